@@ -16,15 +16,23 @@ export type BenchGateway = RunningChild & {
   readonly key: string;
 };
 
+export type BenchGatewayOptions = {
+  /** The addresses of its engines. */
+  readonly engines: readonly string[];
+  /** Of every cluster, beside its endpoints. */
+  readonly cluster?: object;
+  /** For Node, as for a profile. */
+  readonly nodeFlags?: readonly string[];
+};
+
 /**
- * The gateway as it is deployed, with its defaults, in a process of its own in front of one engine; ready when the engine
- * is healthy to it. `program`: its built `main.js`. `nodeFlags` are for Node, as for a profile.
+ * The gateway as it is deployed, with its defaults, in a process of its own; ready when an engine is healthy to it.
+ * `program`: its built `main.js`.
  */
 export async function startBenchGateway(
   program: string,
-  engine: string,
   folder: string,
-  nodeFlags: readonly string[] = [],
+  { engines, cluster = {}, nodeFlags = [] }: BenchGatewayOptions,
 ): Promise<BenchGateway> {
   await mkdir(folder, { recursive: true });
   // The gateway watches the folder of its keys: the log must not be written there.
@@ -32,12 +40,12 @@ export async function startBenchGateway(
   const never = new AbortController().signal;
   const key = await issueLocalKey({ file: keyFile, existing: undefined, nowMs: Date.now() }, never);
   const configFile = join(folder, "gateway.yaml");
-  const endpoints = [{ address: engine }];
+  const endpoints = engines.map((address) => ({ address }));
   const config = {
     listen: { port: 0 },
     admin: { port: 0 },
     keys: { file: keyFile },
-    clusters: CATALOG.map(({ id }) => ({ model: id, endpoints })),
+    clusters: CATALOG.map(({ id }) => ({ model: id, endpoints, ...cluster })),
     drainTimeoutMs: 1_000,
   };
   await writeFile(configFile, stringify(config, { aliasDuplicateObjects: false }));

@@ -5,6 +5,7 @@ import type { BenchResult } from "./bench-result.ts";
 import { bodyBench } from "./body-bench.ts";
 import { cancelBench } from "./cancel-bench.ts";
 import { encodersBench } from "./encoders-bench.ts";
+import { fleetBench } from "./fleet-bench.ts";
 import { floodBench } from "./flood-bench.ts";
 import { loadAverage, type Measured, machineFacts, type RunFacts, resultText } from "./report.ts";
 import { requestBench } from "./request-bench.ts";
@@ -13,11 +14,12 @@ import type { BenchSettings } from "./settings.ts";
 import { streamBench } from "./stream-bench.ts";
 import { startTargets, type Targets } from "./targets.ts";
 
-/** Inside one process; the others measure processes. */
-const PURE: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchResult>>> = {
+/** They bring what they measure; the others share processes that are started once. */
+const ALONE: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchResult>>> = {
   encoders: encodersBench,
   body: bodyBench,
   routing: routingBench,
+  fleet: fleetBench,
 };
 
 const PROCESSES: Readonly<Record<string, (targets: Targets, settings: BenchSettings) => Promise<BenchResult>>> = {
@@ -27,7 +29,7 @@ const PROCESSES: Readonly<Record<string, (targets: Targets, settings: BenchSetti
   cancel: cancelBench,
 };
 
-const NAMES: readonly string[] = [...Object.keys(PURE), ...Object.keys(PROCESSES)];
+const NAMES: readonly string[] = [...Object.keys(ALONE), ...Object.keys(PROCESSES)];
 
 type Options = {
   readonly json?: string;
@@ -50,9 +52,9 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
   try {
     for (const name of names) {
       const loadBefore = loadAverage();
-      const pure = PURE[name];
+      const alone = ALONE[name];
       const onTargets = PROCESSES[name];
-      let result = await pure?.(settings);
+      let result = await alone?.(settings);
       if (onTargets) {
         targets ??= await startTargets({
           ...(options.profile !== undefined && { profileFolder: resolve(options.profile) }),

@@ -50,8 +50,11 @@ export async function startTargets({ profileFolder, against }: TargetOptions): P
   const http = await floor("http");
   const nginx = await startNginx(ssePort, folder);
   const flags = profileFolder === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${profileFolder}`];
-  const gateway = await startBenchGateway(GATEWAY_PROGRAM, address, join(folder, "gateway"), flags);
-  const other = against && (await startBenchGateway(against, address, join(folder, "against")));
+  const gateway = await startBenchGateway(GATEWAY_PROGRAM, join(folder, "gateway"), {
+    engines: [address],
+    nodeFlags: flags,
+  });
+  const other = against && (await startBenchGateway(against, join(folder, "against"), { engines: [address] }));
 
   const plain = (name: string, port: number, pid?: number): Target => ({
     ...{ name, port, pid },

@@ -1,0 +1,134 @@
+import { setMaxListeners } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { type AgentHabits, callLikeAgents, type Turn } from "./agent-caller.ts";
+import type { BenchResult, Row } from "./bench-result.ts";
+import { medianOf, medianRatio, type Rounds } from "./compare.ts";
+import { percentile } from "./percentile.ts";
+import type { BenchSettings } from "./settings.ts";
+import { startSimulatedFleet } from "./simulated-fleet.ts";
+
+const NODES = 4;
+const CALLERS = 12;
+const HABITS: AgentHabits = { agents: 3, headTokens: 6_000, turns: 16, turnTokens: 500, meanThinkMs: 400 };
+const POLICIES = ["least_request", "round_robin", "ring_hash", "prefix_affinity"];
+const POLICIES_QUICK = ["least_request", "prefix_affinity"];
+/** A policy that loses its prefixes shows it only when the prompts have grown. */
+const LENGTH_FACTOR = 5;
+/** Share of a stretch at its start that does not count, while nothing is cached yet. */
+const WARM_UP = 0.3;
+
+type Measured = {
+  readonly meanMs: number;
+  readonly p50Ms: number;
+  readonly p95Ms: number;
+  readonly hitRatio: number;
+  /** Generations of the busiest node over the mean. */
+  readonly busiest: number;
+  readonly turns: number;
+};
+
+/** Agents against a fleet of simulated nodes: what a policy makes of the time to the first token. */
+export async function fleetBench(settings: BenchSettings): Promise<BenchResult> {
+  const policies = settings.quick ? POLICIES_QUICK : POLICIES;
+  const rounds: Rounds<Measured> = await measureAll(policies, settings);
+  const rows = policies.map(
+    (policy): Row => ({
+      policy,
+      ratio: medianRatio(rounds, policy, "least_request", ({ meanMs }) => meanMs),
+      p95Ratio: medianRatio(rounds, policy, "least_request", ({ p95Ms }) => p95Ms),
+      hits: medianOf(rounds, policy, ({ hitRatio }) => 100 * hitRatio),
+      busiest: medianOf(rounds, policy, ({ busiest }) => busiest),
+      meanMs: medianOf(rounds, policy, ({ meanMs }) => meanMs),
+      p50Ms: medianOf(rounds, policy, ({ p50Ms }) => p50Ms),
+      p95Ms: medianOf(rounds, policy, ({ p95Ms }) => p95Ms),
+      turns: medianOf(rounds, policy, ({ turns }) => turns),
+    }),
+  );
+  return {
+    title: `fleet: time to first token, ${CALLERS} agents against ${NODES} simulated nodes`,
+    columns: [
+      { key: "policy", title: "policy" },
+      { key: "ratio", title: "mean to least_request", digits: 2 },
+      { key: "p95Ratio", title: "p95", digits: 2 },
+      { key: "hits", title: "% cached" },
+      { key: "busiest", title: "busiest node", digits: 2 },
+      { key: "meanMs", title: "mean ms", digits: 0 },
+      { key: "p50Ms", title: "p50 ms", digits: 0 },
+      { key: "p95Ms", title: "p95 ms", digits: 0 },
+      { key: "turns", title: "turns", digits: 0 },
+    ],
+    rows,
+    notes: [
+      "Cached: share of the prompt tokens that the nodes report as cached. Busiest node: its generations over the mean.",
+      "Callers wait for their answers: a policy that makes them wait gets fewer turns, and is asked less.",
+      `Median of ${rounds.length} interleaved rounds, each with fresh processes.`,
+    ],
+  };
+}
+
+async function measureAll(
+  policies: readonly string[],
+  { repetitions, seconds }: BenchSettings,
+): Promise<Rounds<Measured>> {
+  const folder = await mkdtemp(join(tmpdir(), "svc-bench-fleet-"));
+  try {
+    const rounds: Map<string, Measured>[] = [];
+    for (let round = 0; round < repetitions; round += 1) {
+      const measured = new Map<string, Measured>();
+      for (const policy of policies)
+        measured.set(
+          policy,
+          await measure(policy, seconds * LENGTH_FACTOR * 1_000, join(folder, `${policy}-${round}`)),
+        );
+      rounds.push(measured);
+    }
+    return rounds;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function measure(policy: string, lengthMs: number, folder: string): Promise<Measured> {
+  const fleet = await startSimulatedFleet(NODES, policy, folder);
+  try {
+    const stop = new AbortController();
+    // Each caller listens while it thinks.
+    setMaxListeners(CALLERS, stop.signal);
+    const turns: Turn[] = [];
+    const countFromMs = performance.now() + WARM_UP * lengthMs;
+    const callers = Array.from({ length: CALLERS }, (_, caller) =>
+      callLikeAgents(
+        fleet.gateway,
+        HABITS,
+        caller,
+        (turn) => {
+          if (turn.sentAtMs >= countFromMs) turns.push(turn);
+        },
+        stop.signal,
+      ),
+    );
+    const allEnded = Promise.all(callers);
+    await Promise.race([sleep(lengthMs), allEnded]);
+    stop.abort();
+    await allEnded;
+    return summaryOf(turns, await fleet.generations());
+  } finally {
+    await fleet.stop();
+  }
+}
+
+function summaryOf(turns: readonly Turn[], generations: readonly number[]): Measured {
+  const timesMs = turns.map(({ firstTokenMs }) => firstTokenMs);
+  const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+  return {
+    meanMs: sum(timesMs) / timesMs.length,
+    p50Ms: percentile(timesMs, 0.5),
+    p95Ms: percentile(timesMs, 0.95),
+    hitRatio: sum(turns.map(({ cachedTokens }) => cachedTokens)) / sum(turns.map(({ promptTokens }) => promptTokens)),
+    busiest: Math.max(...generations) / (sum(generations) / generations.length),
+    turns: turns.length,
+  };
+}
