@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -7,4 +7,10 @@ export function projectFolder(): string {
   let folder = dirname(fileURLToPath(import.meta.url));
   while (!existsSync(join(folder, "package.json")) && dirname(folder) !== folder) folder = dirname(folder);
   return folder;
+}
+
+/** The version of what is installed; `unknown` where no package.json is near. */
+export function packageVersion(): string {
+  const file = join(projectFolder(), "package.json");
+  return existsSync(file) ? String(JSON.parse(readFileSync(file, "utf8")).version) : "unknown";
 }

@@ -1,0 +1,40 @@
+import type { Logger } from "pino";
+
+/** What an error says of itself without its message: that may quote what a user sent. */
+export type CrashReport = {
+  /** Its class. */
+  readonly error: string;
+  /** The system's word, such as `EMFILE`; absent where there is none. */
+  readonly code?: string;
+  /** Where it was thrown, innermost first. */
+  readonly at: readonly string[];
+};
+
+export function crashReport(thrown: unknown): CrashReport {
+  if (!(thrown instanceof Error)) return { error: typeof thrown, at: [] };
+  const { name, message, stack = "" } = thrown;
+  // The message stands before the frames, and may have lines that look like them.
+  const head = message === "" ? name : `${name}: ${message}`;
+  const frames = stack.startsWith(head) ? stack.slice(head.length).split("\n") : [];
+  const code = "code" in thrown && typeof thrown.code === "string" ? thrown.code : "";
+  return {
+    error: thrown.constructor.name,
+    ...(/^[A-Z][A-Z0-9_]*$/.test(code) && { code }),
+    at: frames.map((frame) => frame.trim()).filter((frame) => frame.startsWith("at ")),
+  };
+}
+
+/**
+ * After an error that nobody caught the process is not to be relied on: `end` shall have it take nothing new, finish what
+ * runs, and leave the rest to its supervisor. The returned function says whether there was one.
+ */
+export function endOnCrash(end: () => void, log: Logger): () => boolean {
+  let crashed = false;
+  // An unhandled rejection becomes one of these.
+  process.on("uncaughtException", (thrown, origin) => {
+    log.fatal({ ...crashReport(thrown), origin }, "an error was not caught; ending");
+    if (!crashed) end();
+    crashed = true;
+  });
+  return () => crashed;
+}

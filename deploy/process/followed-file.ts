@@ -1,0 +1,98 @@
+import { type FSWatcher, watch } from "node:fs";
+import { stat } from "node:fs/promises";
+import { dirname } from "node:path";
+import { errnoOf } from "./errno.ts";
+
+/** Half of the second that a change may take, so that reading the file fits in as well. */
+const POLL_INTERVAL_MS = 500;
+
+/** The part of a clock that following a file takes. */
+export type TimerClock = { after(ms: number, run: () => void): () => void };
+
+export type FollowedFileOptions = {
+  /** The file, and others of its folder that are read with it. */
+  readonly files: readonly [string, ...string[]];
+  readonly clock: TimerClock;
+  /**
+   * Reads the files. Called at the first look and after each one that found a change; never twice at a time. Must not
+   * reject. "again": what could not be read may be readable at the next look although nothing of it changed.
+   */
+  readonly take: () => Promise<"taken" | "again">;
+};
+
+/**
+ * A file that is read again whenever it changed. Its folder is watched, as a replaced file is another file; and the file is
+ * looked at twice a second besides, as network file systems report nothing.
+ */
+export class FollowedFile {
+  readonly #options: FollowedFileOptions;
+  #seen: string | undefined;
+  #watcher: FSWatcher | undefined;
+  #cancelPoll: () => void = () => {};
+  #running: Promise<void> | undefined;
+  #askedAgain = false;
+  #closed = false;
+
+  constructor(options: FollowedFileOptions) {
+    this.#options = options;
+    this.#watch();
+    this.#poll();
+  }
+
+  /** Resolves when the file has been taken as it is now, or was before. Never rejects. */
+  look(): Promise<void> {
+    this.#askedAgain = this.#running !== undefined;
+    this.#running ??= this.#lookUntilSame();
+    return this.#running;
+  }
+
+  /** `take` is not called any more. */
+  close(): void {
+    this.#closed = true;
+    this.#watcher?.close();
+    this.#watcher = undefined;
+    this.#cancelPoll();
+  }
+
+  #watch(): void {
+    try {
+      const watcher = watch(dirname(this.#options.files[0]), { persistent: false }, () => void this.look());
+      watcher.on("error", () => watcher.close());
+      this.#watcher = watcher;
+    } catch {
+      // No folder yet, out of watches, or a file system without them: looking from time to time is enough.
+    }
+  }
+
+  #poll(): void {
+    if (this.#closed) return;
+    this.#cancelPoll = this.#options.clock.after(POLL_INTERVAL_MS, () => {
+      void this.look().then(() => this.#poll());
+    });
+  }
+
+  /** What changes meanwhile is looked at afterwards. */
+  async #lookUntilSame(): Promise<void> {
+    do {
+      this.#askedAgain = false;
+      await this.#lookOnce();
+    } while (this.#askedAgain && !this.#closed);
+    this.#running = undefined;
+  }
+
+  async #lookOnce(): Promise<void> {
+    const now = (await Promise.all(this.#options.files.map(fingerprint))).join(" ");
+    if (this.#closed || now === this.#seen) return;
+    this.#seen = (await this.#options.take()) === "taken" ? now : undefined;
+  }
+}
+
+/** One file as it is now: differs after every replacement and every write. */
+async function fingerprint(path: string): Promise<string> {
+  try {
+    const { dev, ino, size, mtimeNs, ctimeNs, mode } = await stat(path, { bigint: true });
+    return [dev, ino, size, mtimeNs, ctimeNs, mode].join(":");
+  } catch (error) {
+    return errnoOf(error);
+  }
+}

@@ -1,0 +1,104 @@
+import { readFileSync } from "node:fs";
+import { createSecureContext } from "node:tls";
+import { FollowedFile, type TimerClock } from "./followed-file.ts";
+
+/** Files that are missing or do not fit together; the message names the key of the configuration. */
+export class PemError extends Error {
+  override readonly name = "PemError";
+}
+
+/** What a TLS peer shows (`cert`, `key`) and whom it trusts (`ca`), as PEM; what has no file is absent. */
+export type Pems = { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer };
+
+export type PemFile = {
+  readonly part: keyof Pems;
+  /** Its key in the configuration, for messages. */
+  readonly key: string;
+  /** Undefined: there is none. */
+  readonly file: string | undefined;
+};
+
+export type FollowedPemsOptions = {
+  /** Path of the keys in the configuration. */
+  readonly at: string;
+  readonly files: readonly [PemFile & { readonly file: string }, ...PemFile[]];
+  readonly clock: TimerClock;
+  /** Files that changed were taken (undefined), or cannot be used: why. Then the last good ones stay. */
+  readonly onReload: (fault: string | undefined) => void;
+};
+
+/** Certificates and keys, read again whenever their files change and fit together. */
+export class FollowedPems {
+  readonly #options: FollowedPemsOptions;
+  readonly #followed: FollowedFile;
+  #now: Pems;
+  #fault: string | undefined;
+  #listener: (pems: Pems) => void = () => {};
+
+  /** Throws `PemError` when the files cannot be used now. */
+  constructor(options: FollowedPemsOptions) {
+    this.#options = options;
+    this.#now = readPems(options);
+    const [{ file }, ...rest] = options.files;
+    const others = rest.flatMap((other) => other.file ?? []);
+    this.#followed = new FollowedFile({
+      files: [file, ...others],
+      clock: options.clock,
+      take: async () => this.#take(),
+    });
+  }
+
+  /** What the files held when they last fitted together. */
+  get now(): Pems {
+    return this.#now;
+  }
+
+  /** Calls `listener`, and nobody else, with what new connections are to use whenever it has changed. */
+  onChange(listener: (pems: Pems) => void): void {
+    this.#listener = listener;
+  }
+
+  close(): void {
+    this.#followed.close();
+  }
+
+  #take(): "taken" | "again" {
+    const before = this.#fault;
+    try {
+      const pems = readPems(this.#options);
+      this.#fault = undefined;
+      const isNew = !isSame(pems, this.#now);
+      this.#now = pems;
+      if (isNew) this.#listener(pems);
+      if (isNew || before !== undefined) this.#options.onReload(undefined);
+    } catch (error) {
+      if (!(error instanceof PemError)) throw error;
+      this.#fault = error.message;
+      if (this.#fault !== before) this.#options.onReload(this.#fault);
+    }
+    return this.#fault === undefined ? "taken" : "again";
+  }
+}
+
+function readPems({ at, files }: Pick<FollowedPemsOptions, "at" | "files">): Pems {
+  const pems: { -readonly [Part in keyof Pems]: Pems[Part] } = {};
+  for (const { part, key, file } of files) {
+    if (file === undefined) continue;
+    try {
+      pems[part] = readFileSync(file);
+    } catch (cause) {
+      throw new PemError(`${at}.${key}: cannot be read`, { cause });
+    }
+  }
+  try {
+    createSecureContext(pems);
+  } catch (cause) {
+    throw new PemError(`${at}: certificate, key and authority do not fit together or are not PEM`, { cause });
+  }
+  return pems;
+}
+
+function isSame(one: Pems, other: Pems): boolean {
+  const same = (a: Buffer | undefined, b: Buffer | undefined) => (a && b ? a.equals(b) : a === b);
+  return same(one.ca, other.ca) && same(one.cert, other.cert) && same(one.key, other.key);
+}
