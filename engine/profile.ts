@@ -46,7 +46,7 @@ const reasoning = z.strictObject({
  * What a grammar enforces of a call that was asked for (or, of a strict tool, that the model makes by itself), in every
  * form but the last: the marks, the name, and the arguments. Where the arguments are JSON: all of the schema but what is
  * refused for strict tools. Where they are text between tags: the declared parameters in their order, the required ones,
- * and each value by its schema; of a value that is a string only `enum` and `const`.
+ * and each value by its schema; of a value that is a string only `enum`, `const` and `format`.
  */
 
 const toolCall = z.discriminatedUnion("form", [

@@ -1,3 +1,4 @@
+import { fixedValues } from "./fixed-values.ts";
 import { isList, isObject } from "./schema-document.ts";
 import { allowedTypes, type PlainNode } from "./schema-facets.ts";
 
@@ -74,7 +75,7 @@ export function readingsOf(alternatives: readonly (readonly PlainNode[])[]): num
   let open = 0;
   const byStart = new Map<string, { any: number; values: Map<string, number> }>();
   for (const nodes of alternatives) {
-    const types = allowedTypes(nodes);
+    const types = possibleTypes(nodes);
     if (types === undefined || types.has("array")) arrays += 1;
     if (types !== undefined && !types.has("object")) continue;
     const start = startOf(nodes);
@@ -89,6 +90,13 @@ export function readingsOf(alternatives: readonly (readonly PlainNode[])[]): num
   }
   const alike = [...byStart.values()].map(({ any, values }) => any + Math.max(0, ...values.values()));
   return Math.max(1, arrays, open + Math.max(0, ...alike));
+}
+
+/** The types that a value may have, also by an `enum` without one; undefined: any. */
+function possibleTypes(nodes: readonly PlainNode[]): ReadonlySet<string> | undefined {
+  const types = allowedTypes(nodes);
+  const values = fixedValues(nodes, types);
+  return values === undefined ? types : new Set(values.map((value) => (isList(value) ? "array" : typeof value)));
 }
 
 /** What an object always begins with: the name of its first property and, if these are fixed, its values. */

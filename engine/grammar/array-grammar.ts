@@ -20,7 +20,6 @@ export function arrayGrammar(conversion: Conversion, nodes: readonly PlainNode[]
   const max = limit === Number.POSITIVE_INFINITY ? undefined : limit;
   for (const node of nodes) {
     if (node.schema.uniqueItems === true && limit > 1) conversion.skip(node, "uniqueItems");
-    if (node.schema.contains !== undefined) conversion.skip(node, "contains");
   }
   if (min > limit) return NEVER;
   const item = isClosed ? NEVER : conversion.value(others);

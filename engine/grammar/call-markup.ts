@@ -4,9 +4,14 @@ import type { ParameterTags } from "./tagged-arguments.ts";
 
 /** How calls are written around their arguments. */
 export type CallMarkup = {
-  /** The mark with which the calls begin, and what stands between it and the first call. */
+  /** The mark with which the calls begin, and what stands between it and the first call. "": none does. */
   readonly open: string;
   readonly behindOpen: string;
+  /** A mark that begins calls as well, for models that forget the other; the first call stands behind it. */
+  readonly otherOpen: string;
+  readonly behindOtherOpen: string;
+  /** A brace at the start of the text begins calls too. */
+  readonly opensAtBrace: boolean;
   /** One call; its arguments are JSON, or parameters with the tags below. */
   readonly call: (name: string, args: Gbnf) => Gbnf;
   readonly tags?: ParameterTags;
@@ -21,8 +26,7 @@ export function callMarkup(markers: ToolCallMarkers): CallMarkup | undefined {
       const { open, afterOpen, beforeClose, close, separator } = markers;
       const end = beforeClose + close;
       return {
-        open,
-        behindOpen: afterOpen,
+        ...opening(open, afterOpen),
         call: jsonCall("arguments", end),
         between: separator + open + afterOpen,
         close: "",
@@ -30,8 +34,8 @@ export function callMarkup(markers: ToolCallMarkers): CallMarkup | undefined {
     }
     case "bare-json":
       return {
-        open: "",
-        behindOpen: "",
+        ...opening("", "", markers.prefix),
+        opensAtBrace: true,
         call: jsonCall(markers.argumentsKey, ""),
         between: markers.separator,
         close: "",
@@ -48,7 +52,7 @@ export function callMarkup(markers: ToolCallMarkers): CallMarkup | undefined {
       const index = repeat(charsOf("09"), 1, 4);
       const head = (name: string) => (nameIsId ? sequence(literal(`functions.${name}:`), index) : literal(name));
       return {
-        ...(open === "" ? opening(callOpen, "") : opening(open, callOpen)),
+        ...(open === "" ? opening(callOpen, "") : opening(open, callOpen, callOpen)),
         call: (name, args) => sequence(head(name), literal(nameEnd), args, literal(callClose)),
         between: callOpen,
         close,
@@ -67,7 +71,7 @@ export function callMarkup(markers: ToolCallMarkers): CallMarkup | undefined {
     case "named-tags": {
       const { open, close, separator, callOpen, callNameEnd, callClose, oneCall } = markers;
       return {
-        ...opening(open, callOpen),
+        ...opening(open, callOpen, callOpen),
         call: (name, args) => sequence(literal(name + callNameEnd), args, literal(callClose)),
         tags: namedTags(markers),
         between: oneCall ? close + separator + open + callOpen : callOpen,
@@ -79,10 +83,19 @@ export function callMarkup(markers: ToolCallMarkers): CallMarkup | undefined {
   }
 }
 
+type Opening = Pick<CallMarkup, "open" | "behindOpen" | "otherOpen" | "behindOtherOpen" | "opensAtBrace">;
+
 /** White space at the end of a mark is not part of it: where the mark is a token, it has still to be written. */
-function opening(mark: string, behind: string): { readonly open: string; readonly behindOpen: string } {
+function opening(mark: string, behind: string, other = ""): Opening {
   const open = mark.trimEnd();
-  return { open, behindOpen: mark.slice(open.length) + behind };
+  const otherOpen = other.trimEnd();
+  return {
+    open,
+    behindOpen: mark.slice(open.length) + behind,
+    otherOpen,
+    behindOtherOpen: other.slice(otherOpen.length),
+    opensAtBrace: false,
+  };
 }
 
 function jsonCall(argumentsKey: string, end: string): CallMarkup["call"] {

@@ -1,16 +1,8 @@
-import { type Gbnf, grammarText, literal, optional, sequence } from "./gbnf.ts";
+import { type Gbnf, grammarText } from "./gbnf.ts";
 import type { GrammarRules } from "./grammar-rules.ts";
 import { invalidSchema } from "./invalid-schema.ts";
 import { prune } from "./prune.ts";
 import { MAX_SCHEMA_BYTES } from "./schema-document.ts";
-
-/** A grammar for the engine. */
-export type ConstraintGrammar = {
-  /** GBNF with the rule `root`. */
-  readonly text: string;
-  /** Keywords of the schemas that it does not enforce: field and JSON pointer. */
-  readonly unenforced: readonly string[];
-};
 
 /** More than this costs too much to parse and to keep. */
 const MAX_GRAMMAR_BYTES = 256 * 1024;
@@ -32,11 +24,11 @@ export function refuseUnenforced(unenforced: readonly string[]): void {
 }
 
 /**
- * The grammar as text. `lead` is text that may come first, such as the newlines behind a reasoning mark. Throws
- * `EngineError` INVALID_SCHEMA where the text is longer than 256 KiB or nothing can match.
+ * The grammar as text, with the rule `root` and all the rules that it refers to. Throws `EngineError` INVALID_SCHEMA where the
+ * text is longer than 256 KiB or nothing can match.
  */
-export function finishGrammar(root: Gbnf, rules: GrammarRules, lead: string, at: string): string {
-  const pruned = prune(sequence(optional(literal(lead)), root), rules.all);
+export function finishGrammar(root: Gbnf, rules: GrammarRules, at: string): string {
+  const pruned = prune(root, rules.all);
   if (pruned === undefined) throw invalidSchema(`${at}#`, "no value can satisfy it");
   const text = grammarText(pruned.root, pruned.rules);
   if (text.length > MAX_GRAMMAR_BYTES) throw invalidSchema(`${at}#`, "is too complex");

@@ -43,7 +43,7 @@ function isInBounds(value: JsonValue, nodes: readonly PlainNode[]): boolean {
 }
 
 /** The same text for equal values. */
-function canonical(value: JsonValue): string {
+export function canonical(value: JsonValue): string {
   if (isList(value)) return `[${value.map(canonical).join()}]`;
   if (!isObject(value)) return JSON.stringify(value);
   const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));

@@ -1,16 +1,17 @@
+import { EngineError } from "../errors.ts";
 import { ReadingsGraph, readingsOf } from "./ambiguity.ts";
 import { arrayGrammar } from "./array-grammar.ts";
 import { fixedValues } from "./fixed-values.ts";
 import { choice, type Gbnf, literal } from "./gbnf.ts";
-import type { GrammarRules } from "./grammar-rules.ts";
+import { GrammarRules } from "./grammar-rules.ts";
 import { anyOfTexts, anyValue, boolean, fixedValue, type JsonValue } from "./json-text.ts";
 import { numberGrammar } from "./number-grammar.ts";
 import { objectGrammar } from "./object-grammar.ts";
 import { prune } from "./prune.ts";
 import { alternatives } from "./schema-alternatives.ts";
-import { SchemaDocument, type SchemaNode } from "./schema-document.ts";
+import { isList, SchemaDocument, type SchemaNode } from "./schema-document.ts";
 import { allowedTypes, type Conversion, type PlainNode } from "./schema-facets.ts";
-import type { SchemaType } from "./schema-keywords.ts";
+import { NOT_ENFORCED, type SchemaType } from "./schema-keywords.ts";
 import { stringGrammar } from "./string-grammar.ts";
 
 export type SchemaGrammar = {
@@ -27,11 +28,11 @@ export type SchemaGrammarOptions = {
   readonly objectOnly?: boolean;
 };
 
-/** Keywords with a meaning that no grammar here enforces. */
-const NOT_ENFORCED = ["not", "if", "dependentSchemas", "dependentRequired", "dependencies", "$dynamicRef"];
 const MAX_WORK = 20_000;
 /** Schemas inside each other by `$ref`, which may go on where the text of the schema is not nested. */
 const MAX_DEPTH = 256;
+/** Alternatives of a `oneOf` that are compared with each other, each with each. */
+const MAX_COMPARED = 32;
 const ROOT = "root";
 const OBJECT = { type: "object" };
 
@@ -39,7 +40,8 @@ const OBJECT = { type: "object" };
  * Converts a JSON Schema to grammar rules. What the rules let through satisfies the schema in all but `unenforced`; not
  * everything that satisfies it gets through: properties come in the order of the schema, undeclared ones only where
  * `additionalProperties` allows them by name, numbers have a bounded count of digits, and there is no white space but one
- * space behind `:` and `,`. `oneOf` is read as `anyOf`. Unknown keywords are ignored.
+ * space behind `:` and `,`. `oneOf` is read as `anyOf`, and enforced where its alternatives exclude each other. Unknown
+ * keywords are ignored.
  *
  * Throws `EngineError` INVALID_SCHEMA for a schema that is invalid, too large, or that no value can satisfy.
  */
@@ -65,9 +67,15 @@ class SchemaConverter implements Conversion {
   #depth = 0;
   #work = 0;
 
-  constructor(document: SchemaDocument, rules: GrammarRules) {
+  /** By id, whether the alternatives of `oneOf` exclude each other. */
+  readonly #exclusive = new Map<number, boolean>();
+  readonly #comparesOnly: boolean;
+
+  /** `comparesOnly`: what it makes is thrown away. */
+  constructor(document: SchemaDocument, rules: GrammarRules, comparesOnly = false) {
     this.#document = document;
     this.rules = rules;
+    this.#comparesOnly = comparesOnly;
   }
 
   child(parent: PlainNode, schema: JsonValue, ...path: string[]): SchemaNode {
@@ -118,6 +126,7 @@ class SchemaConverter implements Conversion {
   #convert(nodes: readonly PlainNode[]): Gbnf {
     for (const node of nodes) {
       for (const keyword of NOT_ENFORCED) if (node.schema[keyword] !== undefined) this.skip(node, keyword);
+      if (isList(node.schema.oneOf) && !this.#isExclusive(node)) this.skip(node, "oneOf");
     }
     const types = allowedTypes(nodes);
     const values = fixedValues(nodes, types);
@@ -125,6 +134,31 @@ class SchemaConverter implements Conversion {
     if (types === undefined) return anyValue(this.rules);
     const wanted = [...types].filter((type) => type !== "integer" || !types.has("number"));
     return choice(...wanted.map((type) => this.#ofType(type, nodes)));
+  }
+
+  /** Whether no value can satisfy two of the alternatives of `oneOf`; false too where that is not easily seen. */
+  #isExclusive(node: PlainNode): boolean {
+    if (this.#comparesOnly) return true;
+    const known = this.#exclusive.get(node.id);
+    if (known !== undefined) return known;
+    const list = isList(node.schema.oneOf) ? node.schema.oneOf : [];
+    const options = list.map((schema, i) => this.child(node, schema, "oneOf", String(i)));
+    const comparison = new SchemaConverter(this.#document, new GrammarRules(), true);
+    const isExclusive =
+      options.length <= MAX_COMPARED &&
+      options.every((option, i) => options.slice(i + 1).every((other) => comparison.isEmpty([option, other])));
+    this.#exclusive.set(node.id, isExclusive);
+    return isExclusive;
+  }
+
+  /** Whether no value can satisfy all of the nodes; false too where that would be too much work to find out. */
+  isEmpty(nodes: readonly SchemaNode[]): boolean {
+    try {
+      return prune(this.value(nodes), this.rules.all) === undefined;
+    } catch (error) {
+      if (error instanceof EngineError) return false;
+      throw error;
+    }
   }
 
   #fixed(values: readonly JsonValue[]): Gbnf {

@@ -1,4 +1,4 @@
-import { subtract } from "./code-set.ts";
+import { includes, subtract } from "./code-set.ts";
 import { type CodeRange, chars, choice, EMPTY, type Gbnf, literal, NEVER, repeat, sequence } from "./gbnf.ts";
 import type { GrammarRules } from "./grammar-rules.ts";
 import { anyString } from "./json-text.ts";
@@ -21,7 +21,8 @@ export function memberKey(conversion: Conversion, nodes: readonly PlainNode[], n
   const limited = nodes.filter(({ schema }) => !isAnyName(schema.propertyNames));
   if (names.length > 0) {
     for (const node of limited) conversion.skip(node, "propertyNames");
-    return rules.fresh(() => sequence(literal('"'), otherThan(rules, names), literal('"')));
+    const plain = names.filter((name) => [...name].every((char) => includes(PLAIN, char.codePointAt(0) ?? 0)));
+    return rules.fresh(() => sequence(literal('"'), otherThan(rules, plain), literal('"')));
   }
   if (limited.length === 0) return anyString(rules);
   const [first] = limited;

@@ -30,6 +30,8 @@ export function objectGrammar(conversion: Conversion, nodes: readonly PlainNode[
   }
   const isDeclared = nodes.some(({ schema }) => schema.properties !== undefined) || names.length > 0;
   const other = otherMember(conversion, nodes, names, isDeclared);
+  // Where there are only declared members nothing is left unevaluated.
+  if (other !== undefined) skipAll(conversion, nodes, "unevaluatedProperties");
   const min = atLeast(nodes, "minProperties");
   const max = atMost(nodes, "maxProperties");
   if (names.length === 0 && other !== undefined) {

@@ -18,7 +18,8 @@ const MAX_NESTING = 16;
 const range = (pair: string): CodeRange => [pair.charCodeAt(0), pair.charCodeAt(1)];
 const DIGITS = [range("09")];
 const WORD = [range("09"), range("AZ"), range("__"), range("az")];
-const SPACES: readonly CodeRange[] = [
+/** White space of ECMAScript, in expressions and in `trim`. */
+export const SPACES: readonly CodeRange[] = [
   [0x09, 0x0d],
   [0x20, 0x20],
   [0xa0, 0xa0],

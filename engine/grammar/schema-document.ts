@@ -1,6 +1,6 @@
 import { invalidSchema } from "./invalid-schema.ts";
 import type { JsonValue } from "./json-text.ts";
-import { KEYWORD_CHECKS, SUBSCHEMA_LISTS, SUBSCHEMA_MAPS, SUBSCHEMAS } from "./schema-keywords.ts";
+import { KEYWORDS, keyword as keywordOf, SUBSCHEMA_LISTS, SUBSCHEMA_MAPS, SUBSCHEMAS } from "./schema-keywords.ts";
 
 export type SchemaObject = { readonly [keyword: string]: JsonValue };
 
@@ -88,8 +88,10 @@ export class SchemaDocument {
     if (this.#count > MAX_SCHEMAS) this.fail("", `has more than ${MAX_SCHEMAS} schemas in it`);
     if (level > MAX_LEVELS) this.fail(pointer, `is more than ${MAX_LEVELS} levels deep`);
     this.node(schema, pointer);
-    for (const [keyword, [words, check]] of Object.entries(KEYWORD_CHECKS)) {
-      if (Object.hasOwn(schema, keyword) && !check(schema[keyword])) this.fail(`${pointer}/${keyword}`, words);
+    for (const keyword of Object.keys(KEYWORDS)) {
+      const form = keywordOf(keyword)?.form;
+      if (form && Object.hasOwn(schema, keyword) && !form[1](schema[keyword]))
+        this.fail(`${pointer}/${keyword}`, form[0]);
     }
     for (const [path, inner] of this.#inside(schema, pointer)) this.#check(inner, path, level + 1);
   }

@@ -2,7 +2,7 @@ import type { Gbnf } from "./gbnf.ts";
 import type { GrammarRules } from "./grammar-rules.ts";
 import type { JsonValue } from "./json-text.ts";
 import { isList, isObject, type SchemaNode, type SchemaObject, shown } from "./schema-document.ts";
-import { type SchemaType, TYPES } from "./schema-keywords.ts";
+import { keyword, type SchemaType, TYPES } from "./schema-keywords.ts";
 
 /** A node whose own keywords count, all of them at once with those of the others in a list. */
 export type PlainNode = SchemaNode & { readonly schema: SchemaObject };
@@ -19,32 +19,6 @@ export type Conversion = {
   fail(node: PlainNode, keyword: string, what: string): never;
 };
 
-/** Keywords that speak of one type only: where no type is named they tell it. */
-const TYPE_KEYWORDS: Readonly<Record<string, SchemaType>> = {
-  properties: "object",
-  required: "object",
-  additionalProperties: "object",
-  patternProperties: "object",
-  propertyNames: "object",
-  minProperties: "object",
-  maxProperties: "object",
-  items: "array",
-  prefixItems: "array",
-  minItems: "array",
-  maxItems: "array",
-  uniqueItems: "array",
-  contains: "array",
-  pattern: "string",
-  format: "string",
-  minLength: "string",
-  maxLength: "string",
-  minimum: "number",
-  maximum: "number",
-  exclusiveMinimum: "number",
-  exclusiveMaximum: "number",
-  multipleOf: "number",
-};
-
 /**
  * The types that all nodes allow; undefined: any. A schema that names no type but has keywords of some is read as one of
  * these types, which is what its author means.
@@ -54,12 +28,8 @@ export function allowedTypes(nodes: readonly PlainNode[]): ReadonlySet<SchemaTyp
   let allowed: ReadonlySet<SchemaType> | undefined;
   for (const types of named) allowed = allowed === undefined ? types : commonTypes(allowed, types);
   if (allowed !== undefined) return allowed;
-  const implied = nodes.flatMap(({ schema }) => Object.keys(schema).flatMap((keyword) => impliedType(keyword) ?? []));
+  const implied = nodes.flatMap(({ schema }) => Object.keys(schema).flatMap((name) => keyword(name)?.type ?? []));
   return implied.length === 0 ? undefined : new Set(implied);
-}
-
-function impliedType(keyword: string): SchemaType | undefined {
-  return Object.hasOwn(TYPE_KEYWORDS, keyword) ? TYPE_KEYWORDS[keyword] : undefined;
 }
 
 function namedTypes(schema: SchemaObject): ReadonlySet<SchemaType> | undefined {

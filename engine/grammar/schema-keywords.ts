@@ -8,7 +8,9 @@ export const SUBSCHEMA_LISTS = ["allOf", "anyOf", "oneOf", "prefixItems"] as con
 export const SUBSCHEMAS = [
   "items",
   "additionalItems",
+  "unevaluatedItems",
   "additionalProperties",
+  "unevaluatedProperties",
   "propertyNames",
   "contains",
   "not",
@@ -17,36 +19,105 @@ export const SUBSCHEMAS = [
   "else",
 ] as const;
 
-const isCount = (value: unknown) => typeof value === "number" && Number.isInteger(value) && value >= 0;
+type Keyword = {
+  /** What a grammar enforces of it: all, what it can (a strict schema with the rest is refused), or nothing. */
+  readonly grammar: "all" | "some" | "none";
+  /** The type of which it speaks; undefined: any. Where no type is named it tells the type. */
+  readonly type?: SchemaType;
+  /** What its value must be: the words for it, and the check. Default: a schema, or schemas. */
+  readonly form?: Form;
+};
+type Form = readonly [words: string, check: (value: unknown) => boolean];
+
 const isNumber = (value: unknown) => typeof value === "number";
 const isText = (value: unknown) => typeof value === "string";
-const isTexts = (value: unknown) => Array.isArray(value) && value.every(isText);
 const isType = (value: unknown) => TYPES.some((type) => type === value);
+const isBoolean = (value: unknown) => typeof value === "boolean";
+const isTexts = (value: unknown) => Array.isArray(value) && value.every(isText);
 
-/** What a keyword's value must be: the words for it, and the check. Keywords that are not here are not looked at. */
-export const KEYWORD_CHECKS: Readonly<Record<string, readonly [words: string, check: (value: unknown) => boolean]>> = {
-  type: [
-    `must be one of ${TYPES.join(", ")}, or a list of them`,
-    (value) => (Array.isArray(value) ? value.length > 0 && value.every(isType) : isType(value)),
-  ],
-  enum: ["must be a list of at least one value", (value) => Array.isArray(value) && value.length > 0],
-  required: ["must be a list of strings", isTexts],
-  pattern: ["must be a regular expression", (value) => typeof value === "string" && isExpression(value)],
-  format: ["must be a string", isText],
-  $ref: ["must be a string", isText],
-  nullable: ["must be true or false", (value) => typeof value === "boolean"],
-  uniqueItems: ["must be true or false", (value) => typeof value === "boolean"],
-  minimum: ["must be a number", isNumber],
-  maximum: ["must be a number", isNumber],
-  exclusiveMinimum: ["must be a number", (value) => isNumber(value) || typeof value === "boolean"],
-  exclusiveMaximum: ["must be a number", (value) => isNumber(value) || typeof value === "boolean"],
-  multipleOf: ["must be a number above 0", (value) => typeof value === "number" && value > 0],
-  ...Object.fromEntries(
-    ["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"].map(
-      (keyword) => [keyword, ["must be a whole number of at least 0", isCount]] as const,
-    ),
-  ),
-};
+const TEXT: Form = ["must be a string", isText];
+const NUMBER: Form = ["must be a number", isNumber];
+const BOUND: Form = ["must be a number", (value) => isNumber(value) || isBoolean(value)];
+const FLAG: Form = ["must be true or false", isBoolean];
+const COUNT: Form = [
+  "must be a whole number of at least 0",
+  (value) => typeof value === "number" && Number.isInteger(value) && value >= 0,
+];
+
+/**
+ * Every keyword that says something of a value. Both the grammar and the validator go by it; other keywords are ignored,
+ * as JSON Schema wants it.
+ */
+export const KEYWORDS = {
+  type: {
+    grammar: "all",
+    form: [
+      `must be one of ${TYPES.join(", ")}, or a list of them`,
+      (value) => (Array.isArray(value) ? value.length > 0 && value.every(isType) : isType(value)),
+    ],
+  },
+  nullable: { grammar: "all", form: FLAG },
+  enum: {
+    grammar: "all",
+    form: ["must be a list of at least one value", (value) => Array.isArray(value) && value.length > 0],
+  },
+  const: { grammar: "all" },
+  $ref: { grammar: "some", form: TEXT },
+  $dynamicRef: { grammar: "none" },
+  $recursiveRef: { grammar: "none" },
+  allOf: { grammar: "all" },
+  anyOf: { grammar: "all" },
+  oneOf: { grammar: "some" },
+  not: { grammar: "none" },
+  if: { grammar: "none" },
+  minimum: { grammar: "some", type: "number", form: NUMBER },
+  maximum: { grammar: "some", type: "number", form: NUMBER },
+  exclusiveMinimum: { grammar: "some", type: "number", form: BOUND },
+  exclusiveMaximum: { grammar: "some", type: "number", form: BOUND },
+  multipleOf: {
+    grammar: "some",
+    type: "number",
+    form: ["must be a number above 0", (value) => typeof value === "number" && value > 0],
+  },
+  minLength: { grammar: "some", type: "string", form: COUNT },
+  maxLength: { grammar: "some", type: "string", form: COUNT },
+  pattern: {
+    grammar: "some",
+    type: "string",
+    form: ["must be a regular expression", (value) => typeof value === "string" && isExpression(value)],
+  },
+  format: { grammar: "some", type: "string", form: TEXT },
+  items: { grammar: "all", type: "array" },
+  prefixItems: { grammar: "all", type: "array" },
+  minItems: { grammar: "all", type: "array", form: COUNT },
+  maxItems: { grammar: "all", type: "array", form: COUNT },
+  uniqueItems: { grammar: "some", type: "array", form: FLAG },
+  contains: { grammar: "none", type: "array" },
+  unevaluatedItems: { grammar: "none", type: "array" },
+  properties: { grammar: "all", type: "object" },
+  required: { grammar: "all", type: "object", form: ["must be a list of strings", isTexts] },
+  additionalProperties: { grammar: "all", type: "object" },
+  patternProperties: { grammar: "some", type: "object" },
+  unevaluatedProperties: { grammar: "some", type: "object" },
+  propertyNames: { grammar: "some", type: "object" },
+  minProperties: { grammar: "some", type: "object", form: COUNT },
+  maxProperties: { grammar: "some", type: "object", form: COUNT },
+  dependentRequired: { grammar: "none" },
+  dependentSchemas: { grammar: "none" },
+  dependencies: { grammar: "none" },
+} as const satisfies Readonly<Record<string, Keyword>>;
+
+export type KeywordName = keyof typeof KEYWORDS;
+
+/** The same, for any name. */
+export function keyword(name: string): Keyword | undefined {
+  return Object.hasOwn(KEYWORDS, name) ? KEYWORDS[name as KeywordName] : undefined;
+}
+
+/** Keywords of which no grammar enforces anything. */
+export const NOT_ENFORCED: readonly string[] = Object.keys(KEYWORDS).filter(
+  (name) => keyword(name)?.grammar === "none",
+);
 
 /** Compiles only: a hostile expression costs time where it is run. */
 function isExpression(pattern: string): boolean {

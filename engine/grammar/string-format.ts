@@ -1,88 +1,49 @@
-import { chars, charsOf, choice, type Gbnf, literal, optional, repeat, sequence } from "./gbnf.ts";
-import { integerInRange } from "./number-range.ts";
+import { type Expression, parseExpression } from "./regular-expression.ts";
 
-const DIGIT = charsOf("09");
-const HEX = charsOf("09", "AF", "af");
-const digits = (count: number) => repeat(DIGIT, count, count);
-
-/** A number of two digits from `00` to `max`; `max` of at least 19. */
-function twoDigits(max: number): Gbnf {
-  const tens = Math.floor(max / 10);
-  const last = sequence(literal(String(tens)), charsOf(`0${max % 10}`));
-  return choice(sequence(charsOf(`0${tens - 1}`), DIGIT), last);
-}
-
-function date(): Gbnf {
-  const ones = charsOf("19");
-  const upTo28 = choice(
-    sequence(literal("0"), ones),
-    sequence(literal("1"), DIGIT),
-    sequence(literal("2"), charsOf("08")),
-  );
-  const upTo30 = choice(upTo28, literal("29"), literal("30"));
-  const long = choice(
-    sequence(literal("0"), choice(...["1", "3", "5", "7", "8"].map(literal))),
-    literal("10"),
-    literal("12"),
-  );
-  const short = choice(...["04", "06", "09", "11"].map(literal));
-  const day = choice(
-    sequence(long, literal("-"), choice(upTo30, literal("31"))),
-    sequence(short, literal("-"), upTo30),
-    sequence(literal("02-"), upTo28),
-  );
-  // A leap year: its last two digits are a multiple of four other than 00, or they are 00 behind a multiple of four.
-  const fours = choice(
-    sequence(literal("0"), chars([0x34, 0x34], [0x38, 0x38])),
-    sequence(
-      chars(...[0x32, 0x34, 0x36, 0x38].map((code) => [code, code] as const)),
-      chars([0x30, 0x30], [0x34, 0x34], [0x38, 0x38]),
-    ),
-    sequence(
-      chars(...[0x31, 0x33, 0x35, 0x37, 0x39].map((code) => [code, code] as const)),
-      chars([0x32, 0x32], [0x36, 0x36]),
-    ),
-  );
-  const leap = choice(sequence(digits(2), fours), sequence(fours, literal("00")));
-  return choice(sequence(digits(4), literal("-"), day), sequence(leap, literal("-02-29")));
-}
-
-function time(): Gbnf {
-  const clock = sequence(twoDigits(23), literal(":"), twoDigits(59));
-  const seconds = sequence(literal(":"), twoDigits(59), optional(sequence(literal("."), repeat(DIGIT, 1, 9))));
-  const zone = choice(literal("Z"), sequence(choice(literal("+"), literal("-")), clock));
-  return sequence(clock, seconds, zone);
-}
-
-function email(): Gbnf {
-  const letters = charsOf("az", "AZ", "09");
-  const atom = repeat(charsOf("az", "AZ", "09", "__", "++", "--"), 1, 64);
-  const label = sequence(letters, optional(sequence(repeat(charsOf("az", "AZ", "09", "--"), 0, 61), letters)));
-  const more = (part: Gbnf, min: number) => repeat(sequence(literal("."), part), min, 4);
-  return sequence(atom, more(atom, 0), literal("@"), label, more(label, 1));
-}
-
-function ipv4(): Gbnf {
-  const byte = integerInRange({ min: 0n, max: 255n });
-  return sequence(byte, ...[1, 2, 3].map(() => sequence(literal("."), byte)));
-}
-
-function uuid(): Gbnf {
-  const group = (length: number) => repeat(HEX, length, length);
-  return sequence(group(8), ...[4, 4, 4, 12].map((length) => sequence(literal("-"), group(length))));
-}
-
-/** The formats that a grammar enforces (RFC 3339, 4122, 5321 in its plain form), as the inside of the string. */
-const FORMATS: Readonly<Record<string, () => Gbnf>> = {
-  date,
-  time,
-  "date-time": () => sequence(date(), literal("T"), time()),
-  uuid,
-  email,
-  ipv4,
+type Format = {
+  /** What a model may write. */
+  readonly written: string;
+  /** What else is right as well. Default: nothing. */
+  readonly allowed?: string;
 };
 
-/** The inside of a string of this format, or undefined where the format is a note only. */
-export function stringFormat(name: string): Gbnf | undefined {
-  return Object.hasOwn(FORMATS, name) ? FORMATS[name]?.() : undefined;
+const DAY = "(?:0[1-9]|1\\d|2[0-8])";
+const YEAR_DAY = `(?:(?:0[13578]|1[02])-(?:${DAY}|29|3[01]|30)|(?:0[469]|11)-(?:${DAY}|29|30)|02-${DAY})`;
+/** Multiples of four other than 00. */
+const FOURS = "(?:0[48]|[2468][048]|[13579][26])";
+const DATE = `(?:\\d{4}-${YEAR_DAY}|(?:\\d{2}${FOURS}|${FOURS}00)-02-29)`;
+const CLOCK = "(?:[01]\\d|2[0-3]):[0-5]\\d";
+const TIME = `${CLOCK}:[0-5]\\d(?:\\.\\d{1,9})?(?:Z|[+-]${CLOCK})`;
+const ANY_TIME = `${CLOCK}:(?:[0-5]\\d|60)(?:\\.\\d+)?(?:[Zz]|[+-]${CLOCK})`;
+const HEX = "[0-9A-Fa-f]";
+const ATOM = "[a-zA-Z0-9_+-]{1,64}";
+const LABEL = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?";
+const BYTE = "(?:\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])";
+
+/** The formats that a grammar enforces (RFC 3339, 4122, 5321 in its plain form); others are notes. */
+const FORMATS: Readonly<Record<string, Format>> = {
+  date: { written: DATE },
+  time: { written: TIME, allowed: ANY_TIME },
+  "date-time": { written: `${DATE}T${TIME}`, allowed: `${DATE}[Tt ]${ANY_TIME}` },
+  uuid: { written: `${HEX}{8}(?:-${HEX}{4}){3}-${HEX}{12}` },
+  email: {
+    written: `${ATOM}(?:\\.${ATOM}){0,4}@${LABEL}(?:\\.${LABEL}){1,4}`,
+    allowed: '(?:[^\\s@]+|"[^"]*")@[^\\s@]+',
+  },
+  ipv4: { written: `${BYTE}(?:\\.${BYTE}){3}` },
+};
+
+/** The whole text of a string of this format as a model writes it; undefined where the format is a note only. */
+export function writtenFormat(name: string): Expression | undefined {
+  return expressionOf(name, ({ written }) => written);
+}
+
+/** The whole text of any string of this format. */
+export function allowedFormat(name: string): Expression | undefined {
+  return expressionOf(name, ({ written, allowed }) => allowed ?? written);
+}
+
+function expressionOf(name: string, select: (format: Format) => string): Expression | undefined {
+  const format = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
+  return format && parseExpression(select(format));
 }

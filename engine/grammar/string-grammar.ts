@@ -1,12 +1,14 @@
 import { type Gbnf, literal, NEVER, sequence } from "./gbnf.ts";
+import type { GrammarRules } from "./grammar-rules.ts";
 import { anyString, stringChar } from "./json-text.ts";
+import type { SchemaObject } from "./schema-document.ts";
 import { atLeast, atMost, type Conversion, numbers, type PlainNode } from "./schema-facets.ts";
-import { stringFormat } from "./string-format.ts";
-import { stringPattern } from "./string-pattern.ts";
+import { writtenFormat } from "./string-format.ts";
+import { expressionGrammar, type LengthBounds, lengthBounds, stringPattern } from "./string-pattern.ts";
 
 /**
- * Strings: length, pattern, and the formats that are easy to enforce. A format is a note in JSON Schema: it gives way to
- * a pattern and to bounds of the length.
+ * Strings: length, pattern, and the formats that are easy to enforce. A format gives way to a pattern, and to bounds of the
+ * length that it does not keep by itself: beside these, in one schema, it is a note.
  */
 export function stringGrammar(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
   const { rules } = conversion;
@@ -15,16 +17,45 @@ export function stringGrammar(conversion: Conversion, nodes: readonly PlainNode[
   if (maxLength !== undefined && minLength > maxLength) return NEVER;
   const quoted = (inside: Gbnf) => sequence(literal('"'), inside, literal('"'));
   const inside = patternGrammar(conversion, nodes, minLength, maxLength);
-  if (inside !== undefined) return quoted(inside);
-  if (maxLength === undefined && minLength <= 1) {
-    const format = nodes.flatMap(({ schema }) => formatGrammar(schema.format) ?? [])[0];
-    if (format !== undefined) return quoted(format);
+  const formats =
+    inside === undefined ? nodes.map(({ schema }) => enforcedFormat(schema, { minLength, maxLength })) : [];
+  const format = formats.find((each) => each !== undefined);
+  for (const node of nodes) {
+    const wanted = enforcedFormat(node.schema);
+    if (wanted !== undefined && wanted !== format) conversion.skip(node, "format");
   }
+  if (inside !== undefined) return quoted(inside);
+  if (format !== undefined) return quoted(formatGrammar(rules, format));
   if (minLength === 0 && maxLength === undefined) return anyString(rules);
   return quoted(rules.times(stringChar(rules), minLength, maxLength));
 }
 
-const formatGrammar = (format: unknown) => (typeof format === "string" ? stringFormat(format) : undefined);
+/** A text of a format that is enforced; NEVER for others. */
+export function formatGrammar(rules: GrammarRules, format: string): Gbnf {
+  const expression = writtenFormat(format);
+  return expression ? rules.named(`format-${format}`, () => expressionGrammar(rules, expression)) : NEVER;
+}
+
+/**
+ * The format to which a schema holds a string: none beside a pattern, or beside bounds of the length that it does not keep by
+ * itself. `bounds` default to those of the schema.
+ */
+export function enforcedFormat(schema: SchemaObject, bounds = boundsOf(schema)): string | undefined {
+  const { format, pattern } = schema;
+  if (typeof format !== "string" || pattern !== undefined) return undefined;
+  const expression = writtenFormat(format);
+  if (expression === undefined) return undefined;
+  const { minLength, maxLength = Number.POSITIVE_INFINITY } = lengthBounds(expression);
+  const isRoomy = bounds.minLength <= minLength && maxLength <= (bounds.maxLength ?? Number.POSITIVE_INFINITY);
+  return isRoomy ? format : undefined;
+}
+
+function boundsOf({ minLength, maxLength }: SchemaObject): LengthBounds {
+  return {
+    minLength: typeof minLength === "number" ? minLength : 0,
+    maxLength: typeof maxLength === "number" ? maxLength : undefined,
+  };
+}
 
 /** The first pattern that a grammar can hold; what it leaves open is noted. */
 function patternGrammar(

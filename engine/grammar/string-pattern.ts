@@ -39,7 +39,7 @@ export function stringPattern(rules: GrammarRules, pattern: string, bounds: Leng
     const whole: Expression = { kind: "choice", options };
     const size = states(whole);
     if (!isOneClass(options) && (size > MAX_STATES || !rules.takePatternStates(size))) return undefined;
-    return { inside: translate(rules, whole), ...lengths(whole) };
+    return { inside: expressionGrammar(rules, whole), ...lengthBounds(whole) };
   } catch (error) {
     if (error instanceof UnsupportedPattern) return undefined;
     throw error;
@@ -77,21 +77,22 @@ function branches(expression: Expression): readonly (readonly Expression[])[] {
   return [expression.parts];
 }
 
-function translate(rules: GrammarRules, expression: Expression): Gbnf {
+/** The inside of a JSON string that an expression without anchors matches as a whole. Throws `UnsupportedPattern`. */
+export function expressionGrammar(rules: GrammarRules, expression: Expression): Gbnf {
   switch (expression.kind) {
     case "set":
       return jsonChar(expression.ranges);
     case "sequence":
-      return sequence(...expression.parts.map((part) => translate(rules, part)));
+      return sequence(...expression.parts.map((part) => expressionGrammar(rules, part)));
     case "choice":
-      return choice(...expression.options.map((option) => translate(rules, option)));
+      return choice(...expression.options.map((option) => expressionGrammar(rules, option)));
     case "repeat": {
       // A repeated part that can be empty would make the grammar left-recursive.
       const solid = withoutEmpty(expression.part);
       const min = solid.hadEmpty ? 0 : expression.min;
       if (expression.max !== undefined && expression.max < min) throw new UnsupportedPattern();
       if (solid.rest === undefined) return EMPTY;
-      const body = translate(rules, solid.rest);
+      const body = expressionGrammar(rules, solid.rest);
       const part = body.kind === "chars" ? body : rules.fresh(() => body);
       return rules.times(part, min, expression.max);
     }
@@ -168,14 +169,15 @@ function states(expression: Expression): number {
   }
 }
 
-function lengths(expression: Expression): LengthBounds {
+/** Bounds of the length of every text that an expression matches. */
+export function lengthBounds(expression: Expression): LengthBounds {
   switch (expression.kind) {
     case "set":
       return { minLength: 1, maxLength: 1 };
     case "sequence":
     case "choice": {
       const isChoice = expression.kind === "choice";
-      const all = (isChoice ? expression.options : expression.parts).map(lengths);
+      const all = (isChoice ? expression.options : expression.parts).map(lengthBounds);
       const longest = all.map((each) => each.maxLength ?? Number.POSITIVE_INFINITY);
       const add = (a: number, b: number) => a + b;
       const min = isChoice
@@ -185,7 +187,7 @@ function lengths(expression: Expression): LengthBounds {
       return { minLength: min, maxLength: max === Number.POSITIVE_INFINITY ? undefined : max };
     }
     case "repeat": {
-      const { minLength, maxLength } = lengths(expression.part);
+      const { minLength, maxLength } = lengthBounds(expression.part);
       const max =
         expression.max === 0
           ? 0

@@ -3,7 +3,9 @@ import { GrammarRules } from "./grammar-rules.ts";
 import { toGrammar } from "./json-schema.ts";
 import { anyOfTexts, anyValue, type JsonValue } from "./json-text.ts";
 import { isList, isObject, type SchemaObject, shown } from "./schema-document.ts";
-import { textUntil } from "./text-until.ts";
+import { keyword, type SchemaType } from "./schema-keywords.ts";
+import { enforcedFormat, formatGrammar } from "./string-grammar.ts";
+import { textWithout } from "./text-until.ts";
 
 /** How the parameters of a call are written. */
 export type ParameterTags = {
@@ -23,35 +25,8 @@ export type TaggedArgumentsOptions = {
   readonly typesOf: (key: string) => ReadonlySet<string> | undefined;
 };
 
-/** Keywords that say something of the object as a whole or of parameters without a name: none of it is enforced. */
-const WHOLE = [
-  "$ref",
-  "allOf",
-  "anyOf",
-  "oneOf",
-  "not",
-  "if",
-  "patternProperties",
-  "propertyNames",
-  "minProperties",
-  "maxProperties",
-  "dependentSchemas",
-  "dependentRequired",
-  "dependencies",
-];
-
-/** Keywords of a parameter of text that take nothing away, or that are enforced. */
-const FREE = new Set([
-  "type",
-  "title",
-  "description",
-  "default",
-  "examples",
-  "example",
-  "format",
-  "deprecated",
-  "$comment",
-]);
+/** What is enforced of the object as a whole: other keywords that speak of an object are not. */
+const OF_THE_WHOLE = ["type", "nullable", "properties", "required", "additionalProperties"];
 
 /**
  * The parameters of a call as text between tags: the declared ones in the order of the schema, optional ones may be left
@@ -67,7 +42,9 @@ export function taggedArguments(
   // The limits on a schema as a whole are those of every other schema.
   toGrammar(schema, new GrammarRules(), { at, objectOnly: true });
   if (!isSchemaObject(schema)) return { root: EMPTY, unenforced: [] };
-  const unenforced = WHOLE.filter((keyword) => Object.hasOwn(schema, keyword)).map((keyword) => `${at}#/${keyword}`);
+  const unenforced = Object.keys(schema)
+    .filter((name) => speaksOf(name, "object") && !OF_THE_WHOLE.includes(name))
+    .map((name) => `${at}#/${name}`);
   const properties = isObject(schema.properties) ? schema.properties : {};
   const required = new Set(isList(schema.required) ? schema.required.map(String) : []);
   const parameters = [...new Set([...Object.keys(properties), ...required])].map((key) => {
@@ -106,14 +83,37 @@ function parameterValue(
     return { kind: "json", grammar: found.root };
   }
   const mark = tags.after.trim();
-  const texts = isText && isObject(property) ? fixedTexts(property) : undefined;
-  const ignored = isObject(property) ? Object.keys(property).filter((keyword) => !FREE.has(keyword)) : [];
-  for (const keyword of ignored) {
-    const isEnforced = texts !== undefined && (keyword === "enum" || keyword === "const");
-    if (!isEnforced) unenforced.push(`${path}/${shown(keyword)}`);
-  }
-  if (texts === undefined) return { kind: "text", grammar: textUntil(rules, mark) };
+  const own = isText && isObject(property) ? property : {};
+  const texts = fixedTexts(own);
+  const format = texts === undefined ? enforcedFormat(own) : undefined;
+  const enforced = [...(texts ? ["enum", "const"] : []), ...(format ? ["format"] : [])];
+  const ignored = isObject(property) ? ignoredIn(property, isText) : [];
+  unenforced.push(...ignored.filter((name) => !enforced.includes(name)).map((name) => `${path}/${name}`));
+  if (format !== undefined) return { kind: "text", grammar: formatGrammar(rules, format) };
+  if (texts === undefined) return { kind: "text", grammar: textWithout(rules, mark) };
   return { kind: "text", grammar: anyOfTexts(texts.filter((text) => !text.includes(mark))) };
+}
+
+/**
+ * The keywords of a parameter of text that a text of any kind may break. Its types are those that the output parser gives
+ * a text, which knows of no integers beside text.
+ */
+function ignoredIn(property: SchemaObject, isText: boolean): readonly string[] {
+  return Object.keys(property).filter((name) => {
+    const value = property[name];
+    if (name === "nullable") return false;
+    if (name === "type") return isList(value) && value.includes("integer");
+    if ((name === "anyOf" || name === "oneOf") && isList(value)) {
+      return !value.every((each) => isObject(each) && each.type !== "integer" && ignoredIn(each, false).length === 0);
+    }
+    return isText ? speaksOf(name, "string") : keyword(name) !== undefined;
+  });
+}
+
+/** Whether a keyword can say something of a value of the type. */
+function speaksOf(name: string, type: SchemaType): boolean {
+  const found = keyword(name);
+  return found !== undefined && (found.type === undefined || found.type === type);
 }
 
 /** The strings that the parameter may be, where they are listed. */

@@ -3,11 +3,12 @@ import type { ArgumentTypes } from "./argument-types.ts";
 import { BlockWriter } from "./block-writer.ts";
 import { type CallForm, callForm } from "./call-form.ts";
 import { CallIds } from "./call-ids.ts";
-import { type CallProgress, type CallReader, markAt, skipSpace } from "./call-reader.ts";
+import { CallPassage, type PassageStep } from "./call-passage.ts";
 import { heldSuffixLength } from "./held-suffix.ts";
 import type { OutputMarkers, ReasoningMarkers } from "./markers.ts";
 import { earliest, nextMark, withSeparator } from "./next-mark.ts";
-import { StopMatcher } from "./stop-matcher.ts";
+import { PendingText } from "./pending-text.ts";
+import { VisibleText } from "./visible-text.ts";
 
 export type OutputParserOptions = {
   readonly markers: OutputMarkers;
@@ -30,22 +31,11 @@ type State =
   | { readonly at: "reasoning"; readonly markers: ReasoningMarkers }
   /** Takes the white space that the template writes behind a mark, as far as it is there. */
   | { readonly at: "skip"; readonly rest: string; readonly next: State }
-  /** A call of which nothing has gone out yet; `raw` is its whole text, from the separator on. */
-  | { readonly at: "call-held"; readonly reader: CallReader; readonly raw: string }
-  | { readonly at: "call"; readonly reader: CallReader }
-  /** The arguments are whole and their block has ended; the rest of the markup is passed over. */
-  | { readonly at: "call-tail"; readonly reader: CallReader }
-  /** The call of an unknown tool: text, up to its closing mark. The reader has read so much of the pending text. */
-  | { readonly at: "call-as-text"; readonly reader: CallReader; readonly read: number }
-  /** Behind a call of a group: another one, or the end of the group. `shown`: its opening mark came out as text. */
-  | { readonly at: "between-calls"; readonly shown: boolean }
+  | { readonly at: "calls"; readonly calls: Calls }
   | { readonly at: "done" };
 
-/** A call of which nothing could go out after so many UTF-16 units becomes text. */
-const MAX_HELD_CALL = 64 * 1024;
-
-/** White space between two calls of a group, in UTF-16 units; behind more of it the group has ended. */
-const MAX_SPACE_BETWEEN = 1024;
+/** How calls stand in the text, and what reads them. */
+type Calls = { readonly form: CallForm; readonly passage: CallPassage };
 
 const TEXT: State = { at: "text" };
 const ANY_TYPE: ArgumentTypes = () => undefined;
@@ -60,53 +50,34 @@ const ANY_TYPE: ArgumentTypes = () => undefined;
  * out, its block ends incomplete and what follows is text.
  */
 export class OutputParser {
-  readonly #markers: OutputMarkers;
-  readonly #calls: CallForm | undefined;
-  readonly #maxToolCalls: number;
-  readonly #callIds: CallIds;
-  readonly #stops: StopMatcher;
+  readonly #reasoning: ReasoningMarkers | undefined;
+  readonly #calls: Calls | undefined;
   readonly #writer = new BlockWriter();
+  readonly #pending = new PendingText();
+  readonly #visible: VisibleText;
   #state: State;
-  /** Text that was not decided yet; it ends at `#received`. */
-  #pending = "";
-  /** UTF-16 units pushed so far. */
-  #received = 0;
-  /** Where in the source the visible text given to the stop strings ends. */
-  #textEnd = 0;
-  /** No visible text but white space since the last mark: a reasoning mark would count here. */
-  #isFresh = true;
-  #matchedStop: string | undefined;
-  #finishedToolCalls = 0;
-  /** The opening mark of the current group of calls came out as text. */
-  #groupIsShown = false;
 
   constructor(options: OutputParserOptions) {
-    const { markers, toolNames, argumentTypes = ANY_TYPE } = options;
-    this.#markers = markers;
-    this.#calls =
-      markers.toolCall && toolNames.length > 0
-        ? callForm(markers.toolCall, new Set(toolNames), argumentTypes)
-        : undefined;
-    this.#maxToolCalls = options.maxToolCalls ?? Number.POSITIVE_INFINITY;
-    this.#callIds = new CallIds(options.newCallId);
-    this.#stops = new StopMatcher(options.stop);
     const { reasoning } = options.markers;
+    this.#reasoning = reasoning;
+    this.#visible = new VisibleText(this.#writer, this.#pending, options.stop);
+    this.#calls = this.#newCalls(options);
     this.#state = options.startsInReasoning && reasoning ? { at: "reasoning", markers: reasoning } : TEXT;
   }
 
   /** The stop string that ended the visible text. */
   get matchedStop(): string | undefined {
-    return this.#matchedStop;
+    return this.#visible.matchedStop;
   }
 
   /** Calls whose arguments are whole. */
   get finishedToolCalls(): number {
-    return this.#finishedToolCalls;
+    return this.#calls?.passage.finishedToolCalls ?? 0;
   }
 
   /** Whether `maxToolCalls` was reached: generation may stop. */
   get wantsNoMore(): boolean {
-    return this.#finishedToolCalls >= this.#maxToolCalls;
+    return this.#calls?.passage.wantsNoMore ?? false;
   }
 
   /** Whether the next text belongs to the reasoning. */
@@ -117,11 +88,10 @@ export class OutputParser {
   /** Takes the next piece: whole characters, with the log probabilities of its tokens, which go out with its text. */
   push(text: string, logprobs: readonly TokenLogprob[] = []): readonly Event[] {
     if (this.#state.at === "done") return [];
-    const start = this.#received;
-    this.#received += text.length;
-    this.#pending += text;
-    if (logprobs.length > 0) this.#writer.logprobs({ start, end: this.#received, logprobs });
-    while (this.#pending !== "" && this.#step()) {}
+    const start = this.#pending.received;
+    this.#pending.receive(text);
+    if (logprobs.length > 0) this.#writer.logprobs({ start, end: this.#pending.received, logprobs });
+    while (this.#pending.text !== "" && this.#step()) {}
     return this.#writer.take();
   }
 
@@ -130,33 +100,48 @@ export class OutputParser {
     const state = this.#state;
     switch (state.at) {
       case "reasoning":
-        this.#reasoning(this.#pending.length);
+        this.#think(this.#pending.text.length);
         this.#writer.end(false);
         break;
-      case "call":
-        this.#writer.appendArguments(state.reader.flush?.() ?? "");
-        this.#writer.end(false);
+      case "calls":
+        state.calls.passage.end(reason);
         break;
-      case "between-calls":
-        // Part of a mark that was cut short is not text; at an end that the model chose it is.
-        if (state.shown || reason === "stop") this.#text(this.#take(this.#pending.length));
-        this.#flushStops();
-        this.#writer.end(true);
-        break;
-      case "call-tail":
-      case "done":
-        break;
-      default:
-        this.#text((state.at === "call-held" ? state.raw : "") + this.#take(this.#pending.length));
-        this.#flushStops();
+      case "text":
+      case "skip":
+        this.#visible.add(this.#pending.takeAll());
+        this.#visible.flush();
         this.#writer.end(reason === "stop", true);
+        break;
+      case "done":
     }
     this.#state = { at: "done" };
     return this.#writer.take();
   }
 
-  /** One decision about the pending text; false when more text is needed for the next. */
+  #newCalls({ markers, toolNames, argumentTypes = ANY_TYPE, ...options }: OutputParserOptions): Calls | undefined {
+    if (!markers.toolCall || toolNames.length === 0) return undefined;
+    const form = callForm(markers.toolCall, new Set(toolNames), argumentTypes);
+    if (form === undefined) return undefined;
+    const passage = new CallPassage({
+      form,
+      maxToolCalls: options.maxToolCalls ?? Number.POSITIVE_INFINITY,
+      callIds: new CallIds(options.newCallId),
+      pending: this.#pending,
+      visible: this.#visible,
+      writer: this.#writer,
+    });
+    return { form, passage };
+  }
+
+  /** One decision about the pending text; false when more text is needed for the next, or nothing more is wanted. */
   #step(): boolean {
+    const goesOn = this.#decide();
+    if (this.#visible.matchedStop === undefined) return goesOn;
+    this.#state = { at: "done" };
+    return false;
+  }
+
+  #decide(): boolean {
     const state = this.#state;
     switch (state.at) {
       case "text":
@@ -165,34 +150,28 @@ export class OutputParser {
         return this.#inReasoning(state.markers);
       case "skip":
         return this.#inSkip(state.rest, state.next);
-      case "call-held":
-        return this.#inHeldCall(state.reader, state.raw);
-      case "call":
-      case "call-tail":
-        return this.#inCall(state.reader);
-      case "call-as-text":
-        return this.#inCallAsText(state.reader, state.read);
-      case "between-calls":
-        return this.#calls !== undefined && this.#betweenCalls(this.#calls, state.shown);
+      case "calls":
+        return this.#inCalls(state.calls.form, state.calls.passage.step());
       case "done":
-        this.#pending = "";
         return false;
     }
   }
 
   #inText(): boolean {
-    const { reasoning } = this.#markers;
-    const next = nextMark(this.#pending, { call: this.#calls, reasoning, isFresh: this.#isFresh });
+    const reasoning = this.#reasoning;
+    const call = this.#calls?.form;
+    const next = nextMark(this.#pending.text, { call, reasoning, isFresh: this.#visible.isFresh });
     if (next.text > 0) {
-      this.#text(this.#take(next.text));
+      this.#visible.add(this.#pending.take(next.text));
       return true;
     }
-    const raw = this.#take(next.length);
+    const raw = this.#pending.take(next.length);
     if (next.kind === "call" && this.#calls) {
-      this.#groupIsShown = false;
-      this.#state = { at: "call-held", reader: this.#calls.newReader(next.mark), raw };
+      this.#calls.passage.begin(next.mark, raw);
+      this.#state = { at: "calls", calls: this.#calls };
     } else if (next.kind === "reasoning" && reasoning) {
-      this.#endText();
+      this.#visible.flush();
+      this.#writer.end(true);
       this.#state = { at: "skip", rest: reasoning.afterOpen, next: { at: "reasoning", markers: reasoning } };
     }
     return next.kind !== "none";
@@ -200,154 +179,44 @@ export class OutputParser {
 
   #inReasoning(markers: ReasoningMarkers): boolean {
     const { close, beforeClose, afterClose } = markers;
-    const calls = markers.endedByCall ? this.#calls : undefined;
-    const found = earliest(this.#pending, [close, ...(calls?.openers ?? [])]);
+    const calls = markers.endedByCall ? this.#calls?.form : undefined;
+    const { text } = this.#pending;
+    const found = earliest(text, [close, ...(calls?.openers ?? [])]);
     if (found === undefined) {
       const ends = [close, beforeClose + close, ...(calls ? withSeparator(calls) : [])];
-      this.#reasoning(this.#pending.length - heldSuffixLength(this.#pending, ends));
+      this.#think(text.length - heldSuffixLength(text, ends));
       return false;
     }
     const isClose = found.mark === close;
     const lead = isClose ? beforeClose : (calls?.separator ?? "");
-    const padding = this.#pending.slice(0, found.at).endsWith(lead) ? lead.length : 0;
-    this.#reasoning(found.at - padding);
+    const padding = text.slice(0, found.at).endsWith(lead) ? lead.length : 0;
+    this.#think(found.at - padding);
     this.#writer.end(true);
-    if (isClose) this.#take(padding + close.length);
-    this.#isFresh = true;
+    if (isClose) this.#pending.take(padding + close.length);
+    this.#visible.beginAnew();
     this.#state = isClose ? { at: "skip", rest: afterClose, next: TEXT } : TEXT;
     return true;
   }
 
   #inSkip(rest: string, next: State): boolean {
-    if (rest === "" || !this.#pending.startsWith(rest.charAt(0))) {
+    if (rest === "" || !this.#pending.text.startsWith(rest.charAt(0))) {
       this.#state = next;
       return true;
     }
-    this.#take(1);
+    this.#pending.take(1);
     this.#state = { at: "skip", rest: rest.slice(1), next };
     return true;
   }
 
-  #inHeldCall(reader: CallReader, raw: string): boolean {
-    const progress = reader.push(this.#pending.slice(0, MAX_HELD_CALL - raw.length));
-    const all = raw + this.#take(progress.consumed);
-    if (reader.startedName !== undefined) {
-      this.#endText();
-      this.#writer.startCall(this.#callIds.next(reader.startedName, reader.callId), reader.startedName);
-      this.#state = { at: "call", reader };
-      this.#follow(reader, progress);
-      return true;
-    }
-    const isOver = progress.state !== "open" || all.length + this.#pending.length >= MAX_HELD_CALL;
-    if (!isOver && !reader.nameIsUnknown) {
-      this.#state = { at: "call-held", reader, raw: all };
-      return false;
-    }
-    this.#groupIsShown = true;
-    const kept = this.#separatorAt(all, isOver);
-    this.#state = isOver ? this.#behindCall(progress.state === "closed") : { at: "call-as-text", reader, read: kept };
-    this.#pending = all.slice(all.length - kept) + this.#pending;
-    this.#text(all.slice(0, all.length - kept));
-    return true;
+  #inCalls(form: CallForm, step: PassageStep): boolean {
+    if (step === "text") this.#state = TEXT;
+    else if (step === "separator") this.#state = { at: "skip", rest: form.separator, next: TEXT };
+    else if (step === "done") this.#state = { at: "done" };
+    return step !== "needs-more";
   }
 
-  /** How much of the end may be the separator before a mark that follows, or, unless the text is `whole`, its beginning. */
-  #separatorAt(text: string, whole: boolean): number {
-    const separator = this.#calls?.separator ?? "";
-    if (text.endsWith(separator)) return separator.length;
-    return whole ? 0 : heldSuffixLength(text, [separator]);
-  }
-
-  #inCall(reader: CallReader): boolean {
-    const progress = reader.push(this.#pending);
-    this.#take(progress.consumed);
-    return this.#follow(reader, progress);
-  }
-
-  /** Writes the arguments of a started call and goes with it to its end. */
-  #follow(reader: CallReader, progress: CallProgress): boolean {
-    this.#writer.appendArguments(progress.arguments);
-    if (this.#state.at === "call" && reader.argumentsAreWhole) {
-      this.#finishedToolCalls += 1;
-      this.#writer.end(true);
-      this.#state = this.wantsNoMore ? { at: "done" } : { at: "call-tail", reader };
-    }
-    if (progress.state === "open" || this.#state.at === "done") return this.#state.at === "done";
-    this.#writer.end(false);
-    this.#isFresh = true;
-    this.#state = this.#behindCall(progress.state === "closed");
-    return true;
-  }
-
-  /** Where the output goes on behind a call that ended with its closing mark, or without it. */
-  #behindCall(isClosed: boolean): State {
-    const calls = this.#calls;
-    if (!isClosed || calls === undefined) return TEXT;
-    if (calls.next !== "" || calls.close !== "") return { at: "between-calls", shown: this.#groupIsShown };
-    return this.#groupIsShown ? TEXT : { at: "skip", rest: calls.separator, next: TEXT };
-  }
-
-  #betweenCalls(calls: CallForm, shown: boolean): boolean {
-    const lead = skipSpace(this.#pending, 0);
-    const found = lead > MAX_SPACE_BETWEEN ? undefined : markAt(this.#pending, lead, [calls.close, calls.next]);
-    if (found === "partly") return false;
-    const markup = found === undefined ? "" : this.#take(lead + found.mark.length);
-    if (found !== undefined && found.mark === calls.next) {
-      this.#state = { at: "call-held", reader: calls.newReader(calls.next), raw: markup };
-      return true;
-    }
-    this.#state = shown ? TEXT : { at: "skip", rest: calls.separator, next: TEXT };
-    if (shown) this.#text(markup);
-    return true;
-  }
-
-  #inCallAsText(reader: CallReader, read: number): boolean {
-    const { consumed, state } = reader.push(this.#pending.slice(read));
-    const all = this.#pending.slice(0, read + consumed);
-    const kept = state === "closed" ? 0 : this.#separatorAt(all, state !== "open");
-    this.#state = state === "open" ? { at: "call-as-text", reader, read: kept } : this.#behindCall(state === "closed");
-    this.#text(this.#take(all.length - kept));
-    return state !== "open";
-  }
-
-  /** Removes so much from the front of the pending text. */
-  #take(length: number): string {
-    const taken = this.#pending.slice(0, length);
-    this.#pending = this.#pending.slice(length);
-    return taken;
-  }
-
-  /** Where in the source the pending text begins. */
-  #offset(): number {
-    return this.#received - this.#pending.length;
-  }
-
-  #reasoning(length: number): void {
-    const start = this.#offset();
-    this.#writer.append("reasoning", this.#take(length), start);
-  }
-
-  /** Visible text that was just taken: through the stop strings to the writer. */
-  #text(text: string): void {
-    if (text.trim() !== "") this.#isFresh = false;
-    this.#textEnd = this.#offset();
-    const start = this.#textEnd - text.length - this.#stops.heldLength;
-    const { text: certain, matched } = this.#stops.push(text);
-    this.#writer.append("text", certain, start);
-    if (matched === undefined) return;
-    this.#matchedStop = matched;
-    this.#writer.end(true, true);
-    this.#state = { at: "done" };
-  }
-
-  /** A block of another kind follows: no stop string can come of what is held. */
-  #endText(): void {
-    this.#flushStops();
-    this.#writer.end(true);
-  }
-
-  #flushStops(): void {
-    const rest = this.#stops.flush();
-    this.#writer.append("text", rest, this.#textEnd - rest.length);
+  #think(length: number): void {
+    const start = this.#pending.offset;
+    this.#writer.append("reasoning", this.#pending.take(length), start);
   }
 }

@@ -11,7 +11,9 @@ import {
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { generateRequest, textMessage, toolOf } from "../support/generate-request.ts";
+import { independentValidator } from "../support/independent-validator.ts";
 import { NodeClient, type Reading } from "../support/node-client.ts";
+import { randomSchema } from "../support/random-schema.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 import { type RunningNode, startNode } from "../support/start-node.ts";
 import { missing, never, OPTIONS } from "../unit/engine/backends/llama/demo-engine.ts";
@@ -208,11 +210,76 @@ describe.skipIf(missing !== "")("the node", () => {
     );
     const wrong = answers.filter((answer) => !expected.safeParse(JSON.parse(answer)).success);
     expect(wrong).toEqual([]);
+    process.stdout.write(`${answers.length} of 50 answers satisfy their schema\n`);
     const objects = answers.map((answer) => expected.parse(JSON.parse(answer)));
     // Optional ones are there and left out, and more than one alternative was taken.
     expect(new Set(objects.map(({ note }) => note === undefined)).size).toBe(2);
     expect(new Set(objects.map(({ owner }) => Object.keys(owner ?? {})[0])).size).toBeGreaterThan(1);
   });
+
+  const answerTo = async (schema: object, seed: number, maxOutputTokens: number) => {
+    const plain = sampling({ temperature: 1, topK: 0, topP: 1, minP: 0, seed });
+    const fields = { outputConstraint: jsonSchema(schema), sampling: plain, maxOutputTokens };
+    const reading = client.generate(generateRequest(fields, "Give me a JSON object with a color and a count."));
+    expect((await reading.ended).code).toBe(OK);
+    const isWhole = finishedOf(reading.events).reason === FinishReason.STOP;
+    return { text: textOf(reading.events), isWhole };
+  };
+
+  test("50 of 50 answers satisfy patterns, formats, recursion, maps and alternatives that exclude each other", async () => {
+    const schema = {
+      type: "object",
+      properties: {
+        code: { type: "string", pattern: "^[A-Z]{2}-\\d{3}(?:-(?:north|süd))?$" },
+        at: { type: "string", format: "date-time" },
+        place: { enum: ["Zürich", "東京", "Ōsaka 🌧", null] },
+        tree: { $ref: "#/$defs/node" },
+        counts: {
+          type: "object",
+          propertyNames: { maxLength: 8 },
+          additionalProperties: { type: "integer", minimum: 0, maximum: 9 },
+          maxProperties: 2,
+        },
+        shape: {
+          oneOf: [
+            { type: "object", properties: { kind: { const: "round" }, r: { type: "number", minimum: 0, maximum: 9 } } },
+            { type: "object", properties: { kind: { const: "flat" }, sides: { type: "integer", minimum: 3 } } },
+          ].map((each) => ({ ...each, required: Object.keys(each.properties), additionalProperties: false })),
+        },
+        size: { allOf: [{ type: "integer" }, { minimum: 10 }, { maximum: 19 }] },
+      },
+      required: ["code", "at", "place", "tree", "counts", "shape", "size"],
+      additionalProperties: false,
+      $defs: {
+        node: { anyOf: [{ enum: ["a", "b"] }, { type: "array", items: { $ref: "#/$defs/node" }, maxItems: 2 }] },
+      },
+    };
+    const isAllowed = independentValidator(schema);
+    const answers = await Promise.all(Array.from({ length: 50 }, (_, seed) => answerTo(schema, seed, 600)));
+    const wrong = answers.filter(({ text, isWhole }) => !isWhole || !isAllowed(JSON.parse(text)));
+    expect(wrong.map(({ text }) => text)).toEqual([]);
+    process.stdout.write(`${answers.length} of 50 answers satisfy their schema\n`);
+    const values = answers.map(({ text }) => JSON.parse(text));
+    expect(new Set(values.map(({ place }) => place)).size).toBeGreaterThan(2);
+    expect(new Set(values.map(({ shape }) => shape.kind)).size).toBe(2);
+    expect(values.some(({ tree }) => Array.isArray(tree))).toBe(true);
+  }, 60_000);
+
+  test("answers to 24 random schemas satisfy each its own", async () => {
+    const asked = Array.from({ length: 24 }, (_, seed) => ({
+      seed,
+      schema: randomSchema(new SeededRandom(1000 + seed)),
+    }));
+    const answers = await Promise.all(
+      asked.map(async ({ seed, schema }) => ({ seed, schema, ...(await answerTo(schema, seed, 300)) })),
+    );
+    // What is cut is not whole, and promises nothing.
+    const whole = answers.filter(({ isWhole }) => isWhole);
+    const wrong = whole.filter(({ schema, text }) => !independentValidator(schema)(JSON.parse(text)));
+    expect(wrong.map(({ seed, text }) => `${seed}: ${text}`)).toEqual([]);
+    expect(whole.length).toBeGreaterThan(16);
+    process.stdout.write(`${whole.length} whole answers of 24 satisfy their random schemas\n`);
+  }, 60_000);
 
   test("a schema that cannot be kept to is refused with the place, over the wire too", async () => {
     const schema = { type: "object", properties: { a: { type: "string", not: { const: "b" } } } };

@@ -1,8 +1,8 @@
 import type { Event, GenerateRequest, Started } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { progress, started } from "../stream-events.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import type { PreparedGeneration } from "./prepared-generation.ts";
 import type { Slot } from "./slot.ts";
-import { progress, started } from "./stream-events.ts";
 
 /** How many tokens of an answer are paid for in advance, at most: how long it will be nobody knows. */
 const OUTPUT_RESERVE_TOKENS = 1024;
@@ -31,14 +31,14 @@ export async function* admit(
   const ticket = parts.queue.join(waiting, { tenant, priority, cost }, signal);
   let taken: Slot | undefined;
   try {
-    yield [started(start), progress(ticket.position, 0)];
+    yield [started(start), progress(ticket.position, 0, parts.queue.beats)];
     for (;;) {
       const news = await ticket.next();
       if (news.kind === "granted") {
         taken = news.grant;
         return { slot: taken, announced: true };
       }
-      yield [progress(news.position, 0)];
+      yield [progress(news.position, 0, parts.queue.beats)];
     }
   } finally {
     const granted = ticket.close();

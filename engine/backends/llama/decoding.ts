@@ -70,10 +70,11 @@ export class Decoding {
 
   /** Writes the end of the reasoning in the model's place, as far as there is room. */
   #endReasoning(last: Token): readonly Event[] {
-    const { answer, generated, maxOutputTokens, reasoningEnd } = this.#prepared;
+    const { answer, gate, generated, maxOutputTokens, reasoningEnd } = this.#prepared;
     const written = reasoningEnd.slice(0, maxOutputTokens - answer.outputTokens);
     generated.push(...written);
     this.#instead = [last, ...written];
+    gate.reasoningEnded();
     return written.flatMap((token) => answer.push(token));
   }
 

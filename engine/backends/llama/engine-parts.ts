@@ -5,6 +5,7 @@ import type { ModelProfile } from "../../profile.ts";
 import type { GrammarCache } from "./grammar-cache.ts";
 import type { LlamaRuntime } from "./llama-runtime.ts";
 import type { PromptEncoder } from "./prompt-encoder.ts";
+import type { PromptPieces } from "./prompt-pieces.ts";
 import type { Queue } from "./queue.ts";
 import type { SamplingDefaults } from "./sampling.ts";
 import type { Slot } from "./slot.ts";
@@ -35,7 +36,6 @@ export type EngineParts = {
   readonly slots: Slots;
   readonly queue: Queue<Waiting, Slot>;
   readonly steps: StepCounter;
-  /** Prompt tokens per step. */
-  readonly batchTokens: number;
+  readonly pieces: PromptPieces;
   readonly clock: EngineClock;
 };

@@ -1,10 +1,12 @@
 import type { Event, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { EngineError } from "../../errors.ts";
+import type { Mismatch } from "../../grammar/answer-check.ts";
+import { finished, progress, started, timings } from "../stream-events.ts";
 import { admit } from "./admission.ts";
 import { Decoding, type DecodingStep } from "./decoding.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import { Lease } from "./lease.ts";
-import { prepareGeneration } from "./prepared-generation.ts";
-import { finished, progress, started, timings } from "./stream-events.ts";
+import { type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";
 
 /**
  * One generation, from the queue to its last event. The request is checked and counted before it takes a slot. `started`
@@ -18,7 +20,7 @@ export async function* generate(
 ): AsyncGenerator<readonly Event[], void, void> {
   const joinedMs = parts.clock.nowMs();
   const prepared = await prepareGeneration(parts, request, signal);
-  const { demand, keepMs, answer, check, markedTokens } = prepared;
+  const { demand, keepMs, answer, check } = prepared;
   const inputTokens = demand.prompt.length;
   const start = { nodeId: parts.nodeId, modelRevision: parts.revision, inputTokens };
 
@@ -29,43 +31,64 @@ export async function* generate(
     const cachedInputTokens = await lease.run(() => slot.adapt(demand.prompt, demand.isolation));
     if (!announced) yield [started({ ...start, cachedInputTokens })];
 
+    parts.pieces.begin(slot);
     let prefilled = cachedInputTokens;
-    while (inputTokens - prefilled > parts.batchTokens) {
-      const chunk = demand.prompt.slice(prefilled, prefilled + parts.batchTokens);
-      await lease.run(() => slot.sequence.evaluateWithoutGeneratingNewTokens(chunk));
-      prefilled += chunk.length;
-      yield [progress(0, prefilled)];
+    for (let size = parts.pieces.tokens; inputTokens - prefilled > size; size = parts.pieces.tokens) {
+      const piece = demand.prompt.slice(prefilled, prefilled + size);
+      await lease.run(() => slot.sequence.evaluateWithoutGeneratingNewTokens(piece));
+      prefilled += piece.length;
+      yield [progress(0, prefilled, parts.steps.done)];
     }
+    parts.pieces.end(slot);
 
     const decoding = new Decoding(parts, prepared, lease, demand.prompt.slice(prefilled));
     let step: DecodingStep = { events: [], over: false };
     while (!step.over) {
       if (step.events.length > 0) yield step.events;
       step = await decoding.step();
-      check.see(step.events);
+      throwIfBroken(check.see(step.events));
     }
     const last = answer.end(decoding.cut !== undefined);
-    check.see(last);
-    const endMs = parts.clock.nowMs();
+    throwIfBroken(check.see(last));
+    const times = { joinedMs, slotMs, endMs: parts.clock.nowMs() };
     // Before the last event: the next turn of this conversation may follow at once, and wants this slot.
     await lease.close();
-    yield [
-      ...step.events,
-      ...last,
-      finished({
-        reason: answer.finishReason(decoding.cut),
-        matchedStop: answer.matchedStop,
-        usage: {
-          inputTokens,
-          cachedInputTokens,
-          cacheWriteTokens: Math.max(0, markedTokens - cachedInputTokens),
-          outputTokens: answer.outputTokens,
-          reasoningTokens: answer.reasoningTokens,
-        },
-        timings: timings(joinedMs, slotMs, decoding.firstTokenMs ?? endMs, endMs),
-      }),
-    ];
+    yield [...step.events, ...last, ending(prepared, decoding, cachedInputTokens, times)];
   } finally {
+    parts.pieces.end(slot);
     await lease.close();
   }
+}
+
+/** On the clock of the engine: when the request came, had its slot, and was over. */
+type Times = { readonly joinedMs: number; readonly slotMs: number; readonly endMs: number };
+
+function ending(
+  { demand, answer, markedTokens }: PreparedGeneration,
+  { cut, firstTokenMs }: Decoding,
+  cachedInputTokens: number,
+  { joinedMs, slotMs, endMs }: Times,
+): Event {
+  const decodingMs = firstTokenMs ?? endMs;
+  return finished({
+    reason: answer.finishReason(cut),
+    matchedStop: answer.matchedStop,
+    usage: {
+      inputTokens: demand.prompt.length,
+      cachedInputTokens,
+      cacheWriteTokens: Math.max(0, markedTokens - cachedInputTokens),
+      outputTokens: answer.outputTokens,
+      reasoningTokens: answer.reasoningTokens,
+    },
+    timings: timings({
+      queueMs: slotMs - joinedMs,
+      prefillMs: decodingMs - slotMs,
+      decodeMs: endMs - decodingMs,
+    }),
+  });
+}
+
+/** The grammar has seen to it already: a slip ends in an error, never in a clean end. */
+function throwIfBroken(mismatches: readonly Mismatch[]): void {
+  if (mismatches.length > 0) throw new EngineError("ENGINE_ERROR", "The answer does not satisfy the schema.");
 }

@@ -1,8 +1,8 @@
 import { Worker } from "node:worker_threads";
 import type { EngineClock } from "../../clock.ts";
 import { EngineError } from "../../errors.ts";
-import { type AnswerGrammars, answerGrammars, type GrammarWish } from "./answer-grammars.ts";
-import { throwIfLeft } from "./caller-left.ts";
+import { throwIfLeft } from "../caller-left.ts";
+import { type GrammarWish, grammarOf } from "./grammar-wish.ts";
 import type { GrammarReply } from "./grammar-worker.ts";
 
 /** A schema that takes longer is refused. */
@@ -26,7 +26,7 @@ export type GrammarCompilerOptions = {
 type Job = {
   readonly wish: GrammarWish;
   readonly signal: AbortSignal;
-  readonly resolve: (grammars: AnswerGrammars) => void;
+  readonly resolve: (grammar: string | undefined) => void;
   readonly reject: (error: EngineError) => void;
 };
 
@@ -48,9 +48,9 @@ export class GrammarCompiler {
     this.#start();
   }
 
-  /** Throws `EngineError` INVALID_SCHEMA, or why the caller left. */
-  compile(wish: GrammarWish, signal: AbortSignal): Promise<AnswerGrammars> {
-    if (!this.#program) return new Promise((resolve) => resolve(answerGrammars(wish)));
+  /** GBNF, or undefined where nothing is fixed. Throws `EngineError` INVALID_SCHEMA, or why the caller left. */
+  compile(wish: GrammarWish, signal: AbortSignal): Promise<string | undefined> {
+    if (!this.#program) return new Promise((resolve) => resolve(grammarOf(wish)));
     return new Promise((resolve, reject) => {
       this.#jobs.push({ wish, signal, resolve, reject });
       this.#next();
@@ -65,18 +65,20 @@ export class GrammarCompiler {
     await this.#worker?.terminate();
   }
 
-  #start(): void {
-    if (!this.#program) return;
+  #start(): Worker | undefined {
+    if (!this.#program) return undefined;
     const worker = new Worker(this.#program, { resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MIB } });
     worker.unref();
     worker.on("message", (reply: GrammarReply) => {
       const done = this.#take();
-      if ("grammars" in reply) done?.resolve(reply.grammars);
+      if ("grammar" in reply) done?.resolve(reply.grammar);
       else done?.reject(new EngineError(reply.error.reason, reply.error.message, reply.error.facts));
       this.#next();
     });
+    worker.on("exit", () => this.#replace(worker, "The schema is too complex.", undefined));
     worker.on("error", (cause) => this.#replace(worker, "The schema is too complex.", cause));
     this.#worker = worker;
+    return worker;
   }
 
   #next(): void {
@@ -90,7 +92,7 @@ export class GrammarCompiler {
       this.#next();
       return;
     }
-    const worker = this.#worker;
+    const worker = this.#worker ?? this.#start();
     if (!worker) return;
     const stopTimer = this.#clock.after(TIMEOUT_MS, () =>
       this.#replace(worker, "The schema takes too long to turn into a grammar.", undefined),
@@ -99,11 +101,11 @@ export class GrammarCompiler {
     worker.postMessage(job.wish);
   }
 
-  /** A new thread in place of one that has died or does not come to an end. */
+  /** Gives up a thread that has died or does not come to an end; the next job gets a new one. */
   #replace(worker: Worker, what: string, cause: unknown): void {
     if (worker !== this.#worker || this.#closed) return;
     void worker.terminate();
-    this.#start();
+    this.#worker = undefined;
     this.#fail(new EngineError("INVALID_SCHEMA", what, {}, cause));
     this.#next();
   }

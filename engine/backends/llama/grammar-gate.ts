@@ -1,38 +1,28 @@
-import type { LlamaGrammar, LlamaGrammarEvaluationState, Token } from "node-llama-cpp";
+import type { LlamaGrammarEvaluationState } from "node-llama-cpp";
+import type { CompiledGrammar } from "./grammar-cache.ts";
 
-export type GrammarGateOptions = {
-  readonly fromStart: LlamaGrammar | undefined;
-  readonly fromCall: LlamaGrammar | undefined;
-  /** The token that opens a call, where the model has one. */
-  readonly callMark: Token | undefined;
-  /** The tokens generated so far, read at each step. */
-  readonly generated: readonly Token[];
-  readonly inReasoning: () => boolean;
-  readonly newState: (grammar: LlamaGrammar) => LlamaGrammarEvaluationState;
-};
-
-/**
- * Which grammar holds for the next token: none inside the reasoning, behind which it begins anew, and a call's own only
- * inside a call.
- */
+/** Where in the grammar of an output the model stands. A new state is made where it has not written all of it itself. */
 export class GrammarGate {
-  readonly #options: GrammarGateOptions;
+  readonly #grammar: CompiledGrammar | undefined;
+  readonly #newState: (grammar: CompiledGrammar["whole"]) => LlamaGrammarEvaluationState;
   #state: LlamaGrammarEvaluationState | undefined;
 
-  constructor(options: GrammarGateOptions) {
-    this.#options = options;
+  constructor(
+    grammar: CompiledGrammar | undefined,
+    newState: (grammar: CompiledGrammar["whole"]) => LlamaGrammarEvaluationState,
+  ) {
+    this.#grammar = grammar;
+    this.#newState = newState;
   }
 
-  /** Asked before each token is drawn. */
+  /** What the next token is held to; undefined: nothing. */
   state(): LlamaGrammarEvaluationState | undefined {
-    const { fromStart, fromCall, callMark, generated, inReasoning, newState } = this.#options;
-    if (inReasoning()) {
-      this.#state = undefined;
-      return undefined;
-    }
-    const opensCall = callMark !== undefined && generated.at(-1) === callMark;
-    const grammar = fromStart ?? (opensCall ? fromCall : undefined);
-    if (!this.#state && grammar) this.#state = newState(grammar);
+    if (this.#grammar && !this.#state) this.#state = this.#newState(this.#grammar.whole);
     return this.#state;
+  }
+
+  /** The reasoning was ended in the model's place: what follows is the answer. */
+  reasoningEnded(): void {
+    if (this.#grammar) this.#state = this.#newState(this.#grammar.behindReasoning);
   }
 }

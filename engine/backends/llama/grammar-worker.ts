@@ -1,10 +1,10 @@
 import { parentPort } from "node:worker_threads";
 import { type ErrorReason, toEngineError } from "../../errors.ts";
-import { type AnswerGrammars, answerGrammars, type GrammarWish } from "./answer-grammars.ts";
+import { type GrammarWish, grammarOf } from "./grammar-wish.ts";
 
 /** What the thread answers to a wish. */
 export type GrammarReply =
-  | { readonly grammars: AnswerGrammars }
+  | { readonly grammar: string | undefined }
   | {
       readonly error: {
         readonly reason: ErrorReason;
@@ -19,7 +19,7 @@ parentPort?.on("message", (wish: GrammarWish) => {
 
 function reply(wish: GrammarWish): GrammarReply {
   try {
-    return { grammars: answerGrammars(wish) };
+    return { grammar: grammarOf(wish) };
   } catch (error) {
     const { reason, message, facts } = toEngineError(error);
     return { error: { reason, message, facts } };

@@ -1,4 +1,4 @@
-import { callerLeft, throwIfLeft } from "./caller-left.ts";
+import { callerLeft, throwIfLeft } from "../caller-left.ts";
 import type { Slot } from "./slot.ts";
 import type { Slots } from "./slots.ts";
 import type { StepCounter } from "./step-counter.ts";

@@ -6,11 +6,11 @@ import type {
 import { EngineKind } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
 import { type EngineClock, systemClock } from "../../clock.ts";
+import { callIdMap } from "../../conversation/call-id-map.ts";
 import { ChatTemplate } from "../../conversation/chat-template.ts";
 import { EngineError } from "../../errors.ts";
 import { loadProfile, type ModelProfile } from "../../profile.ts";
 import { chooseProfile, usableMarkers } from "../../profile-choice.ts";
-import { callIdMap } from "../openai-compatible/call-ids.ts";
 import { type DescribedModel, describeModel, modelRevision } from "./describe.ts";
 import type { EngineParts, Waiting } from "./engine-parts.ts";
 import { generate } from "./generation.ts";
@@ -20,6 +20,7 @@ import type { LlamaOptions } from "./llama-options.ts";
 import { type LlamaRuntime, loadRuntime } from "./llama-runtime.ts";
 import { markTokens, withoutTokens } from "./mark-tokens.ts";
 import { PromptEncoder } from "./prompt-encoder.ts";
+import { PromptPieces } from "./prompt-pieces.ts";
 import { Queue } from "./queue.ts";
 import { planReasoning } from "./reasoning-plan.ts";
 import { samplingDefaults } from "./sampling.ts";
@@ -71,6 +72,11 @@ export class LlamaBackend implements Backend {
     };
   }
 
+  async gpuMemoryBytes(): Promise<number | undefined> {
+    const { total, used } = (await this.#running?.parts.runtime.llama.getVramState()) ?? { total: 0, used: 0 };
+    return total > 0 ? used : undefined;
+  }
+
   load(): BackendLoad {
     const running = this.#running;
     if (!running) return { slots: this.#options.slots, busySlots: 0, waiting: 0 };
@@ -80,8 +86,7 @@ export class LlamaBackend implements Backend {
       slots: slots.count,
       busySlots: slots.busy,
       waiting: queue.length,
-      // While nobody asks for more, that nothing moves says nothing.
-      ...(steps.inFlight > 0 ? { steps: steps.done } : {}),
+      steps: { made: steps.done, inFlight: steps.inFlight },
       kvUse: slots.tokensInUse / kvTokensTotal,
       kvTokensUsed: slots.tokensInUse,
       kvTokensTotal,
@@ -171,7 +176,7 @@ export class LlamaBackend implements Backend {
       slots,
       queue,
       steps: new StepCounter(),
-      batchTokens,
+      pieces: new PromptPieces(batchTokens),
       clock,
     };
     return {

@@ -68,6 +68,9 @@ function threadCount(threads: LlamaOptions["threads"], fileBytes: number): numbe
   return fileBytes < SINGLE_THREAD_BELOW_BYTES ? 1 : Math.max(1, availableParallelism() - 1);
 }
 
+const NO_BINARY_HINT =
+  "Install the project anew on the machine that runs it, or put the node beside llama-server (engine/README.md).";
+
 async function loadBinary(library: LlamaLibrary, gpu: LlamaOptions["gpu"], threads: number): Promise<Llama> {
   try {
     return await library.getLlama({
@@ -80,7 +83,12 @@ async function loadBinary(library: LlamaLibrary, gpu: LlamaOptions["gpu"], threa
     });
   } catch (cause) {
     const what = gpu === "auto" || gpu === false ? "this machine" : `${gpu} on this machine`;
-    throw new EngineError("ENGINE_DOWN", `node-llama-cpp has no binary that works for ${what}.`, {}, cause);
+    throw new EngineError(
+      "ENGINE_DOWN",
+      `node-llama-cpp has no binary that works for ${what}. ${NO_BINARY_HINT}`,
+      {},
+      cause,
+    );
   }
 }
 

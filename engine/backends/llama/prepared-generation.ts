@@ -1,24 +1,25 @@
 import { randomInt } from "node:crypto";
 import type { SequenceEvaluateOptions, Token } from "node-llama-cpp";
 import { FinishReason, type GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { keepMs, upToBreakpoint } from "../../conversation/cache-breakpoints.ts";
 import type { Conversation } from "../../conversation/chat-template.ts";
 import { EngineError } from "../../errors.ts";
+import { AnswerCheck } from "../../grammar/answer-check.ts";
 import { callMarkup } from "../../grammar/call-markup.ts";
 import { argumentTypes } from "../../output-parser/argument-types.ts";
 import type { OutputMarkers } from "../../output-parser/markers.ts";
 import { OutputParser } from "../../output-parser/output-parser.ts";
+import { throwIfLeft } from "../caller-left.ts";
 import { Answer } from "./answer.ts";
 import { type AnswerPlan, planAnswer } from "./answer-plan.ts";
-import { keepMs, upToBreakpoint } from "./cache-breakpoints.ts";
-import { throwIfLeft } from "./caller-left.ts";
 import { commonLength } from "./common-length.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import { GrammarGate } from "./grammar-gate.ts";
+import { type GrammarWish, needsGrammar } from "./grammar-wish.ts";
 import { newCallIds } from "./new-call-id.ts";
 import type { Prompt } from "./prompt-encoder.ts";
 import { type SamplingOptions, toSamplingOptions, wantedLogprobs } from "./sampling.ts";
 import type { Demand } from "./slots.ts";
-import { StrictCheck } from "./strict-check.ts";
 import { Utf8Holder } from "./utf8-holder.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
@@ -29,7 +30,9 @@ export type PreparedGeneration = {
   /** Tokens of the prompt up to the last place that the caller marked as the end of a reusable prefix; 0 without one. */
   readonly markedTokens: number;
   readonly answer: Answer;
-  readonly check: StrictCheck;
+  /** Of what the grammar has promised. */
+  readonly check: AnswerCheck;
+  readonly gate: GrammarGate;
   /** Tokens so far; the sampler's penalties read it too. */
   readonly generated: Token[];
   readonly maxOutputTokens: number;
@@ -60,7 +63,7 @@ export async function prepareGeneration(
   const room = roomAfter(prompt.tokens.length, runtime.contextWindow);
   const asked = askedTokens(request);
   const answer = newAnswer(parts, request, plan, prompt);
-  const gate = await newGate(parts, request, plan, prompt, generated, answer, signal);
+  const gate = await newGate(parts, request, plan, prompt, signal);
   const { reasoning } = markers;
   return {
     demand: {
@@ -71,7 +74,8 @@ export async function prepareGeneration(
     keepMs: keepMs(request),
     markedTokens: await markedTokens(parts, conversation, prompt, signal),
     answer,
-    check: new StrictCheck(request),
+    check: new AnswerCheck(request, "strict"),
+    gate,
     generated,
     maxOutputTokens: Math.min(asked, room),
     limitReason: asked <= room ? FinishReason.MAX_OUTPUT_TOKENS : FinishReason.CONTEXT_WINDOW,
@@ -102,14 +106,20 @@ async function markedTokens(
 }
 
 function samplingOf(
-  { runtime, vocabulary, markers, samplingDefaults }: EngineParts,
-  { sampling, tools }: GenerateRequest,
+  { runtime, vocabulary, markers, markTokens, samplingDefaults }: EngineParts,
+  request: GenerateRequest,
   plan: AnswerPlan,
   generated: readonly Token[],
 ): SamplingOptions {
+  const { sampling, tools } = request;
   const callMark = openingToken(markers, vocabulary);
   // A model that sees tools would call them even where the caller wants none called.
   const mustNotCall = tools.length > 0 && plan.callable.length === 0;
+  const callMarks = mustNotCall && callMark !== undefined ? [callMark] : [];
+  // A grammar takes their spelling for text, and nobody would see it.
+  const hidden = needsGrammar(fixedOf(request, plan))
+    ? vocabulary.hiddenTokens.filter((token) => !markTokens.has(token))
+    : [];
   return toSamplingOptions({
     sampling,
     defaults: samplingDefaults,
@@ -117,7 +127,7 @@ function samplingOf(
     generated,
     randomSeed: () => randomInt(2 ** 32 - 1),
     newBias: () => runtime.library.TokenBias.for(runtime.model),
-    banned: mustNotCall && callMark !== undefined ? [callMark] : [],
+    banned: [...callMarks, ...hidden],
   });
 }
 
@@ -147,35 +157,36 @@ function newAnswer(
 }
 
 async function newGate(
-  { runtime, vocabulary, markers, grammars }: EngineParts,
+  { runtime, markers, grammars }: EngineParts,
   request: GenerateRequest,
   plan: AnswerPlan,
   prompt: Prompt,
-  generated: readonly Token[],
-  answer: Answer,
   signal: AbortSignal,
 ): Promise<GrammarGate> {
-  const { callable, mustCall, maxToolCalls, json, reasoning } = plan;
+  const { mustCall, json, reasoning } = plan;
   if (mustCall && !markers.toolCall) {
     throw new EngineError("UNSUPPORTED_FEATURE", "tool_choice: this model calls no tools.");
   }
-  const tools = callable.map(({ name, parametersJsonSchema, strict }) => ({ name, parametersJsonSchema, strict }));
-  const constraint = json && request.outputConstraint;
-  const opensReasoning = reasoning && !prompt.startsInReasoning;
-  const wish = { tools, mustCall, maxToolCalls, constraint, reasoning, opensReasoning, markers };
-  const { fromStart, fromCall } = await grammars.get(wish, signal);
-  if (fromStart !== undefined && prompt.continuesText) {
+  const wish = {
+    ...fixedOf(request, plan),
+    markers,
+    reasoning: prompt.startsInReasoning ? "opened" : reasoning ? "may-open" : "none",
+  } as const;
+  const grammar = await grammars.get(wish, signal);
+  if ((mustCall || json !== undefined) && prompt.continuesText) {
     throw new EngineError("UNSUPPORTED_FEATURE", "messages: an answer of a fixed form cannot be begun by the caller.");
   }
   const { model, library } = runtime;
-  return new GrammarGate({
-    fromStart,
-    fromCall,
-    callMark: openingToken(markers, vocabulary),
-    generated,
-    inReasoning: () => answer.inReasoning,
-    newState: (grammar) => new library.LlamaGrammarEvaluationState({ model, grammar }),
-  });
+  return new GrammarGate(grammar, (from) => new library.LlamaGrammarEvaluationState({ model, grammar: from }));
+}
+
+/** What the request fixes of the answer's form. */
+function fixedOf(
+  { outputConstraint }: GenerateRequest,
+  { callable, mustCall, maxToolCalls, json }: AnswerPlan,
+): Omit<GrammarWish, "markers" | "reasoning"> {
+  const tools = callable.map(({ name, parametersJsonSchema, strict }) => ({ name, parametersJsonSchema, strict }));
+  return { tools, mustCall, maxToolCalls, constraint: json && outputConstraint };
 }
 
 /** The token that opens a call, where the model has one. */

@@ -4,7 +4,7 @@ import type { ChatTemplate, Conversation } from "../../conversation/chat-templat
 import type { Span } from "../../conversation/placeholders.ts";
 import { toPromptPieces } from "../../conversation/prompt-pieces.ts";
 import type { OutputMarkers } from "../../output-parser/markers.ts";
-import { throwIfLeft } from "./caller-left.ts";
+import { throwIfLeft } from "../caller-left.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
 /** About 2,000 tokens or 2 ms: the event loop is free again after each such portion. */

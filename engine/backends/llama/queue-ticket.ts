@@ -1,6 +1,6 @@
 import type { EngineClock } from "../../clock.ts";
 import { EngineError } from "../../errors.ts";
-import { callerLeft } from "./caller-left.ts";
+import { callerLeft } from "../caller-left.ts";
 import type { FairItem } from "./tenant-turns.ts";
 
 export type QueueNews<Grant> =

@@ -1,6 +1,6 @@
 import type { EngineClock } from "../../clock.ts";
 import { EngineError } from "../../errors.ts";
-import { throwIfLeft } from "./caller-left.ts";
+import { throwIfLeft } from "../caller-left.ts";
 import { FairQueue } from "./fair-queue.ts";
 import { QueueTicket } from "./queue-ticket.ts";
 import type { FairItem } from "./tenant-turns.ts";
@@ -21,6 +21,7 @@ export class Queue<Want, Grant> {
   /** By ticket; made anew when somebody asks after a change. */
   #positions: ReadonlyMap<QueueTicket<Want, Grant>, number> | undefined;
   #tellsSoon = false;
+  #beats = 0;
 
   constructor(options: QueueOptions) {
     this.#options = options;
@@ -28,6 +29,11 @@ export class Queue<Want, Grant> {
 
   get length(): number {
     return this.#waiting.length;
+  }
+
+  /** How often those who wait were told that the engine is well. */
+  get beats(): number {
+    return this.#beats;
   }
 
   /** All that is waited for, about in the order in which it will be served. */
@@ -69,9 +75,10 @@ export class Queue<Want, Grant> {
     if (served) this.#moved();
   }
 
-  /** Tells everyone that they still wait, so that their callers see a sign of life. */
+  /** The engine is well: everyone hears it, so that their callers see a sign of life. */
   beat(): void {
-    for (const ticket of this.#waiting.order()) ticket.beat();
+    this.#beats += 1;
+    this.#tell();
   }
 
   /** Turns everyone away. */
@@ -99,7 +106,11 @@ export class Queue<Want, Grant> {
     this.#tellsSoon = true;
     queueMicrotask(() => {
       this.#tellsSoon = false;
-      this.beat();
+      this.#tell();
     });
+  }
+
+  #tell(): void {
+    for (const ticket of this.#waiting.order()) ticket.beat();
   }
 }

@@ -12,6 +12,8 @@ export type Vocabulary = {
   readonly size: number;
   readonly controlTokens: ControlTokens;
   readonly cutsAtWords: boolean;
+  /** Control tokens that do not end an answer: detokenizing leaves them out. */
+  readonly hiddenTokens: readonly Token[];
   /** Spelling of the token, or "" where the model has none. */
   readonly bosText: string;
   readonly eosText: string;
@@ -22,6 +24,7 @@ export type Vocabulary = {
 export function readVocabulary(model: LlamaModel): Vocabulary {
   const tokens: ControlToken[] = [];
   const ids = new Map<string, Token>();
+  const hiddenTokens: Token[] = [];
   let size = 0;
   for (const id of model.iterateAllTokens()) {
     size += 1;
@@ -30,12 +33,14 @@ export function readVocabulary(model: LlamaModel): Vocabulary {
     const text = model.detokenize([id], true);
     tokens.push({ text, stripsLeft: attributes.lstrip });
     ids.set(text, id);
+    if (attributes.control && !model.isEogToken(id)) hiddenTokens.push(id);
   }
   const pre = model.fileInfo.metadata.tokenizer.ggml.pre;
   const { bos, eos } = model.tokens;
   return {
     size,
     controlTokens: new ControlTokens(tokens),
+    hiddenTokens,
     cutsAtWords: model.vocabularyType === "bpe" && pre !== undefined && SPLITS_WORDS.has(pre),
     bosText: bos === null ? "" : model.detokenize([bos], true),
     eosText: eos === null ? "" : model.detokenize([eos], true),

@@ -1,12 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { callMarkup } from "../../../../engine/grammar/call-markup.ts";
+import { GrammarRules } from "../../../../engine/grammar/grammar-rules.ts";
 import { type ToolCallGrammarOptions, toolCallGrammar } from "../../../../engine/grammar/tool-call-grammar.ts";
 import { argumentTypes } from "../../../../engine/output-parser/argument-types.ts";
+import { callForm } from "../../../../engine/output-parser/call-form.ts";
 import type { ToolCallMarkers } from "../../../../engine/output-parser/markers.ts";
 import { loadProfile } from "../../../../engine/profile.ts";
-import { FAMILIES, markersOf, optionsOf, type SampleCall } from "../output-parser/families.ts";
+import { FAMILIES, optionsOf, type SampleCall } from "../output-parser/families.ts";
 import { parsePieces } from "../output-parser/parse-output.ts";
 import { matcherOf } from "./gbnf-matcher.ts";
+import { callText } from "./grammar-texts.ts";
 import { loadLlama } from "./load-llama.ts";
 
 const SCHEMA = {
@@ -47,7 +49,7 @@ const llama = await loadLlama();
 function grammarOf(profile: string, more: Partial<ToolCallGrammarOptions> = {}): string {
   const markers = callMarkers(profile);
   const tools = more.tools ?? TOOLS;
-  return toolCallGrammar({ markers, tools, argumentTypes: argumentTypes(tools), ...more }).text;
+  return callText({ markers, tools, argumentTypes: argumentTypes(tools), ...more });
 }
 
 function callMarkers(profile: string): ToolCallMarkers {
@@ -79,12 +81,11 @@ describe.each(FAMILIES)("a call that is asked for, as $profile writes it", ({ pr
       expect(texts.map(matches)).toEqual([true, true, true, false]);
     });
 
-  test("goes on behind its opening mark", () => {
-    const open = callMarkup(callMarkers(profile))?.open ?? "";
-    const text = write([SEARCH]);
-    expect(text.startsWith(open)).toBe(true);
-    expect(matcherOf(grammarOf(profile, { startsAfterOpen: true }))(text.slice(open.length))).toBe(true);
-    expect(markersOf(profile).toolCall).toEqual(callMarkers(profile));
+  test("begins where the output parser takes it for begun", () => {
+    const { openers } = toolCallGrammar({ markers: callMarkers(profile), tools: TOOLS }, new GrammarRules());
+    const form = callForm(callMarkers(profile), new Set(), () => undefined);
+    expect(openers.flatMap(({ mark, isKept }) => (isKept ? [] : [mark]))).toEqual(form?.openers);
+    expect(openers.some(({ isKept }) => isKept)).toBe(form?.opensAtBrace);
   });
 
   test.skipIf(llama === undefined)("is a grammar that llama.cpp takes", async () => {
@@ -127,12 +128,32 @@ describe("arguments between tags", () => {
     [{ properties: { n: { type: "integer", multipleOf: 3 } } }, "#/properties/n/multipleOf"],
     [{ properties: { a: { type: "array", items: { $ref: "#/properties/b" } }, b: {} } }, "#/properties/a/$ref"],
     [{ properties: {}, anyOf: [{ required: ["a"] }] }, "#/anyOf"],
+    [{ properties: { q: { type: ["string", "integer"] } } }, "#/properties/q/type"],
+    [{ properties: { q: { type: ["string", "number"], minimum: 1 } } }, "#/properties/q/minimum"],
+    [{ properties: { q: { anyOf: [{ type: "string", maxLength: 1 }, { type: "null" }] } } }, "#/properties/q/anyOf"],
+    [{ properties: {}, enum: [{}] }, "#/enum"],
   ])("what is not enforced is said, and refused for strict tools: %j", (schema, path) => {
     const markers = callMarkers("glm-4.7");
     const tools = [tool("t", schema)];
-    const { unenforced } = toolCallGrammar({ markers, tools, argumentTypes: argumentTypes(tools) });
+    const { unenforced } = toolCallGrammar({ markers, tools, argumentTypes: argumentTypes(tools) }, new GrammarRules());
     expect(unenforced).toEqual([`tools.0.parameters_json_schema${path}`]);
     expect(() => matcher(schema, true)).toThrow(path);
+  });
+
+  test("what may be left out by being null is held to its types, and a format to itself, for strict tools too", () => {
+    const schema = {
+      type: "object",
+      properties: {
+        a: { anyOf: [{ type: "string", description: "A" }, { type: "null" }], default: null },
+        at: { type: "string", format: "date" },
+      },
+    };
+    const matches = matcher(schema, true);
+    expect([call(["a", "x"], ["at", "2025-01-31"]), call(["a", "null"]), call(["at", "soon"])].map(matches)).toEqual([
+      true,
+      true,
+      false,
+    ]);
   });
 
   test("a schema is held to the limits of all schemas", () => {

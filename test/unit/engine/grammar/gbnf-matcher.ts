@@ -1,23 +1,27 @@
-type Node =
+/** An expression of a grammar, as its text says it. */
+export type Node =
   | { readonly kind: "chars"; readonly isNot: boolean; readonly ranges: readonly (readonly [number, number])[] }
   | { readonly kind: "sequence" | "choice"; readonly nodes: readonly Node[] }
   | { readonly kind: "repeat"; readonly node: Node; readonly min: number; readonly max: number }
   | { readonly kind: "rule"; readonly name: string };
 
-/** Whether a text matches a GBNF grammar as a whole: the language of the grammar's text, read independently of its making. */
-export function matcherOf(grammar: string): (text: string) => boolean {
-  const rules = new Map(
-    grammar
-      .trimEnd()
-      .split("\n")
-      .map((line) => {
-        const at = line.indexOf(" ::= ");
-        return [line.slice(0, at), new Reader(line.slice(at + 5)).all()] as const;
-      }),
+/** The rules of a GBNF grammar, read independently of its making. */
+export function readGrammar(grammar: string): ReadonlyMap<string, Node> {
+  const lines = grammar.trimEnd().split("\n");
+  return new Map(
+    lines.map((line) => {
+      const at = line.indexOf(" ::= ");
+      return [line.slice(0, at), new Reader(line.slice(at + 5)).all()] as const;
+    }),
   );
+}
+
+/** Whether a text matches a GBNF grammar as a whole. */
+export function matcherOf(grammar: string, root = "root"): (text: string) => boolean {
+  const rules = readGrammar(grammar);
   return (text) => {
     const codes = [...text].map((char) => char.codePointAt(0) ?? 0);
-    return ends({ kind: "rule", name: "root" }, 0, codes, rules).has(codes.length);
+    return ends({ kind: "rule", name: root }, 0, codes, rules).has(codes.length);
   };
 }
 

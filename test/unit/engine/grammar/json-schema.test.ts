@@ -8,7 +8,7 @@ import { SCHEMA_CASES } from "./schema-cases.ts";
 function compile(schema: unknown) {
   const rules = new GrammarRules();
   const { root, unenforced } = toGrammar(schema, rules);
-  return { text: finishGrammar(root, rules, "", ""), unenforced };
+  return { text: finishGrammar(root, rules, ""), unenforced };
 }
 
 const nested = (levels: number): unknown => (levels === 0 ? {} : { items: nested(levels - 1) });
@@ -128,6 +128,7 @@ describe("toGrammar", () => {
       { anyOf: ["and", "or"].map((name) => ({ properties: { [name]: { items: { $ref: "#" } } }, required: [name] })) },
     ],
     ["types", { anyOf: [{ items: { $ref: "#" } }, { additionalProperties: { $ref: "#" } }, { type: "null" }] }],
+    ["values that are listed", { anyOf: [{ enum: ["leaf", 1, null] }, { type: "array", items: { $ref: "#" } }] }],
     ["a few levels of alternatives", nestedChoices(8)],
   ])("takes recursion where alternatives are told apart by %s", (_, schema) => {
     expect(compile(schema).text).toContain("root ::= ");
@@ -153,7 +154,7 @@ describe("toGrammar", () => {
   test("takes objects only where told so", () => {
     const rules = new GrammarRules();
     const { root } = toGrammar({ anyOf: [{ type: "object" }, { type: "integer" }] }, rules, { objectOnly: true });
-    const matches = matcherOf(finishGrammar(root, rules, "", ""));
+    const matches = matcherOf(finishGrammar(root, rules, ""));
     expect([matches('{"a":1}'), matches("1")]).toEqual([true, false]);
     expect(() => toGrammar({ type: "integer" }, new GrammarRules(), { objectOnly: true })).toThrow(
       "no value can satisfy it",

@@ -1,10 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { answerGrammar } from "../../../../engine/grammar/answer-grammar.ts";
 import { finishGrammar } from "../../../../engine/grammar/constraint-grammar.ts";
 import { GrammarRules } from "../../../../engine/grammar/grammar-rules.ts";
 import { toGrammar } from "../../../../engine/grammar/json-schema.ts";
-import { toolCallGrammar } from "../../../../engine/grammar/tool-call-grammar.ts";
 import { HERMES_MARKERS } from "../../../../engine/output-parser/markers.ts";
+import { answerText, callText } from "./grammar-texts.ts";
 import { loadLlama } from "./load-llama.ts";
 import { SCHEMA_CASES } from "./schema-cases.ts";
 
@@ -21,7 +20,7 @@ describe.skipIf(llama === undefined)("llama.cpp (skipped where node-llama-cpp ha
     "compiles the grammar of schema %i",
     async (_, schema) => {
       const rules = new GrammarRules();
-      const text = finishGrammar(toGrammar(schema, rules).root, rules, "\n\n", "");
+      const text = finishGrammar(toGrammar(schema, rules).root, rules, "");
       await expect(llama?.createGrammar({ grammar: text })).resolves.toBeDefined();
     },
   );
@@ -30,9 +29,8 @@ describe.skipIf(llama === undefined)("llama.cpp (skipped where node-llama-cpp ha
     const parametersJsonSchema = '{"type":"object","properties":{"q":{"type":"string"}},"required":["q"]}';
     const tool = { name: "search", description: "", parametersJsonSchema, strict: true, cacheBreakpoint: undefined };
     const texts = [
-      answerGrammar({ kind: { $case: "jsonObject", value: {} } })?.text ?? "",
-      toolCallGrammar({ markers: HERMES_MARKERS.toolCall, tools: [tool, { ...tool, name: "find" }], maxCalls: 16 })
-        .text,
+      answerText({ kind: { $case: "jsonObject", value: {} } }),
+      callText({ markers: HERMES_MARKERS.toolCall, tools: [tool, { ...tool, name: "find" }], maxCalls: 16 }),
     ];
     for (const grammar of texts) await expect(llama?.createGrammar({ grammar })).resolves.toBeDefined();
   });

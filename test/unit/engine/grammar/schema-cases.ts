@@ -330,6 +330,40 @@ export const SCHEMA_CASES: SchemaCase[] = [
     rejects: ['{"kind":"round","side":1}', '{"kind":"square"}'],
   },
   {
+    name: "oneOf whose alternatives can both be right",
+    schema: { oneOf: [{ type: "integer" }, { type: "number", minimum: 3 }] },
+    accepts: ["1", "3.5", "4"],
+    rejects: ['"a"'],
+    unenforced: ["#/oneOf"],
+  },
+  {
+    name: "oneOf that is told apart by type, by bounds, and by what is closed",
+    schema: {
+      oneOf: [
+        { type: "string" },
+        { type: "integer", maximum: 3 },
+        { type: "integer", minimum: 4 },
+        { type: "object", properties: { a: {} }, required: ["a"], additionalProperties: false },
+        { type: "object", properties: { b: {} }, required: ["b"] },
+      ],
+    },
+    accepts: ['"a"', "3", "4", '{"a":1}', '{"b":1}'],
+    rejects: ["null", '{"a":1,"b":1}'],
+  },
+  {
+    name: "nothing unevaluated",
+    schema: { allOf: [{ properties: { a: { type: "null" } } }], type: "object", unevaluatedProperties: false },
+    accepts: ["{}", '{"a":null}'],
+    rejects: ['{"b":1}'],
+  },
+  {
+    name: "what is unevaluated by a schema",
+    schema: { type: "object", additionalProperties: true, unevaluatedProperties: { type: "null" } },
+    accepts: ['{"b":1}'],
+    rejects: ["1"],
+    unenforced: ["#/unevaluatedProperties"],
+  },
+  {
     name: "anyOf beside other keywords",
     schema: {
       type: "object",
@@ -592,6 +626,40 @@ export const SCHEMA_CASES: SchemaCase[] = [
     schema: { type: "array", items: { anyOf: [{ format: "email" }, { format: "ipv4" }] } },
     accepts: ['["a.b+c@x-y.org","10.0.0.255"]'],
     rejects: ['["a@b"]', '["1.2.3.256"]', '["@x.org"]'],
+  },
+  {
+    name: "a format under bounds that it keeps",
+    schema: { type: "string", format: "date-time", minLength: 1, maxLength: 64 },
+    accepts: ['"2025-01-31T10:20:30.5+01:00"'],
+    rejects: ['"now"'],
+  },
+  {
+    name: "a format beside a pattern or a bound, where it is a note",
+    schema: {
+      type: "array",
+      items: {
+        anyOf: [
+          { format: "uuid", pattern: "^x" },
+          { format: "date", maxLength: 9 },
+        ],
+      },
+    },
+    accepts: ['["x1","2025"]'],
+    rejects: ['["2025-01-31"]'],
+  },
+  {
+    name: "a format that gives way to another schema",
+    schema: { allOf: [{ type: "string", format: "date" }, { maxLength: 9 }] },
+    accepts: ['"x"'],
+    rejects: ['"0123456789"'],
+    unenforced: ["#/allOf/0/format"],
+  },
+  {
+    name: "two formats at once",
+    schema: { allOf: [{ format: "date" }, { format: "uuid" }] },
+    accepts: ['"2025-01-31"'],
+    rejects: ['"x"'],
+    unenforced: ["#/allOf/1/format"],
   },
   { name: "other formats", schema: { type: "string", format: "toString" }, accepts: ['"x"'], rejects: ["1"] },
 ];

@@ -1,9 +1,11 @@
 import { describe, expect, test } from "vitest";
+import { GrammarRules } from "../../../../engine/grammar/grammar-rules.ts";
 import { type ToolCallGrammarOptions, toolCallGrammar } from "../../../../engine/grammar/tool-call-grammar.ts";
 import { HERMES_MARKERS } from "../../../../engine/output-parser/markers.ts";
 import type { Tool } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { parsePieces } from "../output-parser/parse-output.ts";
 import { matcherOf } from "./gbnf-matcher.ts";
+import { callText } from "./grammar-texts.ts";
 
 const tool = (name: string, parametersJsonSchema: string, strict = false): Tool => ({
   name,
@@ -17,7 +19,7 @@ const RUN = tool("run", "");
 const call = (name: string, args: string) => `<tool_call>\n{"name": "${name}", "arguments": ${args}}\n</tool_call>`;
 
 function matcher(options: Partial<ToolCallGrammarOptions> = {}) {
-  return matcherOf(toolCallGrammar({ markers: HERMES_MARKERS.toolCall, tools: [SEARCH, RUN], ...options }).text);
+  return matcherOf(callText({ markers: HERMES_MARKERS.toolCall, tools: [SEARCH, RUN], ...options }));
 }
 
 describe("toolCallGrammar", () => {
@@ -43,11 +45,6 @@ describe("toolCallGrammar", () => {
     expect(matches(calls(2).join(""))).toBe(false);
   });
 
-  test("can start behind the opening mark and after other text", () => {
-    expect(matcher({ startsAfterOpen: true })(call("run", "{}").slice("<tool_call>".length))).toBe(true);
-    expect(matcher({ lead: "\n\n" })(`\n\n${call("run", "{}")}`)).toBe(true);
-  });
-
   test("writes what the output parser reads", () => {
     const text = `${call("search", '{"q":"x"}')}\n${call("run", "{}")}`;
     expect(matcher({ maxCalls: 2 })(text)).toBe(true);
@@ -69,7 +66,7 @@ describe("toolCallGrammar", () => {
 
   test("refuses what it does not enforce for strict tools only", () => {
     const schema = '{"type":"object","properties":{"n":{"type":"integer","multipleOf":3}}}';
-    const loose = toolCallGrammar({ markers: HERMES_MARKERS.toolCall, tools: [tool("x", schema)] });
+    const loose = toolCallGrammar({ markers: HERMES_MARKERS.toolCall, tools: [tool("x", schema)] }, new GrammarRules());
     expect(loose.unenforced).toEqual(["tools.0.parameters_json_schema#/properties/n/multipleOf"]);
     expect(() => matcher({ tools: [tool("x", schema, true)] })).toThrow("#/properties/n/multipleOf");
   });

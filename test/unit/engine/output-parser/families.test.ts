@@ -83,6 +83,45 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
       expect(opened.map(seen)).toEqual(wanted);
     });
 
+  if (reasoning) {
+    const { open, close } = reasoning;
+    const ended = close + reasoning.afterClose;
+
+    test("inside the reasoning are reasoning, unless the family ends it so", () => {
+      const output = `${open}I could ${write([RUN])} or not.${ended}Done.`;
+      for (const pieces of splitsOf(output, 20)) {
+        const kinds = parsePieces(pieces, options).blocks.map(({ kind }) => kind);
+        if (reasoning.endedByCall) expect(kinds.slice(0, 2)).toEqual(["reasoning", "call"]);
+        else expect(kinds).toEqual(["reasoning", "text"]);
+      }
+    });
+
+    test("behind reasoning that never ends are part of it, and it is not whole", () => {
+      const cut = parseAnyhow(`${open}Hm ${reasoning.endedByCall ? "so" : write([RUN])}`, { ...options, end: "cut" });
+      expect(cut.map(({ kind, complete }) => [kind, complete])).toEqual([["reasoning", false]]);
+    });
+
+    test("behind reasoning that is closed twice are calls, and the second mark is text", () => {
+      const between = onlyAtStart ? "" : "\n";
+      const blocks = parseAnyhow(`${open}Hm.${ended}${close}${between}${write([RUN])}`, options);
+      expect(blocks.map(seen)).toEqual([["reasoning", "Hm.", true], ["text", close, true], called(RUN)]);
+    });
+  }
+
+  test("with marks in a string of the arguments keep them there, however the output is split", () => {
+    const { toolCall = {} } = markersOf(profile);
+    const marks = Object.entries(toolCall).flatMap(([name, mark]) =>
+      typeof mark === "string" && !["form", "valueClose", "parameterClose", "argumentsKey"].includes(name)
+        ? [mark.trim()]
+        : [],
+    );
+    const q = `a ${[...marks, ...(reasoning ? [reasoning.open, reasoning.close] : [])].join(" b ")} c`;
+    const call = { name: "search", args: { q, n: 1 } };
+    for (const pieces of splitsOf(write([call, RUN]), 20)) {
+      expect(parsePieces(pieces, options).blocks.map(seen)).toEqual([called(call), called(RUN)]);
+    }
+  });
+
   test("of a tool that is not there are text, whole", () => {
     const output = `${before}${write([UNKNOWN])}`;
     for (const pieces of splitsOf(output, 20)) {

@@ -67,6 +67,8 @@ const mistralArgs = (calls: readonly SampleCall[]) =>
 
 export const FAMILIES: readonly Family[] = [
   { profile: "hermes-thinking", write: hermes },
+  { profile: "hermes", write: hermes },
+  { profile: "qwen3", write: hermes },
   {
     profile: "glm-4.5",
     write: (calls) =>

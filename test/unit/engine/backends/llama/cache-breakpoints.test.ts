@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { keepMs, upToBreakpoint } from "../../../../../engine/backends/llama/cache-breakpoints.ts";
 import type { LlamaBackend } from "../../../../../engine/backends/llama/llama-backend.ts";
+import { keepMs, upToBreakpoint } from "../../../../../engine/conversation/cache-breakpoints.ts";
 import type { Duration } from "../../../../../proto/gen/google/protobuf/duration.ts";
 import { type Message, type Part, Role } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, part, system, text, tool, user } from "../../conversation/canonical.ts";

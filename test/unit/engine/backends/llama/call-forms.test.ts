@@ -1,11 +1,12 @@
 import type { Token } from "node-llama-cpp";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type LlamaRuntime, loadRuntime } from "../../../../../engine/backends/llama/llama-runtime.ts";
-import { toolCallGrammar } from "../../../../../engine/grammar/tool-call-grammar.ts";
+import { outputGrammar } from "../../../../../engine/grammar/output-grammar.ts";
 import { argumentTypes } from "../../../../../engine/output-parser/argument-types.ts";
 import { loadProfile } from "../../../../../engine/profile.ts";
-import { FAMILIES, optionsOf } from "../../output-parser/families.ts";
-import { parsePieces } from "../../output-parser/parse-output.ts";
+import { callText } from "../../grammar/grammar-texts.ts";
+import { FAMILIES, markersOf, optionsOf } from "../../output-parser/families.ts";
+import { type ParseOptions, parsePieces } from "../../output-parser/parse-output.ts";
 import { missing, never, OPTIONS } from "./demo-engine.ts";
 
 const TOOLS = [
@@ -34,8 +35,11 @@ describe.skipIf(missing !== "")("under the grammar of a family", () => {
   });
   afterAll(() => runtime.close());
 
-  /** What the model writes under the grammar, whatever its weights would rather write. */
-  async function write(grammarText: string, seed: number): Promise<string> {
+  /**
+   * What the model writes under the grammar, whatever its weights would rather write; `begun` is what it is made to write
+   * first, token by token.
+   */
+  async function write(grammarText: string, seed: number, begun: readonly Token[] = []): Promise<string> {
     const { model, llama, library, sequences } = runtime;
     const [sequence] = sequences;
     if (!sequence) throw new Error("no sequence");
@@ -44,7 +48,12 @@ describe.skipIf(missing !== "")("under the grammar of a family", () => {
     const written: Token[] = [];
     await sequence.clearHistory();
     const prompt = model.tokenize("<|im_start|>assistant\n", true);
-    const options = { temperature: 1.2, topK: 0, topP: 1, minP: 0, seed, grammarEvaluationState };
+    const tokenBias = () => {
+      const bias = library.TokenBias.for(model);
+      const forced = begun[written.length];
+      return forced === undefined ? bias : bias.set(forced, { logit: 1000 });
+    };
+    const options = { temperature: 1.2, topK: 0, topP: 1, minP: 0, seed, grammarEvaluationState, tokenBias };
     for await (const token of sequence.evaluate(prompt, options)) {
       written.push(token);
       if (written.length === MAX_TOKENS) break;
@@ -52,28 +61,56 @@ describe.skipIf(missing !== "")("under the grammar of a family", () => {
     return model.detokenize(written, true);
   }
 
+  function check(text: string, options: ParseOptions): void {
+    const { blocks } = parsePieces([text], options);
+    const calls = blocks.filter(({ kind }) => kind === "call");
+    expect(calls.length, text).toBeGreaterThan(0);
+    for (const { name, text: json, complete } of calls) {
+      expect(complete, text).toBe(true);
+      const { mode, level, sure = true, at = [], ...rest } = JSON.parse(json);
+      expect(rest).toEqual({});
+      if (name === "stop") continue;
+      expect(["soft", "hard"]).toContain(mode);
+      expect([1, 2, 3, 4, 5]).toContain(level);
+      expect(sure).toBeTypeOf("boolean");
+      for (const item of at) expect(["a", 1, null]).toContain(item);
+    }
+  }
+
+  const types = argumentTypes(TOOLS);
+  const readAs = (profile: string) => ({
+    ...optionsOf(profile),
+    argumentTypes: types,
+    toolNames: TOOLS.map(({ name }) => name),
+  });
+
   test.each(FAMILIES.map(({ profile }) => profile))(
     "calls of %s are read back with arguments of the schema",
     async (profile) => {
       const { toolCall: markers } = loadProfile(profile);
       if (!markers) throw new Error("the profile has no calls");
-      const types = argumentTypes(TOOLS);
-      const grammar = toolCallGrammar({ markers, tools: TOOLS, argumentTypes: types, maxCalls: 3 }).text;
-      for (const seed of [1, 2, 3]) {
+      const grammar = callText({ markers, tools: TOOLS, argumentTypes: types, maxCalls: 3 });
+      for (const seed of [1, 2]) {
         const text = await write(grammar, seed);
-        const options = { ...optionsOf(profile), argumentTypes: types, toolNames: TOOLS.map(({ name }) => name) };
-        const { blocks } = parsePieces([text], options);
-        expect(blocks.length, text).toBeGreaterThan(0);
-        for (const { kind, name, text: json, complete } of blocks) {
-          expect([kind, complete], text).toEqual(["call", true]);
-          const { mode, level, sure = true, at = [], ...rest } = JSON.parse(json);
-          expect(rest).toEqual({});
-          if (name === "stop") continue;
-          expect(["soft", "hard"]).toContain(mode);
-          expect([1, 2, 3, 4, 5]).toContain(level);
-          expect(sure).toBeTypeOf("boolean");
-          for (const item of at) expect(["a", 1, null]).toContain(item);
-        }
+        check(text, readAs(profile));
+        expect(parsePieces([text], readAs(profile)).blocks.filter(({ kind }) => kind !== "call")).toEqual([]);
+      }
+    },
+  );
+
+  test.each(FAMILIES)(
+    "a call that the model of $profile begins by itself is held to the schema, of however many tokens its marks are",
+    async ({ profile, write: written, onlyAtStart = false }) => {
+      const tools = TOOLS;
+      const markers = markersOf(profile);
+      const options = { mustCall: false, constraint: undefined, maxCalls: 3, argumentTypes: types } as const;
+      const grammar = outputGrammar({ ...options, tools, markers, reasoning: "none" }) ?? "";
+      // All of the first call up to its tool's name, as ordinary tokens; for bare JSON they cross the place where it begins.
+      const call = written([{ name: "set_level", args: {} }]);
+      const opening = call.slice(0, onlyAtStart ? 3 : call.indexOf("set_level"));
+      const before = onlyAtStart ? "\n" : "A <b> or [c] first: ";
+      for (const seed of [1]) {
+        check(await write(grammar, seed, runtime.model.tokenize(before + opening, false)), readAs(profile));
       }
     },
   );

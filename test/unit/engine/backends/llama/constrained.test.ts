@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../../../../engine/backends/llama/llama-backend.ts";
+import { loadRuntime } from "../../../../../engine/backends/llama/llama-runtime.ts";
 import {
   FinishReason,
   type GenerateRequest,
@@ -7,7 +8,7 @@ import {
 } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type ToolChoice, ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, call, text, tool, toolResult, user } from "../../conversation/canonical.ts";
-import { ask, missing, request, startBackend } from "./demo-engine.ts";
+import { ask, missing, never, OPTIONS, request, startBackend } from "./demo-engine.ts";
 
 const WEATHER = tool("get_weather", "Get the weather for a city");
 const LEVEL = tool("set_level", "Set a level", {
@@ -37,6 +38,16 @@ const jsonSchema = (schema: object): Pick<GenerateRequest, "outputConstraint"> =
     kind: { $case: "jsonSchema", value: { name: "answer", schemaJson: JSON.stringify(schema), strict: true } },
   },
 });
+
+/** The tokens of a text of the model's own. */
+async function tokensOf(text: string): Promise<readonly number[]> {
+  const runtime = await loadRuntime({ ...OPTIONS, slots: 1 }, never());
+  try {
+    return runtime.model.tokenize(text, true);
+  } finally {
+    await runtime.close();
+  }
+}
 
 describe.skipIf(missing !== "")("what the answer must look like", () => {
   let backend: LlamaBackend;
@@ -149,6 +160,15 @@ describe.skipIf(missing !== "")("what the answer must look like", () => {
         expect(reply.text).toBe(reply.text.trim());
       }
     });
+  });
+
+  test("a token that nobody would see does not stand for the characters that the schema wants", async () => {
+    const schema = { type: "string", minLength: 30, maxLength: 40 };
+    const [hidden] = await tokensOf("<|im_start|>");
+    const sampling = { temperature: 0, stop: [], logitBias: { [String(hidden)]: 100 } };
+    const reply = await ask(backend, request("Hello!", { ...jsonSchema(schema), sampling }));
+    const text: unknown = JSON.parse(reply.text);
+    expect(typeof text === "string" && [...text].length).toBeGreaterThanOrEqual(30);
   });
 
   test("a JSON object is one object", async () => {

@@ -58,23 +58,40 @@ describe.skipIf(missing !== "")("between tenants", () => {
   });
 });
 
+describe.skipIf(missing !== "")("prompts that are read at the same time", () => {
+  test("share each step, so that every step of the engine shows in all of them", async () => {
+    const backend = await startBackend({ slots: 2, contextTokens: 1024, batchTokens: 128 });
+    const prompt = (word: string) => request(`${word} `.repeat(400), { maxOutputTokens: 1 });
+    const read = async (wanted: GenerateRequest) => {
+      const marks: number[] = [];
+      for await (const events of backend.generate(wanted, never()))
+        for (const { kind } of events) if (kind?.$case === "progress") marks.push(kind.value.prefilledTokens);
+      return marks.map((mark, index) => mark - (marks[index - 1] ?? 0));
+    };
+    expect(new Set(await read(prompt("alone")))).toEqual(new Set([128]));
+    for (const pieces of await Promise.all([read(prompt("one")), read(prompt("two"))])) expect(pieces).toContain(64);
+    await backend.close();
+  });
+});
+
 describe.skipIf(missing !== "")("the load", () => {
-  test("tells steps only while one runs: a slow reader is no stuck engine", async () => {
+  test("has steps in flight only while one runs: a slow reader is no stuck engine", async () => {
     const backend = await startBackend({ slots: 1, contextTokens: 512 });
-    expect(backend.load().steps).toBeUndefined();
+    expect(backend.load().steps?.inFlight).toBe(0);
     const slow = backend.generate(request("Count from 1 to 12."), never());
     const { value } = await slow.next();
     expect(value?.[0]?.kind?.$case).toBe("started");
     expect(backend.load()).toMatchObject({ busySlots: 1 });
-    expect(backend.load().steps).toBeUndefined();
+    expect(backend.load().steps?.inFlight).toBe(0);
     const seen = new Set<number | undefined>();
     for (let i = 0; i < 3; i += 1) {
       const next = slow.next();
       // It asks the library at once, which answers later.
-      seen.add(backend.load().steps);
+      const { made, inFlight } = backend.load().steps ?? {};
+      expect(inFlight).toBe(1);
+      seen.add(made);
       await next;
     }
-    expect(seen).not.toContain(undefined);
     expect(seen.size).toBe(3);
     const waiting = backend.generate(request("one two three"), never());
     await waiting.next();

@@ -3,8 +3,8 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import type { GrammarWish } from "../../../../../engine/backends/llama/answer-grammars.ts";
 import { GrammarCompiler } from "../../../../../engine/backends/llama/grammar-compiler.ts";
+import type { GrammarWish } from "../../../../../engine/backends/llama/grammar-wish.ts";
 import { systemClock } from "../../../../../engine/clock.ts";
 import { HERMES_MARKERS } from "../../../../../engine/output-parser/markers.ts";
 import { VirtualEngineClock } from "../../../../support/virtual-engine-clock.ts";
@@ -21,14 +21,14 @@ const wish = (schema: object, more: Partial<GrammarWish> = {}): GrammarWish => (
   constraint: {
     kind: { $case: "jsonSchema", value: { name: "x", schemaJson: JSON.stringify(schema), strict: true } },
   },
-  reasoning: false,
+  reasoning: "none",
   markers: HERMES_MARKERS,
   ...more,
 });
 /** Programs that stand in for one that a schema has brought down. */
 const program = (body: string) =>
   new URL(
-    `data:text/javascript,import { parentPort } from "node:worker_threads"; parentPort.on("message", (wish) => { ${body}; parentPort.postMessage({ grammars: { fromStart: "fine" } }); });`,
+    `data:text/javascript,import { parentPort } from "node:worker_threads"; parentPort.on("message", (wish) => { ${body}; parentPort.postMessage({ grammar: "fine" }); });`,
   );
 
 let compiler: GrammarCompiler;
@@ -54,7 +54,7 @@ describe("on a thread, with the program as it is deployed", () => {
       compiler.compile(wish({ properties: { a: { type: "x" } } }), never()),
       compiler.compile(wish({ items: { not: {} } }), never()),
     ]);
-    expect(good).toMatchObject({ value: { fromStart: expect.stringContaining("yes") } });
+    expect(good).toMatchObject({ value: expect.stringContaining("yes") });
     const field = "output_constraint.json_schema.schema_json";
     expect(bad).toMatchObject({
       reason: { reason: "INVALID_SCHEMA", facts: { field, pointer: "/properties/a/type" } },
@@ -71,7 +71,7 @@ test("a schema that takes too long is refused, and those behind it are not", asy
     compiler.compile(wish({}), never()),
   ]);
   await clock.advance(5000);
-  expect(await outcome).toMatchObject([{ reason: { reason: "INVALID_SCHEMA" } }, { value: { fromStart: "fine" } }]);
+  expect(await outcome).toMatchObject([{ reason: { reason: "INVALID_SCHEMA" } }, { value: "fine" }]);
 });
 
 test("a schema that takes too much memory is refused, and the next is not", async () => {
@@ -82,14 +82,26 @@ test("a schema that takes too much memory is refused, and the next is not", asyn
   await expect(compiler.compile(wish({}, { mustCall: true }), never())).rejects.toMatchObject({
     reason: "INVALID_SCHEMA",
   });
-  expect(await compiler.compile(wish({}), never())).toEqual({ fromStart: "fine" });
+  expect(await compiler.compile(wish({}), never())).toBe("fine");
 }, 60_000);
+
+test("a thread that ends by itself is replaced, in its work and out of it", async () => {
+  const clock = new VirtualEngineClock();
+  const dies = "if (wish.mustCall) process.exit(1); if (wish.maxToolCalls) setImmediate(() => process.exit(1))";
+  compiler = new GrammarCompiler({ clock, program: program(dies) });
+  await expect(compiler.compile(wish({}, { mustCall: true }), never())).rejects.toMatchObject({
+    reason: "INVALID_SCHEMA",
+  });
+  expect(await compiler.compile(wish({}, { maxToolCalls: 1 }), never())).toBe("fine");
+  const again = () => compiler.compile(wish({}), never()).catch(() => "died while it was asked");
+  await expect.poll(again).toBe("fine");
+});
 
 test("nothing is done for callers who have left while they waited", async () => {
   compiler = new GrammarCompiler({ clock: systemClock, program: program("") });
   const first = compiler.compile(wish({}), never());
   await expect(compiler.compile(wish({}), AbortSignal.abort())).rejects.toMatchObject({ reason: "CANCELLED" });
-  expect(await first).toEqual({ fromStart: "fine" });
+  expect(await first).toBe("fine");
 });
 
 test("closing ends those who wait", async () => {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { GrammarCache } from "../../../../../engine/backends/llama/grammar-cache.ts";
 import { GrammarCompiler } from "../../../../../engine/backends/llama/grammar-compiler.ts";
+import { grammarOf } from "../../../../../engine/backends/llama/grammar-wish.ts";
 import type { LlamaBackend } from "../../../../../engine/backends/llama/llama-backend.ts";
 import { loadLibrary } from "../../../../../engine/backends/llama/load-library.ts";
 import { systemClock } from "../../../../../engine/clock.ts";
@@ -8,6 +9,7 @@ import { EngineError } from "../../../../../engine/errors.ts";
 import { HERMES_MARKERS } from "../../../../../engine/output-parser/markers.ts";
 import { FinishReason, type GenerateRequest } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { tool } from "../../conversation/canonical.ts";
+import { markersOf } from "../../output-parser/families.ts";
 import { ask, missing, never, request, startBackend } from "./demo-engine.ts";
 
 const nested = (levels: number): object => (levels === 0 ? {} : { items: nested(levels - 1) });
@@ -34,6 +36,9 @@ const BOMBS: readonly [name: string, schema: string][] = [
   ["a billion items at least", '{"type":"array","items":{"type":"null"},"minItems":1000000000}'],
   ["a long string at least", '{"type":"string","minLength":1000000000}'],
   ["a pattern that explodes where it is run", '{"type":"string","pattern":"^(a+)+$"}'],
+  ["the same without a start", '{"type":"string","pattern":"(a+)+$"}'],
+  ["oneOf of many that are alike", JSON.stringify({ oneOf: Array.from({ length: 200 }, () => record("a")) })],
+  ["oneOf inside oneOf", JSON.stringify({ oneOf: [1, 2, 3, 4].map(() => ({ oneOf: [record("a"), { $ref: "#" }] })) })],
   [
     "a pattern of nested groups",
     JSON.stringify({ type: "string", pattern: `${"(".repeat(60_000)}a${")".repeat(60_000)}` }),
@@ -55,6 +60,23 @@ const constrained = (schemaJson: string, strict: boolean): Partial<GenerateReque
   outputConstraint: { kind: { $case: "jsonSchema", value: { name: "x", schemaJson, strict } } },
   maxOutputTokens: 24,
   sampling: { temperature: 1, seed: 3, stop: [], logitBias: {} },
+});
+
+test.each(BOMBS)("become a grammar of a bounded size, or are refused: %s", (_name, schemaJson) => {
+  const kind = { $case: "jsonSchema" as const, value: { name: "x", schemaJson, strict: false } };
+  const tools = [{ name: "get", parametersJsonSchema: schemaJson, strict: false }];
+  const common = { maxToolCalls: 1, reasoning: "none", markers: HERMES_MARKERS } as const;
+  for (const wish of [
+    { ...common, tools: [], mustCall: false, constraint: { kind } },
+    { ...common, tools, mustCall: true, constraint: undefined },
+    { ...common, tools, mustCall: true, constraint: undefined, markers: markersOf("glm-4.7") },
+  ]) {
+    try {
+      expect(grammarOf(wish)?.length).toBeLessThanOrEqual(256 * 1024);
+    } catch (error) {
+      expect(error).toMatchObject({ reason: "INVALID_SCHEMA" });
+    }
+  }
 });
 
 describe.skipIf(missing !== "")("hostile schemas", () => {
@@ -150,7 +172,13 @@ test.skipIf(missing !== "")(
         items: { type: "string", maxLength: 9 },
       });
       const kind = { $case: "jsonSchema" as const, value: { name: "x", schemaJson, strict: true } };
-      const wish = { tools: [], mustCall: false, maxToolCalls: undefined, constraint: { kind }, reasoning: false };
+      const wish = {
+        tools: [],
+        mustCall: false,
+        maxToolCalls: undefined,
+        constraint: { kind },
+        reasoning: "none",
+      } as const;
       return cache.get({ ...wish, markers: HERMES_MARKERS }, never());
     };
     const first = await get(0);

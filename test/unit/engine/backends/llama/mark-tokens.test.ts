@@ -9,6 +9,7 @@ const vocabulary = {
   size: SPELLINGS.length,
   controlTokens: new ControlTokens(SPELLINGS.map((text) => ({ text, stripsLeft: false }))),
   cutsAtWords: true,
+  hiddenTokens: [],
   bosText: "",
   eosText: "<|im_end|>",
   markerToken: (spelling: string) => {

@@ -88,6 +88,17 @@ test("a beat reaches all who wait", async () => {
   ]);
 });
 
+test("those who hear that others have left hear of no beat", async () => {
+  const queue = queueOf(3);
+  const [first, , last] = ["a", "b", "c"].map((want) => queue.join(want, claim(), never()));
+  const news = last?.next();
+  first?.close();
+  expect(await news).toEqual({ kind: "waiting", position: 1 });
+  expect(queue.beats).toBe(0);
+  queue.beat();
+  expect(queue.beats).toBe(1);
+});
+
 describe("a ticket that is closed", () => {
   test("returns what was granted but not used", () => {
     const queue = queueOf(1);

@@ -1,7 +1,7 @@
-import type { Duration } from "../../../proto/gen/google/protobuf/duration.ts";
-import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { type CacheBreakpoint, type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import type { Conversation } from "../../conversation/chat-template.ts";
+import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type CacheBreakpoint, type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { durationMs } from "../duration-ms.ts";
+import type { Conversation } from "./chat-template.ts";
 
 /** How long a cache stays when the request does not say. */
 const DEFAULT_KEEP_MS = 300_000;
@@ -11,7 +11,7 @@ const MAX_KEEP_MS = 86_400_000;
 /** How long the cache of a request is to stay: the longest that it asks for anywhere. */
 export function keepMs({ messages, tools, cache }: GenerateRequest): number {
   const marked = [...messages.flatMap(({ parts }) => parts.flatMap(breakpointsOf)), ...tools.flatMap(breakpointsOf)];
-  const wanted = [cache?.ttl, ...marked.map(({ ttl }) => ttl)].flatMap((ttl) => (ttl ? [milliseconds(ttl)] : []));
+  const wanted = [cache?.ttl, ...marked.map(({ ttl }) => ttl)].flatMap((ttl) => (ttl ? [durationMs(ttl)] : []));
   return wanted.length === 0 ? DEFAULT_KEEP_MS : Math.min(MAX_KEEP_MS, Math.max(0, ...wanted));
 }
 
@@ -45,8 +45,4 @@ function breakpointsOf(
   const own = marked.cacheBreakpoint ? [marked.cacheBreakpoint] : [];
   if (!("kind" in marked) || marked.kind?.$case !== "toolResult") return own;
   return [...own, ...marked.kind.value.content.flatMap(breakpointsOf)];
-}
-
-function milliseconds({ seconds, nanos }: Duration): number {
-  return seconds * 1000 + nanos / 1_000_000;
 }

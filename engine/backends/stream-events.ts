@@ -1,0 +1,26 @@
+import type { Event, Finished, Started, Timings } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { toDuration } from "../duration-ms.ts";
+
+export function started(value: Started): Event {
+  return { kind: { $case: "started", value } };
+}
+
+/** `step`: differs from that of the event before when the engine has worked since. */
+export function progress(queuePosition: number, prefilledTokens: number, step: number): Event {
+  return { kind: { $case: "progress", value: { queuePosition, prefilledTokens, step } } };
+}
+
+export function finished(value: Finished): Event {
+  return { kind: { $case: "finished", value } };
+}
+
+/** `queueMs` is absent where the wait cannot be told from the prefill, which then holds both. */
+export type PhaseTimes = { readonly queueMs?: number; readonly prefillMs: number; readonly decodeMs: number };
+
+export function timings({ queueMs, prefillMs, decodeMs }: PhaseTimes): Timings {
+  return {
+    queue: queueMs === undefined ? undefined : toDuration(queueMs),
+    prefill: toDuration(prefillMs),
+    decode: toDuration(decodeMs),
+  };
+}

@@ -1,0 +1,61 @@
+import { includes } from "./code-set.ts";
+import type { Expression } from "./regular-expression.ts";
+
+/**
+ * Whether an expression matches anywhere in a text. All ways of reading it are followed at once, as sets of places: the time
+ * grows with the sizes of text and expression, and never with the number of ways. `afford` is told of each step how many
+ * places it looks at; undefined where it says no.
+ */
+export function matchesExpression(
+  expression: Expression,
+  text: string,
+  afford: (places: number) => boolean,
+): boolean | undefined {
+  const codes = [...text].map((char) => char.codePointAt(0) ?? 0);
+  /** Where matches that begin at one of `starts` may end; undefined: given up. */
+  const ends = (part: Expression, starts: ReadonlySet<number>): ReadonlySet<number> | undefined => {
+    if (!afford(starts.size + 1)) return undefined;
+    switch (part.kind) {
+      case "start":
+        return new Set(starts.has(0) ? [0] : []);
+      case "end":
+        return new Set(starts.has(codes.length) ? [codes.length] : []);
+      case "set": {
+        const taken = [...starts].filter((at) => at < codes.length && includes(part.ranges, codes[at] ?? -1));
+        return new Set(taken.map((at) => at + 1));
+      }
+      case "sequence": {
+        let now: ReadonlySet<number> | undefined = starts;
+        for (const each of part.parts) now = now && ends(each, now);
+        return now;
+      }
+      case "choice": {
+        const all = new Set<number>();
+        for (const option of part.options) {
+          const found = ends(option, starts);
+          if (found === undefined) return undefined;
+          for (const at of found) all.add(at);
+        }
+        return all;
+      }
+      case "repeat":
+        return repeated(part, starts);
+    }
+  };
+  const repeated = (part: Extract<Expression, { kind: "repeat" }>, starts: ReadonlySet<number>) => {
+    let now: ReadonlySet<number> | undefined = starts;
+    for (let count = 0; count < part.min && now && now.size > 0; count += 1) now = ends(part.part, now);
+    if (now === undefined) return undefined;
+    const all = new Set(now);
+    for (let count = part.min; now.size > 0 && count < (part.max ?? Number.POSITIVE_INFINITY); count += 1) {
+      const next = ends(part.part, now);
+      if (next === undefined) return undefined;
+      // A place that was there before has all the ways on already.
+      now = new Set([...next].filter((at) => !all.has(at)));
+      for (const at of now) all.add(at);
+    }
+    return all;
+  };
+  const found = ends(expression, new Set(Array.from({ length: codes.length + 1 }, (_, at) => at)));
+  return found && found.size > 0;
+}

@@ -1,0 +1,206 @@
+import type { BlockWriter } from "./block-writer.ts";
+import type { CallForm } from "./call-form.ts";
+import type { CallIds } from "./call-ids.ts";
+import { type CallProgress, type CallReader, markAt, skipSpace } from "./call-reader.ts";
+import { heldSuffixLength } from "./held-suffix.ts";
+import type { PendingText } from "./pending-text.ts";
+import type { VisibleText } from "./visible-text.ts";
+
+export type CallPassageOptions = {
+  readonly form: CallForm;
+  readonly maxToolCalls: number;
+  readonly callIds: CallIds;
+  readonly pending: PendingText;
+  readonly visible: VisibleText;
+  readonly writer: BlockWriter;
+};
+
+type Position =
+  /** A call of which nothing has gone out yet; `raw` is its whole text, from the separator on. */
+  | { readonly at: "held"; readonly reader: CallReader; readonly raw: string }
+  | { readonly at: "call"; readonly reader: CallReader }
+  /** The arguments are whole and their block has ended; the rest of the markup is passed over. */
+  | { readonly at: "tail"; readonly reader: CallReader }
+  /** The call of an unknown tool: text, up to its closing mark. The reader has read so much of the pending text. */
+  | { readonly at: "as-text"; readonly reader: CallReader; readonly read: number }
+  /** Behind a call of a group: another one, or the end of the group. */
+  | { readonly at: "between" }
+  | { readonly at: "outside" };
+
+/**
+ * What a step came to: it needs more text, it may go on at once, or the output goes on outside: in the text, behind the
+ * white space that the template writes there, or nowhere.
+ */
+export type PassageStep = "needs-more" | "again" | "text" | "separator" | "done";
+
+/** A call of which nothing could go out after so many UTF-16 units becomes text. */
+const MAX_HELD_CALL = 64 * 1024;
+
+/** White space between two calls of a group, in UTF-16 units; behind more of it the group has ended. */
+const MAX_SPACE_BETWEEN = 1024;
+
+/** The calls of an output, from an opening mark up to where other text goes on. */
+export class CallPassage {
+  readonly #options: CallPassageOptions;
+  #position: Position = { at: "outside" };
+  #finishedToolCalls = 0;
+  /** The opening mark of the current group of calls came out as text. */
+  #groupIsShown = false;
+
+  constructor(options: CallPassageOptions) {
+    this.#options = options;
+  }
+
+  /** Calls whose arguments are whole. */
+  get finishedToolCalls(): number {
+    return this.#finishedToolCalls;
+  }
+
+  get wantsNoMore(): boolean {
+    return this.#finishedToolCalls >= this.#options.maxToolCalls;
+  }
+
+  /** Begins behind `mark`, one of the form's openers or "" for a brace; `raw` is it with the white space before it. */
+  begin(mark: string, raw: string): void {
+    this.#groupIsShown = false;
+    this.#position = { at: "held", reader: this.#options.form.newReader(mark), raw };
+  }
+
+  /** One decision about the pending text. */
+  step(): PassageStep {
+    const position = this.#position;
+    switch (position.at) {
+      case "held":
+        return this.#inHeld(position.reader, position.raw);
+      case "call":
+      case "tail":
+        return this.#inCall(position.reader);
+      case "as-text":
+        return this.#inCallAsText(position.reader, position.read);
+      case "between":
+        return this.#between();
+      case "outside":
+        return "text";
+    }
+  }
+
+  /** The output ended here: by itself (`stop`), or in the middle of what the model was writing (`cut`). */
+  end(reason: "stop" | "cut"): void {
+    const { pending, visible, writer } = this.#options;
+    const position = this.#position;
+    switch (position.at) {
+      case "call":
+        writer.appendArguments(position.reader.flush?.() ?? "");
+        writer.end(false);
+        break;
+      case "between":
+        // Part of a mark that was cut short is not text; at an end that the model chose it is.
+        if (this.#groupIsShown || reason === "stop") visible.add(pending.takeAll());
+        visible.flush();
+        writer.end(true);
+        break;
+      case "held":
+      case "as-text":
+        visible.add((position.at === "held" ? position.raw : "") + pending.takeAll());
+        visible.flush();
+        writer.end(reason === "stop", true);
+        break;
+      default:
+    }
+  }
+
+  #inHeld(reader: CallReader, raw: string): PassageStep {
+    const { callIds, pending, visible, writer } = this.#options;
+    const progress = reader.push(pending.text.slice(0, MAX_HELD_CALL - raw.length));
+    const all = raw + pending.take(progress.consumed);
+    if (reader.startedName !== undefined) {
+      visible.flush();
+      writer.end(true);
+      writer.startCall(callIds.next(reader.startedName, reader.callId), reader.startedName);
+      this.#position = { at: "call", reader };
+      const step = this.#follow(reader, progress);
+      return step === "needs-more" ? "again" : step;
+    }
+    const isOver = progress.state !== "open" || all.length + pending.text.length >= MAX_HELD_CALL;
+    if (!isOver && !reader.nameIsUnknown) {
+      this.#position = { at: "held", reader, raw: all };
+      return "needs-more";
+    }
+    this.#groupIsShown = true;
+    const kept = this.#separatorAt(all, isOver);
+    pending.putBack(all.slice(all.length - kept));
+    visible.add(all.slice(0, all.length - kept));
+    if (isOver) return this.#behindCall(progress.state === "closed");
+    this.#position = { at: "as-text", reader, read: kept };
+    return "again";
+  }
+
+  /** How much of the end may be the separator before a mark that follows, or, unless the text is `whole`, its beginning. */
+  #separatorAt(text: string, whole: boolean): number {
+    const { separator } = this.#options.form;
+    if (text.endsWith(separator)) return separator.length;
+    return whole ? 0 : heldSuffixLength(text, [separator]);
+  }
+
+  #inCall(reader: CallReader): PassageStep {
+    const { pending } = this.#options;
+    const progress = reader.push(pending.text);
+    pending.take(progress.consumed);
+    return this.#follow(reader, progress);
+  }
+
+  /** Writes the arguments of a started call and goes with it to its end. */
+  #follow(reader: CallReader, progress: CallProgress): PassageStep {
+    const { visible, writer } = this.#options;
+    writer.appendArguments(progress.arguments);
+    if (this.#position.at === "call" && reader.argumentsAreWhole) {
+      this.#finishedToolCalls += 1;
+      writer.end(true);
+      this.#position = { at: "tail", reader };
+      if (this.wantsNoMore) return "done";
+    }
+    if (progress.state === "open") return "needs-more";
+    writer.end(false);
+    visible.beginAnew();
+    return this.#behindCall(progress.state === "closed");
+  }
+
+  /** Goes on behind a call that ended with its closing mark, or without it. */
+  #behindCall(isClosed: boolean): PassageStep {
+    const { form } = this.#options;
+    const isGrouped = form.next !== "" || form.close !== "";
+    this.#position = isClosed && isGrouped ? { at: "between" } : { at: "outside" };
+    if (isClosed && isGrouped) return "again";
+    return isClosed ? this.#outside() : "text";
+  }
+
+  #outside(): PassageStep {
+    this.#position = { at: "outside" };
+    return this.#groupIsShown ? "text" : "separator";
+  }
+
+  #between(): PassageStep {
+    const { form, pending, visible } = this.#options;
+    const lead = skipSpace(pending.text, 0);
+    const found = lead > MAX_SPACE_BETWEEN ? undefined : markAt(pending.text, lead, [form.close, form.next]);
+    if (found === "partly") return "needs-more";
+    const markup = found === undefined ? "" : pending.take(lead + found.mark.length);
+    if (found !== undefined && found.mark === form.next) {
+      this.#position = { at: "held", reader: form.newReader(form.next), raw: markup };
+      return "again";
+    }
+    if (this.#groupIsShown) visible.add(markup);
+    return this.#outside();
+  }
+
+  #inCallAsText(reader: CallReader, read: number): PassageStep {
+    const { pending, visible } = this.#options;
+    const { consumed, state } = reader.push(pending.text.slice(read));
+    const all = pending.text.slice(0, read + consumed);
+    const kept = state === "closed" ? 0 : this.#separatorAt(all, state !== "open");
+    visible.add(pending.take(all.length - kept));
+    if (state !== "open") return this.#behindCall(state === "closed");
+    this.#position = { at: "as-text", reader, read: kept };
+    return "needs-more";
+  }
+}

@@ -1,0 +1,40 @@
+/** The text of an output that was not decided yet. */
+export class PendingText {
+  #text = "";
+  #received = 0;
+
+  get text(): string {
+    return this.#text;
+  }
+
+  /** UTF-16 units received so far: where the pending text ends. */
+  get received(): number {
+    return this.#received;
+  }
+
+  /** Where in the output the pending text begins. */
+  get offset(): number {
+    return this.#received - this.#text.length;
+  }
+
+  receive(text: string): void {
+    this.#received += text.length;
+    this.#text += text;
+  }
+
+  /** Removes so much from the front. */
+  take(length: number): string {
+    const taken = this.#text.slice(0, length);
+    this.#text = this.#text.slice(length);
+    return taken;
+  }
+
+  takeAll(): string {
+    return this.take(this.#text.length);
+  }
+
+  /** Puts back what was taken last. */
+  putBack(text: string): void {
+    this.#text = text + this.#text;
+  }
+}

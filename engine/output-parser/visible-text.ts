@@ -1,0 +1,52 @@
+import type { BlockWriter } from "./block-writer.ts";
+import type { PendingText } from "./pending-text.ts";
+import { StopMatcher } from "./stop-matcher.ts";
+
+/** The visible text of an output on its way to its blocks, up to the first of the caller's stop strings. */
+export class VisibleText {
+  readonly #writer: BlockWriter;
+  readonly #pending: PendingText;
+  readonly #stops: StopMatcher;
+  /** Where in the output the text given to the stop strings ends. */
+  #end = 0;
+  #isFresh = true;
+  #matchedStop: string | undefined;
+
+  constructor(writer: BlockWriter, pending: PendingText, stop: readonly string[]) {
+    this.#writer = writer;
+    this.#pending = pending;
+    this.#stops = new StopMatcher(stop);
+  }
+
+  /** The stop string that ended the text; nothing is to be added any more. */
+  get matchedStop(): string | undefined {
+    return this.#matchedStop;
+  }
+
+  /** Nothing but white space since the start, or since `beginAnew`: a reasoning mark would count here. */
+  get isFresh(): boolean {
+    return this.#isFresh;
+  }
+
+  beginAnew(): void {
+    this.#isFresh = true;
+  }
+
+  /** Adds what was just taken from the pending text. */
+  add(text: string): void {
+    if (text.trim() !== "") this.#isFresh = false;
+    this.#end = this.#pending.offset;
+    const start = this.#end - text.length - this.#stops.heldLength;
+    const { text: certain, matched } = this.#stops.push(text);
+    this.#writer.append("text", certain, start);
+    if (matched === undefined) return;
+    this.#matchedStop = matched;
+    this.#writer.end(true, true);
+  }
+
+  /** A block of another kind follows, or nothing: no stop string can come of what is held. */
+  flush(): void {
+    const rest = this.#stops.flush();
+    this.#writer.append("text", rest, this.#end - rest.length);
+  }
+}

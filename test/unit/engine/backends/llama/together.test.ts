@@ -1,0 +1,92 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { LlamaBackend } from "../../../../../engine/backends/llama/llama-backend.ts";
+import {
+  FinishReason,
+  type GenerateRequest,
+  ReasoningMode,
+} from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
+import { assistant, text, tool, user } from "../../conversation/canonical.ts";
+import { ask, missing, type Reply, request, startBackend } from "./demo-engine.ts";
+
+const CITY = { type: "object", properties: { city: { type: "string", maxLength: 20 } }, required: ["city"] };
+const weather = (strict: boolean) => ({
+  tools: [{ ...tool("get_weather", "Get the weather for a city", CITY), strict }],
+});
+const QUESTION = "What is the weather in Ljubljana?";
+const reasoning = (budgetTokens?: number) => ({
+  reasoning: { mode: ReasoningMode.ENABLED, effort: 0, budgetTokens } as const,
+});
+const sampling = (fields: object) => ({ sampling: { temperature: 0, stop: [], logitBias: {}, ...fields } });
+
+/** The tokens of the log probabilities of each block, by its index. */
+function logprobTokens({ events }: Reply): ReadonlyMap<number, string> {
+  const tokens = new Map<number, string>();
+  for (const { kind } of events) {
+    if (kind?.$case !== "blockDelta") continue;
+    const { index, logprobs } = kind.value;
+    tokens.set(index, (tokens.get(index) ?? "") + logprobs.map(({ token }) => token).join(""));
+  }
+  return tokens;
+}
+
+describe.skipIf(missing !== "")("wishes that meet in one request", () => {
+  let backend: LlamaBackend;
+  beforeAll(async () => {
+    backend = await startBackend();
+  });
+  afterAll(() => backend.close());
+  const reply = (question: string, more: Partial<GenerateRequest>) => ask(backend, request(question, more));
+
+  test.each([false, true])("log probabilities and tools, strict %s: text has them, calls have none", async (strict) => {
+    const call = await reply(QUESTION, { ...weather(strict), ...sampling({ topLogprobs: 1 }) });
+    expect(call.calls).toEqual([{ name: "get_weather", arguments: '{"city": "Ljubljana"}' }]);
+    expect([...logprobTokens(call).values()].join("")).toBe("");
+    const spoken = await reply("Who are you?", { ...weather(strict), ...sampling({ topLogprobs: 1 }) });
+    expect([...logprobTokens(spoken).values()].join("")).toBe(spoken.text);
+  });
+
+  test("a strict tool changes nothing of what is said or thought beside it", async () => {
+    for (const question of ["Who are you?", "Count from 1 to 12."]) {
+      const free = await reply(question, { ...weather(false), ...reasoning() });
+      const strict = await reply(question, { ...weather(true), ...reasoning() });
+      expect([strict.reasoning, strict.text]).toEqual([free.reasoning, free.text]);
+    }
+  });
+
+  test.each([1, 5, 1000])("a strict call behind reasoning of %i tokens at most", async (budgetTokens) => {
+    const called = await reply(QUESTION, { ...weather(true), ...reasoning(budgetTokens) });
+    expect(called.calls).toEqual([{ name: "get_weather", arguments: '{"city": "Ljubljana"}' }]);
+    expect(called.reasoning).not.toBe("");
+    expect(called.finished.reason).toBe(FinishReason.TOOL_CALLS);
+    const toolChoice = { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: false, allowedNames: [] };
+    const forced = await reply("Hello!", { ...weather(true), ...reasoning(budgetTokens), toolChoice });
+    expect(forced.calls.length).toBeGreaterThan(0);
+    expect(forced.text).toBe("");
+  });
+
+  test("one strict call where parallel ones are not wanted", async () => {
+    const toolChoice = { mode: ToolChoiceMode.AUTO, name: "", disableParallelCalls: true, allowedNames: [] };
+    const both = "What is the weather in Oslo and Madrid?";
+    expect((await reply(both, weather(true))).calls).toHaveLength(2);
+    expect((await reply(both, { ...weather(true), toolChoice })).calls).toHaveLength(1);
+  });
+
+  test("a stop string counts in visible text only: not in reasoning, and not in arguments", async () => {
+    const thought = await reply("Who are you exactly?", reasoning());
+    const word = thought.reasoning.split(" ").find((each) => each.length > 3 && !thought.text.includes(each)) ?? "";
+    expect(word).not.toBe("");
+    const same = await reply("Who are you exactly?", { ...reasoning(), ...sampling({ stop: [word] }) });
+    expect([same.reasoning, same.text]).toEqual([thought.reasoning, thought.text]);
+    const called = await reply(QUESTION, { ...weather(true), ...sampling({ stop: ["Ljub", '"city"', "tool_call"] }) });
+    expect(called.finished.reason).toBe(FinishReason.TOOL_CALLS);
+    const stopped = await reply("Count from 1 to 12.", { ...weather(true), ...sampling({ stop: [" 7"] }) });
+    expect([stopped.finished.reason, stopped.text]).toEqual([FinishReason.STOP_SEQUENCE, "1, 2, 3, 4, 5, 6,"]);
+  });
+
+  test("a begun answer goes on as text, though reasoning is wished for and tools are strict", async () => {
+    const begun = [user("Count from 1 to 12."), assistant(text("1, 2, 3, 4, 5,"))];
+    const gone = await ask(backend, request(begun, { ...reasoning(), ...weather(true) }));
+    expect([gone.reasoning, gone.text]).toEqual(["", " 6, 7, 8, 9, 10, 11, 12"]);
+  });
+});

@@ -1,0 +1,18 @@
+import { answerGrammar } from "../../../../engine/grammar/answer-grammar.ts";
+import { finishGrammar } from "../../../../engine/grammar/constraint-grammar.ts";
+import { GrammarRules } from "../../../../engine/grammar/grammar-rules.ts";
+import { type ToolCallGrammarOptions, toolCallGrammar } from "../../../../engine/grammar/tool-call-grammar.ts";
+import type { OutputConstraint } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+
+/** The grammar of a constrained answer as text; "" where nothing is constrained. */
+export function answerText(constraint: OutputConstraint): string {
+  const rules = new GrammarRules();
+  const found = answerGrammar(constraint, rules);
+  return found ? finishGrammar(found.root, rules, "") : "";
+}
+
+/** The grammar of tool calls as text. */
+export function callText(options: ToolCallGrammarOptions): string {
+  const rules = new GrammarRules();
+  return finishGrammar(toolCallGrammar(options, rules).root, rules, "tools");
+}
