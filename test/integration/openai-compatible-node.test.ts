@@ -1,12 +1,13 @@
 import { expect, test } from "vitest";
 import { ReasoningEffort, ReasoningMode } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import { Capability, ModelState } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { answerOf } from "../support/answer-of.ts";
 import { ask, atEnd, backendOf, FOREVER, rigOf, says, textChunk } from "../support/dialect-rig.ts";
 import { obedient, type Reply, startDialectServer } from "../support/dialect-server.ts";
 import { generateRequest } from "../support/generate-request.ts";
 import { NodeClient } from "../support/node-client.ts";
 import { startNode } from "../support/start-node.ts";
+import { VirtualEngineClock } from "../support/virtual-engine-clock.ts";
 
 test("a node waits for its engine to come up, and gives up in time", async () => {
   let asked = 0;
@@ -34,6 +35,52 @@ test("an engine that is gone makes requests fail as unavailable", async () => {
   const rig = await rigOf("vllm");
   await rig.engine.stop();
   expect(await ask(rig)).toMatchObject({ code: 14, reason: "ENGINE_DOWN" });
+});
+
+test("a node whose engine is gone leaves service, and comes back with it", async () => {
+  const engine = await startDialectServer("vllm");
+  const backend = backendOf(engine, "vllm", { loadIntervalMs: 10 });
+  await backend.start(FOREVER);
+  const node = await startNode(backend, { maxStepAgeMs: 200 });
+  const client = new NodeClient(node.address);
+  atEnd(
+    node.stop,
+    () => backend.close(),
+    () => client.close(),
+  );
+  const state = async () => (await client.describe()).models[0]?.state;
+  await engine.stop();
+  await expect.poll(state, { timeout: 20_000 }).toBe(ModelState.FAILED);
+  expect((await client.generate(generateRequest()).ended).info?.reason).toBe("ENGINE_ERROR");
+  const again = await startDialectServer("vllm", { port: Number(new URL(engine.baseUrl).port) });
+  atEnd(again.stop);
+  await expect.poll(state, { timeout: 20_000 }).toBe(ModelState.READY);
+  expect((await client.generate(generateRequest()).ended).code).toBe(0);
+});
+
+test("SGLang protects a conversation's prefix as long as asked, and is told when that is over", async () => {
+  const clock = new VirtualEngineClock();
+  const engine = await startDialectServer("sglang");
+  const backend = backendOf(engine, "sglang", {}, clock);
+  await backend.start(FOREVER);
+  const node = await startNode(backend);
+  const client = new NodeClient(node.address);
+  atEnd(
+    engine.stop,
+    node.stop,
+    () => backend.close(),
+    () => client.close(),
+  );
+  const cache = { affinityKey: "agent", isolationSalt: "", ttl: { seconds: 1_800, nanos: 0 } };
+  for (const tenant of ["t1", "t2"]) await client.generate(generateRequest({ tenant, cache })).ended;
+  await client.generate(generateRequest()).ended;
+  const sessions = engine.bodies.slice(-3).map(({ session_id }) => session_id);
+  expect(sessions).toEqual([expect.any(String), expect.any(String), undefined]);
+  await clock.advance(1_799_000);
+  expect(engine.closedSessions).toEqual([]);
+  await clock.advance(1_000);
+  await expect.poll(() => engine.closedSessions.length).toBe(2);
+  expect(new Set(engine.closedSessions)).toEqual(new Set(sessions.slice(0, 2)));
 });
 
 test("an engine that goes silent is given up", async () => {
@@ -84,6 +131,27 @@ test("a request that waits in the engine hears that the engine works, as long as
   reading.call.cancel();
   await reading.ended;
   await rig.engine.abortedAtLeast(1);
+});
+
+test.each([
+  ["no page of its load", {}],
+  ["a page that tells nothing of its work", { load: () => "llamacpp:requests_processing 1\n" }],
+])("an engine with %s is believed while it answers, before and behind the start of its answer", async (_what, page) => {
+  const rig = await rigOf("llama-server", page, { loadIntervalMs: 1 });
+  const begun = { choices: [], prompt_progress: { total: 40, cache: 0, processed: 8 } };
+  rig.engine.next({ kind: "stream", data: [], end: "never" }, { kind: "stream", data: [begun], end: "never" });
+  for (const isStarted of [false, true]) {
+    const reading = rig.client.generate(generateRequest());
+    if (isStarted) await reading.seen("started");
+    const from = reading.events.length;
+    const steps = () =>
+      reading.events.slice(from).flatMap(({ kind }) => (kind?.$case === "progress" ? [kind.value.step] : []));
+    await expect.poll(() => new Set(steps()).size).toBeGreaterThan(3);
+    expect(reading.legal()).toBe(true);
+    reading.call.cancel();
+    await reading.ended;
+  }
+  await rig.engine.abortedAtLeast(2);
 });
 
 test("llama-server's progress through a prompt is passed on", async () => {

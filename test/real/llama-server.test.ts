@@ -15,7 +15,7 @@ import { startNode } from "../support/start-node.ts";
 
 /*
  * Against a real counterpart that somebody has to start: the root of a llama-server that runs the demonstration model
- * (`llama-server -m demo.gguf --jinja`). The vitest project exists only when the variable names one.
+ * (`llama-server -m demo.gguf --jinja --metrics`). The vitest project exists only when the variable names one.
  */
 const baseUrl = process.env.SVC_TEST_LLAMA_SERVER ?? "";
 
@@ -116,6 +116,19 @@ describe("a node in front of a real llama-server", () => {
     const { info } = await client.generate(generateRequest({ messages: user("word ".repeat(20_000)) })).ended;
     expect(info?.reason).toBe("CONTEXT_WINDOW_EXCEEDED");
     expect(Number(info?.metadata.input_tokens)).toBeGreaterThan(Number(info?.metadata.context_window));
+  });
+
+  test("leaves its slot when the caller does", async () => {
+    const busy = async () => {
+      const page = await (await fetch(`${baseUrl}/metrics`)).text();
+      return Number(/^llamacpp:requests_processing (\d+)/m.exec(page)?.[1]);
+    };
+    const messages = user("Tell me a long story.");
+    const reading = client.generate(generateRequest({ messages, maxOutputTokens: 2_000 }));
+    await reading.seen("blockDelta");
+    reading.call.cancel();
+    expect((await reading.ended).code).toBe(1);
+    await expect.poll(busy, { timeout: 20_000 }).toBe(0);
   });
 
   test("keeps to a schema", async () => {

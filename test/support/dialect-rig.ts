@@ -2,6 +2,7 @@ import { afterEach, expect } from "vitest";
 import type { DialectName } from "../../engine/backends/openai-compatible/dialect.ts";
 import { OpenAiCompatibleBackend } from "../../engine/backends/openai-compatible/openai-compatible-backend.ts";
 import type { OpenAiCompatibleOptions } from "../../engine/backends/openai-compatible/options.ts";
+import { type EngineClock, systemClock } from "../../engine/clock.ts";
 import { loadProfile } from "../../engine/profile.ts";
 import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { answerOf } from "./answer-of.ts";
@@ -32,8 +33,9 @@ export function backendOf(
   engine: DialectServer,
   dialect: DialectName,
   fields: Partial<OpenAiCompatibleOptions> = {},
+  clock: EngineClock = systemClock,
 ): OpenAiCompatibleBackend {
-  return new OpenAiCompatibleBackend({
+  const options = {
     nodeId: "n1",
     models: ["svc-qwen"],
     baseUrl: engine.baseUrl,
@@ -48,7 +50,8 @@ export function backendOf(
     priorities: false,
     sharedCache: false,
     ...fields,
-  });
+  };
+  return new OpenAiCompatibleBackend(options, clock);
 }
 
 /** A node over gRPC in front of a stand-in engine that it has probed. */

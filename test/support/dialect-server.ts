@@ -22,6 +22,8 @@ export type DialectServer = {
   readonly bodies: readonly ChatBody[];
   /** Bodies of token counts. */
   readonly counts: readonly ChatBody[];
+  /** Sessions that were closed. */
+  readonly closedSessions: readonly unknown[];
   /** Replies that the client left before they were over. */
   readonly aborted: () => number;
   /** Until so many were. */
@@ -40,6 +42,8 @@ export type DialectServerOptions = {
   readonly contextWindow?: number;
   readonly countStatus?: number;
   readonly tokens?: number;
+  /** Default: a free one. */
+  readonly port?: number;
   /** The page that tells the load. */
   readonly load?: () => string;
 };
@@ -52,6 +56,7 @@ export async function startDialectServer(
   const { paths, countKey } = DIALECTS[dialect];
   const bodies: ChatBody[] = [];
   const counts: ChatBody[] = [];
+  const closedSessions: unknown[] = [];
   const headers: IncomingMessage["headers"][] = [];
   const replies: Reply[] = [];
   let aborted = 0;
@@ -75,6 +80,10 @@ export async function startDialectServer(
       counts.push(body);
       return send(response, options.countStatus ?? 200, { [countKey]: options.tokens ?? 40, tokens: [1, 2, 3] });
     }
+    if (request.url !== undefined && request.url === paths.closeSession) {
+      closedSessions.push(body.session_id);
+      return send(response, 200, "");
+    }
     if (request.url !== paths.generate) return send(response, 404, { detail: "Not Found" });
     bodies.push(body);
     response.on("close", () => {
@@ -83,11 +92,12 @@ export async function startDialectServer(
     });
     play(response, dialect, body, replies.shift() ?? (options.model ?? obedient)(body));
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await new Promise<void>((resolve) => server.listen(options.port ?? 0, "127.0.0.1", resolve));
   return {
     baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     bodies,
     counts,
+    closedSessions,
     headers,
     aborted: () => aborted,
     abortedAtLeast: (count) =>

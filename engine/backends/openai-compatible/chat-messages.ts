@@ -1,7 +1,6 @@
 import { ImageDetail, type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { type CallIdMap, type CallIdRule, callIdMap } from "../../conversation/call-id-map.ts";
 import { EngineError } from "../../errors.ts";
-import type { ModelProfile } from "../../profile.ts";
-import { type CallIdMap, callIdMap } from "./call-ids.ts";
 import type { JsonValue } from "./json-text.ts";
 
 const ROLE: Readonly<Record<number, string>> = {
@@ -15,7 +14,7 @@ const ROLE: Readonly<Record<number, string>> = {
 const PART_SEPARATOR = "\n";
 
 export type HistoryRules = {
-  readonly callIds: ModelProfile["callIds"];
+  readonly callIds: CallIdRule;
   /** Whether the engine takes images. */
   readonly images: boolean;
 };

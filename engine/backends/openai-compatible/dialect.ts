@@ -58,6 +58,8 @@ export type Dialect = {
     /** Where the version stands; the first that answers counts. */
     readonly about: readonly string[];
     readonly load: readonly string[];
+    /** Where a session is ended under which the engine protects cached prefixes; `undefined`: it does not. */
+    readonly closeSession: string | undefined;
   };
   /** The key of the count in its reply. */
   readonly countKey: string;
@@ -120,6 +122,7 @@ const VLLM: Dialect = {
     models: "/v1/models",
     about: ["/version"],
     load: ["/metrics"],
+    closeSession: undefined,
   },
   countKey: "count",
   topKOff: -1,
@@ -156,6 +159,8 @@ const SGLANG: Dialect = {
     models: "/v1/models",
     about: ["/server_info", "/get_server_info"],
     load: ["/v1/loads?include=core,queues", "/metrics"],
+    // https://docs.sglang.io/docs/advanced_features/session_radix_cache
+    closeSession: "/close_session",
   },
   countKey: "count",
   topKOff: -1,
@@ -188,6 +193,7 @@ const LLAMA_SERVER: Dialect = {
     models: "/v1/models",
     about: ["/props"],
     load: ["/metrics"],
+    closeSession: undefined,
   },
   countKey: "input_tokens",
   topKOff: 0,

@@ -1,7 +1,7 @@
 import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { EngineError } from "../../errors.ts";
-import { callerLeft } from "./caller-left.ts";
+import { callerLeft } from "../caller-left.ts";
 import { linkAbort } from "./linked-abort.ts";
 
 /** Bytes of a reply that is read as a whole; a token count comes with all its tokens. */
@@ -98,6 +98,11 @@ export class EngineHttp {
       link.release();
     }
   }
+}
+
+/** Whether a call failed because there was no connection, rather than because the engine took too long. */
+export function isUnreachable(error: unknown): boolean {
+  return error instanceof EngineError && error.reason === "ENGINE_DOWN" && error.cause !== undefined;
 }
 
 /** Throws what the stream throws, and `EngineError` PROTOCOL_VIOLATION for a reply that is too large. */

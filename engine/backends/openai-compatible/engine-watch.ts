@@ -1,6 +1,6 @@
 import type { EngineClock } from "../../clock.ts";
 import type { Dialect } from "./dialect.ts";
-import type { EngineHttp } from "./engine-http.ts";
+import { type EngineHttp, isUnreachable } from "./engine-http.ts";
 import { type EngineLoad, readLoad } from "./load.ts";
 
 /** Asks an engine for its load again and again, and tells whether it has moved since. */
@@ -12,6 +12,8 @@ export class EngineWatch {
   readonly #listeners = new Set<() => void>();
   readonly #closing = new AbortController();
   #load: EngineLoad | undefined;
+  #gone = false;
+  #moves = 0;
   #cancel: () => void = () => {};
 
   constructor(http: EngineHttp, dialect: Dialect, intervalMs: number, clock: EngineClock) {
@@ -26,7 +28,20 @@ export class EngineWatch {
     return this.#load;
   }
 
-  /** Calls `listener` whenever the engine's own counters have moved; the returned function ends that. */
+  /** Whether nobody answered at the engine's address when it was last asked. One that is only slow is there. */
+  get gone(): boolean {
+    return this.#gone;
+  }
+
+  /** How often the engine was seen to have moved. */
+  get moves(): number {
+    return this.#moves;
+  }
+
+  /**
+   * Calls `listener` whenever the engine has moved by its own counters; one that tells none has, for all that can be known,
+   * whenever it answers. The returned function ends that.
+   */
   onMove(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -44,9 +59,19 @@ export class EngineWatch {
   async #poll(): Promise<void> {
     const before = this.#load;
     const { signal } = this.#closing;
-    this.#load = await readLoad(this.#http, this.#dialect, signal).catch(() => undefined);
+    let failure: unknown;
+    this.#load = await readLoad(this.#http, this.#dialect, signal).catch((error: unknown) => {
+      failure = error;
+      return undefined;
+    });
     if (signal.aborted) return;
-    if (before && this.#load && before.counters !== this.#load.counters) for (const tell of this.#listeners) tell();
+    this.#gone = isUnreachable(failure);
+    const counters = this.#load?.counters;
+    const hasMoved = counters === undefined ? failure === undefined : before && before.counters !== counters;
+    if (hasMoved) {
+      this.#moves += 1;
+      for (const tell of this.#listeners) tell();
+    }
     this.#cancel = this.#clock.after(this.#intervalMs, () => void this.#poll());
   }
 }

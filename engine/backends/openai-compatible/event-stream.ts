@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { EngineError } from "../../errors.ts";
-import { callerLeft } from "./caller-left.ts";
+import { callerLeft } from "../caller-left.ts";
 import { SseReader } from "./sse-reader.ts";
 
 const DONE = "[DONE]";

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import type { Event, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../errors.ts";
+import { finished, progress, started, timings } from "../stream-events.ts";
 import { readChunk } from "./chunk.ts";
 import { ChunkReader } from "./chunk-reader.ts";
 import { readText } from "./engine-http.ts";
@@ -12,7 +13,6 @@ import { linkAbort } from "./linked-abort.ts";
 import { OutputRoom } from "./output-room.ts";
 import { type ChatRequest, toChatRequest } from "./request.ts";
 import { SignsOfLife } from "./signs-of-life.ts";
-import { finished, progress, started, timings } from "./stream-events.ts";
 
 /** How long the text of a refusal may take. */
 const REFUSAL_TIMEOUT_MS = 5_000;
@@ -54,7 +54,7 @@ async function* answer(
   let isStarted = false;
   let firstMs: number | undefined;
   for (let over = false; !over; ) {
-    const { data, done } = isStarted ? await stream.next() : yield* life.during(stream.next());
+    const { data, done } = firstMs === undefined ? yield* life.during(stream.next()) : await stream.next();
     const events: Event[] = [];
     for (const datum of data) {
       const chunk = readChunk(datum);
@@ -63,7 +63,8 @@ async function* answer(
         isStarted = true;
         events.push(await startOf(parts, reader, room));
       }
-      if (isStarted && chunk.prefilledTokens !== undefined) events.push(progress(0, chunk.prefilledTokens));
+      if (isStarted && chunk.prefilledTokens !== undefined)
+        events.push(progress(0, chunk.prefilledTokens, parts.watch.moves));
       if (news.length > 0) firstMs ??= nowMs();
       events.push(...news);
       if (reader.wantsNoMore) break;
@@ -76,7 +77,7 @@ async function* answer(
     const endMs = nowMs();
     // Before the last event: the next turn of this conversation may follow at once.
     stream.close();
-    const measured = timings(sentMs, firstMs ?? endMs, endMs);
+    const measured = timings({ prefillMs: (firstMs ?? endMs) - sentMs, decodeMs: endMs - (firstMs ?? endMs) });
     yield [...events, ...rest, finished({ reason, matchedStop, usage: reader.finalUsage(), timings: measured })];
   }
 }

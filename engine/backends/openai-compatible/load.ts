@@ -1,6 +1,7 @@
 import type { Dialect } from "./dialect.ts";
 import type { EngineHttp } from "./engine-http.ts";
 import { asFields, asList, type JsonFields, parseFields } from "./json-fields.ts";
+import { labelOf, quantileOf, readMetricsPage, type Sample } from "./metrics-page.ts";
 
 /** An engine's own word on its load; what it does not tell is absent. */
 export type EngineLoad = {
@@ -11,11 +12,13 @@ export type EngineLoad = {
   readonly kvTokensUsed: number | undefined;
   readonly kvTokensTotal: number | undefined;
   readonly queuedUncachedTokens: number | undefined;
-  /** The engine's own counters in one text; only that it changes means anything. */
-  readonly counters: string;
+  /** How long nine of ten cached blocks were left alone before they had to go, since the engine started. */
+  readonly observedRetentionSeconds: number | undefined;
+  /** The engine's own counters in one text; only that it changes means anything. Absent: it tells none. */
+  readonly counters: string | undefined;
 };
 
-type LoadField = Exclude<keyof EngineLoad, "counters">;
+type LoadField = Exclude<keyof EngineLoad, "counters" | "observedRetentionSeconds">;
 
 const TIMEOUT_MS = 2_000;
 
@@ -28,6 +31,16 @@ const METRICS: Readonly<Record<LoadField, readonly string[]>> = {
   kvTokensTotal: ["sglang:max_total_num_tokens"],
   queuedUncachedTokens: [],
 };
+
+/** Where the size of the KV memory stands in labels: blocks, and tokens in each. */
+const CACHE_SIZE: readonly (readonly [metric: string, blocks: string, blockTokens: string])[] = [
+  ["vllm:cache_config_info", "num_gpu_blocks", "block_size"],
+  ["sglang:cache_config_info", "num_pages", "page_size"],
+];
+
+/** vLLM tells it where it was started to sample its blocks. */
+const IDLE_BEFORE_EVICTED = "vllm:kv_block_idle_before_evict_seconds_bucket";
+const RETENTION_SHARE = 0.1;
 
 /** Names in the entries of SGLang's `/v1/loads`, one entry per data-parallel rank. */
 const LOADS: Readonly<Record<LoadField, readonly string[]>> = {
@@ -46,7 +59,7 @@ const COUNTER =
 /** A share is averaged over ranks and replicas, everything else added up. */
 const AVERAGED: ReadonlySet<LoadField> = new Set(["kvUse"]);
 
-/** Asks the engine; `undefined` when none of its pages answers. Throws when the signal is aborted. */
+/** Asks the engine; `undefined` when it has none of the pages. Throws `EngineError` when it does not answer at all. */
 export async function readLoad(
   http: EngineHttp,
   dialect: Dialect,
@@ -60,18 +73,34 @@ export async function readLoad(
   return undefined;
 }
 
-/** https://prometheus.io/docs/instrumenting/exposition_formats/: `name{labels} value`, one sample a line. */
+/** Reads a Prometheus page. */
 export function loadOfMetrics(page: string): EngineLoad {
-  const samples = new Map<string, number[]>();
-  const counters: string[] = [];
-  for (const line of page.split("\n")) {
-    const found = /^([a-zA-Z_:][\w:]*)(?:\{.*\})? (\S+)/.exec(line);
-    const [, name, value] = found ?? [];
-    if (name === undefined || !Number.isFinite(Number(value))) continue;
-    samples.set(name, [...(samples.get(name) ?? []), Number(value)]);
-    if (COUNTER.test(name)) counters.push(line);
+  const samples = readMetricsPage(page);
+  const found = collect(METRICS, (name) => samples.get(name)?.map(({ value }) => value));
+  const kvTokensTotal = found.kvTokensTotal ?? cacheSize(samples);
+  const counters = [...samples].filter(([name]) => COUNTER.test(name));
+  return {
+    ...found,
+    kvTokensTotal,
+    kvTokensUsed: found.kvTokensUsed ?? product(found.kvUse, kvTokensTotal),
+    observedRetentionSeconds: quantileOf(samples.get(IDLE_BEFORE_EVICTED) ?? [], RETENTION_SHARE),
+    counters: counters.length > 0 ? JSON.stringify(counters) : undefined,
+  };
+}
+
+function cacheSize(samples: ReadonlyMap<string, readonly Sample[]>): number | undefined {
+  for (const [metric, blocks, blockTokens] of CACHE_SIZE) {
+    const sizes = samples
+      .get(metric)
+      ?.map((sample) => Number(labelOf(sample, blocks)) * Number(labelOf(sample, blockTokens)));
+    const total = sizes?.reduce((sum, size) => sum + size, 0);
+    if (total !== undefined && Number.isSafeInteger(total) && total > 0) return total;
   }
-  return { ...collect(METRICS, (name) => samples.get(name)), counters: counters.join("\n") };
+  return undefined;
+}
+
+function product(share: number | undefined, total: number | undefined): number | undefined {
+  return share === undefined || total === undefined ? undefined : Math.round(share * total);
 }
 
 export function loadOfLoads(reply: string): EngineLoad {
@@ -83,13 +112,15 @@ export function loadOfLoads(reply: string): EngineLoad {
     return values.length > 0 ? values : undefined;
   });
   // Here are no counters; memory in use changes with every step, while requests in hand change with every arrival.
-  return { ...found, counters: JSON.stringify([found.kvUse, found.kvTokensUsed]) };
+  const { kvUse, kvTokensUsed } = found;
+  const counters = (kvUse ?? kvTokensUsed) === undefined ? undefined : JSON.stringify([kvUse, kvTokensUsed]);
+  return { ...found, observedRetentionSeconds: undefined, counters };
 }
 
 function collect(
   names: Readonly<Record<LoadField, readonly string[]>>,
   valuesOf: (name: string) => readonly number[] | undefined,
-): Omit<EngineLoad, "counters"> {
+): Pick<EngineLoad, LoadField> {
   const read = (field: LoadField): number | undefined => {
     for (const name of names[field]) {
       const values = valuesOf(name);

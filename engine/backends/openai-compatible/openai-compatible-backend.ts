@@ -6,8 +6,10 @@ import type {
 import { Modality, type ModelDescription, ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
 import { type EngineClock, systemClock } from "../../clock.ts";
+import { keepMs } from "../../conversation/cache-breakpoints.ts";
 import { EngineError } from "../../errors.ts";
-import { callerLeft } from "./caller-left.ts";
+import { callerLeft } from "../caller-left.ts";
+import { CacheSessions } from "./cache-sessions.ts";
 import { countTokens } from "./count-tokens.ts";
 import { DIALECTS, type Dialect } from "./dialect.ts";
 import { readEngineFacts } from "./engine-facts.ts";
@@ -18,11 +20,15 @@ import type { GenerationParts } from "./generation-parts.ts";
 import { linkAbort } from "./linked-abort.ts";
 import type { OpenAiCompatibleOptions } from "./options.ts";
 import { type ProbeResult, probe } from "./probe.ts";
-import { toCountBody } from "./request.ts";
+import { sessionId, toCountBody } from "./request.ts";
 
 /** Between two questions whether the engine is up. */
 const HEALTH_INTERVAL_MS = 500;
 const HEALTH_TIMEOUT_MS = 5_000;
+const CLOSE_SESSION_TIMEOUT_MS = 5_000;
+
+/** What of the engine's own word on its load is passed on as it is. */
+const TOLD = ["kvUse", "kvTokensUsed", "kvTokensTotal", "queuedUncachedTokens", "observedRetentionSeconds"] as const;
 
 type Running = { readonly parts: GenerationParts; readonly found: ProbeResult };
 
@@ -33,6 +39,7 @@ export class OpenAiCompatibleBackend implements Backend {
   readonly #http: EngineHttp;
   readonly #clock: EngineClock;
   readonly #watch: EngineWatch;
+  readonly #sessions: CacheSessions;
   readonly #closing = new AbortController();
   #running: Running | undefined;
   #busy = 0;
@@ -43,6 +50,7 @@ export class OpenAiCompatibleBackend implements Backend {
     this.#http = new EngineHttp(options.baseUrl, options.apiKey);
     this.#clock = clock;
     this.#watch = new EngineWatch(this.#http, this.#dialect, options.loadIntervalMs, clock);
+    this.#sessions = new CacheSessions(clock, (id) => this.#closeSession(id));
   }
 
   /**
@@ -86,18 +94,21 @@ export class OpenAiCompatibleBackend implements Backend {
     };
   }
 
-  /** Busy slots are those whose generation the engine has begun, as far as it tells. */
+  /**
+   * Busy slots are those whose generation the engine has begun, as far as it tells. An engine that nobody reaches is one that
+   * stands still; while it answers, its steps are its own affair.
+   */
   load(): BackendLoad {
-    const { waiting: queued = 0, kvUse, kvTokensUsed, kvTokensTotal, queuedUncachedTokens } = this.#watch.load ?? {};
-    const waiting = Math.min(queued, this.#busy);
+    const { gone, load } = this.#watch;
+    const waiting = Math.min(load?.waiting ?? 0, this.#busy);
+    const told: { -readonly [Field in (typeof TOLD)[number]]?: number } = {};
+    for (const field of TOLD) if (load?.[field] !== undefined) told[field] = load[field];
     return {
       slots: this.#options.slots,
       busySlots: this.#busy - waiting,
       waiting,
-      ...(kvUse === undefined ? {} : { kvUse }),
-      ...(kvTokensUsed === undefined ? {} : { kvTokensUsed }),
-      ...(kvTokensTotal === undefined ? {} : { kvTokensTotal }),
-      ...(queuedUncachedTokens === undefined ? {} : { queuedUncachedTokens }),
+      ...told,
+      ...(gone ? { steps: { made: 0, inFlight: 1 } } : {}),
     };
   }
 
@@ -112,6 +123,8 @@ export class OpenAiCompatibleBackend implements Backend {
     } finally {
       link.release();
       this.#busy -= 1;
+      const session = this.#dialect.paths.closeSession === undefined ? undefined : sessionId(request);
+      if (session !== undefined) this.#sessions.used(session, keepMs(request));
     }
   }
 
@@ -124,12 +137,22 @@ export class OpenAiCompatibleBackend implements Backend {
   async close(): Promise<void> {
     this.#running = undefined;
     this.#watch.close();
+    this.#sessions.clear();
     this.#closing.abort(new EngineError("ENGINE_DOWN", "The node is stopping."));
   }
 
   #ready(): Running {
     if (!this.#running) throw new EngineError("MODEL_LOADING", "The engine is not up yet.");
     return this.#running;
+  }
+
+  #closeSession(id: string): void {
+    const { closeSession: path } = this.#dialect.paths;
+    if (path === undefined) return;
+    const body = JSON.stringify({ session_id: id });
+    const call = { method: "POST", path, body, timeoutMs: CLOSE_SESSION_TIMEOUT_MS } as const;
+    // Protection is a favour: nothing depends on how this goes.
+    void this.#http.fetch(call, this.#closing.signal).catch(() => {});
   }
 
   #describeModel(id: string): ModelDescription {

@@ -70,7 +70,7 @@ export function toChatRequest(
     reasoningFormat: "auto",
     cacheSalt: digest(request.tenant, request.cache?.isolationSalt ?? ""),
     cachePrompt: settings.sharedCache,
-    sessionId: request.cache?.affinityKey ? digest(request.tenant, request.cache.affinityKey) : undefined,
+    sessionId: sessionId(request),
     priority: settings.priorities && request.priority !== 0 ? dialect.prioritySign * request.priority : undefined,
     requestId: engineRequestId,
     streamOptions: dialect.fields.timingsPerToken
@@ -87,6 +87,11 @@ export function toChatRequest(
     thinking,
     nodeStops: dialect.stopsInNode ? stop : [],
   };
+}
+
+/** The session whose prefixes an engine is asked to protect: one per tenant and affinity key. */
+export function sessionId({ tenant, cache }: GenerateRequest): string | undefined {
+  return cache?.affinityKey ? digest(tenant, cache.affinityKey) : undefined;
 }
 
 /** The body of a token count. Throws `EngineError` for what the engine cannot do. */

@@ -1,10 +1,10 @@
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { progress } from "../stream-events.ts";
 import type { EngineWatch } from "./engine-watch.ts";
-import { progress } from "./stream-events.ts";
 
 /**
- * Says that a request still waits for its first word: once when the engine has it, then whenever the engine has moved by its
- * own counters. A stuck engine goes silent.
+ * Says that a request still waits for its first word: once when the engine has it, then whenever the engine has moved. A
+ * stuck engine goes silent.
  */
 export class SignsOfLife {
   readonly #watch: EngineWatch;
@@ -32,7 +32,7 @@ export class SignsOfLife {
         this.#tell = () => resolve("sign");
       });
       if ((await Promise.race([settled, sign])) === "settled") return await work;
-      yield [progress(Math.max(0, this.#watch.load?.waiting ?? 0), 0)];
+      yield [progress(Math.max(0, this.#watch.load?.waiting ?? 0), 0, this.#watch.moves)];
     }
   }
 

@@ -25,8 +25,8 @@ export function simulatorRevision({ seed }: Pick<SimulatorOptions, "seed">): str
   return `simulator-${seed}`;
 }
 
-/** What the node says of itself: first of all that there is no model. */
-export function describeSimulator(options: SimulatorOptions): BackendDescription {
+/** What the node says of itself: first of all that there is no model. `stepProcess`: the id of the process that steps. */
+export function describeSimulator(options: SimulatorOptions, stepProcess: number | undefined): BackendDescription {
   const models = options.models.map(
     (id): ModelDescription => ({
       id,
@@ -42,5 +42,6 @@ export function describeSimulator(options: SimulatorOptions): BackendDescription
       maxCacheTtl: undefined,
     }),
   );
-  return { engineKind: EngineKind.SIMULATOR, engineVersion: "1", models };
+  const engineVersion = stepProcess === undefined ? "1" : `1, steps in process ${stepProcess}`;
+  return { engineKind: EngineKind.SIMULATOR, engineVersion, models };
 }

@@ -1,5 +1,6 @@
-import type { Event, Timings } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../errors.ts";
+import { finished, type PhaseTimes, progress, started, timings } from "../stream-events.ts";
 import { answerLength, answerParts, type PlannedAnswer } from "./planned-answer.ts";
 import { blockKeys, type PrefixCache } from "./prefix-cache.ts";
 import { type RenderedPrompt, renderAnswered } from "./render-prompt.ts";
@@ -57,6 +58,11 @@ export class SimulatedGeneration {
     return this.#plan.priority;
   }
 
+  /** Its caller waits for more. */
+  get asked(): boolean {
+    return this.#wake !== undefined;
+  }
+
   /** KV memory that it may come to need. */
   get kvTokens(): number {
     return this.#plan.inputTokens + answerLength(this.#plan.answer);
@@ -89,8 +95,7 @@ export class SimulatedGeneration {
     this.#cachedTokens = hit;
     this.#phase = { at: "prefill", remaining: plan.inputTokens - hit };
     const { nodeId, revision: modelRevision, inputTokens } = plan;
-    const started = { nodeId, modelRevision, inputTokens, cachedInputTokens: hit };
-    this.#events.push({ kind: { $case: "started", value: started } });
+    this.#events.push(started({ nodeId, modelRevision, inputTokens, cachedInputTokens: hit }));
     this.flush();
   }
 
@@ -108,11 +113,11 @@ export class SimulatedGeneration {
   }
 
   /** A sign of life for a caller that has been waiting. */
-  progress(queuePosition: number): void {
+  progress(queuePosition: number, step: number): void {
     if (!this.#wake || this.#events.length > 0 || this.#phase.at === "decode" || this.#phase.at === "end") return;
     const remaining = this.#phase.at === "prefill" ? this.#phase.remaining : 0;
     const prefilledTokens = this.#phase.at === "queue" ? 0 : this.#plan.inputTokens - remaining;
-    this.#events.push({ kind: { $case: "progress", value: { queuePosition, prefilledTokens } } });
+    this.#events.push(progress(queuePosition, prefilledTokens, step));
   }
 
   /** Wakes the caller when there is something for it. */
@@ -181,22 +186,16 @@ export class SimulatedGeneration {
       reasoningTokens: this.#reasoningTokens,
     };
     const { reason, matchedStop } = answer;
-    const value = { reason, matchedStop, usage, timings: this.#timings(atMs) };
-    this.#events.push({ kind: { $case: "finished", value } });
+    this.#events.push(finished({ reason, matchedStop, usage, timings: timings(this.#times(atMs)) }));
     this.#phase = { at: "end" };
   }
 
-  #timings(atMs: number): Timings {
+  /** Steps are dated by when they were due, which may be a little before they were made. */
+  #times(atMs: number): PhaseTimes {
     return {
-      queue: duration(this.#admittedMs - this.#arrivedMs),
-      prefill: duration(this.#prefilledMs - this.#admittedMs),
-      decode: duration(atMs - this.#prefilledMs),
+      queueMs: this.#admittedMs - this.#arrivedMs,
+      prefillMs: this.#prefilledMs - this.#admittedMs,
+      decodeMs: atMs - this.#prefilledMs,
     };
   }
-}
-
-/** Steps are dated by when they were due, which may be a little before they were made. */
-function duration(ms: number): { seconds: number; nanos: number } {
-  const nanos = Math.round(Math.max(0, ms) * 1e6);
-  return { seconds: Math.floor(nanos / 1e9), nanos: nanos % 1e9 };
 }

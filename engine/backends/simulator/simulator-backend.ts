@@ -7,6 +7,7 @@ import {
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
 import { type EngineClock, systemClock } from "../../clock.ts";
 import { EngineError } from "../../errors.ts";
+import { callerLeft, throwIfLeft } from "../caller-left.ts";
 import { describeSimulator, simulatorRevision } from "./describe-simulator.ts";
 import { cutAnswer, planAnswer } from "./planned-answer.ts";
 import { PrefixCache } from "./prefix-cache.ts";
@@ -15,6 +16,7 @@ import { seededRandom } from "./seeded-random.ts";
 import { SimulatedGeneration } from "./simulated-generation.ts";
 import type { SimulatorOptions } from "./simulator-options.ts";
 import { StepLoop } from "./step-loop.ts";
+import { StepProcess } from "./step-process.ts";
 
 /** How often a waiting caller hears that the engine still works, in simulated time. */
 const PROGRESS_MS = 1000;
@@ -28,6 +30,7 @@ export class SimulatorBackend implements Backend {
   readonly #clock: EngineClock;
   readonly #cache: PrefixCache;
   readonly #loop: StepLoop;
+  readonly #stepProcess: StepProcess | undefined;
   readonly #prefillPerStep: number;
   readonly #progressSteps: number;
   readonly #running = new Set<SimulatedGeneration>();
@@ -44,8 +47,9 @@ export class SimulatorBackend implements Backend {
     this.#prefillPerStep = (options.prefillTokensPerSecond * stepMs) / 1000;
     this.#progressSteps = Math.max(1, Math.round(PROGRESS_MS / stepMs));
     const random = seededRandom(options.seed);
+    this.#stepProcess = options.stepProcess ? new StepProcess() : undefined;
     this.#loop = new StepLoop({
-      clock,
+      clock: this.#stepProcess ?? clock,
       stepMs: () => stepMs * (1 + options.jitter * (2 * random() - 1)),
       step: (atMs) => this.#step(atMs),
       flush: () => {
@@ -60,10 +64,11 @@ export class SimulatorBackend implements Backend {
     this.#loop.stop();
     const error = new EngineError("ENGINE_DOWN", "The engine is stopping.");
     for (const generation of [...this.#running, ...this.#waiting]) generation.fail(error);
+    this.#stepProcess?.close();
   }
 
   describe(): BackendDescription {
-    return describeSimulator(this.#options);
+    return describeSimulator(this.#options, this.#stepProcess?.pid);
   }
 
   load(): BackendLoad {
@@ -77,7 +82,7 @@ export class SimulatorBackend implements Backend {
       slots,
       busySlots: this.#running.size,
       waiting: this.#waiting.length,
-      steps: this.#loop.count,
+      steps: { made: this.#loop.count, inFlight: sum(this.#running, ({ asked }) => (asked ? 1 : 0)) },
       kvUse: kvTokensUsed / kvTokens,
       kvTokensUsed,
       kvTokensTotal: kvTokens,
@@ -87,12 +92,10 @@ export class SimulatorBackend implements Backend {
   }
 
   async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<readonly Event[], void, void> {
-    const left = () =>
-      signal.reason instanceof EngineError ? signal.reason : new EngineError("CANCELLED", "The caller has left.");
-    if (signal.aborted) throw left();
+    throwIfLeft(signal);
     const generation = this.#plan(request);
     this.#enter(generation);
-    const onAbort = () => generation.fail(left());
+    const onAbort = () => generation.fail(callerLeft(signal));
     signal.addEventListener("abort", onAbort, { once: true });
     try {
       for (let events = await generation.next(); events; events = await generation.next()) yield events;
@@ -176,9 +179,10 @@ export class SimulatorBackend implements Backend {
     // Unused prompt tokens are not saved up, a fraction of one is.
     this.#budget = (this.#budget % 1) + this.#prefillPerStep;
     for (const generation of this.#running) this.#budget -= generation.step(atMs, Math.floor(this.#budget));
-    if (this.#loop.count % this.#progressSteps === 0) {
-      for (const generation of this.#running) generation.progress(0);
-      for (const [position, generation] of this.#waiting.entries()) generation.progress(position);
+    const step = this.#loop.count;
+    if (step % this.#progressSteps === 0) {
+      for (const generation of this.#running) generation.progress(0, step);
+      for (const [position, generation] of this.#waiting.entries()) generation.progress(position, step);
     }
     return this.#running.size > 0;
   }

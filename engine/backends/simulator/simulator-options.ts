@@ -26,4 +26,6 @@ export type SimulatorOptions = {
   /** Decides the texts and the jitter; the same request gets the same text from every node with this seed. */
   readonly seed: number;
   readonly failure: InjectedFailure;
+  /** The steps are timed by a process of their own, whose id stands in the engine's version; absent: by the node. */
+  readonly stepProcess?: boolean;
 };

@@ -198,8 +198,8 @@ test("those who wait hear of it once a second of steps: in the queue, and while 
   const running = play(node, generateRequest({}, "x".repeat(14_000)));
   const waiting = play(node, generateRequest({}, "y"));
   await node.clock.advance(3_000);
-  const progress = { kind: { $case: "progress", value: { queuePosition: 0, prefilledTokens: 0 } } };
-  expect(waiting.heard.map(({ event }) => event)).toEqual([progress, progress, progress]);
+  const standing = (step: number) => ({ queuePosition: 0, prefilledTokens: 0, step });
+  expect(waiting.heard.map(({ event }) => event.kind?.value)).toEqual([standing(10), standing(20), standing(30)]);
   expect(running.heard.map(({ event }) => event.kind?.value)).toMatchObject([
     { nodeId: "n1" },
     { prefilledTokens: 1_000 },
@@ -234,9 +234,9 @@ test("nothing is produced while nobody asks, and the steps go on all the same", 
   const started = await stream.next();
   expect(started.value).toHaveLength(1);
   await clock.advance(10_000);
-  const { steps } = backend.load();
-  expect(steps).toBe(1_000);
+  expect(backend.load().steps).toEqual({ made: 1_000, inFlight: 0 });
   const first = stream.next();
+  expect(backend.load().steps).toEqual({ made: 1_000, inFlight: 1 });
   await clock.advance(70);
   expect((await first).value).toMatchObject([{ kind: { $case: "blockStarted" } }, { kind: { $case: "blockDelta" } }]);
   await stream.return();

@@ -1,0 +1,44 @@
+/** One sample of a metric; labels as they stand on the page. */
+export type Sample = { readonly labels: string; readonly value: number };
+
+/** Samples by metric. https://prometheus.io/docs/instrumenting/exposition_formats/: `name{labels} value`, one a line. */
+export function readMetricsPage(page: string): ReadonlyMap<string, readonly Sample[]> {
+  const samples = new Map<string, Sample[]>();
+  for (const line of page.split("\n")) {
+    const [, name, labels = "", text] = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/.exec(line) ?? [];
+    const value = Number(text);
+    if (name === undefined || !Number.isFinite(value)) continue;
+    const known = samples.get(name);
+    if (known) known.push({ labels, value });
+    else samples.set(name, [{ labels, value }]);
+  }
+  return samples;
+}
+
+/** The text of a label; `undefined` where the sample has none of this name. */
+export function labelOf({ labels }: Sample, name: string): string | undefined {
+  return new RegExp(`(?:^|,)${name}="([^"]*)"`).exec(labels)?.[1];
+}
+
+/**
+ * A quantile of a histogram from its `_bucket` samples, of several replicas together, as Prometheus' `histogram_quantile`
+ * reckons it. `share`: 0 to 1. `undefined` for a histogram that has seen nothing.
+ */
+export function quantileOf(buckets: readonly Sample[], share: number): number | undefined {
+  const counts = new Map<number, number>();
+  for (const bucket of buckets) {
+    const text = labelOf(bucket, "le");
+    const edge = text === "+Inf" ? Number.POSITIVE_INFINITY : Number(text);
+    if (!Number.isNaN(edge)) counts.set(edge, (counts.get(edge) ?? 0) + bucket.value);
+  }
+  const edges = [...counts].sort(([one], [other]) => one - other);
+  const wanted = share * (edges.at(-1)?.[1] ?? 0);
+  if (wanted === 0) return undefined;
+  let [lower, below] = [0, 0];
+  for (const [upper, upTo] of edges) {
+    if (upTo >= wanted)
+      return upper === Number.POSITIVE_INFINITY ? lower : lower + ((upper - lower) * (wanted - below)) / (upTo - below);
+    [lower, below] = [upper, upTo];
+  }
+  return undefined;
+}

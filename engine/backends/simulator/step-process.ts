@@ -1,0 +1,52 @@
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import type { Readable, Writable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import { type EngineClock, systemClock } from "../../clock.ts";
+
+/** The program lies beside this file, built or not. */
+const PROGRAM = new URL(`./step-timer${import.meta.url.endsWith(".ts") ? ".ts" : ".js"}`, import.meta.url);
+
+/**
+ * A clock whose timers a process of its own keeps, as an accelerator keeps its own time: while that process stands still
+ * nothing falls due, and the node goes on all the same.
+ */
+export class StepProcess implements EngineClock {
+  readonly #child: ChildProcessByStdio<Writable, Readable, null>;
+  readonly #due = new Map<string, () => void>();
+  #timers = 0;
+
+  constructor() {
+    this.#child = spawn(process.execPath, [fileURLToPath(PROGRAM)], { stdio: ["pipe", "pipe", "inherit"] });
+    // A process that has gone is one that stands still.
+    this.#child.on("error", () => {});
+    this.#child.stdin.on("error", () => {});
+    createInterface({ input: this.#child.stdout }).on("line", (id) => {
+      const run = this.#due.get(id);
+      this.#due.delete(id);
+      run?.();
+    });
+  }
+
+  /** 0 for one that could not be started. */
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  nowMs(): number {
+    return systemClock.nowMs();
+  }
+
+  after(ms: number, run: () => void): () => void {
+    this.#timers += 1;
+    const id = String(this.#timers);
+    this.#due.set(id, run);
+    this.#child.stdin.write(`${id} ${ms}\n`);
+    return () => this.#due.delete(id);
+  }
+
+  close(): void {
+    this.#due.clear();
+    this.#child.kill("SIGKILL");
+  }
+}
