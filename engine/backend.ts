@@ -8,16 +8,21 @@ export type BackendDescription = {
   readonly models: readonly ModelDescription[];
 };
 
+/** The engine's own pulse: with it, a stall is told from an engine that nobody asks for anything. */
+export type EngineSteps = {
+  /** Steps so far; only its moving means anything. */
+  readonly made: number;
+  /** Generations that have been asked for more and hold a slot: steps that are owed now. What a slow reader holds back is not. */
+  readonly inFlight: number;
+};
+
 /** A moment's load; all counts are of this process. What a backend cannot tell it leaves out. */
 export type BackendLoad = {
   readonly slots: number;
   readonly busySlots: number;
   readonly waiting: number;
-  /**
-   * Steps of the engine so far; only its moving means anything. With it the node is watched: work that runs while this
-   * stands still takes the node out of service.
-   */
-  readonly steps?: number;
+  /** With it the node is watched: steps in flight of which none is made take the node out of service. */
+  readonly steps?: EngineSteps;
   /** Share of the KV memory that running generations hold, 0 to 1. */
   readonly kvUse?: number;
   readonly kvTokensUsed?: number;
@@ -48,5 +53,7 @@ export interface Backend {
   generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<readonly Event[], void, void>;
   /** Tokens of the fully rendered prompt. Takes no slot. */
   countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number>;
+  /** GPU memory in use, in bytes; `undefined` where there is none. Absent: the backend cannot tell. */
+  gpuMemoryBytes?(): Promise<number | undefined>;
   close(): Promise<void>;
 }

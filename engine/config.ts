@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
 import * as z from "zod";
+import { tracingSchema } from "../deploy/process/tracing-schema.ts";
 
 /*
  * The configuration of one engine node: a YAML file, checked strictly. Defaults stand here and nowhere else; names carry
@@ -38,7 +39,7 @@ const llama = z.strictObject({
     .min(32)
     .max(8192)
     .default(256)
-    .describe("Prompt tokens per step; other streams wait for one step."),
+    .describe("Prompt tokens per step, of all prompts together; other streams wait for one step."),
   queueLength: z.int().min(0).max(100_000).default(64).describe("Requests that may wait for a slot."),
   maxQueueWaitMs: z.int().min(1).default(30_000).describe("How long one may wait."),
 });
@@ -85,17 +86,31 @@ const simulator = z.strictObject({
     .union([z.literal("none"), z.strictObject({ afterTokens: z.int().min(0) })])
     .default("none")
     .describe("Breaks every stream off that is longer."),
+  stepProcess: z
+    .boolean()
+    .default(false)
+    .describe("Times the steps in a process of its own, which can be stopped; its id stands in the engine's version."),
 });
 
-const tls = z.strictObject({
-  certFile: z.string().min(1).describe("The node's certificate and its chain, PEM."),
-  keyFile: z.string().min(1).describe("Its private key, PEM."),
-  clientCaFile: z
-    .string()
-    .min(1)
-    .optional()
-    .describe("With it, callers must show a certificate that one of these authorities has signed."),
-});
+const tls = z
+  .strictObject({
+    certFile: z.string().min(1).describe("The node's certificate and its chain, PEM."),
+    keyFile: z.string().min(1).describe("Its private key, PEM."),
+    clientCaFile: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("With it, callers must show a certificate that one of these authorities has signed."),
+    allowedClientNames: z
+      .array(z.string().min(1).max(255))
+      .min(1)
+      .optional()
+      .describe("With it, only certificates with one of these names: common name, or alternative name of DNS or URI."),
+  })
+  .refine(({ allowedClientNames, clientCaFile }) => allowedClientNames === undefined || clientCaFile !== undefined, {
+    path: ["allowedClientNames"],
+    error: "needs clientCaFile: without it callers show no certificate",
+  });
 
 const openAiCompatible = z.strictObject({
   kind: z.literal("openai-compatible"),
@@ -141,6 +156,7 @@ const schema = z.strictObject({
   metrics: address(9464).describe("Prometheus, over HTTP."),
   reflection: z.boolean().default(false).describe("Whether tools may ask the node for its contract."),
   tls: tls.optional().describe("For the gRPC port; without it the node speaks plain text."),
+  tracing: tracingSchema.optional(),
   maxStepAgeMs: z
     .int()
     .min(100)

@@ -1,6 +1,8 @@
 import { Metadata, status } from "@grpc/grpc-js";
-import { ErrorInfo } from "../proto/gen/google/rpc/error_details.ts";
+import type { Any } from "../proto/gen/google/protobuf/any.ts";
+import { ErrorInfo, RetryInfo } from "../proto/gen/google/rpc/error_details.ts";
 import { Status } from "../proto/gen/google/rpc/status.ts";
+import { toDuration } from "./duration-ms.ts";
 
 /** `google.rpc.ErrorInfo.reason`: why a call failed, for programs. The closed set of this service. */
 export type ErrorReason =
@@ -8,6 +10,9 @@ export type ErrorReason =
   | "UNSUPPORTED_FEATURE"
   | "INVALID_SCHEMA"
   | "CONTEXT_WINDOW_EXCEEDED"
+  | "MESSAGE_TOO_LARGE"
+  | "UNIMPLEMENTED"
+  | "CALLER_NOT_ALLOWED"
   | "MODEL_NOT_SERVED"
   | "MODEL_LOADING"
   | "QUEUE_FULL"
@@ -26,6 +31,9 @@ const CODE: Readonly<Record<ErrorReason, status>> = {
   UNSUPPORTED_FEATURE: status.INVALID_ARGUMENT,
   INVALID_SCHEMA: status.INVALID_ARGUMENT,
   CONTEXT_WINDOW_EXCEEDED: status.OUT_OF_RANGE,
+  MESSAGE_TOO_LARGE: status.RESOURCE_EXHAUSTED,
+  UNIMPLEMENTED: status.UNIMPLEMENTED,
+  CALLER_NOT_ALLOWED: status.PERMISSION_DENIED,
   MODEL_NOT_SERVED: status.NOT_FOUND,
   MODEL_LOADING: status.FAILED_PRECONDITION,
   QUEUE_FULL: status.RESOURCE_EXHAUSTED,
@@ -39,8 +47,18 @@ const CODE: Readonly<Record<ErrorReason, status>> = {
   PROTOCOL_VIOLATION: status.INTERNAL,
 };
 
+/** Failures that the node is to blame for; everything else is a refusal, or the caller's doing. */
+export const NODE_FAULTS: ReadonlySet<ErrorReason> = new Set<ErrorReason>([
+  "ENGINE_DOWN",
+  "ENGINE_ABORTED",
+  "ENGINE_STREAM_TRUNCATED",
+  "ENGINE_ERROR",
+  "PROTOCOL_VIOLATION",
+]);
+
 const DOMAIN = "svc.inference";
-const DETAILS_KEY = "grpc-status-details-bin";
+/** The trailer in which a failed call carries its `google.rpc.Status`. */
+export const DETAILS_KEY = "grpc-status-details-bin";
 
 /** The one error that crosses a module boundary in the engine; its message never repeats what the caller sent. */
 export class EngineError extends Error {
@@ -62,18 +80,31 @@ export function toEngineError(error: unknown): EngineError {
   return new EngineError("ENGINE_ERROR", "The engine had an error while processing the request.", {}, error);
 }
 
-/** A gRPC status with `google.rpc.ErrorInfo` in its details, as grpc-js wants it for a failed call. */
-export function toServiceError(error: EngineError): { code: status; details: string; metadata: Metadata } {
+/** The gRPC status of a call by its name. */
+export function grpcStatusOf(failure: EngineError | undefined): string {
+  return status[failure ? CODE[failure.reason] : status.OK];
+}
+
+/** A failed call, as grpc-js wants it. */
+export type FailedCall = { readonly code: status; readonly details: string; readonly metadata: Metadata };
+
+/**
+ * A gRPC status with `google.rpc.ErrorInfo` in its details. `retryAfterMs`: when the same call may do better, in
+ * milliseconds from now; it goes as `google.rpc.RetryInfo`.
+ */
+export function toFailedCall(error: EngineError, retryAfterMs?: number): FailedCall {
   const code = CODE[error.reason];
   const info: ErrorInfo = { reason: error.reason, domain: DOMAIN, metadata: error.facts };
-  const details: Status = {
-    code,
-    message: error.message,
-    details: [
-      { typeUrl: "type.googleapis.com/google.rpc.ErrorInfo", value: Buffer.from(ErrorInfo.encode(info).finish()) },
-    ],
-  };
+  const details = [packed("ErrorInfo", ErrorInfo.encode(info).finish())];
+  if (retryAfterMs !== undefined) {
+    const retry: RetryInfo = { retryDelay: toDuration(retryAfterMs) };
+    details.push(packed("RetryInfo", RetryInfo.encode(retry).finish()));
+  }
   const metadata = new Metadata();
-  metadata.set(DETAILS_KEY, Buffer.from(Status.encode(details).finish()));
+  metadata.set(DETAILS_KEY, Buffer.from(Status.encode({ code, message: error.message, details }).finish()));
   return { code, details: error.message, metadata };
+}
+
+function packed(message: string, bytes: Uint8Array): Any {
+  return { typeUrl: `type.googleapis.com/google.rpc.${message}`, value: Buffer.from(bytes) };
 }

@@ -4,6 +4,7 @@ import type { EngineClock } from "./clock.ts";
 import { durationMs } from "./duration-ms.ts";
 import { EngineError, toEngineError } from "./errors.ts";
 import { type EventSink, EventWriter } from "./event-writer.ts";
+import { AnswerCheck, type Mismatch } from "./grammar/answer-check.ts";
 
 /** Longest that a caller may have its deltas held: more would look like a stall. */
 const MAX_BATCH_DELAY_MS = 1000;
@@ -34,6 +35,8 @@ export type GenerationOutcome = {
   readonly failure: EngineError | undefined;
   readonly finished: Finished | undefined;
   readonly firstDeltaMs: number | undefined;
+  /** Whole answers and arguments that the request's schemas do not allow. */
+  readonly mismatches: readonly Mismatch[];
   readonly totalMs: number;
   /** From the caller's leaving, or the deadline, to the backend's having let go. */
   readonly cancelMs: number | undefined;
@@ -93,12 +96,15 @@ export class GenerationCall {
     let finished: Finished | undefined;
     let firstDeltaMs: number | undefined;
     let failure: EngineError | undefined;
+    const check = new AnswerCheck(request, "all");
+    const mismatches: Mismatch[] = [];
     try {
       admit(request.model);
       for await (const events of backend.generate(request, signal)) {
         if (signal.aborted) break;
         if (firstDeltaMs === undefined && events.some(isDelta)) firstDeltaMs = clock.nowMs() - this.#begunMs;
         finished = lastFinished(events) ?? finished;
+        mismatches.push(...check.see(events));
         writer.add(events);
         if (!writer.full) continue;
         this.#paused = true;
@@ -121,7 +127,7 @@ export class GenerationCall {
     writer.close();
     const now = clock.nowMs();
     const cancelMs = this.#stoppedMs === undefined ? undefined : now - this.#stoppedMs;
-    return { failure, finished, firstDeltaMs, totalMs: now - this.#begunMs, cancelMs };
+    return { failure, finished, firstDeltaMs, mismatches, totalMs: now - this.#begunMs, cancelMs };
   }
 
   /** Whether this was what ended it. */

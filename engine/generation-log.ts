@@ -11,9 +11,10 @@ export type GenerationFacts = GenerationOutcome & {
 
 /** Counts a generation that has ended. */
 export function measureGeneration(metrics: EngineMetrics, facts: GenerationFacts): void {
-  const { model, failure, finished, firstDeltaMs, cancelMs } = facts;
+  const { model, failure, finished, firstDeltaMs, mismatches, cancelMs } = facts;
   metrics.generations.inc({ model, reason: failure?.reason ?? "ok" });
   if (firstDeltaMs !== undefined) metrics.timeToFirstDelta.observe({ model }, firstDeltaMs / 1000);
+  for (const { part } of mismatches) metrics.schemaMismatches.inc({ model, part });
   if (cancelMs !== undefined) metrics.cancelLatency.observe(cancelMs / 1000);
   const { usage, timings } = finished ?? {};
   if (timings?.queue) metrics.queueWait.observe({ model }, durationMs(timings.queue) / 1000);
@@ -38,6 +39,7 @@ export function logGeneration(log: Logger, facts: GenerationFacts): void {
     cached_tokens: usage?.cachedInputTokens,
     output_tokens: usage?.outputTokens,
     reasoning_tokens: usage?.reasoningTokens,
+    schema_mismatches: facts.mismatches.length || undefined,
     queue_ms: timings?.queue && Math.round(durationMs(timings.queue)),
     prefill_ms: timings?.prefill && Math.round(durationMs(timings.prefill)),
     decode_ms: timings?.decode && Math.round(durationMs(timings.decode)),
@@ -51,8 +53,8 @@ export function logGeneration(log: Logger, facts: GenerationFacts): void {
   else log.info(line, "generate");
 }
 
-/** Request ids are minted by gateways, yet anyone may call: only a well-formed one is logged. */
-function shownId(id: string): string {
+/** Request ids are minted by gateways, yet anyone may call: only a well-formed one is shown. */
+export function shownId(id: string): string {
   return /^[A-Za-z0-9_-]{1,64}$/.test(id) ? id : "invalid";
 }
 

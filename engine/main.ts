@@ -1,18 +1,23 @@
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { Command, CommanderError } from "commander";
-import { pino } from "pino";
+import type { Logger } from "pino";
+import { endOnCrash } from "../deploy/process/end-on-crash.ts";
+import { PemError } from "../deploy/process/followed-pems.ts";
+import { logWarnings } from "../deploy/process/log-warnings.ts";
+import { processLog } from "../deploy/process/process-log.ts";
+import { packageVersion } from "../deploy/process/project-folder.ts";
+import { startFailure } from "../deploy/process/start-failure.ts";
 import type { Backend } from "./backend.ts";
 import { agentScript } from "./backends/agent-script.ts";
 import { createOpenAiCompatible } from "./backends/openai-compatible/create.ts";
 import { fixedSentence, playTranscript, readTranscript, ScriptedBackend } from "./backends/scripted.ts";
 import { SimulatorBackend } from "./backends/simulator/simulator-backend.ts";
+import { systemClock } from "./clock.ts";
 import { ConfigError, type EngineConfig, loadConfig } from "./config.ts";
 import { EngineError } from "./errors.ts";
 import { EngineMetrics } from "./metrics.ts";
-import { projectFolder } from "./project-folder.ts";
 import { EngineServer } from "./server.ts";
-import { readTls } from "./server-tls.ts";
+import { followTls } from "./server-tls.ts";
+import type { Tracing } from "./tracing/tracing.ts";
 
 /** Ctrl-C reaches a child both from the terminal and from npm: only a signal after this long is a second one. */
 const SECOND_SIGNAL_AFTER_MS = 500;
@@ -31,25 +36,28 @@ async function createBackend(config: EngineConfig): Promise<Backend> {
   return new LlamaBackend({ ...backend, nodeId, models });
 }
 
-async function run(config: EngineConfig): Promise<void> {
-  const log = pino(
-    { level: config.log.level, base: { node_id: config.nodeId }, timestamp: pino.stdTimeFunctions.isoTime },
-    pino.destination(2),
-  );
-  const tls = config.tls && readTls(config.tls);
+/** Resolves to the exit code. */
+async function run(config: EngineConfig): Promise<number> {
+  const log = processLog({ level: config.log.level, base: { node_id: config.nodeId } });
+  logWarnings(log);
+  const tls = config.tls && followTls(config.tls, systemClock, log);
   const backend = await createBackend(config);
   const metrics = new EngineMetrics(() => backend.load());
   const stop = new AbortController();
   const hurry = new AbortController();
   onStopSignal(stop, hurry);
+  const crashed = endOnCrash(() => stop.abort(), log);
 
   const metricsServer = await metrics.listen(config.metrics.host, config.metrics.port);
   const { nodeId, models, maxStepAgeMs, reflection } = config;
-  const node = { nodeId, nodeVersion: packageVersion(), models, backend, metrics, log, maxStepAgeMs, reflection };
-  const server = new EngineServer(tls ? { ...node, tls } : node);
+  const allowedClientNames = config.tls?.allowedClientNames;
+  const watched = { maxStepAgeMs, reflection, allowedClientNames };
+  const tracing = await loadTracing(config, log);
+  const node = { nodeId, nodeVersion: packageVersion(), models, backend, metrics, log, tracing, ...watched };
+  const server = new EngineServer({ ...node, tls });
   // Health answers NOT_SERVING while the model loads: a gateway sees a node that comes up, not one that is missing.
   const port = await server.listen(config.listen.host, config.listen.port);
-  if (!(await started(backend, stop.signal))) return;
+  if (!(await started(backend, stop.signal))) return crashed() ? 1 : 0;
   server.serve();
   const ready = { address: hostPort(config.listen.host, port), metricsPort: metricsServer.port, models: config.models };
   log.info(ready, "serving");
@@ -60,7 +68,17 @@ async function run(config: EngineConfig): Promise<void> {
   await server.close(config.drainTimeoutMs, hurry.signal);
   await backend.close();
   await metricsServer.close();
+  await tracing?.close();
+  tls?.close();
   log.info("stopped");
+  return crashed() ? 1 : 0;
+}
+
+/** Only a node that exports traces loads the SDK. */
+async function loadTracing({ tracing, nodeId }: EngineConfig, log: Logger): Promise<Tracing | undefined> {
+  if (!tracing) return undefined;
+  const { startTracing } = await import("./tracing/start-tracing.ts");
+  return startTracing(tracing, nodeId, log, systemClock.nowMs);
 }
 
 /** Whether the backend has started, and not been stopped on its way. */
@@ -90,10 +108,6 @@ function onStopSignal(stop: AbortController, hurry: AbortController): void {
   });
 }
 
-function packageVersion(): string {
-  return String(JSON.parse(readFileSync(join(projectFolder(), "package.json"), "utf8")).version);
-}
-
 function hostPort(host: string, port: number): string {
   return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }
@@ -106,15 +120,12 @@ async function main(): Promise<number> {
     .exitOverride();
   try {
     command.parse();
-    await run(loadConfig(command.opts<{ config: string }>().config));
-    return 0;
+    return await run(loadConfig(command.opts<{ config: string }>().config));
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    const known = error instanceof ConfigError || error instanceof EngineError;
-    process.stderr.write(
-      `engine: ${known ? error.message : error instanceof Error ? (error.stack ?? error.message) : error}\n`,
-    );
-    return error instanceof ConfigError ? 2 : 1;
+    const isConfig = error instanceof ConfigError || error instanceof PemError;
+    process.stderr.write(`engine: ${startFailure(error, isConfig || error instanceof EngineError)}\n`);
+    return isConfig ? 2 : 1;
   }
 }
 

@@ -2,6 +2,9 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { BackendLoad } from "./backend.ts";
+import type { Rates } from "./throughput.ts";
+
+const NO_RATES = { prefillTokensPerSecond: undefined, decodeTokensPerSecond: undefined };
 
 /** The node's own measurements, in Prometheus' text form. Labels come from our tables, never from a request. */
 export class EngineMetrics {
@@ -15,6 +18,8 @@ export class EngineMetrics {
   readonly queueWait: Histogram<"model">;
   /** CountTokens calls, by model and by `ok` or an `ErrorReason`. */
   readonly counts: Counter<"model" | "reason">;
+  /** Whole answers, and arguments of calls, that the request's schema does not allow. */
+  readonly schemaMismatches: Counter<"model" | "part">;
   readonly running: Gauge;
   /** From the caller's leaving (or its deadline) to the backend's having let go of the slot. */
   readonly cancelLatency: Histogram;
@@ -22,6 +27,10 @@ export class EngineMetrics {
   stepAgeSeconds: () => number = () => 0;
   /** Generations that wait for slow readers; the server says how to find out. */
   pausedStreams: () => number = () => 0;
+  /** How fast the node has lately been; the server says how to find out. */
+  rates: () => Pick<Rates, "prefillTokensPerSecond" | "decodeTokensPerSecond"> = () => NO_RATES;
+  /** GPU memory in use, in bytes; the server says how to find out. `undefined`: none, or nobody knows. */
+  gpuMemoryBytes: () => Promise<number | undefined> = async () => undefined;
 
   constructor(load: () => BackendLoad) {
     const registers = [this.registry];
@@ -65,6 +74,12 @@ export class EngineMetrics {
       labelNames: ["model", "reason"],
       registers,
     });
+    this.schemaMismatches = new Counter({
+      name: "svc_engine_schema_mismatches_total",
+      help: "Whole answers and call arguments that their schema does not allow, by part: answer, arguments.",
+      labelNames: ["model", "part"],
+      registers,
+    });
     this.cancelLatency = new Histogram({
       name: "svc_engine_cancel_latency_seconds",
       help: "From the caller's leaving to the slot being free.",
@@ -72,22 +87,48 @@ export class EngineMetrics {
       registers,
     });
     this.running = new Gauge({ name: "svc_engine_running", help: "Generate calls that are open.", registers });
-    const fromLoad = (name: string, help: string, value: (load: BackendLoad) => number) =>
+    const fromLoad = (name: string, help: string, value: (load: BackendLoad) => number | undefined) =>
       new Gauge({
         name,
         help,
         registers,
         collect() {
-          this.set(value(load()));
+          const now = value(load());
+          if (now === undefined) this.remove();
+          else this.set(now);
         },
       });
     fromLoad("svc_engine_slots_total", "Generations that can run at once.", (l) => l.slots);
     fromLoad("svc_engine_slots_busy", "Slots that a generation holds.", (l) => l.busySlots);
     fromLoad("svc_engine_queue", "Requests that wait for a slot.", (l) => l.waiting);
-    fromLoad("svc_engine_kv_cache_usage_ratio", "Share of the KV memory in use, where known.", (l) => l.kvUse ?? 0);
+    fromLoad("svc_engine_kv_cache_usage_ratio", "Share of the KV memory in use, where known.", (l) => l.kvUse);
     const stepAge = () => this.stepAgeSeconds();
     fromLoad("svc_engine_streams_paused", "Generations that wait for a slow reader.", () => this.pausedStreams());
     fromLoad("svc_engine_step_age_seconds", "How long running work has seen no step.", stepAge);
+    const rates = () => this.rates();
+    new Gauge({
+      name: "svc_engine_tokens_per_second",
+      help: "Lately, by phase: uncached prompt tokens in prefill, tokens of one generation in decode.",
+      labelNames: ["phase"],
+      registers,
+      collect() {
+        const { prefillTokensPerSecond: prefill, decodeTokensPerSecond: decode } = rates();
+        this.reset();
+        if (prefill !== undefined) this.set({ phase: "prefill" }, prefill);
+        if (decode !== undefined) this.set({ phase: "decode" }, decode);
+      },
+    });
+    const gpuMemory = () => this.gpuMemoryBytes();
+    new Gauge({
+      name: "svc_engine_gpu_memory_bytes",
+      help: "GPU memory in use, where known.",
+      registers,
+      async collect() {
+        const bytes = await gpuMemory().catch(() => undefined);
+        if (bytes === undefined) this.remove();
+        else this.set(bytes);
+      },
+    });
   }
 
   /** Serves `/metrics`; resolves to the port. */

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { loadSync } from "@grpc/proto-loader";
 import { ReflectionService } from "@grpc/reflection";
-import { projectFolder } from "./project-folder.ts";
+import { projectFolder } from "../deploy/process/project-folder.ts";
 
 /**
  * `grpc.reflection.v1.ServerReflection` for the contract's services, so that tools such as grpcurl need no files. Read from

@@ -1,40 +1,35 @@
-import { readFileSync } from "node:fs";
-import { createSecureContext } from "node:tls";
-import { ConfigError } from "./config.ts";
+import type { Logger } from "pino";
+import { FollowedPems } from "../deploy/process/followed-pems.ts";
+import type { EngineClock } from "./clock.ts";
 
-/** Certificates and keys, as PEM. */
-export type ServerTls = {
-  readonly cert: Buffer;
-  readonly key: Buffer;
-  /** With it, a caller must show a certificate that this authority has signed. */
-  readonly clientCa?: Buffer;
-};
-
+/** Paths of PEM files. */
 export type TlsFiles = {
   readonly certFile: string;
   readonly keyFile: string;
+  /** With it, a caller must show a certificate that this authority has signed. */
   readonly clientCaFile?: string | undefined;
 };
 
-/** Reads the files and sees that they fit together. Throws `ConfigError`. */
-export function readTls({ certFile, keyFile, clientCaFile }: TlsFiles): ServerTls {
-  const tls = {
-    cert: read("tls.certFile", certFile),
-    key: read("tls.keyFile", keyFile),
-    ...(clientCaFile === undefined ? {} : { clientCa: read("tls.clientCaFile", clientCaFile) }),
-  };
-  try {
-    createSecureContext({ cert: tls.cert, key: tls.key, ca: tls.clientCa });
-  } catch (cause) {
-    throw new ConfigError("tls: certificate, key and authority do not fit together or are not PEM", { cause });
-  }
-  return tls;
-}
-
-function read(path: string, file: string): Buffer {
-  try {
-    return readFileSync(file);
-  } catch (cause) {
-    throw new ConfigError(`${path}: cannot be read`, { cause });
-  }
+/**
+ * What the node shows to its callers and asks of them, followed while the files change. Whoever opens it closes it. Throws
+ * `PemError`.
+ */
+export function followTls(
+  { certFile, keyFile, clientCaFile }: TlsFiles,
+  clock: EngineClock,
+  log: Logger,
+): FollowedPems {
+  return new FollowedPems({
+    at: "tls",
+    files: [
+      { part: "cert", key: "certFile", file: certFile },
+      { part: "key", key: "keyFile", file: keyFile },
+      { part: "ca", key: "clientCaFile", file: clientCaFile },
+    ],
+    clock,
+    onReload: (fault) => {
+      if (fault === undefined) log.info("TLS files have been renewed");
+      else log.error({ fault }, "TLS files kept as they were");
+    },
+  });
 }

@@ -1,6 +1,5 @@
 import {
   type Server as GrpcServer,
-  Metadata,
   Server,
   ServerCredentials,
   type ServerUnaryCall,
@@ -9,12 +8,10 @@ import {
 } from "@grpc/grpc-js";
 import { HealthImplementation } from "grpc-health-check";
 import type { Logger } from "pino";
+import type { FollowedPems } from "../deploy/process/followed-pems.ts";
 import {
   type CountTokensRequest,
   type CountTokensResponse,
-  type Finished,
-  type GenerateRequest,
-  type GenerateResponse,
   InferenceServiceService,
 } from "../proto/gen/svc/inference/v1/inference_service.ts";
 import {
@@ -23,23 +20,28 @@ import {
   type DrainNodeResponse,
   NodeServiceService,
 } from "../proto/gen/svc/inference/v1/node_service.ts";
-import { OrcaLoadReport } from "../proto/gen/xds/data/orca/v3/orca_load_report.ts";
+import type { OrcaLoadReport } from "../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { OpenRcaServiceService, type OrcaLoadReportRequest } from "../proto/gen/xds/service/orca/v3/orca.ts";
 import type { Backend } from "./backend.ts";
 import { type EngineClock, systemClock } from "./clock.ts";
 import { countTokensCall } from "./count-tokens-call.ts";
 import { durationMs } from "./duration-ms.ts";
-import { EngineError, toEngineError, toServiceError } from "./errors.ts";
-import { GenerationCall, type GenerationSink } from "./generation-call.ts";
+import { EngineError, type FailedCall, toEngineError, toFailedCall } from "./errors.ts";
+import { GenerationCall } from "./generation-call.ts";
 import { logGeneration, measureGeneration } from "./generation-log.ts";
-import { LOAD_TRAILER, loadReport, requestCost } from "./load-report.ts";
+import { onlyCallersNamed } from "./grpc/allowed-callers.ts";
+import { type GenerateStream, generationSink } from "./grpc/generation-sink.ts";
+import { hangUp } from "./grpc/hang-up.ts";
+import { answerUnknownMethods, withStatusDetails } from "./grpc/status-details.ts";
+import { TlsCredentials } from "./grpc/tls-credentials.ts";
+import { loadReport } from "./load-report.ts";
 import { LoadStreams } from "./load-streams.ts";
 import type { EngineMetrics } from "./metrics.ts";
 import { NodeState } from "./node-state.ts";
 import { OpenCalls } from "./open-calls.ts";
 import { contractReflection } from "./reflection.ts";
-import type { ServerTls } from "./server-tls.ts";
 import { Throughput } from "./throughput.ts";
+import type { Tracing } from "./tracing/tracing.ts";
 import { watchNode } from "./watch-node.ts";
 import type { Watchdog } from "./watchdog.ts";
 
@@ -48,7 +50,7 @@ const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 
 /** How long the last words of stopped calls may take on their way out. */
 const LAST_WORDS_MS = 1000;
-/** Health watches and idle connections never end by themselves. */
+/** How long what has been sent may take to arrive at the end. */
 const GOODBYE_MS = 250;
 
 export type EngineServerOptions = {
@@ -60,16 +62,19 @@ export type EngineServerOptions = {
   readonly metrics: EngineMetrics;
   readonly log: Logger;
   /** Absent: plain text. */
-  readonly tls?: ServerTls;
+  readonly tls?: FollowedPems | undefined;
+  /** Names of certificates whose callers are served; absent: all that `tls` lets in. */
+  readonly allowedClientNames?: readonly string[] | undefined;
   /** How long running work may see no step of the engine before the node is out of service. Absent: not watched. */
   readonly maxStepAgeMs?: number;
   /** Whether tools may ask the node for its contract. Default: false. */
   readonly reflection?: boolean;
+  /** Absent: no traces are exported. */
+  readonly tracing?: Tracing | undefined;
   /** Default: the system's. */
   readonly clock?: EngineClock;
 };
 
-type GenerateStream = ServerWritableStream<GenerateRequest, GenerateResponse>;
 type LoadStream = ServerWritableStream<OrcaLoadReportRequest, OrcaLoadReport>;
 
 /**
@@ -80,6 +85,7 @@ export class EngineServer {
   readonly #options: EngineServerOptions;
   readonly #clock: EngineClock;
   readonly #server: GrpcServer;
+  readonly #credentials: ServerCredentials;
   readonly #state: NodeState;
   readonly #throughput: Throughput;
   readonly #loadStreams: LoadStreams;
@@ -91,11 +97,16 @@ export class EngineServer {
 
   constructor(options: EngineServerOptions) {
     const { backend, metrics, log, maxStepAgeMs, nodeId, nodeVersion, models, clock = systemClock } = options;
+    const { tls, allowedClientNames: names } = options;
+    this.#credentials = tls ? new TlsCredentials(tls) : ServerCredentials.createInsecure();
     this.#options = options;
     this.#clock = clock;
     this.#calls = new OpenCalls(clock);
     metrics.pausedStreams = () => this.#calls.paused;
-    this.#throughput = new Throughput(() => clock.nowMs());
+    const throughput = new Throughput(() => clock.nowMs());
+    this.#throughput = throughput;
+    metrics.rates = () => throughput.rates();
+    metrics.gpuMemoryBytes = async () => backend.gpuMemoryBytes?.();
     this.#loadStreams = new LoadStreams(clock, () => this.#report());
     const health = new HealthImplementation();
     this.#state = new NodeState({ nodeId, nodeVersion, models, setHealth: (name, now) => health.setStatus(name, now) });
@@ -112,7 +123,12 @@ export class EngineServer {
       "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
       "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
       "grpc.enable_channelz": 0,
+      // A caller that is gone without a word, with its host or the network, must not hold its slots until its deadline.
+      "grpc.keepalive_time_ms": 20_000,
+      "grpc.keepalive_timeout_ms": 10_000,
+      interceptors: [withStatusDetails, ...(names ? [onlyCallersNamed(names)] : [])],
     });
+    answerUnknownMethods(this.#server);
     this.#addServices();
     health.addToServer(this.#server);
     if (options.reflection) contractReflection().addToServer(this.#server);
@@ -122,7 +138,7 @@ export class EngineServer {
   listen(host: string, port: number): Promise<number> {
     const address = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
     return new Promise((resolve, reject) => {
-      this.#server.bindAsync(address, serverCredentials(this.#options.tls), (error, bound) => {
+      this.#server.bindAsync(address, this.#credentials, (error, bound) => {
         if (error?.message.includes("EADDRINUSE"))
           return reject(new EngineError("ENGINE_DOWN", `the address ${address} is in use`, {}, error));
         if (error) return reject(error);
@@ -161,7 +177,7 @@ export class EngineServer {
     this.#watchdog?.stop();
     this.#closing.abort();
     this.#loadStreams.close();
-    await this.#hangUp(hurry.aborted ? 0 : GOODBYE_MS);
+    await hangUp(this.#server, this.#bound, hurry.aborted ? 0 : GOODBYE_MS);
   }
 
   #addServices(): void {
@@ -203,11 +219,11 @@ export class EngineServer {
   }
 
   async #generate(call: GenerateStream): Promise<void> {
-    const { backend, metrics, log } = this.#options;
+    const { backend, metrics, log, tracing } = this.#options;
     const { request } = call;
     const generation = new GenerationCall({
       request,
-      sink: callerOf(call),
+      sink: generationSink(call, (error) => this.#failed(error)),
       backend,
       clock: this.#clock,
       deadlineMs: Number(call.getDeadline()) - Date.now(),
@@ -227,6 +243,7 @@ export class EngineServer {
     this.#throughput.add(outcome.finished, outcome.failure);
     measureGeneration(metrics, facts);
     logGeneration(log, facts);
+    tracing?.generation(call.metadata.get("traceparent")[0], facts, Date.now());
   }
 
   async #countTokens(
@@ -239,52 +256,17 @@ export class EngineServer {
       const parts = { ...this.#options, state: this.#state };
       reply(null, { inputTokens: await countTokensCall(parts, call.request, leave.signal) });
     } catch (error) {
-      reply(toServiceError(toEngineError(error)));
+      reply(this.#failed(toEngineError(error)));
     }
   }
 
-  /**
-   * Lets what has been sent arrive, then closes the connections that are still there. It is grpc-js' drain that closes
-   * them: its forceShutdown does not where channelz is off.
-   */
-  async #hangUp(graceMs: number): Promise<void> {
-    if (this.#bound !== undefined) this.#server.drain(this.#bound, graceMs);
-    await new Promise<void>((resolve) => {
-      // A connection that never got as far as HTTP/2 is not waited for.
-      const timer = setTimeout(resolve, graceMs + GOODBYE_MS);
-      this.#server.tryShutdown(() => {
-        clearTimeout(timer);
-        resolve();
-      });
-    });
-    this.#server.forceShutdown();
+  /** A caller that found the node full hears when a place may be free. */
+  #failed(error: EngineError): FailedCall {
+    if (error.reason !== "QUEUE_FULL") return toFailedCall(error);
+    return toFailedCall(error, this.#throughput.nextEndMs(this.#options.backend.load().busySlots));
   }
-}
-
-function callerOf(call: GenerateStream): GenerationSink {
-  return {
-    write: (message) => call.write(message),
-    onDrain: (listener) => call.on("drain", listener),
-    end: (finished) => call.end(costTrailer(finished)),
-    fail: (error) => {
-      // Nobody hears a status on a call that is gone.
-      if (!call.cancelled) call.emit("error", toServiceError(error));
-    },
-  };
-}
-
-function costTrailer({ usage }: Finished): Metadata {
-  const trailer = new Metadata();
-  if (usage) trailer.set(LOAD_TRAILER, Buffer.from(OrcaLoadReport.encode(requestCost(usage)).finish()));
-  return trailer;
 }
 
 function stopped(): EngineError {
   return new EngineError("DRAINING", "The node has stopped.");
-}
-
-function serverCredentials(tls: ServerTls | undefined): ServerCredentials {
-  if (!tls) return ServerCredentials.createInsecure();
-  const pair = { private_key: tls.key, cert_chain: tls.cert };
-  return ServerCredentials.createSsl(tls.clientCa ?? null, [pair], tls.clientCa !== undefined);
 }

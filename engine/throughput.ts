@@ -1,16 +1,12 @@
 import type { Duration } from "../proto/gen/google/protobuf/duration.ts";
 import type { Finished } from "../proto/gen/svc/inference/v1/inference_service.ts";
 import { durationMs } from "./duration-ms.ts";
-import type { EngineError, ErrorReason } from "./errors.ts";
+import { type EngineError, NODE_FAULTS } from "./errors.ts";
 
-/** Failures that the node is to blame for. */
-const FAULTS: ReadonlySet<ErrorReason> = new Set<ErrorReason>([
-  "ENGINE_DOWN",
-  "ENGINE_ABORTED",
-  "ENGINE_STREAM_TRUNCATED",
-  "ENGINE_ERROR",
-  "PROTOCOL_VIOLATION",
-]);
+/** What a caller is told who finds the node full, at least, at most, and while nothing is known; milliseconds. */
+const MIN_WAIT_MS = 100;
+const MAX_WAIT_MS = 30_000;
+const UNKNOWN_WAIT_MS = 1_000;
 
 /** Weight of the newest generation in the means. */
 const NEWEST = 0.2;
@@ -33,6 +29,8 @@ export class Throughput {
   readonly #errors = new FadingCount();
   #prefill: number | undefined;
   #decode: number | undefined;
+  /** How long a generation holds its slot. */
+  #serviceMs: number | undefined;
 
   /** `nowMs`: a monotonic clock. */
   constructor(nowMs: () => number) {
@@ -42,12 +40,19 @@ export class Throughput {
   /** A generation has ended: finished, or with a failure, which may be the caller's own. */
   add(finished: Finished | undefined, failure: EngineError | undefined): void {
     this.#requests.add(this.#nowMs());
-    if (failure && FAULTS.has(failure.reason)) this.#errors.add(this.#nowMs());
+    if (failure && NODE_FAULTS.has(failure.reason)) this.#errors.add(this.#nowMs());
     const { usage, timings } = finished ?? {};
     if (!usage || !timings) return;
     const uncached = usage.inputTokens - usage.cachedInputTokens;
-    this.#prefill = mean(this.#prefill, uncached, seconds(timings.prefill));
-    this.#decode = mean(this.#decode, usage.outputTokens, seconds(timings.decode));
+    this.#prefill = mean(this.#prefill, rate(uncached, timings.prefill));
+    this.#decode = mean(this.#decode, rate(usage.outputTokens, timings.decode));
+    this.#serviceMs = mean(this.#serviceMs, 1_000 * (seconds(timings.prefill) + seconds(timings.decode)));
+  }
+
+  /** When one of `running` generations may give up its place: an estimate, in milliseconds from now. */
+  nextEndMs(running: number): number {
+    if (this.#serviceMs === undefined || running === 0) return UNKNOWN_WAIT_MS;
+    return Math.min(MAX_WAIT_MS, Math.max(MIN_WAIT_MS, Math.round(this.#serviceMs / running)));
   }
 
   rates(): Rates {
@@ -80,10 +85,13 @@ class FadingCount {
   }
 }
 
-function mean(before: number | undefined, tokens: number, took: number): number | undefined {
-  if (tokens <= 0 || took <= 0) return before;
-  const rate = tokens / took;
-  return before === undefined ? rate : before + NEWEST * (rate - before);
+function rate(tokens: number, took: Duration | undefined): number | undefined {
+  return tokens <= 0 || seconds(took) <= 0 ? undefined : tokens / seconds(took);
+}
+
+function mean(before: number | undefined, now: number | undefined): number | undefined {
+  if (before === undefined || now === undefined) return now ?? before;
+  return before + NEWEST * (now - before);
 }
 
 function seconds(duration: Duration | undefined): number {

@@ -27,8 +27,6 @@ export function watchNode(node: WatchedNode): Watchdog {
     clock,
     stallMs,
     steps: () => backend.load().steps,
-    // A slot whose reader is behind stands still for good reason.
-    working: () => backend.load().busySlots > calls.paused,
     onStall: () => {
       if (!state.become("stalled")) return;
       log.error({ running: calls.running }, "the engine does not move: out of service");

@@ -1,3 +1,4 @@
+import type { EngineSteps } from "./backend.ts";
 import type { EngineClock } from "./clock.ts";
 
 /** Looks per `stallMs`. */
@@ -5,12 +6,10 @@ const LOOKS = 4;
 
 export type WatchdogOptions = {
   readonly clock: EngineClock;
-  /** How long running work may see no step. */
+  /** How long steps may be in flight of which none is made. */
   readonly stallMs: number;
-  /** The engine's step counter. */
-  readonly steps: () => number | undefined;
-  /** Whether there is work that should move: slots in use by callers who are not themselves behind. */
-  readonly working: () => boolean;
+  /** The engine's pulse, where it has one. */
+  readonly steps: () => EngineSteps | undefined;
   readonly onStall: () => void;
   /** Steps are made again. */
   readonly onRecover: () => void;
@@ -22,7 +21,7 @@ export type WatchdogOptions = {
 export class Watchdog {
   readonly #options: WatchdogOptions;
   #cancel: (() => void) | undefined;
-  #lastSteps: number | undefined;
+  #lastMade: number | undefined;
   #lookedMs = 0;
   #stillMs = 0;
   #stalled = false;
@@ -38,7 +37,7 @@ export class Watchdog {
 
   start(): void {
     this.#lookedMs = this.#options.clock.nowMs();
-    this.#lastSteps = this.#options.steps();
+    this.#lastMade = this.#options.steps()?.made;
     this.#arm();
   }
 
@@ -56,20 +55,20 @@ export class Watchdog {
   }
 
   #look(): void {
-    const { clock, stallMs, steps, working, onStall, onRecover, probe } = this.#options;
+    const { clock, stallMs, steps, onStall, onRecover, probe } = this.#options;
     const now = clock.nowMs();
     // A process that was itself held up has not watched for all of that time.
     const watchedMs = Math.min(now - this.#lookedMs, (2 * stallMs) / LOOKS);
     this.#lookedMs = now;
-    const count = steps();
-    const moved = count !== this.#lastSteps;
-    this.#lastSteps = count;
-    if (count === undefined || moved) {
+    const { made, inFlight = 0 } = steps() ?? {};
+    const moved = made !== this.#lastMade;
+    this.#lastMade = made;
+    if (made === undefined || moved) {
       this.#stillMs = 0;
       if (!this.#stalled) return;
       this.#stalled = false;
       onRecover();
-    } else if (!working()) {
+    } else if (inFlight === 0) {
       this.#stillMs = 0;
       if (this.#stalled) probe();
     } else {

@@ -39,7 +39,7 @@ const head: Head = {
 };
 
 const lost = new ApiError("engine_unavailable", "The engine stopped before the answer was complete.");
-const progress: Event = { kind: { $case: "progress", value: { queuePosition: 0, prefilledTokens: 1 } } };
+const progress: Event = { kind: { $case: "progress", value: { queuePosition: 0, prefilledTokens: 1, step: 0 } } };
 
 /** Why the checker refuses a stream, or undefined when it is legal. */
 function faultOf(checker: Checker, frames: readonly Frame[]): string | undefined {

@@ -1,10 +1,10 @@
 import { once } from "node:events";
 import { afterEach, expect, test, vi } from "vitest";
-import type { Backend } from "../../engine/backend.ts";
 import { type Script, ScriptedBackend } from "../../engine/backends/scripted.ts";
 import { EngineError, type ErrorReason } from "../../engine/errors.ts";
 import { EngineKind, ModelState } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { OrcaLoadReport } from "../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
+import { countedBackend } from "../support/counted-backend.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../support/events.ts";
 import { generateRequest } from "../support/generate-request.ts";
 import { errorInfo, NodeClient } from "../support/node-client.ts";
@@ -250,17 +250,7 @@ test("a slow reader is not taken for an engine that stands still", async () => {
     for (let at = 0; at < 20_000; at += 1) yield [delta(0, "x".repeat(500))];
     yield [blockEnd(0), finished()];
   };
-  const backend = scripted(flood);
-  // Counts its steps, and makes none while its only reader is behind.
-  const counted: Backend = {
-    start: () => backend.start(),
-    describe: () => backend.describe(),
-    load: () => ({ ...backend.load(), steps: 1 }),
-    generate: (request, signal) => backend.generate(request, signal),
-    countTokens: (request) => backend.countTokens(request),
-    close: () => backend.close(),
-  };
-  const { node, client } = await nodeOf(counted, { maxStepAgeMs: 1_000, clock: nodeTime });
+  const { node, client } = await nodeOf(countedBackend(flood), { maxStepAgeMs: 1_000, clock: nodeTime });
   const reading = client.generate(generateRequest());
   reading.call.pause();
   await vi.waitFor(async () => expect(await node.gauge("svc_engine_streams_paused")).toBe(1), 10_000);

@@ -32,7 +32,17 @@ test.each([
   ["a rate of nothing", "backend: { kind: simulator, tokensPerSecond: 0 }", "backend.tokensPerSecond"],
   ["an unknown key", "backend: { kind: simulator, speed: 1 }", "backend"],
   ["answers that cannot be", "backend: { kind: simulator, answerTokens: { min: 9, max: 1 } }", "backend.answerTokens"],
+  [
+    "an allow-list for callers that show no certificate",
+    "backend: { kind: simulator }\ntls: { certFile: a, keyFile: b, allowedClientNames: [c] }",
+    "tls.allowedClientNames",
+  ],
   ["half of TLS", "backend: { kind: simulator }\ntls: { certFile: a }", "tls.keyFile"],
+  [
+    "a share of traces above all",
+    "backend: { kind: simulator }\ntracing: { samplingRatio: 2 }",
+    "tracing.samplingRatio",
+  ],
   ["a watchdog that always bites", "backend: { kind: simulator }\nmaxStepAgeMs: 0", "maxStepAgeMs"],
 ])("%s stops the start, by its path", (_, yaml, path) => {
   expect(() => load(`models: [m]\n${yaml}\n`)).toThrow(`engine.yaml: ${path}: `);

@@ -31,6 +31,20 @@ test("generations without timings, without work or that failed say nothing of th
   expect(throughput.rates()).toMatchObject({ prefillTokensPerSecond: undefined, decodeTokensPerSecond: undefined });
 });
 
+test("the next end is estimated from how long generations took and how many run, within bounds", () => {
+  let now = 0;
+  const throughput = new Throughput(() => now);
+  throughput.add(undefined, new EngineError("QUEUE_FULL", "full"));
+  expect(throughput.nextEndMs(4)).toBe(1_000);
+  throughput.add(finished(1, 4, 1, 6), undefined);
+  // However long ago that was.
+  now += 3_600_000;
+  expect([1, 4, 1_000].map((running) => throughput.nextEndMs(running))).toEqual([10_000, 2_500, 100]);
+  throughput.add(finished(1, 10, 1, 500), undefined);
+  expect(throughput.nextEndMs(1)).toBe(30_000);
+  expect(throughput.nextEndMs(0)).toBe(1_000);
+});
+
 test("requests and errors per second fade", () => {
   let now = 0;
   const throughput = new Throughput(() => now);

@@ -4,27 +4,26 @@ import { VirtualEngineClock } from "../../support/virtual-engine-clock.ts";
 
 function watched() {
   const clock = new VirtualEngineClock();
-  const engine = { steps: 0 as number | undefined, working: false };
+  const engine = { counts: true, made: 0, inFlight: 0 };
   const seen: string[] = [];
   const watchdog = new Watchdog({
     clock,
     stallMs: 1_000,
-    steps: () => engine.steps,
-    working: () => engine.working,
+    steps: () => (engine.counts ? engine : undefined),
     onStall: () => seen.push("stall"),
     onRecover: () => seen.push("recover"),
     probe: () => seen.push("probe"),
   });
   watchdog.start();
   const step = () => {
-    engine.steps = (engine.steps ?? 0) + 1;
+    engine.made += 1;
   };
   return { clock, engine, seen, watchdog, step };
 }
 
 test("running work without a step for the whole time is a stall, told once", async () => {
   const { clock, engine, seen, watchdog } = watched();
-  engine.working = true;
+  engine.inFlight = 1;
   await clock.advance(999);
   expect(seen).toEqual([]);
   await clock.advance(5_000);
@@ -34,7 +33,7 @@ test("running work without a step for the whole time is a stall, told once", asy
 
 test("a single step in between starts the time anew", async () => {
   const { clock, engine, seen, step } = watched();
-  engine.working = true;
+  engine.inFlight = 1;
   for (let round = 0; round < 20; round += 1) {
     await clock.advance(900);
     step();
@@ -51,19 +50,19 @@ test("an engine without work may stand still", async () => {
 
 test("an engine that does not count its steps is never found fault with", async () => {
   const { clock, engine, seen } = watched();
-  engine.steps = undefined;
-  engine.working = true;
+  engine.counts = false;
+  engine.inFlight = 1;
   await clock.advance(60_000);
   expect(seen).toEqual([]);
 });
 
 test("after a stall the first step brings it back, and without work it is given some", async () => {
   const { clock, engine, seen, step } = watched();
-  engine.working = true;
+  engine.inFlight = 1;
   await clock.advance(1_000);
-  engine.working = false;
+  engine.inFlight = 0;
   await clock.advance(250);
-  engine.working = true;
+  engine.inFlight = 1;
   await clock.advance(5_000);
   step();
   await clock.advance(250);
@@ -74,14 +73,13 @@ test("after a stall the first step brings it back, and without work it is given 
 
 test("a process that was itself held up does not blame the engine for it", async () => {
   const { clock, engine, seen } = watched();
-  engine.working = true;
+  engine.inFlight = 1;
   await clock.advance(250);
   const late = new LateClock();
   const watchdog = new Watchdog({
     clock: late,
     stallMs: 1_000,
-    steps: () => 0,
-    working: () => true,
+    steps: () => ({ made: 0, inFlight: 1 }),
     onStall: () => seen.push("late stall"),
     onRecover: () => {},
     probe: () => {},
@@ -94,7 +92,7 @@ test("a process that was itself held up does not blame the engine for it", async
 
 test("a stopped one looks no more", async () => {
   const { clock, engine, seen, watchdog } = watched();
-  engine.working = true;
+  engine.inFlight = 1;
   watchdog.stop();
   await clock.advance(60_000);
   expect(seen).toEqual([]);

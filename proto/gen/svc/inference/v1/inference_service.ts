@@ -328,12 +328,18 @@ export interface AlternativeLogprob {
 
 /**
  * Sign of life while no delta is due (queue, prefill). Driven by the engine's own step counter,
- * never by a timer alone, so that a wedged accelerator goes silent.
+ * never by a timer alone, so that a wedged accelerator goes silent. A message that says nothing
+ * new is no sign of life.
  */
 export interface Progress {
   /** Requests ahead in the node's queue. */
   readonly queuePosition: number;
   readonly prefilledTokens: number;
+  /**
+   * Differs from that of the message before when the engine has worked since, for whomever: a
+   * request whose place in the queue does not change for long can show so that the engine is well.
+   */
+  readonly step: number;
 }
 
 export interface Usage {
@@ -2768,7 +2774,7 @@ export const AlternativeLogprob: MessageFns<AlternativeLogprob> = {
 };
 
 function createBaseProgress(): Progress {
-  return { queuePosition: 0, prefilledTokens: 0 };
+  return { queuePosition: 0, prefilledTokens: 0, step: 0 };
 }
 
 export const Progress: MessageFns<Progress> = {
@@ -2778,6 +2784,9 @@ export const Progress: MessageFns<Progress> = {
     }
     if (message.prefilledTokens !== 0) {
       writer.uint32(16).uint64(message.prefilledTokens);
+    }
+    if (message.step !== 0) {
+      writer.uint32(24).uint64(message.step);
     }
     return writer;
   },
@@ -2811,6 +2820,14 @@ export const Progress: MessageFns<Progress> = {
             message.prefilledTokens = longToNumber(reader.uint64());
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.step = longToNumber(reader.uint64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2835,6 +2852,7 @@ export const Progress: MessageFns<Progress> = {
         : isSet(object.prefilled_tokens)
         ? globalThis.Number(object.prefilled_tokens)
         : 0,
+      step: isSet(object.step) ? globalThis.Number(object.step) : 0,
     };
   },
 
@@ -2846,6 +2864,9 @@ export const Progress: MessageFns<Progress> = {
     if (message.prefilledTokens !== 0) {
       obj.prefilledTokens = Math.round(message.prefilledTokens);
     }
+    if (message.step !== 0) {
+      obj.step = Math.round(message.step);
+    }
     return obj;
   },
 
@@ -2856,6 +2877,7 @@ export const Progress: MessageFns<Progress> = {
     const message = createBaseProgress() as any;
     message.queuePosition = object.queuePosition ?? 0;
     message.prefilledTokens = object.prefilledTokens ?? 0;
+    message.step = object.step ?? 0;
     return message;
   },
 };

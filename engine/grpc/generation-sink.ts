@@ -1,0 +1,31 @@
+import { Metadata, type ServerWritableStream } from "@grpc/grpc-js";
+import type {
+  Finished,
+  GenerateRequest,
+  GenerateResponse,
+} from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { OrcaLoadReport } from "../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
+import type { EngineError, FailedCall } from "../errors.ts";
+import type { GenerationSink } from "../generation-call.ts";
+import { LOAD_TRAILER, requestCost } from "../load-report.ts";
+
+export type GenerateStream = ServerWritableStream<GenerateRequest, GenerateResponse>;
+
+/** The caller of Generate as a generation sees it. A whole answer ends with its cost in the trailer. */
+export function generationSink(call: GenerateStream, failed: (error: EngineError) => FailedCall): GenerationSink {
+  return {
+    write: (message) => call.write(message),
+    onDrain: (listener) => call.on("drain", listener),
+    end: (finished) => call.end(costTrailer(finished)),
+    fail: (error) => {
+      // Nobody hears a status on a call that is gone.
+      if (!call.cancelled) call.emit("error", failed(error));
+    },
+  };
+}
+
+function costTrailer({ usage }: Finished): Metadata {
+  const trailer = new Metadata();
+  if (usage) trailer.set(LOAD_TRAILER, Buffer.from(OrcaLoadReport.encode(requestCost(usage)).finish()));
+  return trailer;
+}

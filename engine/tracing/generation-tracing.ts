@@ -1,0 +1,97 @@
+import { ROOT_CONTEXT, type SpanContext, SpanKind, SpanStatusCode, type Tracer, trace } from "@opentelemetry/api";
+import type { Resource } from "@opentelemetry/resources";
+import {
+  AlwaysOnSampler,
+  ParentBasedSampler,
+  type SpanProcessor,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+} from "@opentelemetry/sdk-trace";
+import { durationMs } from "../duration-ms.ts";
+import { grpcStatusOf, NODE_FAULTS } from "../errors.ts";
+import { type GenerationFacts, shownId } from "../generation-log.ts";
+import type { Tracing } from "./tracing.ts";
+
+/** A collector that is down must not keep a node from ending. */
+const LAST_EXPORT_MS = 3_000;
+const METHOD = "svc.inference.v1.InferenceService/Generate";
+/** W3C Trace Context; all but version ff, and of later versions what this one knows. */
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/;
+
+export type GenerationTracingOptions = {
+  readonly processor: SpanProcessor;
+  readonly resource: Resource;
+  /** From 0 to 1; of traces that begin here. Others are sampled as their caller says. */
+  readonly samplingRatio: number;
+};
+
+/** A server span for each generation, made when it is over. Those that failed are exported whatever was decided before. */
+export class GenerationTracing implements Tracing {
+  readonly #processor: SpanProcessor;
+  readonly #sampled: Tracer;
+  readonly #always: Tracer;
+
+  constructor({ processor, resource, samplingRatio }: GenerationTracingOptions) {
+    this.#processor = processor;
+    const shared = { resource, spanProcessors: [processor] };
+    const root = new TraceIdRatioBasedSampler(samplingRatio);
+    this.#sampled = new TracerProvider({ ...shared, sampler: new ParentBasedSampler({ root }) }).getTracer(
+      "svc-engine",
+    );
+    this.#always = new TracerProvider({ ...shared, sampler: new AlwaysOnSampler() }).getTracer("svc-engine");
+  }
+
+  generation(traceparent: unknown, facts: GenerationFacts, endMs: number): void {
+    const { failure, finished, firstDeltaMs, totalMs, model, requestId } = facts;
+    const failed = failure !== undefined && isFault(facts);
+    const parent = parentOf(traceparent);
+    const startTime = endMs - totalMs;
+    const span = (failed ? this.#always : this.#sampled).startSpan(
+      METHOD,
+      {
+        kind: SpanKind.SERVER,
+        startTime,
+        attributes: {
+          "rpc.system.name": "grpc",
+          "rpc.method": METHOD,
+          "rpc.response.status_code": grpcStatusOf(failure),
+          "gen_ai.request.model": model,
+          "svc.request_id": shownId(requestId),
+        },
+      },
+      parent ? trace.setSpanContext(ROOT_CONTEXT, parent) : ROOT_CONTEXT,
+    );
+    if (finished?.usage) {
+      span.setAttribute("gen_ai.usage.input_tokens", finished.usage.inputTokens);
+      span.setAttribute("gen_ai.usage.cache_read.input_tokens", finished.usage.cachedInputTokens);
+      span.setAttribute("gen_ai.usage.output_tokens", finished.usage.outputTokens);
+    }
+    if (failure) span.setAttribute("error.type", failure.reason);
+    if (failed) span.setStatus({ code: SpanStatusCode.ERROR });
+    if (finished?.timings?.queue) span.addEvent("accepted", startTime + durationMs(finished.timings.queue));
+    if (firstDeltaMs !== undefined) span.addEvent("first_delta", startTime + firstDeltaMs);
+    if (finished) span.addEvent("finish", endMs);
+    span.end(endMs);
+  }
+
+  async close(): Promise<void> {
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(), LAST_EXPORT_MS);
+    const given = new Promise((resolve) => late.signal.addEventListener("abort", resolve));
+    await Promise.race([given, this.#processor.shutdown().catch(() => {})]);
+    clearTimeout(timer);
+  }
+}
+
+/** An answer that came too late failed, too, and one that had begun and was broken off, unless its caller left. */
+function isFault({ failure, firstDeltaMs }: GenerationFacts): boolean {
+  if (!failure) return false;
+  const { reason } = failure;
+  return NODE_FAULTS.has(reason) || reason === "DEADLINE" || (firstDeltaMs !== undefined && reason !== "CANCELLED");
+}
+
+function parentOf(traceparent: unknown): SpanContext | undefined {
+  const [, traceId, spanId, flags] = (typeof traceparent === "string" && TRACEPARENT.exec(traceparent)) || [];
+  if (traceId === undefined || spanId === undefined || flags === undefined) return undefined;
+  return { traceId, spanId, traceFlags: Number.parseInt(flags, 16), isRemote: true };
+}

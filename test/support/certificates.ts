@@ -1,0 +1,45 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+export const HAS_OPENSSL = spawnSync("openssl", ["version"]).status === 0;
+export const NO_OPENSSL = "openssl is not installed, and it makes the certificates";
+
+const NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+
+/** A folder of certificates, made as a test needs them. */
+export class Certificates {
+  readonly #folder = mkdtempSync(join(tmpdir(), "svc-certificates-"));
+
+  /** Of `<name>.pem`, say. */
+  file(name: string): string {
+    return join(this.#folder, name);
+  }
+
+  /** `<name>.pem` and `<name>.key`, which trust nobody but themselves. */
+  authority(name: string): void {
+    this.#openssl("req", "-x509", ...NEW_KEY, ...this.#subject(name), "-days", "2", "-out", `${name}.pem`);
+  }
+
+  /** The same, signed by `authority`, for the names of OpenSSL's `subjectAltName`. */
+  signed(name: string, authority: string, subjectAltName = "DNS:localhost"): void {
+    this.#openssl("req", "-new", ...NEW_KEY, ...this.#subject(name), "-out", `${name}.csr`);
+    writeFileSync(this.file("names.txt"), `subjectAltName=${subjectAltName}\n`);
+    const signer = ["-CA", `${authority}.pem`, "-CAkey", `${authority}.key`, "-CAcreateserial"];
+    const given = ["-in", `${name}.csr`, "-extfile", "names.txt"];
+    this.#openssl("x509", "-req", ...given, ...signer, "-days", "2", "-out", `${name}.pem`);
+  }
+
+  remove(): void {
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #subject(name: string): readonly string[] {
+    return ["-subj", `/CN=${name}`, "-keyout", `${name}.key`];
+  }
+
+  #openssl(...args: readonly string[]): void {
+    execFileSync("openssl", args, { stdio: "pipe", cwd: this.#folder });
+  }
+}
