@@ -1,3 +1,6 @@
+import type { Steps } from "../event-loop-turn.ts";
+import type { Notation } from "./json-notation.ts";
+
 /** A JSON object as `JSON.parse` made it. */
 export type JsonObject = { readonly [key: string]: unknown };
 
@@ -7,11 +10,48 @@ export function isJsonObject(value: unknown): value is JsonObject {
 }
 
 /**
- * The JSON text of a parsed JSON value, without white space and with its keys in the order of the parsed value. The same
- * body thus always gives the same bytes, which is what the engine's prefix cache lives on.
+ * Notations of the parsed objects and arrays that have one, kept here because neither the framework nor a schema check
+ * passes on anything beside the value. An entry lives as long as the object it is about, which is one request.
+ */
+const NOTATIONS = new WeakMap<object, Notation>();
+
+/** Entries that are made before the event loop gets a turn: a few milliseconds. */
+const ENTRIES_PER_TURN = 10_000;
+
+/** Lets `jsonText` know how `value`, and everything in it, was written. `notation` must be that of the text it is from. */
+export function* keepNotation(value: object, notation: Notation): Steps<void> {
+  const waiting: [object, Notation][] = [[value, notation]];
+  let made = 0;
+  for (let next = waiting.pop(); next; next = waiting.pop()) {
+    const [outer, of] = next;
+    NOTATIONS.set(outer, of);
+    made += 1;
+    if (made % ENTRIES_PER_TURN === 0) yield;
+    for (const [key, member] of of.members) {
+      const inner: unknown = typeof member === "string" ? undefined : Reflect.get(outer, key);
+      if (typeof member !== "string" && typeof inner === "object" && inner !== null) waiting.push([inner, member]);
+    }
+  }
+}
+
+/**
+ * The JSON text of a parsed JSON value: what the caller wrote, in canonical form. Canonical means: no white space between
+ * tokens; strings and keys escaped as `JSON.stringify` does it; of a key given more than once, the first place and the
+ * last value, so that the text parses to the value that was checked. The order of keys and the text of numbers are the
+ * caller's, where `keepNotation` was called for a value that does not tell them. The same text thus always gives the same
+ * bytes, whatever else stands in its body, which is what the engine's prefix cache lives on.
  */
 export function jsonText(value: JsonObject | readonly unknown[] | string | number | boolean | null): string {
-  return JSON.stringify(value);
+  return written(value, typeof value === "object" && value !== null ? NOTATIONS.get(value) : undefined);
+}
+
+function written(value: unknown, notation: string | Notation | undefined): string {
+  if (typeof notation === "string") return notation;
+  if (notation === undefined || typeof value !== "object" || value === null) return JSON.stringify(value);
+  const { keys, members } = notation;
+  if (Array.isArray(value)) return `[${value.map((item, at) => written(item, members.get(String(at)))).join(",")}]`;
+  const member = (key: string) => `${JSON.stringify(key)}:${written(Reflect.get(value, key), members.get(key))}`;
+  return `{${(keys ?? Object.keys(value)).map(member).join(",")}}`;
 }
 
 /**

@@ -1,4 +1,6 @@
 import { ApiError } from "../errors.ts";
+import { isIndexKey, isRestated } from "../formats/json-notation.ts";
+import { CUT, endOfLetters, endOfNumber, endOfString, endsEscaped, isLetter, isNumberByte } from "./json-tokens.ts";
 
 /*
  * One pass over the bytes of a JSON text before it is parsed, as parsing is what costs: 16 MiB of `[{},{},…]` block the
@@ -21,93 +23,194 @@ export const DEFAULT_JSON_LIMITS: JsonLimits = { maxDepth: 64, maxNodes: 200_000
  */
 const SINGLE_KEYS: ReadonlySet<string> = new Set(["model", "messages", "stream", "max_tokens", "input"]);
 
-/** The longest of them in bytes, were each of its characters written as `\uXXXX`. */
-const LONGEST_SINGLE_KEY = 6 * Math.max(...[...SINGLE_KEYS].map((key) => key.length));
+/** Bytes of the longest key that is looked at, were each of its characters written as `\uXXXX`. */
+const LONGEST_KEY = 6 * Math.max("4294967294".length, ...[...SINGLE_KEYS].map((key) => key.length));
 
-/** Bytes of a string that are walked one by one before the search for its end is left to native code. */
-const WALKED_BYTES = 48;
+/**
+ * What is nested less deeply is read field by field and never handed on as text. The least deep object that is: the schema
+ * in `output_format`.
+ */
+const OUTERMOST_TEXT_DEPTH = 3;
 
 /** A number without an exponent is finite below 309 digits. */
 const SURELY_FINITE_LENGTH = 300;
+
+/** Every integer of as many digits is a number of its own, and is written back as it was. */
+const SURELY_EXACT_LENGTH = 15;
 
 /** No number is written with more bytes; reading one would cost more than its bytes are worth. */
 const MAX_NUMBER_LENGTH = 1000;
 
 const SPACE = 0x20;
 const QUOTE = 0x22;
-const PLUS = 0x2b;
 const COMMA = 0x2c;
-const MINUS = 0x2d;
-const POINT = 0x2e;
 const ZERO = 0x30;
 const NINE = 0x39;
-const UPPER_E = 0x45;
 const OPEN_BRACKET = 0x5b;
 const BACKSLASH = 0x5c;
 const CLOSE_BRACKET = 0x5d;
-const LOWER_A = 0x61;
-const LOWER_E = 0x65;
-const LOWER_Z = 0x7a;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/**
- * The position of the quote that ends the string whose text begins at `start`; the end of `body` when there is none.
- * Walks and searches in turn: a search is far faster over long text, and far slower where every other byte is a quote.
- */
-function endOfString(body: Buffer, start: number): number {
-  let at = start;
-  while (at < body.length) {
-    for (const stop = at + WALKED_BYTES; at < stop; at += 1) {
-      const byte = body[at];
-      if (byte === QUOTE) return at;
-      if (byte === BACKSLASH) at += 1;
+/** Ends a number that is the last of a text. */
+const END = Buffer.from(" ");
+
+/** The scan of one text, chunk by chunk as it arrives. The time it takes is linear in the length of the text. */
+export class JsonScan {
+  readonly #limits: JsonLimits;
+  /** What is open at each depth: 1 for an object. Sized by the limit, so the depth is checked before it is written. */
+  readonly #isObject: Uint8Array;
+  readonly #seenKeys = new Set<string>();
+  #depth = 0;
+  #nodes = 0;
+  #keyComes = false;
+  /** What the text so far breaks off in. */
+  #inside: "string" | "escape" | "literal" | undefined;
+  /** A number or a short key that the text so far breaks off in: it is read when its end is there. */
+  #begun: Buffer | undefined;
+  #isRestated = false;
+  #refusal: unknown;
+
+  constructor(limits: JsonLimits = DEFAULT_JSON_LIMITS) {
+    this.#limits = limits;
+    this.#isObject = new Uint8Array(limits.maxDepth + 1);
+  }
+
+  /**
+   * Whether `JSON.stringify` would not write the objects of this text as they are written here, white space, escapes and
+   * repeated keys aside. May be wrong in saying yes. True for few: a key that is an array index, a number such as `1.0`.
+   */
+  get isRestated(): boolean {
+    return this.#isRestated;
+  }
+
+  /** Takes the next chunk. Never throws: nothing more is looked at once the text is to be refused. */
+  feed(chunk: Buffer): void {
+    if (this.#refusal !== undefined || chunk.length === 0) return;
+    try {
+      this.#scan(chunk);
+    } catch (error) {
+      this.#refusal = error;
     }
-    const quote = body.indexOf(QUOTE, at);
-    if (quote === -1) return body.length;
-    let unescaped = quote;
-    while (unescaped > at && body[unescaped - 1] === BACKSLASH) unescaped -= 1;
-    if ((quote - unescaped) % 2 === 0) return quote;
-    at = quote + 1;
   }
-  return body.length;
-}
 
-function isNumberByte(byte: number | undefined): boolean {
-  if (byte === undefined) return false;
-  const isDigit = byte >= ZERO && byte <= NINE;
-  return isDigit || byte === POINT || byte === MINUS || byte === PLUS || byte === LOWER_E || byte === UPPER_E;
-}
-
-function isLetter(byte: number | undefined): boolean {
-  return byte !== undefined && byte >= LOWER_A && byte <= LOWER_Z;
-}
-
-/** The position behind the number that begins at `start`. Throws ApiError when the number is not finite. */
-function endOfNumber(body: Buffer, start: number): number {
-  let end = start + 1;
-  let hasExponent = false;
-  for (; isNumberByte(body[end]); end += 1) {
-    hasExponent ||= body[end] === LOWER_E || body[end] === UPPER_E;
-    if (end - start >= MAX_NUMBER_LENGTH) throw numberTooLarge();
+  /**
+   * To be called when all chunks were fed. Throws ApiError: `bad_request` for a text over the limits, a number that is not
+   * finite (`1e999`), or a second `model`, `messages`, `stream`, `max_tokens` or `input` at the top.
+   */
+  end(): void {
+    this.feed(END);
+    if (this.#refusal !== undefined) throw this.#refusal;
   }
-  if (!hasExponent && end - start <= SURELY_FINITE_LENGTH) return end;
-  if (Math.abs(Number(body.toString("latin1", start, end))) === Number.POSITIVE_INFINITY) throw numberTooLarge();
-  return end;
+
+  #scan(chunk: Buffer): void {
+    const text = this.#begun ? Buffer.concat([this.#begun, chunk]) : chunk;
+    this.#begun = undefined;
+    for (let at = this.#endOfInside(text); at < text.length; at += 1) {
+      const byte = text[at];
+      if (byte === undefined || byte <= SPACE) continue;
+      if (byte === QUOTE) at = this.#string(text, at);
+      else if (byte === COMMA) this.#keyComes = this.#isObject[this.#depth] === 1;
+      else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) this.#open(byte === OPEN_BRACE);
+      else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) this.#close();
+      else if (isLetter(byte)) at = this.#literal(text, at);
+      else if (isNumberByte(byte)) at = this.#number(text, at);
+      if (this.#nodes > this.#limits.maxNodes)
+        throw tooBig("made of more", this.#limits.maxNodes, "values", "json_nodes");
+    }
+  }
+
+  /** Where the scan goes on, behind what the text before broke off in. */
+  #endOfInside(text: Buffer): number {
+    if (this.#inside === undefined) return 0;
+    if (this.#inside !== "literal") return this.#restOfString(text, this.#inside === "escape" ? 1 : 0) + 1;
+    const end = endOfLetters(text, 0);
+    if (end < text.length) this.#inside = undefined;
+    return end;
+  }
+
+  /** The position of the last byte, up to the end of `text`, of the string that goes on at `start`. */
+  #restOfString(text: Buffer, start: number): number {
+    const end = endOfString(text, start);
+    if (end !== CUT) this.#inside = undefined;
+    else this.#inside = endsEscaped(text, start, text.length) ? "escape" : "string";
+    return end === CUT ? text.length : end;
+  }
+
+  /** This and the two below give the position of the last byte of what begins at `start`. */
+  #string(text: Buffer, start: number): number {
+    const isKey = this.#keyComes;
+    const end = this.#restOfString(text, start + 1);
+    if (this.#inside !== undefined && isKey && end - (start + 1) <= LONGEST_KEY) {
+      this.#inside = undefined;
+      this.#begun = text.subarray(start);
+      return end;
+    }
+    this.#keyComes = false;
+    if (!isKey) this.#nodes += 1;
+    else if (this.#inside === undefined) this.#key(text, start + 1, end);
+    return end;
+  }
+
+  #literal(text: Buffer, start: number): number {
+    this.#nodes += 1;
+    const end = endOfLetters(text, start);
+    if (end === text.length) this.#inside = "literal";
+    return end - 1;
+  }
+
+  #number(text: Buffer, start: number): number {
+    const end = endOfNumber(text, start);
+    if (end - start > MAX_NUMBER_LENGTH) throw numberTooLarge();
+    if (end === text.length) this.#begun = text.subarray(start);
+    else {
+      this.#nodes += 1;
+      this.#judgeNumber(text.toString("latin1", start, end));
+    }
+    return end - 1;
+  }
+
+  #judgeNumber(text: string): void {
+    const isInteger = /^-?[0-9]*$/.test(text);
+    if (isInteger && text.length <= SURELY_EXACT_LENGTH && text !== "-0") return;
+    if ((!isInteger || text.length > SURELY_FINITE_LENGTH) && Math.abs(Number(text)) === Number.POSITIVE_INFINITY)
+      throw numberTooLarge();
+    if (this.#looksForRestated()) this.#isRestated = isRestated(text);
+  }
+
+  #key(text: Buffer, start: number, end: number): void {
+    if (this.#depth === 1) noteKey(this.#seenKeys, keyIn(text, start, end));
+    else if (this.#looksForRestated() && mayBeDigit(text[start])) {
+      const key = keyIn(text, start, end);
+      this.#isRestated = key !== undefined && isIndexKey(key);
+    }
+  }
+
+  /** Not any more once it has found one: what comes costs nothing then. */
+  #looksForRestated(): boolean {
+    return !this.#isRestated && this.#depth >= OUTERMOST_TEXT_DEPTH;
+  }
+
+  #open(isObject: boolean): void {
+    this.#nodes += 1;
+    this.#depth += 1;
+    if (this.#depth > this.#limits.maxDepth)
+      throw tooBig("nested more deeply", this.#limits.maxDepth, "levels", "json_depth");
+    this.#keyComes = isObject;
+    this.#isObject[this.#depth] = isObject ? 1 : 0;
+  }
+
+  #close(): void {
+    this.#depth = Math.max(0, this.#depth - 1);
+    this.#keyComes = false;
+  }
 }
 
-function endOfLiteral(body: Buffer, start: number): number {
-  let end = start + 1;
-  while (isLetter(body[end])) end += 1;
-  return end;
-}
-
-/** The top-level key as the parser will read it, when it is one of those that may stand there once. */
-function singleKeyIn(body: Buffer, start: number, end: number): string | undefined {
-  if (end - start > LONGEST_SINGLE_KEY) return undefined;
+/** A key as the parser will read it; undefined when it is too long to be of interest. */
+function keyIn(body: Buffer, start: number, end: number): string | undefined {
+  if (end - start > LONGEST_KEY) return undefined;
   const text = body.toString("latin1", start, end);
-  const key = text.includes("\\") ? withoutEscapes(text) : text;
-  return key !== undefined && SINGLE_KEYS.has(key) ? key : undefined;
+  return text.includes("\\") ? withoutEscapes(text) : text;
 }
 
 function withoutEscapes(text: string): string | undefined {
@@ -118,51 +221,13 @@ function withoutEscapes(text: string): string | undefined {
   }
 }
 
-/**
- * Throws ApiError: `bad_request` for a text over the limits, a number that is not finite (`1e999`), or a second `model`,
- * `messages`, `stream`, `max_tokens` or `input` at the top. The time it takes is linear in the length of `body`.
- */
-export function scanJson(body: Buffer, limits: JsonLimits): void {
-  // What is open at each depth: 1 for an object. Sized by the limit, so the depth is checked before it is written.
-  const isObject = new Uint8Array(limits.maxDepth + 1);
-  const seenKeys = new Set<string>();
-  let depth = 0;
-  let nodes = 0;
-  let keyComes = false;
-
-  for (let at = 0; at < body.length; at += 1) {
-    const byte = body[at];
-    if (byte === undefined || byte <= SPACE) continue;
-    if (byte === QUOTE) {
-      const end = endOfString(body, at + 1);
-      if (!keyComes) nodes += 1;
-      else if (depth === 1) noteKey(seenKeys, singleKeyIn(body, at + 1, end));
-      keyComes = false;
-      at = end;
-    } else if (byte === COMMA) {
-      keyComes = isObject[depth] === 1;
-    } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
-      nodes += 1;
-      depth += 1;
-      if (depth > limits.maxDepth) throw tooBig("nested more deeply", limits.maxDepth, "levels", "json_depth");
-      keyComes = byte === OPEN_BRACE;
-      isObject[depth] = keyComes ? 1 : 0;
-    } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
-      depth = Math.max(0, depth - 1);
-      keyComes = false;
-    } else if (isLetter(byte)) {
-      nodes += 1;
-      at = endOfLiteral(body, at) - 1;
-    } else if (isNumberByte(byte)) {
-      nodes += 1;
-      at = endOfNumber(body, at) - 1;
-    }
-    if (nodes > limits.maxNodes) throw tooBig("made of more", limits.maxNodes, "values", "json_nodes");
-  }
+/** A digit, or an escape that may stand for one. */
+function mayBeDigit(byte: number | undefined): boolean {
+  return byte === BACKSLASH || (byte !== undefined && byte >= ZERO && byte <= NINE);
 }
 
 function noteKey(seen: Set<string>, key: string | undefined): void {
-  if (key === undefined) return;
+  if (key === undefined || !SINGLE_KEYS.has(key)) return;
   if (seen.has(key))
     throw new ApiError("bad_request", `The request body holds the key '${key}' more than once.`, {
       path: [key],

@@ -5,6 +5,7 @@ import { chat } from "../../gateway/formats/chat/request.ts";
 import { messages } from "../../gateway/formats/messages/request.ts";
 import { responses } from "../../gateway/formats/responses/request.ts";
 import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { parseJsonBody } from "../support/parse-json-body.ts";
 
 /* Three mouths, one meaning: the same conversation in each format is the same canonical request. */
 
@@ -18,7 +19,7 @@ const context = {
 
 describe.each(readdirSync(FOLDER))("request %s", (scenario) => {
   test.each([chat, messages, responses])("means the same as $name", async (format) => {
-    const body = JSON.parse(readFileSync(join(FOLDER, scenario, `${format.name}.json`), "utf8"));
+    const body = parseJsonBody(readFileSync(join(FOLDER, scenario, `${format.name}.json`)));
     const { model, request } = format.prepare(body, context);
     expect(model).toBe(request.model);
     const canonical = GenerateRequest.toJSON(GenerateRequest.fromPartial(request));

@@ -1,11 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { fixedSentence } from "../../engine/backends/scripted.ts";
-import { CHAT, expectRefusal, HOST, MAX_BODY, RawCaller } from "../support/raw-caller.ts";
+import { CHAT, expectRefusal, HOST, JSON_TYPE, MAX_BODY, RawCaller } from "../support/raw-caller.ts";
 import { head } from "../support/raw-http.ts";
+import { until } from "../support/until.ts";
 
 /* The rows of the list of faults that the gateway itself has to answer, by their numbers, byte by byte: bodies. */
 
 const caller = new RawCaller(fixedSentence);
+/** With the limit that gateways have by default. */
+const spacious = new RawCaller(fixedSentence, 32 * 1024 * 1024);
 
 describe("B: bodies", () => {
   const PATHS = [
@@ -50,6 +53,24 @@ describe("B: bodies", () => {
 
   test("B1 a byte order mark is skipped", async () => {
     expect((await caller.sent(caller.post("/v1/chat/completions", bytes(0xef, 0xbb, 0xbf) + CHAT))).status).toBe(200);
+  });
+
+  /** What holds more values than anybody sends, in 16 MiB. */
+  const filled = (item: string, count: number) => `[${`${item},`.repeat(count - 1)}${item}]`;
+  const MESSAGES = filled('{"role":"user","content":"x"}', 500_000);
+
+  test.each<readonly [row: string, body: string]>([
+    ["empty objects", filled("{}", 5_592_405)],
+    ["empty objects in a field", withField(`"x":${filled("{}", 5_592_000)}`)],
+    ["numbers", withField(`"x":${filled("0", 8_388_000)}`)],
+    ["small messages", `{"model":"svc-qwen","max_tokens":1,"messages":${MESSAGES}}`],
+    ["small items", `{"model":"svc-qwen","input":${MESSAGES}}`],
+  ])("B8 of 16 MiB of %s is 400 in every envelope", async (_row, body) => {
+    for (const [path, envelope] of PATHS) {
+      const reply = await spacious.sent(spacious.post(path, body));
+      expectRefusal(reply, 400, envelope);
+      expect(reply.body).toContain("200000 values");
+    }
   });
 
   test.each<readonly [value: string, status: number]>([
@@ -101,6 +122,44 @@ describe("B: bodies", () => {
       await one.untilClosed();
     });
     await Promise.all(refused);
+  });
+
+  test.each([
+    ["POST /v1/evil HTTP/1.1", 404, "a"],
+    ["POST /v1/messages/evil HTTP/1.1", 404, "b"],
+    ["PUT /v1/chat/completions HTTP/1.1", 405, "a"],
+  ] as const)("B12 a body for %s, where nothing takes one, is not waited for", async (line, status, envelope) => {
+    const one = await caller.connection();
+    one.write(head(line, HOST, JSON_TYPE, `content-length: ${MAX_BODY}`)).write("x".repeat(1_000));
+    expectRefusal(await one.reply(), status, envelope);
+    await one.untilClosed();
+    expect(caller.gateway.overload.bodies.bytes).toBe(0);
+    expect((await caller.sent(`${head(line, HOST, JSON_TYPE, "content-length: 2")}{}`)).status).toBe(status);
+  });
+
+  test("B12 bodies in chunks of one byte, with extensions and trailers, are read, and the next requests behind them", async () => {
+    const chunks = [...CHAT].map((byte) => `1;a=b\r\n${byte}\r\n`).join("");
+    const chunked = caller.post("/v1/chat/completions", `${chunks}0\r\nx-evil: 1\r\n\r\n`, [
+      "transfer-encoding: chunked",
+    ]);
+    const one = (await caller.connection()).write(chunked + caller.chat() + chunked + caller.get("/v1/models"));
+    for (let reply = 0; reply < 4; reply += 1) expect((await one.reply()).status).toBe(200);
+    expect(caller.gateway.overload.bodies.bytes).toBe(0);
+  });
+
+  test("B12 whoever leaves in the middle of a body takes up nothing more, and is counted once", async () => {
+    const { overload, log } = caller.gateway;
+    const lines = () => log.filter((line) => line.includes('"detail":"downstream_remote_disconnect"')).length;
+    const before = lines();
+    const senders = await Promise.all(Array.from({ length: 20 }, () => caller.connection()));
+    for (const one of senders) one.write(caller.post("/v1/messages", " ".repeat(2_000), ["content-length: 60000"]));
+    await until(() => overload.bodies.bytes === 40_000, "all is counted");
+    for (const [at, one] of senders.entries()) {
+      if (at % 2 === 0) one.reset();
+      else one.destroy();
+    }
+    await until(() => lines() === before + 20, "each has its line");
+    expect(overload.bodies.bytes).toBe(0);
   });
 
   test("B12 a body shorter than it says is 400 when its sender stops, and 408 when it waits", async () => {

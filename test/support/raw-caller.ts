@@ -20,11 +20,11 @@ export class RawCaller {
   #gateway: RunningGateway | undefined;
 
   /** Starts before the tests of the file and stops behind them. */
-  constructor(script: Script) {
+  constructor(script: Script, maxBodyBytes: number = MAX_BODY) {
     beforeAll(async () => {
       this.#engine = await startEngine(script);
       const timeouts = { requestHeadersTimeoutMs: 1_000, requestTimeoutMs: 1_500 };
-      this.#gateway = await startGateway([this.#engine.address], { maxBodyBytes: MAX_BODY, timeouts });
+      this.#gateway = await startGateway([this.#engine.address], { maxBodyBytes, timeouts });
     });
     afterAll(async () => {
       await this.#gateway?.stop();

@@ -1,5 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { parseJsonBody, wellFormed } from "../../../../gateway/http/json-body.ts";
+import { jsonText } from "../../../../gateway/formats/json-text.ts";
+import { parseFrom, parsing, wellFormed } from "../../../../gateway/http/json-body.ts";
+import { JsonScan } from "../../../../gateway/http/json-scan.ts";
+import { objectSample } from "../../../support/json-samples.ts";
+import { parseJsonBody } from "../../../support/parse-json-body.ts";
+import { SeededRandom } from "../../../support/seeded-random.ts";
 
 const parse = (text: string) => parseJsonBody(Buffer.from(text));
 
@@ -134,6 +139,94 @@ describe("lone surrogates", () => {
       b: String.raw`\ud83d`,
       "😀": "😀",
     });
+  });
+});
+
+describe("the text of what is in the body", () => {
+  /** The text of the object that stands in the body as a schema or as arguments do. */
+  const textOf = (json: string) => {
+    const { tools } = parse(`{"temperature":1.0,"tools":[{"input_schema":${json}}]}`) as {
+      tools: [{ input_schema: object }];
+    };
+    return jsonText(tools[0].input_schema as never);
+  };
+
+  test("is that of the caller, in canonical form", () => {
+    const random = new SeededRandom(11);
+    for (let round = 0; round < 1_000; round += 1) {
+      const { text, canonical } = objectSample(random, 4);
+      expect(textOf(text), text).toBe(canonical);
+    }
+  });
+
+  test("is the same whatever else the body holds", () => {
+    const schema = String.raw`{"b":"\u0041","a":[ 1 ],"a":[ 2 ]}`;
+    const beside = parse(`{"tools":[{"input_schema":${schema}},{"input_schema":{"1":1.0}}]}`) as {
+      tools: [{ input_schema: object }];
+    };
+    expect(jsonText(beside.tools[0].input_schema as never)).toBe(textOf(schema));
+    expect(textOf(schema)).toBe('{"b":"A","a":[2]}');
+  });
+
+  test("has lone surrogates replaced", () => {
+    expect(textOf(String.raw`{"b":1.0,"a":["\ud800",{"2":"x\udc00"}]}`)).toBe(
+      '{"b":1.0,"a":["\ufffd",{"2":"x\ufffd"}]}',
+    );
+  });
+
+  test("keeps keys that name the prototype as data", () => {
+    const text = '{"b":0,"__proto__":{"1":{"polluted":1.0}},"constructor":{"prototype":{"0":-0}}}';
+    expect(textOf(text)).toBe(text);
+    expect("polluted" in {}).toBe(false);
+  });
+});
+
+describe("the steps of parsing", () => {
+  const stepsOf = (text: string) => {
+    const body = Buffer.from(text);
+    const scan = new JsonScan();
+    scan.feed(body);
+    return [...parsing(body, scan)].length;
+  };
+
+  test("are two for an ordinary body, and one more for each thing that is rare", () => {
+    expect(stepsOf('{"temperature":1.0,"logit_bias":{"50256":-1},"tools":[{"a":[1,"x"]}]}')).toBe(2);
+    expect(stepsOf('{"tools":[{"a":[1.0]}]}')).toBe(3);
+    expect(stepsOf(String.raw`{"a":"\ud83d\ude00"}`)).toBe(3);
+    expect(stepsOf(String.raw`{"a":"\ud83d\ude00","tools":[{"1":1}]}`)).toBe(4);
+  });
+
+  const scanned = (body: Buffer) => {
+    const scan = new JsonScan();
+    scan.feed(body);
+    return scan;
+  };
+
+  test("take no turn for a small, ordinary body", () => {
+    const body = Buffer.from('{"a":1}');
+    expect(parseFrom({ destroyed: false }, body, scanned(body))).toEqual({ a: 1 });
+    const rare = Buffer.from('{"tools":[{"a":[1.0]}]}');
+    expect(parseFrom({ destroyed: false }, rare, scanned(rare))).toBeInstanceOf(Promise);
+  });
+
+  test("leave the event loop to others in between where the body is big", async () => {
+    const body = Buffer.from(JSON.stringify({ a: "x".repeat(2 * 1024 * 1024) }));
+    const happened: string[] = [];
+    const parsed = Promise.resolve(parseFrom({ destroyed: false }, body, scanned(body))).then((value) => {
+      happened.push("parsed");
+      return value;
+    });
+    setImmediate(() => happened.push("other"));
+    expect(Object.keys(await parsed)).toEqual(["a"]);
+    expect(happened).toEqual(["other", "parsed"]);
+  });
+
+  test("end when the sender of a big body has left", async () => {
+    const body = Buffer.from(JSON.stringify({ a: "x".repeat(2 * 1024 * 1024) }));
+    const sender = { destroyed: false };
+    const parsed = parseFrom(sender, body, scanned(body));
+    sender.destroyed = true;
+    await expect(parsed).rejects.toMatchObject({ detail: "downstream_remote_disconnect" });
   });
 });
 

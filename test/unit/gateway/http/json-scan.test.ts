@@ -1,7 +1,19 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { DEFAULT_JSON_LIMITS, scanJson } from "../../../../gateway/http/json-scan.ts";
+import { DEFAULT_JSON_LIMITS, JsonScan } from "../../../../gateway/http/json-scan.ts";
+import { objectSample } from "../../../support/json-samples.ts";
+import { SeededRandom } from "../../../support/seeded-random.ts";
 
-const scan = (text: string, limits = DEFAULT_JSON_LIMITS) => scanJson(Buffer.from(text), limits);
+/** The finished scan of a text that arrived in chunks of `chunkBytes`. Throws what the scan refuses. */
+function scan(text: string, limits = DEFAULT_JSON_LIMITS, chunkBytes = Number.POSITIVE_INFINITY): JsonScan {
+  const body = Buffer.from(text);
+  const running = new JsonScan(limits);
+  const step = Math.min(chunkBytes, Math.max(1, body.length));
+  for (let at = 0; at < body.length; at += step) running.feed(body.subarray(at, at + step));
+  running.end();
+  return running;
+}
 
 /** The smallest limit under which the text passes: what the scan counted. */
 function measured(text: string, limit: "maxDepth" | "maxNodes"): number {
@@ -47,6 +59,87 @@ test.each([
 ])("counts levels and values as the parser finds them: %s", (text) => {
   const { depth, nodes } = expected(JSON.parse(text));
   expect({ depth: measured(text, "maxDepth"), nodes: measured(text, "maxNodes") }).toEqual({ depth, nodes });
+});
+
+test("finds the same in any chunks", () => {
+  const random = new SeededRandom(3);
+  for (let round = 0; round < 1_000; round += 1) {
+    const { text } = objectSample(random, 4);
+    const { depth, nodes } = expected(JSON.parse(`[${text}]`));
+    const limits = { maxDepth: 64, maxNodes: 1_000 };
+    const chunkBytes = 1 + random.below(12);
+    const framed = `[[${text}]]`;
+    const whole = scan(framed, limits);
+    expect(scan(framed, limits, chunkBytes).isRestated, framed).toBe(whole.isRestated);
+    // Repeated keys are gone in the parsed value.
+    expect(() => scan(framed, { maxDepth: depth, maxNodes: 1_000 }, chunkBytes), framed).toThrow(/levels/);
+    expect(() => scan(framed, { maxDepth: 64, maxNodes: nodes }, chunkBytes), framed).toThrow(/values/);
+  }
+});
+
+test.each([1, 2, 3, 7, 47, 48, 49, 64])("counts the same in chunks of %i bytes", (chunkBytes) => {
+  const keys = ["a", '"', "\\", "x".repeat(59), "x".repeat(60), "x".repeat(61), "x".repeat(62), "y".repeat(300)];
+  const values = [...keys, -0.5, 1e21, true, null, "é€😀", { b: [] }, [12, 345]];
+  const root = keys.map((key) => ({ [key]: values }));
+  const text = JSON.stringify(root, null, 1);
+  const { depth, nodes } = expected(root);
+  expect(() => scan(text, { maxDepth: depth, maxNodes: nodes }, chunkBytes)).not.toThrow();
+  expect(() => scan(text, { maxDepth: depth, maxNodes: nodes - 1 }, chunkBytes)).toThrow(/values/);
+  expect(() => scan(text, { maxDepth: depth - 1, maxNodes: nodes }, chunkBytes)).toThrow(/levels/);
+});
+
+test.each([1, 5, 64])("refuses the same in chunks of %i bytes", (chunkBytes) => {
+  const refused = (text: string) => () => scan(text, DEFAULT_JSON_LIMITS, chunkBytes);
+  expect(refused('{"temperature":1e999}')).toThrow(/too large/);
+  expect(refused(`[${"1".repeat(1_001)}]`)).toThrow(/too large/);
+  expect(refused('{"model":"a","x":[{"model":1}],"model":"b"}')).toThrow(/'model' more than once/);
+  expect(refused(String.raw`{"model":"a","mod\u0065l":"b"}`)).toThrow(/'model' more than once/);
+});
+
+describe("texts that JSON.stringify would not give back", () => {
+  const RESTATED = [
+    ...['{"b":0,"1":0}', '{"0":0}', String.raw`{"\u0031":0}`, String.raw`{"1\u0032":0}`, '{"4294967294":0}'],
+    ...["[1.0]", "[-0]", "[1e3]", "[1E1]", "[0.10]", "[9007199254740993]", "[1e-999]", "[123456789012345678]"],
+  ];
+  const REPEATED = [
+    ...['{"a":1,"b":[-1.5,0.1,1e+21,true,null]}', '{"01":0,"1.0":0,"-1":0,"1a":0,"":0}', "[999999999999999,-7]"],
+    ...['["1.0","-0"]', String.raw`{"\u0061":"\u0031"}`, '{"12345678901":0}', "[]"],
+  ];
+
+  test.each(RESTATED)("are found where text is handed on: %s", (text) => {
+    for (const outer of [`[[${text}]]`, `{"a":[${text}]}`, `{"a":{"b":[0,${text}]}}`])
+      for (const chunkBytes of [1, 4, 1_000])
+        expect(scan(outer, DEFAULT_JSON_LIMITS, chunkBytes).isRestated, outer).toBe(true);
+  });
+
+  test.each(RESTATED)("do not count where fields are read one by one: %s", (text) => {
+    expect(scan(text).isRestated).toBe(false);
+    expect(scan(`{"a":${text}}`).isRestated).toBe(false);
+  });
+
+  test.each(REPEATED)("are not taken for such: %s", (text) => {
+    expect(scan(`[[${text}]]`).isRestated).toBe(false);
+  });
+
+  test("are all found", () => {
+    const random = new SeededRandom(5);
+    let found = 0;
+    for (let round = 0; round < 2_000; round += 1) {
+      const { text, canonical } = objectSample(random, 3);
+      const written = JSON.stringify(JSON.parse(text));
+      if (written === canonical) continue;
+      found += 1;
+      expect(scan(`[[${text}]]`).isRestated, text).toBe(true);
+    }
+    expect(found).toBeGreaterThan(100);
+  });
+
+  test("are not what agents send", () => {
+    const folder = join(import.meta.dirname, "../../../agent-requests");
+    const files = readdirSync(folder);
+    expect(files.length).toBeGreaterThan(10);
+    for (const file of files) expect(scan(readFileSync(join(folder, file), "utf8")).isRestated, file).toBe(false);
+  });
 });
 
 test("counts any text as the parser finds it", () => {

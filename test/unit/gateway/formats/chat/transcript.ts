@@ -27,7 +27,9 @@ export const started: Event = {
   kind: { $case: "started", value: { nodeId: "n", modelRevision: "r", inputTokens: 120 } },
 };
 
-export const progress: Event = { kind: { $case: "progress", value: { queuePosition: 1, prefilledTokens: 0 } } };
+export const progress: Event = {
+  kind: { $case: "progress", value: { queuePosition: 1, prefilledTokens: 0, step: 0 } },
+};
 
 export function finished(reason: FinishReason): Event {
   return { kind: { $case: "finished", value: { reason, usage, timings: undefined } } };

@@ -5,7 +5,7 @@ import { messages } from "../../../../../gateway/formats/messages/request.ts";
 import { type Event, FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { block, context, finished, folded, head, minimal, started, usage } from "./fixture.ts";
 
-const progress: Event = { kind: { $case: "progress", value: { queuePosition: 1, prefilledTokens: 9 } } };
+const progress: Event = { kind: { $case: "progress", value: { queuePosition: 1, prefilledTokens: 9, step: 0 } } };
 const lost = new ApiError("engine_unavailable", "The engine was lost.");
 
 function encoder(more: object = {}) {

@@ -185,7 +185,7 @@ describe("events that show nothing", () => {
   test("progress, unknown ones, a repeated start, and all after the end", () => {
     const encoder = prepare().encoder(head);
     expect(sseEvents(encoder.next(started))).toHaveLength(2);
-    const progress: Event = { kind: { $case: "progress", value: { queuePosition: 1, prefilledTokens: 0 } } };
+    const progress: Event = { kind: { $case: "progress", value: { queuePosition: 1, prefilledTokens: 0, step: 0 } } };
     expect([progress, { kind: undefined }, started].map((event) => encoder.next(event))).toEqual(["", "", ""]);
     expect(sseEvents(encoder.next(finished()))).toHaveLength(1);
     expect(

@@ -1,0 +1,158 @@
+import type { Steps } from "../event-loop-turn.ts";
+
+/*
+ * What a parsed JSON value does not tell of its text, and `JSON.stringify` therefore writes in another way: the place of
+ * keys that are array indices, as objects put these first, and how numbers were written, as `1.0` and `1` are one value.
+ */
+
+/** What of the text of an object or an array its value does not tell, all the way down. */
+export type Notation = {
+  /** The keys of an object as they came; undefined where the object has the same order. */
+  readonly keys: readonly string[] | undefined;
+  /** By key or position: the text of a number, or the notation of what stands there. Only where the value does not tell. */
+  readonly members: ReadonlyMap<string, string | Notation>;
+};
+
+const INDEX = /^(?:0|[1-9][0-9]{0,9})$/;
+
+/** Whether objects may move this key to the front. May be wrong in saying yes: that costs time, not truth. */
+export function isIndexKey(key: string): boolean {
+  return INDEX.test(key);
+}
+
+/** Whether `JSON.stringify` writes a number in another way than `text`, which is JSON. */
+export function isRestated(text: string): boolean {
+  return String(Number(text)) !== text;
+}
+
+const TAB = 0x09;
+const SPACE = 0x20;
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const MINUS = 0x2d;
+const ZERO = 0x30;
+const NINE = 0x39;
+const COLON = 0x3a;
+const OPEN_BRACKET = 0x5b;
+const BACKSLASH = 0x5c;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+
+/** Values that are passed before the event loop gets a turn: a few milliseconds, whatever they are. */
+const VALUES_PER_TURN = 10_000;
+
+/**
+ * Reads a text that `JSON.parse` has taken; anything else has no meaning here. Of a key that an object holds more than
+ * once the first place and the last value count, as for the parser: the notation always fits the parsed value. Recursive:
+ * for texts of bounded depth. Undefined when the value tells all.
+ */
+export function* notationOf(json: string): Steps<Notation | undefined> {
+  const found = yield* new Reader(json).value();
+  return typeof found === "string" ? undefined : found;
+}
+
+type Members = Map<string, string | Notation>;
+
+/** Most objects and arrays need no map of their own. Stays empty. */
+const NONE: Members = new Map();
+
+function withMember(members: Members, key: string, member: string | Notation): Members {
+  return (members === NONE ? new Map() : members).set(key, member);
+}
+
+class Reader {
+  readonly #json: string;
+  #at = 0;
+  #passed = 0;
+
+  constructor(json: string) {
+    this.#json = json;
+  }
+
+  /** Passes one value. */
+  *value(): Steps<string | Notation | undefined> {
+    const first = this.#skipTo();
+    this.#passed += 1;
+    if (this.#passed % VALUES_PER_TURN === 0) yield;
+    if (first === OPEN_BRACE) return yield* this.#object();
+    if (first === OPEN_BRACKET) return yield* this.#array();
+    return this.#scalar(first);
+  }
+
+  #scalar(first: number): string | undefined {
+    const start = this.#at;
+    if (first === QUOTE) this.#passString();
+    else this.#passPlain();
+    if (first !== MINUS && !(first >= ZERO && first <= NINE)) return undefined;
+    const text = this.#json.slice(start, this.#at);
+    return isRestated(text) ? text : undefined;
+  }
+
+  *#object(): Steps<Notation | undefined> {
+    const keys: string[] = [];
+    let members = NONE;
+    let hasIndex = false;
+    this.#at += 1;
+    while (this.#skipTo() !== CLOSE_BRACE) {
+      const key = this.#key();
+      keys.push(key);
+      hasIndex ||= isIndexKey(key);
+      const member = yield* this.value();
+      if (member !== undefined) members = withMember(members, key, member);
+      else if (members !== NONE) members.delete(key);
+    }
+    this.#at += 1;
+    if (!hasIndex && members.size === 0) return undefined;
+    // A set keeps the first place of each.
+    return { keys: hasIndex ? [...new Set(keys)] : undefined, members };
+  }
+
+  *#array(): Steps<Notation | undefined> {
+    let members = NONE;
+    this.#at += 1;
+    for (let position = 0; this.#skipTo() !== CLOSE_BRACKET; position += 1) {
+      const member = yield* this.value();
+      if (member !== undefined) members = withMember(members, String(position), member);
+    }
+    this.#at += 1;
+    return members.size === 0 ? undefined : { keys: undefined, members };
+  }
+
+  #key(): string {
+    const start = this.#at;
+    this.#passString();
+    const quoted = this.#json.slice(start, this.#at);
+    return quoted.includes("\\") ? String(JSON.parse(quoted)) : quoted.slice(1, -1);
+  }
+
+  /** To what comes behind white space and separators. Gives its code; NaN at the end of the text. */
+  #skipTo(): number {
+    for (; ; this.#at += 1) {
+      const code = this.#json.charCodeAt(this.#at);
+      if (!((code >= TAB && code <= SPACE) || code === COMMA || code === COLON)) return code;
+    }
+  }
+
+  /** From the opening quote to behind the closing one. */
+  #passString(): void {
+    let at = this.#at + 1;
+    for (;;) {
+      const quote = this.#json.indexOf('"', at);
+      let unescaped = quote;
+      while (unescaped > at && this.#json.charCodeAt(unescaped - 1) === BACKSLASH) unescaped -= 1;
+      at = quote + 1;
+      if ((quote - unescaped) % 2 === 0) break;
+    }
+    this.#at = at;
+  }
+
+  /** To behind a number or a literal: nothing that may follow one can be a part of it. */
+  #passPlain(): void {
+    let code: number;
+    do {
+      this.#at += 1;
+      code = this.#json.charCodeAt(this.#at);
+    } while (code > SPACE && code !== COMMA && code !== CLOSE_BRACKET && code !== CLOSE_BRACE);
+  }
+}
