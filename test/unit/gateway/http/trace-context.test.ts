@@ -1,21 +1,30 @@
 import { describe, expect, test } from "vitest";
-import { traceContextOf, traceHeaders } from "../../../../gateway/http/trace-context.ts";
+import {
+  type HeadSampler,
+  isSampled,
+  traceContextOf,
+  traceHeaders,
+  underSpan,
+} from "../../../../gateway/http/trace-context.ts";
 
 const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT = "00f067aa0ba902b7";
 /** Ids that say how long they were asked to be. */
 const newId = (bytes: number) => "ab".repeat(bytes);
-const FRESH = { traceId: newId(16), spanId: newId(8), flags: "00", state: undefined };
+const FRESH = { traceId: newId(16), parentId: undefined, spanId: newId(8), flags: "00", state: undefined };
+
+const contextOf = (headers: Parameters<typeof traceContextOf>[0], headSampler?: HeadSampler) =>
+  traceContextOf(headers, headSampler, newId);
 
 describe("traceparent", () => {
   test("a valid one is continued under a span of our own", () => {
-    const context = traceContextOf({ traceparent: `00-${TRACE}-${PARENT}-01` }, newId);
-    expect(context).toEqual({ traceId: TRACE, spanId: newId(8), flags: "01", state: undefined });
+    const context = contextOf({ traceparent: `00-${TRACE}-${PARENT}-01` });
+    expect(context).toEqual({ traceId: TRACE, parentId: PARENT, spanId: newId(8), flags: "01", state: undefined });
     expect(traceHeaders(context)).toEqual({ traceparent: `00-${TRACE}-${newId(8)}-01` });
   });
 
   test("one of a later version is read as far as this version goes", () => {
-    const context = traceContextOf({ traceparent: `cc-${TRACE}-${PARENT}-03-what-comes-later` }, newId);
+    const context = contextOf({ traceparent: `cc-${TRACE}-${PARENT}-03-what-comes-later` });
     expect(context).toMatchObject({ traceId: TRACE, flags: "03" });
     expect(traceHeaders(context).traceparent).toBe(`00-${TRACE}-${newId(8)}-03`);
   });
@@ -35,7 +44,7 @@ describe("traceparent", () => {
     ["flags that are not hex", `00-${TRACE}-${PARENT}-0x`],
     ["a line break", `00-${TRACE}-${PARENT}-01\n`],
   ])("%s: a trace of our own begins, without the state", (_, traceparent) => {
-    expect(traceContextOf({ traceparent, tracestate: "a=1" }, newId)).toEqual(FRESH);
+    expect(contextOf({ traceparent, tracestate: "a=1" })).toEqual(FRESH);
   });
 
   test("ids of our own are of the right form and never the same", () => {
@@ -46,9 +55,42 @@ describe("traceparent", () => {
   });
 });
 
+describe("sampling", () => {
+  const given = (flags: string) => ({ traceparent: `00-${TRACE}-${PARENT}-${flags}` });
+
+  test.each([
+    ["a trace that begins here, which is sampled", {}, true, "01"],
+    ["a trace that begins here, which is not", {}, false, "00"],
+    ["a sampled trace, which is followed", given("01"), false, "01"],
+    ["an unsampled trace, which is sampled from here on", given("00"), true, "01"],
+    ["an unsampled trace, which is not", given("00"), false, "00"],
+    ["flags of later versions, which stay as they are", given("fe"), true, "ff"],
+  ])("%s", (_, headers, sampled, flags) => {
+    const context = contextOf(headers, () => sampled);
+    expect(context.flags).toBe(flags);
+    expect(isSampled(context)).toBe(flags !== "00");
+    expect(traceHeaders(context).traceparent).toMatch(new RegExp(`-${flags}$`));
+  });
+
+  test("is decided by the id of the trace", () => {
+    const asked: string[] = [];
+    const sampler = (traceId: string) => asked.push(traceId) > 0;
+    contextOf(given("00"), sampler);
+    contextOf({}, sampler);
+    expect(asked).toEqual([TRACE, newId(16)]);
+  });
+});
+
+test("a call of the request goes on under a span of its own", () => {
+  const context = contextOf({ traceparent: `00-${TRACE}-${PARENT}-01`, tracestate: "a=1" });
+  const call = underSpan(context, "cd".repeat(8));
+  expect(call.parentId).toBe(context.spanId);
+  expect(traceHeaders(call)).toEqual({ traceparent: `00-${TRACE}-${"cd".repeat(8)}-01`, tracestate: "a=1" });
+});
+
 describe("tracestate", () => {
   const stateOf = (tracestate: string) =>
-    traceHeaders(traceContextOf({ traceparent: `00-${TRACE}-${PARENT}-01`, tracestate }, newId)).tracestate;
+    traceHeaders(contextOf({ traceparent: `00-${TRACE}-${PARENT}-01`, tracestate })).tracestate;
 
   test.each([
     ["one member", "vendor=value", "vendor=value"],

@@ -1,0 +1,105 @@
+import {
+  type Attributes,
+  type Context,
+  ROOT_CONTEXT,
+  SpanKind,
+  SpanStatusCode,
+  TraceFlags,
+  trace,
+} from "@opentelemetry/api";
+import type { Resource } from "@opentelemetry/resources";
+import {
+  AlwaysOnSampler,
+  type IdGenerator,
+  SamplingDecision,
+  type SpanProcessor,
+  TraceIdRatioBasedSampler,
+  TracerProvider,
+} from "@opentelemetry/sdk-trace";
+import type { Span, SpanAttributes } from "./span.ts";
+import type { Tracing } from "./tracing.ts";
+
+/** The orders to end a process have limits of their own: a collector must not use them up. */
+const LAST_EXPORT_MS = 3_000;
+
+const KIND = { server: SpanKind.SERVER, internal: SpanKind.INTERNAL, client: SpanKind.CLIENT } as const;
+
+export type SpanExportOptions = {
+  readonly processor: SpanProcessor;
+  readonly resource: Resource;
+  /** From 0 to 1. */
+  readonly samplingRatio: number;
+};
+
+/**
+ * Finished spans on their way to the SDK. Whether a trace is exported is decided before, from the whole request; so the SDK's
+ * own sampler takes all it gets.
+ */
+export class SpanExport implements Tracing {
+  readonly #processor: SpanProcessor;
+  readonly #ids = new GivenIds();
+  readonly #tracer;
+  readonly #sampler: TraceIdRatioBasedSampler;
+
+  constructor({ processor, resource, samplingRatio }: SpanExportOptions) {
+    this.#processor = processor;
+    this.#sampler = new TraceIdRatioBasedSampler(samplingRatio);
+    const provider = new TracerProvider({
+      resource,
+      spanProcessors: [processor],
+      idGenerator: this.#ids,
+      sampler: new AlwaysOnSampler(),
+    });
+    this.#tracer = provider.getTracer("svc-gateway");
+  }
+
+  headSampler(traceId: string): boolean {
+    return this.#sampler.shouldSample(ROOT_CONTEXT, traceId).decision === SamplingDecision.RECORD_AND_SAMPLED;
+  }
+
+  export(spans: readonly Span[]): void {
+    for (const span of spans) this.#export(span);
+  }
+
+  async close(): Promise<void> {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, LAST_EXPORT_MS);
+    });
+    await Promise.race([this.#processor.shutdown().catch(() => {}), late]);
+    clearTimeout(timer);
+  }
+
+  #export(span: Span): void {
+    this.#ids.next = span;
+    const { name, kind, startMs: startTime, error } = span;
+    const attributes = { ...known(span.attributes), ...(error !== undefined && { "error.type": error }) };
+    const made = this.#tracer.startSpan(name, { kind: KIND[kind], startTime, attributes }, parentOf(span));
+    for (const event of span.events) made.addEvent(event.name, event.atMs);
+    if (error !== undefined) made.setStatus({ code: SpanStatusCode.ERROR });
+    made.end(span.endMs);
+  }
+}
+
+/** Spans have got their ids before: an engine has been told one as its parent. */
+class GivenIds implements IdGenerator {
+  next: Pick<Span, "traceId" | "spanId"> = { traceId: "", spanId: "" };
+
+  generateTraceId(): string {
+    return this.next.traceId;
+  }
+
+  generateSpanId(): string {
+    return this.next.spanId;
+  }
+}
+
+function parentOf({ traceId, parent }: Span): Context {
+  if (!parent) return ROOT_CONTEXT;
+  const { spanId, remote: isRemote } = parent;
+  return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, isRemote, traceFlags: TraceFlags.SAMPLED });
+}
+
+function known(attributes: SpanAttributes): Attributes {
+  return Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined)) as Attributes;
+}

@@ -1,0 +1,13 @@
+import { randomUUID } from "node:crypto";
+import type { Logger } from "pino";
+import { packageVersion } from "../../deploy/process/project-folder.ts";
+import { traceExport } from "../../deploy/process/trace-export.ts";
+import type { TracingConfig } from "../../deploy/process/tracing-schema.ts";
+import { SpanExport } from "./span-export.ts";
+import type { Tracing } from "./tracing.ts";
+
+/** `nowMs`: monotonic milliseconds. */
+export function startTracing(config: TracingConfig, log: Logger, nowMs: () => number): Tracing {
+  const self = { name: "svc-gateway", version: packageVersion(), instanceId: randomUUID() };
+  return new SpanExport({ ...traceExport(config, self, log, nowMs), samplingRatio: config.samplingRatio });
+}
