@@ -1,6 +1,8 @@
 import * as z from "zod";
+import { DEFAULT_ADAPTIVE_LIFO } from "../upstream/adaptive-lifo.ts";
 import { DEFAULT_PENDING_QUEUE } from "../upstream/pending-queue.ts";
 import { DEFAULT_RETRY_BUDGET } from "../upstream/retry-budget.ts";
+import { milliseconds } from "./milliseconds.ts";
 
 const limit = (text: string) => z.int().min(0).optional().describe(text);
 
@@ -14,7 +16,22 @@ export const circuitBreakerSchema = z
       .int()
       .min(1)
       .default(DEFAULT_PENDING_QUEUE.maxPendingPerKey)
-      .describe("Requests of one key that wait."),
+      .describe("Requests of one key that wait, unless its record says `queued`."),
+    failfastMs: milliseconds(
+      3_000,
+      "How long those who wait go on waiting while no endpoint is available; who comes then is refused at once.",
+    ),
+    adaptiveLifo: z
+      .strictObject({
+        targetMs: milliseconds(
+          DEFAULT_ADAPTIVE_LIFO.targetMs,
+          "A queue is too slow while nobody is served who has waited less.",
+        ),
+        intervalMs: milliseconds(DEFAULT_ADAPTIVE_LIFO.intervalMs, "Too slow for so long, it is served newest first."),
+        timeoutMs: milliseconds(DEFAULT_ADAPTIVE_LIFO.timeoutMs, "How long anybody waits from then on."),
+      })
+      .prefault({})
+      .describe("Newest first, until nobody waits: some are then served at once, instead of everybody too late."),
     retryBudget: z
       .strictObject({
         budgetPercent: z

@@ -8,6 +8,7 @@ import { DEFAULT_SLOW_START } from "../upstream/load-balancing/slow-start.ts";
 import { circuitBreakerSchema } from "./circuit-breaker-schema.ts";
 import { milliseconds } from "./milliseconds.ts";
 import { outlierSchema } from "./outlier-schema.ts";
+import { tlsSchema } from "./tls-schema.ts";
 
 const healthChecks = z
   .strictObject({
@@ -72,6 +73,7 @@ const everyCluster = {
   outlierDetection: outlierSchema,
   circuitBreakers: circuitBreakerSchema,
   slowStart,
+  tls: tlsSchema.optional(),
 };
 
 /** One cluster: which endpoints a model has, and how requests are spread over them. Envoy's names, in camel case. */
@@ -98,6 +100,27 @@ export const clusterSchema = z.discriminatedUnion("type", [
   }),
 ]);
 
+type ClusterInput = z.infer<typeof clusterSchema>;
+
+/** A node listens in one way only: of two that are written down for one address, one is a mistake. */
+function refuseUnequalTls(clusters: readonly ClusterInput[], context: z.RefinementCtx): void {
+  const seen = new Map<string, { readonly tls: string; readonly index: number }>();
+  for (const [index, cluster] of clusters.entries()) {
+    if (cluster.type !== "static") continue;
+    const { caFile, certFile, keyFile, serverName } = cluster.tls ?? {};
+    const tls = JSON.stringify([caFile, certFile, keyFile, serverName]);
+    for (const { address } of cluster.endpoints) {
+      const first = seen.get(address);
+      if (!first) seen.set(address, { tls, index });
+      else if (first.tls !== tls) {
+        const message = `clusters.${first.index} has ${address} with other TLS settings`;
+        context.addIssue({ code: "custom", path: [index, "tls"], message });
+      }
+    }
+  }
+}
+
 export const clustersSchema = z
   .array(clusterSchema)
+  .superRefine(refuseUnequalTls)
   .describe("At most one per model; a model without one is answered with 503.");

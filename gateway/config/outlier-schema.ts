@@ -21,6 +21,11 @@ export const outlierSchema = z
     intervalMs: milliseconds(byDefault.intervalMs, "How often rates are judged."),
     baseEjectionTimeMs: milliseconds(byDefault.baseEjectionTimeMs, "The first ejection; each further one is longer."),
     maxEjectionTimeMs: milliseconds(byDefault.maxEjectionTimeMs, "The longest ejection."),
+    maxEjectionTimeJitterMs: z
+      .int()
+      .min(0)
+      .default(byDefault.maxEjectionTimeJitterMs)
+      .describe("An ejection is longer by up to this, drawn anew each time."),
     maxEjectionPercent: percent(byDefault.maxEjectionPercent, "Share of the cluster that may be ejected at a time."),
     alwaysEjectOneHost: z
       .boolean()

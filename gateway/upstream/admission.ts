@@ -1,8 +1,10 @@
 import type { Clock } from "../clock.ts";
 import type { Balancer, Route } from "./balancer.ts";
 import { CircuitBreaker, type CircuitBreakerState, limitsForSlots, type Permit } from "./circuit-breaker.ts";
+import type { PriorityClass } from "./class-share.ts";
 import type { Cluster } from "./cluster.ts";
 import type { ClusterMember } from "./cluster-member.ts";
+import { DrainEstimate } from "./drain-estimate.ts";
 import type { NoPick } from "./load-balancing/choose.ts";
 import { DEFAULT_ENDPOINT_CAPS, isWithinCaps } from "./load-balancing/endpoint-caps.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
@@ -12,6 +14,9 @@ import type { RoutingHints } from "./routing-hints.ts";
 
 /** Between two looks at whether those who wait can be served: an endpoint that recovers tells nobody here. */
 const RECHECK_MS = 100;
+
+/** Nobody is believed to be full for longer than this. */
+const MAX_HOLD_BACK_MS = 60_000;
 
 /** Output tokens that a request counts in the fair queue beside its prompt. */
 const OUTPUT_RESERVE_TOKENS = 1_024;
@@ -42,15 +47,23 @@ export class Admission {
   readonly #clock: Clock;
   readonly #breaker = new CircuitBreaker({ maxRequests: 0, maxPendingRequests: 0 });
   readonly #queue: PendingQueue<Waiting>;
+  readonly #drain = new DrainEstimate();
+  /** Endpoints that have said when they have room again: monotonic milliseconds. */
+  readonly #heldBack = new Map<string, number>();
+  /** Since when no endpoint is usable. */
+  #noneSinceMs: number | undefined;
   #cancelTimer: (() => void) | undefined;
 
   constructor(cluster: Cluster, balancer: Balancer, clock: Clock) {
     this.#cluster = cluster;
     this.#balancer = balancer;
     this.#clock = clock;
-    const { maxPendingRequestsPerKey } = cluster.settings.circuitBreakers;
-    this.#queue = new PendingQueue({ ...DEFAULT_PENDING_QUEUE, maxPendingPerKey: maxPendingRequestsPerKey });
-    cluster.onMembersChange(() => this.#serve());
+    const { maxPendingRequestsPerKey: maxPendingPerKey, adaptiveLifo } = cluster.settings.circuitBreakers;
+    this.#queue = new PendingQueue({ ...DEFAULT_PENDING_QUEUE, maxPendingPerKey, adaptiveLifo });
+    cluster.onMembersChange(() => {
+      for (const address of this.#heldBack.keys()) if (!cluster.member(address)) this.#heldBack.delete(address);
+      this.#serve();
+    });
   }
 
   get breaker(): CircuitBreaker {
@@ -59,12 +72,26 @@ export class Admission {
 
   /** By the limits of this moment. */
   breakerState(): CircuitBreakerState {
-    this.#setLimits();
+    this.#look();
     return this.#breaker.state;
   }
 
   get pending(): number {
     return this.#queue.size;
+  }
+
+  pendingOf(priorityClass: PriorityClass): number {
+    return this.#queue.sizeOf(priorityClass);
+  }
+
+  /** Milliseconds until one more who came now would be served; undefined while nothing is known. */
+  drainMs(): number | undefined {
+    return this.#drain.waitMs(this.#queue.size, this.#clock.nowMs());
+  }
+
+  /** The endpoint has said that it takes no request for `ms`. */
+  holdBack(address: string, ms: number): void {
+    this.#heldBack.set(address, this.#clock.nowMs() + Math.min(ms, MAX_HOLD_BACK_MS));
   }
 
   /**
@@ -79,10 +106,10 @@ export class Admission {
     timeoutMs: number,
     signal: AbortSignal,
   ): Promise<Admitted | NotAdmitted> {
-    this.#setLimits();
+    const usable = this.#look();
     const attempt = () => this.#attempt(route, tried);
-    // Nobody passes those who wait.
-    const first = this.#queue.size === 0 ? attempt() : "all_full";
+    // Nobody passes those who wait; bad news may.
+    const first = this.#queue.size === 0 || usable === 0 ? attempt() : "all_full";
     if (first !== "all_full") return Promise.resolve(first);
     return new Promise((resolve) => {
       let permit: Permit | undefined;
@@ -98,17 +125,20 @@ export class Admission {
       const nowMs = this.#clock.nowMs();
       const item: Pending<Waiting> = {
         key,
+        keyId: hints.keyId,
+        maxPendingPerKey: hints.maxPendingRequests,
         priorityClass: hints.priorityClass,
         weight: hints.weight,
         cost: this.#balancer.expectedTokens(route) + OUTPUT_RESERVE_TOKENS,
+        queuedMs: nowMs,
         deadlineMs: nowMs + timeoutMs,
         value: { attempt, settle },
       };
       signal.addEventListener("abort", leave);
-      const pushed = this.#queue.push(item, nowMs);
-      for (const { value, deadlineMs } of pushed.dropped)
-        value.settle(deadlineMs <= nowMs ? "pending_timeout" : "pending_overflow");
-      if (!pushed.queued && pushed.limit === "key") return settle("key_overflow");
+      this.#dismissLate(nowMs);
+      const pushed = this.#queue.push(item);
+      if (pushed.queued) pushed.dropped?.value.settle("pending_overflow");
+      else if (pushed.limit === "key") return settle("key_overflow");
       // Also counts the one that finds the queue full.
       permit = this.#breaker.tryPending();
       if (!permit) this.#queue.cancel(item);
@@ -120,12 +150,14 @@ export class Admission {
 
   close(): void {
     this.#cancelTimer?.();
-    for (let item = this.#queue.next(); item; item = this.#queue.next()) item.value.settle("no_endpoints");
+    this.#sendAway("no_endpoints");
   }
 
   #attempt(route: Route, tried: ReadonlySet<string>): Admitted | NotAdmitted | "all_full" {
     const hasRoom = (view: EndpointView) =>
-      isWithinCaps(view, DEFAULT_ENDPOINT_CAPS) && this.#breaker.hasRoom(view.address, this.#cap(view));
+      !this.#isHeldBack(view.address) &&
+      isWithinCaps(view, DEFAULT_ENDPOINT_CAPS) &&
+      this.#breaker.hasRoom(view.address, this.#cap(view));
     const choice = this.#balancer.pick(route, tried, hasRoom);
     if ("none" in choice) return choice.none;
     const member = this.#cluster.member(choice.pick.address);
@@ -142,38 +174,65 @@ export class Admission {
     return this.#cluster.settings.circuitBreakers.maxRequestsPerEndpoint ?? slots;
   }
 
-  /** The limits follow the endpoints as they come and go. */
-  #setLimits(): void {
-    const nowMs = this.#clock.nowMs();
-    const { maxRequests, maxPendingRequests, maxRequestsPerEndpoint } = this.#cluster.settings.circuitBreakers;
-    const slots = this.#cluster.members
-      .filter((member) => member.isAvailable(nowMs))
-      .reduce((sum, member) => sum + (maxRequestsPerEndpoint ?? member.slots), 0);
-    const bySlots = limitsForSlots(slots);
+  #isHeldBack(address: string): boolean {
+    const untilMs = this.#heldBack.get(address);
+    if (untilMs === undefined || this.#clock.nowMs() < untilMs) return untilMs !== undefined;
+    this.#heldBack.delete(address);
+    return false;
+  }
+
+  /** The limits follow the endpoints as they come and go. Returns how many of these are usable. */
+  #look(): number {
+    const { maxRequests, maxPendingRequests } = this.#cluster.settings.circuitBreakers;
+    const usable = this.#balancer.usable();
+    if (usable.length > 0) this.#noneSinceMs = undefined;
+    else this.#noneSinceMs ??= this.#clock.nowMs();
+    const bySlots = limitsForSlots(usable.reduce((sum, view) => sum + this.#cap(view), 0));
     const limits = {
       maxRequests: maxRequests ?? bySlots.maxRequests,
       maxPendingRequests: maxPendingRequests ?? bySlots.maxPendingRequests,
     };
     this.#breaker.setLimits(limits);
     this.#queue.setMaxPending(limits.maxPendingRequests);
+    return usable.length;
   }
 
-  /** Gives free places to those who wait, in the queue's order, until one of them finds none. */
+  /** Gives free places to those who wait, and lets those go for whom there will be none in time. */
   #serve(): void {
     if (this.#queue.size === 0) return;
-    this.#setLimits();
-    for (const { value } of this.#queue.expire(this.#clock.nowMs())) value.settle("pending_timeout");
+    const usable = this.#look();
+    const nowMs = this.#clock.nowMs();
+    this.#dismissLate(nowMs);
+    if (usable > 0) this.#serveInOrder(nowMs);
+    else if (nowMs - (this.#noneSinceMs ?? nowMs) >= this.#cluster.settings.circuitBreakers.failfastMs)
+      this.#sendAway("none_available");
+    this.#cancelTimer?.();
+    this.#cancelTimer = this.#queue.size > 0 ? this.#clock.after(RECHECK_MS, () => this.#serve()) : undefined;
+    if (this.#queue.size === 0) this.#drain.empty();
+  }
+
+  #dismissLate(nowMs: number): void {
+    for (const { value } of this.#queue.expire(nowMs)) value.settle("pending_timeout");
+  }
+
+  /** In the queue's order, until one of them finds no place. */
+  #serveInOrder(nowMs: number): void {
     const passedOver: Pending<Waiting>[] = [];
     while (this.#queue.size > 0 && this.#breaker.state.remainingRequests > 0) {
       const item = this.#queue.next();
       if (!item) break;
       const result = item.value.attempt();
-      if (result !== "all_full") item.value.settle(result);
-      // Its own endpoints are full, or had their try: another's may not be.
-      else if (passedOver.push(item) >= this.#cluster.members.length) break;
+      if (result !== "all_full") {
+        this.#queue.served(item, nowMs);
+        this.#drain.served(nowMs);
+        item.value.settle(result);
+        // Its own endpoints are full, or had their try: another's may not be.
+      } else if (passedOver.push(item) >= this.#cluster.members.length) break;
     }
     this.#queue.putBack(passedOver);
-    this.#cancelTimer?.();
-    this.#cancelTimer = this.#queue.size > 0 ? this.#clock.after(RECHECK_MS, () => this.#serve()) : undefined;
+  }
+
+  #sendAway(why: NotAdmitted): void {
+    for (let item = this.#queue.next(); item; item = this.#queue.next()) item.value.settle(why);
   }
 }

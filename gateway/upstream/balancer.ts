@@ -1,14 +1,16 @@
 import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Clock } from "../clock.ts";
+import { needsTurns, type Steps } from "../event-loop-turn.ts";
 import { affinityKey } from "./affinity-key.ts";
 import type { Cluster } from "./cluster.ts";
 import { headOf, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
-import { type Choice, choose } from "./load-balancing/choose.ts";
+import { type Choice, choose, usableLevels } from "./load-balancing/choose.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
 import { pickLeastRequest } from "./load-balancing/least-request.ts";
 import { DEFAULT_PLACEMENT, PlacementMap } from "./load-balancing/placement-map.ts";
 import { DEFAULT_PREFIX_AFFINITY, type Prediction, pickPrefixAffinity } from "./load-balancing/prefix-affinity.ts";
 import { PrefixLearning } from "./load-balancing/prefix-learning.ts";
+import type { PrioritySettings } from "./load-balancing/priority-levels.ts";
 import { pickRandom } from "./load-balancing/random.ts";
 import { pickRingHash } from "./load-balancing/ring-hash.ts";
 import { RoundRobin } from "./load-balancing/round-robin.ts";
@@ -27,11 +29,13 @@ export type Route = {
   readonly ttlMs: number;
 };
 
-export function routeOf(request: GenerateRequest, hints: RoutingHints): Route {
-  const shape = promptShape(request, hints.prefixKey);
+/** Where the prompt is big there is a pause at the end too: what comes next is sending it. */
+export function* routing(request: GenerateRequest, hints: RoutingHints): Steps<Route> {
+  const shape = yield* promptShape(request, hints.prefixKey);
   const { tenant, cache } = request;
   const input = { cacheKey: cache?.affinityKey ?? "", headers: hints.headers, tenant, conversationHead: headOf(shape) };
   const ttl = cache?.ttl;
+  if (needsTurns(shape.boundaries.at(-1)?.bytes ?? 0)) yield;
   return {
     shape,
     affinityKey: affinityKey(input, hints.digest).key,
@@ -69,19 +73,21 @@ export class Balancer {
     return (shape.boundaries.at(-1)?.bytes ?? 0) * this.#learning.tokensPerByte;
   }
 
+  /** All endpoints that a pick may choose now. */
+  usable(): readonly EndpointView[] {
+    const views = this.#cluster.views(this.#clock.nowMs());
+    return usableLevels(views, this.#priorities()).flatMap(({ usable }) => usable);
+  }
+
   /** One pick; `tried`: addresses that had their try. */
   pick(route: Route, tried: ReadonlySet<string>, hasRoom: (endpoint: EndpointView) => boolean): Balanced {
-    const { settings } = this.#cluster;
     const nowMs = this.#clock.nowMs();
     let prediction: Prediction | undefined;
     const choice = choose(this.#cluster.views(nowMs), {
       tried,
       hasRoom,
       chance: this.#chance,
-      priorities: {
-        overprovisioningPercent: settings.overprovisioningFactor,
-        panicThresholdPercent: settings.healthyPanicThreshold,
-      },
+      priorities: this.#priorities(),
       policy: (candidates) => {
         const found = this.#policy(candidates, route, nowMs);
         prediction = found?.prediction;
@@ -91,6 +97,11 @@ export class Balancer {
     if (!("pick" in choice) || !prediction) return choice;
     const placed = { shape: route.shape, address: choice.pick.address, prediction, ttlMs: route.ttlMs };
     return { ...choice, placement: new Placement(placed, this.#learning, this.#work, this.#clock) };
+  }
+
+  #priorities(): PrioritySettings {
+    const { overprovisioningFactor, healthyPanicThreshold } = this.#cluster.settings;
+    return { overprovisioningPercent: overprovisioningFactor, panicThresholdPercent: healthyPanicThreshold };
   }
 
   /** What an endpoint that left had in its cache is gone with it. */

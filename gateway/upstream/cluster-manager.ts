@@ -6,6 +6,7 @@ import { type Resolve, systemResolve } from "./discovery/resolve.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { EndpointPool } from "./endpoint-pool.ts";
 import { WorkLedger } from "./load-balancing/work-ledger.ts";
+import { type TlsSettings, UpstreamTls } from "./upstream-tls.ts";
 
 /** The world outside; absent: the real one. */
 export type ClusterSurroundings = {
@@ -18,16 +19,23 @@ export type ClusterSurroundings = {
 export class ClusterManager {
   readonly #clusters: ReadonlyMap<string, Cluster>;
   readonly #pool: EndpointPool;
+  /** Each set of files once. */
+  readonly #tls = new Map<string, UpstreamTls>();
   /** Of all clusters: a node prefills for all its models in one row. */
   readonly work = new WorkLedger();
 
+  /** Throws `PemError` when the certificates of a cluster cannot be used. */
   constructor(configs: readonly ClusterConfig[], clock: Clock, log: Logger, surroundings: ClusterSurroundings = {}) {
     const { resolve = systemResolve(), chance = Math.random } = surroundings;
     const { work } = this;
-    const pool = new EndpointPool(clock, chance, (address) => work.forget(address));
+    const pool = new EndpointPool({ clock, chance, log, onGone: (address) => work.forget(address) });
     this.#pool = pool;
     const parts = { pool, work, clock, chance, resolve, log };
-    this.#clusters = new Map(configs.map((config) => [config.model, new Cluster(config, parts)]));
+    const clusters = configs.map((config, index) => {
+      const tls = config.tls && this.#tlsOf(config.tls, `clusters.${index}.tls`, clock, log);
+      return [config.model, new Cluster(config, { ...parts, credentials: tls?.credentials })] as const;
+    });
+    this.#clusters = new Map(clusters);
   }
 
   cluster(model: string): Cluster | undefined {
@@ -51,5 +59,18 @@ export class ClusterManager {
   close(): void {
     for (const cluster of this.#clusters.values()) cluster.close();
     this.#pool.close();
+    for (const tls of this.#tls.values()) tls.close();
+  }
+
+  #tlsOf(settings: TlsSettings, path: string, clock: Clock, log: Logger): UpstreamTls {
+    const { caFile, certFile, keyFile } = settings;
+    const files = JSON.stringify([caFile, certFile, keyFile]);
+    const onReload = (fault: string | undefined) => {
+      if (fault === undefined) log.info({ tls: path }, "certificates loaded; new connections use them");
+      else log.error({ tls: path, fault }, "certificates cannot be used; the last good ones stay");
+    };
+    const tls = this.#tls.get(files) ?? new UpstreamTls({ settings, path, clock, onReload });
+    this.#tls.set(files, tls);
+    return tls;
   }
 }

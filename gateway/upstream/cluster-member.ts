@@ -22,7 +22,7 @@ export type ClusterMemberOptions = {
   readonly clock: Clock;
   /** Even over [0, 1). */
   readonly chance: () => number;
-  /** Its health or compatibility has changed. */
+  /** Its health or compatibility has changed, or is known for the first time. */
   readonly onChange: (member: ClusterMember) => void;
 };
 
@@ -34,6 +34,7 @@ export class ClusterMember {
   #spec: EndpointSpec;
   #healthy = false;
   #mismatch = false;
+  #judged = false;
   #healthySinceMs: number | undefined;
   #hasBeenDown: boolean;
 
@@ -79,6 +80,16 @@ export class ClusterMember {
       ["/version_mismatch", this.#mismatch],
     ];
     return flags.filter(([, set]) => set).map(([flag]) => flag);
+  }
+
+  /** Why the newest health check failed, for operators; undefined when it passed, or none is over yet. */
+  get healthFailure(): string | undefined {
+    return this.#mismatch ? "it does not have the model, or speaks another contract" : this.#checker.failure;
+  }
+
+  /** It has said itself that it goes, or does not serve the model: what ends there now was to be expected. */
+  isLeaving(nowMs: number): boolean {
+    return this.#checker.refusing || this.#isDraining(nowMs);
   }
 
   /** As Envoy prints it: `healthy`, or all flags in a row. */
@@ -132,7 +143,8 @@ export class ClusterMember {
 
   #judge(): void {
     const { healthy, mismatch } = this.#checker;
-    const changed = healthy !== this.#healthy || mismatch !== this.#mismatch;
+    const changed = healthy !== this.#healthy || mismatch !== this.#mismatch || !this.#judged;
+    this.#judged = true;
     if (healthy && !this.#healthy && this.#hasBeenDown) this.#healthySinceMs = this.#options.clock.nowMs();
     if (!healthy) this.#hasBeenDown = true;
     this.#healthy = healthy;

@@ -1,9 +1,11 @@
+import type { AdaptiveLifoSettings } from "./adaptive-lifo.ts";
 import type { DnsSettings } from "./discovery/dns-discovery.ts";
 import type { EndpointSpec } from "./discovery/endpoint-schema.ts";
 import type { HealthCheckSettings } from "./health-checker.ts";
 import type { SlowStartSettings } from "./load-balancing/slow-start.ts";
 import type { OutlierSettings } from "./outlier-detector.ts";
 import type { RetryBudgetSettings } from "./retry-budget.ts";
+import type { TlsSettings } from "./upstream-tls.ts";
 
 export type LbPolicy = "prefix_affinity" | "least_request" | "ring_hash" | "round_robin" | "random";
 
@@ -13,6 +15,9 @@ export type CircuitBreakerSettings = {
   readonly maxPendingRequests?: number | undefined;
   readonly maxRequestsPerEndpoint?: number | undefined;
   readonly maxPendingRequestsPerKey: number;
+  /** How long those who wait go on waiting while no endpoint is available. */
+  readonly failfastMs: number;
+  readonly adaptiveLifo: AdaptiveLifoSettings;
   readonly retryBudget: RetryBudgetSettings;
 };
 
@@ -30,6 +35,8 @@ export type ClusterSettings = {
   readonly outlierDetection: OutlierSettings;
   readonly circuitBreakers: CircuitBreakerSettings;
   readonly slowStart: SlowStartSettings;
+  /** Absent: plain text. */
+  readonly tls?: TlsSettings | undefined;
 };
 
 /** Where a cluster's endpoints come from. */

@@ -2,9 +2,10 @@ import type { Clock } from "../clock.ts";
 import { Admission } from "./admission.ts";
 import { Balancer } from "./balancer.ts";
 import type { Cluster } from "./cluster.ts";
+import type { UpstreamFailure } from "./grpc-error.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import type { Ejection } from "./outlier-detector.ts";
-import { type CallEnding, outlierOutcome } from "./outlier-outcome.ts";
+import { outlierOutcome } from "./outlier-outcome.ts";
 import { RetryBudget } from "./retry-budget.ts";
 
 /** A cluster and everything that decides which of its endpoints a request meets, and whether and when. */
@@ -31,10 +32,14 @@ export class ClusterTraffic {
     this.#tick();
   }
 
-  /** How a call on one of its endpoints ended. */
-  report(address: string, ending: CallEnding, nowMs: number): void {
+  /** How a call on one of its endpoints ended; undefined: with the whole answer. */
+  report(address: string, failure: UpstreamFailure | undefined, nowMs: number): void {
+    const ending = failure?.ending ?? { kind: "completed" };
     const ejection = this.cluster.outliers.report(address, outlierOutcome(ending), nowMs);
     if (ejection) this.#onEjection(ejection);
+    const fullForMs = failure?.error.retryAfterMs;
+    if (ending.kind === "status" && ending.notReady && fullForMs !== undefined)
+      this.admission.holdBack(address, fullForMs);
   }
 
   /** Rates are judged and the memory of ejections fades, interval by interval. */

@@ -1,3 +1,4 @@
+import type { ChannelCredentials } from "@grpc/grpc-js";
 import type { Logger } from "pino";
 import { Modality } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import type { Clock } from "../clock.ts";
@@ -7,7 +8,7 @@ import type { Discovery, DiscoveryStatus } from "./discovery/discovery.ts";
 import type { EndpointSpec } from "./discovery/endpoint-schema.ts";
 import type { Resolve } from "./discovery/resolve.ts";
 import { startDiscovery } from "./discovery/start-discovery.ts";
-import type { Endpoint } from "./endpoint.ts";
+import type { Endpoint, EndpointTls } from "./endpoint.ts";
 import type { EndpointPool } from "./endpoint-pool.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
 import { HashRing } from "./load-balancing/hash-ring.ts";
@@ -16,6 +17,8 @@ import { OutlierDetector } from "./outlier-detector.ts";
 
 export type ClusterParts = {
   readonly pool: EndpointPool;
+  /** For `tls` in the configuration. Undefined: plain text. */
+  readonly credentials: ChannelCredentials | undefined;
   readonly work: WorkLedger;
   readonly clock: Clock;
   /** Even over [0, 1). */
@@ -30,6 +33,7 @@ export class Cluster {
   /** Knows all members, and nothing else yet: who sees calls end reports to it, and ticks it. */
   readonly outliers: OutlierDetector;
   readonly #parts: ClusterParts;
+  readonly #tls: EndpointTls | undefined;
   readonly #discovery: Discovery;
   readonly #listeners = new Set<() => void>();
   #members = new Map<string, ClusterMember>();
@@ -38,9 +42,10 @@ export class Cluster {
 
   constructor(config: ClusterConfig, parts: ClusterParts) {
     this.settings = config;
-    this.outliers = new OutlierDetector(config.outlierDetection);
+    this.outliers = new OutlierDetector(config.outlierDetection, parts.chance);
     this.#parts = parts;
-    const { clock, chance, resolve, log } = parts;
+    const { clock, chance, resolve, log, credentials } = parts;
+    this.#tls = credentials && { credentials, serverName: config.tls?.serverName ?? dnsHost(config) };
     this.#discovery = startDiscovery(config, {
       clock,
       chance,
@@ -141,11 +146,12 @@ export class Cluster {
   #add(spec: EndpointSpec): ClusterMember {
     const { pool, work, clock, chance, log } = this.#parts;
     const { outliers, settings } = this;
-    const endpoint = pool.join(spec.address);
+    const endpoint = pool.join(spec.address, this.#tls);
     outliers.add(spec.address);
     const onChange = (member: ClusterMember) => {
       const health = member.healthText(clock.nowMs());
-      log.info({ endpoint: spec.address, model: settings.model, health }, "endpoint health changed");
+      const why = member.healthFailure;
+      log.info({ endpoint: spec.address, model: settings.model, health, why }, "endpoint health changed");
     };
     const initial = !this.#discovered;
     return new ClusterMember({ endpoint, spec, settings, outliers, work, initial, clock, chance, onChange });
@@ -156,6 +162,11 @@ export class Cluster {
     this.outliers.forget(member.endpoint.address);
     this.#parts.pool.leave(member.endpoint);
   }
+}
+
+/** Endpoints found by a name have addresses that no certificate is for. */
+function dnsHost(config: ClusterConfig): string | undefined {
+  return config.type === "strict_dns" ? config.address.slice(0, config.address.lastIndexOf(":")) : undefined;
 }
 
 /** Only the relation of the weights counts: the smallest one is 1, as each unit costs the ring a hundred points. */

@@ -19,6 +19,7 @@ export class DeficitRoundRobin<I extends FairItem> {
   /** Keys with items; the first one has the turn. */
   #flows: Flow<I>[] = [];
   #size = 0;
+  #newestFirst = false;
 
   /** `quantum`: at most what the cheapest item costs, else a key gets several served in one turn. */
   constructor(quantum: number) {
@@ -29,13 +30,19 @@ export class DeficitRoundRobin<I extends FairItem> {
     return this.#size;
   }
 
+  /** Which item of a key is its next one; not to be changed between `next` and `putBack`. */
+  setNewestFirst(newestFirst: boolean): void {
+    this.#newestFirst = newestFirst;
+  }
+
   /** In the order of arrival. */
   itemsOf(key: string): readonly I[] {
     return this.#flows.find((flow) => flow.key === key)?.items ?? [];
   }
 
-  keys(): readonly string[] {
-    return this.#flows.map(({ key }) => key);
+  /** Of all keys; of each in the order of arrival. */
+  items(): I[] {
+    return this.#flows.flatMap(({ items }) => items);
   }
 
   push(item: I): void {
@@ -56,7 +63,7 @@ export class DeficitRoundRobin<I extends FairItem> {
     this.#skipIdleRounds();
     for (;;) {
       const flow = this.#flows[0];
-      const item = flow?.items[0];
+      const item = flow && this.#head(flow);
       if (!flow || !item) return undefined;
       if (item.cost <= flow.deficit) {
         flow.deficit -= item.cost;
@@ -72,7 +79,8 @@ export class DeficitRoundRobin<I extends FairItem> {
     const flow = this.#flows.find(({ key }) => key === item.key);
     this.#size += 1;
     if (flow) {
-      flow.items.unshift(item);
+      if (this.#newestFirst) flow.items.push(item);
+      else flow.items.unshift(item);
       flow.deficit += item.cost;
       return;
     }
@@ -90,6 +98,10 @@ export class DeficitRoundRobin<I extends FairItem> {
     this.#size -= 1;
     if (flow.items.length === 0) this.#drop(flow);
     return true;
+  }
+
+  #head({ items }: Flow<I>): I | undefined {
+    return this.#newestFirst ? items.at(-1) : items[0];
   }
 
   #drop(flow: Flow<I>): void {
@@ -111,8 +123,8 @@ export class DeficitRoundRobin<I extends FairItem> {
 
   /** Whole rounds in which nobody earns enough change nothing but the deficits. */
   #skipIdleRounds(): void {
-    const rounds = this.#flows.map(({ items, deficit, weight }) =>
-      Math.ceil(((items[0]?.cost ?? 0) - deficit) / (this.#quantum * weight)),
+    const rounds = this.#flows.map((flow) =>
+      Math.ceil(((this.#head(flow)?.cost ?? 0) - flow.deficit) / (this.#quantum * flow.weight)),
     );
     const idle = Math.min(...rounds) - 1;
     if (idle <= 0) return;

@@ -1,4 +1,4 @@
-import { Client, credentials } from "@grpc/grpc-js";
+import { type ChannelCredentials, Client, connectivityState, credentials } from "@grpc/grpc-js";
 import type { ModelDescription } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { describeNode, type NodeAnswer } from "./describe-node.ts";
 import { LastReport } from "./endpoint-load.ts";
@@ -6,7 +6,14 @@ import { LastReport } from "./endpoint-load.ts";
 /** A prompt of a million tokens is several MB. */
 const MAX_REQUEST_BYTES = 64 * 1024 * 1024;
 /** No single message of a stream comes near this. */
-const MAX_REPLY_BYTES = 8 * 1024 * 1024;
+export const MAX_REPLY_BYTES = 8 * 1024 * 1024;
+
+/** How connections to an endpoint are secured. */
+export type EndpointTls = {
+  readonly credentials: ChannelCredentials;
+  /** The name that its certificate must be for. Undefined: the host of its address. */
+  readonly serverName: string | undefined;
+};
 
 /** How a call ended, for whoever judges the endpoint. */
 export type Outcome = "ok" | "failed" | "cancelled" | "refused";
@@ -34,14 +41,18 @@ export class Endpoint {
   #total = 0;
   #failed = 0;
 
-  constructor(address: string) {
+  /** Without `tls` it is spoken to in plain text. */
+  constructor(address: string, tls?: EndpointTls) {
     this.address = address;
-    this.client = new Client(address, credentials.createInsecure(), {
+    this.client = new Client(address, tls?.credentials ?? credentials.createInsecure(), {
+      ...(tls?.serverName !== undefined && { "grpc.ssl_target_name_override": tls.serverName }),
       "grpc.max_send_message_length": MAX_REQUEST_BYTES,
       "grpc.max_receive_message_length": MAX_REPLY_BYTES,
       // Retries are the router's: grpc-js would keep a copy of every prompt for them, and commits at other moments.
       "grpc.enable_retries": 0,
       "grpc.enable_channelz": 0,
+      // Also what ends a connection that brings nonsense: Node stops reading it and tells nobody, so that its calls hang
+      // until the next ping fails, or their idle limit.
       "grpc.keepalive_time_ms": 20_000,
       "grpc.keepalive_timeout_ms": 10_000,
       "grpc.keepalive_permit_without_calls": 1,
@@ -50,6 +61,11 @@ export class Endpoint {
       // Each endpoint has a channel of its own, as load is counted per endpoint.
       "grpc.use_local_subchannel_pool": 1,
     });
+  }
+
+  /** Whether its connection stands; TLS and the settings of HTTP/2 included. */
+  get connected(): boolean {
+    return this.client.getChannel().getConnectivityState(false) === connectivityState.READY;
   }
 
   get activeRequests(): number {
@@ -77,6 +93,11 @@ export class Endpoint {
       return answer;
     });
     return this.#describing;
+  }
+
+  /** Whether an operator drained it. */
+  get drained(): boolean {
+    return this.#drained;
   }
 
   /** By hand: takes no new calls until told otherwise. */

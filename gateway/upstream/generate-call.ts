@@ -84,7 +84,8 @@ export function callGenerate(
       failure ??= found;
       cancel();
     };
-    const watch = new TryWatch(clock, timeouts, inputTokens, (limit) => breakOff(stalled(limit)));
+    const connected = () => endpoint.connected;
+    const watch = new TryWatch(clock, timeouts, inputTokens, connected, (limit) => breakOff(stalled(limit)));
     const flow: Flow = {
       pause() {
         watch.hold();
@@ -111,7 +112,8 @@ export function callGenerate(
     });
     call.on("error", (error: ServiceError) => {
       // Also emitted for a cancelled call; what led to the cancelling is the better reason.
-      failure ??= fromGrpc(error, watch.accepted);
+      const { workedMs } = watch;
+      failure ??= { ...fromGrpc(error, workedMs !== undefined), workedMs };
     });
     call.on("status", ({ code, metadata }) => {
       ended = true;

@@ -1,12 +1,13 @@
 import { type ServiceError, status } from "@grpc/grpc-js";
-import { ErrorInfo } from "../../proto/gen/google/rpc/error_details.ts";
+import { ErrorInfo, RetryInfo } from "../../proto/gen/google/rpc/error_details.ts";
 import { Status } from "../../proto/gen/google/rpc/status.ts";
 import { ApiError, type ErrorCode, toApiError } from "../errors.ts";
+import { MAX_REPLY_BYTES } from "./endpoint.ts";
 import type { CallEnding } from "./outlier-outcome.ts";
 import type { Expired } from "./try-watch.ts";
 
 const DOMAIN = "svc.inference";
-const ERROR_INFO_URL = "type.googleapis.com/google.rpc.ErrorInfo";
+const TYPE_PREFIX = "type.googleapis.com/google.rpc.";
 
 /** What a failed call means for the request and for the endpoint. */
 export type UpstreamFailure = {
@@ -15,6 +16,8 @@ export type UpstreamFailure = {
   readonly retriable: boolean;
   /** What it says about the endpoint. */
   readonly ending: CallEnding;
+  /** How long the endpoint had shown signs of life on the call; undefined: it never did, or we broke it off. */
+  readonly workedMs?: number | undefined;
 };
 
 /**
@@ -37,7 +40,7 @@ export function fromGrpc(cause: ServiceError, accepted: boolean): UpstreamFailur
     case "INVALID_REQUEST":
       return final(cannotProcess(cause), said);
     case "QUEUE_FULL":
-      return elsewhere(overloaded("upstream_queue_full", undefined, cause), notReady);
+      return elsewhere(overloaded("upstream_queue_full", retryAfterMs(cause), cause), notReady);
     case "DRAINING":
       return elsewhere(overloaded("upstream_draining", undefined, cause), notReady);
     case "MODEL_LOADING":
@@ -47,7 +50,7 @@ export function fromGrpc(cause: ServiceError, accepted: boolean): UpstreamFailur
     case "ENGINE_ABORTED":
       return elsewhere(engineLost("upstream_aborted", cause), said);
     case "PROTOCOL_VIOLATION":
-      return elsewhere(engineLost("upstream_protocol_error", cause), { kind: "protocol_violation" });
+      return protocolViolation(cause);
     default:
       return byStatus(cause, info !== undefined, accepted);
   }
@@ -68,7 +71,12 @@ function byStatus(cause: ServiceError, said: boolean, accepted: boolean): Upstre
       return final(refused("timeout", text, "upstream_timeout", cause), { kind: "cancelled" });
     }
     case status.RESOURCE_EXHAUSTED: {
-      // Without our details it is grpc-js itself: a message above the size limit, which no other endpoint would take.
+      // Only grpc-js' words tell these apart; the limit in them is that of the side which refused the message.
+      if (cause.details.endsWith(` vs ${MAX_REPLY_BYTES})`)) return protocolViolation(cause);
+      const fullForMs = retryAfterMs(cause);
+      if (fullForMs !== undefined || cause.details.startsWith("Bandwidth exhausted"))
+        return elsewhere(overloaded("upstream_queue_full", fullForMs, cause), { ...ending, notReady: true });
+      // A message above the node's limit: no other endpoint would take it.
       const text = "The request is too large for the model's engine.";
       return final(refused("request_too_large", text, "upstream_message_too_large", cause), ending);
     }
@@ -79,26 +87,34 @@ function byStatus(cause: ServiceError, said: boolean, accepted: boolean): Upstre
   }
 }
 
-/** For a stream that broke the order of events or ended without `finished`. */
-export function protocolViolation(): UpstreamFailure {
-  return elsewhere(engineLost("upstream_protocol_error", undefined), { kind: "protocol_violation" });
+/** For a stream that broke the order of events, ended without `finished`, or sent what cannot be a message. */
+export function protocolViolation(cause?: ServiceError): UpstreamFailure {
+  return elsewhere(engineLost("upstream_protocol_error", cause), { kind: "protocol_violation" });
 }
 
 const EXPIRED_DETAIL: Readonly<Record<Expired, string>> = {
+  connect: "upstream_connect_failure",
   accept: "upstream_accept_timeout",
   per_try: "upstream_per_try_timeout",
   idle: "upstream_per_try_idle_timeout",
   inter_token: "upstream_inter_token_timeout",
 };
 
-/** For an endpoint that went silent. */
+/** For an endpoint that went silent, or never was there. */
 export function stalled(limit: Expired): UpstreamFailure {
-  return elsewhere(engineLost(EXPIRED_DETAIL[limit], undefined), { kind: "stalled" });
+  const kind = limit === "connect" ? "connect_failure" : "stalled";
+  return elsewhere(engineLost(EXPIRED_DETAIL[limit], undefined), { kind });
 }
 
 /** For a fault of ours while an answer came in. */
 export function ourFault(thrown: unknown): UpstreamFailure {
   return final(toApiError(thrown), { kind: "cancelled" });
+}
+
+/** The gRPC status of the call, by its name. One that we broke off was cancelled, whatever for. */
+export function grpcStatusOf({ error: { cause } }: UpstreamFailure): string {
+  const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
+  return (typeof code === "number" && status[code]) || "CANCELLED";
 }
 
 function refused(code: ErrorCode, text: string, detail: string, cause: unknown): ApiError {
@@ -148,12 +164,22 @@ function schemaWording({ metadata: { pointer } }: ErrorInfo): string {
 }
 
 function errorInfo(cause: ServiceError): ErrorInfo | undefined {
+  const info = detail(cause, "ErrorInfo", ErrorInfo.decode);
+  return info?.domain === DOMAIN ? info : undefined;
+}
+
+/** When the node expects to have room again, as far as it says. */
+function retryAfterMs(cause: ServiceError): number | undefined {
+  const delay = detail(cause, "RetryInfo", RetryInfo.decode)?.retryDelay;
+  return delay && delay.seconds * 1_000 + delay.nanos / 1e6;
+}
+
+function detail<Detail>(cause: ServiceError, name: string, decode: (bytes: Uint8Array) => Detail): Detail | undefined {
   const packed = cause.metadata?.get("grpc-status-details-bin")[0];
   if (!(packed instanceof Uint8Array)) return undefined;
   try {
-    const any = Status.decode(packed).details.find((detail) => detail.typeUrl === ERROR_INFO_URL);
-    const info = any && ErrorInfo.decode(any.value);
-    return info?.domain === DOMAIN ? info : undefined;
+    const any = Status.decode(packed).details.find(({ typeUrl }) => typeUrl === `${TYPE_PREFIX}${name}`);
+    return any && decode(any.value);
   } catch {
     // Not a google.rpc.Status: the status code alone decides.
     return undefined;

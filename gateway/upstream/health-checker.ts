@@ -1,7 +1,9 @@
-import { type ClientReadableStream, status } from "@grpc/grpc-js";
+import { type ClientReadableStream, type ServiceError, type StatusObject, status } from "@grpc/grpc-js";
 import { HealthCheckResponse_ServingStatus, HealthService } from "../../proto/gen/grpc/health/v1/health.ts";
 import type { Clock } from "../clock.ts";
+import type { NodeAnswer } from "./describe-node.ts";
 import type { Endpoint } from "./endpoint.ts";
+import { healthFailure } from "./health-failure.ts";
 import { HealthState, type HealthThresholds } from "./health-state.ts";
 
 type HealthReply = ReturnType<typeof HealthService.watch.responseDeserialize>;
@@ -51,6 +53,9 @@ export class HealthChecker {
   /** Whether the node speaks the contract and has the model; undefined: it has to be asked, again. */
   #compatible: boolean | undefined;
   #mismatch = false;
+  #failure: string | undefined;
+  /** What the node itself said last. */
+  #said: HealthCheckResponse_ServingStatus | undefined;
   /** Counts what makes answers that are still under way worthless. */
   #epoch = 0;
   #cancelRewatch: () => void = () => {};
@@ -60,7 +65,7 @@ export class HealthChecker {
   constructor(options: HealthCheckerOptions) {
     this.#options = options;
     this.#state = new HealthState(options.settings);
-    this.#stopListening = options.endpoint.onFailHealthNow(() => this.#failNow());
+    this.#stopListening = options.endpoint.onFailHealthNow(() => this.#failNow("it wants no more calls"));
   }
 
   get healthy(): boolean {
@@ -70,6 +75,16 @@ export class HealthChecker {
   /** The node does not have the model, or speaks another contract. */
   get mismatch(): boolean {
     return this.#mismatch;
+  }
+
+  /** Why the newest check failed, for operators; undefined when it passed. */
+  get failure(): string | undefined {
+    return this.#failure;
+  }
+
+  /** The node itself has said that it does not serve, and nothing else since. */
+  get refusing(): boolean {
+    return this.#said !== undefined && this.#said !== HealthCheckResponse_ServingStatus.SERVING;
   }
 
   start(): void {
@@ -100,22 +115,22 @@ export class HealthChecker {
     });
     // Said again by the status, which also tells of a stream that the node ended well-mannered.
     call.on("error", () => {});
-    call.on("status", ({ code }) => {
-      if (!this.#closed) this.#watchEnded(code);
+    call.on("status", (ended: StatusObject) => {
+      if (!this.#closed) this.#watchEnded(ended);
     });
   }
 
-  #watchEnded(code: status): void {
+  #watchEnded(ended: StatusObject): void {
     const { clock, chance, settings } = this.#options;
     const heldMs = clock.nowMs() - (this.#watch?.sinceMs ?? 0);
     this.#watch = undefined;
-    if (code === status.UNIMPLEMENTED) {
+    if (ended.code === status.UNIMPLEMENTED) {
       this.#watchSupported = false;
       this.#check();
       return;
     }
     this.#epoch += 1;
-    this.#result(() => this.#state.fail());
+    this.#fail(ended.code === status.OK ? "it ended the health watch" : healthFailure(ended));
     if (heldMs >= STEADY_WATCH_MS) {
       this.#openWatch();
       return;
@@ -126,35 +141,45 @@ export class HealthChecker {
   }
 
   #heard(now: HealthCheckResponse_ServingStatus): void {
+    this.#said = now;
     if (now === HealthCheckResponse_ServingStatus.SERVING) {
       this.#passed();
     } else {
       // Not serving by another reason than that it does not have the model at all?
       if (now === HealthCheckResponse_ServingStatus.SERVICE_UNKNOWN) this.#askWhatItServes();
-      this.#failNow();
+      this.#failNow("it says that it does not serve the model");
     }
   }
 
-  #failNow(): void {
+  #failNow(why: string): void {
     this.#epoch += 1;
+    this.#failure = why;
     this.#result(() => this.#state.failNow());
+  }
+
+  #fail(why: string): void {
+    this.#failure = why;
+    this.#result(() => this.#state.fail());
+  }
+
+  #pass(): void {
+    this.#failure = undefined;
+    this.#result(() => this.#state.pass());
   }
 
   /** A node that serves counts as well once it has said what it serves. */
   #passed(): void {
     if (this.#compatible) {
-      this.#result(() => this.#state.pass());
+      this.#pass();
       return;
     }
     const epoch = this.#epoch;
     void this.#describe().then((answer) => {
       if (epoch !== this.#epoch) return;
-      this.#result(() => {
-        if (answer === "unreachable") return this.#state.fail();
-        this.#compatible = answer === "has_model";
-        this.#mismatch = !this.#compatible;
-        this.#state.pass();
-      });
+      if (answer.kind === "unreachable") return this.#fail(answer.why);
+      this.#compatible = this.#hasModel(answer);
+      this.#mismatch = !this.#compatible;
+      this.#pass();
     });
   }
 
@@ -162,19 +187,21 @@ export class HealthChecker {
     const watch = this.#watch;
     void this.#describe().then((answer) => {
       // A node that does not know yet what it will serve says so with an empty list.
-      if (this.#closed || this.#watch !== watch || answer === "unreachable" || answer === "has_no_models") return;
+      if (this.#closed || this.#watch !== watch || answer.kind === "unreachable") return;
+      if (answer.kind === "described" && answer.models.length === 0) return;
       this.#result(() => {
-        this.#mismatch = answer !== "has_model";
+        this.#mismatch = !this.#hasModel(answer);
       });
     });
   }
 
-  async #describe(): Promise<"has_model" | "has_others" | "has_no_models" | "unknown_contract" | "unreachable"> {
-    const { endpoint, model, clock, settings } = this.#options;
-    const answer = await endpoint.describe(clock.wallMs() + settings.timeoutMs);
-    if (answer.kind !== "described") return answer.kind;
-    if (answer.models.length === 0) return "has_no_models";
-    return answer.models.some(({ id }) => id === model) ? "has_model" : "has_others";
+  #describe(): Promise<NodeAnswer> {
+    const { endpoint, clock, settings } = this.#options;
+    return endpoint.describe(clock.wallMs() + settings.timeoutMs);
+  }
+
+  #hasModel(answer: NodeAnswer): boolean {
+    return answer.kind === "described" && answer.models.some(({ id }) => id === this.#options.model);
   }
 
   #armCheck(): void {
@@ -206,16 +233,16 @@ export class HealthChecker {
       { deadline },
       (error, reply) => {
         if (this.#closed) return;
-        if (epoch === this.#epoch) this.#checked(reply?.status, error?.code);
+        if (epoch === this.#epoch) this.#checked(reply?.status, error);
         this.#armCheck();
       },
     );
   }
 
-  #checked(now: HealthCheckResponse_ServingStatus | undefined, failure: status | undefined): void {
+  #checked(now: HealthCheckResponse_ServingStatus | undefined, error: ServiceError | null): void {
     if (now !== undefined) this.#heard(now);
-    else if (failure === status.NOT_FOUND) this.#heard(HealthCheckResponse_ServingStatus.SERVICE_UNKNOWN);
-    else this.#result(() => this.#state.fail());
+    else if (error?.code === status.NOT_FOUND) this.#heard(HealthCheckResponse_ServingStatus.SERVICE_UNKNOWN);
+    else if (error) this.#fail(healthFailure(error));
   }
 
   #result(change: () => void): void {

@@ -17,6 +17,8 @@ export type OutlierSettings = {
   readonly intervalMs: number;
   readonly baseEjectionTimeMs: number;
   readonly maxEjectionTimeMs: number;
+  /** An ejection is longer by up to this, so that endpoints which were ejected together do not all come back together. */
+  readonly maxEjectionTimeJitterMs: number;
   /** Share of the cluster that may be ejected at a time; 0 to 100. */
   readonly maxEjectionPercent: number;
   /** One endpoint may be ejected whatever the share. */
@@ -32,6 +34,7 @@ export const DEFAULT_OUTLIER_DETECTION: OutlierSettings = {
   intervalMs: 5_000,
   baseEjectionTimeMs: 15_000,
   maxEjectionTimeMs: 300_000,
+  maxEjectionTimeJitterMs: 0,
   maxEjectionPercent: 50,
   alwaysEjectOneHost: true,
   failurePercentage: { thresholdPercent: 85, minHosts: 1, requestVolume: 10 },
@@ -67,13 +70,19 @@ type Host = {
   multiplier: number;
 };
 
-/** Passive health of one cluster's endpoints: who does worse than it should is taken out for a while, and then tried again. */
+/**
+ * Passive health of one cluster's endpoints: who does worse than it should is taken out for a while, and then tried again.
+ * A passed health check ends no ejection: health may be served while the GPU hangs.
+ */
 export class OutlierDetector {
   readonly #settings: OutlierSettings;
+  readonly #chance: () => number;
   readonly #hosts = new Map<string, Host>();
 
-  constructor(settings: OutlierSettings) {
+  /** `chance`: even over [0, 1). */
+  constructor(settings: OutlierSettings, chance: () => number) {
     this.#settings = settings;
+    this.#chance = chance;
   }
 
   /** For an endpoint that joined: it counts for the share that may be ejected. */
@@ -100,11 +109,10 @@ export class OutlierDetector {
     const host = this.#hosts.get(address);
     // Calls from before its ejection that end only now say nothing new.
     if (!host || outcome === "neutral" || isOut(host, nowMs)) return undefined;
+    // It was reached, and answered: as far as that goes a wrong answer is a success, too.
+    if (outcome !== "local_failure") succeeded(host.tallies.local);
     if (outcome === "success") {
-      for (const origin of ORIGINS) {
-        host.tallies[origin].consecutive = 0;
-        host.tallies[origin].successes += 1;
-      }
+      succeeded(host.tallies.external);
       return undefined;
     }
     const origin: Origin = outcome === "external_failure" ? "external" : "local";
@@ -147,11 +155,12 @@ export class OutlierDetector {
 
   #eject(address: string, host: Host, type: EjectionType, nowMs: number): Ejection {
     if (!this.#mayEject(nowMs)) return { address, type, enforced: false, untilMs: nowMs };
-    const { baseEjectionTimeMs, maxEjectionTimeMs } = this.#settings;
+    const { baseEjectionTimeMs, maxEjectionTimeMs, maxEjectionTimeJitterMs } = this.#settings;
     host.multiplier += 1;
     // As in Envoy, the longest time is never below the base time.
     const longestMs = Math.max(baseEjectionTimeMs, maxEjectionTimeMs);
-    host.ejectedUntilMs = nowMs + Math.min(baseEjectionTimeMs * host.multiplier, longestMs);
+    const ejectionMs = Math.min(baseEjectionTimeMs * host.multiplier, longestMs);
+    host.ejectedUntilMs = nowMs + ejectionMs + this.#chance() * maxEjectionTimeJitterMs;
     // A longer count would only overshoot: fading would then take longer than the ejection was.
     host.multiplier = Math.min(host.multiplier, Math.ceil(longestMs / baseEjectionTimeMs));
     for (const origin of ORIGINS) host.tallies[origin].consecutive = 0;
@@ -165,6 +174,11 @@ export class OutlierDetector {
     if (out === 0 && alwaysEjectOneHost) return true;
     return ((out + 1) * 100) / this.#hosts.size <= maxEjectionPercent;
   }
+}
+
+function succeeded(tally: Tally): void {
+  tally.consecutive = 0;
+  tally.successes += 1;
 }
 
 function newHost(): Host {

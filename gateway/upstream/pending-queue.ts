@@ -1,3 +1,4 @@
+import { AdaptiveLifo, type AdaptiveLifoSettings, DEFAULT_ADAPTIVE_LIFO } from "./adaptive-lifo.ts";
 import {
   ClassShare,
   type ClassShares,
@@ -10,11 +11,12 @@ import { DeficitRoundRobin } from "./deficit-round-robin.ts";
 export type PendingQueueSettings = {
   /** Requests that wait, all keys together. */
   readonly maxPending: number;
-  /** Requests of one key that wait. */
+  /** Requests of one key that wait, unless it has a number of its own. */
   readonly maxPendingPerKey: number;
   /** Tokens that a key of weight 1 earns in a turn: no more than the cheapest request costs. */
   readonly quantumTokens: number;
   readonly classShares: ClassShares;
+  readonly adaptiveLifo: AdaptiveLifoSettings;
 };
 
 /** A request costs at least the 1,024 tokens that are reserved for its answer. */
@@ -23,34 +25,40 @@ export const DEFAULT_PENDING_QUEUE: PendingQueueSettings = {
   maxPendingPerKey: 32,
   quantumTokens: 1_024,
   classShares: DEFAULT_CLASS_SHARES,
+  adaptiveLifo: DEFAULT_ADAPTIVE_LIFO,
 };
 
 /** A request that waits for an endpoint. */
 export type Pending<T> = {
   /** Whose it is: fairness is between these. */
   readonly key: string;
+  /** The API key that it came with, and how many requests of it may wait; one owner may have several. */
+  readonly keyId: string;
+  readonly maxPendingPerKey: number | undefined;
   readonly priorityClass: PriorityClass;
   readonly weight: number;
   /** Tokens: what is expected to be prefilled, and the reserve for the answer. */
   readonly cost: number;
-  /** Monotonic milliseconds. */
+  /** Monotonic milliseconds at which it began to wait; likewise the next. */
+  readonly queuedMs: number;
   readonly deadlineMs: number;
   readonly value: T;
 };
 
 export type Enqueued<T> =
-  /** `dropped`: those who had to make room for it, or whose time was up. */
-  | { readonly queued: true; readonly dropped: readonly Pending<T>[] }
-  | { readonly queued: false; readonly limit: "key" | "cluster"; readonly dropped: readonly Pending<T>[] };
+  /** `dropped`: who had to make room for it. */
+  | { readonly queued: true; readonly dropped: Pending<T> | undefined }
+  | { readonly queued: false; readonly limit: "key" | "cluster" };
 
 /**
  * The one long queue in front of a cluster. Fair between keys by tokens, between classes by their shares. Bounded: when it
  * is full, a key with fewer requests than the largest one gets in, and the one of the largest key that would have given up
- * first makes room; so a flood drowns only itself.
+ * first makes room; so a flood drowns only itself. Of one key the oldest is next, or the newest while the queue stands.
  */
 export class PendingQueue<T> {
   readonly #settings: PendingQueueSettings;
   readonly #shares: ClassShare;
+  readonly #lifo: AdaptiveLifo;
   readonly #queues: Readonly<Record<PriorityClass, DeficitRoundRobin<Pending<T>>>>;
   #maxPending: number;
 
@@ -58,12 +66,17 @@ export class PendingQueue<T> {
     this.#settings = settings;
     this.#maxPending = settings.maxPending;
     this.#shares = new ClassShare(settings.classShares);
+    this.#lifo = new AdaptiveLifo(settings.adaptiveLifo);
     const queue = () => new DeficitRoundRobin<Pending<T>>(settings.quantumTokens);
     this.#queues = { high: queue(), default: queue(), low: queue() };
   }
 
   get size(): number {
-    return PRIORITY_CLASSES.reduce((sum, name) => sum + this.#queues[name].size, 0);
+    return PRIORITY_CLASSES.reduce((sum, name) => sum + this.sizeOf(name), 0);
+  }
+
+  sizeOf(priorityClass: PriorityClass): number {
+    return this.#queues[priorityClass].size;
   }
 
   /** Takes the place of the setting; who waits already stays. */
@@ -71,23 +84,22 @@ export class PendingQueue<T> {
     this.#maxPending = maxPending;
   }
 
-  push(item: Pending<T>, nowMs: number): Enqueued<T> {
-    const dropped = this.expire(nowMs);
-    const own = this.#waitingOf(item.key).length;
-    if (own >= this.#settings.maxPendingPerKey) return { queued: false, limit: "key", dropped };
-    if (this.size >= this.#maxPending) {
-      const victim = this.#victimFor(own);
-      if (!victim) return { queued: false, limit: "cluster", dropped };
-      this.cancel(victim);
-      dropped.push(victim);
-    }
+  /** Those whose time is up are to be taken out before, by `expire`; likewise for `next`. */
+  push(item: Pending<T>): Enqueued<T> {
+    const own = this.#waitingOf(item.key);
+    const ofKey = own.filter(({ keyId }) => keyId === item.keyId).length;
+    if (ofKey >= (item.maxPendingPerKey ?? this.#settings.maxPendingPerKey)) return { queued: false, limit: "key" };
+    const full = this.size >= this.#maxPending;
+    const dropped = full ? this.#victimFor(own.length) : undefined;
+    if (full && !dropped) return { queued: false, limit: "cluster" };
+    if (dropped) this.cancel(dropped);
     const queue = this.#queues[item.priorityClass];
     if (queue.size === 0) this.#shares.wake(item.priorityClass);
     queue.push(item);
     return { queued: true, dropped };
   }
 
-  /** Takes out the request that is to be served next. Those whose time is up are to be taken out before, by `expire`. */
+  /** Takes out the request that is to be served next. */
   next(): Pending<T> | undefined {
     const name = this.#shares.next((candidate) => this.#queues[candidate].size > 0);
     const item = name && this.#queues[name].next();
@@ -108,22 +120,30 @@ export class PendingQueue<T> {
     return this.#queues[item.priorityClass].remove(item);
   }
 
-  /** Takes out all whose deadline has come. */
+  /** What `next` gave could be served. */
+  served({ queuedMs }: Pending<T>, nowMs: number): void {
+    this.#lifo.served(nowMs - queuedMs);
+  }
+
+  /** Takes out all whose time is up. */
   expire(nowMs: number): Pending<T>[] {
-    const late = this.#all().filter(({ deadlineMs }) => deadlineMs <= nowMs);
+    const all = this.#all();
+    const since = all.reduce((first, { queuedMs }) => Math.min(first, queuedMs), nowMs);
+    this.#lifo.look(all.length > 0 ? nowMs - since : undefined, nowMs);
+    const { newestFirst, maxWaitMs } = this.#lifo;
+    for (const name of PRIORITY_CLASSES) this.#queues[name].setNewestFirst(newestFirst);
+    const late = all.filter(({ deadlineMs, queuedMs }) => deadlineMs <= nowMs || nowMs - queuedMs > maxWaitMs);
     for (const item of late) this.cancel(item);
     return late;
   }
 
-  /** Monotonic milliseconds at which somebody's time is up; undefined when nobody waits. */
-  get nextDeadlineMs(): number | undefined {
-    return earliest(this.#all())?.deadlineMs;
-  }
-
   #victimFor(ownRequests: number): Pending<T> | undefined {
+    const byKey = new Map<string, Pending<T>[]>();
     let largest: readonly Pending<T>[] = [];
-    for (const key of new Set(PRIORITY_CLASSES.flatMap((name) => this.#queues[name].keys()))) {
-      const waiting = this.#waitingOf(key);
+    for (const item of this.#all()) {
+      const waiting = byKey.get(item.key) ?? [];
+      byKey.set(item.key, waiting);
+      waiting.push(item);
       if (waiting.length > largest.length) largest = waiting;
     }
     return largest.length > ownRequests + 1 ? earliest(largest) : undefined;
@@ -134,9 +154,7 @@ export class PendingQueue<T> {
   }
 
   #all(): Pending<T>[] {
-    return PRIORITY_CLASSES.flatMap((name) =>
-      this.#queues[name].keys().flatMap((key) => this.#queues[name].itemsOf(key)),
-    );
+    return PRIORITY_CLASSES.flatMap((name) => this.#queues[name].items());
   }
 }
 

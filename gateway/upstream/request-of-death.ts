@@ -1,54 +1,136 @@
 export type RequestOfDeathSettings = {
   /** Different endpoints that a request must have killed to be denied. */
   readonly endpoints: number;
-  /** How long a request is suspected, and then denied, after its last kill; milliseconds. */
+  /** An endpoint that dies later than this after it took the request up was not killed by it; milliseconds. */
+  readonly withinMs: number;
+  /** How long a request is suspected after a kill; milliseconds. */
+  readonly suspectMs: number;
+  /** How long a request is denied after its last kill; milliseconds. */
   readonly denyMs: number;
+  /** Losses of one endpoint within this time are one death; milliseconds. */
+  readonly oneDeathMs: number;
+  /** How long requests stay away that may have killed as many together; milliseconds. About a node's start. */
+  readonly apartMs: number;
+  /** Deaths after which a request is denied even if it was never the only one in question. */
+  readonly mostDeaths: number;
   /** Requests to remember; the oldest go first. */
   readonly maxEntries: number;
 };
 
-export const DEFAULT_REQUEST_OF_DEATH: RequestOfDeathSettings = { endpoints: 2, denyMs: 600_000, maxEntries: 1_024 };
+export const DEFAULT_REQUEST_OF_DEATH: RequestOfDeathSettings = {
+  endpoints: 2,
+  withinMs: 20_000,
+  suspectMs: 120_000,
+  denyMs: 600_000,
+  oneDeathMs: 1_000,
+  apartMs: 10_000,
+  mostDeaths: 4,
+  maxEntries: 1_024,
+};
 
-type Suspect = { readonly killed: ReadonlySet<string>; readonly untilMs: number };
+/** An endpoint was lost, without a word of its own, while it worked on a request. */
+export type Death = {
+  readonly address: string;
+  /** How long it had worked on the request. */
+  readonly workedMs: number;
+};
+
+/** What is to become of a request: `laterMs` is how long it is to stay away. */
+export type Verdict = "allowed" | "denied" | { readonly laterMs: number };
+
+/** The loss of one endpoint with requests on it. */
+type Loss = {
+  readonly address: string;
+  readonly atMs: number;
+  /** Those on it that had been suspected before, and have now killed enough to be denied. */
+  readonly suspects: Set<string>;
+};
+
+type Suspect = { readonly losses: ReadonlySet<Loss>; readonly newest: Loss };
 
 /**
  * Knows the requests that kill engines, by keyed digests of them: tried again and again, one such request would walk
  * through the whole cluster.
+ *
+ * A request is blamed for two deaths that look like its doing: each soon after the endpoint took it up, one soon after the
+ * other, on different endpoints, and no answer to it in between. Deaths of endpoints that had said they would go are not to
+ * be told of. Where several requests went through both, or other endpoints died at that time, as when nodes are killed one
+ * after another for reasons of their own, it cannot be seen which of them it was, or whether any: they stay away for a
+ * moment, which ends the walk too. Then the innocent ones are answered, and one that goes through a fourth death is denied.
+ *
+ * Two limits remain. An innocent request that is the only one to be new on two nodes, and no other dies, is denied. And one
+ * that kills late, in the middle of a long answer, is never found; such a request is not tried again by itself, as its first
+ * delta has gone out.
  */
 export class RequestsOfDeath {
   readonly #settings: RequestOfDeathSettings;
   /** In the order of the last kill. */
   readonly #suspects = new Map<string, Suspect>();
+  /** In their order. */
+  #losses: Loss[] = [];
 
   constructor(settings: RequestOfDeathSettings) {
     this.#settings = settings;
   }
 
-  /** An endpoint was lost while it worked on the request. Returns whether the request is denied from now on. */
-  killed(digest: string, address: string, nowMs: number): boolean {
-    const before = this.#suspect(digest, nowMs)?.killed ?? [];
+  /** To be judged when the other requests of that death have been told of, too. */
+  killed(digest: string, { address, workedMs }: Death, nowMs: number): void {
+    const { endpoints, withinMs, maxEntries } = this.#settings;
+    const newest = this.#lossOf(address, nowMs);
+    if (workedMs > withinMs) return;
+    const losses = new Set([...(this.#suspect(digest, nowMs)?.losses ?? []), newest]);
+    if (addressesOf(losses) >= endpoints) newest.suspects.add(digest);
     this.#suspects.delete(digest);
-    this.#suspects.set(digest, { killed: new Set([...before, address]), untilMs: nowMs + this.#settings.denyMs });
+    this.#suspects.set(digest, { losses, newest });
     for (const oldest of this.#suspects.keys()) {
-      if (this.#suspects.size <= this.#settings.maxEntries) break;
+      if (this.#suspects.size <= maxEntries) break;
       this.#suspects.delete(oldest);
     }
-    return this.isDenied(digest, nowMs);
   }
 
-  isDenied(digest: string, nowMs: number): boolean {
-    return (this.#suspect(digest, nowMs)?.killed.size ?? 0) >= this.#settings.endpoints;
+  /** An endpoint has answered the request to its end, and lives. */
+  answered(digest: string): void {
+    this.#suspects.delete(digest);
   }
 
-  /** Requests that are suspected or denied; for the statistics. */
-  get size(): number {
-    return this.#suspects.size;
+  judge(digest: string, nowMs: number): Verdict {
+    const suspect = this.#suspect(digest, nowMs);
+    if (!suspect || addressesOf(suspect.losses) < this.#settings.endpoints) return "allowed";
+    if (!this.#isDoubtful(suspect)) return "denied";
+    const laterMs = suspect.newest.atMs + this.#settings.apartMs - nowMs;
+    return laterMs > 0 ? { laterMs } : "allowed";
+  }
+
+  /** Whether it may have been another one, or something else that also took endpoints on which it never was. */
+  #isDoubtful({ losses, newest }: Suspect): boolean {
+    const { mostDeaths, suspectMs, apartMs } = this.#settings;
+    if (losses.size >= mostDeaths) return false;
+    const unexplained = (loss: Loss) =>
+      !losses.has(loss) && loss.atMs > newest.atMs - suspectMs && loss.atMs < newest.atMs + apartMs;
+    return newest.suspects.size > 1 || this.#losses.some(unexplained);
   }
 
   #suspect(digest: string, nowMs: number): Suspect | undefined {
+    const { endpoints, suspectMs, denyMs } = this.#settings;
     const suspect = this.#suspects.get(digest);
-    if (!suspect || nowMs < suspect.untilMs) return suspect;
+    if (!suspect) return undefined;
+    const deniable = addressesOf(suspect.losses) >= endpoints && !this.#isDoubtful(suspect);
+    if (nowMs < suspect.newest.atMs + (deniable ? denyMs : suspectMs)) return suspect;
     this.#suspects.delete(digest);
     return undefined;
   }
+
+  #lossOf(address: string, nowMs: number): Loss {
+    const { oneDeathMs, suspectMs } = this.#settings;
+    const known = this.#losses.find((loss) => loss.address === address && nowMs - loss.atMs < oneDeathMs);
+    if (known) return known;
+    const loss: Loss = { address, atMs: nowMs, suspects: new Set() };
+    // The newest death of whoever is in doubt is no older than that, and looks back as far again.
+    this.#losses = [...this.#losses.filter(({ atMs }) => nowMs - atMs < 2 * suspectMs), loss];
+    return loss;
+  }
+}
+
+function addressesOf(losses: ReadonlySet<Loss>): number {
+  return new Set([...losses].map(({ address }) => address)).size;
 }

@@ -1,17 +1,22 @@
 import type { CountTokensRequest, Event, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Clock } from "../clock.ts";
-import { ApiError } from "../errors.ts";
+import { elapsed } from "../elapsed.ts";
+import type { ApiError } from "../errors.ts";
+import { inTurns, nextTurn } from "../event-loop-turn.ts";
 import type { UpstreamStats } from "../stats/upstream-stats.ts";
 import type { Admitted, NotAdmitted } from "./admission.ts";
-import { type Route, routeOf } from "./balancer.ts";
+import { type Route, routing } from "./balancer.ts";
 import type { ClusterManager } from "./cluster-manager.ts";
+import type { ClusterMember } from "./cluster-member.ts";
 import { ClusterTraffic } from "./cluster-traffic.ts";
+import { comeBackMs } from "./come-back.ts";
 import { CommitGate, type EventSink } from "./commit-gate.ts";
 import { callCountTokens } from "./count-tokens-call.ts";
 import type { Endpoint, Outcome } from "./endpoint.ts";
 import { type CallHeaders, callGenerate, type Flow } from "./generate-call.ts";
 import { overloaded, type UpstreamFailure } from "./grpc-error.ts";
 import type { Ejection } from "./outlier-detector.ts";
+import { clientClosed, requestOfDeath, tooManyWaiting } from "./request-errors.ts";
 import { DEFAULT_REQUEST_OF_DEATH, RequestsOfDeath } from "./request-of-death.ts";
 import { type BackOffSettings, backOffMs } from "./retry-back-off.ts";
 import type { RetryPermit } from "./retry-budget.ts";
@@ -21,16 +26,23 @@ import type { Timeouts } from "./timeouts.ts";
 /** Counting is quick; a node that takes longer is not well. */
 const COUNT_TIMEOUT_MS = 30_000;
 
-/** When to come back to a model that no endpoint can take now; spread, so that callers do not come back together. */
-const OVERLOAD_RETRY_MS = 2_000;
-const RETRY_JITTER = 0.4;
-
 /** What happened to a request on its way to the engines; filled in as it goes, for the access log. */
 export type Trip = {
   attempts: number;
   endpoint: string | undefined;
+  /** When the newest Generate call was sent: monotonic milliseconds. */
+  sentMs: number | undefined;
   /** Goes along with every call. */
   readonly headers: CallHeaders;
+  /** Only where the request is traced: told of every Generate call as it begins. */
+  readonly beginTry?: (endpoint: string) => TryTrace;
+};
+
+/** What follows one call for the trace of its request. */
+export type TryTrace = {
+  /** Go along with this call, in place of the request's. */
+  readonly headers: CallHeaders;
+  ended(how: UpstreamFailure | "answered" | "cancelled"): void;
 };
 
 export type RouterOptions = {
@@ -83,9 +95,14 @@ export class Router {
     const traffic = this.#traffic.get(request.model);
     if (!traffic) throw this.#notAdmitted("no_endpoints", request.model);
     const deadline = clock.wallMs() + timeoutMs;
-    const route = routeOf(request, hints);
+    const mayGoOn = () => {
+      if (signal.aborted) throw clientClosed();
+    };
+    mayGoOn();
+    const route = await inTurns(routing(request, hints), mayGoOn);
     const identity = route.shape.boundaries.at(-1)?.hash ?? "";
-    if (this.#deaths.isDenied(identity, clock.nowMs())) throw requestOfDeath();
+    const known = this.#suspicion(identity, request.model);
+    if (known) throw known;
     const gate = new CommitGate(sink);
     const tried = new Set<string>();
     let permit: RetryPermit | undefined;
@@ -96,20 +113,29 @@ export class Router {
           if (typeof place !== "string") place.release();
           throw clientClosed();
         }
-        if (typeof place === "string") throw this.#notAdmitted(place, request.model);
+        if (typeof place === "string") throw this.#notAdmitted(place, request.model, traffic.admission.drainMs());
         const { address } = place.member.endpoint;
         tried.add(address);
         trip.attempts += 1;
         trip.endpoint = address;
+        trip.sentMs = clock.nowMs();
         const running = stats.begin(request.model, retries > 0);
-        const failure = await this.#try(place, request, route, deadline, gate, trip, permit, signal);
+        const traced = trip.beginTry?.(address);
+        const headers = traced?.headers ?? trip.headers;
+        const failure = await this.#try(place, request, route, deadline, gate, headers, permit, signal);
+        traced?.ended(signal.aborted ? "cancelled" : (failure ?? "answered"));
         permit?.release();
         running.end(signal.aborted ? "cancelled" : failure ? { failed: failure.error.detail } : "answered");
         if (signal.aborted) throw clientClosed();
         const nowMs = clock.nowMs();
-        traffic.report(address, failure?.ending ?? { kind: "completed" }, nowMs);
-        if (!failure) return;
-        if (failure.ending.kind === "reset" && this.#deaths.killed(identity, address, nowMs)) throw requestOfDeath();
+        traffic.report(address, failure, nowMs);
+        if (!failure) {
+          this.#deaths.answered(identity);
+          return;
+        }
+        await this.#reportDeath(identity, place.member, failure, nowMs);
+        const suspicion = this.#suspicion(identity, request.model);
+        if (suspicion) throw suspicion;
         if (!failure.retriable || gate.committed) throw failure.error;
         permit = this.#mayRetry(traffic, retries + 1, tried, failure);
         await elapsed(clock, backOffMs(retries + 1, this.#options.retryBackOff, this.#options.random), signal);
@@ -122,8 +148,9 @@ export class Router {
 
   /** Tokens of the rendered prompt. Throws `ApiError`. */
   async countTokens(request: CountTokensRequest, trip: Trip, signal: AbortSignal): Promise<number> {
-    const { clusters, clock, numRetries } = this.#options;
+    const { clusters, clock, numRetries, timeouts } = this.#options;
     const deadline = clock.wallMs() + COUNT_TIMEOUT_MS;
+    const options = { headers: trip.headers, deadline, clock, connectMs: timeouts.connectMs };
     const tried = new Set<Endpoint>();
     let failure: UpstreamFailure | undefined;
     // Counting takes no slot: neither queue nor breaker has a say.
@@ -133,7 +160,7 @@ export class Router {
       tried.add(endpoint);
       trip.attempts += 1;
       trip.endpoint = endpoint.address;
-      const counted = await callCountTokens(endpoint, request, trip.headers, deadline, signal);
+      const counted = await callCountTokens(endpoint, request, options, signal);
       if (signal.aborted) throw clientClosed();
       if (typeof counted === "number") return counted;
       failure = counted;
@@ -148,7 +175,7 @@ export class Router {
     route: Route,
     deadline: number,
     gate: CommitGate,
-    { headers }: Trip,
+    headers: CallHeaders,
     permit: RetryPermit | undefined,
     signal: AbortSignal,
   ): Promise<UpstreamFailure | undefined> {
@@ -196,58 +223,44 @@ export class Router {
     return permit;
   }
 
+  /** Where the request may have killed the endpoint. Resolves when the others that were lost with it have been told of. */
+  async #reportDeath(
+    identity: string,
+    member: ClusterMember,
+    { ending, workedMs }: UpstreamFailure,
+    nowMs: number,
+  ): Promise<void> {
+    if (ending.kind !== "reset" || workedMs === undefined || member.isLeaving(nowMs)) return;
+    this.#deaths.killed(identity, { address: member.endpoint.address, workedMs }, nowMs);
+    await nextTurn();
+  }
+
+  /** Why the request is not to be tried now; undefined: it may be. */
+  #suspicion(identity: string, model: string): ApiError | undefined {
+    const { clock, stats } = this.#options;
+    const verdict = this.#deaths.judge(identity, clock.nowMs());
+    if (verdict === "allowed") return undefined;
+    if (verdict !== "denied") return overloaded("request_of_death_suspected", this.#comeBackMs(verdict.laterMs));
+    stats.requestDenied(model);
+    return requestOfDeath();
+  }
+
   /** All tries failed before anything was said: the caller may come again, later. */
   #exhausted(last: ApiError): ApiError {
     if (last.code !== "engine_unavailable" && last.code !== "server_is_overloaded") return last;
-    return overloaded(last.detail, this.#comeBackMs(), last);
+    return overloaded(last.detail, this.#comeBackMs(last.retryAfterMs), last);
   }
 
-  #notAdmitted(why: NotAdmitted, model: string): ApiError {
-    if (why === "key_overflow") return tooManyWaiting(this.#comeBackMs());
+  /** `drainMs`: when those who wait now will have been served, where that is known. */
+  #notAdmitted(why: NotAdmitted, model: string, drainMs?: number): ApiError {
+    if (why === "key_overflow") return tooManyWaiting(this.#comeBackMs(drainMs));
     if (why === "pending_overflow" || why === "pending_timeout")
-      return overloaded(`upstream_${why}`, this.#comeBackMs());
+      return overloaded(`upstream_${why}`, this.#comeBackMs(drainMs));
     this.#options.stats.noneHealthy(model);
     return overloaded("no_healthy_upstream", this.#comeBackMs());
   }
 
-  #comeBackMs(): number {
-    return OVERLOAD_RETRY_MS * (1 + RETRY_JITTER * this.#options.random());
+  #comeBackMs(expectedMs?: number): number {
+    return comeBackMs(expectedMs, this.#options.random);
   }
-}
-
-/** Until `ms` are over or the signal is aborted. */
-function elapsed(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      cancel();
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    const cancel = clock.after(ms, done);
-    signal.addEventListener("abort", done);
-    if (signal.aborted) done();
-  });
-}
-
-function tooManyWaiting(retryAfterMs: number): ApiError {
-  const seconds = Math.ceil(retryAfterMs) / 1_000;
-  const text = `Too many requests of this key are waiting for the model. Please try again in ${seconds}s.`;
-  return new ApiError("rate_limit_exceeded", text, {
-    limit: "requests",
-    retryAfterMs,
-    detail: "key_pending_overflow",
-  });
-}
-
-/** It has taken engines down: nobody shall try it again. */
-function requestOfDeath(): ApiError {
-  return new ApiError("server_error", "The model's engines cannot process this request.", {
-    detail: "request_of_death",
-    shouldRetry: false,
-  });
-}
-
-/** Nobody is left to read this one; it ends what is under way. */
-function clientClosed(): ApiError {
-  return new ApiError("server_error", "The client closed the connection.", { detail: "downstream_remote_disconnect" });
 }

@@ -9,6 +9,10 @@ export type RoutingHints = {
   /** Headers of the caller: agents name their sessions there. */
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly priorityClass: PriorityClass;
-  /** Share among waiting keys of the same class. */
+  /** Share among waiting tenants of the same class. */
   readonly weight: number;
+  /** Whose requests are counted together where they wait; several keys may be one tenant. */
+  readonly keyId: string;
+  /** Requests of this key that may wait for the model; undefined: as many as the cluster lets every key have. */
+  readonly maxPendingRequests: number | undefined;
 };

@@ -55,23 +55,3 @@ export const DEFAULT_TIMEOUTS: Timeouts = {
 export function perTryTimeoutMs(inputTokens: number, { baseMs, perThousandTokensMs, maxMs }: PerTryTimeout): number {
   return Math.min(maxMs, baseMs + (Math.max(0, inputTokens) * perThousandTokensMs) / 1_000);
 }
-
-/** What the end of a time limit of an engine call leads to. */
-export type Expiry = {
-  /** Whether another endpoint may try, as long as no delta has been passed on; else the request fails. */
-  readonly retry: boolean;
-  /** Whether it counts against the endpoint. */
-  readonly outlier: boolean;
-};
-
-/** The limits that watch an endpoint. */
-export const ON_EXPIRY = {
-  connectMs: { retry: true, outlier: true },
-  acceptMs: { retry: true, outlier: true },
-  perTry: { retry: true, outlier: true },
-  perTryIdleMs: { retry: true, outlier: true },
-  interTokenMs: { retry: false, outlier: true },
-  maxStreamDurationMs: { retry: false, outlier: false },
-  maxReplyDurationMs: { retry: false, outlier: false },
-  clientWriteStallMs: { retry: false, outlier: false },
-} as const satisfies Partial<Record<keyof Timeouts, Expiry>>;

@@ -1,5 +1,8 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
+/** Of every piece on a slow wire. */
+const DELAY_MS = 50;
+
 /**
  * What lies between a gateway and a node: passes bytes on until it is told to do something else. For faults of the
  * network, and of nodes that fall into nonsense, at the very moment that a test wants them.
@@ -7,7 +10,8 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 export class FaultyWire {
   readonly #server: Server;
   readonly #pairs = new Set<{ readonly near: Socket; readonly far: Socket }>();
-  #silent = false;
+  /** What becomes of the bytes that come. */
+  #mode: "pass" | "lose" | "delay" = "pass";
   #port = 0;
 
   private constructor(target: string) {
@@ -21,7 +25,8 @@ export class FaultyWire {
         [far, near],
       ] as const) {
         from.on("data", (bytes) => {
-          if (!this.#silent) to.write(bytes);
+          if (this.#mode === "pass") to.write(bytes);
+          else if (this.#mode === "delay") this.#writeLater(from, to, bytes);
         });
         from.on("error", () => {});
         from.on("close", () => {
@@ -47,20 +52,50 @@ export class FaultyWire {
   /** As a node that died: connections are reset, new ones are refused. */
   cut(): void {
     this.#server.close();
+    this.reset();
+  }
+
+  /** As a node that is gone without a word: connections are reset, new ones are never answered. */
+  vanish(): void {
+    this.#mode = "lose";
+    for (const { near } of this.#pairs) near.resetAndDestroy();
+  }
+
+  /** As a half-open connection: what is sent in either direction is lost. */
+  silence(): void {
+    this.#mode = "lose";
+  }
+
+  /** As a network that is overloaded: everything arrives, and late. */
+  slow(): void {
+    this.#mode = "delay";
+  }
+
+  /** Passes on again what comes. Connections that have lost something cannot go on: they end, as by a keep-alive. */
+  restore(): void {
+    if (this.#mode === "lose") this.reset();
+    this.#mode = "pass";
+  }
+
+  /** All connections are reset, new ones are taken. */
+  reset(): void {
     for (const { near, far } of this.#pairs) {
       near.resetAndDestroy();
       far.destroy();
     }
   }
 
-  /** As a half-open connection: what is sent in either direction is lost. */
-  silence(): void {
-    this.#silent = true;
-  }
-
   /** Nonsense towards the gateway, in the middle of whatever was under way. What the node sends still gets through. */
   garble(): void {
     for (const { near } of this.#pairs) near.write(Buffer.alloc(4_096, 0xa5));
+  }
+
+  #writeLater(from: Socket, to: Socket, bytes: Buffer): void {
+    from.pause();
+    setTimeout(() => {
+      to.write(bytes);
+      from.resume();
+    }, DELAY_MS);
   }
 
   /** May be called again. */

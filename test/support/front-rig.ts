@@ -20,6 +20,8 @@ export const HINTS: RoutingHints = {
   headers: {},
   priorityClass: "default",
   weight: 1,
+  keyId: "key",
+  maxPendingRequests: undefined,
 };
 
 export type FrontRigOptions = {
@@ -84,7 +86,7 @@ export class FrontRig {
   send(request: GenerateRequest = generateRequest(), { folded = false, timeoutMs = 600_000 } = {}): Sent {
     const controller = new AbortController();
     const events: Event[] = [];
-    const trip: Trip = { attempts: 0, endpoint: undefined, headers: {} };
+    const trip: Trip = { attempts: 0, endpoint: undefined, sentMs: undefined, headers: {} };
     let newest: Flow | undefined;
     const take: EventSink["events"] = (more, flow) => {
       newest = flow;

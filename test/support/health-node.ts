@@ -6,6 +6,7 @@ import {
   type sendUnaryData,
   status,
 } from "@grpc/grpc-js";
+import type { FailedCall } from "../../engine/errors.ts";
 import {
   type HealthCheckRequest,
   type HealthCheckResponse,
@@ -41,6 +42,9 @@ export class HealthNode {
   silent = false;
   /** Of every call of `Generate`, all of which fail. */
   trailers: Readonly<Record<string, string>> = {};
+  /** In place of those: how every call of `Generate` fails. */
+  refusal: FailedCall | undefined;
+  generations = 0;
   checks = 0;
   watches = 0;
   descriptions = 0;
@@ -117,9 +121,10 @@ export class HealthNode {
     });
     this.#server.addService(InferenceServiceService, {
       generate: (call: ServerWritableStream<unknown, unknown>) => {
+        this.generations += 1;
         const metadata = new Metadata();
         for (const [name, value] of Object.entries(this.trailers)) metadata.set(name, value);
-        call.emit("error", { code: status.UNAVAILABLE, details: "not now", metadata });
+        call.emit("error", this.refusal ?? { code: status.UNAVAILABLE, details: "not now", metadata });
       },
     });
   }

@@ -1,6 +1,7 @@
 import { createHmac, type Hmac } from "node:crypto";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import type { Steps } from "../../event-loop-turn.ts";
 
 /** Half of SHA-256: no two prompts meet by accident. */
 const DIGEST_BYTES = 16;
@@ -17,6 +18,9 @@ export type Boundary = {
   readonly marked: boolean;
 };
 
+/** Of a prompt, in bytes, that is digested before the event loop gets a turn. */
+const BYTES_PER_TURN = 1024 * 1024;
+
 /** What of a prompt can be in a cache, without a look at its tokens. */
 export type PromptShape = {
   /** After the tools and the leading system messages, then after each message. Never empty. */
@@ -32,7 +36,7 @@ export type PromptShape = {
  * `key`: at least 32 bytes, of its own for every tenant, isolation salt and model revision. Digests under different keys
  * never match, and without the key they tell nothing about the text.
  */
-export function promptShape(request: Pick<GenerateRequest, "messages" | "tools">, key: Buffer): PromptShape {
+export function* promptShape(request: Pick<GenerateRequest, "messages" | "tools">, key: Buffer): Steps<PromptShape> {
   const { messages, tools } = request;
   const found = messages.findIndex(({ role }) => role !== Role.SYSTEM);
   const headLength = found < 0 ? messages.length : found;
@@ -48,7 +52,12 @@ export function promptShape(request: Pick<GenerateRequest, "messages" | "tools">
   let last: Boundary = { hash: head.digest(), bytes: head.bytes, marked: headMarked };
   const boundaries = [last];
   let lastTurn: number | undefined;
+  let pausedAt = 0;
   for (const message of messages.slice(headLength)) {
+    if (last.bytes - pausedAt > BYTES_PER_TURN) {
+      pausedAt = last.bytes;
+      yield;
+    }
     if (message.role === Role.ASSISTANT) lastTurn = boundaries.length - 1;
     const section = new Section(key, last.hash);
     addMessage(section, message);

@@ -24,26 +24,46 @@ export type ChooseOptions<E extends EndpointView> = {
   readonly chance: () => number;
 };
 
+type Level<E> = {
+  readonly usable: readonly E[];
+  readonly loadPercent: number;
+  /** Health is not looked at. */
+  readonly panic: boolean;
+};
+
 /**
- * One pick from a snapshot of a cluster: the priority by its load, in it the endpoints that are available (or, in panic,
- * all that would take a call), and of those one by the policy. Where all of a priority were tried or are full, the others
- * follow in their order: any endpoint is better than a failed request.
+ * What a pick may choose from, priority by priority: the endpoints that are available or, in panic, all that would take a
+ * call.
  */
-export function choose<E extends EndpointView>(endpoints: readonly E[], options: ChooseOptions<E>): Choice<E> {
-  if (endpoints.length === 0) return { none: "no_endpoints" };
+export function usableLevels<E extends EndpointView>(
+  endpoints: readonly E[],
+  priorities: PrioritySettings,
+): readonly Level<E>[] {
   const levels = byPriority(endpoints);
   const loads = priorityLoads(
     levels.map((level) => ({ available: level.filter(isAvailable).length, total: level.length })),
-    options.priorities,
+    priorities,
   );
+  return loads.map((load, index) => ({
+    ...load,
+    usable: (levels[index] ?? []).filter(load.panic ? canServe : isAvailable),
+  }));
+}
+
+/**
+ * One pick from a snapshot of a cluster: the priority by its load, and of what is usable there one by the policy. Where all
+ * of a priority were tried or are full, the others follow in their order: any endpoint is better than a failed request.
+ */
+export function choose<E extends EndpointView>(endpoints: readonly E[], options: ChooseOptions<E>): Choice<E> {
+  if (endpoints.length === 0) return { none: "no_endpoints" };
+  const levels = usableLevels(endpoints, options.priorities);
   const first = drawLevel(
-    loads.map(({ loadPercent }) => loadPercent),
+    levels.map(({ loadPercent }) => loadPercent),
     options.chance,
   );
   let none: NoPick = "none_available";
   for (const index of [first, ...levels.keys()]) {
-    const panic = loads[index]?.panic ?? false;
-    const usable = (levels[index] ?? []).filter(panic ? canServe : isAvailable);
+    const { usable = [], panic = false } = levels[index] ?? {};
     const untried = usable.filter(({ address }) => !options.tried.has(address));
     const candidates = untried.filter(options.hasRoom);
     const pick = candidates.length > 0 ? options.policy(candidates) : undefined;

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { timeoutsOf } from "../../../../gateway/config/timeouts-schema.ts";
 import { checkConfig } from "../../../../gateway/config.ts";
+import { DEFAULT_ADAPTIVE_LIFO } from "../../../../gateway/upstream/adaptive-lifo.ts";
 import { DEFAULT_PRIORITIES } from "../../../../gateway/upstream/load-balancing/priority-levels.ts";
 import { DEFAULT_SLOW_START } from "../../../../gateway/upstream/load-balancing/slow-start.ts";
 import { DEFAULT_OUTLIER_DETECTION } from "../../../../gateway/upstream/outlier-detector.ts";
@@ -34,7 +35,12 @@ describe("what is left out", () => {
         healthyThreshold: 2,
       },
       outlierDetection: DEFAULT_OUTLIER_DETECTION,
-      circuitBreakers: { maxPendingRequestsPerKey: 32, retryBudget: DEFAULT_RETRY_BUDGET },
+      circuitBreakers: {
+        maxPendingRequestsPerKey: 32,
+        failfastMs: 3_000,
+        adaptiveLifo: DEFAULT_ADAPTIVE_LIFO,
+        retryBudget: DEFAULT_RETRY_BUDGET,
+      },
       slowStart: DEFAULT_SLOW_START,
     });
   });
@@ -59,9 +65,16 @@ describe("accepted", () => {
     ["a cluster without endpoints", { ...STATIC, endpoints: [] }],
     ["a file", { model: "svc-qwen", type: "file", path: "/etc/svc/endpoints.yaml" }],
     ["detection by failures in a row switched off", { ...STATIC, outlierDetection: { consecutiveGatewayFailure: 0 } }],
+    ["certificates", { ...STATIC, tls: { caFile: "ca.pem", certFile: "c.pem", keyFile: "c.key", serverName: "a" } }],
     ["limits instead of slots", { ...STATIC, circuitBreakers: { maxRequests: 10, maxPendingRequests: 0 } }],
   ])("%s", (_, cluster) => {
     expect(check([cluster]).clusters[0]).toMatchObject(cluster);
+  });
+
+  test("clusters that share an endpoint and secure it in the same way", () => {
+    const tls = { caFile: "ca.pem", serverName: "a" };
+    const clusters = ["svc-qwen", "svc-glm53"].map((model) => ({ ...STATIC, model, tls }));
+    expect(check(clusters).clusters).toHaveLength(2);
   });
 });
 
@@ -79,10 +92,28 @@ describe("refused, and the message names the path", () => {
     ["a file without a path", [{ model: "svc-qwen", type: "file" }], "clusters.0.path"],
     ["a name without a port", [{ model: "svc-qwen", type: "strict_dns", address: "a" }], "clusters.0.address"],
     ["more than everything", [{ ...STATIC, healthyPanicThreshold: 101 }], "clusters.0.healthyPanicThreshold"],
+    [
+      "half a certificate",
+      [{ ...STATIC, tls: { caFile: "ca.pem", certFile: "c.pem" } }],
+      "clusters.0.tls: certFile and",
+    ],
+    ["no authority", [{ ...STATIC, tls: { certFile: "c.pem", keyFile: "c.key" } }], "clusters.0.tls.caFile"],
     ["a threshold of 0", [{ ...STATIC, healthChecks: { healthyThreshold: 0 } }], "clusters.0.healthChecks"],
   ])("%s", (_, clusters, path) => {
     expect(() => check(clusters)).toThrow(`gateway.yaml: ${path}`);
   });
+
+  test.each([undefined, { caFile: "other.pem" }, { caFile: "ca.pem", serverName: "b" }])(
+    "an endpoint that two clusters secure in two ways: %j",
+    (tls) => {
+      const clusters = [
+        { ...STATIC, tls: { caFile: "ca.pem" } },
+        { ...STATIC, model: "svc-glm53", tls },
+      ];
+      const message = "gateway.yaml: clusters.1.tls: clusters.0 has a:1 with other TLS settings";
+      expect(() => check(clusters)).toThrow(message);
+    },
+  );
 
   test.each([
     ["a misspelt time limit", { timeouts: { perTryTimeoutMs: 1 } }, "timeouts"],

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { atOnce } from "../../../../gateway/event-loop-turn.ts";
 import { Admission, type Admitted, type NotAdmitted } from "../../../../gateway/upstream/admission.ts";
-import { Balancer, routeOf } from "../../../../gateway/upstream/balancer.ts";
+import { Balancer, routing } from "../../../../gateway/upstream/balancer.ts";
 import type { RoutingHints } from "../../../../gateway/upstream/routing-hints.ts";
 import { HealthCheckResponse_ServingStatus as Serving } from "../../../../proto/gen/grpc/health/v1/health.ts";
 import { FrontRig, HINTS } from "../../../support/front-rig.ts";
@@ -18,12 +19,12 @@ afterEach(() => {
 type Asked = { readonly result: Promise<Admitted | NotAdmitted>; readonly leave: () => void };
 
 /** Admission in front of nodes that run four requests each, unless `circuitBreakers` says otherwise. */
-async function admitting(circuitBreakers: object = {}, nodeCount = 1, timeoutMs = 30_000) {
+async function admitting(circuitBreakers: object = {}, nodeCount = 1, timeoutMs = 30_000, settings: object = {}) {
   const nodes = await Promise.all(Array.from({ length: nodeCount }, () => HealthNode.start({ models: ["svc-qwen"] })));
   for (const node of nodes) opened.push({ close: () => node.stop() });
   const rig = new FrontRig(
     nodes.map(({ address }) => address),
-    { cluster: { circuitBreakers } },
+    { cluster: { circuitBreakers, ...settings } },
   );
   opened.push(rig);
   await rig.ready();
@@ -36,7 +37,7 @@ async function admitting(circuitBreakers: object = {}, nodeCount = 1, timeoutMs 
   ) => {
     const controller = new AbortController();
     const hints = { ...HINTS, ...given.hints };
-    const route = routeOf(generateRequest({}, given.text ?? key), hints);
+    const route = atOnce(routing(generateRequest({}, given.text ?? key), hints));
     const result = admission.acquire(route, key, hints, given.tried ?? NONE, timeoutMs, controller.signal);
     return { result, leave: () => controller.abort() } satisfies Asked;
   };
@@ -226,6 +227,99 @@ describe("at once, without waiting", () => {
     const { ask, nodes } = await admitting();
     expect(await ask("a", { tried: new Set(nodes.map(({ address }) => address)) }).result).toBe("all_tried");
   });
+});
+
+describe("while no endpoint is available", () => {
+  test("those who wait are sent away after the time to fail fast, and who comes then is at once", async () => {
+    const { ask, nodes, cluster, clock } = await admitting({ failfastMs: 2_000 });
+    await fill(() => ask(), 4);
+    const waiting = ask();
+    nodes[0]?.tell(Serving.NOT_SERVING);
+    await until(() => cluster.healthyEndpoints.length === 0, "none is healthy");
+    await clock.advance(100);
+    expect(await ask("b").result).toBe("none_available");
+    let over = false;
+    void waiting.result.then(() => {
+      over = true;
+    });
+    await clock.advance(1_900);
+    expect(over).toBe(false);
+    await clock.advance(100);
+    expect(await waiting.result).toBe("none_available");
+  });
+
+  test("the time begins anew when one was available in between", async () => {
+    const breakers = { failfastMs: 2_000, maxRequests: 1 };
+    const healthChecks = { healthyThreshold: 1 };
+    const { ask, nodes, cluster, clock, admission } = await admitting(breakers, 1, 30_000, { healthChecks });
+    const [running] = await fill(() => ask(), 1);
+    const waiting = ask();
+    const becomes = async (serving: Serving, healthy: number) => {
+      nodes[0]?.tell(serving);
+      await until(() => cluster.healthyEndpoints.length === healthy, `${healthy} healthy`);
+      await clock.advance(100);
+    };
+    await becomes(Serving.NOT_SERVING, 0);
+    await clock.advance(1_500);
+    expect(admission.pending).toBe(1);
+    await becomes(Serving.SERVING, 1);
+    await becomes(Serving.NOT_SERVING, 0);
+    await clock.advance(1_500);
+    expect(admission.pending).toBe(1);
+    await becomes(Serving.SERVING, 1);
+    running?.release();
+    expect((await admitted(waiting)).member.endpoint.address).toBe(nodes[0]?.address);
+  });
+
+  test("panic sends to those that are not well, as many as their slots were", async () => {
+    const { ask, nodes, cluster, admission } = await admitting({}, 2, 30_000, { healthyPanicThreshold: 50 });
+    for (const node of nodes) node.tell(Serving.NOT_SERVING);
+    await until(() => cluster.healthyEndpoints.length === 0, "none is healthy");
+    expect(await fill(() => ask(), 8)).toHaveLength(8);
+    const ninth = ask();
+    expect(admission.pending).toBe(1);
+    ninth.leave();
+    await ninth.result;
+  });
+});
+
+describe("an endpoint that has said when it has room again", () => {
+  test("gets nothing until then", async () => {
+    const { ask, nodes, admission, clock } = await admitting({}, 2);
+    const [held, other] = nodes.map(({ address }) => address);
+    admission.holdBack(held ?? "", 5_000);
+    const places = await fill(() => ask(), 4);
+    expect(places.map(({ member }) => member.endpoint.address)).toEqual(Array(4).fill(other));
+    const fifth = ask();
+    await clock.advance(4_900);
+    expect(admission.pending).toBe(1);
+    await clock.advance(200);
+    expect((await admitted(fifth)).member.endpoint.address).toBe(held);
+  });
+
+  test("is not believed for longer than a minute", async () => {
+    const { ask, nodes, admission, clock } = await admitting();
+    admission.holdBack(nodes[0]?.address ?? "", 86_400_000);
+    await clock.advance(59_900);
+    const waiting = ask();
+    expect(admission.pending).toBe(1);
+    await clock.advance(200);
+    await admitted(waiting);
+  });
+});
+
+test("how long the queue takes is estimated from how fast it was served", async () => {
+  const { ask, admission, clock } = await admitting({ maxRequests: 1, maxPendingRequestsPerKey: 100 });
+  let [running] = await fill(() => ask(), 1);
+  const waiting = Array.from({ length: 8 }, () => ask());
+  expect(admission.drainMs()).toBeUndefined();
+  for (const one of waiting.slice(0, 4)) {
+    await clock.advance(500);
+    running?.release();
+    running = await admitted(one);
+  }
+  expect(admission.drainMs()).toBe(5 * 500);
+  for (const one of waiting) one.leave();
 });
 
 test("closing sends everybody away who waits", async () => {

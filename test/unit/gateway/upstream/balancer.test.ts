@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { Balancer, type Route, routeOf } from "../../../../gateway/upstream/balancer.ts";
+import { atOnce } from "../../../../gateway/event-loop-turn.ts";
+import { Balancer, type Route, routing } from "../../../../gateway/upstream/balancer.ts";
 import { FrontRig, HINTS } from "../../../support/front-rig.ts";
 import { generateRequest } from "../../../support/generate-request.ts";
 import { HealthNode } from "../../../support/health-node.ts";
@@ -31,7 +32,7 @@ async function balanced(cluster: Readonly<Record<string, unknown>>, nodeCount = 
 }
 
 const route = (text: string, headers: Record<string, string> = {}) =>
-  routeOf(generateRequest({}, text), { ...HINTS, headers });
+  atOnce(routing(generateRequest({}, text), { ...HINTS, headers }));
 
 describe.each(["prefix_affinity", "least_request", "ring_hash", "round_robin", "random"])("%s", (lbPolicy) => {
   test("picks an endpoint, never one that is full, was tried or is ejected", async () => {
@@ -70,7 +71,7 @@ describe("prefix affinity", () => {
   test("the next turn goes where the last one went, and is expected to cost its new part only", async () => {
     const { balancer } = await balanced({ lbPolicy: "prefix_affinity" });
     const first = generateRequest({}, "a long beginning ".repeat(2_000));
-    const choice = balancer.pick(routeOf(first, HINTS), NONE, () => true);
+    const choice = balancer.pick(atOnce(routing(first, HINTS)), NONE, () => true);
     if (!("pick" in choice) || !choice.placement) throw new Error("there was no placement");
     choice.placement.begin();
     choice.placement.observe({
@@ -79,7 +80,7 @@ describe("prefix affinity", () => {
     choice.placement.observe({ kind: { $case: "blockDelta", value: { index: 0, text: "a", logprobs: [] } } });
     const more = generateRequest({ messages: [...first.messages, ...first.messages.slice(0, 1)] });
     for (let index = 0; index < 5; index += 1) {
-      const next = balancer.pick(routeOf(more, HINTS), NONE, () => true);
+      const next = balancer.pick(atOnce(routing(more, HINTS)), NONE, () => true);
       expect("pick" in next && next.pick.address).toBe(choice.pick.address);
     }
   });

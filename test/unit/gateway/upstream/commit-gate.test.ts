@@ -4,7 +4,7 @@ import type { Event } from "../../../../proto/gen/svc/inference/v1/inference_ser
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../../support/events.ts";
 
 const flow = { pause() {}, resume() {} };
-const progress: Event = { kind: { $case: "progress", value: { queuePosition: 1, prefilledTokens: 0 } } };
+const progress: Event = { kind: { $case: "progress", value: { queuePosition: 1, prefilledTokens: 0, step: 0 } } };
 
 function gated(folded = false) {
   const passed: Event[] = [];

@@ -30,6 +30,21 @@ describe("deficit round robin", () => {
     for (const [index, each] of ofA(served).entries()) expect(each).toBe(ofA(items)[index]);
   });
 
+  test("gives each key's items newest first when told so, with the same turns; what is put back is next again", () => {
+    const items = Array.from({ length: 10 }, () => [item("a"), item("b")]).flat();
+    const inOrder = keysOf(drain(queueOf(...items)));
+    const queue = queueOf(...items);
+    queue.setNewestFirst(true);
+    const first = queue.next();
+    if (!first) throw new Error("nobody waits");
+    expect(first).toBe(items[18]);
+    queue.putBack(first);
+    const served = drain(queue);
+    expect(keysOf(served)).toBe(inOrder);
+    const ofA = (all: readonly FairItem[]) => all.filter(({ key }) => key === "a");
+    for (const [index, each] of ofA(served).entries()) expect(each).toBe(ofA(items).at(-1 - index));
+  });
+
   test("has nothing to give when nobody waits", () => {
     expect(queueOf().next()).toBeUndefined();
   });
@@ -84,7 +99,7 @@ describe("deficit round robin", () => {
     expect(queue.itemsOf("a")).toEqual([stays]);
     expect(queue.size).toBe(2);
     queue.remove(stays);
-    expect(queue.keys()).toEqual(["b"]);
+    expect(keysOf(queue.items())).toBe("b");
     expect(keysOf(drain(queue))).toBe("b");
   });
 

@@ -6,7 +6,7 @@ import { seededRandom } from "../../../bench/routing/seeded-random.ts";
 const BASE_MS = DEFAULT_OUTLIER_DETECTION.baseEjectionTimeMs;
 
 function detector(hosts: number, change: Partial<typeof DEFAULT_OUTLIER_DETECTION> = {}): OutlierDetector {
-  const made = new OutlierDetector({ ...DEFAULT_OUTLIER_DETECTION, ...change });
+  const made = new OutlierDetector({ ...DEFAULT_OUTLIER_DETECTION, ...change }, () => 0.25);
   for (let index = 0; index < hosts; index += 1) made.add(`e${index}`);
   return made;
 }
@@ -19,6 +19,19 @@ function report(made: OutlierDetector, address: string, outcomes: readonly Outli
 const times = (count: number, outcome: OutlierOutcome) => Array.from({ length: count }, () => outcome);
 const fail = (made: OutlierDetector, address: string, nowMs = 0) =>
   report(made, address, times(5, "external_failure"), nowMs);
+
+test("an ejection is longer by its share of the jitter, beyond the longest one too", () => {
+  const made = detector(3, { maxEjectionTimeJitterMs: 4_000 });
+  expect(fail(made, "e0")?.untilMs).toBe(BASE_MS + 1_000);
+  const longest = detector(3, { maxEjectionTimeJitterMs: 4_000, maxEjectionTimeMs: BASE_MS });
+  expect(fail(longest, "e0", 100)?.untilMs).toBe(100 + BASE_MS + 1_000);
+});
+
+test("where it cannot be reached, what it answered wrongly before is not forgotten", () => {
+  const made = detector(3);
+  report(made, "e0", [...times(4, "external_failure"), "local_failure", "external_failure"]);
+  expect(made.isEjected("e0", 0)).toBe(true);
+});
 
 describe("failures in a row", () => {
   test.each([
@@ -35,6 +48,10 @@ describe("failures in a row", () => {
   test.each([
     ["are interrupted by a success", [...times(4, "external_failure"), "success", ...times(4, "external_failure")]],
     ["are counted apart by origin", [...times(4, "external_failure"), ...times(4, "local_failure")]],
+    [
+      "are interrupted by a wrong answer, as it was reached",
+      [...times(4, "local_failure"), "external_failure", ...times(4, "local_failure")],
+    ],
     ["do not come from what says nothing", times(50, "neutral")],
   ] as const)("%s", (_, outcomes) => {
     const made = detector(3);
@@ -69,7 +86,7 @@ describe("an ejection", () => {
     expect(made.ejectedUntilMs("e0")).toBe(BASE_MS);
   });
 
-  test("lasts longer each time in a row, up to the longest", () => {
+  test("H10 lasts longer each time in a row, up to the longest", () => {
     const made = detector(3);
     let nowMs = 0;
     const lengths = Array.from({ length: 30 }, () => {

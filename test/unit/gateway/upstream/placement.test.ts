@@ -11,7 +11,7 @@ const ADDRESS = "127.0.0.1:1";
 const SHAPE = { boundaries: [{ hash: "h", bytes: 4_000, marked: false }], lastTurn: undefined };
 
 const progress = (prefilledTokens: number): Event => ({
-  kind: { $case: "progress", value: { queuePosition: 0, prefilledTokens } },
+  kind: { $case: "progress", value: { queuePosition: 0, prefilledTokens, step: 0 } },
 });
 
 function placed() {

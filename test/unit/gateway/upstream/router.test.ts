@@ -1,11 +1,17 @@
 import { afterEach, describe, expect, test } from "vitest";
 import type { Script } from "../../../../engine/backends/scripted.ts";
-import { EngineError } from "../../../../engine/errors.ts";
-import { type Event, FinishReason } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { EngineError, toFailedCall } from "../../../../engine/errors.ts";
+import type { Trip } from "../../../../gateway/upstream/router.ts";
+import {
+  CountTokensRequest,
+  type Event,
+  FinishReason,
+} from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../../support/events.ts";
 import { FaultyWire } from "../../../support/faulty-wire.ts";
-import { FrontRig, type FrontRigOptions } from "../../../support/front-rig.ts";
+import { FrontRig, type FrontRigOptions, HINTS } from "../../../support/front-rig.ts";
 import { generateRequest } from "../../../support/generate-request.ts";
+import { HealthNode } from "../../../support/health-node.ts";
 import { lostMidway } from "../../../support/lost-midway.ts";
 import { type RunningEngine, startEngine } from "../../../support/start-engine.ts";
 import { until } from "../../../support/until.ts";
@@ -180,6 +186,17 @@ describe("a try that failed", () => {
 });
 
 describe("a caller that leaves", () => {
+  test("while its big prompt is looked at costs no call", async () => {
+    const { engines, rig } = await routed([hello]);
+    const big = generateRequest({}, "x".repeat(2 * 1024 * 1024));
+    const stays = rig.send(big);
+    const leaves = rig.send(big);
+    leaves.leave();
+    expect([await stays.outcome, await leaves.outcome]).toEqual(["ok", "downstream_remote_disconnect"]);
+    expect([stays.trip.attempts, leaves.trip.attempts]).toEqual([1, 0]);
+    expect(callsOf(engines)).toEqual([1]);
+  });
+
   test.each([
     ["before it was accepted", staysAt()],
     ["in its prefill", staysAt([started()])],
@@ -306,6 +323,41 @@ describe("an endpoint that does not get on", () => {
     }
   });
 
+  test("because nobody answers at its address: the try fails in the time to connect, and another takes the request", async () => {
+    const lost = await engine(hello);
+    const wire = await FaultyWire.start(lost.address);
+    closing.push(() => wire.close());
+    const well = await engine(hello);
+    const { rig } = await inFrontOf([wire, well], { timeouts: { connectMs: 1_000, acceptMs: 60_000 } });
+    const [member] = rig.cluster.members;
+    wire.vanish();
+    await until(() => member?.endpoint.connected === false, "the connection is gone");
+    const sent = rig.send();
+    await rig.clock.advance(999);
+    expect(sent.trip).toMatchObject({ attempts: 1, endpoint: wire.address });
+    await rig.clock.advance(1);
+    await settle(rig, sent.outcome);
+    expect(await sent.outcome).toBe("ok");
+    expect(sent.trip.endpoint).toBe(well.address);
+  });
+
+  test.each(["a generation", "a count of tokens"])("because nobody answers at its only address: %s", async (what) => {
+    const lost = await engine(hello);
+    const wire = await FaultyWire.start(lost.address);
+    closing.push(() => wire.close());
+    const { rig } = await inFrontOf([wire], { timeouts: { connectMs: 1_000, acceptMs: 60_000 } });
+    wire.vanish();
+    await until(() => rig.manager.endpoints[0]?.connected === false, "the connection is gone");
+    const trip: Trip = { attempts: 0, endpoint: undefined, sentMs: undefined, headers: {} };
+    const count = CountTokensRequest.fromPartial({ model: "svc-qwen" });
+    const outcome =
+      what === "a generation"
+        ? rig.send().outcome
+        : rig.router.countTokens(count, trip, new AbortController().signal).catch(({ detail }) => detail);
+    await rig.clock.advance(1_000);
+    expect(await outcome).toBe("upstream_connect_failure");
+  });
+
   test("because our own reader is slow has all the time in the world", async () => {
     const { rig } = await routed([staysAt(begun)], { timeouts: TIMEOUTS });
     const sent = rig.send();
@@ -364,12 +416,61 @@ describe("a request that kills engines", () => {
     await again.outcome;
   });
 
+  test("is told from those that were lost with it, which are asked to come again a little later", async () => {
+    const { rig, one, wires } = await behindWires(staysAt([started()]), 3);
+    const requests = ["poison", "harmless"].map((text) => generateRequest({}, text));
+    const sent = requests.map((request) => rig.send(request));
+    for (const [index, wire] of wires.slice(0, 2).entries()) {
+      await settle(
+        rig,
+        until(() => sent.every(({ events }) => events.length === index + 1), "an engine works on both"),
+      );
+      wire.cut();
+    }
+    for (const { outcome, trip } of sent) {
+      await settle(rig, outcome);
+      expect(await outcome).toBe("request_of_death_suspected");
+      expect(trip.attempts).toBe(2);
+    }
+    await rig.clock.advance(10_000);
+    await until(() => rig.cluster.healthyEndpoints.length > 0, "it goes on");
+    const again = requests.map((request) => rig.send(request));
+    await settle(
+      rig,
+      until(() => one.backend.requests.length === 6, "both are tried again"),
+    );
+    for (const { leave, outcome } of again) {
+      leave();
+      await outcome;
+    }
+  });
+
+  test("is not one whose endpoints had said that they would go", async () => {
+    const nodes = await Promise.all([engine(staysAt([started()])), engine(staysAt([started()]))]);
+    const wires = await Promise.all(nodes.map(({ address }) => FaultyWire.start(address)));
+    for (const wire of wires) closing.push(() => wire.close());
+    const { rig } = await inFrontOf(wires);
+    const members = rig.cluster.members;
+    const sent = rig.send(generateRequest({}, "innocent"));
+    for (const [index, wire] of wires.entries()) {
+      await settle(
+        rig,
+        until(() => sent.events.length === index + 1, "an engine works on it"),
+      );
+      nodes[index]?.server.startDraining();
+      await until(() => members[index]?.isLeaving(rig.clock.nowMs()) === true, "it says that it goes");
+      wire.cut();
+    }
+    await settle(rig, sent.outcome);
+    expect(await sent.outcome).toBe("upstream_reset");
+  });
+
   test("is not one that never reached them: who cannot be connected to was not killed", async () => {
     const engines = await Promise.all([engine(hello), engine(hello), engine(hello)]);
     for (const one of engines) await one.stop();
     const endpoints = engines.map(({ address }) => address);
     const rig = new FrontRig(endpoints, {
-      cluster: { healthyPanicThreshold: 100, circuitBreakers: { maxRequests: 9 } },
+      cluster: { healthyPanicThreshold: 100 },
       healthy: 0,
     });
     closing.push(() => rig.close());
@@ -381,6 +482,39 @@ describe("a request that kills engines", () => {
     }
     await rig.atRest();
   });
+});
+
+test("an endpoint that says when it has room again is left in peace until then", async () => {
+  const full = await HealthNode.start({ models: ["svc-qwen"] });
+  full.refusal = toFailedCall(new EngineError("QUEUE_FULL", "full"), 30_000);
+  closing.push(() => full.stop());
+  const { rig } = await inFrontOf([full, await engine(hello)]);
+  const ask = async (text: string) => {
+    const { outcome } = rig.send(generateRequest({}, text));
+    await settle(rig, outcome);
+    expect(await outcome).toBe("ok");
+  };
+  for (const text of ["one", "two", "three"]) await ask(text);
+  expect(full.generations).toBe(1);
+  await rig.clock.advance(30_000);
+  await ask("four");
+  expect(full.generations).toBe(2);
+});
+
+test("where all endpoints are full, the caller hears when there is room, spread by a fifth", async () => {
+  for (const [chance, expected] of [
+    [0, 8_000],
+    [0.5, 10_000],
+  ] as const) {
+    const full = await HealthNode.start({ models: ["svc-qwen"] });
+    full.refusal = toFailedCall(new EngineError("QUEUE_FULL", "full"), 10_000);
+    closing.push(() => full.stop());
+    const { rig } = await inFrontOf([full], { router: { random: () => chance } });
+    const trip: Trip = { attempts: 0, endpoint: undefined, sentMs: undefined, headers: {} };
+    const sink = { events: () => {} };
+    const dispatched = rig.router.dispatch(generateRequest(), HINTS, 60_000, sink, trip, new AbortController().signal);
+    await expect(dispatched).rejects.toMatchObject({ detail: "upstream_queue_full", retryAfterMs: expected });
+  }
 });
 
 describe("an endpoint that fails again and again", () => {

@@ -13,14 +13,19 @@ const LIMITS: Timeouts = {
   interTokenMs: 60_000,
 };
 
-const progress: Event = { kind: { $case: "progress", value: { queuePosition: 0, prefilledTokens: 1 } } };
+const progress = (prefilledTokens: number, queuePosition = 0, step = 0): Event => ({
+  kind: { $case: "progress", value: { queuePosition, prefilledTokens, step } },
+});
 
 function watched(change: Partial<Timeouts> = {}, inputTokens = 0) {
   const clock = new VirtualClock();
   const expired: string[] = [];
   const limits = { ...LIMITS, ...change };
-  const watch = new TryWatch(clock, limits, inputTokens, (limit) => expired.push(`${limit} at ${clock.nowMs()}`));
-  return { clock, watch, expired };
+  const connection = { stands: true };
+  const onExpired = (limit: string) => expired.push(`${limit} at ${clock.nowMs()}`);
+  const watch = new TryWatch(clock, limits, inputTokens, () => connection.stands, onExpired);
+  const seen = (events: readonly Event[]) => watch.seen(events);
+  return { clock, watch, seen, expired, connection };
 }
 
 describe("each limit, and when it is over", () => {
@@ -32,13 +37,54 @@ describe("each limit, and when it is over", () => {
     expect(expired).toEqual(["accept at 5000"]);
   });
 
+  test("a connection that is not there in time; one that is leaves the rest of the time to accept", async () => {
+    const { clock, expired, connection } = watched({ connectMs: 2_000 });
+    connection.stands = false;
+    await clock.advance(1_999);
+    expect(expired).toEqual([]);
+    await clock.advance(1);
+    expect(expired).toEqual(["connect at 2000"]);
+    const other = watched({ connectMs: 2_000 });
+    other.connection.stands = false;
+    await other.clock.advance(1_900);
+    other.connection.stands = true;
+    await other.clock.advance(5_000);
+    expect(other.expired).toEqual(["accept at 5000"]);
+  });
+
   test.each([
-    ["a sign of life in the queue", progress],
+    ["the same tokens prefilled", [progress(5), progress(5)]],
+    ["fewer tokens prefilled", [progress(5), progress(4)]],
+    ["the same place in the queue", [progress(0, 3), progress(0, 3)]],
+  ])("%s is no sign of life", async (_what, [first, second]) => {
+    const { clock, seen, expired } = watched();
+    seen([first as Event]);
+    await clock.advance(10_000);
+    seen([second as Event]);
+    await clock.advance(10_000);
+    expect(expired).toEqual(["idle at 20000"]);
+  });
+
+  test.each([
+    ["more tokens prefilled", [progress(5), progress(6)]],
+    ["another place in the queue", [progress(0, 3), progress(0, 2)]],
+    ["a step of the engine", [progress(0, 3, 7), progress(0, 3, 8)]],
+  ])("%s is a sign of life", async (_what, [first, second]) => {
+    const { clock, seen, expired } = watched();
+    seen([first as Event]);
+    await clock.advance(10_000);
+    seen([second as Event]);
+    await clock.advance(19_999);
+    expect(expired).toEqual([]);
+  });
+
+  test.each([
+    ["a sign of life in the queue", progress(0, 1)],
     ["the start", started()],
   ])("%s is acceptance; silence from then on is the idle limit", async (_what, event) => {
-    const { clock, watch, expired } = watched();
+    const { clock, seen, expired } = watched();
     await clock.advance(4_000);
-    watch.seen([event]);
+    seen([event]);
     await clock.advance(19_999);
     expect(expired).toEqual([]);
     await clock.advance(1);
@@ -50,10 +96,10 @@ describe("each limit, and when it is over", () => {
     [40_000, 50_000],
     [10_000_000, 600_000],
   ])("a prompt of %i tokens has %i ms to its first delta, counted from its acceptance", async (tokens, limitMs) => {
-    const { clock, watch, expired } = watched({}, tokens);
+    const { clock, seen, expired } = watched({}, tokens);
     await clock.advance(1_000);
     for (let atMs = 0; atMs < limitMs; atMs += 10_000) {
-      watch.seen([progress]);
+      seen([progress(atMs)]);
       await clock.advance(Math.min(10_000, limitMs - atMs) - 1);
       expect(expired).toEqual([]);
       await clock.advance(1);
@@ -62,20 +108,20 @@ describe("each limit, and when it is over", () => {
   });
 
   test("signs of life without deltas do not hold up the limit between deltas", async () => {
-    const { clock, watch, expired } = watched();
-    watch.seen([started(), delta(0, "a")]);
+    const { clock, seen, expired } = watched();
+    seen([started(), delta(0, "a")]);
     for (let index = 0; index < 6; index += 1) {
       expect(expired).toEqual([]);
       await clock.advance(10_000);
-      watch.seen([progress]);
+      seen([progress(index)]);
     }
     expect(expired).toEqual(["inter_token at 60000"]);
   });
 
   test("silence after a delta is the idle limit where that is shorter", async () => {
-    const { clock, watch, expired } = watched();
+    const { clock, seen, expired } = watched();
     await clock.advance(100);
-    watch.seen([started(), delta(0, "a")]);
+    seen([started(), delta(0, "a")]);
     await clock.advance(20_000);
     expect(expired).toEqual(["idle at 20100"]);
   });
@@ -90,18 +136,18 @@ describe("each limit, and when it is over", () => {
       at: 800,
     },
   ])("$limit is in time although an earlier phase would have had longer", async ({ limit, change, events, at }) => {
-    const { clock, watch, expired } = watched(change);
+    const { clock, seen, expired } = watched(change);
     await clock.advance(100);
-    watch.seen(events);
+    seen(events);
     await clock.advance(30_000);
     expect(expired).toEqual([`${limit} at ${at}`]);
   });
 
   test("deltas that keep coming are no reason to end a call, however long it is", async () => {
-    const { clock, watch, expired } = watched();
-    watch.seen([started()]);
+    const { clock, seen, expired } = watched();
+    seen([started()]);
     for (let index = 0; index < 1_000; index += 1) {
-      watch.seen([delta(0, "a")]);
+      seen([delta(0, "a")]);
       await clock.advance(19_000);
     }
     expect(expired).toEqual([]);
@@ -110,16 +156,16 @@ describe("each limit, and when it is over", () => {
 
 describe("while our own client reads slowly", () => {
   test("silence is not the endpoint's", async () => {
-    const { clock, watch, expired } = watched();
-    watch.seen([started(), delta(0, "a")]);
+    const { clock, watch, seen, expired } = watched();
+    seen([started(), delta(0, "a")]);
     watch.hold();
     await clock.advance(600_000);
     expect(expired).toEqual([]);
   });
 
   test("the limits begin anew when it reads again", async () => {
-    const { clock, watch, expired } = watched();
-    watch.seen([started(), delta(0, "a")]);
+    const { clock, watch, seen, expired } = watched();
+    seen([started(), delta(0, "a")]);
     watch.hold();
     await clock.advance(90_000);
     watch.goOn();
@@ -132,8 +178,8 @@ describe("while our own client reads slowly", () => {
 });
 
 test("nothing expires after the call, and no timer is left", async () => {
-  const { clock, watch, expired } = watched();
-  watch.seen([started()]);
+  const { clock, watch, seen, expired } = watched();
+  seen([started()]);
   await clock.advance(6_000);
   watch.close();
   await clock.advance(1_000_000);

@@ -35,6 +35,8 @@ describe("refused, and the message says where", () => {
     ["an unknown key", "endpoints: []\nendpoint: []", "endpoint"],
     ["an unknown key of an endpoint", "endpoints: [{address: 'a:1', weight: 2}]", "endpoints.0"],
     ["no port", "endpoints: [{address: a}]", "endpoints.0.address"],
+    ["a port that is none", "endpoints: [{address: 'a:70000'}]", "endpoints.0.address: expected a port"],
+    ["the port 0", "endpoints: [{address: 'a:0'}]", "endpoints.0.address: expected a port"],
     ["an address twice", "endpoints: [{address: 'a:1'}, {address: 'a:1'}]", "endpoints: an address"],
     ["a weight of 0", "endpoints: [{address: 'a:1', loadBalancingWeight: 0}]", "endpoints.0.loadBalancingWeight"],
     ["an unknown status", "endpoints: [{address: 'a:1', healthStatus: well}]", "endpoints.0.healthStatus"],
