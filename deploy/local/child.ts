@@ -5,7 +5,7 @@ import { createInterface } from "node:readline";
 /** What a process says on its standard output when it takes requests: `ready {…}`. */
 export type Ready = Readonly<Record<string, unknown>>;
 
-/** The channel carries nothing of ours: its closing tells the child that its supervisor has died. */
+/** Its closing tells the child that its supervisor has died; what else goes over it concerns gateway workers alone. */
 const STDIO = ["ignore", "pipe", "inherit", "ipc"] as const;
 
 /** A process of its own. */
@@ -23,9 +23,12 @@ export function startWorker(program: string, args: readonly string[]): ChildProc
 export class ChildFailed extends Error {
   override readonly name = "ChildFailed";
   readonly exitCode: number;
+  /** `exit code 1`, `SIGKILL`. */
+  readonly how: string;
 
-  constructor(name: string, exitCode: number) {
-    super(`the ${name} did not start`);
+  constructor(name: string, exitCode: number, how: string) {
+    super(`the ${name} did not start (${how})`);
+    this.how = how;
     this.exitCode = exitCode;
   }
 }
@@ -34,23 +37,23 @@ export class ChildFailed extends Error {
 export class Child {
   /** What it said when it was ready; rejects with `ChildFailed` when it ended before. */
   readonly ready: Promise<Ready>;
-  /** Settles when it has ended. */
-  readonly ended: Promise<void>;
+  /** Settles when it has ended, with how: `exit code 1`, `SIGKILL`. */
+  readonly ended: Promise<string>;
   readonly #process: ChildProcess;
 
   constructor(name: string, process: ChildProcess) {
     this.#process = process;
-    const code = new Promise<number>((resolve) => {
-      process.once("close", (exitCode) => resolve(exitCode ?? 1));
-      process.once("error", () => resolve(1));
+    const end = new Promise<{ exitCode: number; how: string }>((resolve) => {
+      process.once("close", (code, signal) => resolve({ exitCode: code ?? 1, how: signal ?? `exit code ${code}` }));
+      process.on("error", () => resolve({ exitCode: 1, how: "it could not be run" }));
     });
-    this.ended = code.then(() => {});
+    this.ended = end.then(({ how }) => how);
     this.ready = new Promise((resolve, reject) => {
       if (process.stdout)
         createInterface({ input: process.stdout }).on("line", (line) => {
           if (line.startsWith("ready ")) resolve(JSON.parse(line.slice("ready ".length)));
         });
-      void code.then((exitCode) => reject(new ChildFailed(name, exitCode)));
+      void end.then(({ exitCode, how }) => reject(new ChildFailed(name, exitCode, how)));
     });
     this.ready.catch(() => {});
   }

@@ -9,7 +9,8 @@ export type LocalModel =
       readonly contextTokens: number;
       readonly slots: number;
     }
-  | { readonly kind: "scripted"; readonly script: "agent" };
+  | { readonly kind: "scripted"; readonly script: "agent" }
+  | { readonly kind: "simulator"; readonly answerTokens: { readonly min: number; readonly max: number } };
 
 /** The model cannot be had; the message says what to do. */
 export class ModelError extends Error {
@@ -23,6 +24,9 @@ const REAL = { contextTokens: 32_768, slots: 2 };
 
 /** Not a file: the engine that plays a tool turn and a final turn, to try agents without a capable model. */
 const SCRIPTED = "scripted";
+/** Not a file either: words of no meaning at a set rate, as many as a caller asks for, to try many callers at once. */
+const SIMULATOR = "simulator";
+const SIMULATED_ANSWER = { min: 2_000, max: 2_000 };
 
 /**
  * What to serve, mostly a GGUF file. `hf:org/repo:quant` is downloaded once into the state folder: the only time that anything here
@@ -35,6 +39,7 @@ export async function findModel(
   contextTokens: number | undefined,
 ): Promise<LocalModel> {
   if (model === SCRIPTED) return { kind: "scripted", script: "agent" };
+  if (model === SIMULATOR) return { kind: "simulator", answerTokens: SIMULATED_ANSWER };
   const shape = model === undefined ? DEMO : REAL;
   const path =
     model === undefined

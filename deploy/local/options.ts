@@ -1,12 +1,13 @@
 import { Command, InvalidArgumentError, Option } from "commander";
 import { CATALOG } from "../../gateway/catalog.ts";
+import type { WantedPort } from "./free-ports.ts";
 
 export type LocalOptions = {
   readonly port: number;
   readonly adminPort: number;
   readonly enginePort: number;
   readonly stateDir: string;
-  /** A GGUF file, `hf:org/repo:quant` or `scripted`; absent: the demonstration model. */
+  /** A GGUF file, `hf:org/repo:quant`, `scripted` or `simulator`; absent: the demonstration model. */
   readonly model?: string;
   /** Prompt and answer together; absent: what suits the model. */
   readonly contextTokens?: number;
@@ -24,17 +25,56 @@ function whole(minimum: number, maximum: number) {
   };
 }
 
-const port = whole(0, 65_535);
+const HIGHEST_PORT = 65_535;
+const port = whole(0, HIGHEST_PORT);
+
+/** Of the engine node or gateway at `index`, from 0: those after the first follow its port; 0 stays any free one. */
+const following = (first: number, index: number): number => (first === 0 ? 0 : first + index);
+
+export const enginePort = ({ enginePort }: LocalOptions, index: number): number => following(enginePort, index);
+export const adminPort = ({ adminPort }: LocalOptions, index: number): number => following(adminPort, index);
+
+/** All ports that the options ask for. */
+export function wantedPorts(options: LocalOptions): readonly WantedPort[] {
+  const many = (count: number, flag: string, portAt: (options: LocalOptions, index: number) => number) =>
+    Array.from({ length: count }, (_, index) => ({ flag, port: portAt(options, index) }));
+  return [
+    { flag: "--port", port: options.port },
+    ...many(options.gateways, "--admin-port", adminPort),
+    ...many(options.engines, "--engine-port", enginePort),
+  ];
+}
 
 /** Reads the command line. Throws commander's error for a bad one, `--help` included. */
 export function parseOptions(argv: readonly string[]): LocalOptions {
+  const command = startCommand().parse([...argv], { from: "user" });
+  const options = command.opts<LocalOptions>();
+  const seen = new Map<number, string>([[0, ""]]);
+  for (const { flag, port } of wantedPorts(options)) {
+    if (port > HIGHEST_PORT) command.error(`error: ${flag}: the ports that follow it go beyond ${HIGHEST_PORT}`);
+    const other = seen.get(port);
+    if (port !== 0 && other !== undefined) command.error(`error: ${flag}: ${port} is asked for by ${other}, too`);
+    seen.set(port, flag);
+  }
+  return options;
+}
+
+function startCommand(): Command {
   return new Command("start")
     .description(`Starts the whole service on this machine, with one model under all of ${CATALOG.length} model ids.`)
     .option("--port <n>", "the API; 0 picks a free port", port, 8080)
-    .option("--admin-port <n>", "health and metrics of the gateway", port, 9901)
-    .option("--engine-port <n>", "gRPC of the first engine node", port, 50_051)
+    .option(
+      "--admin-port <n>",
+      "admin listener of the first gateway, the others' follow; 0 picks free ports",
+      port,
+      9901,
+    )
+    .option("--engine-port <n>", "gRPC of the first engine node, the others' follow; 0 picks free ports", port, 50_051)
     .option("--state-dir <folder>", "keys and generated configuration", ".svc")
-    .option("--model <file>", "a GGUF file, hf:org/repo:quant, or scripted (default: the demonstration model)")
+    .option(
+      "--model <file>",
+      "a GGUF file, hf:org/repo:quant, scripted or simulator (default: the demonstration model)",
+    )
     .option("--context-tokens <n>", "prompt and answer together, per generation", whole(256, 4_194_304))
     .option("--engines <n>", "engine nodes", whole(1, 64), 1)
     .option("--gateways <n>", "gateway workers that share the port", whole(1, 64), 1)
@@ -44,7 +84,5 @@ export function parseOptions(argv: readonly string[]): LocalOptions {
         .default("warn"),
     )
     .allowExcessArguments(false)
-    .exitOverride()
-    .parse([...argv], { from: "user" })
-    .opts<LocalOptions>();
+    .exitOverride();
 }

@@ -1,9 +1,10 @@
 import { randomBytes } from "node:crypto";
-import { chmod, mkdir, readFile, writeFile } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { chmod, readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { stringify } from "yaml";
 import { CATALOG } from "../../gateway/catalog.ts";
 import { issueLocalKey } from "../../gateway/keys/local-key.ts";
+import { errnoOf } from "../process/errno.ts";
 import type { LocalModel } from "./model.ts";
 import type { LocalOptions } from "./options.ts";
 
@@ -19,9 +20,7 @@ export type State = {
   readonly sealingKeyFile: string;
 };
 
-export async function openState(stateDir: string): Promise<State> {
-  const folder = resolve(stateDir);
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+export async function openState(folder: string): Promise<State> {
   const state = {
     folder,
     keyFile: join(folder, "keys.json"),
@@ -58,15 +57,20 @@ export async function writeEngineConfig(
   });
 }
 
+/** One of the gateway workers: `index` from 1. */
+export type WorkerPlace = { readonly index: number; readonly port: number; readonly adminPort: number };
+
 export async function writeGatewayConfig(
   state: State,
   options: LocalOptions,
   engines: readonly string[],
+  { index, port, adminPort }: WorkerPlace,
 ): Promise<string> {
   const endpoints = engines.map((address) => ({ address }));
-  return writeConfig(state, "gateway.yaml", {
-    listen: { port: options.port },
-    admin: { port: options.adminPort },
+  return writeConfig(state, `gateway-${index}.yaml`, {
+    listen: { port },
+    admin: { port: adminPort },
+    worker: { index, count: options.gateways },
     keys: { file: state.keyFile },
     sealingKeyFile: state.sealingKeyFile,
     clusters: CATALOG.map(({ id }) => ({ model: id, endpoints })),
@@ -88,7 +92,7 @@ async function read(file: string): Promise<Buffer | undefined> {
   try {
     return await readFile(file);
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    if (errnoOf(error) === "ENOENT") return undefined;
     throw error;
   }
 }

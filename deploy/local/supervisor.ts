@@ -1,7 +1,5 @@
-import type { Child, Ready } from "./child.ts";
-
-/** Between the end of a process that had been ready and its next start. */
-const RESTART_AFTER_MS = 500;
+import { type Child, ChildFailed, type Ready } from "./child.ts";
+import { RestartDelay } from "./restart-delay.ts";
 
 export type Program = {
   /** For messages: `engine 1`, `gateway 1`. */
@@ -9,12 +7,16 @@ export type Program = {
   start(): Promise<Child> | Child;
 };
 
+/** One program of a group, with the process that runs it now. */
+type Member = { readonly program: Program; readonly delay: RestartDelay; child?: Child };
+
 /**
- * Keeps processes running: one that had been ready and ends is started again. Stopping goes group by group in the order
- * given, so that a gateway can finish its answers before its engines go.
+ * Keeps processes running: one that had been ready and ends is started again, whatever its exit code: how many there are is
+ * the operator's word, and ending one by its admin listener renews it. Stopping goes group by group in the order given, so
+ * that a gateway can finish its answers before its engines go.
  */
 export class Supervisor {
-  readonly #groups: Child[][] = [];
+  readonly #groups: (readonly Member[])[] = [];
   readonly #say: (text: string) => void;
   #stopping = false;
 
@@ -24,34 +26,47 @@ export class Supervisor {
 
   /** Starts a group; the group started last is stopped first. Resolves to what its members said when ready. */
   async start(programs: readonly Program[]): Promise<readonly Ready[]> {
-    const group: Child[] = [];
+    const group = programs.map((program): Member => ({ program, delay: new RestartDelay() }));
     this.#groups.unshift(group);
-    return Promise.all(programs.map((program, index) => this.#run(program, group, index)));
+    return Promise.all(group.map((member) => this.#run(member)));
   }
 
-  /** Asks all to end, and waits until they have. A second call hurries them. */
+  /** Asks all to end, and waits until they have. */
   async stop(): Promise<void> {
     this.#stopping = true;
     for (const group of this.#groups) {
-      for (const child of group) child.signal("SIGTERM");
-      await Promise.all(group.map((child) => child.ended));
+      for (const { child } of group) child?.signal("SIGTERM");
+      await Promise.all(group.map(({ child }) => child?.ended));
     }
   }
 
-  async #run(program: Program, group: Child[], index: number): Promise<Ready> {
-    const child = await program.start();
-    group[index] = child;
+  /** Asks all once more: what still runs is cut. */
+  hurry(): void {
+    for (const { child } of this.#groups.flat()) child?.signal("SIGTERM");
+  }
+
+  async #run(member: Member): Promise<Ready> {
+    const child = await member.program.start();
+    member.child = child;
+    if (this.#stopping) child.signal("SIGTERM");
     const ready = await child.ready;
-    void child.ended.then(() => this.#restart(program, group, index));
+    const readyAtMs = performance.now();
+    void child.ended.then((how) => this.#restart(member, `ended (${how})`, performance.now() - readyAtMs));
     return ready;
   }
 
-  #restart(program: Program, group: Child[], index: number): void {
+  #restart(member: Member, what: string, readyForMs: number): void {
     if (this.#stopping) return;
-    this.#say(`the ${program.name} ended; starting it again`);
+    const delayMs = member.delay.next(readyForMs);
+    this.#say(`the ${member.program.name} ${what}; starting it again in ${delayMs / 1000} s`);
     setTimeout(() => {
       if (this.#stopping) return;
-      this.#run(program, group, index).catch(() => this.#restart(program, group, index));
-    }, RESTART_AFTER_MS);
+      this.#run(member).catch((error: unknown) => this.#restart(member, failureOf(error), 0));
+    }, delayMs);
   }
+}
+
+function failureOf(error: unknown): string {
+  const how = error instanceof ChildFailed ? error.how : error instanceof Error ? error.message : String(error);
+  return `did not start (${how})`;
 }

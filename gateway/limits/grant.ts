@@ -1,6 +1,7 @@
 import type { Started, Usage } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../errors.ts";
 import type { Dimension, DimensionReading, Measure, Places } from "./dimension.ts";
+import type { HeldPlaces } from "./held-places.ts";
 import { limitExceeded, placesTaken } from "./limit-exceeded.ts";
 import type { Lease, LimitStore } from "./limit-store.ts";
 
@@ -12,6 +13,7 @@ export type Wanted = { readonly dimension: Dimension; readonly cost: number | un
 
 export type GrantOptions = {
   readonly store: LimitStore;
+  readonly held: HeldPlaces;
   readonly keyId: string;
   /** What an input token counts that was read from the cache; 0 to 1. */
   readonly cachedInputWeight: number;
@@ -47,7 +49,7 @@ export class Grant {
 
   /** Takes a place where there is a limit on them, then all charges or none. Returns the refusal. */
   async take(places: Places | undefined, wanted: readonly Wanted[]): Promise<ApiError | undefined> {
-    const { store, keyId } = this.#options;
+    const { store, held, keyId } = this.#options;
     if (!places) return this.#charge(wanted);
     const lease = await store.lease(keyId, places.name, places.limit);
     if (!lease) {
@@ -57,7 +59,7 @@ export class Grant {
     }
     // The caller may have left while the store was asked.
     if (this.#released) lease.release();
-    else this.#leases.push(lease);
+    else this.#leases.push(held.hold(keyId, places.name, lease));
     return this.#charge(wanted);
   }
 

@@ -4,11 +4,14 @@ import {
   type BurstSettings,
   countDimensions,
   type Dimension,
+  type DimensionReading,
   generationDimensions,
   modelDimensions,
+  type Places,
   placesOf,
 } from "./dimension.ts";
 import { Grant, type Wanted } from "./grant.ts";
+import { HeldPlaces } from "./held-places.ts";
 import type { LimitStore } from "./limit-store.ts";
 
 /**
@@ -42,9 +45,16 @@ export type Admission = {
   readonly refusal: ApiError | undefined;
 };
 
+/** How the limits of a key stand. `taken`: by requests of this gateway. */
+export type LimitLevels = {
+  readonly counted: readonly DimensionReading[];
+  readonly places: readonly (Places & { readonly taken: number })[];
+};
+
 /** Holds requests against the limits in the record of their key. A key without limits is never refused. */
 export class Limiter {
   readonly #options: LimiterOptions;
+  readonly #held = new HeldPlaces();
 
   constructor(options: LimiterOptions) {
     this.#options = options;
@@ -56,7 +66,7 @@ export class Limiter {
    */
   async admit(principal: Principal, use: Use): Promise<Admission> {
     const { store, cachedInputWeight } = this.#options;
-    const grant = new Grant({ store, keyId: principal.keyId, cachedInputWeight });
+    const grant = new Grant({ store, held: this.#held, keyId: principal.keyId, cachedInputWeight });
     const places = use === "generation" ? placesOf(principal, undefined) : undefined;
     const refusal = await grant.take(places, this.#admissionCosts(principal, use));
     if (refusal) abandon(grant);
@@ -79,6 +89,27 @@ export class Limiter {
     if (refusal) abandon(grant);
     else grant.expect({ input, output });
     return refusal;
+  }
+
+  /** How all limits of a key stand, for operators. Changes nothing. */
+  async look(principal: Principal): Promise<LimitLevels> {
+    const { keyId, limits } = principal;
+    const models = [undefined, ...Object.keys(limits.perModel ?? {})];
+    const places = models.flatMap((model) => placesOf(principal, model) ?? []);
+    const counted = [
+      ...generationDimensions(principal, this.#options),
+      ...countDimensions(principal, this.#options),
+      ...models.flatMap((model) => (model === undefined ? [] : modelDimensions(principal, model, this.#options))),
+    ];
+    const items = counted.map(({ name, rule }) => ({ name, rule, cost: undefined }));
+    const { readings } = await this.#options.store.charge(keyId, items);
+    return {
+      counted: counted.flatMap((dimension, at) => {
+        const reading = readings[at];
+        return reading ? [{ dimension, reading }] : [];
+      }),
+      places: places.map((one) => ({ ...one, taken: this.#held.of(keyId, one.name) })),
+    };
   }
 
   #admissionCosts(principal: Principal, use: Use): Wanted[] {

@@ -1,25 +1,14 @@
-import { execFile } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
-import { mkdtemp } from "node:fs/promises";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { startService } from "../support/start-service.ts";
-
-const START = join(import.meta.dirname, "../../dist/deploy/local/main.js");
-
-/** Processes whose command line holds `text`. */
-function processesWith(text: string): string[] {
-  return readdirSync("/proc").filter((name) => {
-    try {
-      return /^\d+$/.test(name) && readFileSync(`/proc/${name}/cmdline`, "utf8").includes(text);
-    } catch {
-      return false;
-    }
-  });
-}
+import { becomes } from "../support/becomes.ts";
+import { processesWith } from "../support/processes-with.ts";
+import { START, startService } from "../support/start-service.ts";
 
 function refused(port: number): Promise<boolean> {
   return new Promise((resolve) => {
@@ -67,7 +56,8 @@ test.runIf(process.platform === "linux")("a killed engine is answered with overl
   const service = await startService();
   const body = { model: "svc-qwen", messages: [{ role: "user", content: "Count from 1 to 12." }], temperature: 0 };
   const [engine] = processesWith(join(service.stateDir, "engine-1.yaml"));
-  process.kill(Number(engine), "SIGKILL");
+  if (engine === undefined) throw new Error("there is no engine");
+  process.kill(engine, "SIGKILL");
   const status = async () => {
     const response = await service.post("/v1/chat/completions", body);
     await response.text();
@@ -77,6 +67,21 @@ test.runIf(process.platform === "linux")("a killed engine is answered with overl
   await expect.poll(status, { timeout: 30_000, interval: 100 }).toBe(200);
   expect(await service.stop()).toBe(0);
 });
+
+test.runIf(process.platform === "linux")(
+  "told to stop while it comes up, it ends with 0 and leaves nothing",
+  async () => {
+    const stateDir = await mkdtemp(join(tmpdir(), "svc-start-"));
+    const ports = ["--port", "0", "--admin-port", "0", "--engine-port", "0"];
+    const start = spawn(process.execPath, [START, ...ports, "--state-dir", stateDir], { stdio: "ignore" });
+    const ended = once(start, "close");
+    await becomes(async () => processesWith(join(stateDir, "engine-1.yaml")).length === 1, "the engine has begun");
+    start.kill("SIGTERM");
+    expect(await ended).toEqual([0, null]);
+    expect(processesWith(stateDir)).toEqual([]);
+    await rm(stateDir, { recursive: true, force: true });
+  },
+);
 
 test("bad usage and bad configuration end with 2, and say where", async () => {
   const run = (...args: string[]) =>
@@ -89,4 +94,9 @@ test("bad usage and bad configuration end with 2, and say where", async () => {
   const model = await run("--model", "/nowhere/model.gguf", "--state-dir", await mkdtemp(join(tmpdir(), "svc-start-")));
   expect(model).toMatchObject({ code: 2 });
   expect(model.stderr).toContain("--model");
+  const folder = await run("--state-dir", join(START, "state"));
+  expect([folder.code, folder.stderr]).toEqual([
+    2,
+    expect.stringMatching(/^start: --state-dir: .* cannot be made \(ENOTDIR\)\n$/),
+  ]);
 });

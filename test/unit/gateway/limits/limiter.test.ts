@@ -308,3 +308,52 @@ test("the burst of a rested key is what flows in during the time that is set, an
   };
   expect([await admitted(60), await admitted(3), await admitted(6_000)]).toEqual([10, 1, 50]);
 });
+
+describe("how a key's limits stand", () => {
+  const look = async (limiter: Limiter, principal: Parameters<Limiter["look"]>[0]) => {
+    const { counted, places } = await limiter.look(principal);
+    return {
+      left: counted.map(({ dimension, reading }) => [dimension.name, reading.remaining]),
+      places: places.map(({ name, taken }) => [name, taken]),
+    };
+  };
+
+  test("is told of every limit without taking anything", async () => {
+    const perModel = { "svc-qwen": { otpm: 3_000, concurrency: 2 } };
+    const { limiter, principal, run } = setUp({ rpm: 60, itpm: 600, concurrency: 3, perModel }, { tokensPerDay: 9 });
+    const rested = {
+      left: [
+        ["rpm", 60],
+        ["itpm", 600],
+        ["tokensPerDay", 9],
+        ["countRpm", 60],
+        ["otpm:svc-qwen", 3_000],
+      ],
+      places: [
+        ["concurrency", 0],
+        ["concurrency:svc-qwen", 0],
+      ],
+    };
+    expect([await look(limiter, principal), await look(limiter, principal)]).toEqual([rested, rested]);
+    const grants = [await run(), await run()];
+    const busy = await look(limiter, principal);
+    expect(busy.places).toEqual([
+      ["concurrency", 2],
+      ["concurrency:svc-qwen", 2],
+    ]);
+    expect(busy.left.slice(0, 2)).toEqual([
+      ["rpm", 58],
+      ["itpm", 400],
+    ]);
+    for (const grant of grants) {
+      grant.release();
+      grant.release();
+    }
+    expect((await look(limiter, principal)).places).toEqual(rested.places);
+  });
+
+  test("is nothing for a key without limits", async () => {
+    const { limiter, principal } = setUp({});
+    expect(await look(limiter, principal)).toEqual({ left: [], places: [] });
+  });
+});

@@ -1,0 +1,158 @@
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { CommanderError } from "commander";
+import { KeyStoreError } from "../../gateway/keys/key-store-error.ts";
+import { projectFolder } from "../process/project-folder.ts";
+import { Child, ChildFailed, startProcess } from "./child.ts";
+import { PortError, requireFreePorts } from "./free-ports.ts";
+import { GatewayWorkers } from "./gateway-workers.ts";
+import { findModel, type LocalModel, ModelError } from "./model.ts";
+import { enginePort, type LocalOptions, parseOptions, wantedPorts } from "./options.ts";
+import { localKey, openState, type State, writeEngineConfig } from "./state.ts";
+import { ownState, StateFolderError, stateFolder } from "./state-lock.ts";
+import { type Program, Supervisor } from "./supervisor.ts";
+
+/*
+ * The same engine and gateway processes as everywhere, with configuration files written for one machine.
+ */
+
+const HERE = dirname(fileURLToPath(import.meta.url));
+/** The built programs lie beside this one. */
+const PROGRAM = {
+  engine: join(HERE, "..", "..", "engine", "main.js"),
+  gateway: join(HERE, "..", "..", "gateway", "main.js"),
+};
+/** Ctrl-C comes from the terminal and from npm: only a signal after this long is a second one. */
+const SECOND_SIGNAL_AFTER_MS = 500;
+
+const say = (text: string): void => console.error(text);
+
+/** Until it is told to stop. */
+async function run(options: LocalOptions): Promise<void> {
+  const supervisor = new Supervisor(say);
+  const stop = onStopSignal(() => supervisor.hurry());
+  const folder = await stateFolder(options.stateDir);
+  await ownState(folder, async () => {
+    await requireFreePorts(wantedPorts(options));
+    const failed = bringUp(supervisor, folder, options, stop).then(() => new Promise<never>(() => {}));
+    try {
+      await Promise.race([failed, aborted(stop)]);
+    } finally {
+      // Who was told to stop need not hear what became of the start.
+      failed.catch(() => {});
+      if (stop.aborted) say("stopping");
+      await supervisor.stop();
+    }
+  });
+}
+
+async function bringUp(
+  supervisor: Supervisor,
+  folder: string,
+  options: LocalOptions,
+  stop: AbortSignal,
+): Promise<void> {
+  const state = await openState(folder);
+  const model = await findModel(projectFolder(), folder, options.model, options.contextTokens);
+  const key = await localKey(state, stop);
+  const engines = await supervisor.start(
+    Array.from({ length: options.engines }, (_, index) => engineProgram(state, options, model, index)),
+  );
+  const addresses = engines.map((ready) => String(ready.address));
+  const workers = new GatewayWorkers({ program: PROGRAM.gateway, state, options, engines: addresses });
+  const [gateway] = await supervisor.start(workers.programs);
+  const { adminUrls } = workers;
+  await Promise.all(adminUrls.map((adminUrl) => untilReady(adminUrl, stop)));
+  if (stop.aborted) return;
+  const ready = {
+    baseUrl: String(gateway?.baseUrl),
+    adminUrl: adminUrls[0],
+    ...(adminUrls.length > 1 && { adminUrls }),
+    engine: addresses[0],
+    engineMetricsUrl: `http://127.0.0.1:${engines[0]?.metricsPort}/metrics`,
+    keyFile: state.localKeyFile,
+  };
+  announce(ready, key);
+}
+
+/** Aborted at the first signal; `hurry` is called at each that comes some time after it. */
+function onStopSignal(hurry: () => void): AbortSignal {
+  const stop = new AbortController();
+  let firstAtMs: number | undefined;
+  const onSignal = () => {
+    if (firstAtMs !== undefined && performance.now() - firstAtMs > SECOND_SIGNAL_AFTER_MS) hurry();
+    firstAtMs ??= performance.now();
+    stop.abort();
+  };
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, onSignal);
+  return stop.signal;
+}
+
+function engineProgram(state: State, options: LocalOptions, model: LocalModel, index: number): Program {
+  const name = `engine ${index + 1}`;
+  let port = enginePort(options, index);
+  return {
+    name,
+    async start() {
+      const config = await writeEngineConfig(state, options, model, index + 1, port);
+      const child = new Child(name, startProcess(PROGRAM.engine, ["--config", config]));
+      // A node that is started again must be found where the gateway looks for it.
+      child.ready.then(
+        (ready) => {
+          port = Number(String(ready.address).split(":").at(-1));
+        },
+        () => {},
+      );
+      return child;
+    },
+  };
+}
+
+/** Until the gateway has seen its engines serve. */
+async function untilReady(adminUrl: string, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    const response = await fetch(`${adminUrl}/readyz`, { signal }).catch(() => undefined);
+    if (response?.ok) return;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+type Ready = { readonly baseUrl: string; readonly adminUrl: string | undefined } & Readonly<Record<string, unknown>>;
+
+function announce(ready: Ready, key: string): void {
+  console.log(`
+Base URL  ${ready.baseUrl}     (chat and responses SDKs: ${ready.baseUrl}/v1)
+API key   ${key}
+Admin     ${ready.adminUrl}     (for a browser)
+
+curl ${ready.baseUrl}/v1/chat/completions -H 'authorization: Bearer ${key}' -H 'content-type: application/json' \\
+  -d '{"model":"svc-qwen","messages":[{"role":"user","content":"Which endpoints does this API offer?"}],"temperature":0}'
+
+Ctrl-C stops it.
+`);
+  console.log(`ready ${JSON.stringify(ready)}`);
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+/** Resolves to the exit code: 0 fine, 2 usage or bad configuration, 1 anything else. */
+export async function start(argv: readonly string[]): Promise<number> {
+  try {
+    await run(parseOptions(argv));
+    return 0;
+  } catch (error) {
+    // Commander has printed its own message.
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+    const wrongUse = error instanceof ModelError || error instanceof StateFolderError;
+    const known =
+      wrongUse || error instanceof ChildFailed || error instanceof KeyStoreError || error instanceof PortError;
+    say(`start: ${error instanceof Error ? (known ? error.message : error.stack) : error}`);
+    if (wrongUse) return 2;
+    return error instanceof ChildFailed ? error.exitCode : 1;
+  }
+}

@@ -1,0 +1,31 @@
+import type { Lease } from "./limit-store.ts";
+
+/** The places that this gateway holds for its requests, by key and by name; for operators. */
+export class HeldPlaces {
+  readonly #counts = new Map<string, Map<string, number>>();
+
+  /** The lease, counted until it is released. */
+  hold(keyId: string, name: string, lease: Lease): Lease {
+    this.#add(keyId, name, 1);
+    let held = true;
+    return {
+      release: () => {
+        if (held) this.#add(keyId, name, -1);
+        held = false;
+        lease.release();
+      },
+    };
+  }
+
+  of(keyId: string, name: string): number {
+    return this.#counts.get(keyId)?.get(name) ?? 0;
+  }
+
+  #add(keyId: string, name: string, by: number): void {
+    const counts = this.#counts.get(keyId) ?? new Map<string, number>();
+    counts.set(name, (counts.get(name) ?? 0) + by);
+    if (counts.get(name) === 0) counts.delete(name);
+    if (counts.size === 0) this.#counts.delete(keyId);
+    else this.#counts.set(keyId, counts);
+  }
+}

@@ -1,0 +1,163 @@
+import type { Clock } from "../clock.ts";
+import type { LimitChannel, LimitReply, LimitRequest } from "./limit-message.ts";
+import type { Charged, ChargeItem, Lease, LimitRule, LimitStore } from "./limit-store.ts";
+import { MemoryLimitStore } from "./memory-limit-store.ts";
+
+/** A host on the same machine answers in a fraction of a millisecond; one that takes so long is stuck. */
+const ANSWER_MS = 1_000;
+/** Requests that may wait for the host at one time; more are counted here alone. */
+const MAX_UNANSWERED = 10_000;
+const SAY_EVERY_MS = 60_000;
+
+export type SharedLimitStoreOptions = {
+  readonly channel: LimitChannel<LimitRequest, LimitReply>;
+  readonly clock: Clock;
+  /** Gateway workers in all: without the host, each goes by its share of every limit. */
+  readonly workers: number;
+  /** Told when the host does not answer, at most once a minute. */
+  readonly onSilence: () => void;
+};
+
+type Answer = (reply: LimitReply) => void;
+
+/** An amount that the host is yet to be told. */
+type Owed = { readonly keyId: string; readonly name: string; readonly amount: number };
+
+/**
+ * Counts that a host keeps for several gateway workers. While the host leaves a question unanswered for too long, the worker
+ * counts by itself, by an equal share of each limit; what was used meanwhile is told to the host when it answers again. The
+ * places of that time are the worker's own.
+ */
+export class SharedLimitStore implements LimitStore {
+  readonly #options: SharedLimitStoreOptions;
+  readonly #alone: MemoryLimitStore;
+  readonly #unanswered = new Map<number, Answer>();
+  /** By key and name. */
+  readonly #owed = new Map<string, Owed>();
+  #lastId = 0;
+  /** Questions that waited too long. The channel loses nothing: the host is back when it has answered them, too. */
+  #overdue = 0;
+  #saidAtMs: number | undefined;
+
+  constructor(options: SharedLimitStoreOptions) {
+    this.#options = options;
+    this.#alone = new MemoryLimitStore(options.clock);
+    options.channel.onMessage((reply) => {
+      const answer = this.#unanswered.get(reply.id);
+      this.#unanswered.delete(reply.id);
+      answer?.(reply);
+    });
+  }
+
+  /** Whether the counts of all workers are gone by. */
+  get shared(): boolean {
+    return this.#overdue === 0;
+  }
+
+  charge(keyId: string, items: readonly ChargeItem[]): Promise<Charged> {
+    return this.#ask(
+      (id) => ({ limits: "charge", id, keyId, items }),
+      (reply) => (reply.limits === "charged" ? reply.charged : { ok: false, readings: [] }),
+      () =>
+        this.#alone.charge(
+          keyId,
+          items.map((item) => ({ ...item, rule: this.#shareOf(item.rule) })),
+        ),
+      (own, late) => {
+        const times = Number(own.ok) - Number(late?.ok ?? false);
+        for (const { name, cost } of items) if (cost !== undefined) this.#tell(keyId, name, times * cost);
+      },
+    );
+  }
+
+  settle(keyId: string, name: string, amount: number): void {
+    if (!this.shared) this.#alone.settle(keyId, name, amount);
+    this.#tell(keyId, name, amount);
+  }
+
+  lease(keyId: string, name: string, limit: number): Promise<Lease | undefined> {
+    return this.#ask(
+      (id) => ({ limits: "lease", id, keyId, name, limit }),
+      (reply) => (reply.limits === "leased" && reply.granted ? this.#leaseOf(reply.id) : undefined),
+      () => this.#alone.lease(keyId, name, Math.max(1, Math.floor(limit / this.#options.workers))),
+      (_own, late) => late?.release(),
+    );
+  }
+
+  /**
+   * What the host says, or what counting `alone` says where it is silent. `settleUp` then gets that, and the host's own late
+   * answer; undefined when it was not asked.
+   */
+  #ask<T>(
+    request: (id: number) => LimitRequest,
+    read: (reply: LimitReply) => T,
+    alone: () => Promise<T>,
+    settleUp: (own: T, late: T | undefined) => void,
+  ): Promise<T> {
+    const { channel, clock } = this.#options;
+    if (!this.shared || this.#unanswered.size >= MAX_UNANSWERED) {
+      this.#saySilence();
+      return alone().then((own) => {
+        settleUp(own, undefined);
+        return own;
+      });
+    }
+    return new Promise((resolve) => {
+      this.#lastId += 1;
+      const id = this.#lastId;
+      const cancel = clock.after(ANSWER_MS, () => {
+        this.#overdue += 1;
+        this.#saySilence();
+        const own = alone();
+        resolve(own);
+        this.#unanswered.set(id, (reply) => {
+          void own.then((value) => settleUp(value, read(reply)));
+          this.#overdue -= 1;
+          if (this.shared) this.#tellOwed();
+        });
+      });
+      this.#unanswered.set(id, (reply) => {
+        cancel();
+        resolve(read(reply));
+      });
+      channel.send(request(id));
+    });
+  }
+
+  #leaseOf(id: number): Lease {
+    let held = true;
+    return {
+      release: () => {
+        if (held) this.#options.channel.send({ limits: "release", id });
+        held = false;
+      },
+    };
+  }
+
+  #shareOf(rule: LimitRule): LimitRule {
+    const { workers } = this.#options;
+    if (rule.kind === "day") return { kind: "day", total: rule.total / workers };
+    return { ...rule, perMinute: rule.perMinute / workers, capacity: Math.max(1, rule.capacity / workers) };
+  }
+
+  /** Kept back as one sum each while the host is silent: a queue of messages would grow without end. */
+  #tell(keyId: string, name: string, amount: number): void {
+    if (amount === 0) return;
+    const place = `${keyId} ${name}`;
+    if (this.shared) this.#options.channel.send({ limits: "settle", keyId, name, amount });
+    else this.#owed.set(place, { keyId, name, amount: amount + (this.#owed.get(place)?.amount ?? 0) });
+  }
+
+  #tellOwed(): void {
+    const owed = [...this.#owed.values()];
+    this.#owed.clear();
+    for (const { keyId, name, amount } of owed) this.#tell(keyId, name, amount);
+  }
+
+  #saySilence(): void {
+    const nowMs = this.#options.clock.nowMs();
+    if (this.#saidAtMs !== undefined && nowMs - this.#saidAtMs < SAY_EVERY_MS) return;
+    this.#saidAtMs = nowMs;
+    this.#options.onSilence();
+  }
+}

@@ -1,0 +1,84 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { becomes } from "../support/becomes.ts";
+import { ask, endOfStream, liveOf, openStream, workerProcess } from "../support/gateway-workers.ts";
+import { processesWith } from "../support/processes-with.ts";
+import { type Service, startService } from "../support/start-service.ts";
+
+/* An error in a process that nobody catches. */
+
+/** In base64, as stack traces name it. */
+function moduleUrl(source: string): string {
+  return `data:text/javascript;base64,${Buffer.from(source).toString("base64")}`;
+}
+
+const CANARY = "canary-1f6a";
+/** Run in every process before its program: the signals stand for mistakes in it. */
+const MISTAKES = `
+process.on("SIGUSR2", () => { Promise.reject(new TypeError("${CANARY}\\n    at ${CANARY}")); });
+process.on("SIGWINCH", () => { throw Object.assign(new Error("${CANARY}"), { code: "EMFILE" }); });
+`;
+const env = { NODE_OPTIONS: `--import=${moduleUrl(MISTAKES)}` };
+
+let service: Service;
+afterEach(async () => {
+  await service?.stop("SIGKILL");
+});
+
+/** The line about the error. */
+function crashLine(): Record<string, unknown> {
+  const line = service
+    .said()
+    .split("\n")
+    .find((one) => one.includes("an error was not caught"));
+  return JSON.parse(line ?? "{}");
+}
+
+describe.runIf(process.platform === "linux")("an error that nobody catches", () => {
+  test.each([
+    { signal: "SIGUSR2", said: { error: "TypeError", origin: "unhandledRejection" } },
+    { signal: "SIGWINCH", said: { error: "Error", code: "EMFILE", origin: "uncaughtException" } },
+  ] as const)(
+    "in a gateway ($signal): it finishes its streams, ends with 1 and is replaced",
+    async ({ signal, said }) => {
+      service = await startService([0, 0, 0], { args: ["--model", "simulator"], env });
+      const stream = await openStream(service, 60);
+      process.kill(workerProcess(service, 1), signal);
+      expect(await endOfStream(stream)).toBe("complete");
+      await becomes(async () => service.said().includes("the gateway 1 ended (exit code 1)"), "it has ended");
+      const { at, ...line } = crashLine();
+      expect(line).toMatchObject({ level: 60, ...said });
+      expect(at).toContainEqual(expect.stringMatching(/^at /));
+      expect(service.said()).not.toContain(CANARY);
+      await becomes(async () => (await liveOf(service.adminUrl))?.state === "LIVE", "it is there again");
+      expect((await ask(service, { max_tokens: 1 })).status).toBe(200);
+      expect(await service.stop()).toBe(0);
+    },
+  );
+
+  test("in an engine: it finishes its generations, ends with 1 and is replaced", async () => {
+    service = await startService([0, 0, 0], { args: ["--model", "simulator"], env });
+    const stream = await openStream(service, 60);
+    const [engine = 0] = processesWith(`${service.stateDir}/engine-1.yaml`);
+    process.kill(engine, "SIGUSR2");
+    expect(await endOfStream(stream)).toBe("complete");
+    await becomes(async () => service.said().includes("the engine 1 ended (exit code 1)"), "it has ended");
+    expect(crashLine()).toMatchObject({ error: "TypeError", origin: "unhandledRejection" });
+    expect(service.said()).not.toContain(CANARY);
+    await becomes(async () => (await ask(service, { max_tokens: 1 })).status === 200, "it is there again");
+  });
+});
+
+test("without the package of llama.cpp, a line says so and what to do", async () => {
+  const resolve = `
+export async function resolve(name, context, next) {
+  if (name === "node-llama-cpp") throw Object.assign(new Error("not found"), { code: "ERR_MODULE_NOT_FOUND" });
+  return next(name, context);
+}`;
+  const missing = `import { register } from "node:module"; register("${moduleUrl(resolve)}");`;
+  const NODE_OPTIONS = `--import=${moduleUrl(missing)}`;
+  const failure = startService([0, 0, 0], { env: { NODE_OPTIONS } }).catch((error: Error) => error.message);
+  const message = String(await failure);
+  expect(message).toContain("engine: The package node-llama-cpp could not be loaded. Install the project");
+  expect(message).toContain("start: the engine 1 did not start (exit code 1)");
+  expect(message).not.toMatch(/^\s+at /m);
+});

@@ -1,0 +1,108 @@
+import { execFile } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterEach, expect, test } from "vitest";
+import { becomes } from "../support/becomes.ts";
+import { processesWith } from "../support/processes-with.ts";
+import { type Service, START, startService } from "../support/start-service.ts";
+
+/* One start owns its state folder and its ports, or changes nothing. */
+
+const ANY_PORTS = ["--port", "0", "--admin-port", "0", "--engine-port", "0"];
+const QUICK = { args: ["--model", "simulator"] };
+
+const cleanUps: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
+});
+
+async function started(options: Parameters<typeof startService>[1] = QUICK): Promise<Service> {
+  const service = await startService([0, 0, 0], options);
+  cleanUps.push(() => service.stop("SIGKILL"));
+  return service;
+}
+
+async function newFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "svc-start-"));
+  cleanUps.push(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** A start that is refused. */
+async function refusal(...args: readonly string[]): Promise<{ readonly code: number; readonly stderr: string }> {
+  return promisify(execFile)(process.execPath, [START, "--model", "simulator", ...args]).then(
+    () => {
+      throw new Error("it was not refused");
+    },
+    (error: { code: number; stderr: string }) => error,
+  );
+}
+
+/** Every file with what stands in it. */
+function contents(folder: string): Record<string, string> {
+  return Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), "latin1")]));
+}
+
+test("a second start on the same folder is refused with 2, and changes no file of it", async () => {
+  const { stateDir } = await started();
+  const before = contents(stateDir);
+  const { code, stderr } = await refusal(...ANY_PORTS, "--state-dir", stateDir, "--log-level", "debug");
+  expect(code).toBe(2);
+  expect(stderr).toContain(`another start uses ${stateDir}`);
+  expect(stderr.trimEnd().split("\n")).toHaveLength(1);
+  expect(contents(stateDir)).toEqual(before);
+});
+
+test.runIf(process.platform === "linux")(
+  "the folder of a start that was killed is taken over, with its key",
+  async () => {
+    const first = await started();
+    first.process.kill("SIGKILL");
+    await becomes(async () => processesWith(first.stateDir).length === 0, "all of it has ended");
+    expect(readdirSync(first.stateDir)).toContain("start.lock");
+    const second = await started({ ...QUICK, state: first.stateDir });
+    expect(second.key).toBe(first.key);
+    expect(await second.stop()).toBe(0);
+  },
+);
+
+test("a start that ends gives the folder back", async () => {
+  const state = await newFolder();
+  const service = await startService([0, 0, 0], { ...QUICK, state });
+  service.process.kill("SIGTERM");
+  await becomes(async () => service.process.exitCode === 0, "it has ended");
+  expect(readdirSync(state)).not.toContain("start.lock");
+});
+
+test.each(["--port", "--admin-port", "--engine-port"])("a port in use is named with its flag, %s", async (flag) => {
+  const server = createServer().listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  cleanUps.push(() => server.close());
+  const { port } = server.address() as { readonly port: number };
+  const state = await newFolder();
+  const { code, stderr } = await refusal(...ANY_PORTS, flag, String(port), "--state-dir", state);
+  expect([code, stderr]).toEqual([1, `start: ${flag}: 127.0.0.1:${port} is in use by another process\n`]);
+  expect(readdirSync(state)).toEqual([]);
+});
+
+test("of several gateways, the port that is in use is named", async () => {
+  const server = createServer().listen(0, "127.0.0.1");
+  await new Promise((resolve) => server.once("listening", resolve));
+  cleanUps.push(() => server.close());
+  const { port } = server.address() as { readonly port: number };
+  const state = await newFolder();
+  const { stderr } = await refusal(
+    ...ANY_PORTS,
+    "--gateways",
+    "3",
+    "--admin-port",
+    `${port - 2}`,
+    "--state-dir",
+    state,
+  );
+  expect(stderr).toMatch(/^start: --admin-port: 127\.0\.0\.1:\d+ is in use by another process\n$/);
+});

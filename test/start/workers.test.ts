@@ -1,0 +1,146 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, describe, expect, test } from "vitest";
+import { becomes } from "../support/becomes.ts";
+import {
+  activeByWorker,
+  ask,
+  endOfStream,
+  liveOf,
+  type OpenStream,
+  openStream,
+  startWorkers,
+  streamsOnAll,
+  untilWorkerIsNew,
+  workerProcess,
+} from "../support/gateway-workers.ts";
+import { processesWith } from "../support/processes-with.ts";
+import type { Service } from "../support/start-service.ts";
+
+/* Several gateway workers on one port, as processes. Who gets a connection is for Node's cluster module to say. */
+
+let service: Service;
+afterEach(async () => {
+  await service?.stop("SIGKILL");
+});
+
+const onLinux = describe.runIf(process.platform === "linux");
+
+/** Streams that ended so, by how. */
+async function endsOf(streams: readonly OpenStream[]): Promise<Record<string, number>> {
+  const ends: Record<string, number> = {};
+  for (const end of await Promise.all(streams.map(endOfStream))) ends[end] = (ends[end] ?? 0) + 1;
+  return ends;
+}
+
+async function adminText(adminUrl: string | undefined, path: string, method = "GET"): Promise<string> {
+  return (await fetch(`${adminUrl}${path}`, { method })).text();
+}
+
+test("each worker has an admin listener of its own, names itself and shows all of them", async () => {
+  service = await startWorkers();
+  const { adminUrls } = service;
+  expect(new Set(adminUrls).size).toBe(3);
+  expect(service.adminUrl).toBe(adminUrls[0]);
+  for (const [at, adminUrl] of adminUrls.entries()) {
+    const worker = { index: at + 1, count: 3 };
+    expect(await liveOf(adminUrl)).toMatchObject({ worker });
+    const info = JSON.parse(await adminText(adminUrl, "/server_info"));
+    expect(info.worker).toEqual({ ...worker, admin_urls: adminUrls });
+  }
+  const streams = await streamsOnAll(service, 2_000);
+  for (const adminUrl of adminUrls) {
+    const { workers, answered, total } = JSON.parse(await adminText(adminUrl, "/workers?format=json"));
+    expect(workers.map((worker: { adminUrl: string }) => worker.adminUrl)).toEqual(adminUrls);
+    expect([answered, total.active]).toEqual([3, streams.length]);
+  }
+});
+
+onLinux("a worker that is killed", () => {
+  test("takes only its own streams with it; others are served meanwhile, and it comes back in its place", async () => {
+    service = await startWorkers();
+    const streams = await streamsOnAll(service, 200);
+    const [, active = 0] = await activeByWorker(service);
+    const ends = endsOf(streams);
+    process.kill(workerProcess(service, 2), "SIGKILL");
+    await becomes(async () => service.said().includes("the gateway 2 ended (SIGKILL)"), "its end is noticed");
+    expect(await adminText(service.adminUrls[0], "/workers")).toContain("worker 2::state::no answer");
+    const answers = await Promise.all(Array.from({ length: 9 }, () => ask(service, { max_tokens: 1 })));
+    expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 9 }, () => 200));
+    const others = streams.length - active;
+    expect(active).toBeGreaterThan(0);
+    expect(await ends).toEqual({ cut: active, complete: others });
+    await untilWorkerIsNew(service, 2, 60_000);
+  });
+
+  test("again and again is started ever later, and comes back when it can", async () => {
+    service = await startWorkers();
+    const keyFile = join(service.stateDir, "keys.json");
+    const good = readFileSync(keyFile);
+    writeFileSync(keyFile, "no keys at all");
+    process.kill(workerProcess(service, 1), "SIGKILL");
+    const said = () => [...service.said().matchAll(/the gateway 1 .*starting it again in (\S+) s/g)].map(([, s]) => s);
+    await becomes(async () => said().length === 3, "it was started in vain");
+    expect(said()).toEqual(["0.5", "1", "2"]);
+    expect((await ask(service, { max_tokens: 1 })).status).toBe(200);
+    writeFileSync(keyFile, good);
+    await untilWorkerIsNew(service, 1, 60_000);
+  });
+});
+
+onLinux("a worker that is drained by its own admin listener", () => {
+  test("stays, without new connections; told to end it finishes its streams, and a new one takes its place", async () => {
+    service = await startWorkers();
+    const streams = await streamsOnAll(service, 200);
+    const [, , third] = service.adminUrls;
+    await adminText(third, "/drain_listeners", "POST");
+    await becomes(async () => !(await adminText(third, "/listeners")).includes("public"), "it listens no more");
+    const before = await activeByWorker(service);
+    const more = await Promise.all(Array.from({ length: 6 }, () => openStream(service, 50)));
+    const after = await activeByWorker(service);
+    expect(after[2]).toBe(before[2]);
+    expect(after.reduce((sum, n) => sum + n)).toBe(before.reduce((sum, n) => sum + n) + 6);
+    expect(await adminText(service.adminUrls[0], "/workers")).toContain("worker 3::state::DRAINING");
+    expect(await adminText(service.adminUrls[0], "/ready")).toBe("LIVE\n");
+    await adminText(third, "/quitquitquit", "POST");
+    expect(await endsOf([...streams, ...more])).toEqual({ complete: streams.length + 6 });
+    await becomes(async () => service.said().includes("the gateway 3 ended (exit code 0)"), "it has ended");
+    await untilWorkerIsNew(service, 3, 60_000);
+  });
+});
+
+onLinux("stopping", () => {
+  test("lets all workers finish, and ends what takes too long in an error frame", async () => {
+    service = await startWorkers();
+    const short = await streamsOnAll(service, 60);
+    const long = await Promise.all(Array.from({ length: 6 }, () => openStream(service, 2_000)));
+    // As a service manager does it: only the first process is told.
+    service.process.kill("SIGTERM");
+    expect(await endsOf(short)).toEqual({ complete: short.length });
+    expect(await endsOf(long)).toEqual({ error: long.length });
+    expect(await service.stop()).toBe(0);
+    expect(processesWith(service.stateDir)).toEqual([]);
+  });
+
+  test("for a second time cuts what still runs", async () => {
+    service = await startWorkers();
+    const streams = await streamsOnAll(service, 2_000);
+    const deltas = () => streams.map(({ body }) => body.text().split('"content"').length);
+    const before = deltas();
+    const ended = Promise.all(streams.map(endOfStream));
+    const again = setInterval(() => service.process.kill("SIGTERM"), 100);
+    expect(await ended).toEqual(streams.map(() => "error"));
+    clearInterval(again);
+    // Of 50 tokens a second, those of the whole drain time would be 250.
+    for (const [index, count] of deltas().entries()) expect(count - (before[index] ?? 0)).toBeLessThan(150);
+    expect(await service.stop()).toBe(0);
+  });
+
+  test("the first process by force leaves nothing running, and cuts nobody without a word", async () => {
+    service = await startWorkers();
+    const streams = await streamsOnAll(service, 2_000);
+    service.process.kill("SIGKILL");
+    expect(await endsOf(streams)).toEqual({ error: streams.length });
+    await becomes(async () => processesWith(service.stateDir).length === 0, "all have ended");
+  });
+});

@@ -1,0 +1,16 @@
+import { readdirSync, readFileSync } from "node:fs";
+
+/** Ids of the processes whose command line holds `text`; on Linux only. */
+export function processesWith(text: string): number[] {
+  const ids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  return ids.filter((id) => commandOf(id).includes(text)).map(Number);
+}
+
+/** "" for one that has ended meanwhile. */
+function commandOf(id: string): string {
+  try {
+    return readFileSync(`/proc/${id}/cmdline`, "utf8");
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+import { parseOptions, wantedPorts } from "../../../../deploy/local/options.ts";
+
+test("engines and gateways after the first follow its port", () => {
+  const options = parseOptions(["--gateways", "2", "--engines", "2"]);
+  expect(wantedPorts(options)).toEqual([
+    { flag: "--port", port: 8080 },
+    { flag: "--admin-port", port: 9901 },
+    { flag: "--admin-port", port: 9902 },
+    { flag: "--engine-port", port: 50_051 },
+    { flag: "--engine-port", port: 50_052 },
+  ]);
+});
+
+test("any free port stays any free port", () => {
+  const options = parseOptions(["--gateways", "3", "--admin-port", "0", "--engine-port", "0", "--port", "0"]);
+  expect(new Set(wantedPorts(options).map(({ port }) => port))).toEqual(new Set([0]));
+});
+
+test.each([
+  {
+    args: ["--admin-port", "65535", "--gateways", "2"],
+    says: /--admin-port: the ports that follow it go beyond 65535/,
+  },
+  { args: ["--port", "9902", "--gateways", "2"], says: /--admin-port: 9902 is asked for by --port, too/ },
+  {
+    args: ["--admin-port", "50050", "--gateways", "2"],
+    says: /--engine-port: 50051 is asked for by --admin-port, too/,
+  },
+])("$args is refused as usage", ({ args, says }) => {
+  expect(() => parseOptions(args)).toThrow(says);
+});
