@@ -27,14 +27,14 @@ const USES: Readonly<Record<string, Use>> = {
 };
 
 /** Ends of an answer that are the service's doing. */
-const OUR_FAILURES: readonly (EndReason | undefined)[] = ["engine_died", "deadline", "error"];
+const OUR_FAILURES: readonly (EndReason | undefined)[] = ["engine_died", "stall", "deadline", "shed", "drain", "error"];
 
 /** Every route of this context is held against the limits of its key, before a byte of the body is read. */
 export function limitRequests(app: FastifyInstance, envelope: Envelope, deps: RateLimitDeps): void {
   app.addHook("onRequest", async (request, reply) => {
     const { facts } = request;
     const use = USES[request.routeOptions.url ?? ""] ?? "none";
-    const { grant, refusal } = await deps.limiter.admit(principalOf(request), use);
+    const { grant, refusal } = await timed(deps, () => deps.limiter.admit(principalOf(request), use));
     showLimits(reply, grant, envelope, deps);
     if (refusal) throw refused(refusal, deps.stats);
     // A generation is yet to ask for its tokens.
@@ -58,10 +58,18 @@ export async function reserveTokens(
   const { grant, bodyBytes } = request.facts;
   if (!grant) return;
   const inputTokens = estimateInputTokens(bodyBytes, messages);
-  const refusal = await deps.limiter.reserve(grant, principalOf(request), { model, inputTokens, maxOutputTokens });
+  const expected = { model, inputTokens, maxOutputTokens };
+  const refusal = await timed(deps, () => deps.limiter.reserve(grant, principalOf(request), expected));
   showLimits(reply, grant, envelope, deps);
   if (refusal) throw refused(refusal, deps.stats);
   deps.stats.rateLimitDecisions.inc({ dim: "all", decision: "allowed" });
+}
+
+async function timed<T>({ clock, stats }: RateLimitDeps, ask: () => Promise<T>): Promise<T> {
+  const beforeMs = clock.nowMs();
+  const answer = await ask();
+  stats.rateLimitStore.observe((clock.nowMs() - beforeMs) / 1000);
+  return answer;
 }
 
 /** Counts a refusal. Its token names the limit: `key_rpm_exceeded`. */

@@ -1,3 +1,5 @@
+import type { AuditEntry } from "./audit-log.ts";
+import type { Finding } from "./doctor.ts";
 import type { KeySummary } from "./key-admin.ts";
 
 /** Rows as columns that line up; ends in a line break. */
@@ -11,6 +13,13 @@ function columns(rows: readonly (readonly string[])[]): string {
 
 function modelsText(models: readonly string[]): string {
   return models.includes("*") ? "all" : models.join(",");
+}
+
+/** As `--per-model` takes them. */
+function ratesText(rates: object): string {
+  return Object.entries(rates)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(",");
 }
 
 export function listText(keys: readonly KeySummary[]): string {
@@ -39,7 +48,7 @@ export function keyText(key: KeySummary): string {
     ["priority", key.priority],
     ["weight", key.weight],
     ...Object.entries(limits),
-    ...Object.entries(perModel ?? {}).map(([model, rates]) => [model, JSON.stringify(rates)] as const),
+    ...Object.entries(perModel ?? {}).map(([model, rates]) => [model, ratesText(rates)] as const),
     ["tokensPerDay", key.quota.tokensPerDay],
     ["created", key.created],
     ["updated", key.updated],
@@ -53,4 +62,16 @@ export function keyText(key: KeySummary): string {
   return columns(
     shown.flatMap(([label, value]) => (value === null || value === undefined ? [] : [[label, String(value)]])),
   );
+}
+
+export function auditText(entries: readonly AuditEntry[]): string {
+  const head = ["TIME", "ACTION", "KEY", "FIELDS", "UID", "HOST", "PROGRAM"];
+  const rows = entries.map(({ ts, action, keyId, fields, actor: { uid, host, program } }) => {
+    return [ts, action, keyId, fields.join(",") || "-", String(uid ?? "-"), host, program];
+  });
+  return columns([head, ...rows]);
+}
+
+export function findingsText(findings: readonly Finding[]): string {
+  return columns(findings.map(({ level, text }) => [level, text]));
 }

@@ -1,13 +1,11 @@
-import { type FSWatcher, watch } from "node:fs";
-import { stat } from "node:fs/promises";
-import { basename, dirname } from "node:path";
+import { FollowedFile } from "../../deploy/process/followed-file.ts";
 import type { Clock } from "../clock.ts";
 import { pepperFileOf, readKeyFile } from "./key-file.ts";
 import type { KeyEnv } from "./key-format.ts";
 import { indexKeys, type KeyIndex } from "./key-index.ts";
 import { EMPTY_KEY_SET, type KeySet } from "./key-record.ts";
-import type { KeyStore, KeyStoreStatus } from "./key-store.ts";
-import { errnoOf, KeyStoreError, type KeyStoreFault } from "./key-store-error.ts";
+import type { KeyCounts, KeyStore, KeyStoreStatus } from "./key-store.ts";
+import { KeyStoreError } from "./key-store-error.ts";
 import type { Principal } from "./principal.ts";
 
 export type FileKeyStoreOptions = {
@@ -16,22 +14,7 @@ export type FileKeyStoreOptions = {
   readonly clock: Clock;
   /** Keys of the other kind are unknown. Default "live". */
   readonly env?: KeyEnv;
-  /** How often the file is looked at where the system reports no changes, in milliseconds. Default 500. */
-  readonly pollIntervalMs?: number;
 };
-
-/** Half of the second that a change may take, so that reading the file fits in as well. */
-const POLL_INTERVAL_MS = 500;
-
-/** One file as it is now: differs after every replacement and every write. */
-async function fingerprint(path: string): Promise<string> {
-  try {
-    const { dev, ino, size, mtimeNs, ctimeNs, mode } = await stat(path, { bigint: true });
-    return [dev, ino, size, mtimeNs, ctimeNs, mode].join(":");
-  } catch (error) {
-    return errnoOf(error);
-  }
-}
 
 function assertNewer(file: string, next: KeySet, current: KeySet): void {
   if (next.revision < current.revision)
@@ -40,50 +23,45 @@ function assertNewer(file: string, next: KeySet, current: KeySet): void {
   if (next.keys.length === 0 && current.keys.length > 0) throw new KeyStoreError("empty", `${file} holds no keys`);
 }
 
+function countKeys({ keys }: KeySet): KeyCounts {
+  const counts = { active: 0, disabled: 0, revoked: 0 };
+  for (const { status } of keys) counts[status] += 1;
+  return counts;
+}
+
 /**
  * Keys from one JSON file, followed while it changes. A file that cannot be used never takes keys away: the last good set
- * stays in use and `status()` tells why. Watches the folder, as a replaced file is another file; looks at the file from
- * time to time besides, as network file systems report nothing.
+ * stays in use and `status()` tells why.
  */
 export class FileKeyStore implements KeyStore {
   readonly #options: FileKeyStoreOptions;
   readonly #env: KeyEnv;
+  readonly #followed: FollowedFile;
   readonly #listeners = new Set<(status: KeyStoreStatus) => void>();
   #set: KeySet = EMPTY_KEY_SET;
+  #counts = countKeys(EMPTY_KEY_SET);
   #index: KeyIndex;
-  #seen = "";
-  #fault: KeyStoreFault | undefined;
+  #loadedAtMs = 0;
+  #failure: KeyStoreError | undefined;
   #loadErrors = 0;
-  #everLoaded = false;
-  #watcher: FSWatcher | undefined;
-  #cancelPoll: () => void = () => {};
-  #check: "idle" | "running" | "again" = "idle";
   #closed = false;
 
   private constructor(options: FileKeyStoreOptions) {
     this.#options = options;
     this.#env = options.env ?? "live";
     this.#index = indexKeys(EMPTY_KEY_SET, undefined, this.#env);
+    const { file, clock } = options;
+    // The pepper belongs to it: a set that did not fit the old one may fit the new one.
+    this.#followed = new FollowedFile({ files: [file, pepperFileOf(file)], clock, take: () => this.#take() });
   }
 
-  /**
-   * Loads the file and follows it until `close`. A missing file in an existing folder is an empty set.
-   * Throws KeyStoreError when the file is there and cannot be used, or when its folder is missing.
-   */
+  /** Loads the file and follows it until `close`. Throws KeyStoreError when it is missing or cannot be used. */
   static async open(options: FileKeyStoreOptions): Promise<FileKeyStore> {
     const store = new FileKeyStore(options);
-    try {
-      store.#watch();
-      store.#seen = await store.#fingerprint();
-      await store.#load();
-    } catch (error) {
-      store.close();
-      throw error;
-    }
-    store.#poll();
-    // Whatever changed between the look at the file and here.
-    await store.#refresh();
-    return store;
+    await store.#followed.look();
+    if (store.#failure === undefined) return store;
+    store.close();
+    throw store.#failure;
   }
 
   find(presented: string): Principal | undefined {
@@ -91,12 +69,18 @@ export class FileKeyStore implements KeyStore {
     return "principal" in found ? found.principal : undefined;
   }
 
+  byId(keyId: string): Principal | undefined {
+    return this.#index.byId(keyId);
+  }
+
   status(): KeyStoreStatus {
     return {
       keys: this.#set.keys.length,
+      counts: this.#counts,
       revision: this.#set.revision,
+      loadedAtMs: this.#loadedAtMs,
       loadErrors: this.#loadErrors,
-      fault: this.#fault,
+      fault: this.#failure?.fault,
     };
   }
 
@@ -108,100 +92,35 @@ export class FileKeyStore implements KeyStore {
   close(): void {
     this.#closed = true;
     this.#listeners.clear();
-    this.#watcher?.close();
-    this.#watcher = undefined;
-    this.#cancelPoll();
+    this.#followed.close();
   }
 
-  #watch(): void {
-    const { file } = this.#options;
-    const folder = dirname(file);
-    const ours = new Set([basename(file), basename(pepperFileOf(file))]);
+  async #take(): Promise<"taken" | "again"> {
+    const before = this.#failure?.fault;
     try {
-      // Other files may lie beside it and be written all the time: a log, say. Some systems do not tell the name.
-      const watcher = watch(folder, { persistent: false }, (_event, name) => {
-        if (name === null || ours.has(name)) void this.#refresh();
-      });
-      watcher.on("error", () => {
-        watcher.close();
-        if (this.#watcher === watcher) this.#watcher = undefined;
-      });
-      this.#watcher = watcher;
-    } catch (cause) {
-      if (errnoOf(cause) === "ENOENT") throw new KeyStoreError("missing", `there is no folder ${folder}`, { cause });
-      // Out of watches, or a file system without them: the poll finds changes too.
-    }
-  }
-
-  #poll(): void {
-    if (this.#closed) return;
-    this.#cancelPoll = this.#options.clock.after(this.#options.pollIntervalMs ?? POLL_INTERVAL_MS, () => {
-      void this.#refresh().then(() => this.#poll());
-    });
-  }
-
-  /** The pepper belongs to it: a set that did not fit the old one may fit the new one. */
-  async #fingerprint(): Promise<string> {
-    const { file } = this.#options;
-    return (await Promise.all([fingerprint(file), fingerprint(pepperFileOf(file))])).join(" ");
-  }
-
-  /** Takes over what changed. One at a time; what changes meanwhile is looked at afterwards. Never rejects. */
-  async #refresh(): Promise<void> {
-    if (this.#check !== "idle") {
-      this.#check = "again";
-      return;
-    }
-    do {
-      this.#check = "running";
-      await this.#refreshOnce();
-    } while (this.#isAskedAgain() && !this.#closed);
-    this.#check = "idle";
-  }
-
-  #isAskedAgain(): boolean {
-    return this.#check === "again";
-  }
-
-  async #refreshOnce(): Promise<void> {
-    const now = await this.#fingerprint();
-    const changed = now !== this.#seen;
-    // A file that could not be read may be readable next time although nothing of it changed.
-    if (!changed && this.#fault !== "unreadable") return;
-    this.#seen = now;
-    const before = this.#fault;
-    try {
-      if (!(await this.#load())) return;
+      await this.#load();
+      this.#failure = undefined;
     } catch (error) {
       this.#loadErrors += 1;
-      this.#fault = error instanceof KeyStoreError ? error.fault : "unreadable";
-      if (!changed && this.#fault === before) return;
+      this.#failure = error instanceof KeyStoreError ? error : new KeyStoreError("unreadable", String(error));
     }
-    if (this.#closed) return;
-    const status = this.status();
-    for (const listener of this.#listeners) listener(status);
+    const fault = this.#failure?.fault;
+    // Said once, however often a file that cannot be read is tried again.
+    if (!this.#closed && (fault !== "unreadable" || before !== fault)) {
+      const status = this.status();
+      for (const listener of this.#listeners) listener(status);
+    }
+    return fault === "unreadable" ? "again" : "taken";
   }
 
-  /** Whether anything is different now. Throws when the file cannot be taken over, also when it is gone. */
-  async #load(): Promise<boolean> {
-    const { file } = this.#options;
+  async #load(): Promise<void> {
+    const { file, clock } = this.#options;
     const loaded = await readKeyFile(file);
-    if (loaded === undefined) {
-      if (!this.#everLoaded) return this.#clearFault();
-      throw new KeyStoreError("missing", `there is no key file at ${file}`);
-    }
+    if (loaded === undefined) throw new KeyStoreError("missing", `there is no key file at ${file}`);
     assertNewer(file, loaded.set, this.#set);
     this.#index = indexKeys(loaded.set, loaded.pepper, this.#env);
     this.#set = loaded.set;
-    this.#fault = undefined;
-    this.#everLoaded = true;
-    return true;
-  }
-
-  /** For a file that never was any good and is gone. */
-  #clearFault(): boolean {
-    const had = this.#fault !== undefined;
-    this.#fault = undefined;
-    return had;
+    this.#counts = countKeys(loaded.set);
+    this.#loadedAtMs = clock.wallMs();
   }
 }

@@ -3,7 +3,8 @@ import { constants } from "node:fs";
 import { copyFile, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { errnoOf, KeyStoreError } from "./key-store-error.ts";
+import { errnoOf } from "../../deploy/process/errno.ts";
+import { KeyStoreError } from "./key-store-error.ts";
 
 const RETRY_MS = 25;
 
@@ -34,6 +35,14 @@ function isGone(owner: Owner): boolean {
   } catch (error) {
     return errnoOf(error) === "ESRCH";
   }
+}
+
+/** Whether somebody holds the lock. `stale`: its owner is gone, and whoever comes next takes it over. */
+export async function lockState(path: string): Promise<"free" | "held" | "stale"> {
+  const text = await readLock(path);
+  if (text === undefined) return "free";
+  const owner = parseOwner(text);
+  return owner !== undefined && isGone(owner) ? "stale" : "held";
 }
 
 /** Takes away a lock whose owner died, and gives it back when it turns out to be another's that came in between. */

@@ -4,7 +4,7 @@ import { type GeneratedKey, generateKey, generateKeyId, type KeyEnv, type Random
 import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord, KeySecret, KeySet } from "./key-record.ts";
 
 /*
- * The life of a key: created, rotated, disabled, enabled, revoked. Every function takes a set and returns the set that
+ * The life of a key: created, limited, rotated, disabled, enabled, revoked. Every function takes a set and returns the set that
  * should follow it; time and chance come in as arguments. None of them takes a record away.
  */
 
@@ -96,7 +96,7 @@ export function createKey(set: KeySet, request: KeyRequest, minting: Minting): K
     env: request.env,
     status: "active",
     secrets: [makeSecret(generated, minting)],
-    models: request.models === "all" ? ["*"] : [...request.models],
+    models: modelList(request.models),
     priority: request.priority,
     weight: request.weight,
     limits: request.limits,
@@ -152,6 +152,33 @@ export function disableKey(set: KeySet, id: string, nowMs: number): KeySetChange
 /** Undoes `disableKey`. Throws KeyAdminError `conflict` for a revoked key. */
 export function enableKey(set: KeySet, id: string, nowMs: number): KeySetChange<KeyRecord> {
   return withStatus(set, id, "active", nowMs);
+}
+
+/** `models`: catalog ids, or "all". Throws KeyAdminError `conflict` for a revoked key. */
+export function setModels(
+  set: KeySet,
+  id: string,
+  models: readonly string[] | "all",
+  nowMs: number,
+): KeySetChange<KeyRecord> {
+  return changeFields(set, id, nowMs, () => ({ models: modelList(models) }));
+}
+
+/** Throws KeyAdminError: `not_found`, and `conflict` for a revoked key. */
+export function changeFields(
+  set: KeySet,
+  id: string,
+  nowMs: number,
+  fields: (record: KeyRecord) => Partial<KeyRecord>,
+): KeySetChange<KeyRecord> {
+  const record = findKey(set, id);
+  if (record.status === "revoked") throw new KeyAdminError("conflict", "the key is revoked, which cannot be undone");
+  const next = changed(record, fields(record), nowMs);
+  return { set: replaceKey(set, next), value: next };
+}
+
+function modelList(models: readonly string[] | "all"): string[] {
+  return models === "all" ? ["*"] : [...models];
 }
 
 export type KeyState = KeyRecord["status"] | "expired";

@@ -1,7 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { systemClock } from "../clock.ts";
+import { appendAudit, auditFileOf } from "./audit-log.ts";
 import { withFileLock } from "./file-lock.ts";
+import { keyChanges } from "./key-change.ts";
 import { makePepper, PEPPER_BYTES, type Pepper } from "./key-digest.ts";
 import { EMPTY_KEY_SET, type KeySet, keySetSchema } from "./key-record.ts";
 import { KeyStoreError } from "./key-store-error.ts";
@@ -19,7 +22,8 @@ export function pepperFileOf(keyFile: string): string {
   return join(dirname(keyFile), "pepper");
 }
 
-function parseKeySet(path: string, bytes: Buffer): KeySet {
+/** The key set that a file's bytes hold. Throws KeyStoreError, whose message names `path` and the field at fault. */
+export function parseKeySet(path: string, bytes: Buffer): KeySet {
   let json: unknown;
   try {
     json = JSON.parse(bytes.toString("utf8"));
@@ -85,15 +89,17 @@ async function changeLocked<T>(path: string, create: boolean, change: Change<T>)
   const { set, value } = change(before, pepper);
   if (set !== before) {
     const next: KeySet = { ...set, revision: before.revision + 1 };
+    // First, and not at all where that fails: no key changes without a trace.
+    await appendAudit(auditFileOf(path), keyChanges(before, next), next.revision, systemClock.wallMs());
     await writePrivateFile(path, `${JSON.stringify(next, null, 2)}\n`);
   }
   return value;
 }
 
 /**
- * Reads, changes and replaces the key file while holding its lock, `<path>.lock`. With `create` a missing folder, file and
- * pepper are made. Throws KeyStoreError, `locked` when `signal` aborts while another process holds the lock, and whatever
- * `change` throws; nothing is written then.
+ * Reads, changes and replaces the key file while holding its lock, `<path>.lock`, and says so in its audit log. With
+ * `create` a missing folder, file and pepper are made. Throws KeyStoreError, `locked` when `signal` aborts while another
+ * process holds the lock, and whatever `change` throws; nothing is written then.
  */
 export async function updateKeyFile<T>(
   path: string,

@@ -12,6 +12,8 @@ export type KeyLookup = { readonly principal: Principal } | { readonly refused: 
 export type KeyIndex = {
   /** `nowMs` is wall-clock time in milliseconds since the epoch. Takes text of any size and content; never throws. */
   look(presented: string, nowMs: number): KeyLookup;
+  /** Whose record has this id, whatever its status. */
+  byId(id: string): Principal | undefined;
 };
 
 type Entry = {
@@ -58,5 +60,6 @@ export function indexKeys(set: KeySet, pepper: Pepper | undefined, env: KeyEnv):
       if (nowMs >= notAfterMs || nowMs >= entry.expiresAtMs) return { refused: "expired" };
       return { principal: entry.principal };
     },
+    byId: (id) => entries.get(id)?.principal,
   };
 }

@@ -25,11 +25,11 @@ const rates = {
 
 const limits = z.strictObject({
   ...rates,
-  /** Requests that may wait at one time. */
+  /** Requests that may wait at one time for one model; absent: what the model's cluster lets every key have. */
   queued: positive.optional(),
   /** Largest request body in bytes; never raises the gateway's own limit. */
   maxBodyBytes: positive.optional(),
-  /** Largest `max_tokens` of one request, in tokens. */
+  /** Most tokens of one answer, reasoning included; what asks for more, or does not say, gets this many. */
   maxOutputTokens: positive.optional(),
   /** Tighter limits for single models, by catalog id; they apply besides the limits above. */
   perModel: z.record(z.string().min(1).max(64), z.strictObject(rates)).optional(),

@@ -2,7 +2,8 @@ import { randomBytes } from "node:crypto";
 import type { Stats } from "node:fs";
 import { type FileHandle, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { errnoOf, KeyStoreError } from "./key-store-error.ts";
+import { errnoOf } from "../../deploy/process/errno.ts";
+import { KeyStoreError } from "./key-store-error.ts";
 
 /*
  * Files that only their owner may change. Reading refuses a file that someone else could have written or that everyone

@@ -5,6 +5,8 @@ export type EndpointStatus = {
   readonly address: string;
   /** Why it gets no requests, in Envoy's words; empty: it is healthy. */
   readonly healthFlags: readonly string[];
+  /** Why its newest health check failed; undefined when it passed. */
+  readonly healthFailure: string | undefined;
   readonly rqActive: number;
   readonly rqTotal: number;
   readonly rqError: number;
@@ -41,6 +43,7 @@ export function clusterStatuses({ clusters }: ClusterManager, nowMs: number): re
       return {
         address,
         healthFlags: member.healthFlags(nowMs),
+        healthFailure: member.healthFailure,
         rqActive: view.activeRequests,
         rqTotal: totalRequests,
         rqError: failedRequests,

@@ -1,4 +1,4 @@
-import { Gauge, type Registry } from "prom-client";
+import { Counter, Gauge, type Registry } from "prom-client";
 import type { KeyStore } from "../keys/key-store.ts";
 
 /** The state of the key store, read at the moment of the scrape. */
@@ -13,6 +13,19 @@ export function registerKeyStats(registry: Registry, keys: KeyStore): void {
       },
     });
   gauge("svc_keystore_keys", "Key records in use.", (status) => status.keys);
-  gauge("svc_keystore_load_errors_total", "Attempts to load the keys that failed.", (status) => status.loadErrors);
+  gauge(
+    "svc_keystore_last_success_timestamp_seconds",
+    "When the keys in use were loaded, in seconds since the epoch.",
+    ({ loadedAtMs }) => loadedAtMs / 1000,
+  );
+  new Counter({
+    name: "svc_keystore_load_errors_total",
+    help: "Attempts to load the keys that failed.",
+    registers: [registry],
+    collect() {
+      this.reset();
+      this.inc(keys.status().loadErrors);
+    },
+  });
   gauge("svc_keystore_stale", "1 while the newest key file cannot be used.", (status) => (status.fault ? 1 : 0));
 }

@@ -3,6 +3,7 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom
 import {
   POWERS_OF_FOUR,
   SECONDS_IN_QUEUE,
+  SECONDS_IN_STORE,
   SECONDS_PER_TOKEN,
   SECONDS_TO_AN_HOUR,
   SECONDS_TO_CANCEL,
@@ -23,14 +24,16 @@ export class Stats {
   /** `cache`: how much of the prompt was read from it: `hit` (half or more), `partial`, `miss`, or `unknown`. */
   readonly timeToFirstToken: Histogram<"model" | "cache">;
   readonly timePerOutputToken: Histogram<"model">;
-  readonly queueWait: Histogram<"model">;
+  readonly queueWait: Histogram<"model" | "class">;
   readonly tokens: Histogram<"model" | "token_type">;
   readonly streamsActive: Gauge<"format">;
   readonly streamsPaused: Gauge<"format">;
   readonly streamEnd: Counter<"format" | "reason">;
+  readonly logLinesDropped: Counter;
   readonly cancelLatency: Histogram;
   /** `dim`: the limit that refused; `all` where none did. */
   readonly rateLimitDecisions: Counter<"dim" | "decision">;
+  readonly rateLimitStore: Histogram;
   readonly authFailures: Counter<"reason">;
   readonly gaps: GapHistogram;
   readonly upstream: UpstreamStats;
@@ -81,6 +84,7 @@ export class Stats {
       "From a checked request to an engine having taken it up.",
       SECONDS_IN_QUEUE,
       "model",
+      "class",
     );
     this.tokens = histogram(
       "gen_ai_client_token_usage_tokens",
@@ -92,12 +96,18 @@ export class Stats {
     this.streamsActive = gauge("svc_streams_active", "Event streams that are open.", "format");
     this.streamsPaused = gauge("svc_streams_paused_backpressure", "Of those, held by a slow reader.", "format");
     this.streamEnd = counter("svc_stream_end_total", "Event streams by the way they ended.", "format", "reason");
+    this.logLinesDropped = counter("svc_log_lines_dropped_total", "Lines of the log for which there was no room.");
     this.cancelLatency = histogram(
       "svc_cancel_latency_seconds",
       "From the client's leaving to the engine's call being over.",
       SECONDS_TO_CANCEL,
     );
     this.rateLimitDecisions = counter("svc_ratelimit_decisions_total", "Requests by limits.", "dim", "decision");
+    this.rateLimitStore = histogram(
+      "svc_ratelimit_store_seconds",
+      "For how long a request waited for the counts of its key.",
+      SECONDS_IN_STORE,
+    );
     this.authFailures = counter("svc_auth_failures_total", "Requests without a key that is valid now.", "reason");
     this.gaps = new GapHistogram(this.registry);
     this.upstream = new UpstreamStats(this.registry);

@@ -1,4 +1,5 @@
 import { Gauge, type Registry } from "prom-client";
+import { PRIORITY_CLASSES, type PriorityClass } from "../upstream/class-share.ts";
 
 /** Requests that may yet run or wait, and whether none may. */
 type BreakerState = {
@@ -15,6 +16,8 @@ export type TrafficView = {
   readonly admission: {
     /** Requests that wait for an endpoint. */
     readonly pending: number;
+    /** Of those, the ones of one class. */
+    pendingOf(priorityClass: PriorityClass): number;
     breakerState(): BreakerState;
   };
   readonly budget: { readonly activeRetries: number; readonly overflows: number };
@@ -32,6 +35,16 @@ export function registerTrafficStats(registry: Registry, traffic: readonly Traff
         for (const view of traffic) this.set({ cluster: view.cluster.model }, value(view));
       },
     });
+  new Gauge({
+    name: "svc_queue_depth",
+    help: "Requests that wait for an endpoint, by class of service.",
+    labelNames: ["model", "class"],
+    registers: [registry],
+    collect() {
+      for (const { cluster, admission } of traffic)
+        for (const name of PRIORITY_CLASSES) this.set({ model: cluster.model, class: name }, admission.pendingOf(name));
+    },
+  });
   const perLimit = (
     name: string,
     help: string,

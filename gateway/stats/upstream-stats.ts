@@ -24,6 +24,7 @@ export class UpstreamStats {
   readonly #perTryTimeout: Counter<"cluster">;
   readonly #rxReset: Counter<"cluster">;
   readonly #noneHealthy: Counter<"cluster">;
+  readonly #requestsOfDeath: Counter<"cluster">;
   readonly #ejections: Counter<"cluster" | "type" | "enforced">;
 
   constructor(registry: Registry) {
@@ -41,9 +42,15 @@ export class UpstreamStats {
     this.#perTryTimeout = new Counter(options("rq_per_try_timeout", "Calls that ran into a time limit of one try."));
     this.#rxReset = new Counter(options("rq_rx_reset", "Calls that the endpoint or its connection broke off."));
     this.#noneHealthy = new Counter(options("cx_none_healthy", "Requests for which no endpoint was healthy."));
+    this.#requestsOfDeath = new Counter({
+      name: "svc_request_of_death_total",
+      help: "Requests that were refused because they kill endpoints.",
+      labelNames: ["cluster"],
+      registers: [registry],
+    });
     this.#ejections = new Counter({
       name: "svc_cluster_outlier_ejections_total",
-      help: "Outliers by what found them; not enforced: too many were ejected already.",
+      help: "Outliers, by what found them; enforced=false: found, but left, as too many were ejected already.",
       labelNames: ["cluster", "type", "enforced"],
       registers: [registry],
     });
@@ -70,6 +77,11 @@ export class UpstreamStats {
   /** `type`: what found the outlier. `enforced`: it was ejected. */
   ejected(cluster: string, type: string, enforced: boolean): void {
     this.#ejections.inc({ cluster, type, enforced: String(enforced) });
+  }
+
+  /** A request was refused that kills endpoints. */
+  requestDenied(cluster: string): void {
+    this.#requestsOfDeath.inc({ cluster });
   }
 
   noneHealthy(cluster: string): void {

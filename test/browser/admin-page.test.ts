@@ -1,7 +1,9 @@
 import { existsSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Workers } from "../../gateway/workers.ts";
 import { type ScriptedService, startScriptedService } from "../support/scripted-service.ts";
 import { type RunningAdmin, startAdmin } from "../support/start-admin.ts";
+import { startGateway } from "../support/start-gateway.ts";
 
 /* The admin page in a real browser, over a real gateway. */
 
@@ -139,6 +141,30 @@ describe.skipIf(!library)(`the admin page${library ? "" : ` (skipped: ${missing}
     expect(faults).toEqual([]);
     expect(fetched.filter((url) => !url.startsWith(admin.url) && !url.startsWith("data:"))).toEqual([]);
     expect(fetched).toContain(`${admin.url}/live`);
+  });
+
+  test("of several workers shows them all, with links to the others", async () => {
+    const workers = new Workers({ index: 2, count: 3 });
+    const gateway = await startGateway([service.engine.address]);
+    const worker = await startAdmin(gateway, {}, workers);
+    workers.take({ workers: [admin.url, worker.url, "http://127.0.0.1:9"] });
+    await page.goto(worker.url);
+    await shown(`!document.querySelector("#workers").hidden`);
+    const rows = await page.evaluate<string[]>(
+      `[...document.querySelectorAll("#workers tbody tr")].map((row) => row.innerText.split("\\t").slice(0, 2).join(" "))`,
+    );
+    expect(rows).toEqual(["1 LIVE", "2 LIVE", "3 no answer", "2 of 3 "]);
+    expect(await page.evaluate<string[]>(`[...document.querySelectorAll("#workers a")].map((a) => a.href)`)).toEqual([
+      `${admin.url}/`,
+      "http://127.0.0.1:9/",
+    ]);
+    expect(await text("#worker")).toBe("worker 2 of 3");
+    expect(faults).toEqual([]);
+    await worker.stop();
+    await gateway.stop();
+    await page.goto(admin.url);
+    await shown(`document.querySelectorAll("tbody tr").length > 0`);
+    expect(await page.evaluate<boolean>(`document.querySelector("#workers").hidden`)).toBe(true);
   });
 
   test("says when the gateway answers no more", async () => {

@@ -1,10 +1,11 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CATALOG } from "../../gateway/catalog.ts";
+import { becomes } from "../support/becomes.ts";
 import { blockEnd, delta, finished, started, textStart } from "../support/events.ts";
 import { gate } from "../support/gate.ts";
 import { MINIMAL } from "../support/minimal-bodies.ts";
-import { type ScriptedService, startScriptedService } from "../support/scripted-service.ts";
+import { HELLO, type ScriptedService, startScriptedService } from "../support/scripted-service.ts";
 import { type RunningAdmin, startAdmin } from "../support/start-admin.ts";
 import { until } from "../support/until.ts";
 
@@ -20,6 +21,7 @@ beforeAll(async () => {
   admin = await startAdmin(service.gateway, {
     limits: { headerPrefix: "shown" },
     sealingKeyFile: "/nowhere/sealing.key",
+    clusters: [{ model: MODEL, endpoints: [{ address: "engine:1", locality: `https://user:${CANARY}@proxy` }] }],
   });
 });
 
@@ -51,6 +53,10 @@ describe("reading", () => {
     "/ready",
     "/readyz",
     "/stats",
+    "/stats/prometheus",
+    "/memory",
+    "/runtime",
+    "/keys/status",
     "/clusters",
     "/server_info",
     "/listeners",
@@ -146,10 +152,110 @@ describe("reading", () => {
       (value): value is string => typeof value === "string" && value.length > 20,
     );
     expect(secrets.length).toBeGreaterThan(1);
-    for (const path of ["/config_dump", "/stats", "/clusters", "/live", "/server_info", "/"]) {
+    const { id } = keys[0] ?? {};
+    const paths = ["/config_dump", "/stats", "/clusters", "/live", "/server_info", "/runtime", "/memory", "/"];
+    for (const path of [...paths, "/keys/status", `/limits/${id}`]) {
       const shown = await text(path);
       for (const secret of secrets) expect(shown).not.toContain(secret);
     }
+  });
+
+  test("/config_dump?mask= shows the fields that it names, and secrets no more than without", async () => {
+    expect(await json("/config_dump?mask=bootstrap.limits.headerPrefix")).toEqual({
+      bootstrap: { limits: { headerPrefix: "shown" } },
+    });
+    expect(await text("/config_dump?mask=bootstrap.clusters.endpoints.locality")).not.toContain(CANARY);
+    expect((await admin.get("/config_dump?mask=a..b")).status).toBe(400);
+  });
+
+  test("/config_dump masks a password inside an address", async () => {
+    const dump = await text("/config_dump");
+    expect(dump).toContain("https://[redacted]@proxy");
+    expect(dump).not.toContain(CANARY);
+  });
+
+  test("/stats?usedonly leaves out what was never counted, in both formats", async () => {
+    await service.reply(CHAT);
+    const used = await text("/stats?usedonly&filter=upstream_rq");
+    expect(used).toContain("svc_cluster_upstream_rq_total");
+    expect(used).not.toContain("svc_cluster_upstream_rq_retry_overflow");
+    expect(await text("/stats?filter=upstream_rq")).toContain("svc_cluster_upstream_rq_retry_overflow");
+    const { stats } = (await json("/stats?format=json&usedonly&filter=upstream_rq")) as { stats: { name: string }[] };
+    expect(stats.map(({ name }) => name)).toEqual([...used.matchAll(/^# TYPE (\w+)/gm)].map(([, name]) => name));
+    const lines = (body: string) => body.split("\n").filter((line) => line.startsWith("svc_keystore_keys"));
+    for (const path of ["/stats?format=prometheus", "/stats/prometheus?format=json"])
+      expect(lines(await text(path))).toEqual(["svc_keystore_keys 1"]);
+    expect((await admin.get("/stats?format=html")).status).toBe(400);
+  });
+
+  test("/keys/status counts the keys, and says since when they are in force", async () => {
+    const { last_load: loaded, ...status } = await json("/keys/status");
+    expect(status).toEqual({
+      ...{ keys: 1, active: 1, disabled: 0, revoked: 0 },
+      ...{ revision: 1, load_errors: 0, stale: false },
+    });
+    expect(Date.parse(String(loaded))).toBeLessThanOrEqual(Date.now());
+  });
+
+  test("/limits tells how a key's limits stand, and what it holds", async () => {
+    const limits = ["--rpm", "60", "--otpm", "5000", "--concurrency", "3", "--tokens-per-day", "900000"];
+    const perModel = ["--per-model", `${MODEL}:rpm=30,concurrency=2`];
+    const key = await service.createKey("--name", "limited", "--models", "all", ...limits, ...perModel);
+    const id = key.split("_")[2] ?? "";
+    const { passed, open } = gate();
+    service.play(async function* () {
+      yield [started(), textStart(0), delta(0, "held ")];
+      await passed;
+      yield [blockEnd(0), finished()];
+    });
+    const response = await service.post(CHAT, { stream: true }, { authorization: `Bearer ${key}` });
+    const levels = await json(`/limits/${id}`);
+    expect(levels).toMatchObject({
+      key_id: id,
+      limits: [
+        { limit: "rpm", per: "minute", value: 60, capacity: 10 },
+        { limit: "otpm", per: "minute", value: 5_000, capacity: 5_000 },
+        { limit: "tokensPerDay", per: "day", value: 900_000 },
+        { limit: "countRpm", value: 60, remaining: 10, full_in_ms: 0 },
+        { limit: "rpm", model: MODEL, value: 30, capacity: 5 },
+      ],
+      places: [
+        { limit: 3, taken: 1 },
+        { model: MODEL, limit: 2, taken: 1 },
+      ],
+    });
+    const [rpm, otpm] = (levels as { limits: { remaining: number }[] }).limits;
+    expect(rpm?.remaining).toBeLessThan(10);
+    expect(otpm?.remaining).toBeLessThan(5_000);
+    open();
+    await response.text();
+    const taken = async () => ((await json(`/limits/${id}`)) as { places: { taken: number }[] }).places;
+    await becomes(async () => (await taken()).every(({ taken }) => taken === 0), "the places are given back");
+    service.play(HELLO);
+    expect((await admin.get("/limits/nobody")).status).toBe(404);
+    expect(await (await admin.get(`/limits/${CANARY}`)).text()).not.toContain(CANARY);
+  });
+
+  test("/memory has Envoy's counts, as text", async () => {
+    const memory = await json("/memory");
+    for (const name of ["allocated", "heap_size", "total_physical_bytes"]) expect(memory[name]).toMatch(/^[1-9]\d+$/);
+    expect(memory.inflight_body_bytes).toBe("0");
+  });
+
+  test("/runtime has what was changed here, beside what was configured", async () => {
+    const entries = async () => (await json("/runtime")).entries;
+    expect(await entries()).toMatchObject({
+      "log.level": { final_value: "info", layer_values: ["info", ""] },
+      "healthcheck.failed": { final_value: "false", layer_values: ["false", ""] },
+      "endpoints.drained": { final_value: "" },
+    });
+    const { address } = service.engine;
+    for (const path of ["/healthcheck/fail", `/endpoint/${address}/drain`]) expect(await status(path)).toBe(200);
+    expect(await entries()).toMatchObject({
+      "healthcheck.failed": { final_value: "true", layer_values: ["false", "true"] },
+      "endpoints.drained": { final_value: address, layer_values: ["", address] },
+    });
+    for (const path of ["/healthcheck/ok", `/endpoint/${address}/undrain`]) expect(await status(path)).toBe(200);
   });
 
   test("/server_info and /listeners", async () => {
@@ -226,6 +332,13 @@ describe("changing", () => {
     expect(await text("/clusters")).toContain(`${MODEL}::${address}::health_flags::/failed_outlier_check`);
     expect(await status(`/endpoint/${address}/uneject`)).toBe(200);
     expect(await stat("svc_cluster_outlier_ejections_active", `cluster="${MODEL}"`)).toBe(0);
+  });
+
+  test("a change by hand is a line in the log, with its path and where it came from", async () => {
+    expect(await status("/endpoint/127.0.0.1:1/drain")).toBe(404);
+    const said = () => admin.lines.filter((line) => line.includes('"path":"/endpoint/127.0.0.1:1/drain"'));
+    await becomes(async () => said().length > 0, "the line");
+    expect(JSON.parse(said()[0] ?? "")).toMatchObject({ from: "127.0.0.1", code: 404, msg: "admin change" });
   });
 
   test("the level of the log is said and changed, to a known one only", async () => {

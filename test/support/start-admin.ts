@@ -1,17 +1,20 @@
 import type { AddressInfo } from "node:net";
-import { PassThrough } from "node:stream";
 import { pino } from "pino";
 import { systemClock } from "../../gateway/clock.ts";
 import { checkConfig } from "../../gateway/config.ts";
 import { buildAdmin } from "../../gateway/http/admin/admin-server.ts";
 import { Lifecycle } from "../../gateway/lifecycle.ts";
 import { registerClusterStats } from "../../gateway/stats/cluster-stats.ts";
+import { registerKeyStats } from "../../gateway/stats/key-stats.ts";
+import { Workers } from "../../gateway/workers.ts";
 import type { RunningGateway } from "./start-gateway.ts";
 
 export type RunningAdmin = {
   readonly url: string;
   readonly lifecycle: Lifecycle;
   readonly log: { readonly level: string };
+  /** What was logged. */
+  readonly lines: readonly string[];
   get(path: string, headers?: Record<string, string>): Promise<Response>;
   post(path: string, headers?: Record<string, string>): Promise<Response>;
   stop(): Promise<void>;
@@ -21,11 +24,14 @@ export type RunningAdmin = {
 export async function startAdmin(
   gateway: RunningGateway,
   config: Readonly<Record<string, unknown>> = {},
+  workers = new Workers({ index: 1, count: 1 }),
 ): Promise<RunningAdmin> {
   const lifecycle = new Lifecycle(systemClock.nowMs);
-  const log = pino({ level: "info" }, new PassThrough().resume());
-  const { clusters, stats, keyFile } = gateway;
+  const lines: string[] = [];
+  const log = pino({ level: "info" }, { write: (line) => lines.push(line) });
+  const { clusters, stats, keys, keyFile, limiter, overload } = gateway;
   registerClusterStats(stats.registry, clusters);
+  registerKeyStats(stats.registry, keys);
   const app = buildAdmin({
     config: checkConfig({ keys: { file: keyFile }, clusters: [], ...config }, "test"),
     version: "1.2.3",
@@ -33,7 +39,11 @@ export async function startAdmin(
     lifecycle,
     clusters,
     stats,
+    keys,
+    limiter,
+    overload,
     connections: () => 0,
+    workers,
     log,
     clock: systemClock,
   });
@@ -43,6 +53,7 @@ export async function startAdmin(
     url,
     lifecycle,
     log,
+    lines,
     get: (path, headers = {}) => fetch(`${url}${path}`, { headers }),
     post: (path, headers = {}) => fetch(`${url}${path}`, { method: "POST", headers }),
     stop: () => app.close(),

@@ -1,15 +1,25 @@
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { Logger } from "pino";
+import type { KeyStore } from "../../keys/key-store.ts";
+import type { Limiter } from "../../limits/limiter.ts";
+import type { OverloadManager } from "../../overload/overload-manager.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { AdminReply, AdminRoute } from "./admin-route.ts";
 import { clusterRoutes } from "./cluster-routes.ts";
+import { keyRoutes } from "./key-routes.ts";
 import { liveRoutes } from "./live-routes.ts";
 import { isOwnOrigin } from "./own-origin.ts";
+import { processRoutes } from "./process-routes.ts";
 import { type ServerFacts, serverRoutes } from "./server-routes.ts";
 import { stateRoutes } from "./state-routes.ts";
 import { statsRoutes } from "./stats-routes.ts";
+import { workersRoutes } from "./workers-routes.ts";
 
 export type AdminDeps = ServerFacts & {
   readonly stats: Stats;
+  readonly keys: KeyStore;
+  readonly limiter: Limiter;
+  readonly overload: OverloadManager;
   /** Connections of the public listener. */
   readonly connections: () => number;
 };
@@ -27,7 +37,7 @@ const HEADERS = {
  * never be reachable by users. It reads no bodies and takes no keys: whoever reaches it may do everything here.
  */
 export function buildAdmin(deps: AdminDeps): FastifyInstance {
-  const { stats, clusters, clock, lifecycle, connections } = deps;
+  const { stats, clusters, clock, lifecycle, connections, workers, keys, limiter, overload } = deps;
   const app = Fastify({ forceCloseConnections: true, bodyLimit: 1024, routerOptions: { maxParamLength: 300 } });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", (_request, payload, done) => {
@@ -35,11 +45,14 @@ export function buildAdmin(deps: AdminDeps): FastifyInstance {
     done(null);
   });
   const routes: AdminRoute[] = [
-    ...liveRoutes({ clusters, live: stats.live, lifecycle, connections, clock }),
+    ...liveRoutes({ clusters, live: stats.live, lifecycle, connections, workers, clock }),
+    ...workersRoutes(workers),
     ...stateRoutes(lifecycle, clusters),
     ...statsRoutes(stats.registry),
     ...clusterRoutes(clusters, clock),
     ...serverRoutes(deps),
+    ...processRoutes(deps, overload),
+    ...keyRoutes(keys, limiter),
   ];
   routes.push({
     path: "/help",
@@ -54,13 +67,13 @@ export function buildAdmin(deps: AdminDeps): FastifyInstance {
       return answer(reply, { status: 403, body: "requests of other sites are refused\n" });
     return undefined;
   });
-  for (const route of routes) serve(app, route);
+  for (const route of routes) serve(app, route, deps.log);
   app.setNotFoundHandler((_request, reply) => answer(reply, { status: 404, body: "no such path; see /help\n" }));
   app.setErrorHandler((_error, _request, reply) => answer(reply, { status: 500, body: "error\n" }));
   return app;
 }
 
-function serve(app: FastifyInstance, { path, does, handle }: AdminRoute): void {
+function serve(app: FastifyInstance, { path, does, handle }: AdminRoute, log: Logger): void {
   const run = async (request: FastifyRequest, reply: FastifyReply) => {
     const at = request.url.indexOf("?");
     const query = new URLSearchParams(at === -1 ? "" : request.url.slice(at + 1));
@@ -72,7 +85,11 @@ function serve(app: FastifyInstance, { path, does, handle }: AdminRoute): void {
       answer(reply, { status: 405, headers: { allow: "GET, HEAD" }, body: "this path only reads: use GET\n" }),
     );
   } else {
-    app.post(path, run);
+    app.post(path, async (request, reply) => {
+      await run(request, reply);
+      log.info({ path: request.url, from: request.ip, code: reply.statusCode }, "admin change");
+      return reply;
+    });
     // Envoy's own answer.
     app.get(path, (_request, reply) => answer(reply, { status: 400, body: "this path changes something: use POST\n" }));
   }

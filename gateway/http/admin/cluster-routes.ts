@@ -12,9 +12,10 @@ export function clusterRoutes(clusters: ClusterManager, clock: Clock): readonly 
     does: "changes",
     help,
     handle({ params }): AdminReply {
-      const endpoint = clusters.endpoints.find(({ address }) => address === params.address);
-      if (!endpoint) return { status: 404, body: "no such endpoint\n" };
-      run(endpoint);
+      // Clusters that secure it in different ways have one each.
+      const endpoints = clusters.endpoints.filter(({ address }) => address === params.address);
+      if (endpoints.length === 0) return { status: 404, body: "no such endpoint\n" };
+      for (const endpoint of endpoints) run(endpoint);
       return OK;
     },
   });
@@ -55,6 +56,7 @@ function endpointValues(endpoint: EndpointStatus): readonly (readonly [string, s
     ["rq_total", endpoint.rqTotal],
     ["rq_error", endpoint.rqError],
     ["health_flags", endpoint.healthFlags.join("") || "healthy"],
+    ...(endpoint.healthFailure === undefined ? [] : [["health_failure", endpoint.healthFailure] as const]),
     ["weight", endpoint.weight],
     ["zone", endpoint.zone],
     ["priority", endpoint.priority],
@@ -92,6 +94,7 @@ function hostJson(endpoint: EndpointStatus) {
       ...(flags.has("/failed_outlier_check") && { failed_outlier_check: true }),
       ...(flags.has("/draining") && { draining: true }),
       ...(flags.has("/version_mismatch") && { version_mismatch: true }),
+      ...(endpoint.healthFailure !== undefined && { health_failure: endpoint.healthFailure }),
     },
     weight: endpoint.weight,
     priority: endpoint.priority,

@@ -4,6 +4,7 @@ import type { Lifecycle } from "../../lifecycle.ts";
 import { clusterStatuses } from "../../stats/cluster-status.ts";
 import type { LiveTotals } from "../../stats/live-totals.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
+import type { Workers } from "../../workers.ts";
 import type { AdminRoute } from "./admin-route.ts";
 import { PAGE, PAGE_SECURITY_POLICY } from "./page.ts";
 
@@ -15,6 +16,7 @@ export type LiveFacts = {
   readonly lifecycle: Lifecycle;
   /** Connections of the public listener. */
   readonly connections: () => number;
+  readonly workers: Workers;
   readonly clock: Clock;
 };
 
@@ -45,7 +47,7 @@ export function liveRoutes(facts: LiveFacts): readonly AdminRoute[] {
 }
 
 /** Times in milliseconds; `atMs` is monotonic. What is not known is left out. */
-function snapshot({ clusters, live, lifecycle, connections, clock }: LiveFacts, startedMs: number) {
+function snapshot({ clusters, live, lifecycle, connections, workers, clock }: LiveFacts, startedMs: number) {
   const nowMs = clock.nowMs();
   live.keepEndpoints(new Set(clusters.endpoints.map(({ address }) => address)));
   const { active, idle } = performance.eventLoopUtilization();
@@ -54,6 +56,7 @@ function snapshot({ clusters, live, lifecycle, connections, clock }: LiveFacts, 
     atMs: Math.round(nowMs),
     uptimeMs: Math.round(nowMs - startedMs),
     state: lifecycle.state(clusters.ready),
+    worker: { index: workers.index, count: workers.count },
     connections: connections(),
     rssBytes: process.memoryUsage.rss(),
     loop: { active: Math.round(active), idle: Math.round(idle) },

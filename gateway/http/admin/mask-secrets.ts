@@ -1,8 +1,8 @@
 const MASK = "[redacted]";
 /** Names of settings that hold a secret; a path to a file with one is none. */
-const SECRET_NAME = /(secret|password|passphrase|token|credential|salt|hash|digest|auth)s?$/i;
-/** What is called so may also be an object with settings about keys. */
-const KEY_NAME = /keys?$/i;
+const SECRET_NAME = /(secret|password|passphrase|token|credential|bearer|salt|hash|digest)s?$/i;
+/** What is called so may also be an object with settings about keys or access. */
+const KEY_NAME = /(key|auth)s?$/i;
 /** `scheme://user:password@host`. */
 const USER_INFO = /^([a-z][a-z0-9+.-]*:\/\/)[^/@\s]*@/i;
 

@@ -1,6 +1,7 @@
 /**
- * Of the admin page. Polls `/live` each second while the page is seen and takes differences of totals. Everything is
- * written as text, rows are made once and only changed where a value did: a hundred endpoints cost a few milliseconds.
+ * Of the admin page. Polls `/live`, and of several workers `/workers`, each second while the page is seen and takes differences
+ * of totals. Everything is written as text, rows are made once and only changed where a value did: a hundred endpoints cost a
+ * few milliseconds.
  */
 export const PAGE_SCRIPT = `
 "use strict";
@@ -160,6 +161,44 @@ function showCluster(cluster, before, seconds) {
   filterRows(box, cluster);
 }
 
+const WORKER_COLUMNS = [
+  ["worker", (w) => w.index], ["state", (w) => w.state], ["answers running", (w) => w.active], ["connections", (w) => w.connections],
+  ["requests", (w) => w.requests], ["errors", (w) => w.errors], ["memory", (w) => w.rssBytes === undefined ? undefined : whole.format(w.rssBytes / 1048576) + " MiB"],
+];
+const workerRows = new Map();
+function workerCells(key) {
+  let cells = workerRows.get(key);
+  if (cells) return cells;
+  const table = byId("workers").querySelector("table");
+  if (!workerRows.size) {
+    const head = make("tr", make("thead", table));
+    for (const [name] of WORKER_COLUMNS) make("th", head, name);
+    make("tbody", table);
+    byId("workers").hidden = false;
+  }
+  const row = make("tr", table.querySelector("tbody"));
+  cells = WORKER_COLUMNS.map(() => make("td", row));
+  workerRows.set(key, cells);
+  return cells;
+}
+function showWorkers({ workers, answered, total }, own, count) {
+  const covered = answered === count ? "all" : answered + " of " + count;
+  for (const worker of [...workers, { ...total, index: covered, state: "" }]) {
+    const cells = workerCells(worker.adminUrl ? worker.index : "total");
+    for (const [at, [name, of]] of WORKER_COLUMNS.entries()) {
+      const value = of(worker);
+      if (name === "worker" && worker.adminUrl && worker.index !== own) linkTo(cells[at], worker);
+      else put(cells[at], value === undefined ? "–" : typeof value === "number" ? number(value) : value);
+      if (name === "state") paint(cells[at], worker.state === "LIVE" ? "good" : worker.state === "no answer" ? "bad" : "warn");
+    }
+  }
+}
+// A page that was opened as localhost goes on as localhost: another name may lead elsewhere.
+function linkTo(cell, { index, adminUrl }) {
+  const link = cell.querySelector("a") || make("a", cell, String(index));
+  link.href = location.protocol + "//" + location.hostname + ":" + new URL(adminUrl).port + "/";
+}
+
 function show(now) {
   // A gateway that was started anew counts from zero.
   const before = last && now.uptimeMs > last.uptimeMs ? last : undefined;
@@ -167,6 +206,7 @@ function show(now) {
   const rate = (name) => before ? Math.max(0, sum(now.clusters, (c) => c[name]) - sum(before.clusters, (c) => c[name])) / seconds : undefined;
   put(byId("state"), now.state);
   paint(byId("state"), "badge " + (now.state === "LIVE" ? "good" : "warn"));
+  put(byId("worker"), now.worker.count > 1 ? "worker " + now.worker.index + " of " + now.worker.count : "");
   put(byId("uptime"), "up " + span(now.uptimeMs));
   const nodes = new Map(now.clusters.flatMap((c) => c.endpoints.map((e) => [e.address, e])));
   const well = [...nodes.values()].filter((e) => !e.healthFlags.length).length;
@@ -194,7 +234,12 @@ async function poll() {
     try {
       const reply = await fetch("/live", { signal: AbortSignal.timeout(TIMEOUT_MS) });
       if (!reply.ok) throw new Error(String(reply.status));
-      show(await reply.json());
+      const now = await reply.json();
+      show(now);
+      if (now.worker.count > 1) {
+        const all = await fetch("/workers?format=json", { signal: AbortSignal.timeout(TIMEOUT_MS) });
+        showWorkers(await all.json(), now.worker.index, now.worker.count);
+      }
       byId("lost").hidden = true;
     } catch {
       byId("lost").hidden = false;

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { PAGE_SCRIPT } from "./page-script.ts";
 import { PAGE_STYLE } from "./page-style.ts";
 
-/** The admin page: one file, nothing fetched but `/live`. */
+/** The admin page: one file, nothing fetched but `/live` and `/workers`, both from its own origin. */
 export const PAGE = `<!doctype html>
 <html lang="en">
 <head>
@@ -17,10 +17,12 @@ export const PAGE = `<!doctype html>
 <header>
 <h1>gateway</h1>
 <span id="state" class="badge">…</span>
+<span id="worker" class="dim"></span>
 <span id="uptime" class="dim"></span>
 <span id="lost" class="badge bad" role="status" hidden>no answer; showing old values</span>
 <nav class="dim"><a href="/clusters">clusters</a> <a href="/stats">stats</a> <a href="/config_dump">config</a> <a href="/help">help</a></nav>
 </header>
+<section id="workers" hidden><div class="scroll"><table></table></div></section>
 <dl id="tiles"></dl>
 <form id="filter">
 <label>Show <input id="words" type="search" placeholder="address, zone, state" autocomplete="off" spellcheck="false"></label>

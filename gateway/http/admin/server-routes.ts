@@ -3,7 +3,9 @@ import type { Clock } from "../../clock.ts";
 import type { GatewayConfig } from "../../config.ts";
 import type { Lifecycle } from "../../lifecycle.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
+import type { Workers } from "../../workers.ts";
 import { type AdminRoute, badRequest, jsonReply, OK, wantsJson } from "./admin-route.ts";
+import { maskFields, parseFieldMask } from "./field-mask.ts";
 import { maskSecrets } from "./mask-secrets.ts";
 
 /** An address that the gateway listens on. */
@@ -15,6 +17,7 @@ export type ServerFacts = {
   readonly listeners: () => readonly Listener[];
   readonly lifecycle: Lifecycle;
   readonly clusters: ClusterManager;
+  readonly workers: Workers;
   readonly log: Logger;
   readonly clock: Clock;
 };
@@ -24,7 +27,7 @@ const LEVELS = ["debug", "info", "warn", "error"];
 
 /** What this process is, how it was set up, and how much it says. */
 export function serverRoutes(facts: ServerFacts): readonly AdminRoute[] {
-  const { config, version, listeners, lifecycle, clusters, log, clock } = facts;
+  const { config, version, listeners, lifecycle, clusters, workers, log, clock } = facts;
   const startedMs = clock.nowMs();
   const reads = (path: string, help: string, handle: AdminRoute["handle"]): AdminRoute => ({
     path,
@@ -39,6 +42,7 @@ export function serverRoutes(facts: ServerFacts): readonly AdminRoute[] {
         state: lifecycle.state(clusters.ready),
         uptime_current_epoch: `${Math.floor((clock.nowMs() - startedMs) / 1000)}s`,
         node: { version: process.version, pid: process.pid },
+        worker: { index: workers.index, count: workers.count, admin_urls: workers.adminUrls },
       }),
     ),
     reads("/listeners", "addresses that are listened on; ?format=json", (request) => {
@@ -47,15 +51,23 @@ export function serverRoutes(facts: ServerFacts): readonly AdminRoute[] {
         return jsonReply({ listener_statuses: all.map(({ name, address }) => ({ name, local_address: address })) });
       return { body: all.map(({ name, address }) => `${name}::${address}\n`).join("") };
     }),
-    reads("/config_dump", "configuration in force, without secrets, and what discovery found", () =>
-      jsonReply({
-        bootstrap: maskSecrets(config),
-        dynamic_endpoints: clusters.clusters.map(({ model, members, discovery }) => ({
-          cluster: model,
-          endpoints: members.map(({ spec }) => spec),
-          discovery,
-        })),
-      }),
+    reads(
+      "/config_dump",
+      "configuration in force, without secrets, and what discovery found; ?mask=bootstrap.limits",
+      ({ query }) => {
+        const mask = query.get("mask");
+        const paths = mask === null ? [[]] : parseFieldMask(mask);
+        if (!paths) return badRequest("mask: expected names of fields with dots and commas between them");
+        const dump = {
+          bootstrap: maskSecrets(config),
+          dynamic_endpoints: clusters.clusters.map(({ model, members, discovery }) => ({
+            cluster: model,
+            endpoints: members.map(({ spec }) => spec),
+            discovery,
+          })),
+        };
+        return jsonReply(maskFields(dump, paths));
+      },
     ),
     {
       path: "/logging",

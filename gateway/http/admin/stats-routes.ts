@@ -1,27 +1,25 @@
-import { Counter, Histogram, type Registry } from "prom-client";
-import { type AdminRoute, badRequest, jsonReply, OK, wantsJson } from "./admin-route.ts";
+import { Counter, Histogram, type MetricObjectWithValues, type MetricValue, type Registry } from "prom-client";
+import { type AdminReply, type AdminRequest, type AdminRoute, badRequest, jsonReply, OK } from "./admin-route.ts";
 
 /** Words, `|` between them. Envoy takes a regular expression; one could be made to run for ever here. */
 const FILTER = /^[\w:.|-]{1,200}$/;
+const FORMATS: readonly (string | null)[] = [null, "prometheus", "json"];
 
 export function statsRoutes(registry: Registry): readonly AdminRoute[] {
   return [
     {
       path: "/stats",
       does: "reads",
-      help: "measurements for Prometheus; ?format=json, ?filter=rq_total|outlier",
-      async handle(request) {
-        const filter = request.query.get("filter");
-        if (filter !== null && !FILTER.test(filter)) return badRequest("filter: expected words with | between them");
-        const words = filter?.split("|").filter((word) => word !== "");
-        const shown = (name: string) => words === undefined || words.some((word) => name.includes(word));
-        if (wantsJson(request)) {
-          const stats = await registry.getMetricsAsJSON();
-          return jsonReply({ stats: stats.filter(({ name }) => shown(name)) });
-        }
-        const names = registry.getMetricsAsArray().map(({ name }) => name);
-        const texts = await Promise.all(names.filter(shown).map((name) => registry.getSingleMetricAsString(name)));
-        return { type: registry.contentType, body: texts.map((text) => `${text}\n\n`).join("") };
+      help: "measurements for Prometheus; ?format=json, ?filter=rq_total|outlier, ?usedonly",
+      handle: (request) => measurements(registry, request),
+    },
+    {
+      path: "/stats/prometheus",
+      does: "reads",
+      help: "the same; ?filter=, ?usedonly",
+      handle: ({ query, params }) => {
+        query.delete("format");
+        return measurements(registry, { query, params });
       },
     },
     {
@@ -37,4 +35,34 @@ export function statsRoutes(registry: Registry): readonly AdminRoute[] {
       },
     },
   ];
+}
+
+async function measurements(registry: Registry, { query }: AdminRequest): Promise<AdminReply> {
+  const format = query.get("format");
+  if (!FORMATS.includes(format)) return badRequest("format: expected prometheus or json");
+  const filter = query.get("filter");
+  if (filter !== null && !FILTER.test(filter)) return badRequest("filter: expected words with | between them");
+  const words = filter?.split("|").filter((word) => word !== "");
+  const named = (name: string) => words === undefined || words.some((word) => name.includes(word));
+  if (format !== "json" && !query.has("usedonly")) {
+    const names = registry.getMetricsAsArray().map(({ name }) => name);
+    return asText(registry, names.filter(named));
+  }
+  const families = (await registry.getMetricsAsJSON()).filter(({ name }) => named(name));
+  const shown = query.has("usedonly") ? families.filter(isUsed) : families;
+  if (format === "json") return jsonReply({ stats: shown });
+  return asText(
+    registry,
+    shown.map(({ name }) => name),
+  );
+}
+
+/** Whether anything of the family was ever counted, or is not zero now. */
+function isUsed({ values }: MetricObjectWithValues<MetricValue<string>>): boolean {
+  return values.some(({ value }) => value !== 0);
+}
+
+async function asText(registry: Registry, names: readonly string[]): Promise<AdminReply> {
+  const texts = await Promise.all(names.map((name) => registry.getSingleMetricAsString(name)));
+  return { type: registry.contentType, body: texts.map((text) => `${text}\n\n`).join("") };
 }

@@ -18,14 +18,19 @@ describe("response flags", () => {
     ["key_rpm_exceeded", "RL"],
     ["key_model_concurrency_exceeded", "RL"],
     ["unclear_transfer_encoding", "DPE"],
+    ["overload_stop_accepting_requests", "OM"],
     ["downstream_remote_disconnect", "DC"],
     ["drain_timeout", "LR"],
   ])("%s is %s", (detail, flag) => expect(failed(detail)).toBe(flag));
 
-  test.each([[undefined], ["invalid_value"], ["api_key_missing"], ["toString"], ["__proto__"]])(
-    "%s is nobody's failure on the way",
-    (detail) => expect(failed(detail)).toBe("-"),
-  );
+  test.each([
+    [undefined],
+    ["invalid_value"],
+    ["api_key_missing"],
+    ["auth_failures_exceeded"],
+    ["toString"],
+    ["__proto__"],
+  ])("%s is nobody's failure on the way", (detail) => expect(failed(detail)).toBe("-"));
 
   test("a client that left, or took nothing, is the reason whatever followed from it", () => {
     expect(failed("upstream_reset", { endReason: "client_closed" })).toBe("DC");

@@ -1,10 +1,10 @@
 import { EventEmitter } from "node:events";
 import type { ServerResponse } from "node:http";
 import { expect, test } from "vitest";
-import type { Clock } from "../../../../gateway/clock.ts";
 import { FlushQueue } from "../../../../gateway/http/flush-queue.ts";
 import { SseStream } from "../../../../gateway/http/sse-stream.ts";
-import { delta, textStart } from "../../../support/events.ts";
+import { delta, started, textStart } from "../../../support/events.ts";
+import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 /** The socket's side of a response: takes all, or as long as it is `full` says that it can take no more. */
 class Wire extends EventEmitter {
@@ -14,10 +14,13 @@ class Wire extends EventEmitter {
   get writableNeedDrain(): boolean {
     return this.full;
   }
+  readonly written: string[] = [];
+  chunkedEncoding = false;
   writeHead(): void {
     this.headersSent = true;
   }
-  write(): boolean {
+  write(text: string): boolean {
+    this.written.push(text);
     return !this.full;
   }
   end(): void {}
@@ -27,9 +30,8 @@ class Wire extends EventEmitter {
   }
 }
 
-function streaming() {
-  let nowMs = 0;
-  const clock: Clock = { nowMs: () => nowMs, wallMs: () => nowMs, after: () => () => {} };
+function streaming(times: { readonly keepAliveIntervalMs?: number; readonly headerCommitMs?: number } = {}) {
+  const clock = new VirtualClock();
   const wire = new Wire();
   const gaps: number[] = [];
   const pauses: boolean[] = [];
@@ -42,31 +44,33 @@ function streaming() {
     queue: new FlushQueue(),
     clock,
     keepAliveIntervalMs: 10_000,
+    headerCommitMs: 8_000,
+    ...times,
     writeStallMs: 30_000,
     onStall: () => {},
     onGap: (gapMs) => gaps.push(gapMs),
     onPaused: (paused) => pauses.push(paused),
   });
-  const write = (atMs: number) => {
-    nowMs = atMs;
+  const write = async (atMs: number) => {
+    await clock.advance(atMs - clock.nowMs());
     stream.events([textStart(0), delta(0, "x")], flow);
     stream.flush();
   };
-  return { wire, gaps, pauses, told, write };
+  return { wire, gaps, pauses, told, write, clock, stream, flow };
 }
 
-test("every write of events but the first tells its distance from the one before", () => {
+test("every write of events but the first tells its distance from the one before", async () => {
   const { gaps, write } = streaming();
-  for (const atMs of [100, 120, 1_120]) write(atMs);
+  for (const atMs of [100, 120, 1_120]) await write(atMs);
   expect(gaps).toEqual([20, 1_000]);
 });
 
-test("a full socket pauses its engine once, and drained it goes on", () => {
+test("a full socket pauses its engine once, and drained it goes on", async () => {
   const { wire, pauses, told, write } = streaming();
-  write(0);
+  await write(0);
   wire.full = true;
-  write(10);
-  write(20);
+  await write(10);
+  await write(20);
   expect([told, pauses]).toEqual([["pause"], [true]]);
   wire.full = false;
   wire.emit("drain");
@@ -76,11 +80,42 @@ test("a full socket pauses its engine once, and drained it goes on", () => {
   ]);
 });
 
-test("a stream that ends while it is paused is paused no more", () => {
+test("a stream that ends while it is paused is paused no more", async () => {
   const { wire, pauses, write } = streaming();
   wire.full = true;
-  write(0);
+  await write(0);
   wire.destroy();
   wire.emit("drain");
   expect(pauses).toEqual([true, false]);
+});
+
+test.each([
+  { keepAliveIntervalMs: 10_000, headerCommitMs: 8_000, first: 8_000, next: 18_000 },
+  { keepAliveIntervalMs: 5_000, headerCommitMs: 8_000, first: 5_000, next: 10_000 },
+])("a silent engine: the status line at $first ms with a sign of life, the next one at $next ms", async (given) => {
+  const { first, next, ...times } = given;
+  const { wire, clock, stream } = streaming(times);
+  await clock.advance(first - 1);
+  expect({ headersSent: wire.headersSent, committed: stream.committed }).toEqual({
+    headersSent: false,
+    committed: false,
+  });
+  await clock.advance(1);
+  expect({ headersSent: wire.headersSent, committed: stream.committed }).toEqual({
+    headersSent: true,
+    committed: true,
+  });
+  await clock.advance(next - first - 1);
+  expect(wire.written).toEqual([": keepalive\n\n"]);
+  await clock.advance(1);
+  expect(wire.written).toHaveLength(2);
+});
+
+test("what an engine has said before its first delta goes out with the status line", async () => {
+  const { wire, clock, stream, flow } = streaming();
+  stream.events([started()], flow);
+  await clock.advance(7_999);
+  expect(wire.written).toEqual([]);
+  await clock.advance(1);
+  expect(wire.written).toEqual(["data: x\n\n: keepalive\n\n"]);
 });

@@ -59,7 +59,7 @@ describe("create", () => {
     expect(err).not.toContain(key);
     expect(await readFile(file, "utf8")).not.toContain(key);
     expect((await keys("list")).out + (await keys("list --json")).out).not.toContain(key);
-    expect((await readdir(folder)).sort()).toEqual(["keys.json", "pepper"]);
+    expect((await readdir(folder)).sort()).toEqual(["keys.json", "keys.json.audit.jsonl", "pepper"]);
   });
 
   test("keeps every limit that was given, and no other", async () => {
@@ -101,6 +101,18 @@ describe("create", () => {
     "create --name ci --models svc-qwen --weight 1001",
     "create --name ci --models svc-qwen --priority TOP",
     "create --name ci --models svc-qwen extra",
+    "create --name ci --models svc-qwen --tokens-per-day 0",
+    "create --name ci --models svc-qwen --per-model rpm=1",
+    "create --name ci --models svc-qwen --per-model gpt:rpm=1",
+    "create --name ci --models svc-qwen --per-model svc-qwen:queued=1",
+    "create --name ci --models svc-qwen --per-model svc-qwen:rpm=x",
+    "set-limits",
+    "set-limits x",
+    "set-limits x --clear speed",
+    "set-models x",
+    "set-models x gpt",
+    "import",
+    "audit x",
     `create --name ${"n".repeat(129)} --models svc-qwen`,
     "create --name a\u001b[31m --models svc-qwen",
     "show",
@@ -114,8 +126,11 @@ describe("create", () => {
     expect(await readdir(folder)).toEqual([]);
   });
 
-  test("help is no error", async () => {
-    expect(await keys("--help")).toMatchObject({ code: 0, out: expect.stringContaining("rotate") });
+  test("help is no error, and tells the exit codes", async () => {
+    const { code, out } = await keys("--help");
+    expect(code).toBe(0);
+    expect(out).toContain("rotate");
+    expect(out).toMatch(/Exit codes: 0 .*2 .*3 .*\s4 .*1 /);
   });
 });
 

@@ -13,6 +13,7 @@ import type { KeyStoreStatus } from "../../../../gateway/keys/key-store.ts";
 
 const NOW = Date.parse("2026-03-01T00:00:00.000Z");
 const HOUR = 3_600_000;
+const LOADED = { keys: 1, counts: { active: 1, disabled: 0, revoked: 0 }, revision: 1, loadedAtMs: NOW };
 
 /** Time stands still until the test moves it; a timer runs when the test says so. */
 class ManualClock implements Clock {
@@ -99,34 +100,16 @@ describe("opening", () => {
     const { id, key } = await addKey();
     const store = await openStore();
     expect(store.find(key)).toMatchObject({ keyId: id, models: "all" });
-    expect(store.status()).toEqual({ keys: 1, revision: 1, loadErrors: 0, fault: undefined });
+    expect(store.byId(id)).toBe(store.find(key));
+    expect(store.byId("nobody")).toBeUndefined();
+    expect(store.status()).toEqual({ ...LOADED, loadErrors: 0, fault: undefined });
   });
 
-  test("is fine with a folder without a key file, and sees the first key come", async () => {
-    const store = await openStore();
-    expect(store.status()).toMatchObject({ keys: 0, fault: undefined });
-    const loaded = nextStatus(store, ({ keys }) => keys === 1);
-    const { key } = await addKey();
-    await loaded;
-    expect(store.find(key)).toBeDefined();
-  });
-
-  test("does not take the first key's coming for a fault, and forgets a bad file that went away", async () => {
-    const store = await openStore();
-    const stale = nextStatus(store, ({ fault }) => fault === "not_json");
-    await replaceFile("{");
-    await stale;
-    const cleared = nextStatus(store, ({ fault }) => fault === undefined);
-    await rm(file);
-    await cleared;
-    const loaded = nextStatus(store, ({ keys }) => keys === 1);
-    await addKey();
-    expect(await loaded).toEqual({ keys: 1, revision: 1, loadErrors: 1, fault: undefined });
-  });
-
-  test("fails without the folder", async () => {
+  test("fails without the file, and without its folder", async () => {
+    await expect(FileKeyStore.open({ file, clock })).rejects.toMatchObject({ fault: "missing" });
     file = join(folder, "none", "keys.json");
     await expect(FileKeyStore.open({ file, clock })).rejects.toMatchObject({ fault: "missing" });
+    expect(clock.waiting).toBe(0);
   });
 
   test("fails for a file that cannot be used, and says why", async () => {
@@ -223,12 +206,12 @@ describe("a bad file", () => {
 
     const stale = nextStatus(store, (status) => status.fault !== undefined);
     await replaceFile(await content());
-    expect(await stale).toEqual({ keys: 1, revision: 1, loadErrors: 1, fault });
+    expect(await stale).toEqual({ ...LOADED, loadErrors: 1, fault });
     expect(store.find(key)).toBeDefined();
 
     const mended = nextStatus(store, (status) => status.fault === undefined);
     await replaceFile(good);
-    expect(await mended).toEqual({ keys: 1, revision: 1, loadErrors: 1, fault: undefined });
+    expect(await mended).toEqual({ ...LOADED, loadErrors: 1, fault: undefined });
   });
 
   test("is counted once however often it is looked at", async () => {

@@ -3,6 +3,7 @@ import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promise
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { auditFileOf } from "../../../../gateway/keys/audit-log.ts";
 import { createKey, type KeyRequest, revokeKey } from "../../../../gateway/keys/key-admin.ts";
 import { pepperFileOf, readKeyFile, updateKeyFile } from "../../../../gateway/keys/key-file.ts";
 
@@ -43,8 +44,9 @@ const overwrite = (text: string) => writeFile(path, text, { mode: 0o600 });
 describe("updateKeyFile", () => {
   test("makes folder, key file and pepper, each for the owner only", async () => {
     const { record } = await addKey();
-    expect((await readdir(join(folder, "state"))).sort()).toEqual(["keys.json", "pepper"]);
-    for (const file of [path, pepperFileOf(path)]) expect((await stat(file)).mode & 0o777).toBe(0o600);
+    expect((await readdir(join(folder, "state"))).sort()).toEqual(["keys.json", "keys.json.audit.jsonl", "pepper"]);
+    for (const file of [path, auditFileOf(path), pepperFileOf(path)])
+      expect((await stat(file)).mode & 0o777).toBe(0o600);
     expect((await stat(join(folder, "state"))).mode & 0o777).toBe(0o700);
     expect((await readKeyFile(path))?.set).toMatchObject({ revision: 1, keys: [{ id: record.id }] });
   });
@@ -74,7 +76,7 @@ describe("updateKeyFile", () => {
     await addKey();
     await rm(pepperFileOf(path));
     await expect(addKey()).rejects.toMatchObject({ fault: "pepper_missing" });
-    expect(await readdir(join(folder, "state"))).toEqual(["keys.json"]);
+    expect(await readdir(join(folder, "state"))).not.toContain("pepper");
   });
 });
 

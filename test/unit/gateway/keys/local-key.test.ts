@@ -7,6 +7,7 @@ import { createKey, revokeKey } from "../../../../gateway/keys/key-admin.ts";
 import { readKeyFile, updateKeyFile } from "../../../../gateway/keys/key-file.ts";
 import { indexKeys } from "../../../../gateway/keys/key-index.ts";
 import { issueLocalKey } from "../../../../gateway/keys/local-key.ts";
+import { createKey as createByCommand } from "../../../support/key-command.ts";
 
 const patient = new AbortController().signal;
 const nowMs = 1000;
@@ -60,4 +61,11 @@ test("makes another key when the earlier one opens some models only", async () =
     patient,
   );
   expect(await issue(narrow.key)).not.toBe(narrow.key);
+});
+
+test("stands beside the keys of the command line, whichever came first", async () => {
+  const first = await createByCommand(file, "--name", "first", "--models", "all");
+  const local = await issue();
+  const last = await createByCommand(file, "--name", "last", "--models", "all");
+  for (const key of [first, local, last]) expect(await look(key)).toMatchObject({ principal: { models: "all" } });
 });

@@ -4,6 +4,7 @@ import { clustersText } from "../../../../../gateway/http/admin/cluster-routes.t
 const endpoint = {
   address: "10.0.0.1:50051",
   healthFlags: [] as readonly string[],
+  healthFailure: undefined as string | undefined,
   rqActive: 2,
   rqTotal: 40,
   rqError: 1,
@@ -19,7 +20,8 @@ const endpoint = {
 };
 
 test("clusters are printed as Envoy prints them, one value a line", () => {
-  const sick = { ...endpoint, address: "[::1]:50052", healthFlags: ["/failed_active_hc", "/failed_outlier_check"] };
+  const healthFlags = ["/failed_active_hc", "/failed_outlier_check"];
+  const sick = { ...endpoint, address: "[::1]:50052", healthFlags, healthFailure: "connection refused" };
   const text = clustersText([{ model: "svc-qwen", lbPolicy: "prefix_affinity", endpoints: [endpoint, sick] }]);
   const lines = text.split("\n");
   expect(lines.pop()).toBe("");
@@ -30,6 +32,9 @@ test("clusters are printed as Envoy prints them, one value a line", () => {
   expect(lines).toContain("svc-qwen::10.0.0.1:50051::zone::zone-a");
   expect(lines).toContain("svc-qwen::10.0.0.1:50051::kv_use::0.250");
   expect(lines).toContain("svc-qwen::[::1]:50052::health_flags::/failed_active_hc/failed_outlier_check");
+  expect(lines.filter((line) => line.includes("health_failure"))).toEqual([
+    "svc-qwen::[::1]:50052::health_failure::connection refused",
+  ]);
 });
 
 test("a cluster without endpoints is there all the same", () => {

@@ -16,6 +16,7 @@ test("no canary in the place of a secret comes through, at any depth and in any 
     accessKey: canary,
     oldKeys: [canary, { token: canary }],
     sealingKey: canary,
+    basicAuth: canary,
   });
   expect(JSON.stringify(masked).toLowerCase()).not.toContain(canary);
 });
@@ -24,6 +25,7 @@ test("what is no secret stays as it is", () => {
   const config = {
     listen: { host: "127.0.0.1", port: 8080 },
     keys: { file: "keys.json" },
+    auth: { maxFailuresPerMinute: 20 },
     sealingKeyFile: "sealing.key",
     limits: { requestBurstSeconds: 10, tokenBurstSeconds: 60 },
     clusters: [{ model: "svc-qwen", endpoints: [{ address: "10.0.0.1:50051" }], lbPolicy: "ring_hash" }],

@@ -1,0 +1,65 @@
+import type { IncomingMessage } from "node:http";
+import { isIPv4, isIPv6 } from "node:net";
+
+const IPV4_IN_IPV6 = /^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i;
+const GROUPS_OF_A_NETWORK = 4;
+const GROUPS_OF_A_SITE = 3;
+const GROUPS = 8;
+
+/**
+ * The address a request came from. `trustedHops`: how many proxies in front of this one add to `x-forwarded-for`, each the
+ * address that it was called from; as Envoy's `xff_num_trusted_hops`. 0: the header means nothing. Where it has fewer
+ * entries, or none of use, the connection's own address counts.
+ */
+export function clientAddress(
+  remote: string | undefined,
+  forwardedFor: string | undefined,
+  trustedHops: number,
+): string {
+  const own = plainAddress(remote ?? "");
+  if (trustedHops === 0 || forwardedFor === undefined) return own;
+  const forwarded = plainAddress(forwardedFor.split(",").at(-trustedHops)?.trim() ?? "");
+  return isIPv4(forwarded) || isIPv6(forwarded) ? forwarded : own;
+}
+
+/** The address that `request` came from, as `clientAddress` says. */
+export function addressOf(
+  { headers, socket }: Pick<IncomingMessage, "headers" | "socket">,
+  trustedHops: number,
+): string {
+  const forwarded = headers["x-forwarded-for"];
+  return clientAddress(
+    socket.remoteAddress,
+    typeof forwarded === "string" ? forwarded : forwarded?.join(","),
+    trustedHops,
+  );
+}
+
+/** What one subscriber is given: an IPv4 address itself, of an IPv6 address its /64. Anything else stays as it is. */
+export function networkOf(address: string): string {
+  return isIPv6(address) ? ipv6Network(address, GROUPS_OF_A_NETWORK) : address;
+}
+
+/** As much of an address as a log may know: the /24 of an IPv4 address, the /48 of an IPv6 address. */
+export function loggedNetwork(address: string): string | undefined {
+  if (isIPv4(address)) return `${address.slice(0, address.lastIndexOf("."))}.0/24`;
+  return isIPv6(address) ? ipv6Network(address, GROUPS_OF_A_SITE) : undefined;
+}
+
+function ipv6Network(address: string, length: number): string {
+  const [before = "", after] = address.split("%", 1)[0]?.toLowerCase().split("::") ?? [];
+  const first = groups(before);
+  const zeros = after === undefined ? 0 : GROUPS - first.length - groups(after).length;
+  const all = [...first, ...Array<string>(Math.max(0, zeros)).fill("0"), ...groups(after ?? "")];
+  const network = all.slice(0, length).map((group) => Number.parseInt(group, 16).toString(16));
+  return `${network.join(":")}::/${16 * length}`;
+}
+
+/** A dotted tail stands for two groups; what they hold is never a part of the network. */
+function groups(text: string): string[] {
+  return text === "" ? [] : text.split(":").flatMap((group) => (group.includes(".") ? ["0", "0"] : [group]));
+}
+
+function plainAddress(address: string): string {
+  return address.replace(IPV4_IN_IPV6, "");
+}

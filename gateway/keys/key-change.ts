@@ -1,0 +1,50 @@
+import { isDeepStrictEqual } from "node:util";
+import type { KeyRecord, KeySet } from "./key-record.ts";
+
+/** What happened to one key between two sets. */
+export type KeyChange = {
+  /** The command that does this: `create`, `rotate`, `set-limits` and so on; `change` for anything else. */
+  readonly action: string;
+  readonly keyId: string;
+  /** Names of the fields that differ; those of limits with the limit's own name. */
+  readonly fields: string[];
+};
+
+const STATUS_ACTION: Readonly<Record<KeyRecord["status"], string>> = {
+  active: "enable",
+  disabled: "disable",
+  revoked: "revoke",
+};
+
+/** Fields that every change touches. */
+const BOOKKEEPING = new Set(["updated", "revision"]);
+
+export function keyChanges(before: KeySet, after: KeySet): readonly KeyChange[] {
+  const known = new Map(before.keys.map((record) => [record.id, record]));
+  const changes = after.keys.flatMap((record): KeyChange[] => {
+    const old = known.get(record.id);
+    known.delete(record.id);
+    if (old === record) return [];
+    if (old === undefined) return [{ action: "create", keyId: record.id, fields: [] }];
+    const fields = differing(old, record);
+    return [{ action: actionOf(old, record, fields), keyId: record.id, fields }];
+  });
+  return [...changes, ...[...known.keys()].map((keyId) => ({ action: "remove", keyId, fields: [] }))];
+}
+
+function actionOf(old: KeyRecord, { status }: KeyRecord, fields: readonly string[]): string {
+  if (old.status !== status) return STATUS_ACTION[status];
+  if (fields.includes("secrets")) return "rotate";
+  if (fields.length > 0 && fields.every((field) => field === "models")) return "set-models";
+  if (fields.length > 0 && fields.every((field) => /^(limits|quota)\./.test(field))) return "set-limits";
+  return "change";
+}
+
+function differing(old: object, record: object, prefix = ""): string[] {
+  return [...new Set([...Object.keys(old), ...Object.keys(record)])].flatMap((name) => {
+    const [was, is] = [Reflect.get(old, name), Reflect.get(record, name)];
+    if (BOOKKEEPING.has(name) || isDeepStrictEqual(was, is)) return [];
+    if (name === "limits" || name === "quota") return differing(was, is, `${name}.`);
+    return [`${prefix}${name}`];
+  });
+}

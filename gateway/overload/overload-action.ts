@@ -1,0 +1,41 @@
+/*
+ * When the process itself is in trouble, as Envoy's overload manager sees it: monitors say how near a resource is to its
+ * end, and actions switch on where one of their triggers is reached.
+ */
+
+/** What is watched, under Envoy's names where it has the thing. */
+export const RESOURCE_MONITORS = ["eventLoopDelay", "eventLoopUtilization", "fixedHeap", "inflightBodyBytes"] as const;
+export type ResourceMonitor = (typeof RESOURCE_MONITORS)[number];
+
+/** What is done; the first and the last are Envoy's. `rejectNonCritical`: counting tokens, and keys of low priority. */
+export const OVERLOAD_ACTIONS = ["disableHttpKeepalive", "rejectNonCritical", "stopAcceptingRequests"] as const;
+export type OverloadAction = (typeof OVERLOAD_ACTIONS)[number];
+
+/** 0: all of it is free, 1: none is. */
+export type Pressures = Readonly<Record<ResourceMonitor, number>>;
+
+/** From which pressure on; null: whatever the pressure, it triggers nothing. */
+export type Triggers = Readonly<Record<ResourceMonitor, number | null>>;
+
+/** `over`, `under`: how many looks in a row found a trigger reached, or all of them left behind. */
+export type ActionState = { readonly active: boolean; readonly over: number; readonly under: number };
+
+export const RESTING: ActionState = { active: false, over: 0, under: 0 };
+
+/** One slow turn of the event loop, or one full heap before its collection, is no trouble yet. */
+const LOOKS_TO_START = 2;
+/** And one good look does not end it, or whatever is let in again brings it back. */
+const LOOKS_TO_END = 4;
+/** How far below its threshold a pressure has to be to count as left behind. */
+const HYSTERESIS = 0.1;
+
+/** The state of an action after one more look. */
+export function afterLook({ active, over, under }: ActionState, triggers: Triggers, pressures: Pressures): ActionState {
+  const reached = (below: number) =>
+    RESOURCE_MONITORS.some((monitor) => {
+      const threshold = triggers[monitor];
+      return threshold !== null && pressures[monitor] >= threshold - below;
+    });
+  const next = { over: reached(0) ? over + 1 : 0, under: reached(HYSTERESIS) ? 0 : under + 1 };
+  return { ...next, active: active ? next.under < LOOKS_TO_END : next.over >= LOOKS_TO_START };
+}

@@ -1,0 +1,69 @@
+import { performance } from "node:perf_hooks";
+import { getHeapSpaceStatistics, getHeapStatistics } from "node:v8";
+import type { Clock } from "../clock.ts";
+
+/**
+ * Between two ticks. Not Node's own histogram: emptied, it leaves out the delay until its next tick, which is all there is
+ * to see while the event loop hardly turns.
+ */
+const TICK_MS = 20;
+
+/** What the process used since it was last asked. */
+export type Usage = {
+  /** The longest that a timer was late: with so few ticks between two looks, their 99th percentile. */
+  readonly eventLoopDelayMs: number;
+  /** Share of the time in which the event loop had work; 0 to 1. */
+  readonly eventLoopUtilization: number;
+};
+
+/**
+ * What V8 reserves for the young generation of its heap. It counts in V8's limit, but the process dies when the old one is
+ * full. As V8 collects when half of what was left is used, a heap that is nearly full is not full of garbage.
+ */
+const YOUNG_GENERATION_BYTES = 48 * 1024 * 1024;
+const YOUNG_SPACES = ["new_space", "new_large_object_space"];
+
+/** The part of the heap whose end is the process's, and how far it may grow. */
+export function heapUse(): { readonly usedBytes: number; readonly limitBytes: number } {
+  const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
+  const young = getHeapSpaceStatistics()
+    .filter(({ space_name: name }) => YOUNG_SPACES.includes(name))
+    .reduce((sum, { space_used_size: size }) => sum + size, 0);
+  return { usedBytes: used - young, limitBytes: limit - Math.min(YOUNG_GENERATION_BYTES, limit / 4) };
+}
+
+/** Measures this process, until it is closed. */
+export class ProcessUsage {
+  readonly #clock: Clock;
+  #delayMs = 0;
+  #utilization = performance.eventLoopUtilization();
+  #cancelTick: () => void = () => {};
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#tick();
+  }
+
+  read(): Usage {
+    const eventLoopDelayMs = this.#delayMs;
+    this.#delayMs = 0;
+    const before = this.#utilization;
+    this.#utilization = performance.eventLoopUtilization();
+    return {
+      eventLoopDelayMs,
+      eventLoopUtilization: performance.eventLoopUtilization(this.#utilization, before).utilization,
+    };
+  }
+
+  close(): void {
+    this.#cancelTick();
+  }
+
+  #tick(): void {
+    const dueMs = this.#clock.nowMs() + TICK_MS;
+    this.#cancelTick = this.#clock.after(TICK_MS, () => {
+      this.#delayMs = Math.max(this.#delayMs, this.#clock.nowMs() - dueMs);
+      this.#tick();
+    });
+  }
+}

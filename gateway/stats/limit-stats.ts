@@ -1,0 +1,13 @@
+import { Gauge, type Registry } from "prom-client";
+
+/** Of a gateway whose limits another process counts. `shared`: whether that process answers. */
+export function registerLimitStats(registry: Registry, shared: () => boolean): void {
+  new Gauge({
+    name: "svc_ratelimit_store_up",
+    help: "0 while this gateway counts the limits of keys alone, by its share of them.",
+    registers: [registry],
+    collect() {
+      this.set(shared() ? 1 : 0);
+    },
+  });
+}

@@ -1,0 +1,71 @@
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { FleetProcess } from "../support/fleet-process.ts";
+
+/* A gateway that could let nobody in does not start. */
+
+let folder: string;
+let file: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "svc-gateway-keys-"));
+  file = join(folder, "keys.json");
+});
+
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+/** How the gateway ended, with what it said. */
+const ending = (more: Readonly<Record<string, string>> = {}) =>
+  FleetProcess.start("gateway/main.js", {
+    ...more,
+    listen: { port: 0 },
+    admin: { port: 0 },
+    keys: { file },
+    clusters: [],
+  }).then(
+    async ({ process }) => {
+      await process.end();
+      return "it started";
+    },
+    (error: Error) => error.message,
+  );
+
+test("without its key file it ends with code 2, the setting's name and what to do", async () => {
+  const said = await ending();
+  expect(said).toContain("ended with 2");
+  expect(said).toContain(`gateway: keys.file: there is no key file at ${file}`);
+  expect(said).toContain(`keys -- create --file ${file}`);
+});
+
+test.each([
+  ["is cut", '{"v":1,', "is not valid JSON"],
+  ["has a field too many", '{"v":1,"revision":1,"keys":[],"more":1}', "unknown field more"],
+])("with a key file that %s it ends with code 2", async (_what, text, reason) => {
+  await writeFile(file, text, { mode: 0o600 });
+  const said = await ending();
+  expect(said).toContain("ended with 2");
+  expect(said).toContain("keys.file: ");
+  expect(said).toContain(reason);
+});
+
+test("with a key file that others may read it ends with code 2", async () => {
+  await writeFile(file, '{"v":1,"revision":0,"keys":[]}');
+  await chmod(file, 0o644);
+  const said = await ending();
+  expect(said).toContain("ended with 2");
+  expect(said).toContain("its mode should be 0600");
+});
+
+test.each([
+  ["is missing", undefined, "cannot be read (ENOENT)"],
+  ["is short", "x".repeat(31), "the sealing key has fewer than 32 bytes"],
+])("with a sealing key that %s it ends with code 2", async (_what, text, reason) => {
+  await writeFile(file, '{"v":1,"revision":0,"keys":[]}', { mode: 0o600 });
+  const sealingKeyFile = join(folder, "sealing-key");
+  if (text !== undefined) await writeFile(sealingKeyFile, text);
+  const said = await ending({ sealingKeyFile });
+  expect(said).toContain("ended with 2");
+  expect(said).toContain(`gateway: sealingKeyFile: ${sealingKeyFile}: ${reason}`);
+});
