@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
 import * as z from "zod";
+import { tracingSchema } from "../deploy/process/tracing-schema.ts";
 import { clustersSchema } from "./config/cluster-schema.ts";
+import { overloadSchema } from "./config/overload-schema.ts";
 import { retrySchema } from "./config/retry-schema.ts";
 import { timeoutsSchema } from "./config/timeouts-schema.ts";
 
@@ -45,6 +47,13 @@ const limits = z
 const schema = z.strictObject({
   listen: address(8080).describe("The public API."),
   admin: address(9901).describe("Health, metrics, control and a page to look at; never for the public."),
+  worker: z
+    .strictObject({
+      index: z.int().min(1).describe("Of this one, from 1."),
+      count: z.int().min(1).describe("In all."),
+    })
+    .optional()
+    .describe("Written by npm start: one of several workers on one port, whose limits the starting process counts."),
   keys: z.strictObject({ file: z.string().min(1).describe("The key file, see `npm run keys`.") }),
   sealingKeyFile: z
     .string()
@@ -71,9 +80,30 @@ const schema = z.strictObject({
     })
     .prefault({}),
   limits,
+  auth: z
+    .strictObject({
+      maxFailuresPerMinute: z
+        .int()
+        .min(1)
+        .default(20)
+        .describe(
+          "Requests without a valid key from one address (IPv6: one /64); further ones cost a connection each.",
+        ),
+    })
+    .prefault({}),
+  xffNumTrustedHops: z
+    .int()
+    .min(0)
+    .max(10)
+    .default(0)
+    .describe(
+      "Proxies in front that add to x-forwarded-for; 0: the header means nothing, the connection's address counts.",
+    ),
+  overloadManager: overloadSchema,
   timeouts: timeoutsSchema,
   clusters: clustersSchema,
   retry: retrySchema,
+  tracing: tracingSchema.optional(),
   drainGraceMs: z
     .int()
     .min(0)

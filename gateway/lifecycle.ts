@@ -70,6 +70,11 @@ export class Lifecycle {
     this.#hardStop.abort();
   }
 
+  /** Whether health was failed by hand. */
+  get healthFailed(): boolean {
+    return this.#healthFailed;
+  }
+
   /** Whether `/ready` shall say that the gateway is not, whatever its state. */
   failHealth(failed: boolean): void {
     this.#healthFailed = failed;

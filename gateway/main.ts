@@ -1,36 +1,55 @@
+import cluster from "node:cluster";
 import { readFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { Command, CommanderError } from "commander";
-import { pino } from "pino";
+import type { Logger } from "pino";
+import { endOnCrash } from "../deploy/process/end-on-crash.ts";
+import { errnoOf } from "../deploy/process/errno.ts";
+import { PemError } from "../deploy/process/followed-pems.ts";
+import { logWarnings } from "../deploy/process/log-warnings.ts";
+import { processLog } from "../deploy/process/process-log.ts";
+import { packageVersion } from "../deploy/process/project-folder.ts";
+import { startFailure } from "../deploy/process/start-failure.ts";
+import type { TracingConfig } from "../deploy/process/tracing-schema.ts";
 import { systemClock } from "./clock.ts";
 import { ConfigError, type GatewayConfig, loadConfig } from "./config.ts";
+import { drainWhenTold } from "./drain.ts";
 import { buildAdmin } from "./http/admin/admin-server.ts";
 import type { Listener } from "./http/admin/server-routes.ts";
 import { FileKeyStore } from "./keys/file-key-store.ts";
 import { KeyStoreError } from "./keys/key-store-error.ts";
 import { Lifecycle } from "./lifecycle.ts";
-import { packageVersion } from "./package-version.ts";
+import type { LimitReply, LimitRequest } from "./limits/limit-message.ts";
+import type { LimitStore } from "./limits/limit-store.ts";
+import { MemoryLimitStore } from "./limits/memory-limit-store.ts";
+import { processChannel } from "./limits/process-channel.ts";
+import { SharedLimitStore } from "./limits/shared-limit-store.ts";
 import { Sealing } from "./sealing.ts";
 import { buildServer } from "./server.ts";
 import { registerClusterStats } from "./stats/cluster-stats.ts";
 import { registerKeyStats } from "./stats/key-stats.ts";
+import { registerLimitStats } from "./stats/limit-stats.ts";
 import { Stats } from "./stats/stats.ts";
+import type { Tracing } from "./tracing/tracing.ts";
 import { ClusterManager } from "./upstream/cluster-manager.ts";
+import { Workers } from "./workers.ts";
 
-/** What a stream that is told to end needs to write its last frame. */
-const LAST_FRAME_MS = 1_000;
-
-async function run(config: GatewayConfig): Promise<void> {
-  const log = pino(
-    { level: config.log.level, base: null, timestamp: pino.stdTimeFunctions.isoTime },
-    pino.destination(2),
-  );
+/** Resolves to the exit code. */
+async function run(config: GatewayConfig): Promise<number> {
   const clock = systemClock;
   const stats = new Stats();
+  const log = processLog({
+    level: config.log.level,
+    base: config.worker ? { worker: config.worker.index } : null,
+    onDrop: () => stats.logLinesDropped.inc(),
+  });
+  logWarnings(log);
   const lifecycle = new Lifecycle(clock.nowMs);
   onStopSignal(lifecycle);
+  const crashed = endOnCrash(() => lifecycle.quit(), log);
+  const workers = openWorkers(config);
 
-  const keys = await FileKeyStore.open({ file: config.keys.file, clock });
+  const keys = await openKeys(config.keys.file);
   keys.onChange(({ keys: count, revision, fault }) => {
     if (fault) log.error({ fault }, "the key file cannot be used; the last good keys stay");
     else log.info({ keys: count, revision }, "keys loaded");
@@ -38,15 +57,18 @@ async function run(config: GatewayConfig): Promise<void> {
   registerKeyStats(stats.registry, keys);
   const clusters = new ClusterManager(config.clusters, clock, log);
   registerClusterStats(stats.registry, clusters);
-  const sealing = config.sealingKeyFile ? new Sealing(readFileSync(config.sealingKeyFile)) : Sealing.random();
-  const { app, sockets } = buildServer({
+  const sealing = openSealing(config.sealingKeyFile);
+  const tracing = config.tracing && (await loadTracing(config.tracing, log));
+  const { app, sockets, limiter, overload } = buildServer({
     config,
     keys,
+    limitStore: openLimits(config, stats, log),
     clusters,
     sealing,
     stats,
     clock,
     log,
+    tracing,
     hardStop: lifecycle.hardStop,
   });
   const listeners: Listener[] = [];
@@ -57,38 +79,79 @@ async function run(config: GatewayConfig): Promise<void> {
     lifecycle,
     clusters,
     stats,
+    keys,
+    limiter,
+    overload,
     connections: () => sockets.open,
+    workers,
     log,
     clock,
   });
-  await admin.listen(config.admin);
+  // Of several workers each has its own.
+  await admin.listen({ ...config.admin, exclusive: true });
   await app.listen(config.listen);
   const ready = {
     baseUrl: urlOf(app.server.address() as AddressInfo),
     adminUrl: urlOf(admin.server.address() as AddressInfo),
   };
   listeners.push({ name: "public", address: ready.baseUrl }, { name: "admin", address: ready.adminUrl });
+  if (workers.count === 1) workers.take({ workers: [ready.adminUrl] });
   log.info(ready, "listening");
   process.stdout.write(`ready ${JSON.stringify(ready)}\n`);
 
-  await aborted(lifecycle.drain);
-  log.info({ connections: sockets.open, graceful: lifecycle.graceful }, "draining");
-  if (lifecycle.graceful) {
-    sockets.announceDrain();
-    await elapsed(config.drainGraceMs, lifecycle.stop);
-  }
-  app.server.close();
-  const drained = sockets.drain();
-  await aborted(lifecycle.stop);
-  await Promise.race([drained, elapsed(config.drainTimeoutMs, lifecycle.hardStop)]);
-  // Whatever still runs ends in its format's error frame; then the rest is cut.
-  lifecycle.quitNow();
-  await Promise.race([drained, elapsed(LAST_FRAME_MS, new AbortController().signal)]);
-  sockets.destroyAll();
+  await drainWhenTold({ config, lifecycle, server: app.server, sockets, clock, log });
   await admin.close();
   clusters.close();
   keys.close();
+  await tracing?.close();
   log.info("stopped");
+  return crashed() ? 1 : 0;
+}
+
+/** Only a gateway that exports traces loads the SDK. */
+async function loadTracing(config: TracingConfig, log: Logger): Promise<Tracing> {
+  const { startTracing } = await import("./tracing/start-tracing.ts");
+  return startTracing(config, log, systemClock.nowMs);
+}
+
+/** One gateway alone is a worker of one. */
+function openWorkers({ worker }: GatewayConfig): Workers {
+  const workers = new Workers(worker ?? { index: 1, count: 1 });
+  if (worker) process.on("message", (message) => workers.take(message));
+  return workers;
+}
+
+/** Whoever starts several workers counts for all of them. A worker that was started by hand counts by itself. */
+function openLimits({ worker }: GatewayConfig, stats: Stats, log: Logger): LimitStore {
+  if (!worker || !cluster.isWorker) return new MemoryLimitStore(systemClock);
+  const onSilence = () =>
+    log.warn("the limits of keys are counted by this worker alone: the starting process is silent");
+  const channel = processChannel<LimitRequest, LimitReply>(process);
+  const store = new SharedLimitStore({ channel, clock: systemClock, workers: worker.count, onSilence });
+  registerLimitStats(stats.registry, () => store.shared);
+  return store;
+}
+
+/** A gateway without keys would refuse everybody: whoever set it up has to know. Throws `ConfigError`. */
+async function openKeys(file: string): Promise<FileKeyStore> {
+  try {
+    return await FileKeyStore.open({ file, clock: systemClock });
+  } catch (error) {
+    if (!(error instanceof KeyStoreError)) throw error;
+    const hint = error.fault === "missing" ? `; 'npm run keys -- create --file ${file} …' makes one` : "";
+    throw new ConfigError(`keys.file: ${error.message}${hint}`, { cause: error });
+  }
+}
+
+/** Throws `ConfigError`. */
+function openSealing(file: string | undefined): Sealing {
+  if (file === undefined) return Sealing.random();
+  try {
+    return new Sealing(readFileSync(file));
+  } catch (error) {
+    const what = error instanceof RangeError ? error.message : `cannot be read (${errnoOf(error)})`;
+    throw new ConfigError(`sealingKeyFile: ${file}: ${what}`, { cause: error });
+  }
 }
 
 /** A supervisor that has gone wants nothing finished any more. */
@@ -96,23 +159,10 @@ function onStopSignal(lifecycle: Lifecycle): void {
   process.on("SIGINT", () => lifecycle.quit());
   process.on("SIGTERM", () => lifecycle.quit());
   process.on("disconnect", () => lifecycle.quitNow());
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
-}
-
-function elapsed(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) return resolve();
-    const timer = setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => {
-      clearTimeout(timer);
-      resolve();
-    });
+  // Node would end a worker at once, in the middle of its answers.
+  const { worker } = cluster;
+  worker?.once("disconnect", () => {
+    worker.exitedAfterDisconnect = true;
   });
 }
 
@@ -128,24 +178,13 @@ async function main(): Promise<number> {
     .exitOverride();
   try {
     command.parse();
-    await run(loadConfig(command.opts<{ config: string }>().config));
-    return 0;
+    return await run(loadConfig(command.opts<{ config: string }>().config));
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    process.stderr.write(`gateway: ${explain(error)}\n`);
-    return error instanceof ConfigError ? 2 : 1;
+    const isConfig = error instanceof ConfigError || error instanceof PemError;
+    process.stderr.write(`gateway: ${startFailure(error, isConfig)}\n`);
+    return isConfig ? 2 : 1;
   }
-}
-
-/** What is wrong, in a line where an operator can mend it; else with its stack. */
-function explain(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  if (error instanceof ConfigError || error instanceof KeyStoreError) return error.message;
-  if ("code" in error && error.code === "EADDRINUSE") {
-    const { address, port } = error as Partial<AddressInfo>;
-    return `the address ${address ?? ""}:${port ?? ""} is in use`;
-  }
-  return error.stack ?? error.message;
 }
 
 process.exitCode = await main();

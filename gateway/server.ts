@@ -1,53 +1,53 @@
-import type { Server } from "node:http";
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import type { Clock } from "./clock.ts";
 import { timeoutsOf } from "./config/timeouts-schema.ts";
 import type { GatewayConfig } from "./config.ts";
+import type { Envelope } from "./errors.ts";
 import { chat } from "./formats/chat/request.ts";
 import type { Format } from "./formats/format.ts";
 import { messages } from "./formats/messages/request.ts";
 import { responses } from "./formats/responses/request.ts";
-import { logWhenClosed } from "./http/access-log.ts";
 import { takeApiVersion } from "./http/api-version.ts";
-import { requireKey } from "./http/auth.ts";
-import { answerBrokenRequest } from "./http/broken-request.ts";
+import { type AuthDeps, requireKey } from "./http/auth.ts";
 import { countTokensRoute } from "./http/count-tokens-route.ts";
-import { answerNotFound, envelopeOf, sendError, useEnvelope } from "./http/envelope.ts";
-import { fromFastify } from "./http/fastify-error.ts";
+import { answerNotFound, useEnvelope } from "./http/envelope.ts";
 import { FlushQueue } from "./http/flush-queue.ts";
 import { type GenerateRouteDeps, generateRoute } from "./http/generate-route.ts";
-import { parseJsonBody } from "./http/json-body.ts";
 import { modelsRoutes } from "./http/models-route.ts";
+import { endConnectionsUnderPressure, shedRequests } from "./http/overload.ts";
+import { publicApp } from "./http/public-app.ts";
 import { limitRequests, type RateLimitDeps } from "./http/rate-limit.ts";
+import { type BodyLimits, limitBodies, parseBodies } from "./http/request-body.ts";
 import { RequestContext } from "./http/request-context.ts";
-import { newFacts, pathOf } from "./http/request-facts.ts";
 import { refuseUnclearRequests } from "./http/request-hygiene.ts";
-import { routeLabels } from "./http/route-labels.ts";
 import { RunningAnswers } from "./http/running-answers.ts";
-import { SocketTable } from "./http/sockets.ts";
-import { traceContextOf } from "./http/trace-context.ts";
+import type { SocketTable } from "./http/sockets.ts";
 import type { KeyStore } from "./keys/key-store.ts";
+import { AuthFailures } from "./limits/auth-failures.ts";
+import type { LimitStore } from "./limits/limit-store.ts";
 import { Limiter } from "./limits/limiter.ts";
-import { MemoryLimitStore } from "./limits/memory-limit-store.ts";
+import { OverloadManager } from "./overload/overload-manager.ts";
 import type { Sealing } from "./sealing.ts";
+import { registerOverloadStats } from "./stats/overload-stats.ts";
 import type { Stats } from "./stats/stats.ts";
 import { registerTrafficStats } from "./stats/traffic-stats.ts";
+import type { Tracing } from "./tracing/tracing.ts";
 import type { ClusterManager } from "./upstream/cluster-manager.ts";
 import { Router } from "./upstream/router.ts";
-
-const MAX_HEADER_BYTES = 16 * 1024;
-/** Above the usual 60 s of clients' pools: whoever closes first must not be us, or a reused connection is reset. */
-const CONNECTION_IDLE_MS = 75_000;
 
 export type GatewayDeps = {
   readonly config: GatewayConfig;
   readonly keys: KeyStore;
+  /** Where what keys use is counted. */
+  readonly limitStore: LimitStore;
   readonly clusters: ClusterManager;
   readonly sealing: Sealing;
   readonly stats: Stats;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Absent: no traces are exported. */
+  readonly tracing?: Tracing | undefined;
   /** Aborted when running answers must end now. */
   readonly hardStop: AbortSignal;
 };
@@ -55,62 +55,31 @@ export type GatewayDeps = {
 export type GatewayServer = {
   readonly app: FastifyInstance;
   readonly sockets: SocketTable;
+  readonly limiter: Limiter;
+  readonly overload: OverloadManager;
 };
 
 /** The public API: hooks and contexts in the order in which a request meets them. */
 export function buildServer(deps: GatewayDeps): GatewayServer {
-  const { config, keys, clusters, sealing, stats, clock, log, hardStop } = deps;
+  const { config, keys, limitStore, clusters, sealing, stats, clock, log, tracing, hardStop } = deps;
   const { timeouts } = config;
-  const app = Fastify({
-    bodyLimit: config.maxBodyBytes,
-    keepAliveTimeout: CONNECTION_IDLE_MS,
-    requestTimeout: timeouts.requestTimeoutMs,
-    maxRequestsPerSocket: 1_000,
-    exposeHeadRoutes: true,
-    return503OnClosing: false,
-    routerOptions: { maxParamLength: 512 },
-    http: {
-      maxHeaderSize: MAX_HEADER_BYTES,
-      headersTimeout: timeouts.requestHeadersTimeoutMs,
-      connectionsCheckingInterval: 1_000,
-      // Node would answer a missing one itself, in no envelope.
-      requireHostHeader: false,
-    },
-    clientErrorHandler: (error, socket) => answerBrokenRequest(error, socket, sockets),
-    frameworkErrors: (error, request, reply) => {
-      begin(request, reply as never);
-      void sendError(request, reply as never, envelopeOf(pathOf(request.raw)), fromFastify(error));
-    },
-  });
-  const sockets = new SocketTable(app.server as Server);
-
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (request, body, done) => {
-    request.facts.bodyBytes = body.length;
-    try {
-      done(null, parseJsonBody(body as Buffer));
-    } catch (error) {
-      done(error as Error);
-    }
-  });
-  app.decorateRequest("facts");
-  const begin = (request: FastifyRequest, reply: FastifyReply) => {
-    const { raw, routeOptions } = request;
-    request.facts = newFacts(clock.nowMs(), routeLabels(routeOptions.url), traceContextOf(raw.headers));
-    reply.headers({ "x-request-id": request.facts.requestId, "request-id": request.facts.requestId });
-    if (raw.method !== "HEAD" || routeOptions.url !== "/")
-      logWhenClosed(request.facts, raw, reply.raw, { log, stats, clock });
-  };
-  app.addHook("onRequest", async (request, reply) => begin(request, reply));
-  refuseUnclearRequests(app, config.maxBodyBytes);
-  app.setNotFoundHandler(answerNotFound);
+  const { app, sockets } = publicApp(timeouts, { log, stats, clock, tracing, trustedHops: config.xffNumTrustedHops });
+  const overload = new OverloadManager(config.overloadManager, clock);
+  app.server.once("close", () => overload.close());
+  registerOverloadStats(stats.registry, overload);
+  const bodies: BodyLimits = { maxBodyBytes: config.maxBodyBytes, overload, random: Math.random };
+  parseBodies(app, bodies);
+  refuseUnclearRequests(app);
+  endConnectionsUnderPressure(app, overload);
+  // Whatever the body is, the path is what the caller has to hear of; and it is not read from just anybody.
+  app.addHook("onRequest", async (request, reply) => (request.is404 ? answerNotFound(request, reply) : undefined));
   useEnvelope(app, "a");
   // Agents probe the base address without a key when they start.
   app.head("/", async (_request, reply) => reply.code(200).send());
   app.head("/api/hello", async (_request, reply) => reply.code(200).send());
 
   const { headerPrefix, ...settings } = config.limits;
-  const limiter = new Limiter({ store: new MemoryLimitStore(clock), ...settings });
+  const limiter = new Limiter({ store: limitStore, ...settings });
   const limits: RateLimitDeps = { limiter, clock, headerPrefix, stats };
   const running = new RunningAnswers();
   hardStop.addEventListener("abort", () => running.stop(), { once: true });
@@ -139,22 +108,31 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   };
   const format = (context: FastifyInstance, path: string, of: Format) => context.post(path, generateRoute(of, route));
 
+  const failures = new AuthFailures(config.auth.maxFailuresPerMinute, clock);
+  const auth: AuthDeps = { keys, failures, trustedHops: config.xffNumTrustedHops, stats };
+  /** From the key to the body, cheapest refusal first. */
+  const admit = (context: FastifyInstance, envelope: Envelope) => {
+    limitRequests(context, envelope, limits);
+    shedRequests(context, overload, Math.random);
+    limitBodies(context, bodies);
+  };
+
   // One context per envelope: whatever is thrown inside, by hooks and parsers too, is answered in it.
   app.register(async (context) => {
     useEnvelope(context, "a");
-    requireKey(context, keys, stats);
-    limitRequests(context, "a", limits);
+    requireKey(context, auth);
+    admit(context, "a");
     format(context, "/v1/chat/completions", chat);
     format(context, "/v1/responses", responses);
     modelsRoutes(context);
   });
   app.register(async (context) => {
     useEnvelope(context, "b");
-    requireKey(context, keys, stats);
+    requireKey(context, auth);
     takeApiVersion(context);
-    limitRequests(context, "b", limits);
+    admit(context, "b");
     format(context, "/v1/messages", messages);
     context.post("/v1/messages/count_tokens", countTokensRoute(router, route.context, running));
   });
-  return { app, sockets };
+  return { app, sockets, limiter, overload };
 }

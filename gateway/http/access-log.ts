@@ -2,22 +2,39 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import type { Clock } from "../clock.ts";
 import type { Stats } from "../stats/stats.ts";
+import type { Tracing } from "../tracing/tracing.ts";
+import { addressOf, loggedNetwork } from "./client-address.ts";
 import type { RequestFacts } from "./request-facts.ts";
 import { requestOutcome } from "./request-outcome.ts";
+import { traceRequest } from "./request-spans.ts";
 import { recordRequest } from "./request-stats.ts";
 import { responseFlags } from "./response-flags.ts";
+import { userAgentFamily } from "./user-agent-family.ts";
+
+export type RequestRecords = {
+  readonly log: Logger;
+  readonly stats: Stats;
+  readonly clock: Clock;
+  /** Undefined: no traces are exported. */
+  readonly tracing: Tracing | undefined;
+  /** Proxies in front that say in `x-forwarded-for` where a request came from. */
+  readonly trustedHops: number;
+};
 
 /**
- * One line and one set of stats for every request, when its connection or its reply is over. The fields are a list of
- * their own: nothing gets into the log by being somewhere in a request.
+ * One line, one set of stats and perhaps a trace for every request, when its connection or its reply is over. The fields are
+ * a list of their own: nothing gets into the log by being somewhere in a request.
  */
 export function logWhenClosed(
   facts: RequestFacts,
-  { method, socket }: Pick<IncomingMessage, "method" | "socket">,
+  request: Pick<IncomingMessage, "method" | "socket" | "headers">,
   response: ServerResponse,
-  { log, stats, clock }: { readonly log: Logger; readonly stats: Stats; readonly clock: Clock },
+  { log, stats, clock, tracing, trustedHops }: RequestRecords,
 ): void {
+  const { method, socket, headers } = request;
   const bytesBefore = socket.bytesWritten;
+  // A closed socket has none.
+  const address = addressOf(request, trustedHops);
   response.once("close", () => {
     const totalMs = clock.nowMs() - facts.startedMs;
     // No status line was sent: Envoy's code for a client that went away.
@@ -29,6 +46,7 @@ export function logWhenClosed(
     }
     const outcome = requestOutcome(code, facts.endReason);
     recordRequest(stats, facts, { code, outcome, totalMs });
+    if (tracing) traceRequest(tracing, facts, { method, code, outcome, totalMs }, clock);
     const { usage, trip, trace } = facts;
     log.info(
       {
@@ -37,6 +55,7 @@ export function logWhenClosed(
         span_id: trace.spanId,
         method,
         route: facts.labels.route,
+        format: facts.labels.format,
         code,
         stream: facts.stream,
         model: facts.model,
@@ -49,6 +68,7 @@ export function logWhenClosed(
         }),
         detail: facts.detail,
         key_id: facts.principal?.keyId,
+        owner: facts.principal?.owner ?? undefined,
         endpoint: trip.endpoint,
         attempts: trip.attempts || undefined,
         bytes_in: facts.bodyBytes || undefined,
@@ -58,9 +78,13 @@ export function logWhenClosed(
         output_tokens: usage?.outputTokens,
         reasoning_tokens: usage?.reasoningTokens,
         queue_ms: rounded(facts.queueMs),
+        accept_ms: rounded(facts.acceptMs),
         ttft_ms: rounded(facts.firstDeltaMs),
         max_gap_ms: rounded(facts.maxGapMs),
+        backpressure_ms: rounded(facts.backpressureMs),
         total_ms: Math.round(totalMs),
+        client_ip: loggedNetwork(address),
+        ua_family: userAgentFamily(headers["user-agent"]),
       },
       "request",
     );

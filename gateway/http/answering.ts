@@ -16,6 +16,7 @@ export type AnswerDeps = {
   readonly stats: Stats;
   readonly timeouts: {
     readonly keepAliveIntervalMs: number;
+    readonly headerCommitMs: number;
     readonly clientWriteStallMs: number;
     readonly maxStreamDurationMs: number;
     readonly maxRequestDurationMs: number;

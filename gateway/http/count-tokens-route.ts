@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { needsTurns, nextTurn } from "../event-loop-turn.ts";
 import { prepareCountTokens } from "../formats/messages/count-tokens.ts";
 import type { Router } from "../upstream/router.ts";
 import { requireModel } from "./model-access.ts";
@@ -13,6 +14,7 @@ export function countTokensRoute(router: Router, context: RequestContext, runnin
     const prepared = prepareCountTokens(request.body, context.prepareContext(principal));
     facts.model = prepared.model;
     requireModel(principal, prepared.model);
+    if (needsTurns(facts.bodyBytes)) await nextTurn();
     const inputTokens = await router.countTokens(prepared.request, facts.trip, running.begin(reply.raw).signal);
     return reply.type("application/json; charset=utf-8").send(JSON.stringify({ input_tokens: inputTokens }));
   };

@@ -56,12 +56,15 @@ const METHODS: Readonly<Record<string, readonly string[]>> = {
   "/v1/models": ["GET", "HEAD"],
 };
 
+/** Nearly always the base URL of a client has `/v1` too many or too few. */
+const UNKNOWN_URL = `Unknown request URL. This API has ${Object.keys(METHODS).join(", ")}: please check your client's base URL.`;
+
 /** For paths and methods that no route has. */
 export function answerNotFound(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const path = pathOf(request.raw);
   const methods = METHODS[path] ?? (path.startsWith("/v1/models/") ? METHODS["/v1/models"] : undefined);
   if (!methods || methods.includes(request.method))
-    return sendError(request, reply, envelopeOf(path), new ApiError("unknown_url", "Unknown request URL."));
+    return sendError(request, reply, envelopeOf(path), new ApiError("unknown_url", UNKNOWN_URL));
   reply.header("allow", methods.join(", "));
   const wrong = new ApiError("method_not_allowed", `This URL does not take this method. Use ${methods[0]}.`);
   return sendError(request, reply, envelopeOf(path), wrong);

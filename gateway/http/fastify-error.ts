@@ -1,20 +1,18 @@
 import { ApiError, toApiError } from "../errors.ts";
-import { bodyTooLarge } from "./request-hygiene.ts";
 
 /** Fastify's and Node's own errors by their code; their texts may quote the request, so none of them is passed on. */
 const BY_CODE: Readonly<Record<string, () => ApiError>> = {
-  FST_ERR_CTP_INVALID_JSON_BODY: () => new ApiError("invalid_json", "The request body is not valid JSON."),
-  FST_ERR_CTP_EMPTY_JSON_BODY: () => new ApiError("invalid_json", "The request body is empty."),
-  FST_ERR_CTP_BODY_TOO_LARGE: bodyTooLarge,
   FST_ERR_CTP_INVALID_MEDIA_TYPE: () =>
     new ApiError("unsupported_media_type", "The content type must be application/json."),
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: () =>
-    new ApiError("bad_request", "The request body does not have the length that its headers say."),
   FST_ERR_BAD_URL: () => new ApiError("bad_request", "The request path is not valid."),
   FST_ERR_MAX_PARAM_LENGTH: () => new ApiError("unknown_url", "Unknown request URL."),
-  ECONNRESET: () =>
-    new ApiError("bad_request", "The request body broke off.", { detail: "downstream_remote_disconnect" }),
+  ECONNRESET: bodyBrokeOff,
 };
+
+/** The caller has left before its request was looked at. */
+export function bodyBrokeOff(): ApiError {
+  return new ApiError("bad_request", "The request body broke off.", { detail: "downstream_remote_disconnect" });
+}
 
 /** The way in for what Fastify throws at an error handler. */
 export function fromFastify(error: unknown): ApiError {

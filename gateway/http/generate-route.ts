@@ -1,10 +1,12 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { needsTurns, nextTurn } from "../event-loop-turn.ts";
 import type { Format, Head } from "../formats/format.ts";
 import type { AnswerDeps } from "./answering.ts";
 import { foldedAnswer } from "./folded-answer.ts";
 import { randomId } from "./ids.ts";
 import { requireModel } from "./model-access.ts";
+import { withinOutputLimit } from "./output-limit.ts";
 import { type RateLimitDeps, reserveTokens } from "./rate-limit.ts";
 import { principalOf, type RequestContext } from "./request-context.ts";
 import { streamedAnswer } from "./streamed-answer.ts";
@@ -23,9 +25,11 @@ export function generateRoute(format: Format, deps: GenerateRouteDeps) {
     facts.model = prepared.model;
     facts.stream = prepared.stream;
     requireModel(principal, prepared.model);
-    await reserveTokens(request, reply, prepared.request, format.envelope, deps.limits);
+    const asked = withinOutputLimit(prepared.request, principal);
+    await reserveTokens(request, reply, asked, format.envelope, deps.limits);
+    if (needsTurns(facts.bodyBytes)) await nextTurn();
     const generate: GenerateRequest = {
-      ...prepared.request,
+      ...asked,
       cache: deps.context.cacheHints(principal, prepared.request.cache),
       requestId: facts.requestId,
       tenant: principal.tenant,

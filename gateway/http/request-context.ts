@@ -40,7 +40,7 @@ export class RequestContext {
 
   /** What picking an endpoint may look at. One tenant's prefixes never match another's, nor under another salt. */
   routingHints(
-    { tenant, cacheSalt, priority, weight }: Principal,
+    { tenant, cacheSalt, priority, weight, keyId, limits }: Principal,
     model: string,
     headers: IncomingHttpHeaders,
   ): RoutingHints {
@@ -50,11 +50,14 @@ export class RequestContext {
       headers,
       priorityClass: PRIORITY_CLASS[priority],
       weight,
+      keyId,
+      maxPendingRequests: limits.queued,
     };
   }
 }
 
-const PRIORITY_CLASS = { HIGH: "high", DEFAULT: "default", LOW: "low" } as const;
+/** The words of key records and those of the queue. */
+export const PRIORITY_CLASS = { HIGH: "high", DEFAULT: "default", LOW: "low" } as const;
 
 /** The key's owner. Throws where a route forgot to ask for a key: that is a fault of ours. */
 export function principalOf(request: FastifyRequest): Principal {

@@ -1,14 +1,29 @@
 import type { IncomingMessage } from "node:http";
-import type { Usage } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { FinishReason, Usage } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Principal } from "../keys/principal.ts";
 import type { Grant } from "../limits/grant.ts";
 import type { Trip } from "../upstream/router.ts";
 import { randomId } from "./ids.ts";
 import type { RouteLabels } from "./route-labels.ts";
 import { type TraceContext, traceHeaders } from "./trace-context.ts";
+import type { TracedTries } from "./traced-tries.ts";
 
 /** How a request ended, for log and stats: `svc_stream_end_total` counts by it. */
-export type EndReason = "complete" | "length" | "client_closed" | "engine_died" | "deadline" | "slow_reader" | "error";
+export type EndReason =
+  | "complete"
+  | "length"
+  | "client_closed"
+  | "slow_reader"
+  /** The engine was lost. */
+  | "engine_died"
+  /** The engine fell silent, or never spoke. */
+  | "stall"
+  | "deadline"
+  /** There was no room for it. */
+  | "shed"
+  /** This process had to stop. */
+  | "drain"
+  | "error";
 
 /**
  * What is known about a request while it runs; its access-log line and its stats are made of it. Numbers and names of
@@ -27,12 +42,21 @@ export type RequestFacts = {
   model: string | undefined;
   stream: boolean | undefined;
   readonly trip: Trip;
+  /** Its calls to engines, for its spans; undefined where no traces are exported. */
+  readonly tries: TracedTries | undefined;
   /** Why it did not end well: a token of ours. */
   detail: string | undefined;
   endReason: EndReason | undefined;
+  finishReason: FinishReason | undefined;
   usage: Usage | undefined;
+  /** From the request's arrival to its being checked and sent on its way to an engine, in milliseconds. */
+  sentMs: number | undefined;
   /** From the checked request to an engine having taken it up: queues of gateway and engine, failed tries. Milliseconds. */
   queueMs: number | undefined;
+  /** From the newest call's being sent to its engine having taken it up, in milliseconds. */
+  acceptMs: number | undefined;
+  /** How long the engine was held back because the client read slowly, in milliseconds. */
+  backpressureMs: number | undefined;
   /** From the request's arrival to its first delta, in milliseconds. */
   firstDeltaMs: number | undefined;
   /** From the request's arrival to the engine's last event, in milliseconds. */
@@ -41,7 +65,8 @@ export type RequestFacts = {
   maxGapMs: number | undefined;
 };
 
-export function newFacts(nowMs: number, labels: RouteLabels, trace: TraceContext): RequestFacts {
+export function newFacts(nowMs: number, labels: RouteLabels, trace: TraceContext, tries?: TracedTries): RequestFacts {
+  const trip: Trip = { attempts: 0, endpoint: undefined, sentMs: undefined, headers: traceHeaders(trace) };
   return {
     requestId: `req_${randomId()}`,
     startedMs: nowMs,
@@ -52,11 +77,16 @@ export function newFacts(nowMs: number, labels: RouteLabels, trace: TraceContext
     bodyBytes: 0,
     model: undefined,
     stream: undefined,
-    trip: { attempts: 0, endpoint: undefined, headers: traceHeaders(trace) },
+    trip: tries ? { ...trip, beginTry: (endpoint) => tries.begin(endpoint) } : trip,
+    tries,
     detail: undefined,
     endReason: undefined,
+    finishReason: undefined,
     usage: undefined,
+    sentMs: undefined,
     queueMs: undefined,
+    acceptMs: undefined,
+    backpressureMs: undefined,
     firstDeltaMs: undefined,
     finishedMs: undefined,
     maxGapMs: undefined,

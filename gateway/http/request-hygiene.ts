@@ -22,7 +22,7 @@ const OTHER_CHARSET = /;\s*charset=(?!"?utf-?8"?\s*(?:;|$))/i;
  * Checks the head of every request of `app`, before keys and bodies. Answers `Expect` itself: a body is invited with 100
  * only when its key and its length are fine.
  */
-export function refuseUnclearRequests(app: FastifyInstance, maxBodyBytes: number): void {
+export function refuseUnclearRequests(app: FastifyInstance): void {
   const waiting = new WeakSet<IncomingMessage>();
   app.server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
     waiting.add(request);
@@ -42,8 +42,7 @@ export function refuseUnclearRequests(app: FastifyInstance, maxBodyBytes: number
     }
   });
   app.addHook("preParsing", async (request, reply) => {
-    if (!waiting.has(request.raw) || request.is404) return;
-    if (Number(request.raw.headers["content-length"] ?? 0) > maxBodyBytes) throw bodyTooLarge();
+    if (!waiting.has(request.raw)) return;
     reply.raw.writeContinue();
   });
 }

@@ -9,7 +9,10 @@ const BY_END: Readonly<Record<EndReason, RequestOutcome>> = {
   client_closed: "client_closed",
   slow_reader: "client_closed",
   engine_died: "server_error",
+  stall: "server_error",
   deadline: "server_error",
+  shed: "server_error",
+  drain: "server_error",
   error: "server_error",
 };
 

@@ -1,6 +1,7 @@
 import type { Usage } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { findModel } from "../catalog.ts";
 import type { Stats } from "../stats/stats.ts";
+import { PRIORITY_CLASS } from "./request-context.ts";
 import type { RequestFacts } from "./request-facts.ts";
 import type { RequestOutcome } from "./request-outcome.ts";
 
@@ -20,7 +21,8 @@ export function recordRequest(stats: Stats, facts: RequestFacts, { code, outcome
   const model = findModel(facts.model) ? facts.model : "other";
   const { usage, firstDeltaMs, finishedMs } = facts;
   stats.requestDuration.observe({ operation, model, outcome }, totalMs / 1000);
-  if (facts.queueMs !== undefined) stats.queueWait.observe({ model }, facts.queueMs / 1000);
+  if (facts.queueMs !== undefined && facts.principal)
+    stats.queueWait.observe({ model, class: PRIORITY_CLASS[facts.principal.priority] }, facts.queueMs / 1000);
   if (firstDeltaMs !== undefined)
     stats.timeToFirstToken.observe({ model, cache: cacheUse(usage) }, firstDeltaMs / 1000);
   if (usage) {

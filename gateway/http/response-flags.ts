@@ -2,8 +2,8 @@
  * Envoy's response flags, as far as this gateway can know them. UH: no healthy endpoint. UF: could not connect. UC: the
  * connection was lost. UR: the endpoint reset the call. UO: a queue was full, or moved too slowly. UT: the endpoint was too
  * slow. UPE: it broke the protocol. URX: all tries failed. NR: no route. NC: no such cluster. DC: the client left.
- * DPE: the request was not clear. SI: the client took nothing. RL: a limit of the key. LR: this gateway ended it, because
- * it had to stop.
+ * DPE: the request was not clear. OM: this process is overloaded. SI: the client took nothing. RL: a limit of the key. LR:
+ * this gateway ended it, because it had to stop.
  */
 export type ResponseFlag =
   | "UH"
@@ -20,6 +20,7 @@ export type ResponseFlag =
   | "DPE"
   | "SI"
   | "RL"
+  | "OM"
   | "LR";
 
 /** By detail token. A token that is not here is nobody's failure on the way: a fault in the body, a wrong key. */
@@ -56,6 +57,7 @@ const BY_DETAIL: Readonly<Record<string, ResponseFlag>> = {
 const BY_SHAPE: readonly (readonly [RegExp, ResponseFlag])[] = [
   [/^key_.*_(exceeded|overflow)$/, "RL"],
   [/^unclear_/, "DPE"],
+  [/^overload_/, "OM"],
 ];
 
 /** Failures that no other endpoint would have mended: nothing was tried again after them. */

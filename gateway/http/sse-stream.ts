@@ -15,6 +15,8 @@ export type SseStreamOptions = {
   readonly clock: Clock;
   /** Silence after which a sign of life is sent. */
   readonly keepAliveIntervalMs: number;
+  /** The same for the very first one, with which the status line goes out; counted only where it is shorter. */
+  readonly headerCommitMs: number;
   /** How long a reader may take nothing while something waits for it. */
   readonly writeStallMs: number;
   /** Called when that time is over; the stream is dead then. */
@@ -48,7 +50,7 @@ export class SseStream implements Flushable {
   constructor(options: SseStreamOptions) {
     this.#options = options;
     this.#lastWriteMs = options.clock.nowMs();
-    this.#cancelKeepAlive = options.clock.after(options.keepAliveIntervalMs, () => this.#keepAlive());
+    this.#cancelKeepAlive = options.clock.after(this.#silenceMs(), () => this.#keepAlive());
     options.response.on("drain", () => this.#drained());
     options.response.once("close", () => this.#release());
   }
@@ -140,6 +142,7 @@ export class SseStream implements Flushable {
     flow.pause();
     this.#options.onPaused(true);
     this.#cancelStall = this.#options.clock.after(this.#options.writeStallMs, () => {
+      this.#unpause();
       this.#options.onStall();
       this.#options.response.destroy();
     });
@@ -161,13 +164,18 @@ export class SseStream implements Flushable {
   #keepAlive(): void {
     if (this.#ended) return;
     const { clock, encoder, keepAliveIntervalMs } = this.#options;
-    const silentMs = clock.nowMs() - this.#lastWriteMs;
-    if (silentMs >= keepAliveIntervalMs && !this.#paused) {
+    if (clock.nowMs() - this.#lastWriteMs >= this.#silenceMs() && !this.#paused) {
       this.#pending += encoder.keepAlive();
       this.#write();
     }
-    const next = Math.max(1, keepAliveIntervalMs - (clock.nowMs() - this.#lastWriteMs));
+    const next = Math.max(1, this.#silenceMs() - (clock.nowMs() - this.#lastWriteMs));
     this.#cancelKeepAlive = clock.after(this.#paused ? keepAliveIntervalMs : next, () => this.#keepAlive());
+  }
+
+  /** How long the client may hear nothing. Clients and proxies wait less long for a status line than for more of a body. */
+  #silenceMs(): number {
+    const { keepAliveIntervalMs, headerCommitMs } = this.#options;
+    return this.#committed ? keepAliveIntervalMs : Math.min(keepAliveIntervalMs, headerCommitMs);
   }
 
   #release(): void {

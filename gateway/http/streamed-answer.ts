@@ -18,6 +18,7 @@ export async function streamedAnswer(answering: Answering, deps: AnswerDeps): Pr
   const { facts } = reply.request;
   const labels = { format: format.name };
   const gaps = stats.gaps.of(prepared.model);
+  let pausedAtMs = 0;
   const stream = new SseStream({
     response: reply.raw,
     encoder: prepared.encoder(head),
@@ -26,6 +27,7 @@ export async function streamedAnswer(answering: Answering, deps: AnswerDeps): Pr
     queue,
     clock,
     keepAliveIntervalMs: timeouts.keepAliveIntervalMs,
+    headerCommitMs: timeouts.headerCommitMs,
     writeStallMs: timeouts.clientWriteStallMs,
     onStall: () => {
       facts.endReason = "slow_reader";
@@ -36,8 +38,13 @@ export async function streamedAnswer(answering: Answering, deps: AnswerDeps): Pr
       if (facts.maxGapMs === undefined || gapMs > facts.maxGapMs) facts.maxGapMs = gapMs;
     },
     onPaused: (paused) => {
-      if (paused) stats.streamsPaused.inc(labels);
-      else stats.streamsPaused.dec(labels);
+      if (paused) {
+        stats.streamsPaused.inc(labels);
+        pausedAtMs = clock.nowMs();
+      } else {
+        stats.streamsPaused.dec(labels);
+        facts.backpressureMs = (facts.backpressureMs ?? 0) + clock.nowMs() - pausedAtMs;
+      }
     },
   });
   const observe = observer(facts, prepared.model, clock, stats.live);

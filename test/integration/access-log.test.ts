@@ -92,7 +92,8 @@ describe("the line of a request", () => {
     expect(line).toMatchObject({ method: "POST", route: CHAT, code: 200, stream, attempts: 1, response_flags: "-" });
     expect(line.bytes_in).toBe(JSON.stringify({ ...MINIMAL[CHAT], stream }).length);
     expect(line.bytes_out).toBeGreaterThan(100);
-    for (const name of ["queue_ms", "ttft_ms", "total_ms"]) expect(line[name]).toBeGreaterThanOrEqual(0);
+    for (const name of ["queue_ms", "accept_ms", "ttft_ms", "total_ms"]) expect(line[name]).toBeGreaterThanOrEqual(0);
+    expect(line).toMatchObject({ format: "chat", client_ip: "127.0.0.0/24", ua_family: "node" });
   });
 
   test("has a flag for a path that no route has", async () => {

@@ -139,6 +139,8 @@ describe("requests that no format sees", () => {
     expect([unknownA.status, await errorOf(unknownA, "a")]).toEqual([404, "unknown_url"]);
     const unknownB = await gateway.post("/v1/messages/nope", {});
     expect([unknownB.status, await errorOf(unknownB, "b")]).toEqual([404, "not_found_error"]);
+    const cut = await gateway.post("/v1/nope", "{");
+    expect([cut.status, await errorOf(cut, "a")]).toEqual([404, "unknown_url"]);
     const methodA = await gateway.get("/v1/chat/completions");
     expect([methodA.status, methodA.headers.get("allow")]).toEqual([405, "POST"]);
     expect(await errorOf(methodA, "a")).toBe("method_not_allowed");

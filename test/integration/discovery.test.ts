@@ -180,7 +180,7 @@ test("endpoints by DNS may change under load without a failed request", async ()
 });
 
 describe("health", () => {
-  test("that flaps on one endpoint fails no request", async () => {
+  test("H10 that flaps on one endpoint fails no request", async () => {
     const [steady, flapping] = [await engine(hello), keep(await HealthNode.start({ models: [MODEL] }))];
     flapping.tell(Serving.NOT_SERVING);
     const endpoints = [{ address: steady.address }, { address: flapping.address }];
@@ -209,7 +209,7 @@ describe("health", () => {
     expect(healthOf(gateway, other.address)).toBe("/failed_active_hc");
   });
 
-  test("of a node that describes another model is a version mismatch: it gets no request", async () => {
+  test("H6 of a node that describes another model is a version mismatch: it gets no request", async () => {
     const [right, wrong] = [await engine(hello), keep(await HealthNode.start({ models: ["svc-glm53"] }))];
     const endpoints = [{ address: wrong.address }, { address: right.address }];
     const gateway = keep(

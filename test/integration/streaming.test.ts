@@ -218,6 +218,29 @@ describe.each(FORMATS)("$path", ({ path, body }) => {
     expect(textOf(text)).toBe("late");
   });
 
+  test("the status line does not wait for a silent engine; behind it a lost one is still replaced", async () => {
+    for (const others of [1, 0]) {
+      const lost = gate();
+      const silent = await engineWith(async function* () {
+        yield [started()];
+        await lost.passed;
+        throw new EngineError("ENGINE_DOWN", "gone");
+      });
+      const well = await engineWith(() => [textAnswer("fine")]);
+      const addresses = [silent, well].slice(0, 1 + others).map(({ address }, priority) => ({ address, priority }));
+      const gateway = await gatewayFor([silent, well], {
+        clusters: [{ model: "svc-qwen", endpoints: addresses }],
+        timeouts: { headerCommitMs: 20 },
+      });
+      const response = await gateway.post(path, { ...body, stream: true });
+      expect(response.status).toBe(200);
+      lost.open();
+      const text = await response.text();
+      expect(text.includes("fine")).toBe(others === 1);
+      expect(text.includes(`"error":{`)).toBe(others === 0);
+    }
+  });
+
   test("an engine that breaks the order of events is not believed", async () => {
     const gateway = await gatewayFor([
       await engineWith(() => [[started(), textStart(0), delta(0, "a"), delta(7, "b"), blockEnd(0), finished()]]),

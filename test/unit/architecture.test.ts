@@ -4,6 +4,9 @@ import { expect, test } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
+/** What every process of the service does alike: how it logs, ends after an error, follows files, exports traces. */
+const PROCESS = "deploy/process/";
+
 /**
  * What each folder may import of ours, first match wins; the direction of imports is one, from the outside in. A folder
  * may always import itself.
@@ -12,32 +15,76 @@ const MAY_IMPORT: readonly (readonly [folder: string, allowed: readonly string[]
   ["gateway/formats/chat/", ["proto/gen/", "gateway/errors.ts", "gateway/catalog.ts", "gateway/formats/*.ts"]],
   ["gateway/formats/messages/", ["proto/gen/", "gateway/errors.ts", "gateway/catalog.ts", "gateway/formats/*.ts"]],
   ["gateway/formats/responses/", ["proto/gen/", "gateway/errors.ts", "gateway/catalog.ts", "gateway/formats/*.ts"]],
-  ["gateway/formats/", ["proto/gen/", "gateway/errors.ts", "gateway/catalog.ts"]],
-  ["gateway/upstream/", ["proto/gen/", "gateway/errors.ts", "gateway/clock.ts", "gateway/stats/"]],
-  ["gateway/keys/", ["gateway/errors.ts", "gateway/clock.ts", "gateway/catalog.ts"]],
-  ["gateway/stats/", ["gateway/upstream/cluster-manager.ts", "gateway/keys/key-store.ts"]],
+  ["gateway/formats/", ["proto/gen/", "gateway/errors.ts", "gateway/catalog.ts", "gateway/event-loop-turn.ts"]],
+  [
+    "gateway/upstream/",
+    [
+      "proto/gen/",
+      "gateway/errors.ts",
+      "gateway/event-loop-turn.ts",
+      "gateway/elapsed.ts",
+      "gateway/clock.ts",
+      PROCESS,
+      "gateway/stats/",
+    ],
+  ],
+  ["gateway/keys/", ["gateway/errors.ts", "gateway/clock.ts", PROCESS, "gateway/catalog.ts"]],
+  ["gateway/overload/", ["gateway/clock.ts"]],
+  ["gateway/tracing/", [PROCESS]],
+  [
+    "gateway/stats/",
+    [
+      "gateway/overload/",
+      "gateway/upstream/cluster-manager.ts",
+      "gateway/upstream/class-share.ts",
+      "gateway/keys/key-store.ts",
+    ],
+  ],
   ["gateway/http/", ["proto/gen/", "gateway/"]],
   ["gateway/sealing.ts", ["gateway/formats/format.ts"]],
   ["gateway/errors.ts", []],
+  ["gateway/event-loop-turn.ts", []],
+  ["gateway/elapsed.ts", ["gateway/clock.ts"]],
   ["gateway/clock.ts", []],
   ["gateway/catalog.ts", []],
-  ["gateway/config.ts", ["gateway/config/"]],
+  ["gateway/config.ts", ["gateway/config/", PROCESS]],
   ["gateway/config/", ["gateway/catalog.ts", "gateway/upstream/"]],
+  ["gateway/main.ts", ["gateway/", PROCESS]],
   ["gateway/", ["gateway/", "proto/gen/"]],
   ["engine/output-parser/", ["proto/gen/", "engine/errors.ts"]],
   ["engine/grammar/", ["proto/gen/", "engine/errors.ts", "engine/output-parser/markers.ts"]],
-  ["engine/conversation/", ["proto/gen/", "engine/errors.ts"]],
+  ["engine/conversation/", ["proto/gen/", "engine/errors.ts", "engine/duration-ms.ts"]],
+  ["engine/grpc/", ["proto/gen/", PROCESS, "engine/errors.ts", "engine/generation-call.ts", "engine/load-report.ts"]],
+  [
+    "engine/tracing/",
+    [PROCESS, "engine/config.ts", "engine/errors.ts", "engine/duration-ms.ts", "engine/generation-log.ts"],
+  ],
+  ["engine/config.ts", [PROCESS]],
+  ["engine/main.ts", ["engine/", PROCESS]],
+  ["engine/server.ts", ["engine/", "proto/gen/", PROCESS]],
+  ["engine/server-tls.ts", ["engine/clock.ts", PROCESS]],
+  ["engine/reflection.ts", [PROCESS]],
   ["engine/", ["proto/gen/", "engine/"]],
-  ["deploy/", ["gateway/catalog.ts", "gateway/keys/"]],
+  [PROCESS, []],
+  [
+    "deploy/",
+    [PROCESS, "gateway/catalog.ts", "gateway/clock.ts", "gateway/keys/", "gateway/limits/", "gateway/workers.ts"],
+  ],
   ["proto/gen/", ["proto/gen/"]],
 ];
+
+const TRACING = ["gateway/tracing/", "engine/tracing/", PROCESS];
 
 /** Libraries that only some rooms may know. */
 const ONLY_IN: Readonly<Record<string, readonly string[]>> = {
   fastify: ["gateway/http/", "gateway/server.ts"],
-  "@grpc/grpc-js": ["gateway/upstream/", "engine/server.ts", "engine/errors.ts", "proto/gen/"],
+  "@grpc/grpc-js": ["gateway/upstream/", "engine/server.ts", "engine/errors.ts", "engine/grpc/", "proto/gen/"],
   "node-llama-cpp": ["engine/backends/llama/", "deploy/local/"],
   "@huggingface/jinja": ["engine/conversation/"],
+  "@opentelemetry/api": TRACING,
+  "@opentelemetry/exporter-trace-otlp-proto": TRACING,
+  "@opentelemetry/resources": TRACING,
+  "@opentelemetry/sdk-trace": TRACING,
 };
 
 const sources = ["gateway", "engine", "deploy", "proto/gen"]

@@ -1,0 +1,12 @@
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { FleetProcess } from "../support/fleet-process.ts";
+
+test("without its model file an engine node ends with code 2 and the setting's name", async () => {
+  const modelPath = join(import.meta.dirname, "no-such-model.gguf");
+  const backend = { kind: "llama", modelPath };
+  const config = { nodeId: "n", models: ["svc-qwen"], listen: { port: 0 }, metrics: { port: 0 }, backend };
+  const started = FleetProcess.start("engine/main.js", config);
+  await expect(started).rejects.toThrow("ended with 2");
+  await expect(started).rejects.toThrow(`engine: backend.modelPath: there is no file ${modelPath}`);
+});
