@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import type { Logger } from "pino";
 import { endOnCrash } from "../deploy/process/end-on-crash.ts";
@@ -31,6 +32,7 @@ async function createBackend(config: EngineConfig): Promise<Backend> {
   }
   if (backend.kind === "simulator") return new SimulatorBackend({ ...backend, nodeId, models });
   if (backend.kind === "openai-compatible") return createOpenAiCompatible(backend, nodeId, models);
+  if (!existsSync(backend.modelPath)) throw new ConfigError(`backend.modelPath: there is no file ${backend.modelPath}`);
   // Only a node that runs llama.cpp itself loads the module, and with it the optional dependency.
   const { LlamaBackend } = await import("./backends/llama/llama-backend.ts");
   return new LlamaBackend({ ...backend, nodeId, models });
@@ -57,6 +59,7 @@ async function run(config: EngineConfig): Promise<number> {
   const server = new EngineServer({ ...node, tls });
   // Health answers NOT_SERVING while the model loads: a gateway sees a node that comes up, not one that is missing.
   const port = await server.listen(config.listen.host, config.listen.port);
+  log.info(startingFacts(config), "starting");
   if (!(await started(backend, stop.signal))) return crashed() ? 1 : 0;
   server.serve();
   const ready = { address: hostPort(config.listen.host, port), metricsPort: metricsServer.port, models: config.models };
@@ -90,6 +93,12 @@ async function started(backend: Backend, stop: AbortSignal): Promise<boolean> {
     if (stop.aborted) return false;
     throw error;
   }
+}
+
+/** What a node waits for before it serves: large weights, or an engine beside it, may take long. */
+function startingFacts({ backend }: EngineConfig): { readonly backend: string; readonly engine?: string } {
+  const { kind } = backend;
+  return kind === "openai-compatible" ? { backend: kind, engine: new URL(backend.baseUrl).host } : { backend: kind };
 }
 
 /** First signal: `stop`. A second one, or a supervisor that has gone: `hurry` too. */

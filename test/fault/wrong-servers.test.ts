@@ -20,15 +20,15 @@ async function listening(server: Server): Promise<string> {
 
 test.each([
   [
-    "a server that talks nonsense",
+    "H5 a server that talks nonsense",
     () =>
       createServer((socket) => {
         socket.on("error", () => {});
         socket.write(Buffer.alloc(1_024, 0x5a));
       }),
   ],
-  ["a server that says nothing", () => createServer((socket) => socket.on("error", () => {}))],
-  ["an HTTP/1 server", () => createHttpServer((_request, response) => response.end("hello"))],
+  ["H5 a server that says nothing", () => createServer((socket) => socket.on("error", () => {}))],
+  ["H5 an HTTP/1 server", () => createHttpServer((_request, response) => response.end("hello"))],
 ])("%s never gets a request; alone it is answered for at once", async (_name, make) => {
   const wrong = await listening(make());
   const good = await EngineProcess.start("good", {}, FRONT_MODELS);

@@ -1,4 +1,5 @@
 import { parseSse } from "./sse-reader.ts";
+import { valueAt } from "./value-at.ts";
 
 export const ANSWER_PATHS = ["/v1/chat/completions", "/v1/messages", "/v1/responses"] as const;
 export type AnswerPath = (typeof ANSWER_PATHS)[number];
@@ -42,4 +43,18 @@ function finishes(chunks: readonly Data[]): boolean {
 export function hasDelta(path: AnswerPath, text: string): boolean {
   if (path === "/v1/chat/completions") return /"content":"[^"]/.test(text);
   return text.includes(path === "/v1/messages" ? "content_block_delta" : "output_text.delta");
+}
+
+/** The text of the answer that came in a stream. */
+export function textOf(path: AnswerPath, text: string): string {
+  return parseSse(text)
+    .map(({ data }) => pieceOf(path, data as Data))
+    .join("");
+}
+
+function pieceOf(path: AnswerPath, data: Data): string {
+  if (path === "/v1/responses") return data.type === "response.output_text.delta" ? String(data.delta) : "";
+  const piece =
+    path === "/v1/messages" ? valueAt(data, "delta", "text") : valueAt(data, "choices", 0, "delta", "content");
+  return typeof piece === "string" ? piece : "";
 }

@@ -3,23 +3,37 @@ import { metricSum } from "./metric-text.ts";
 
 type Ready = { readonly address: string; readonly metricsPort: number };
 
+/** Where a node runs. By default on this host, on a free port. */
+export type EnginePlace = {
+  /** Address of its gRPC. */
+  readonly host?: string;
+  readonly port?: number;
+  /** Address of its metrics. */
+  readonly metricsHost?: string;
+  /** Runs it elsewhere, as `FleetProcess` says. */
+  readonly through?: readonly string[];
+};
+
 /** A node with a simulated (or scripted) engine as a process of its own. */
 export class EngineProcess {
   readonly #config: object;
+  readonly #place: EnginePlace;
   #process: FleetProcess;
   #ready: Ready;
 
-  private constructor(config: object, process: FleetProcess, ready: Ready) {
+  private constructor(config: object, place: EnginePlace, process: FleetProcess, ready: Ready) {
     this.#config = config;
+    this.#place = place;
     this.#process = process;
     this.#ready = ready;
   }
 
-  /** `backend`: over a simulator that is quick; `port` 0 picks a free one. */
+  /** `backend`: over a simulator that is quick. */
   static async start(
     nodeId: string,
     backend: object = {},
     models: readonly string[] = ["svc-qwen"],
+    place: EnginePlace = {},
   ): Promise<EngineProcess> {
     const simulator = {
       kind: "simulator",
@@ -30,18 +44,24 @@ export class EngineProcess {
       answerTokens: { min: 16, max: 16 },
       ...backend,
     };
-    return EngineProcess.#startWith(nodeId, simulator, models);
+    return EngineProcess.#startWith(nodeId, simulator, models, place);
   }
 
   /** Plays a transcript of canonical events. */
   static startScripted(nodeId: string, backend: object, models: readonly string[]): Promise<EngineProcess> {
-    return EngineProcess.#startWith(nodeId, { kind: "scripted", ...backend }, models);
+    return EngineProcess.#startWith(nodeId, { kind: "scripted", ...backend }, models, {});
   }
 
-  static async #startWith(nodeId: string, backend: object, models: readonly string[]): Promise<EngineProcess> {
-    const config = { nodeId, models, metrics: { port: 0 }, log: { level: "warn" }, backend };
-    const { process, ready } = await startOn(config, 0);
-    return new EngineProcess(config, process, ready);
+  static async #startWith(
+    nodeId: string,
+    backend: object,
+    models: readonly string[],
+    place: EnginePlace,
+  ): Promise<EngineProcess> {
+    const metrics = { host: place.metricsHost ?? LOOPBACK, port: 0 };
+    const config = { nodeId, models, metrics, log: { level: "warn" }, backend };
+    const { process, ready } = await startOn(config, place);
+    return new EngineProcess(config, place, process, ready);
   }
 
   /** host:port of its gRPC; stays the same when it is started again. */
@@ -70,7 +90,8 @@ export class EngineProcess {
 
   /** After it has ended: the same node on the same port. */
   async startAgain(): Promise<void> {
-    const { process, ready } = await startOn(this.#config, Number(this.address.split(":").at(-1)));
+    const port = Number(this.address.split(":").at(-1));
+    const { process, ready } = await startOn(this.#config, { ...this.#place, port });
     this.#process = process;
     this.#ready = ready;
   }
@@ -80,7 +101,8 @@ export class EngineProcess {
   }
 
   async metrics(): Promise<string> {
-    return (await fetch(`http://127.0.0.1:${this.#ready.metricsPort}/metrics`)).text();
+    const host = this.#place.metricsHost ?? LOOPBACK;
+    return (await fetch(`http://${host}:${this.#ready.metricsPort}/metrics`)).text();
   }
 
   /** Generations that run or wait on it. */
@@ -91,6 +113,8 @@ export class EngineProcess {
   }
 }
 
-async function startOn(config: object, port: number) {
-  return FleetProcess.start<Ready>("engine/main.js", { ...config, listen: { port } });
+const LOOPBACK = "127.0.0.1";
+
+function startOn(config: object, { host = LOOPBACK, port = 0, through = [] }: EnginePlace) {
+  return FleetProcess.start<Ready>("engine/main.js", { ...config, listen: { host, port } }, through);
 }

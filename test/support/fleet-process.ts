@@ -26,14 +26,20 @@ export class FleetProcess {
       });
   }
 
-  /** `program`: below dist/. Resolves when it has said that it is ready, with what it said. */
-  static async start<Ready>(program: string, config: object): Promise<{ process: FleetProcess; ready: Ready }> {
+  /**
+   * `program`: below dist/. `through`: a command that runs it in surroundings of its own and becomes it. Resolves when it has
+   * said that it is ready, with what it said.
+   */
+  static async start<Ready>(
+    program: string,
+    config: object,
+    through: readonly string[] = [],
+  ): Promise<{ process: FleetProcess; ready: Ready }> {
     const folder = mkdtempSync(join(tmpdir(), "svc-fleet-"));
     const file = join(folder, "config.yaml");
     writeFileSync(file, JSON.stringify(config));
-    const child = spawn(process.execPath, [join(ROOT, "dist", program), "--config", file], {
-      stdio: ["ignore", "pipe", "pipe"],
-    });
+    const [command, ...args] = [...through, process.execPath, join(ROOT, "dist", program), "--config", file];
+    const child = spawn(command ?? process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
     const started = new FleetProcess(child, folder);
     const ready = await new Promise<Ready>((resolve, reject) => {
       createInterface({ input: child.stdout }).on("line", (line) => {

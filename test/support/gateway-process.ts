@@ -2,7 +2,9 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { issueLocalKey } from "../../gateway/keys/local-key.ts";
+import { becomes } from "./becomes.ts";
 import { FleetProcess } from "./fleet-process.ts";
+import { createKey } from "./key-command.ts";
 import { metricSum } from "./metric-text.ts";
 
 export type LoggedRequest = {
@@ -33,21 +35,41 @@ export class GatewayProcess {
     this.#folder = folder;
   }
 
-  /** `config`: beside ports and keys. */
-  static async start(config: object): Promise<GatewayProcess> {
+  /** `config`: beside ports and keys. `through`: as `FleetProcess` says. */
+  static async start(config: object, through: readonly string[] = []): Promise<GatewayProcess> {
     const folder = mkdtempSync(join(tmpdir(), "svc-front-"));
     const file = join(folder, "keys.json");
     const nobodyLeaves = new AbortController().signal;
     const key = await issueLocalKey({ file, existing: undefined, nowMs: Date.now() }, nobodyLeaves);
     const whole = { listen: { port: 0 }, admin: { port: 0 }, keys: { file }, ...config };
-    const { process, ready } = await FleetProcess.start<Ready>("gateway/main.js", whole);
+    const { process, ready } = await FleetProcess.start<Ready>("gateway/main.js", whole, through);
     return new GatewayProcess(process, ready, key, folder);
   }
 
-  post(path: string, body: unknown, signal?: AbortSignal): Promise<Response> {
+  get keyFile(): string {
+    return join(this.#folder, "keys.json");
+  }
+
+  get port(): number {
+    return Number(new URL(this.baseUrl).port);
+  }
+
+  /** A further key with these options of `keys create`, which the gateway knows. */
+  async createKey(...options: readonly string[]): Promise<string> {
+    const key = await createKey(this.keyFile, ...options);
+    await becomes(async () => (await this.models(key)).status === 200, "the key is known");
+    return key;
+  }
+
+  /** The answer to a key that asks for its models. */
+  models(key = this.key): Promise<Response> {
+    return fetch(`${this.baseUrl}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
+  }
+
+  post(path: string, body: unknown, signal?: AbortSignal, key = this.key): Promise<Response> {
     return fetch(`${this.baseUrl}${path}`, {
       method: "POST",
-      headers: { authorization: `Bearer ${this.key}`, "content-type": "application/json" },
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
       body: JSON.stringify(body),
       ...(signal && { signal }),
     });

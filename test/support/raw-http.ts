@@ -100,6 +100,22 @@ export class RawConnection {
     this.#socket.destroy();
   }
 
+  /** Closes it with a reset, as the system does for a process that crashed with data unread. */
+  reset(): void {
+    this.#socket.resetAndDestroy();
+  }
+
+  /** Takes nothing more: what comes then waits in the buffers of the system. */
+  pause(): void {
+    this.#socket.pause();
+  }
+
+  /** While it is paused: takes one piece of what waits. */
+  takeOnce(): void {
+    this.#socket.once("data", () => this.#socket.pause());
+    this.#socket.resume();
+  }
+
   async #moved(): Promise<void> {
     await anyOf(this.#socket, ["data", "close", "end"]);
     if (this.#socket.readableEnded) this.#closed = true;

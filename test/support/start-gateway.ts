@@ -7,13 +7,18 @@ import { pino } from "pino";
 import { CATALOG } from "../../gateway/catalog.ts";
 import { systemClock } from "../../gateway/clock.ts";
 import { checkConfig } from "../../gateway/config.ts";
-import { run as runKeys } from "../../gateway/keys/cli.ts";
 import { FileKeyStore } from "../../gateway/keys/file-key-store.ts";
+import type { KeyStore } from "../../gateway/keys/key-store.ts";
 import { issueLocalKey } from "../../gateway/keys/local-key.ts";
+import type { Limiter } from "../../gateway/limits/limiter.ts";
+import { MemoryLimitStore } from "../../gateway/limits/memory-limit-store.ts";
+import type { OverloadManager } from "../../gateway/overload/overload-manager.ts";
 import { Sealing } from "../../gateway/sealing.ts";
 import { buildServer } from "../../gateway/server.ts";
 import { Stats } from "../../gateway/stats/stats.ts";
+import { startTracing } from "../../gateway/tracing/start-tracing.ts";
 import { ClusterManager, type ClusterSurroundings } from "../../gateway/upstream/cluster-manager.ts";
+import { createKey } from "./key-command.ts";
 
 export type RunningGateway = {
   readonly baseUrl: string;
@@ -22,6 +27,9 @@ export type RunningGateway = {
   readonly key: string;
   readonly keyFile: string;
   readonly stats: Stats;
+  readonly keys: KeyStore;
+  readonly limiter: Limiter;
+  readonly overload: OverloadManager;
   readonly clusters: ClusterManager;
   /** Everything that was logged, one JSON text a line. */
   readonly log: readonly string[];
@@ -64,14 +72,17 @@ export async function startGateway(
   const stats = new Stats();
   const keys = await FileKeyStore.open({ file: keyFile, clock: systemClock });
   const clusters = new ClusterManager(config.clusters, systemClock, log, surroundings);
-  const { app, sockets } = buildServer({
+  const tracing = config.tracing && startTracing(config.tracing, log, systemClock.nowMs);
+  const { app, sockets, limiter, overload } = buildServer({
     config,
     keys,
+    limitStore: new MemoryLimitStore(systemClock),
     clusters,
     sealing: Sealing.random(),
     stats,
     clock: systemClock,
     log,
+    tracing,
     hardStop: never,
   });
   await app.listen(config.listen);
@@ -85,15 +96,12 @@ export async function startGateway(
     key,
     keyFile,
     stats,
+    keys,
+    limiter,
+    overload,
     clusters,
     log: lines,
-    async createKey(...args) {
-      let out = "";
-      const io = { stdin: process.stdin, out: (t: string) => (out += t), err: () => {}, env: {}, nowMs: Date.now };
-      const code = await runKeys(["create", "--file", keyFile, "--json", ...args], io as never);
-      if (code !== 0) throw new Error(`keys create ended with ${code}`);
-      return JSON.parse(out).key;
-    },
+    createKey: (...args) => createKey(keyFile, ...args),
     post: (path, body, headers = {}) =>
       fetch(`${baseUrl}${path}`, {
         method: "POST",
@@ -106,6 +114,7 @@ export async function startGateway(
       sockets.destroyAll();
       clusters.close();
       keys.close();
+      await tracing?.close();
       await rm(folder, { recursive: true, force: true });
     },
   };

@@ -1,0 +1,169 @@
+import { expect, test } from "vitest";
+import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf, textOf } from "../support/answer-check.ts";
+import type { EngineProcess } from "../support/engine-process.ts";
+import { FaultyWire } from "../support/faulty-wire.ts";
+import { detailsOf, Fleet, healthy, nothingOpen, show, size } from "../support/fleet.ts";
+import type { GatewayProcess } from "../support/gateway-process.ts";
+import { openStreams } from "../support/open-streams.ts";
+import { readBody } from "../support/read-until.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
+
+/*
+ * H1 to H5 at random: three nodes that are killed, stopped, cut off, slowed and garbled while clients ask. What must hold:
+ * what looks complete is complete, every failure is in its format's words, and nothing is left behind.
+ */
+
+const SEED = Number(process.env.CHAOS_SEED ?? 11);
+const FAULT_MS = size(20_000, 120_000);
+const CLIENTS = size(9, 40);
+/** Of the key: as many as clients, so that a place that is not given back is missed. */
+const PLACES = CLIENTS;
+const ANSWERS = { tokensPerSecond: 150, answerTokens: { min: 20, max: 40 }, slots: 64 };
+
+const fleet = new Fleet();
+
+type Place = { readonly node: EngineProcess; wire: FaultyWire };
+
+/** What is done to a node, and taken back after a while. */
+type Mischief = {
+  readonly name: string;
+  readonly begin: (place: Place) => Promise<void> | void;
+  readonly end: (place: Place) => Promise<void> | void;
+};
+
+const nothing = () => {};
+
+const MISCHIEF: readonly [Mischief, ...Mischief[]] = [
+  { name: "kill", begin: ({ node }) => node.kill(), end: ({ node }) => node.startAgain() },
+  { name: "stop", begin: ({ node }) => node.signal("SIGSTOP"), end: ({ node }) => node.signal("SIGCONT") },
+  { name: "leave", begin: async ({ node }) => void (await node.stop()), end: ({ node }) => node.startAgain() },
+  { name: "silence", begin: ({ wire }) => wire.silence(), end: ({ wire }) => wire.restore() },
+  { name: "garble", begin: ({ wire }) => wire.garble(), end: nothing },
+  { name: "reset", begin: ({ wire }) => wire.reset(), end: nothing },
+  { name: "slow", begin: ({ wire }) => wire.slow(), end: ({ wire }) => wire.restore() },
+];
+
+type Answer = {
+  readonly path: AnswerPath;
+  readonly prompt: string;
+  readonly stream: boolean;
+  readonly status: number;
+  readonly text: string;
+  readonly broken: boolean;
+};
+
+async function ask(
+  gateway: GatewayProcess,
+  key: string,
+  path: AnswerPath,
+  prompt: string,
+  stream: boolean,
+): Promise<Answer> {
+  const what = { path, prompt, stream };
+  let text = () => "";
+  let status = 0;
+  try {
+    const response = await gateway.post(path, bodyFor(path, prompt, { stream }), undefined, key);
+    status = response.status;
+    const reader = readBody(response);
+    text = reader.text;
+    return { ...what, status, text: await reader.toEnd(), broken: false };
+  } catch {
+    return { ...what, status, text: text(), broken: true };
+  }
+}
+
+/** The answer's text; undefined where it is no whole answer. */
+function wholeAnswer({ path, stream, status, text, broken }: Answer): string | undefined {
+  if (broken || status !== 200) return undefined;
+  if (stream) return endOf(path, text).end === "complete" ? textOf(path, text) : undefined;
+  const body = JSON.parse(text);
+  if (path === "/v1/messages") return body.content[0].text;
+  if (path === "/v1/responses") return body.output[0].content[0].text;
+  return body.choices[0].message.content;
+}
+
+/** Whether it is a failure in the words of its format: an error in the stream, or an envelope with a status of its own. */
+function isProperFailure({ path, stream, status, text, broken }: Answer): boolean {
+  if (broken) return false;
+  if (status === 200) return stream && endOf(path, text).end === "error";
+  const { error } = JSON.parse(text);
+  return status >= 500 && typeof error.message === "string" && typeof error.type === "string";
+}
+
+test("H1 to H5 at random, over three nodes: no truncated success, no failure without its envelope, nothing left behind", async () => {
+  const chance = new SeededRandom(SEED);
+  const places: Place[] = [];
+  for (const node of await fleet.engines(3, ANSWERS)) {
+    const wire = await FaultyWire.start(node.address);
+    fleet.onEnd(() => wire.close());
+    places.push({ node, wire });
+  }
+  const gateway = await fleet.inFrontOf(
+    places.map(({ wire }) => wire),
+    { outlierDetection: { baseEjectionTimeMs: 1_000 } },
+    { timeouts: { acceptTimeoutMs: 1_500, perTryIdleTimeoutMs: 1_500, connectTimeoutMs: 1_000 } },
+  );
+  const key = await gateway.createKey("--models", "all", "--name", "chaos", "--concurrency", String(PLACES));
+  const answers: Answer[] = [];
+  let over = false;
+  const client = async (index: number) => {
+    const own = new SeededRandom(SEED + index);
+    for (let turn = 0; !over; turn += 1) {
+      const path = own.pick(ANSWER_PATHS);
+      const answer = await ask(gateway, key, path, `client ${index} turn ${turn}`, own.next() < 0.7);
+      answers.push(answer);
+      // Whoever is told to come back does so, sooner than told.
+      if (answer.status >= 500) await passed(100 + own.next() * 300);
+    }
+  };
+  const clients = Promise.all(Array.from({ length: CLIENTS }, (_, index) => client(index)));
+  const done: Record<string, number> = {};
+  const makeMischief = async (place: Place, random: SeededRandom) => {
+    while (!over) {
+      await passed(500 + random.next() * 4_000);
+      const { name, begin, end } = random.pick(MISCHIEF);
+      done[name] = (done[name] ?? 0) + 1;
+      await begin(place);
+      await passed(200 + random.next() * 2_500);
+      await end(place);
+    }
+  };
+  const mischief = Promise.all(places.map((place) => makeMischief(place, new SeededRandom(chance.below(2 ** 31)))));
+  await passed(FAULT_MS);
+  over = true;
+  await Promise.all([clients, mischief]);
+
+  await nothingOpen(
+    gateway,
+    places.map(({ node }) => node),
+  );
+  for (const { wire } of places) await healthy(gateway, wire.address);
+  const whole = answers.filter((answer) => wholeAnswer(answer) !== undefined);
+  const failures = answers.filter((answer) => wholeAnswer(answer) === undefined);
+  show("chaos", {
+    ...{ seed: SEED, clients: CLIENTS, done, answers: answers.length, failures: failures.length },
+    ...detailsOf(gateway),
+  });
+  expect(failures.filter((answer) => !isProperFailure(answer))).toEqual([]);
+  expect(whole.length).toBeGreaterThan(CLIENTS);
+  await expectSame(whole);
+  // All places of the key are free again, and no more than those.
+  const streams = await openStreams(gateway, PLACES, { key });
+  expect(streams.map(({ status }) => status)).toEqual(Array(PLACES).fill(200));
+});
+
+/** Fails unless a node that nobody touched gives the same answers. */
+async function expectSame(answers: readonly Answer[]): Promise<void> {
+  const node = await fleet.engine("calm", { ...ANSWERS, tokensPerSecond: 100_000 });
+  const gateway = await fleet.inFrontOf([node]);
+  for (const answer of answers) {
+    const { path, prompt, stream } = answer;
+    const calm = await ask(gateway, gateway.key, path, prompt, stream);
+    expect(wholeAnswer(answer), prompt).toBe(wholeAnswer(calm));
+  }
+}
+
+function passed(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

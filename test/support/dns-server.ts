@@ -1,0 +1,120 @@
+import { execFileSync } from "node:child_process";
+import { createSocket, type Socket } from "node:dgram";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  type Answer,
+  AUTHORITATIVE_ANSWER,
+  decode,
+  encode,
+  type Packet,
+  streamDecode,
+  streamEncode,
+  TRUNCATED_RESPONSE,
+} from "dns-packet";
+
+/** What the server knows of every name, or how it fails. */
+export type DnsAnswer = readonly string[] | "NXDOMAIN" | "SERVFAIL" | "silence";
+
+/** The only port that /etc/resolv.conf has. */
+const DNS_PORT = 53;
+/** Longer answers go over TCP. */
+const MAX_UDP_BYTES = 512;
+const RCODES = { NXDOMAIN: 3, SERVFAIL: 2 } as const;
+
+/** Runs the rest of its arguments with its first one as /etc/resolv.conf, which it has for itself alone. */
+const WITH_RESOLV_CONF = 'mount --bind "$0" /etc/resolv.conf && exec "$@"';
+
+/** Why no program can be given a resolver of its own here; undefined: it can. */
+export function whyNoOwnResolver(): string | undefined {
+  if (process.platform !== "linux") return "mount namespaces are Linux's";
+  if (process.getuid?.() !== 0) return "only root may mount";
+  try {
+    execFileSync("unshare", ["--mount", "sh", "-c", WITH_RESOLV_CONF, "/etc/hosts", "true"], { stdio: "ignore" });
+    return undefined;
+  } catch {
+    return "`unshare --mount` fails here, or the container may not";
+  }
+}
+
+/** A name server on an address of its own; what it says has a time to live of zero. */
+export class DnsServer {
+  answer: DnsAnswer = [];
+  /** Questions for IPv4 addresses so far. */
+  questions = 0;
+  readonly #udp: Socket = createSocket("udp4");
+  readonly #tcp: Server;
+  readonly #folder: string;
+
+  private constructor() {
+    this.#folder = mkdtempSync(join(tmpdir(), "svc-dns-"));
+    this.#udp.on("message", (bytes, { port, address }) => {
+      const reply = this.#replyTo(decode(bytes));
+      if (!reply) return;
+      const whole = encode(reply);
+      const fits = whole.length <= MAX_UDP_BYTES;
+      this.#udp.send(
+        fits ? whole : encode({ ...reply, flags: AUTHORITATIVE_ANSWER | TRUNCATED_RESPONSE, answers: [] }),
+        port,
+        address,
+      );
+    });
+    this.#tcp = createServer((socket) => {
+      socket.on("error", () => {});
+      let unread = Buffer.alloc(0);
+      socket.on("data", (bytes) => {
+        unread = Buffer.concat([unread, bytes]);
+        // Questions for both families come in one piece.
+        for (let length = lengthOf(unread); unread.length >= length; length = lengthOf(unread)) {
+          const reply = this.#replyTo(streamDecode(unread.subarray(0, length)));
+          unread = unread.subarray(length);
+          if (reply) socket.write(streamEncode(reply));
+        }
+      });
+    });
+  }
+
+  /** `address`: of this host. */
+  static async start(address: string): Promise<DnsServer> {
+    const server = new DnsServer();
+    server.#udp.bind(DNS_PORT, address);
+    await once(server.#udp, "listening");
+    server.#tcp.listen(DNS_PORT, address);
+    await once(server.#tcp, "listening");
+    const lines = [`nameserver ${address}`, "options timeout:1 attempts:1"];
+    writeFileSync(join(server.#folder, "resolv.conf"), `${lines.join("\n")}\n`);
+    return server;
+  }
+
+  /** Runs a program on a host that asks this server. */
+  get through(): readonly string[] {
+    return ["unshare", "--mount", "sh", "-c", WITH_RESOLV_CONF, join(this.#folder, "resolv.conf")];
+  }
+
+  stop(): void {
+    this.#udp.close();
+    this.#tcp.close();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #replyTo({ id = 0, questions = [] }: Packet): Packet | undefined {
+    const [question] = questions;
+    if (question?.type === "A") this.questions += 1;
+    const { answer } = this;
+    if (!question || answer === "silence") return undefined;
+    const head = { id, type: "response", questions } as const;
+    if (answer === "NXDOMAIN" || answer === "SERVFAIL")
+      return { ...head, flags: AUTHORITATIVE_ANSWER | RCODES[answer], answers: [] };
+    const { name, type } = question;
+    const answers: Answer[] = type === "A" ? answer.map((data) => ({ type: "A", name, ttl: 0, data })) : [];
+    return { ...head, flags: AUTHORITATIVE_ANSWER, answers };
+  }
+}
+
+/** Of the first message of a TCP stream, its own length included; without one, more than there is. */
+function lengthOf(bytes: Buffer): number {
+  return bytes.length < 2 ? 2 : 2 + bytes.readUInt16BE();
+}
