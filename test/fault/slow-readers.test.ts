@@ -95,7 +95,7 @@ test.skipIf(process.platform !== "linux").each([
   stop();
   await nothingOpen(gateway, []);
   await Promise.all(node.calls.map(({ closed }) => closed));
-  const logged = gateway.process.log.filter(({ msg }) => msg === "request");
-  expect(logged).toHaveLength(READERS);
-  for (const line of logged) expect(line).toMatchObject({ end_reason: "slow_reader", response_flags: "SI" });
+  const logged = () => gateway.process.log.filter(({ msg }) => msg === "request");
+  await becomes(async () => logged().length === READERS, "all are logged");
+  for (const line of logged()) expect(line).toMatchObject({ end_reason: "slow_reader", response_flags: "SI" });
 });
