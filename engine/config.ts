@@ -168,7 +168,6 @@ const schema = z.strictObject({
 });
 
 export type EngineConfig = z.infer<typeof schema>;
-export type LlamaConfig = z.infer<typeof llama>;
 export type OpenAiCompatibleConfig = z.infer<typeof openAiCompatible>;
 
 /** The message names the path of the bad key. */

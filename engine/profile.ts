@@ -150,8 +150,6 @@ const schema = z.strictObject({
 
 export type ModelProfile = Readonly<z.infer<typeof schema>>;
 export type ThinkingEffort = z.infer<typeof effort>;
-/** Every form in which the known families write a tool call. */
-export type ToolCallMarkup = z.infer<typeof toolCall>;
 
 /** A profile that this service brings. */
 export type NamedProfile = { readonly name: string; readonly profile: ModelProfile };

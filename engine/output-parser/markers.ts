@@ -98,16 +98,3 @@ export type OutputMarkers = {
   readonly reasoning?: ReasoningMarkers;
   readonly toolCall?: ToolCallMarkers;
 };
-
-/** Hermes and ChatML templates, Qwen's among them, and the demonstration model. */
-export const HERMES_MARKERS = {
-  reasoning: { open: "<think>", close: "</think>", afterOpen: "\n", beforeClose: "\n", afterClose: "\n\n" },
-  toolCall: {
-    form: "json",
-    open: "<tool_call>",
-    close: "</tool_call>",
-    afterOpen: "\n",
-    beforeClose: "\n",
-    separator: "\n",
-  },
-} as const satisfies OutputMarkers;

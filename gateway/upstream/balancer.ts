@@ -3,6 +3,7 @@ import type { Clock } from "../clock.ts";
 import { needsTurns, type Steps } from "../event-loop-turn.ts";
 import { affinityKey } from "./affinity-key.ts";
 import type { Cluster } from "./cluster.ts";
+import { durationMs } from "./duration-ms.ts";
 import { headOf, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
 import { type Choice, choose, usableLevels } from "./load-balancing/choose.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
@@ -39,7 +40,7 @@ export function* routing(request: GenerateRequest, hints: RoutingHints): Steps<R
   return {
     shape,
     affinityKey: affinityKey(input, hints.digest).key,
-    ttlMs: ttl ? ttl.seconds * 1_000 + ttl.nanos / 1_000_000 : DEFAULT_TTL_MS,
+    ttlMs: ttl ? durationMs(ttl) : DEFAULT_TTL_MS,
   };
 }
 

@@ -2,6 +2,7 @@ import { type ServiceError, status } from "@grpc/grpc-js";
 import { ErrorInfo, RetryInfo } from "../../proto/gen/google/rpc/error_details.ts";
 import { Status } from "../../proto/gen/google/rpc/status.ts";
 import { ApiError, type ErrorCode, toApiError } from "../errors.ts";
+import { durationMs } from "./duration-ms.ts";
 import { MAX_REPLY_BYTES } from "./endpoint.ts";
 import type { CallEnding } from "./outlier-outcome.ts";
 import type { Expired } from "./try-watch.ts";
@@ -171,7 +172,7 @@ function errorInfo(cause: ServiceError): ErrorInfo | undefined {
 /** When the node expects to have room again, as far as it says. */
 function retryAfterMs(cause: ServiceError): number | undefined {
   const delay = detail(cause, "RetryInfo", RetryInfo.decode)?.retryDelay;
-  return delay && delay.seconds * 1_000 + delay.nanos / 1e6;
+  return delay && durationMs(delay);
 }
 
 function detail<Detail>(cause: ServiceError, name: string, decode: (bytes: Uint8Array) => Detail): Detail | undefined {

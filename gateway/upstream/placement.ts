@@ -1,5 +1,6 @@
-import type { Event } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Event, Finished } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Clock } from "../clock.ts";
+import { durationMs } from "./duration-ms.ts";
 import type { Measured, Placed, PrefixLearning } from "./load-balancing/prefix-learning.ts";
 import type { Work, WorkLedger } from "./load-balancing/work-ledger.ts";
 
@@ -26,13 +27,20 @@ export class Placement {
     this.#work = this.#ledger.add(this.#placed.address, this.#placed.prediction.uncachedTokens);
   }
 
-  /** Whether further events can still tell something; asked on the path of every delta. */
-  get settled(): boolean {
-    return this.#prefilled;
+  /** The events of one message; on the path of every delta, where the last event says enough. */
+  see(events: readonly Event[]): void {
+    if (!this.#prefilled) for (const event of events) this.#observe(event);
+    const last = events.at(-1)?.kind;
+    if (last?.$case === "finished") this.#timed(last.value);
   }
 
-  /** Until `settled`, and for the last event. */
-  observe(event: Event): void {
+  /** The try is over, however it went. */
+  end(): void {
+    this.#work?.done();
+    if (!this.#prefilled) this.#learning.abandoned(this.#placed);
+  }
+
+  #observe(event: Event): void {
     const kind = event.kind;
     switch (kind?.$case) {
       case "started": {
@@ -53,15 +61,11 @@ export class Placement {
     }
   }
 
-  /** The engine's own times, at the end. */
-  timed(inputTokens: number, cachedTokens: number, prefillMs: number): void {
-    this.#ledger.measured(this.#placed.address, inputTokens - cachedTokens, prefillMs);
-  }
-
-  /** The try is over, however it went. */
-  end(): void {
-    this.#work?.done();
-    if (!this.#prefilled) this.#learning.abandoned(this.#placed);
+  /** Engines that cannot tell the wait in their queue from the prefill say nothing about their speed. */
+  #timed({ usage, timings }: Finished): void {
+    if (!usage || !timings?.queue || !timings.prefill) return;
+    const tokens = usage.inputTokens - usage.cachedInputTokens;
+    this.#ledger.measured(this.#placed.address, tokens, durationMs(timings.prefill));
   }
 
   #settle(): void {

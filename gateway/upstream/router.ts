@@ -184,7 +184,7 @@ export class Router {
     const inputTokens = (route.shape.boundaries.at(-1)?.bytes ?? 0) / 4;
     let retrying = permit;
     const onEvents = (events: readonly Event[], flow: Flow) => {
-      if (placement && !placement.settled) for (const event of events) placement.observe(event);
+      placement?.see(events);
       gate.pass(events, flow);
       if (retrying && gate.committed) {
         retrying.release();

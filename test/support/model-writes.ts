@@ -1,9 +1,9 @@
 import type { Script } from "../../engine/backends/scripted.ts";
-import { HERMES_MARKERS } from "../../engine/output-parser/markers.ts";
 import { OutputParser } from "../../engine/output-parser/output-parser.ts";
 import { type Event, FinishReason, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { finished, started } from "./events.ts";
+import { HERMES_MARKERS } from "./hermes-markers.ts";
 
 /**
  * A model that writes these pieces, one token each, read by the node's own output parser: stop strings, tool calls, the

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { ConfigError } from "../../../engine/config.ts";
-import { HERMES_MARKERS } from "../../../engine/output-parser/markers.ts";
 import { loadProfile } from "../../../engine/profile.ts";
+import { HERMES_MARKERS } from "../../support/hermes-markers.ts";
 
 const NAMES = readdirSync(new URL("../../../engine/profiles", import.meta.url)).map((file) =>
   file.replace(/\.yaml$/, ""),

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { finishGrammar } from "../../../../engine/grammar/constraint-grammar.ts";
 import { GrammarRules } from "../../../../engine/grammar/grammar-rules.ts";
 import { toGrammar } from "../../../../engine/grammar/json-schema.ts";
-import { HERMES_MARKERS } from "../../../../engine/output-parser/markers.ts";
+import { HERMES_MARKERS } from "../../../support/hermes-markers.ts";
 import { answerText, callText } from "./grammar-texts.ts";
 import { loadLlama } from "./load-llama.ts";
 import { SCHEMA_CASES } from "./schema-cases.ts";

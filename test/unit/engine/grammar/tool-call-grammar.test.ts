@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { GrammarRules } from "../../../../engine/grammar/grammar-rules.ts";
 import { type ToolCallGrammarOptions, toolCallGrammar } from "../../../../engine/grammar/tool-call-grammar.ts";
-import { HERMES_MARKERS } from "../../../../engine/output-parser/markers.ts";
 import type { Tool } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import { HERMES_MARKERS } from "../../../support/hermes-markers.ts";
 import { parsePieces } from "../output-parser/parse-output.ts";
 import { matcherOf } from "./gbnf-matcher.ts";
 import { callText } from "./grammar-texts.ts";

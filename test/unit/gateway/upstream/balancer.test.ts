@@ -74,10 +74,15 @@ describe("prefix affinity", () => {
     const choice = balancer.pick(atOnce(routing(first, HINTS)), NONE, () => true);
     if (!("pick" in choice) || !choice.placement) throw new Error("there was no placement");
     choice.placement.begin();
-    choice.placement.observe({
-      kind: { $case: "started", value: { nodeId: "n", modelRevision: "r", inputTokens: 9_000, cachedInputTokens: 0 } },
-    });
-    choice.placement.observe({ kind: { $case: "blockDelta", value: { index: 0, text: "a", logprobs: [] } } });
+    choice.placement.see([
+      {
+        kind: {
+          $case: "started",
+          value: { nodeId: "n", modelRevision: "r", inputTokens: 9_000, cachedInputTokens: 0 },
+        },
+      },
+      { kind: { $case: "blockDelta", value: { index: 0, text: "a", logprobs: [] } } },
+    ]);
     const more = generateRequest({ messages: [...first.messages, ...first.messages.slice(0, 1)] });
     for (let index = 0; index < 5; index += 1) {
       const next = balancer.pick(atOnce(routing(more, HINTS)), NONE, () => true);

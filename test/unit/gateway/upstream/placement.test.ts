@@ -3,7 +3,7 @@ import { DEFAULT_PLACEMENT, PlacementMap } from "../../../../gateway/upstream/lo
 import { PrefixLearning } from "../../../../gateway/upstream/load-balancing/prefix-learning.ts";
 import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { Placement } from "../../../../gateway/upstream/placement.ts";
-import type { Event } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Event, Timings } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { delta, finished, started } from "../../../support/events.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
@@ -35,14 +35,12 @@ describe("work that is outstanding on an endpoint", () => {
     expect(work.outstanding(ADDRESS)).toBe(0);
     placement.begin();
     expect(work.outstanding(ADDRESS)).toBe(1_000);
-    placement.observe(started({ inputTokens: 900, cachedInputTokens: 100 }));
+    placement.see([started({ inputTokens: 900, cachedInputTokens: 100 })]);
     expect(work.outstanding(ADDRESS)).toBe(800);
-    placement.observe(progress(600));
+    placement.see([progress(600)]);
     expect(work.outstanding(ADDRESS)).toBe(300);
-    expect(placement.settled).toBe(false);
-    placement.observe(delta(0, "a"));
+    placement.see([delta(0, "a")]);
     expect(work.outstanding(ADDRESS)).toBe(0);
-    expect(placement.settled).toBe(true);
     placement.end();
     expect(work.outstanding(ADDRESS)).toBe(0);
   });
@@ -50,10 +48,32 @@ describe("work that is outstanding on an endpoint", () => {
   test("is given back once when a try ends in the middle of its prefill", () => {
     const { placement, work } = placed();
     placement.begin();
-    placement.observe(started({ inputTokens: 900 }));
+    placement.see([started({ inputTokens: 900 })]);
     placement.end();
     placement.end();
     expect(work.outstanding(ADDRESS)).toBe(0);
+  });
+});
+
+describe("how fast an endpoint prefills", () => {
+  const timings = { queue: { seconds: 5, nanos: 0 }, prefill: { seconds: 0, nanos: 500_000_000 }, decode: undefined };
+  const ended = (times: Timings) =>
+    finished(undefined, { inputTokens: 2_000, cachedInputTokens: 1_000 }, { timings: times });
+
+  test("is learnt from the engine's own times, without what was cached and the wait before", () => {
+    const { placement, work } = placed();
+    placement.begin();
+    placement.see([started({ inputTokens: 2_000 }), delta(0, "a")]);
+    expect(work.speed(ADDRESS)).toBeUndefined();
+    placement.see([delta(0, "b"), ended(timings)]);
+    expect(work.speed(ADDRESS)).toBe(2_000);
+  });
+
+  test("is not learnt where the wait in the engine's queue cannot be told apart", () => {
+    const { placement, work } = placed();
+    placement.begin();
+    placement.see([started({ inputTokens: 2_000 }), delta(0, "a"), ended({ ...timings, queue: undefined })]);
+    expect(work.speed(ADDRESS)).toBeUndefined();
   });
 });
 
@@ -62,8 +82,8 @@ describe("what is believed of its cache", () => {
     const { placement, learning, believed } = placed();
     placement.begin();
     expect(believed()?.confirmed).toBe(false);
-    placement.observe(started({ inputTokens: 2_000, cachedInputTokens: 0 }));
-    placement.observe(finished());
+    placement.see([started({ inputTokens: 2_000, cachedInputTokens: 0 })]);
+    placement.see([finished()]);
     expect(believed()?.confirmed).toBe(true);
     // 2,000 tokens in 4,000 bytes: half a token a byte, where a quarter was the guess.
     expect(learning.tokensPerByte).toBeGreaterThan(0.25);

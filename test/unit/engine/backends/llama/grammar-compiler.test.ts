@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { GrammarCompiler } from "../../../../../engine/backends/llama/grammar-compiler.ts";
 import type { GrammarWish } from "../../../../../engine/backends/llama/grammar-wish.ts";
 import { systemClock } from "../../../../../engine/clock.ts";
-import { HERMES_MARKERS } from "../../../../../engine/output-parser/markers.ts";
+import { HERMES_MARKERS } from "../../../../support/hermes-markers.ts";
 import { VirtualEngineClock } from "../../../../support/virtual-engine-clock.ts";
 import { never } from "./demo-engine.ts";
 

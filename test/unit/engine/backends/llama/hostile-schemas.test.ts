@@ -6,8 +6,8 @@ import type { LlamaBackend } from "../../../../../engine/backends/llama/llama-ba
 import { loadLibrary } from "../../../../../engine/backends/llama/load-library.ts";
 import { systemClock } from "../../../../../engine/clock.ts";
 import { EngineError } from "../../../../../engine/errors.ts";
-import { HERMES_MARKERS } from "../../../../../engine/output-parser/markers.ts";
 import { FinishReason, type GenerateRequest } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { HERMES_MARKERS } from "../../../../support/hermes-markers.ts";
 import { tool } from "../../conversation/canonical.ts";
 import { markersOf } from "../../output-parser/families.ts";
 import { ask, missing, never, request, startBackend } from "./demo-engine.ts";

@@ -3,7 +3,7 @@ import { type LlamaRuntime, loadRuntime } from "../../../../../engine/backends/l
 import { PromptEncoder } from "../../../../../engine/backends/llama/prompt-encoder.ts";
 import { readVocabulary, type Vocabulary } from "../../../../../engine/backends/llama/vocabulary.ts";
 import { ChatTemplate, type Conversation } from "../../../../../engine/conversation/chat-template.ts";
-import { HERMES_MARKERS } from "../../../../../engine/output-parser/markers.ts";
+import { HERMES_MARKERS } from "../../../../support/hermes-markers.ts";
 import { assistant, call, reasoning, system, text, tool, toolResult, user } from "../../conversation/canonical.ts";
 import { missing, never, OPTIONS, RANDOM_MODEL } from "./demo-engine.ts";
 
