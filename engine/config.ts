@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
 import * as z from "zod";
-import { tracingSchema } from "../deploy/process/tracing-schema.ts";
+import { tracingSchema } from "../deploy/runtime/tracing/tracing-schema.ts";
 
 /*
  * The configuration of one engine node: a YAML file, checked strictly. Defaults stand here and nowhere else; names carry

@@ -1,23 +1,23 @@
 import { existsSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import type { Logger } from "pino";
-import { endOnCrash } from "../deploy/process/end-on-crash.ts";
-import { PemError } from "../deploy/process/followed-pems.ts";
-import { logWarnings } from "../deploy/process/log-warnings.ts";
-import { processLog } from "../deploy/process/process-log.ts";
-import { packageVersion } from "../deploy/process/project-folder.ts";
-import { startFailure } from "../deploy/process/start-failure.ts";
+import { PemError } from "../deploy/runtime/files/followed-pems.ts";
+import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
+import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
+import { processLog } from "../deploy/runtime/log/process-log.ts";
+import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
+import { startFailure } from "../deploy/runtime/process/start-failure.ts";
 import type { Backend } from "./backend.ts";
-import { agentScript } from "./backends/agent-script.ts";
 import { createOpenAiCompatible } from "./backends/openai-compatible/create.ts";
-import { fixedSentence, playTranscript, readTranscript, ScriptedBackend } from "./backends/scripted.ts";
+import { agentScript } from "./backends/scripted/agent-script.ts";
+import { fixedSentence, playTranscript, readTranscript, ScriptedBackend } from "./backends/scripted/scripted.ts";
 import { SimulatorBackend } from "./backends/simulator/simulator-backend.ts";
 import { systemClock } from "./clock.ts";
 import { ConfigError, type EngineConfig, loadConfig } from "./config.ts";
 import { EngineError } from "./errors.ts";
+import { followTls } from "./grpc/server-tls.ts";
 import { EngineMetrics } from "./metrics.ts";
 import { EngineServer } from "./server.ts";
-import { followTls } from "./server-tls.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 
 /** Ctrl-C reaches a child both from the terminal and from npm: only a signal after this long is a second one. */

@@ -2,7 +2,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import type { BackendLoad } from "./backend.ts";
-import type { Rates } from "./throughput.ts";
+import type { Rates } from "./load/throughput.ts";
 
 const NO_RATES = { prefillTokensPerSecond: undefined, decodeTokensPerSecond: undefined };
 

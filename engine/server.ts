@@ -8,7 +8,7 @@ import {
 } from "@grpc/grpc-js";
 import { HealthImplementation } from "grpc-health-check";
 import type { Logger } from "pino";
-import type { FollowedPems } from "../deploy/process/followed-pems.ts";
+import type { FollowedPems } from "../deploy/runtime/files/followed-pems.ts";
 import {
   type CountTokensRequest,
   type CountTokensResponse,
@@ -23,27 +23,27 @@ import {
 import type { OrcaLoadReport } from "../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { OpenRcaServiceService, type OrcaLoadReportRequest } from "../proto/gen/xds/service/orca/v3/orca.ts";
 import type { Backend } from "./backend.ts";
+import { countTokensCall } from "./calls/count-tokens-call.ts";
+import { GenerationCall } from "./calls/generation-call.ts";
+import { logGeneration, measureGeneration } from "./calls/generation-log.ts";
+import { OpenCalls } from "./calls/open-calls.ts";
+import { watchNode } from "./calls/watch-node.ts";
 import { type EngineClock, systemClock } from "./clock.ts";
-import { countTokensCall } from "./count-tokens-call.ts";
 import { durationMs } from "./duration-ms.ts";
 import { EngineError, type FailedCall, toEngineError, toFailedCall } from "./errors.ts";
-import { GenerationCall } from "./generation-call.ts";
-import { logGeneration, measureGeneration } from "./generation-log.ts";
 import { onlyCallersNamed } from "./grpc/allowed-callers.ts";
 import { type GenerateStream, generationSink } from "./grpc/generation-sink.ts";
 import { hangUp } from "./grpc/hang-up.ts";
+import { contractReflection } from "./grpc/reflection.ts";
 import { answerUnknownMethods, withStatusDetails } from "./grpc/status-details.ts";
 import { TlsCredentials } from "./grpc/tls-credentials.ts";
-import { loadReport } from "./load-report.ts";
-import { LoadStreams } from "./load-streams.ts";
+import { loadReport } from "./load/load-report.ts";
+import { LoadStreams } from "./load/load-streams.ts";
+import { Throughput } from "./load/throughput.ts";
 import type { EngineMetrics } from "./metrics.ts";
-import { NodeState } from "./node-state.ts";
-import { OpenCalls } from "./open-calls.ts";
-import { contractReflection } from "./reflection.ts";
-import { Throughput } from "./throughput.ts";
+import { NodeState } from "./node/node-state.ts";
+import type { Watchdog } from "./node/watchdog.ts";
 import type { Tracing } from "./tracing/tracing.ts";
-import { watchNode } from "./watch-node.ts";
-import type { Watchdog } from "./watchdog.ts";
 
 /** A prompt of a million tokens is several MB; grpc-js refuses more than 4 MiB unless told otherwise. */
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;

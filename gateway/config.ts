@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
 import * as z from "zod";
-import { tracingSchema } from "../deploy/process/tracing-schema.ts";
+import { tracingSchema } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { clustersSchema } from "./config/cluster-schema.ts";
 import { overloadSchema } from "./config/overload-schema.ts";
 import { retrySchema } from "./config/retry-schema.ts";

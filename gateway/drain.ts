@@ -1,9 +1,9 @@
 import type { Server } from "node:net";
 import type { Logger } from "pino";
-import type { Clock } from "./clock.ts";
+import type { Clock } from "../deploy/runtime/time/clock.ts";
+import { elapsed } from "../deploy/runtime/time/sleep.ts";
 import type { GatewayConfig } from "./config.ts";
-import { elapsed } from "./elapsed.ts";
-import type { SocketTable } from "./http/sockets.ts";
+import type { SocketTable } from "./http/connection/sockets.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 
 /** What a stream that is told to end needs to write its last frame. */

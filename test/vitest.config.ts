@@ -18,13 +18,13 @@ export default defineConfig({
       project("browser", slow),
       // Only where a real counterpart has been started; see the files there.
       ...(process.env.SVC_TEST_LLAMA_SERVER ? [project("real", slow)] : []),
-      project("start", { ...slow, fileParallelism: false, globalSetup: ["test/support/build.ts"] }),
+      project("start", { ...slow, fileParallelism: false, globalSetup: ["test/support/processes/build.ts"] }),
       // Whole fleets of processes: one file at a time.
       project("fault", {
         testTimeout: 600_000,
         hookTimeout: 120_000,
         fileParallelism: false,
-        globalSetup: ["test/support/build.ts"],
+        globalSetup: ["test/support/processes/build.ts"],
       }),
     ],
   },

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer } from "node:net";
-import { errnoOf } from "../process/errno.ts";
+import { errnoOf } from "../runtime/files/errno.ts";
 
 /** A port that cannot be had; the message names it, and the flag that chooses it. */
 export class PortError extends Error {

@@ -1,9 +1,9 @@
 import cluster from "node:cluster";
-import { systemClock } from "../../gateway/clock.ts";
 import { LimitHost } from "../../gateway/limits/limit-host.ts";
 import { MemoryLimitStore } from "../../gateway/limits/memory-limit-store.ts";
 import { processChannel } from "../../gateway/limits/process-channel.ts";
 import type { WorkersMessage } from "../../gateway/workers.ts";
+import { systemClock } from "../runtime/time/clock.ts";
 import { Child, startWorker } from "./child.ts";
 import { adminPort, type LocalOptions } from "./options.ts";
 import { type State, writeGatewayConfig } from "./state.ts";

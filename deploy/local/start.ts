@@ -2,7 +2,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { CommanderError } from "commander";
 import { KeyStoreError } from "../../gateway/keys/key-store-error.ts";
-import { projectFolder } from "../process/project-folder.ts";
+import { projectFolder } from "../runtime/files/project-folder.ts";
 import { Child, ChildFailed, startProcess } from "./child.ts";
 import { PortError, requireFreePorts } from "./free-ports.ts";
 import { GatewayWorkers } from "./gateway-workers.ts";

@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { withFileLock } from "../../gateway/keys/file-lock.ts";
 import { KeyStoreError } from "../../gateway/keys/key-store-error.ts";
-import { errnoOf } from "../process/errno.ts";
+import { errnoOf } from "../runtime/files/errno.ts";
 
 /** Enough to take over the lock of a start that was killed; not meant to wait for one that runs. */
 const TAKE_OVER_MS = 250;

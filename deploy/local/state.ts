@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { stringify } from "yaml";
 import { CATALOG } from "../../gateway/catalog.ts";
 import { issueLocalKey } from "../../gateway/keys/local-key.ts";
-import { errnoOf } from "../process/errno.ts";
+import { errnoOf } from "../runtime/files/errno.ts";
 import type { LocalModel } from "./model.ts";
 import type { LocalOptions } from "./options.ts";
 

@@ -5,9 +5,9 @@ import type {
   GenerateResponse,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { OrcaLoadReport } from "../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
+import type { GenerationSink } from "../calls/generation-call.ts";
 import type { EngineError, FailedCall } from "../errors.ts";
-import type { GenerationSink } from "../generation-call.ts";
-import { LOAD_TRAILER, requestCost } from "../load-report.ts";
+import { LOAD_TRAILER, requestCost } from "../load/load-report.ts";
 
 export type GenerateStream = ServerWritableStream<GenerateRequest, GenerateResponse>;
 

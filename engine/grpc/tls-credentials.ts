@@ -1,5 +1,5 @@
 import { ServerCredentials } from "@grpc/grpc-js";
-import type { FollowedPems, Pems } from "../../deploy/process/followed-pems.ts";
+import type { FollowedPems, Pems } from "../../deploy/runtime/files/followed-pems.ts";
 
 /** Older protocols are refused whatever the process was started with. */
 const MIN_VERSION = "TLSv1.2";

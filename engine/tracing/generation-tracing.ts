@@ -7,9 +7,9 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
+import { type GenerationFacts, shownId } from "../calls/generation-log.ts";
 import { durationMs } from "../duration-ms.ts";
 import { grpcStatusOf, NODE_FAULTS } from "../errors.ts";
-import { type GenerationFacts, shownId } from "../generation-log.ts";
 import type { Tracing } from "./tracing.ts";
 
 /** A collector that is down must not keep a node from ending. */

@@ -1,7 +1,7 @@
 import type { Logger } from "pino";
-import { packageVersion } from "../../deploy/process/project-folder.ts";
-import { traceExport } from "../../deploy/process/trace-export.ts";
-import type { TracingConfig } from "../../deploy/process/tracing-schema.ts";
+import { packageVersion } from "../../deploy/runtime/files/project-folder.ts";
+import { traceExport } from "../../deploy/runtime/tracing/trace-export.ts";
+import type { TracingConfig } from "../../deploy/runtime/tracing/tracing-schema.ts";
 import { GenerationTracing } from "./generation-tracing.ts";
 import type { Tracing } from "./tracing.ts";
 

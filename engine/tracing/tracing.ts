@@ -1,4 +1,4 @@
-import type { GenerationFacts } from "../generation-log.ts";
+import type { GenerationFacts } from "../calls/generation-log.ts";
 
 /** Where the spans of a node go. */
 export type Tracing = {

@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { DEFAULT_ADAPTIVE_LIFO } from "../upstream/adaptive-lifo.ts";
-import { DEFAULT_PENDING_QUEUE } from "../upstream/pending-queue.ts";
-import { DEFAULT_RETRY_BUDGET } from "../upstream/retry-budget.ts";
+import { DEFAULT_ADAPTIVE_LIFO } from "../upstream/queue/adaptive-lifo.ts";
+import { DEFAULT_PENDING_QUEUE } from "../upstream/queue/pending-queue.ts";
+import { DEFAULT_RETRY_BUDGET } from "../upstream/retry/retry-budget.ts";
 import { milliseconds } from "./milliseconds.ts";
 
 const limit = (text: string) => z.int().min(0).optional().describe(text);

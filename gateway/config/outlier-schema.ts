@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { DEFAULT_OUTLIER_DETECTION as byDefault } from "../upstream/outlier-detector.ts";
+import { DEFAULT_OUTLIER_DETECTION as byDefault } from "../upstream/outlier/outlier-detector.ts";
 import { milliseconds } from "./milliseconds.ts";
 
 const percent = (value: number, text: string) => z.number().min(0).max(100).default(value).describe(text);

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { DEFAULT_BACK_OFF } from "../upstream/retry-back-off.ts";
+import { DEFAULT_BACK_OFF } from "../upstream/retry/retry-back-off.ts";
 import { milliseconds } from "./milliseconds.ts";
 
 /** Envoy's `retry_policy`, as far as generation allows one. The retry budget stands with the circuit breakers. */

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { DEFAULT_TIMEOUTS, type Timeouts } from "../upstream/timeouts.ts";
+import { DEFAULT_TIMEOUTS, type Timeouts } from "../upstream/call/timeouts.ts";
 import { milliseconds } from "./milliseconds.ts";
 
 const byDefault = DEFAULT_TIMEOUTS;

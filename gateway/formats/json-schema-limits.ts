@@ -1,6 +1,6 @@
 import type { FieldPath } from "../errors.ts";
+import { isJsonObject, jsonText } from "../json/json-text.ts";
 import { invalidSchema, wrongType } from "./field-error.ts";
-import { isJsonObject, jsonText } from "./json-text.ts";
 
 /** Bytes of the JSON text of one schema (reference: F of the wire tables). */
 export const MAX_SCHEMA_BYTES = 256 * 1024;

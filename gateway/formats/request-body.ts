@@ -1,7 +1,7 @@
 import { type CatalogModel, findModel } from "../catalog.ts";
 import { ApiError } from "../errors.ts";
+import { isJsonObject, type JsonObject } from "../json/json-text.ts";
 import { missing, wrongType } from "./field-error.ts";
-import { isJsonObject, type JsonObject } from "./json-text.ts";
 
 /** The body as an object; throws `invalid_type` for any other JSON value. */
 export function requestBody(body: unknown): JsonObject {

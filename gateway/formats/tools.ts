@@ -1,8 +1,8 @@
 import type { CacheBreakpoint, Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../errors.ts";
+import type { JsonObject } from "../json/json-text.ts";
 import { invalidValue, missing, tooMany, wrongType } from "./field-error.ts";
 import { schemaText } from "./json-schema-limits.ts";
-import type { JsonObject } from "./json-text.ts";
 
 /** Tools of one request (reference: F of the wire tables). */
 export const MAX_TOOLS = 512;

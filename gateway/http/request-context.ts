@@ -6,7 +6,7 @@ import type { FormatSettings, PrepareContext } from "../formats/format.ts";
 import type { Principal } from "../keys/principal.ts";
 import type { Sealing } from "../sealing.ts";
 import type { ClusterManager } from "../upstream/cluster-manager.ts";
-import type { RoutingHints } from "../upstream/routing-hints.ts";
+import type { RoutingHints } from "../upstream/load-balancing/routing-hints.ts";
 
 /** What the handling of a body needs from the rest of the gateway. */
 export class RequestContext {

@@ -3,7 +3,7 @@ import { type FileHandle, open } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename } from "node:path";
 import * as z from "zod";
-import { errnoOf } from "../../deploy/process/errno.ts";
+import { errnoOf } from "../../deploy/runtime/files/errno.ts";
 import type { KeyChange } from "./key-change.ts";
 import { KeyStoreError } from "./key-store-error.ts";
 

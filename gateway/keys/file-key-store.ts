@@ -1,5 +1,5 @@
-import { FollowedFile } from "../../deploy/process/followed-file.ts";
-import type { Clock } from "../clock.ts";
+import { FollowedFile } from "../../deploy/runtime/files/followed-file.ts";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { pepperFileOf, readKeyFile } from "./key-file.ts";
 import type { KeyEnv } from "./key-format.ts";
 import { indexKeys, type KeyIndex } from "./key-index.ts";

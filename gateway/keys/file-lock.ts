@@ -3,7 +3,7 @@ import { constants } from "node:fs";
 import { copyFile, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { errnoOf } from "../../deploy/process/errno.ts";
+import { errnoOf } from "../../deploy/runtime/files/errno.ts";
 import { KeyStoreError } from "./key-store-error.ts";
 
 const RETRY_MS = 25;

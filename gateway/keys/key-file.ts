@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { systemClock } from "../clock.ts";
+import { systemClock } from "../../deploy/runtime/time/clock.ts";
 import { appendAudit, auditFileOf } from "./audit-log.ts";
 import { withFileLock } from "./file-lock.ts";
 import { keyChanges } from "./key-change.ts";

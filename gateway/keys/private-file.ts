@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { Stats } from "node:fs";
 import { type FileHandle, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { errnoOf } from "../../deploy/process/errno.ts";
+import { errnoOf } from "../../deploy/runtime/files/errno.ts";
 import { KeyStoreError } from "./key-store-error.ts";
 
 /*

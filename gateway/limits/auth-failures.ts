@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { type Bucket, type BucketRule, fullBucket, refill, take, waitMs } from "./token-bucket.ts";
 
 /** How many networks are remembered; the one that has been quiet for longest is forgotten first. */

@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { Charged, ChargeItem, Lease, LimitRule, LimitStore, Reading } from "./limit-store.ts";
 import { type Bucket, type BucketRule, fullBucket, fullInMs, refill, resize, take, waitMs } from "./token-bucket.ts";
 

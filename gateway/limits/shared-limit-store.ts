@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { LimitChannel, LimitReply, LimitRequest } from "./limit-message.ts";
 import type { Charged, ChargeItem, Lease, LimitRule, LimitStore } from "./limit-store.ts";
 import { MemoryLimitStore } from "./memory-limit-store.ts";

@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { InflightBodies } from "./inflight-bodies.ts";
 import {
   type ActionState,

@@ -1,6 +1,6 @@
 import { performance } from "node:perf_hooks";
 import { getHeapSpaceStatistics, getHeapStatistics } from "node:v8";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 
 /**
  * Between two ticks. Not Node's own histogram: emptied, it leaves out the delay until its next tick, which is all there is

@@ -1,16 +1,16 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { Balancer, Route } from "./balancer.ts";
 import { CircuitBreaker, type CircuitBreakerState, limitsForSlots, type Permit } from "./circuit-breaker.ts";
-import type { PriorityClass } from "./class-share.ts";
 import type { Cluster } from "./cluster.ts";
 import type { ClusterMember } from "./cluster-member.ts";
-import { DrainEstimate } from "./drain-estimate.ts";
 import type { NoPick } from "./load-balancing/choose.ts";
 import { DEFAULT_ENDPOINT_CAPS, isWithinCaps } from "./load-balancing/endpoint-caps.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
-import { DEFAULT_PENDING_QUEUE, type Pending, PendingQueue } from "./pending-queue.ts";
+import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import type { Placement } from "./placement.ts";
-import type { RoutingHints } from "./routing-hints.ts";
+import type { PriorityClass } from "./queue/class-share.ts";
+import { DrainEstimate } from "./queue/drain-estimate.ts";
+import { DEFAULT_PENDING_QUEUE, type Pending, PendingQueue } from "./queue/pending-queue.ts";
 
 /** Between two looks at whether those who wait can be served: an endpoint that recovers tells nobody here. */
 const RECHECK_MS = 100;

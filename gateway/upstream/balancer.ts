@@ -1,9 +1,9 @@
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { Clock } from "../clock.ts";
 import { needsTurns, type Steps } from "../event-loop-turn.ts";
-import { affinityKey } from "./affinity-key.ts";
+import { durationMs } from "./call/duration-ms.ts";
 import type { Cluster } from "./cluster.ts";
-import { durationMs } from "./duration-ms.ts";
+import { affinityKey } from "./load-balancing/affinity-key.ts";
 import { headOf, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
 import { type Choice, choose, usableLevels } from "./load-balancing/choose.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
@@ -15,10 +15,10 @@ import type { PrioritySettings } from "./load-balancing/priority-levels.ts";
 import { pickRandom } from "./load-balancing/random.ts";
 import { pickRingHash } from "./load-balancing/ring-hash.ts";
 import { RoundRobin } from "./load-balancing/round-robin.ts";
+import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import { slowStartShare, slowStartWeights } from "./load-balancing/slow-start.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import { Placement } from "./placement.ts";
-import type { RoutingHints } from "./routing-hints.ts";
 
 /** How long a prefix is expected to stay in an engine when the request does not say. */
 const DEFAULT_TTL_MS = 300_000;

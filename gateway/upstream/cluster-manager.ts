@@ -1,12 +1,12 @@
 import type { Logger } from "pino";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { Cluster } from "./cluster.ts";
 import type { ClusterConfig } from "./cluster-settings.ts";
 import { type Resolve, systemResolve } from "./discovery/resolve.ts";
-import type { Endpoint } from "./endpoint.ts";
-import { EndpointPool } from "./endpoint-pool.ts";
+import type { Endpoint } from "./endpoint/endpoint.ts";
+import { EndpointPool } from "./endpoint/endpoint-pool.ts";
+import { type TlsSettings, UpstreamTls } from "./endpoint/upstream-tls.ts";
 import { WorkLedger } from "./load-balancing/work-ledger.ts";
-import { type TlsSettings, UpstreamTls } from "./upstream-tls.ts";
 
 /** The world outside; absent: the real one. */
 export type ClusterSurroundings = {

@@ -1,12 +1,12 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { ClusterSettings } from "./cluster-settings.ts";
 import type { EndpointSpec } from "./discovery/endpoint-schema.ts";
-import type { Endpoint } from "./endpoint.ts";
-import type { EndpointLoad } from "./endpoint-load.ts";
-import { HealthChecker } from "./health-checker.ts";
+import type { Endpoint } from "./endpoint/endpoint.ts";
+import type { EndpointLoad } from "./endpoint/endpoint-load.ts";
+import { HealthChecker } from "./health/health-checker.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
-import type { OutlierDetector } from "./outlier-detector.ts";
+import type { OutlierDetector } from "./outlier/outlier-detector.ts";
 
 /** Of a node that neither reports nor was measured: what a single GPU does with a model of middle size. */
 const DEFAULT_PREFILL_TOKENS_PER_SECOND = 5_000;

@@ -1,11 +1,11 @@
-import type { AdaptiveLifoSettings } from "./adaptive-lifo.ts";
 import type { DnsSettings } from "./discovery/dns-discovery.ts";
 import type { EndpointSpec } from "./discovery/endpoint-schema.ts";
-import type { HealthCheckSettings } from "./health-checker.ts";
+import type { TlsSettings } from "./endpoint/upstream-tls.ts";
+import type { HealthCheckSettings } from "./health/health-checker.ts";
 import type { SlowStartSettings } from "./load-balancing/slow-start.ts";
-import type { OutlierSettings } from "./outlier-detector.ts";
-import type { RetryBudgetSettings } from "./retry-budget.ts";
-import type { TlsSettings } from "./upstream-tls.ts";
+import type { OutlierSettings } from "./outlier/outlier-detector.ts";
+import type { AdaptiveLifoSettings } from "./queue/adaptive-lifo.ts";
+import type { RetryBudgetSettings } from "./retry/retry-budget.ts";
 
 export type LbPolicy = "prefix_affinity" | "least_request" | "ring_hash" | "round_robin" | "random";
 

@@ -1,12 +1,12 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { Admission } from "./admission.ts";
 import { Balancer } from "./balancer.ts";
+import type { UpstreamFailure } from "./call/grpc-error.ts";
 import type { Cluster } from "./cluster.ts";
-import type { UpstreamFailure } from "./grpc-error.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
-import type { Ejection } from "./outlier-detector.ts";
-import { outlierOutcome } from "./outlier-outcome.ts";
-import { RetryBudget } from "./retry-budget.ts";
+import type { Ejection } from "./outlier/outlier-detector.ts";
+import { outlierOutcome } from "./outlier/outlier-outcome.ts";
+import { RetryBudget } from "./retry/retry-budget.ts";
 
 /** A cluster and everything that decides which of its endpoints a request meets, and whether and when. */
 export class ClusterTraffic {

@@ -1,19 +1,19 @@
 import type { ChannelCredentials } from "@grpc/grpc-js";
 import type { Logger } from "pino";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { Modality } from "../../proto/gen/svc/inference/v1/node_service.ts";
-import type { Clock } from "../clock.ts";
 import { ClusterMember } from "./cluster-member.ts";
 import type { ClusterConfig, ClusterSettings } from "./cluster-settings.ts";
 import type { Discovery, DiscoveryStatus } from "./discovery/discovery.ts";
 import type { EndpointSpec } from "./discovery/endpoint-schema.ts";
 import type { Resolve } from "./discovery/resolve.ts";
-import { startDiscovery } from "./discovery/start-discovery.ts";
-import type { Endpoint, EndpointTls } from "./endpoint.ts";
-import type { EndpointPool } from "./endpoint-pool.ts";
+import type { Endpoint, EndpointTls } from "./endpoint/endpoint.ts";
+import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
 import { HashRing } from "./load-balancing/hash-ring.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
-import { OutlierDetector } from "./outlier-detector.ts";
+import { OutlierDetector } from "./outlier/outlier-detector.ts";
+import { startDiscovery } from "./start-discovery.ts";
 
 export type ClusterParts = {
   readonly pool: EndpointPool;

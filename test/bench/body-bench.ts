@@ -5,16 +5,16 @@ import { chat } from "../../gateway/formats/chat/request.ts";
 import type { Format } from "../../gateway/formats/format.ts";
 import { messages } from "../../gateway/formats/messages/request.ts";
 import { responses } from "../../gateway/formats/responses/request.ts";
-import { parsing } from "../../gateway/http/json-body.ts";
-import { JsonScan } from "../../gateway/http/json-scan.ts";
+import { parsing } from "../../gateway/http/body/json-body.ts";
+import { JsonScan } from "../../gateway/json/json-scan.ts";
 import { estimateInputTokens } from "../../gateway/limits/input-estimate.ts";
 import { promptShape } from "../../gateway/upstream/load-balancing/boundary-hashes.ts";
 import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { agentBody } from "./agent-body.ts";
-import type { BenchResult, Row } from "./bench-result.ts";
 import { BENCH_CONTEXT } from "./format-context.ts";
-import { median } from "./percentile.ts";
-import type { BenchFormat } from "./request-text.ts";
+import { agentBody } from "./load/agent-body.ts";
+import type { BenchFormat } from "./processes/request-text.ts";
+import type { BenchResult, Row } from "./report/bench-result.ts";
+import { median } from "./report/percentile.ts";
 import type { BenchSettings } from "./settings.ts";
 
 const SIZES: readonly (readonly [name: string, bytes: number])[] = [

@@ -1,12 +1,12 @@
-import type { BenchResult, Row } from "./bench-result.ts";
-import { medianOf, medianRatio } from "./compare.ts";
-import { ENDLESS } from "./directive.ts";
-import { interleave } from "./interleave.ts";
-import { LoadClient } from "./load-client.ts";
-import { percentile } from "./percentile.ts";
+import { LoadClient } from "./load/load-client.ts";
+import { ENDLESS } from "./processes/directive.ts";
+import { nowUs } from "./processes/stamp.ts";
+import type { Target, Targets } from "./processes/targets.ts";
+import type { BenchResult, Row } from "./report/bench-result.ts";
+import { medianOf, medianRatio } from "./report/compare.ts";
+import { interleave } from "./report/interleave.ts";
+import { percentile } from "./report/percentile.ts";
 import type { BenchSettings } from "./settings.ts";
-import { nowUs } from "./stamp.ts";
-import type { Target, Targets } from "./targets.ts";
 
 const EVENTS_PER_SECOND = 50;
 const BUSY_STREAMS = [0, 200];

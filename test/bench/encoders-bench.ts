@@ -2,13 +2,13 @@ import { chat } from "../../gateway/formats/chat/request.ts";
 import type { Format } from "../../gateway/formats/format.ts";
 import { messages } from "../../gateway/formats/messages/request.ts";
 import { responses } from "../../gateway/formats/responses/request.ts";
-import { EventOrder } from "../../gateway/upstream/event-order.ts";
+import { EventOrder } from "../../gateway/upstream/call/event-order.ts";
 import { type Event, GenerateResponse } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { delta, reasoningStart, started, textStart, toolCallStart } from "../support/events.ts";
-import type { BenchResult, Row } from "./bench-result.ts";
-import { medianOf, medianRatio } from "./compare.ts";
+import { delta, reasoningStart, started, textStart, toolCallStart } from "../support/events/events.ts";
 import { BENCH_CONTEXT, BENCH_HEAD } from "./format-context.ts";
-import { interleave } from "./interleave.ts";
+import type { BenchResult, Row } from "./report/bench-result.ts";
+import { medianOf, medianRatio } from "./report/compare.ts";
+import { interleave } from "./report/interleave.ts";
 import type { BenchSettings } from "./settings.ts";
 
 const DELTAS = 100_000;

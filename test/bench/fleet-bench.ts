@@ -3,12 +3,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type AgentHabits, callLikeAgents, type Turn } from "./agent-caller.ts";
-import type { BenchResult, Row } from "./bench-result.ts";
-import { medianOf, medianRatio, type Rounds } from "./compare.ts";
-import { percentile } from "./percentile.ts";
+import { type AgentHabits, callLikeAgents, type Turn } from "./load/agent-caller.ts";
+import { startSimulatedFleet } from "./processes/simulated-fleet.ts";
+import type { BenchResult, Row } from "./report/bench-result.ts";
+import { medianOf, medianRatio, type Rounds } from "./report/compare.ts";
+import { percentile } from "./report/percentile.ts";
 import type { BenchSettings } from "./settings.ts";
-import { startSimulatedFleet } from "./simulated-fleet.ts";
 
 const NODES = 4;
 const CALLERS = 12;

@@ -1,9 +1,9 @@
-import type { BenchResult, Row } from "./bench-result.ts";
-import { medianOf, medianRatio } from "./compare.ts";
-import { interleave } from "./interleave.ts";
-import { measureWindow, type Window } from "./load-window.ts";
+import { measureWindow, type Window } from "./load/load-window.ts";
+import type { Target, Targets } from "./processes/targets.ts";
+import type { BenchResult, Row } from "./report/bench-result.ts";
+import { medianOf, medianRatio } from "./report/compare.ts";
+import { interleave } from "./report/interleave.ts";
 import type { BenchSettings } from "./settings.ts";
-import type { Target, Targets } from "./targets.ts";
 
 const STREAM_COUNTS = [1, 100];
 /** What a fast engine has ready at a time. */

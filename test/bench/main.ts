@@ -1,18 +1,18 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { Command, CommanderError, InvalidArgumentError } from "commander";
-import type { BenchResult } from "./bench-result.ts";
 import { bodyBench } from "./body-bench.ts";
 import { cancelBench } from "./cancel-bench.ts";
 import { encodersBench } from "./encoders-bench.ts";
 import { fleetBench } from "./fleet-bench.ts";
 import { floodBench } from "./flood-bench.ts";
-import { loadAverage, type Measured, machineFacts, type RunFacts, resultText } from "./report.ts";
+import { startTargets, type Targets } from "./processes/targets.ts";
+import type { BenchResult } from "./report/bench-result.ts";
+import { loadAverage, type Measured, machineFacts, type RunFacts, resultText } from "./report/report.ts";
 import { requestBench } from "./request-bench.ts";
 import { routingBench } from "./routing-bench.ts";
 import type { BenchSettings } from "./settings.ts";
 import { streamBench } from "./stream-bench.ts";
-import { startTargets, type Targets } from "./targets.ts";
 
 /** They bring what they measure; the others share processes that are started once. */
 const ALONE: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchResult>>> = {

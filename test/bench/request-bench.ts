@@ -1,11 +1,11 @@
-import type { BenchResult, Row } from "./bench-result.ts";
-import { medianAdded, medianOf, medianRatio } from "./compare.ts";
-import { cpuMs } from "./cpu.ts";
-import { interleave } from "./interleave.ts";
-import { percentile } from "./percentile.ts";
-import { RequestClient } from "./request-client.ts";
+import { RequestClient } from "./load/request-client.ts";
+import type { Target, Targets } from "./processes/targets.ts";
+import type { BenchResult, Row } from "./report/bench-result.ts";
+import { medianAdded, medianOf, medianRatio } from "./report/compare.ts";
+import { cpuMs } from "./report/cpu.ts";
+import { interleave } from "./report/interleave.ts";
+import { percentile } from "./report/percentile.ts";
 import type { BenchSettings } from "./settings.ts";
-import type { Target, Targets } from "./targets.ts";
 
 /** A connection takes a thousand at most before the gateway closes it. */
 const REQUESTS = 900;

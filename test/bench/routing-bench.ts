@@ -2,11 +2,11 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import type { BenchResult } from "./bench-result.ts";
+import type { BenchResult } from "./report/bench-result.ts";
 
 /** Runs the simulation of routing policies, a program of its own whose tables it hands on as they are. */
 export async function routingBench(): Promise<BenchResult> {
-  const child = spawn(process.execPath, [join(import.meta.dirname, "routing-simulation.js")], {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "routing/routing-simulation.js")], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   const [output, [code]] = await Promise.all([text(child.stdout), once(child, "close")]);

@@ -1,9 +1,9 @@
 import { existsSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Workers } from "../../gateway/workers.ts";
-import { type ScriptedService, startScriptedService } from "../support/scripted-service.ts";
-import { type RunningAdmin, startAdmin } from "../support/start-admin.ts";
-import { startGateway } from "../support/start-gateway.ts";
+import { type ScriptedService, startScriptedService } from "../support/gateway/scripted-service.ts";
+import { type RunningAdmin, startAdmin } from "../support/gateway/start-admin.ts";
+import { startGateway } from "../support/gateway/start-gateway.ts";
 
 /* The admin page in a real browser, over a real gateway. */
 

@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Modality } from "../../proto/gen/svc/inference/v1/node_service.ts";
-import { type ScriptedService, startScriptedService } from "../support/scripted-service.ts";
-import { valueAt } from "../support/value-at.ts";
+import { type ScriptedService, startScriptedService } from "../support/gateway/scripted-service.ts";
+import { valueAt } from "../support/http/value-at.ts";
 
 /*
  * What real agents and SDKs sent: keys, types and the order of blocks are theirs, the prose is filler.

@@ -3,8 +3,8 @@ import { credentials, type GrpcObject, loadPackageDefinition, type ServiceClient
 import { loadSync } from "@grpc/proto-loader";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { EngineError } from "../../engine/errors.ts";
-import { textAnswer } from "../support/events.ts";
-import { type RunningEngine, startEngine } from "../support/start-engine.ts";
+import { type RunningEngine, startEngine } from "../support/engine/start-engine.ts";
+import { textAnswer } from "../support/events/events.ts";
 
 /* An internal client that has nothing but the .proto files: what it sees is the contract. */
 

@@ -1,12 +1,12 @@
 import { Agent, type IncomingHttpHeaders, request } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { fixedSentence } from "../../engine/backends/scripted.ts";
-import { FULL } from "../support/full-bodies.ts";
-import { MINIMAL, POST_PATHS, type PostPath } from "../support/minimal-bodies.ts";
-import { JUNK_MARK, type Mutation, mutated } from "../support/mutations.ts";
+import { fixedSentence } from "../../engine/backends/scripted/scripted.ts";
+import { type RunningEngine, startEngine } from "../support/engine/start-engine.ts";
+import { type RunningGateway, startGateway } from "../support/gateway/start-gateway.ts";
+import { FULL } from "../support/requests/full-bodies.ts";
+import { MINIMAL, POST_PATHS, type PostPath } from "../support/requests/minimal-bodies.ts";
+import { JUNK_MARK, type Mutation, mutated } from "../support/requests/mutations.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
-import { type RunningEngine, startEngine } from "../support/start-engine.ts";
-import { type RunningGateway, startGateway } from "../support/start-gateway.ts";
 
 /* Valid bodies with something wrong in them: whatever it is, the answer is a whole one, and never the server's fault. */
 

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf, textOf } from "../support/answer-check.ts";
-import type { EngineProcess } from "../support/engine-process.ts";
-import { FaultyWire } from "../support/faulty-wire.ts";
-import { detailsOf, Fleet, healthy, nothingOpen, show, size } from "../support/fleet.ts";
-import type { GatewayProcess } from "../support/gateway-process.ts";
-import { openStreams } from "../support/open-streams.ts";
-import { readBody } from "../support/read-until.ts";
+import { FaultyWire } from "../support/engine/faulty-wire.ts";
+import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf, textOf } from "../support/http/answer-check.ts";
+import { readBody } from "../support/http/read-until.ts";
+import type { EngineProcess } from "../support/processes/engine-process.ts";
+import { detailsOf, Fleet, healthy, nothingOpen, show, size } from "../support/processes/fleet.ts";
+import type { GatewayProcess } from "../support/processes/gateway-process.ts";
+import { openStreams } from "../support/processes/open-streams.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 
 /*

@@ -4,12 +4,19 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Event } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { becomes } from "../support/becomes.ts";
-import { EngineProcess } from "../support/engine-process.ts";
-import { blockEnd, delta, finished, started, textStart } from "../support/events.ts";
-import { expectOutcome, FaultBunch, PHASES, type Phase, VARIANTS, type Variant } from "../support/fault-bunch.ts";
-import { FRONT_MODELS, type Seen, startFront } from "../support/fault-front.ts";
-import { FaultyWire } from "../support/faulty-wire.ts";
-import type { GatewayProcess } from "../support/gateway-process.ts";
+import { FaultyWire } from "../support/engine/faulty-wire.ts";
+import { blockEnd, delta, finished, started, textStart } from "../support/events/events.ts";
+import { EngineProcess } from "../support/processes/engine-process.ts";
+import {
+  expectOutcome,
+  FaultBunch,
+  PHASES,
+  type Phase,
+  VARIANTS,
+  type Variant,
+} from "../support/processes/fault-bunch.ts";
+import { FRONT_MODELS, type Seen, startFront } from "../support/processes/fault-front.ts";
+import type { GatewayProcess } from "../support/processes/gateway-process.ts";
 
 /* fault × phase × format over real processes: one bunch of requests for every fault in every phase. */
 

@@ -5,7 +5,7 @@ import { chat } from "../../gateway/formats/chat/request.ts";
 import { messages } from "../../gateway/formats/messages/request.ts";
 import { responses } from "../../gateway/formats/responses/request.ts";
 import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { parseJsonBody } from "../support/parse-json-body.ts";
+import { parseJsonBody } from "../support/gateway/parse-json-body.ts";
 
 /* Three mouths, one meaning: the same conversation in each format is the same canonical request. */
 

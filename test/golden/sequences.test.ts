@@ -4,7 +4,6 @@ import { describe, expect, test } from "vitest";
 import { ApiError } from "../../gateway/errors.ts";
 import type { Head, PrepareContext, Sealer, StreamEncoder } from "../../gateway/formats/format.ts";
 import { type Event, FinishReason } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { eventsOf, reasonsOf, type Shape, shapes } from "../support/canonical-sequences.ts";
 import {
   CHECKED_FORMATS,
   type CheckedFormat,
@@ -13,6 +12,7 @@ import {
 } from "../support/checkers/checked-formats.ts";
 import { type Frame, framesOf } from "../support/checkers/frames.ts";
 import { StreamFault, stepsOf } from "../support/checkers/machine.ts";
+import { eventsOf, reasonsOf, type Shape, shapes } from "../support/events/canonical-sequences.ts";
 
 /*
  * Every answer up to a bound through every encoder, judged by checkers that know the wire tables and not the encoders.

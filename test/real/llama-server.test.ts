@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { OpenAiCompatibleBackend } from "../../engine/backends/openai-compatible/openai-compatible-backend.ts";
-import { loadProfile } from "../../engine/profile.ts";
+import { loadProfile } from "../../engine/profiles/profile.ts";
 import {
   FinishReason,
   type GenerateRequest,
@@ -8,10 +8,10 @@ import {
   ReasoningMode,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { answerOf } from "../support/answer-of.ts";
-import { generateRequest, textMessage, toolOf } from "../support/generate-request.ts";
-import { NodeClient } from "../support/node-client.ts";
-import { startNode } from "../support/start-node.ts";
+import { NodeClient } from "../support/engine/node-client.ts";
+import { startNode } from "../support/engine/start-node.ts";
+import { answerOf } from "../support/events/answer-of.ts";
+import { generateRequest, textMessage, toolOf } from "../support/requests/generate-request.ts";
 
 /*
  * Against a real counterpart that somebody has to start: the root of a llama-server that runs the demonstration model

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { becomes } from "../support/becomes.ts";
-import { ask, endOfStream, liveOf, openStream, workerProcess } from "../support/gateway-workers.ts";
-import { processesWith } from "../support/processes-with.ts";
-import { type Service, startService } from "../support/start-service.ts";
+import { ask, endOfStream, liveOf, openStream, workerProcess } from "../support/processes/gateway-workers.ts";
+import { processesWith } from "../support/processes/processes-with.ts";
+import { type Service, startService } from "../support/processes/start-service.ts";
 
 /* An error in a process that nobody catches. */
 

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { FleetProcess } from "../support/fleet-process.ts";
+import { FleetProcess } from "../support/processes/fleet-process.ts";
 
 test("without its model file an engine node ends with code 2 and the setting's name", async () => {
   const modelPath = join(import.meta.dirname, "no-such-model.gguf");

@@ -2,7 +2,7 @@ import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { FleetProcess } from "../support/fleet-process.ts";
+import { FleetProcess } from "../support/processes/fleet-process.ts";
 
 /* A gateway that could let nobody in does not start. */
 

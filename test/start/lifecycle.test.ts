@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { becomes } from "../support/becomes.ts";
-import { processesWith } from "../support/processes-with.ts";
-import { START, startService } from "../support/start-service.ts";
+import { processesWith } from "../support/processes/processes-with.ts";
+import { START, startService } from "../support/processes/start-service.ts";
 
 function refused(port: number): Promise<boolean> {
   return new Promise((resolve) => {

@@ -1,7 +1,7 @@
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Service, startService } from "../support/start-service.ts";
+import { type Service, startService } from "../support/processes/start-service.ts";
 
 /* The official SDKs, unmodified, against the service as a newcomer starts it. */
 

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { credentials, loadPackageDefinition, type ServiceClientConstructor } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { parseSse } from "../support/sse-reader.ts";
-import { type Service, startService } from "../support/start-service.ts";
+import { parseSse } from "../support/http/sse-reader.ts";
+import { type Service, startService } from "../support/processes/start-service.ts";
 
 /* The service as a newcomer starts it: real processes, real gRPC, the demonstration model. */
 

@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, expect, test } from "vitest";
 import { becomes } from "../support/becomes.ts";
-import { processesWith } from "../support/processes-with.ts";
-import { type Service, START, startService } from "../support/start-service.ts";
+import { processesWith } from "../support/processes/processes-with.ts";
+import { type Service, START, startService } from "../support/processes/start-service.ts";
 
 /* One start owns its state folder and its ports, or changes nothing. */
 

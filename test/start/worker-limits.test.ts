@@ -1,6 +1,7 @@
 import { Agent, request } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { becomes } from "../support/becomes.ts";
+import { metricSum } from "../support/metric-text.ts";
 import {
   activeByWorker,
   ask,
@@ -9,9 +10,8 @@ import {
   startWorkers,
   untilWorkerIsNew,
   workerProcess,
-} from "../support/gateway-workers.ts";
-import { metricSum } from "../support/metric-text.ts";
-import type { Service } from "../support/start-service.ts";
+} from "../support/processes/gateway-workers.ts";
+import type { Service } from "../support/processes/start-service.ts";
 
 /* A key's limits hold over all gateway workers of a port. */
 

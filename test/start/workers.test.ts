@@ -13,9 +13,9 @@ import {
   streamsOnAll,
   untilWorkerIsNew,
   workerProcess,
-} from "../support/gateway-workers.ts";
-import { processesWith } from "../support/processes-with.ts";
-import type { Service } from "../support/start-service.ts";
+} from "../support/processes/gateway-workers.ts";
+import { processesWith } from "../support/processes/processes-with.ts";
+import type { Service } from "../support/processes/start-service.ts";
 
 /* Several gateway workers on one port, as processes. Who gets a connection is for Node's cluster module to say. */
 

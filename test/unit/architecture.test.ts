@@ -4,76 +4,135 @@ import { expect, test } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
-/** What every process of the service does alike: how it logs, ends after an error, follows files, exports traces. */
-const PROCESS = "deploy/process/";
-
-/**
- * What each folder may import of ours, first match wins; the direction of imports is one, from the outside in. A folder
- * may always import itself.
- */
-const MAY_IMPORT: readonly (readonly [folder: string, allowed: readonly string[]])[] = [
-  ["gateway/formats/chat/", ["proto/gen/", "gateway/errors.ts", "gateway/catalog.ts", "gateway/formats/*.ts"]],
-  ["gateway/formats/messages/", ["proto/gen/", "gateway/errors.ts", "gateway/catalog.ts", "gateway/formats/*.ts"]],
-  ["gateway/formats/responses/", ["proto/gen/", "gateway/errors.ts", "gateway/catalog.ts", "gateway/formats/*.ts"]],
-  ["gateway/formats/", ["proto/gen/", "gateway/errors.ts", "gateway/catalog.ts", "gateway/event-loop-turn.ts"]],
-  [
-    "gateway/upstream/",
-    [
-      "proto/gen/",
-      "gateway/errors.ts",
-      "gateway/event-loop-turn.ts",
-      "gateway/elapsed.ts",
-      "gateway/clock.ts",
-      PROCESS,
-      "gateway/stats/",
-    ],
-  ],
-  ["gateway/keys/", ["gateway/errors.ts", "gateway/clock.ts", PROCESS, "gateway/catalog.ts"]],
-  ["gateway/overload/", ["gateway/clock.ts"]],
-  ["gateway/tracing/", [PROCESS]],
-  [
-    "gateway/stats/",
-    [
-      "gateway/overload/",
-      "gateway/upstream/cluster-manager.ts",
-      "gateway/upstream/class-share.ts",
-      "gateway/keys/key-store.ts",
-    ],
-  ],
-  ["gateway/http/", ["proto/gen/", "gateway/"]],
-  ["gateway/sealing.ts", ["gateway/formats/format.ts"]],
-  ["gateway/errors.ts", []],
-  ["gateway/event-loop-turn.ts", []],
-  ["gateway/elapsed.ts", ["gateway/clock.ts"]],
-  ["gateway/clock.ts", []],
-  ["gateway/catalog.ts", []],
-  ["gateway/config.ts", ["gateway/config/", PROCESS]],
-  ["gateway/config/", ["gateway/catalog.ts", "gateway/upstream/"]],
-  ["gateway/main.ts", ["gateway/", PROCESS]],
-  ["gateway/", ["gateway/", "proto/gen/"]],
-  ["engine/output-parser/", ["proto/gen/", "engine/errors.ts"]],
-  ["engine/grammar/", ["proto/gen/", "engine/errors.ts", "engine/output-parser/markers.ts"]],
-  ["engine/conversation/", ["proto/gen/", "engine/errors.ts", "engine/duration-ms.ts"]],
-  ["engine/grpc/", ["proto/gen/", PROCESS, "engine/errors.ts", "engine/generation-call.ts", "engine/load-report.ts"]],
-  [
-    "engine/tracing/",
-    [PROCESS, "engine/config.ts", "engine/errors.ts", "engine/duration-ms.ts", "engine/generation-log.ts"],
-  ],
-  ["engine/config.ts", [PROCESS]],
-  ["engine/main.ts", ["engine/", PROCESS]],
-  ["engine/server.ts", ["engine/", "proto/gen/", PROCESS]],
-  ["engine/server-tls.ts", ["engine/clock.ts", PROCESS]],
-  ["engine/reflection.ts", [PROCESS]],
-  ["engine/", ["proto/gen/", "engine/"]],
-  [PROCESS, []],
-  [
-    "deploy/",
-    [PROCESS, "gateway/catalog.ts", "gateway/clock.ts", "gateway/keys/", "gateway/limits/", "gateway/workers.ts"],
-  ],
-  ["proto/gen/", ["proto/gen/"]],
+/** What both programs do alike as processes stands below both: it imports nothing of theirs. */
+const RUNTIME = "deploy/runtime/";
+const GEN = "proto/gen/";
+const GATEWAY_LEAVES = ["gateway/errors.ts", "gateway/catalog.ts", "gateway/event-loop-turn.ts"];
+const FORMAT = [GEN, ...GATEWAY_LEAVES, "gateway/json/", "gateway/formats/*.ts"];
+const ENGINE_LEAVES = [GEN, RUNTIME, "engine/errors.ts", "engine/clock.ts", "engine/duration-ms.ts"];
+/** What a backend stands on. None may know the server above it, nor a backend beside it. */
+const BACKEND = [
+  ...ENGINE_LEAVES,
+  "engine/backend.ts",
+  "engine/backends/*.ts",
+  "engine/conversation/",
+  "engine/grammar/",
+  "engine/output-parser/",
+  "engine/profiles/",
 ];
 
-const TRACING = ["gateway/tracing/", "engine/tracing/", PROCESS];
+/**
+ * What each room may import of ours, first match wins; the direction of imports is one, from the outside in. A room may
+ * always import itself, sub-rooms included.
+ */
+const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])[] = [
+  ["gateway/formats/chat/", FORMAT],
+  ["gateway/formats/messages/", FORMAT],
+  ["gateway/formats/responses/", FORMAT],
+  ["gateway/formats/", [GEN, ...GATEWAY_LEAVES, "gateway/json/"]],
+  ["gateway/json/", GATEWAY_LEAVES],
+  ["gateway/upstream/discovery/", [RUNTIME]],
+  ["gateway/upstream/queue/", [RUNTIME]],
+  ["gateway/upstream/load-balancing/", [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/queue/"]],
+  ["gateway/upstream/outlier/", [RUNTIME]],
+  ["gateway/upstream/retry/", [...GATEWAY_LEAVES, RUNTIME]],
+  ["gateway/upstream/endpoint/", [GEN, RUNTIME, "gateway/upstream/load-balancing/"]],
+  ["gateway/upstream/health/", [GEN, RUNTIME, "gateway/upstream/endpoint/"]],
+  [
+    "gateway/upstream/call/",
+    [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/endpoint/", "gateway/upstream/outlier/"],
+  ],
+  ["gateway/upstream/", [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/stats/"]],
+  ["gateway/keys/cli/", [...GATEWAY_LEAVES, RUNTIME, "gateway/keys/"]],
+  ["gateway/keys/", [...GATEWAY_LEAVES, RUNTIME]],
+  ["gateway/limits/", [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/keys/principal.ts", "gateway/keys/key-record.ts"]],
+  ["gateway/overload/", [RUNTIME]],
+  ["gateway/tracing/", [RUNTIME]],
+  ["gateway/stats/", ["gateway/overload/", "gateway/keys/key-store.ts"]],
+  ["gateway/http/admin/page/", []],
+  ["gateway/http/admin/fleet/", ["gateway/upstream/"]],
+  [
+    "gateway/http/admin/",
+    [
+      ...[...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/limits/", "gateway/overload/", "gateway/stats/"],
+      ...["gateway/upstream/", "gateway/config.ts", "gateway/lifecycle.ts", "gateway/workers.ts"],
+    ],
+  ],
+  [
+    "gateway/http/record/",
+    [
+      ...[GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/limits/", "gateway/stats/", "gateway/tracing/"],
+      ...["gateway/upstream/", "gateway/formats/chat/finish-reason.ts", "gateway/http/*.ts"],
+    ],
+  ],
+  [
+    "gateway/http/connection/",
+    [...GATEWAY_LEAVES, RUNTIME, "gateway/formats/*.ts", "gateway/http/record/", "gateway/http/*.ts"],
+  ],
+  [
+    "gateway/http/access/",
+    [
+      ...[GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/limits/", "gateway/overload/", "gateway/stats/"],
+      ...["gateway/http/record/", "gateway/http/*.ts"],
+    ],
+  ],
+  [
+    "gateway/http/body/",
+    [...GATEWAY_LEAVES, RUNTIME, "gateway/json/", "gateway/overload/", "gateway/http/access/", "gateway/http/*.ts"],
+  ],
+  [
+    "gateway/http/answer/",
+    [
+      ...[GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/formats/", "gateway/keys/", "gateway/stats/", "gateway/upstream/"],
+      ...["gateway/http/access/", "gateway/http/record/", "gateway/http/*.ts"],
+    ],
+  ],
+  [
+    "gateway/http/",
+    [GEN, ...GATEWAY_LEAVES, "gateway/sealing.ts", "gateway/formats/*.ts", "gateway/keys/", "gateway/upstream/"],
+  ],
+  ["gateway/config/", ["gateway/catalog.ts", "gateway/upstream/"]],
+  ["gateway/config.ts", ["gateway/config/", RUNTIME]],
+  ["gateway/sealing.ts", ["gateway/formats/format.ts"]],
+  ["gateway/drain.ts", [RUNTIME, "gateway/config.ts", "gateway/lifecycle.ts", "gateway/http/connection/"]],
+  ["gateway/server.ts", ["gateway/", GEN, RUNTIME]],
+  ["gateway/main.ts", ["gateway/", RUNTIME]],
+  ["gateway/", []],
+  ["engine/output-parser/", [GEN, "engine/errors.ts"]],
+  ["engine/grammar/gbnf/", []],
+  ["engine/grammar/expressions/", ["engine/grammar/gbnf/"]],
+  ["engine/grammar/schema/", ["engine/errors.ts", "engine/grammar/gbnf/", "engine/grammar/expressions/"]],
+  [
+    "engine/grammar/values/",
+    ["engine/errors.ts", "engine/grammar/gbnf/", "engine/grammar/expressions/", "engine/grammar/schema/"],
+  ],
+  ["engine/grammar/", [GEN, "engine/errors.ts", "engine/output-parser/markers.ts"]],
+  ["engine/conversation/", ENGINE_LEAVES],
+  ["engine/profiles/", [RUNTIME, "engine/config.ts", "engine/output-parser/markers.ts"]],
+  ["engine/backends/llama/", BACKEND],
+  ["engine/backends/openai-compatible/", [...BACKEND, "engine/config.ts"]],
+  ["engine/backends/simulator/", BACKEND],
+  ["engine/backends/scripted/", BACKEND],
+  ["engine/backends/", ENGINE_LEAVES],
+  ["engine/node/", [...ENGINE_LEAVES, "engine/backend.ts"]],
+  ["engine/load/", [...ENGINE_LEAVES, "engine/backend.ts"]],
+  [
+    "engine/calls/",
+    [...ENGINE_LEAVES, "engine/backend.ts", "engine/metrics.ts", "engine/node/", "engine/grammar/validation/"],
+  ],
+  ["engine/grpc/", [...ENGINE_LEAVES, "engine/calls/generation-call.ts", "engine/load/load-report.ts"]],
+  ["engine/tracing/", [...ENGINE_LEAVES, "engine/calls/generation-log.ts"]],
+  ["engine/metrics.ts", ["engine/backend.ts", "engine/load/throughput.ts"]],
+  ["engine/config.ts", [RUNTIME]],
+  ["engine/main.ts", ["engine/", RUNTIME]],
+  ["engine/server.ts", ["engine/", GEN, RUNTIME]],
+  ["engine/", [GEN, "engine/duration-ms.ts"]],
+  [RUNTIME, []],
+  ["deploy/local/", [RUNTIME, "gateway/catalog.ts", "gateway/keys/", "gateway/limits/", "gateway/workers.ts"]],
+  [GEN, []],
+];
+
+const TRACING = ["gateway/tracing/", "engine/tracing/", "deploy/runtime/tracing/"];
 
 /** Libraries that only some rooms may know. */
 const ONLY_IN: Readonly<Record<string, readonly string[]>> = {

@@ -7,7 +7,7 @@ import {
   ModelState,
 } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { OutputMarkers } from "../../output-parser/markers.ts";
-import type { ModelProfile } from "../../profile.ts";
+import type { ModelProfile } from "../../profiles/profile.ts";
 
 /** The weights are sampled: so many blocks, evenly spread, instead of gigabytes at every start. */
 const SAMPLED_BLOCKS = 64;

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { ConfigError, type OpenAiCompatibleConfig } from "../../config.ts";
-import { loadProfile } from "../../profile.ts";
+import { loadProfile } from "../../profiles/profile.ts";
 import { OpenAiCompatibleBackend } from "./openai-compatible-backend.ts";
 
 /** The backend of a configuration. Throws `ConfigError` for a profile or a key file that cannot be read. */

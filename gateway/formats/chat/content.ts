@@ -1,9 +1,9 @@
 import type { Part } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../../errors.ts";
+import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { cacheBreakpoint } from "../cache-control.ts";
 import { missing, oneOf, unsupportedValue, wrongType } from "../field-error.ts";
 import { imageDetail, imageFromUrl, imagesNotAccepted } from "../image.ts";
-import { isJsonObject, type JsonObject } from "../json-text.ts";
 
 /** What a message's content may hold besides text. */
 export type ContentRule = {

@@ -1,8 +1,8 @@
 import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../../errors.ts";
+import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { cacheBreakpoint } from "../cache-control.ts";
 import { emptyArray, invalidValue, missing, oneOf, tooMany, unsupportedParameter, wrongType } from "../field-error.ts";
-import { isJsonObject, type JsonObject } from "../json-text.ts";
 import { contentParts, requiredString, textPart } from "./content.ts";
 import { toolCallParts } from "./tool-calls.ts";
 

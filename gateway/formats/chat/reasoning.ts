@@ -3,8 +3,8 @@ import {
   ReasoningEffort,
   ReasoningMode,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { oneOf, unsupportedValue } from "../field-error.ts";
-import { isJsonObject, type JsonObject } from "../json-text.ts";
 import type { ChatScalars } from "./schema.ts";
 
 const { LOW, MEDIUM, HIGH, UNSPECIFIED } = ReasoningEffort;

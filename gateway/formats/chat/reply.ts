@@ -1,6 +1,6 @@
+import { argumentsText } from "../../json/json-text.ts";
 import { type CompletedBlock, type Completion, reasoningOf, textOf } from "../completion.ts";
 import type { Head } from "../format.ts";
-import { argumentsText } from "../json-text.ts";
 import { finishReason } from "./finish-reason.ts";
 import { chatLogprobs } from "./logprobs.ts";
 import { chatUsage } from "./usage.ts";

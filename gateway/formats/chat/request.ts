@@ -1,9 +1,9 @@
 import type { CacheHints } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { CatalogModel } from "../../catalog.ts";
+import type { JsonObject } from "../../json/json-text.ts";
 import { CACHE_TTLS, cacheTtl } from "../cache-control.ts";
 import { fromZod, oneOf, tooLong, unsupportedParameter, unsupportedValue } from "../field-error.ts";
 import type { CanonicalRequest, Format, PrepareContext } from "../format.ts";
-import type { JsonObject } from "../json-text.ts";
 import { catalogModel, requestBody } from "../request-body.ts";
 import { messageList, readMessages } from "./messages.ts";
 import { readReasoning } from "./reasoning.ts";

@@ -1,7 +1,7 @@
 import type { OutputConstraint } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { isJsonObject } from "../../json/json-text.ts";
 import { invalidValue, missing, oneOf, wrongType } from "../field-error.ts";
 import { schemaText } from "../json-schema-limits.ts";
-import { isJsonObject } from "../json-text.ts";
 import { requiredString } from "./content.ts";
 
 const PATH = ["response_format"];

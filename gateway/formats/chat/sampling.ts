@@ -1,6 +1,6 @@
 import type { Sampling } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { invalidValue, tooMany, wrongType } from "../field-error.ts";
-import { isJsonObject, type JsonObject } from "../json-text.ts";
 import { stopStrings } from "../stop-strings.ts";
 import type { ChatScalars } from "./schema.ts";
 

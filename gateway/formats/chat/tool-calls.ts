@@ -1,7 +1,7 @@
 import type { Part } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../../errors.ts";
+import { argumentsText, isJsonObject } from "../../json/json-text.ts";
 import { invalidValue, missing, unsupportedValue, wrongType } from "../field-error.ts";
-import { argumentsText, isJsonObject } from "../json-text.ts";
 import { requiredString } from "./content.ts";
 
 /** No half of a surrogate pair either: it would be another character once it is sent on. */

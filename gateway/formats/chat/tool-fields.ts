@@ -1,8 +1,8 @@
 import { type Tool, type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../../errors.ts";
+import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { cacheBreakpoint } from "../cache-control.ts";
 import { emptyArray, invalidValue, missing, oneOf, unsupportedValue, wrongType } from "../field-error.ts";
-import { isJsonObject, type JsonObject } from "../json-text.ts";
 import { toolList, toolOf } from "../tools.ts";
 import { requiredString } from "./content.ts";
 

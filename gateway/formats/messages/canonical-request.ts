@@ -1,11 +1,11 @@
 import type { OutputConstraint } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { CacheBreakpoint, Message } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { ApiError } from "../../errors.ts";
+import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { cacheBreakpoint } from "../cache-control.ts";
 import { fromZod, unsupportedParameter } from "../field-error.ts";
 import type { CanonicalRequest, PrepareContext } from "../format.ts";
 import { schemaText } from "../json-schema-limits.ts";
-import { isJsonObject, type JsonObject } from "../json-text.ts";
 import { catalogModel, requestBody } from "../request-body.ts";
 import { stopStrings } from "../stop-strings.ts";
 import { conversation } from "./conversation.ts";

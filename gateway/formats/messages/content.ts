@@ -1,10 +1,10 @@
 import type { Part } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { ApiError, FieldPath } from "../../errors.ts";
+import { isJsonObject, type JsonObject, jsonText } from "../../json/json-text.ts";
 import { cacheBreakpoint } from "../cache-control.ts";
 import { invalidValue, missing, oneOf, unsupportedValue, wrongType } from "../field-error.ts";
 import type { Sealer } from "../format.ts";
 import { imageFromBase64, imageFromUrl, imagesNotAccepted } from "../image.ts";
-import { isJsonObject, type JsonObject, jsonText } from "../json-text.ts";
 
 /** Where blocks stand; not every block may stand everywhere. */
 export type Place = "user" | "assistant" | "tool_result" | "document";

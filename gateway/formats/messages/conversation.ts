@@ -1,7 +1,7 @@
 import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { ApiError, FieldPath } from "../../errors.ts";
+import { isJsonObject } from "../../json/json-text.ts";
 import { invalidValue, missing, oneOf, wrongType } from "../field-error.ts";
-import { isJsonObject } from "../json-text.ts";
 import {
   allParts,
   type Block,

@@ -1,7 +1,7 @@
 import { type Finished, FinishReason, type Usage } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { parseArguments } from "../../json/json-text.ts";
 import type { CompletedBlock, Completion } from "../completion.ts";
 import type { Head } from "../format.ts";
-import { parseArguments } from "../json-text.ts";
 import type { ThinkingDisplay } from "./reasoning.ts";
 
 /** What of the request the reply repeats or depends on. */

@@ -1,7 +1,7 @@
 import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { ApiError } from "../../errors.ts";
+import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { oneOf, wrongType } from "../field-error.ts";
-import { isJsonObject, type JsonObject } from "../json-text.ts";
 import { type Block, type ContentContext, partsOf, requiredText } from "./content.ts";
 
 /**

@@ -5,9 +5,9 @@ import {
   type ToolChoiceMode,
 } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { ApiError, type FieldPath } from "../../errors.ts";
+import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { cacheBreakpoint } from "../cache-control.ts";
 import { invalidValue, oneOf, wrongType } from "../field-error.ts";
-import { isJsonObject, type JsonObject } from "../json-text.ts";
 import { toolList, toolOf } from "../tools.ts";
 import { requiredName, requiredText } from "./content.ts";
 

@@ -1,8 +1,8 @@
 import type { ImagePart, Part } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../../errors.ts";
+import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { missing, oneOf, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
 import { imageDetail, imageFromUrl, imagesNotAccepted } from "../image.ts";
-import { isJsonObject, type JsonObject } from "../json-text.ts";
 
 /** Where images are refused, and with which words. */
 export type ImageRule = "accepted" | "not_by_model" | "not_here";

@@ -1,9 +1,9 @@
 import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { ApiError, type FieldPath } from "../../errors.ts";
+import { argumentsText, isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { bracketPath } from "../error-envelope.ts";
 import { emptyArray, invalidValue, missing, oneOf, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
 import type { Sealer } from "../format.ts";
-import { argumentsText, isJsonObject, type JsonObject } from "../json-text.ts";
 import { contentParts, requiredString, textPart } from "./content-parts.ts";
 import { reasoningText } from "./reasoning-item.ts";
 import { modelName } from "./tool-names.ts";

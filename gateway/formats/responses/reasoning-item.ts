@@ -1,5 +1,5 @@
+import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import type { Sealer } from "../format.ts";
-import { isJsonObject, type JsonObject } from "../json-text.ts";
 
 /**
  * The text of a reasoning item that comes back (wire table C6): the sealed copy where it is ours, else the plain text,

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { FieldPath } from "../../errors.ts";
+import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import {
   fromZod,
   missing,
@@ -9,7 +10,6 @@ import {
   unsupportedValue,
   wrongType,
 } from "../field-error.ts";
-import { isJsonObject, type JsonObject } from "../json-text.ts";
 import { requestBody } from "../request-body.ts";
 
 /*

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from "../json-text.ts";
+import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 
 /** Keywords that every grammar compiler can hold a model to. */
 const STRICT_KEYWORDS: ReadonlySet<string> = new Set([

@@ -1,7 +1,7 @@
 import { type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { FieldPath } from "../../errors.ts";
+import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { emptyArray, invalidValue, missing, oneOf, wrongType } from "../field-error.ts";
-import { isJsonObject, type JsonObject } from "../json-text.ts";
 import { modelName } from "./tool-names.ts";
 import { type DeclaredTools, unsupportedTool } from "./tools.ts";
 

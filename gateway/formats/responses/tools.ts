@@ -1,8 +1,8 @@
 import type { Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { ApiError, FieldPath } from "../../errors.ts";
+import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { invalidValue, missing, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
 import type { FormatSettings } from "../format.ts";
-import { isJsonObject, type JsonObject } from "../json-text.ts";
 import { MAX_TOOLS, toolList, toolName, toolOf } from "../tools.ts";
 import { strictCompatible } from "./strict-schema.ts";
 import { modelName, type ToolNames } from "./tool-names.ts";

@@ -1,7 +1,7 @@
-import type { Clock } from "../../clock.ts";
-import { type ClusterStatus, clusterStatuses, type EndpointStatus } from "../../stats/cluster-status.ts";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
 import { type AdminReply, type AdminRoute, jsonReply, OK, wantsJson } from "./admin-route.ts";
+import { type ClusterStatus, clusterStatuses, type EndpointStatus } from "./fleet/cluster-status.ts";
 
 type Endpoint = ClusterManager["endpoints"][number];
 

@@ -1,12 +1,12 @@
 import { performance } from "node:perf_hooks";
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Lifecycle } from "../../lifecycle.ts";
-import { clusterStatuses } from "../../stats/cluster-status.ts";
 import type { LiveTotals } from "../../stats/live-totals.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
 import type { Workers } from "../../workers.ts";
 import type { AdminRoute } from "./admin-route.ts";
-import { PAGE, PAGE_SECURITY_POLICY } from "./page.ts";
+import { clusterStatuses } from "./fleet/cluster-status.ts";
+import { PAGE, PAGE_SECURITY_POLICY } from "./page/page.ts";
 
 const SHARES = [0.5, 0.95];
 

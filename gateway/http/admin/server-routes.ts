@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { GatewayConfig } from "../../config.ts";
 import type { Lifecycle } from "../../lifecycle.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";

@@ -1,4 +1,4 @@
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { EndpointSpec } from "./endpoint-schema.ts";
 import type { Resolve } from "./resolve.ts";
 

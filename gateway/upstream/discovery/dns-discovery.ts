@@ -1,4 +1,4 @@
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Discovery, DiscoveryOptions, DiscoveryStatus } from "./discovery.ts";
 import { DiscoveryRecord } from "./discovery-record.ts";
 import { type EndpointSpec, endpointSchema } from "./endpoint-schema.ts";

@@ -33,7 +33,7 @@ export type PrefixAffinitySettings = {
   readonly ownerBelief: readonly number[];
 };
 
-/** Settled by `test/bench/routing-simulation.ts`. */
+/** Settled by `test/bench/routing/routing-simulation.ts`. */
 export const DEFAULT_PREFIX_AFFINITY: PrefixAffinitySettings = {
   scoreAllUpTo: 4,
   placementCandidates: 2,

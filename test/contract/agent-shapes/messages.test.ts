@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { ReasoningMode } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { Modality } from "../../../proto/gen/svc/inference/v1/node_service.ts";
-import { EVERY_KEYWORD, expectTaken, ONE_PATH, type Shape } from "../../support/agent-shapes.ts";
-import { type ScriptedService, startScriptedService } from "../../support/scripted-service.ts";
+import { EVERY_KEYWORD, expectTaken, ONE_PATH, type Shape } from "../../support/gateway/agent-shapes.ts";
+import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 
 /*
  * Shapes that agents and SDKs are known to send and of which there is no recording: their fields and blocks, our words.

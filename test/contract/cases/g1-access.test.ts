@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { expectErrorA, expectErrorB } from "../../support/error-reply.ts";
-import { MINIMAL, POST_PATHS, type PostPath } from "../../support/minimal-bodies.ts";
-import { type ScriptedService, startScriptedService } from "../../support/scripted-service.ts";
+import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { expectErrorA, expectErrorB } from "../../support/http/error-reply.ts";
+import { MINIMAL, POST_PATHS, type PostPath } from "../../support/requests/minimal-bodies.ts";
 
 const CHAT = "/v1/chat/completions";
 const MESSAGES = "/v1/messages";

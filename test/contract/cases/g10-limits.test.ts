@@ -2,10 +2,10 @@ import OpenAI, { RateLimitError } from "openai";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
 import { updateKeyFile } from "../../../gateway/keys/key-file.ts";
-import { expectErrorA, expectErrorB } from "../../support/error-reply.ts";
-import { textAnswer } from "../../support/events.ts";
-import type { PostPath } from "../../support/minimal-bodies.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/scripted-service.ts";
+import { textAnswer } from "../../support/events/events.ts";
+import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { expectErrorA, expectErrorB } from "../../support/http/error-reply.ts";
+import type { PostPath } from "../../support/requests/minimal-bodies.ts";
 
 const CHAT = "/v1/chat/completions";
 const MESSAGES = "/v1/messages";

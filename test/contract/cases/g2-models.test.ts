@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { CATALOG } from "../../../gateway/catalog.ts";
-import { expectErrorA } from "../../support/error-reply.ts";
-import { type ScriptedService, startScriptedService } from "../../support/scripted-service.ts";
-import { valueAt } from "../../support/value-at.ts";
+import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { expectErrorA } from "../../support/http/error-reply.ts";
+import { valueAt } from "../../support/http/value-at.ts";
 
 let service: ScriptedService;
 

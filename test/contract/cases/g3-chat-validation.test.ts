@@ -2,8 +2,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { EngineError } from "../../../engine/errors.ts";
 import { ReasoningEffort, ReasoningMode } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { expectErrorA } from "../../support/error-reply.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/scripted-service.ts";
+import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { expectErrorA } from "../../support/http/error-reply.ts";
 
 const CHAT = "/v1/chat/completions";
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { modelWrites } from "../../support/engine/model-writes.ts";
 import {
   blockEnd,
   delta,
@@ -9,10 +10,9 @@ import {
   textAnswer,
   textStart,
   toolCallStart,
-} from "../../support/events.ts";
-import { modelWrites } from "../../support/model-writes.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/scripted-service.ts";
-import { valueAt } from "../../support/value-at.ts";
+} from "../../support/events/events.ts";
+import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { valueAt } from "../../support/http/value-at.ts";
 
 const CHAT = "/v1/chat/completions";
 

@@ -3,11 +3,19 @@ import { EngineError } from "../../../engine/errors.ts";
 import { FinishReason, ReasoningMode } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { Modality } from "../../../proto/gen/svc/inference/v1/node_service.ts";
-import { expectErrorB } from "../../support/error-reply.ts";
-import { blockEnd, delta, finished, reasoningStart, started, textAnswer, textStart } from "../../support/events.ts";
-import { modelWrites } from "../../support/model-writes.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/scripted-service.ts";
-import { valueAt } from "../../support/value-at.ts";
+import { modelWrites } from "../../support/engine/model-writes.ts";
+import {
+  blockEnd,
+  delta,
+  finished,
+  reasoningStart,
+  started,
+  textAnswer,
+  textStart,
+} from "../../support/events/events.ts";
+import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { expectErrorB } from "../../support/http/error-reply.ts";
+import { valueAt } from "../../support/http/value-at.ts";
 
 const MESSAGES = "/v1/messages";
 const INVALID = "invalid_request_error";

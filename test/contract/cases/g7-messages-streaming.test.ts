@@ -2,12 +2,20 @@ import Anthropic, { APIError } from "@anthropic-ai/sdk";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
 import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { blockEnd, delta, finished, reasoningStart, started, textStart, toolCallStart } from "../../support/events.ts";
+import {
+  blockEnd,
+  delta,
+  finished,
+  reasoningStart,
+  started,
+  textStart,
+  toolCallStart,
+} from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
-import { readBody } from "../../support/read-until.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/scripted-service.ts";
-import { parseSse } from "../../support/sse-reader.ts";
-import { valueAt } from "../../support/value-at.ts";
+import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { readBody } from "../../support/http/read-until.ts";
+import { parseSse } from "../../support/http/sse-reader.ts";
+import { valueAt } from "../../support/http/value-at.ts";
 
 const MESSAGES = "/v1/messages";
 

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { CountTokensRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { expectErrorB } from "../../support/error-reply.ts";
-import { finished, started } from "../../support/events.ts";
+import { finished, started } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
-import { type ScriptedService, startScriptedService } from "../../support/scripted-service.ts";
-import { valueAt } from "../../support/value-at.ts";
+import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { expectErrorB } from "../../support/http/error-reply.ts";
+import { valueAt } from "../../support/http/value-at.ts";
 
 const COUNT = "/v1/messages/count_tokens";
 const MESSAGES = "/v1/messages";

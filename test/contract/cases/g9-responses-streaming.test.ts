@@ -1,12 +1,20 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { EngineError } from "../../../engine/errors.ts";
 import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { blockEnd, delta, finished, reasoningStart, started, textStart, toolCallStart } from "../../support/events.ts";
+import {
+  blockEnd,
+  delta,
+  finished,
+  reasoningStart,
+  started,
+  textStart,
+  toolCallStart,
+} from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
-import { readBody } from "../../support/read-until.ts";
-import { type ResponseEvent, responseEvents, typesOf } from "../../support/response-events.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/scripted-service.ts";
-import { valueAt } from "../../support/value-at.ts";
+import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { readBody } from "../../support/http/read-until.ts";
+import { type ResponseEvent, responseEvents, typesOf } from "../../support/http/response-events.ts";
+import { valueAt } from "../../support/http/value-at.ts";
 
 const RESPONSES = "/v1/responses";
 

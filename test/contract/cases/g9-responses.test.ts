@@ -1,11 +1,19 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { FinishReason, ReasoningEffort } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { expectErrorA } from "../../support/error-reply.ts";
-import { blockEnd, delta, finished, reasoningStart, started, textAnswer, textStart } from "../../support/events.ts";
-import { modelWrites } from "../../support/model-writes.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/scripted-service.ts";
-import { valueAt } from "../../support/value-at.ts";
+import { modelWrites } from "../../support/engine/model-writes.ts";
+import {
+  blockEnd,
+  delta,
+  finished,
+  reasoningStart,
+  started,
+  textAnswer,
+  textStart,
+} from "../../support/events/events.ts";
+import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { expectErrorA } from "../../support/http/error-reply.ts";
+import { valueAt } from "../../support/http/value-at.ts";
 
 const RESPONSES = "/v1/responses";
 

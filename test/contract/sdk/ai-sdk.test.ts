@@ -3,9 +3,9 @@ import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText, jsonSchema, type LanguageModel, streamText, type ToolSet } from "ai";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { lostMidway } from "../../support/lost-midway.ts";
-import { type ScriptedService, startScriptedService } from "../../support/scripted-service.ts";
-import { TRANSCRIPTS, transcript } from "../../support/transcripts.ts";
+import { lostMidway } from "../../support/engine/lost-midway.ts";
+import { TRANSCRIPTS, transcript } from "../../support/events/transcripts.ts";
+import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 
 let service: ScriptedService;
 

@@ -8,7 +8,7 @@ import OpenAI from "openai";
 import OpenAI5 from "openai-5";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { EngineError, type ErrorReason } from "../../../engine/errors.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/scripted-service.ts";
+import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 
 let service: ScriptedService;
 let narrow: string;

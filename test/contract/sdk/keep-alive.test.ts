@@ -7,10 +7,10 @@ import Anthropic0 from "anthropic-sdk-0";
 import OpenAI from "openai";
 import OpenAI5 from "openai-5";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { blockEnd, delta, finished, started, textStart } from "../../support/events.ts";
+import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
-import { type ScriptedService, startScriptedService } from "../../support/scripted-service.ts";
-import { watchedFetch } from "../../support/watched-fetch.ts";
+import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { watchedFetch } from "../../support/http/watched-fetch.ts";
 
 let service: ScriptedService;
 

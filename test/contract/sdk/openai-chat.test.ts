@@ -1,10 +1,10 @@
 import OpenAI from "openai";
 import OpenAI5 from "openai-5";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { lostMidway } from "../../support/lost-midway.ts";
-import { type ScriptedService, startScriptedService } from "../../support/scripted-service.ts";
-import { TRANSCRIPTS, transcript } from "../../support/transcripts.ts";
-import { valueAt } from "../../support/value-at.ts";
+import { lostMidway } from "../../support/engine/lost-midway.ts";
+import { TRANSCRIPTS, transcript } from "../../support/events/transcripts.ts";
+import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { valueAt } from "../../support/http/value-at.ts";
 
 let service: ScriptedService;
 

@@ -1,9 +1,9 @@
 import OpenAI from "openai";
 import OpenAI5 from "openai-5";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { lostMidway } from "../../support/lost-midway.ts";
-import { type ScriptedService, startScriptedService } from "../../support/scripted-service.ts";
-import { TRANSCRIPTS, transcript } from "../../support/transcripts.ts";
+import { lostMidway } from "../../support/engine/lost-midway.ts";
+import { TRANSCRIPTS, transcript } from "../../support/events/transcripts.ts";
+import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 
 let service: ScriptedService;
 

@@ -5,7 +5,7 @@ import Anthropic from "@anthropic-ai/sdk";
 import { jsonSchema, type LanguageModel, stepCountIs, streamText, type ToolSet } from "ai";
 import OpenAI from "openai";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Script } from "../../../engine/backends/scripted.ts";
+import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { FinishReason, type GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import {
@@ -17,8 +17,8 @@ import {
   textAnswer,
   textStart,
   toolCallStart,
-} from "../../support/events.ts";
-import { type ScriptedService, startScriptedService } from "../../support/scripted-service.ts";
+} from "../../support/events/events.ts";
+import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 
 /* A turn that calls two tools, and the turn that follows on their results: what the model said comes back as it was. */
 

@@ -1,7 +1,7 @@
-import { answerGrammar } from "../../../../engine/grammar/answer-grammar.ts";
-import { finishGrammar } from "../../../../engine/grammar/constraint-grammar.ts";
-import { GrammarRules } from "../../../../engine/grammar/grammar-rules.ts";
-import { type ToolCallGrammarOptions, toolCallGrammar } from "../../../../engine/grammar/tool-call-grammar.ts";
+import { GrammarRules } from "../../../../engine/grammar/gbnf/grammar-rules.ts";
+import { answerGrammar } from "../../../../engine/grammar/output/answer-grammar.ts";
+import { finishGrammar } from "../../../../engine/grammar/output/constraint-grammar.ts";
+import { type ToolCallGrammarOptions, toolCallGrammar } from "../../../../engine/grammar/output/tool-call-grammar.ts";
 import type { OutputConstraint } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 
 /** The grammar of a constrained answer as text; "" where nothing is constrained. */

@@ -2,7 +2,7 @@ import { Metadata, Server, type ServerInterceptingCallInterface, status } from "
 import { expect, test } from "vitest";
 import { EngineError, toFailedCall } from "../../../../engine/errors.ts";
 import { answerUnknownMethods, withStatusDetails } from "../../../../engine/grpc/status-details.ts";
-import { errorInfo } from "../../../support/node-client.ts";
+import { errorInfo } from "../../../support/engine/node-client.ts";
 
 type Sent = Parameters<ServerInterceptingCallInterface["sendStatus"]>[0];
 

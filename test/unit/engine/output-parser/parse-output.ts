@@ -1,6 +1,6 @@
 import { OutputParser, type OutputParserOptions } from "../../../../engine/output-parser/output-parser.ts";
 import type { Event, TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { HERMES_MARKERS } from "../../../support/hermes-markers.ts";
+import { HERMES_MARKERS } from "../../../support/engine/hermes-markers.ts";
 
 export type Block = {
   kind: "text" | "reasoning" | "call";

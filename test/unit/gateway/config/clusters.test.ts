@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { timeoutsOf } from "../../../../gateway/config/timeouts-schema.ts";
 import { checkConfig } from "../../../../gateway/config.ts";
-import { DEFAULT_ADAPTIVE_LIFO } from "../../../../gateway/upstream/adaptive-lifo.ts";
+import { DEFAULT_TIMEOUTS } from "../../../../gateway/upstream/call/timeouts.ts";
 import { DEFAULT_PRIORITIES } from "../../../../gateway/upstream/load-balancing/priority-levels.ts";
 import { DEFAULT_SLOW_START } from "../../../../gateway/upstream/load-balancing/slow-start.ts";
-import { DEFAULT_OUTLIER_DETECTION } from "../../../../gateway/upstream/outlier-detector.ts";
-import { DEFAULT_BACK_OFF } from "../../../../gateway/upstream/retry-back-off.ts";
-import { DEFAULT_RETRY_BUDGET } from "../../../../gateway/upstream/retry-budget.ts";
-import { DEFAULT_TIMEOUTS } from "../../../../gateway/upstream/timeouts.ts";
+import { DEFAULT_OUTLIER_DETECTION } from "../../../../gateway/upstream/outlier/outlier-detector.ts";
+import { DEFAULT_ADAPTIVE_LIFO } from "../../../../gateway/upstream/queue/adaptive-lifo.ts";
+import { DEFAULT_BACK_OFF } from "../../../../gateway/upstream/retry/retry-back-off.ts";
+import { DEFAULT_RETRY_BUDGET } from "../../../../gateway/upstream/retry/retry-budget.ts";
 
 const check = (clusters: readonly object[], more: object = {}) =>
   checkConfig({ keys: { file: "keys.json" }, clusters, ...more }, "gateway.yaml");

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readFile, rename, rm, symlink, writeFile } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
-import type { Clock } from "../../../../gateway/clock.ts";
+import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { FileKeyStore } from "../../../../gateway/keys/file-key-store.ts";
 import { createKey, disableKey, enableKey, revokeKey, rotateKey } from "../../../../gateway/keys/key-admin.ts";
 import { type KeySetChange, pepperFileOf, updateKeyFile } from "../../../../gateway/keys/key-file.ts";

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
+import { setLimits } from "../../../../gateway/keys/cli/key-limit-change.ts";
 import {
   createKey,
   disableKey,
@@ -10,7 +11,6 @@ import {
 } from "../../../../gateway/keys/key-admin.ts";
 import { keyChanges } from "../../../../gateway/keys/key-change.ts";
 import { makePepper } from "../../../../gateway/keys/key-digest.ts";
-import { setLimits } from "../../../../gateway/keys/key-limit-change.ts";
 import { EMPTY_KEY_SET, type KeySet } from "../../../../gateway/keys/key-record.ts";
 
 const minting = { pepper: makePepper(randomBytes(32)), nowMs: 0, random: randomBytes };

@@ -7,7 +7,7 @@ import { createKey, revokeKey } from "../../../../gateway/keys/key-admin.ts";
 import { readKeyFile, updateKeyFile } from "../../../../gateway/keys/key-file.ts";
 import { indexKeys } from "../../../../gateway/keys/key-index.ts";
 import { issueLocalKey } from "../../../../gateway/keys/local-key.ts";
-import { createKey as createByCommand } from "../../../support/key-command.ts";
+import { createKey as createByCommand } from "../../../support/processes/key-command.ts";
 
 const patient = new AbortController().signal;
 const nowMs = 1000;

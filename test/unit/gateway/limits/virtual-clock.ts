@@ -1,4 +1,4 @@
-import type { Clock } from "../../../../gateway/clock.ts";
+import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 
 /** Time that stands still until the test moves it. */
 export class VirtualClock implements Clock {

@@ -1,6 +1,6 @@
 import { getHeapStatistics } from "node:v8";
 import { expect, onTestFinished, test } from "vitest";
-import { systemClock } from "../../../../gateway/clock.ts";
+import { systemClock } from "../../../../deploy/runtime/time/clock.ts";
 import { heapUse, ProcessUsage } from "../../../../gateway/overload/process-usage.ts";
 import { until } from "../../../support/until.ts";
 

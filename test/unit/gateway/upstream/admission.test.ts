@@ -2,11 +2,11 @@ import { afterEach, describe, expect, test } from "vitest";
 import { atOnce } from "../../../../gateway/event-loop-turn.ts";
 import { Admission, type Admitted, type NotAdmitted } from "../../../../gateway/upstream/admission.ts";
 import { Balancer, routing } from "../../../../gateway/upstream/balancer.ts";
-import type { RoutingHints } from "../../../../gateway/upstream/routing-hints.ts";
+import type { RoutingHints } from "../../../../gateway/upstream/load-balancing/routing-hints.ts";
 import { HealthCheckResponse_ServingStatus as Serving } from "../../../../proto/gen/grpc/health/v1/health.ts";
-import { FrontRig, HINTS } from "../../../support/front-rig.ts";
-import { generateRequest } from "../../../support/generate-request.ts";
-import { HealthNode } from "../../../support/health-node.ts";
+import { HealthNode } from "../../../support/engine/health-node.ts";
+import { FrontRig, HINTS } from "../../../support/gateway/front-rig.ts";
+import { generateRequest } from "../../../support/requests/generate-request.ts";
 import { until } from "../../../support/until.ts";
 
 const NONE: ReadonlySet<string> = new Set();

@@ -3,10 +3,10 @@ import { afterEach, describe, expect, test } from "vitest";
 import { checkConfig } from "../../../../gateway/config.ts";
 import type { Cluster } from "../../../../gateway/upstream/cluster.ts";
 import { ClusterManager } from "../../../../gateway/upstream/cluster-manager.ts";
-import type { Lease } from "../../../../gateway/upstream/endpoint.ts";
+import type { Lease } from "../../../../gateway/upstream/endpoint/endpoint.ts";
 import { HealthCheckResponse_ServingStatus as Serving } from "../../../../proto/gen/grpc/health/v1/health.ts";
 import { OrcaLoadReport } from "../../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
-import { HealthNode } from "../../../support/health-node.ts";
+import { HealthNode } from "../../../support/engine/health-node.ts";
 import { until } from "../../../support/until.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 

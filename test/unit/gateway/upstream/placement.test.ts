@@ -4,7 +4,7 @@ import { PrefixLearning } from "../../../../gateway/upstream/load-balancing/pref
 import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { Placement } from "../../../../gateway/upstream/placement.ts";
 import type { Event, Timings } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { delta, finished, started } from "../../../support/events.ts";
+import { delta, finished, started } from "../../../support/events/events.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 const ADDRESS = "127.0.0.1:1";

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import type { Script } from "../../../../engine/backends/scripted.ts";
+import type { Script } from "../../../../engine/backends/scripted/scripted.ts";
 import { EngineError, toFailedCall } from "../../../../engine/errors.ts";
 import type { Trip } from "../../../../gateway/upstream/router.ts";
 import {
@@ -7,13 +7,13 @@ import {
   type Event,
   FinishReason,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../../support/events.ts";
-import { FaultyWire } from "../../../support/faulty-wire.ts";
-import { FrontRig, type FrontRigOptions, HINTS } from "../../../support/front-rig.ts";
-import { generateRequest } from "../../../support/generate-request.ts";
-import { HealthNode } from "../../../support/health-node.ts";
-import { lostMidway } from "../../../support/lost-midway.ts";
-import { type RunningEngine, startEngine } from "../../../support/start-engine.ts";
+import { FaultyWire } from "../../../support/engine/faulty-wire.ts";
+import { HealthNode } from "../../../support/engine/health-node.ts";
+import { lostMidway } from "../../../support/engine/lost-midway.ts";
+import { type RunningEngine, startEngine } from "../../../support/engine/start-engine.ts";
+import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../../support/events/events.ts";
+import { FrontRig, type FrontRigOptions, HINTS } from "../../../support/gateway/front-rig.ts";
+import { generateRequest } from "../../../support/requests/generate-request.ts";
 import { until } from "../../../support/until.ts";
 
 const closing: (() => void | Promise<void>)[] = [];

@@ -1,9 +1,9 @@
 import type { Token } from "node-llama-cpp";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type LlamaRuntime, loadRuntime } from "../../../../../engine/backends/llama/llama-runtime.ts";
-import { outputGrammar } from "../../../../../engine/grammar/output-grammar.ts";
+import { type LlamaRuntime, loadRuntime } from "../../../../../engine/backends/llama/runtime/llama-runtime.ts";
+import { outputGrammar } from "../../../../../engine/grammar/output/output-grammar.ts";
 import { argumentTypes } from "../../../../../engine/output-parser/argument-types.ts";
-import { loadProfile } from "../../../../../engine/profile.ts";
+import { loadProfile } from "../../../../../engine/profiles/profile.ts";
 import { callText } from "../../grammar/grammar-texts.ts";
 import { FAMILIES, markersOf, optionsOf } from "../../output-parser/families.ts";
 import { type ParseOptions, parsePieces } from "../../output-parser/parse-output.ts";

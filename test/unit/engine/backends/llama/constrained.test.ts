@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../../../../engine/backends/llama/llama-backend.ts";
-import { loadRuntime } from "../../../../../engine/backends/llama/llama-runtime.ts";
+import { loadRuntime } from "../../../../../engine/backends/llama/runtime/llama-runtime.ts";
 import {
   FinishReason,
   type GenerateRequest,

@@ -1,6 +1,6 @@
 import { LlamaBackend } from "../../../../../engine/backends/llama/llama-backend.ts";
-import type { LlamaOptions } from "../../../../../engine/backends/llama/llama-options.ts";
-import { loadLibrary } from "../../../../../engine/backends/llama/load-library.ts";
+import type { LlamaOptions } from "../../../../../engine/backends/llama/runtime/llama-options.ts";
+import { loadLibrary } from "../../../../../engine/backends/llama/runtime/load-library.ts";
 import {
   type Event,
   type Finished,

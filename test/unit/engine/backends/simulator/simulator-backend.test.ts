@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { SimulatorBackend } from "../../../../../engine/backends/simulator/simulator-backend.ts";
 import type { SimulatorOptions } from "../../../../../engine/backends/simulator/simulator-options.ts";
-import { EventOrder } from "../../../../../gateway/upstream/event-order.ts";
+import { EventOrder } from "../../../../../gateway/upstream/call/event-order.ts";
 import {
   type Event,
   FinishReason,
@@ -11,8 +11,8 @@ import {
 } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role, ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineKind } from "../../../../../proto/gen/svc/inference/v1/node_service.ts";
-import { generateRequest, textMessage, toolOf } from "../../../../support/generate-request.ts";
-import { VirtualEngineClock } from "../../../../support/virtual-engine-clock.ts";
+import { VirtualEngineClock } from "../../../../support/engine/virtual-engine-clock.ts";
+import { generateRequest, textMessage, toolOf } from "../../../../support/requests/generate-request.ts";
 
 const OPTIONS: SimulatorOptions = {
   nodeId: "n1",

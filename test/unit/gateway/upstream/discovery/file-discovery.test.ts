@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { systemClock } from "../../../../../gateway/clock.ts";
+import { systemClock } from "../../../../../deploy/runtime/time/clock.ts";
 import { FileDiscovery } from "../../../../../gateway/upstream/discovery/file-discovery.ts";
 import { until } from "../../../../support/until.ts";
 

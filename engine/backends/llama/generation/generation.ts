@@ -1,0 +1,94 @@
+import type { Event, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { EngineError } from "../../../errors.ts";
+import type { Mismatch } from "../../../grammar/validation/answer-check.ts";
+import { finished, progress, started, timings } from "../../stream-events.ts";
+import { Lease } from "../slots/lease.ts";
+import { admit } from "./admission.ts";
+import { Decoding, type DecodingStep } from "./decoding.ts";
+import type { EngineParts } from "./engine-parts.ts";
+import { type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";
+
+/**
+ * One generation, from the queue to its last event. The request is checked and counted before it takes a slot. `started`
+ * tells how much was cached when a slot was free at once; a request that has to wait starts with the wait. Nothing runs
+ * while nobody asks for events. Throws `EngineError`.
+ */
+export async function* generate(
+  parts: EngineParts,
+  request: GenerateRequest,
+  signal: AbortSignal,
+): AsyncGenerator<readonly Event[], void, void> {
+  const joinedMs = parts.clock.nowMs();
+  const prepared = await prepareGeneration(parts, request, signal);
+  const { demand, keepMs, answer, check } = prepared;
+  const inputTokens = demand.prompt.length;
+  const start = { nodeId: parts.nodeId, modelRevision: parts.revision, inputTokens };
+
+  const { slot, announced } = yield* admit(parts, prepared, request, start, signal);
+  const lease = new Lease({ slots: parts.slots, slot, steps: parts.steps, keepMs, signal });
+  try {
+    const slotMs = parts.clock.nowMs();
+    const cachedInputTokens = await lease.run(() => slot.adapt(demand.prompt, demand.isolation));
+    if (!announced) yield [started({ ...start, cachedInputTokens })];
+
+    parts.pieces.begin(slot);
+    let prefilled = cachedInputTokens;
+    for (let size = parts.pieces.tokens; inputTokens - prefilled > size; size = parts.pieces.tokens) {
+      const piece = demand.prompt.slice(prefilled, prefilled + size);
+      await lease.run(() => slot.sequence.evaluateWithoutGeneratingNewTokens(piece));
+      prefilled += piece.length;
+      yield [progress(0, prefilled, parts.steps.done)];
+    }
+    parts.pieces.end(slot);
+
+    const decoding = new Decoding(parts, prepared, lease, demand.prompt.slice(prefilled));
+    let step: DecodingStep = { events: [], over: false };
+    while (!step.over) {
+      if (step.events.length > 0) yield step.events;
+      step = await decoding.step();
+      throwIfBroken(check.see(step.events));
+    }
+    const last = answer.end(decoding.cut !== undefined);
+    throwIfBroken(check.see(last));
+    const times = { joinedMs, slotMs, endMs: parts.clock.nowMs() };
+    // Before the last event: the next turn of this conversation may follow at once, and wants this slot.
+    await lease.close();
+    yield [...step.events, ...last, ending(prepared, decoding, cachedInputTokens, times)];
+  } finally {
+    parts.pieces.end(slot);
+    await lease.close();
+  }
+}
+
+/** On the clock of the engine: when the request came, had its slot, and was over. */
+type Times = { readonly joinedMs: number; readonly slotMs: number; readonly endMs: number };
+
+function ending(
+  { demand, answer, markedTokens }: PreparedGeneration,
+  { cut, firstTokenMs }: Decoding,
+  cachedInputTokens: number,
+  { joinedMs, slotMs, endMs }: Times,
+): Event {
+  const decodingMs = firstTokenMs ?? endMs;
+  return finished({
+    reason: answer.finishReason(cut),
+    matchedStop: answer.matchedStop,
+    usage: {
+      inputTokens: demand.prompt.length,
+      cachedInputTokens,
+      cacheWriteTokens: Math.max(0, markedTokens - cachedInputTokens),
+      outputTokens: answer.outputTokens,
+      reasoningTokens: answer.reasoningTokens,
+    },
+    timings: timings({
+      queueMs: slotMs - joinedMs,
+      prefillMs: decodingMs - slotMs,
+      decodeMs: endMs - decodingMs,
+    }),
+  });
+}
+
+/** The grammar has seen to it already: a slip ends in an error, never in a clean end. */
+function throwIfBroken(mismatches: readonly Mismatch[]): void {
+  if (mismatches.length > 0) throw new EngineError("ENGINE_ERROR", "The answer does not satisfy the schema.");
+}

@@ -1,0 +1,116 @@
+import type { EngineClock } from "../../../clock.ts";
+import { EngineError } from "../../../errors.ts";
+import { throwIfLeft } from "../../caller-left.ts";
+import { FairQueue } from "./fair-queue.ts";
+import { QueueTicket } from "./queue-ticket.ts";
+import type { FairItem } from "./tenant-turns.ts";
+
+export type QueueOptions = {
+  readonly maxLength: number;
+  readonly maxWaitMs: number;
+  readonly clock: EngineClock;
+};
+
+/**
+ * Requests that wait for a slot, fair between tenants and bounded in number and time. What they wait for is found by
+ * `match`, so that the queue knows nothing of slots.
+ */
+export class Queue<Want, Grant> {
+  readonly #options: QueueOptions;
+  readonly #waiting = new FairQueue<QueueTicket<Want, Grant>>();
+  /** By ticket; made anew when somebody asks after a change. */
+  #positions: ReadonlyMap<QueueTicket<Want, Grant>, number> | undefined;
+  #tellsSoon = false;
+  #beats = 0;
+
+  constructor(options: QueueOptions) {
+    this.#options = options;
+  }
+
+  get length(): number {
+    return this.#waiting.length;
+  }
+
+  /** How often those who wait were told that the engine is well. */
+  get beats(): number {
+    return this.#beats;
+  }
+
+  /** All that is waited for, about in the order in which it will be served. */
+  wants(): readonly Want[] {
+    return this.#waiting.order().map(({ want }) => want);
+  }
+
+  /**
+   * Joins the queue. Where it is full, the tenant with the most requests in it gives one up for another tenant's. Throws
+   * `EngineError` QUEUE_FULL when there is none to give up.
+   */
+  join(want: Want, claim: FairItem, signal: AbortSignal): QueueTicket<Want, Grant> {
+    throwIfLeft(signal);
+    this.#makeRoom(claim.tenant);
+    const { clock, maxWaitMs } = this.#options;
+    const ticket = new QueueTicket<Want, Grant>({
+      ...{ tenant: claim.tenant, priority: claim.priority, cost: claim.cost },
+      ...{ want, signal, clock, maxWaitMs },
+      position: (self) => this.#position(self),
+      leave: (self) => {
+        if (this.#waiting.remove(self)) this.#moved();
+      },
+    });
+    this.#waiting.push(ticket);
+    this.#positions = undefined;
+    return ticket;
+  }
+
+  /** Serves whoever is next for as long as `match` finds something. */
+  serve(match: (want: Want) => Grant | undefined): void {
+    let served = false;
+    for (let next = this.#waiting.next(); next; next = this.#waiting.next()) {
+      const grant = match(next.want);
+      if (grant === undefined) break;
+      this.#waiting.serve(next);
+      next.fulfil(grant);
+      served = true;
+    }
+    if (served) this.#moved();
+  }
+
+  /** The engine is well: everyone hears it, so that their callers see a sign of life. */
+  beat(): void {
+    this.#beats += 1;
+    this.#tell();
+  }
+
+  /** Turns everyone away. */
+  close(error: EngineError): void {
+    for (const ticket of this.#waiting.order()) ticket.fail(error);
+  }
+
+  #makeRoom(tenant: string): void {
+    if (this.#waiting.length < this.#options.maxLength) return;
+    const victim = this.#waiting.givesWayTo(tenant);
+    const full = new EngineError("QUEUE_FULL", "All slots are taken and the queue is full.");
+    if (!victim) throw full;
+    victim.fail(full);
+  }
+
+  #position(ticket: QueueTicket<Want, Grant>): number {
+    this.#positions ??= new Map(this.#waiting.order().map((one, index) => [one, index]));
+    return this.#positions.get(ticket) ?? 0;
+  }
+
+  /** Those who are left hear of it, once for all that leave at the same moment. */
+  #moved(): void {
+    this.#positions = undefined;
+    if (this.#tellsSoon) return;
+    this.#tellsSoon = true;
+    queueMicrotask(() => {
+      this.#tellsSoon = false;
+      this.#tell();
+    });
+  }
+
+  #tell(): void {
+    for (const ticket of this.#waiting.order()) ticket.beat();
+  }
+}

@@ -1,0 +1,103 @@
+import { stat } from "node:fs/promises";
+import { availableParallelism } from "node:os";
+import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel } from "node-llama-cpp";
+import { EngineError } from "../../../errors.ts";
+import type { LlamaOptions } from "./llama-options.ts";
+import { type LlamaLibrary, loadLibrary } from "./load-library.ts";
+
+/** Below this a second thread costs more at the barriers than it computes. */
+const SINGLE_THREAD_BELOW_BYTES = 100_000_000;
+
+/** What one loaded checkpoint consists of. Whoever loads it closes it. */
+export type LlamaRuntime = {
+  readonly library: LlamaLibrary;
+  readonly llama: Llama;
+  readonly model: LlamaModel;
+  /** All sequences of the context: taken once, as giving one back takes effect only later. */
+  readonly sequences: readonly LlamaContextSequence[];
+  /** Prompt and answer together, per sequence. */
+  readonly contextWindow: number;
+  readonly fileBytes: number;
+  close(): Promise<void>;
+};
+
+/**
+ * Loads the library, its binary and the model. Nothing is ever compiled or downloaded: where something is missing,
+ * it throws `EngineError` ENGINE_DOWN and says what.
+ */
+export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): Promise<LlamaRuntime> {
+  const fileBytes = await fileSize(options.modelPath);
+  const library = await loadLibrary();
+  const threads = threadCount(options.threads, fileBytes);
+  const llama = await loadBinary(library, options.gpu, threads);
+  try {
+    const model = await llama.loadModel({ modelPath: options.modelPath, loadSignal: signal });
+    const contextWindow = Math.min(options.contextTokens, model.trainContextSize);
+    const context = await model.createContext({
+      sequences: options.slots,
+      contextSize: contextWindow,
+      batchSize: options.batchTokens,
+      threads,
+      // A sliding window would drop the start of a prefix that the next turn wants to find again.
+      swaFullCache: true,
+      createSignal: signal,
+    });
+    return { library, llama, model, sequences: takeSequences(context, options.slots), contextWindow, fileBytes, close };
+  } catch (cause) {
+    await llama.dispose();
+    signal.throwIfAborted();
+    const why = cause instanceof Error ? cause.message : "unknown error";
+    throw new EngineError("ENGINE_DOWN", `The model file ${options.modelPath} could not be loaded: ${why}`, {}, cause);
+  }
+
+  async function close(): Promise<void> {
+    await llama.dispose();
+  }
+}
+
+async function fileSize(path: string): Promise<number> {
+  try {
+    return (await stat(path)).size;
+  } catch (cause) {
+    throw new EngineError("ENGINE_DOWN", `The model file ${path} cannot be read.`, {}, cause);
+  }
+}
+
+function threadCount(threads: LlamaOptions["threads"], fileBytes: number): number {
+  if (threads !== "auto") return threads;
+  return fileBytes < SINGLE_THREAD_BELOW_BYTES ? 1 : Math.max(1, availableParallelism() - 1);
+}
+
+const NO_BINARY_HINT =
+  "Install the project anew on the machine that runs it, or put the node beside llama-server (engine/README.md).";
+
+async function loadBinary(library: LlamaLibrary, gpu: LlamaOptions["gpu"], threads: number): Promise<Llama> {
+  try {
+    return await library.getLlama({
+      gpu,
+      build: "never",
+      skipDownload: true,
+      progressLogs: false,
+      logLevel: library.LlamaLogLevel.error,
+      maxThreads: threads,
+    });
+  } catch (cause) {
+    const what = gpu === "auto" || gpu === false ? "this machine" : `${gpu} on this machine`;
+    throw new EngineError(
+      "ENGINE_DOWN",
+      `node-llama-cpp has no binary that works for ${what}. ${NO_BINARY_HINT}`,
+      {},
+      cause,
+    );
+  }
+}
+
+function takeSequences(context: LlamaContext, count: number): readonly LlamaContextSequence[] {
+  const refuseShift = {
+    // The library's own way is to drop the start of the prompt without a word.
+    strategy: () => {
+      throw new EngineError("ENGINE_ERROR", "The context is full.");
+    },
+  };
+  return Array.from({ length: count }, () => context.getSequence({ contextShift: refuseShift }));
+}

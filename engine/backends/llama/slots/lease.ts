@@ -1,0 +1,77 @@
+import { callerLeft, throwIfLeft } from "../../caller-left.ts";
+import type { Slot } from "./slot.ts";
+import type { Slots } from "./slots.ts";
+import type { StepCounter } from "./step-counter.ts";
+
+export type LeaseOptions = {
+  readonly slots: Slots;
+  readonly slot: Slot;
+  readonly steps: StepCounter;
+  /** How long the cache is to stay afterwards. */
+  readonly keepMs: number;
+  readonly signal: AbortSignal;
+};
+
+/** One request's hold on a slot. It ends when it is closed, or by itself when the caller leaves between two steps. */
+export class Lease {
+  readonly slot: Slot;
+  readonly #options: LeaseOptions;
+  #steps: AsyncGenerator<unknown, void, unknown> | undefined;
+  #inFlight = false;
+  #broken = false;
+  #closing: Promise<void> | undefined;
+
+  constructor(options: LeaseOptions) {
+    this.slot = options.slot;
+    this.#options = options;
+    options.signal.addEventListener("abort", this.#onAbort, { once: true });
+  }
+
+  /** Hands over the generator that runs on the slot; it is returned before the slot is given back. */
+  own<Steps extends AsyncGenerator<unknown, void, never>>(steps: Steps): Steps {
+    this.#steps = steps as AsyncGenerator<unknown, void, unknown>;
+    return steps;
+  }
+
+  /** Runs one step on the slot. Throws `EngineError` when the caller has left before or meanwhile. */
+  async run<Result>(step: () => Promise<Result>): Promise<Result> {
+    const { signal, steps } = this.#options;
+    throwIfLeft(signal);
+    if (this.#closing) throw callerLeft(signal);
+    this.#inFlight = true;
+    let result: Result;
+    try {
+      result = await steps.run(step);
+    } catch (error) {
+      this.#broken = true;
+      throw signal.aborted ? callerLeft(signal) : error;
+    } finally {
+      this.#inFlight = false;
+    }
+    throwIfLeft(signal);
+    return result;
+  }
+
+  /** Gives the slot back; what a failed step left in its cache is thrown away. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    const { slots, slot, keepMs, signal } = this.#options;
+    signal.removeEventListener("abort", this.#onAbort);
+    try {
+      await this.#steps?.return();
+    } catch {
+      this.#broken = true;
+    }
+    if (this.#broken) await slots.discard(slot);
+    else slots.release(slot, keepMs);
+  }
+
+  readonly #onAbort = (): void => {
+    // A step in flight cannot be stopped; whoever awaits it closes the lease right after it.
+    if (!this.#inFlight) void this.close();
+  };
+}

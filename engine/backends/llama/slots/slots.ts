@@ -1,0 +1,131 @@
+import type { LlamaContextSequence, Token } from "node-llama-cpp";
+import type { EngineClock } from "../../../clock.ts";
+import { Slot } from "./slot.ts";
+
+/** A timer cannot wait longer; nobody may ask for more than a day anyway. */
+const MAX_TIMER_MS = 2_147_483_647;
+
+/** A shorter common beginning is not worth another conversation's cache. */
+const MIN_PREFIX_TOKENS = 32;
+
+/** What a request wants a slot for. */
+export type Demand = {
+  readonly prompt: readonly Token[];
+  /** Only caches of the same domain are ever reused. */
+  readonly isolation: string;
+  /** The caller's name for the conversation; "" when it gave none. */
+  readonly affinityKey: string;
+};
+
+export type SlotsOptions = {
+  readonly sequences: readonly LlamaContextSequence[];
+  readonly clock: EngineClock;
+  /** A slot has become free. */
+  readonly onFree: () => void;
+};
+
+/** All slots of the engine: which one a request gets, and how long a cache stays. */
+export class Slots {
+  readonly #slots: readonly Slot[];
+  readonly #clock: EngineClock;
+  readonly #onFree: () => void;
+  readonly #timers = new Map<Slot, () => void>();
+  #retentionMs: number | undefined;
+
+  constructor(options: SlotsOptions) {
+    this.#slots = options.sequences.map((sequence) => new Slot(sequence));
+    this.#clock = options.clock;
+    this.#onFree = options.onFree;
+  }
+
+  get count(): number {
+    return this.#slots.length;
+  }
+
+  get busy(): number {
+    return this.#slots.filter((slot) => slot.busy).length;
+  }
+
+  /** Tokens in the KV memory that running requests hold. */
+  get tokensInUse(): number {
+    return this.#slots.reduce((sum, { busy, sequence }) => sum + (busy ? sequence.nextTokenIndex : 0), 0);
+  }
+
+  /** How long the cache had lain that a request of another conversation last pushed out before its time. */
+  get retentionMs(): number | undefined {
+    return this.#retentionMs;
+  }
+
+  /** Tokens of the prompt that no cache has which the request may use. */
+  uncachedTokens({ prompt, isolation }: Demand): number {
+    return prompt.length - Math.max(0, ...this.#slots.map((slot) => slot.commonPrefix(prompt, isolation)));
+  }
+
+  /** A slot for the request, or `undefined` when all are busy. */
+  take(demand: Demand): Slot | undefined {
+    const nowMs = this.#clock.nowMs();
+    const slot = chooseSlot(this.#slots, demand, nowMs);
+    if (!slot) return undefined;
+    const isLost = !slot.empty && slot.commonPrefix(demand.prompt, demand.isolation) < slot.cachedTokens / 2;
+    if (isLost && slot.expiresAtMs > nowMs) this.#retentionMs = nowMs - slot.lastUsedMs;
+    slot.take(demand.affinityKey);
+    this.#stopTimer(slot);
+    return slot;
+  }
+
+  /** Gives a slot back; its cache stays for `keepMs` unless the room is needed. */
+  release(slot: Slot, keepMs: number): void {
+    const nowMs = this.#clock.nowMs();
+    slot.release(nowMs, nowMs + keepMs);
+    this.#stopTimer(slot);
+    this.#timers.set(
+      slot,
+      this.#clock.after(Math.min(keepMs, MAX_TIMER_MS), () => void this.discard(slot)),
+    );
+    this.#onFree();
+  }
+
+  /** Gives a slot back empty. A slot whose sequence cannot be cleared stays out of use. */
+  async discard(slot: Slot): Promise<void> {
+    this.#stopTimer(slot);
+    try {
+      await slot.clear();
+    } catch {
+      return;
+    }
+    this.#onFree();
+  }
+
+  close(): void {
+    for (const slot of this.#slots) this.#stopTimer(slot);
+  }
+
+  #stopTimer(slot: Slot): void {
+    this.#timers.get(slot)?.();
+    this.#timers.delete(slot);
+  }
+}
+
+/**
+ * Among the free slots: the one that has the most of the prompt, if that is all the slot has, or at least 32 tokens and
+ * half of the prompt (any part of it in a slot of the same affinity key); else an empty one; else one whose time is over; else the one that was used longest
+ * ago. Of equals, the one with the smallest cache. A busy slot is never waited for.
+ */
+export function chooseSlot(slots: readonly Slot[], demand: Demand, nowMs: number): Slot | undefined {
+  const free = slots
+    .filter((slot) => !slot.busy)
+    .toSorted((a, b) => a.lastUsedMs - b.lastUsedMs || a.cachedTokens - b.cachedTokens);
+  const { prompt, isolation, affinityKey } = demand;
+  let best: Slot | undefined;
+  let longest = 0;
+  for (const slot of free) {
+    const length = slot.commonPrefix(prompt, isolation);
+    const isSame = affinityKey !== "" && slot.affinityKey === affinityKey;
+    const isWorth = length >= MIN_PREFIX_TOKENS && (length >= prompt.length / 2 || isSame);
+    // Where all of the cache is used nothing is lost.
+    if (length <= longest || !(isWorth || length === slot.cachedTokens)) continue;
+    best = slot;
+    longest = length;
+  }
+  return best ?? free.find((slot) => slot.empty) ?? free.find((slot) => slot.expiresAtMs <= nowMs) ?? free[0];
+}

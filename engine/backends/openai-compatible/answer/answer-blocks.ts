@@ -1,0 +1,130 @@
+import type { Event, TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { BlockWriter } from "../../../output-parser/block-writer.ts";
+import type { OutputMarkers, ReasoningMarkers } from "../../../output-parser/markers.ts";
+import { OutputParser } from "../../../output-parser/output-parser.ts";
+
+export type AnswerBlocksOptions = {
+  /** The model's own marks: reasoning that the engine left in the text is taken out of it. */
+  readonly reasoning: ReasoningMarkers | undefined;
+  /** Reasoning goes no further. */
+  readonly hideReasoning: boolean;
+  /** Stop strings to look for in visible text. */
+  readonly stops: readonly string[];
+};
+
+/**
+ * The blocks of an answer that arrives in pieces of mixed kinds: dense indexes, one block open at a time, and text that
+ * still holds marks of reasoning taken apart.
+ */
+export class AnswerBlocks {
+  readonly #options: AnswerBlocksOptions;
+  readonly #writer = new BlockWriter();
+  #open: "none" | "text" | "reasoning" | "call" = "none";
+  /** Splits the text of the stretch that is running. */
+  #parser: OutputParser | undefined;
+  /** The engine does separate reasoning: a mark in the text is text. */
+  #engineSeparates = false;
+  #sawReasoning = false;
+  #matchedStop: string | undefined;
+  /** UTF-16 units written so far. */
+  #written = 0;
+
+  constructor(options: AnswerBlocksOptions) {
+    this.#options = options;
+  }
+
+  get matchedStop(): string | undefined {
+    return this.#matchedStop;
+  }
+
+  /** Whether the newest piece was reasoning, hidden or not. */
+  get inReasoning(): boolean {
+    return this.#open === "reasoning";
+  }
+
+  get sawReasoning(): boolean {
+    return this.#sawReasoning;
+  }
+
+  reasoning(text: string): void {
+    this.#engineSeparates = true;
+    this.#endStretch();
+    this.#append("reasoning", text, []);
+  }
+
+  text(text: string, logprobs: readonly TokenLogprob[]): void {
+    if (this.#matchedStop !== undefined) return;
+    if (this.#open === "call") this.#close(true);
+    this.#parser ??= this.#newParser();
+    this.#replay(this.#parser.push(text, logprobs), false);
+    this.#matchedStop = this.#parser.matchedStop;
+  }
+
+  startCall(callId: string, name: string): void {
+    this.#endStretch();
+    this.#close(true);
+    this.#writer.startCall(callId, name);
+    this.#open = "call";
+  }
+
+  appendArguments(text: string): void {
+    this.#writer.appendArguments(text);
+  }
+
+  endCall(complete: boolean): void {
+    this.#close(complete);
+  }
+
+  /** The answer is over: by itself (`stop`), or in the middle of what the model was writing (`cut`). */
+  end(reason: "stop" | "cut"): void {
+    if (this.#parser) this.#replay(this.#parser.end(reason), true);
+    this.#parser = undefined;
+    this.#close(reason === "stop", true);
+  }
+
+  take(): readonly Event[] {
+    return this.#writer.take();
+  }
+
+  #newParser(): OutputParser {
+    const { reasoning, stops } = this.#options;
+    const markers: OutputMarkers = reasoning && !this.#engineSeparates ? { reasoning } : {};
+    // Without tool names no call is ever looked for, so no id is ever asked for.
+    return new OutputParser({ markers, startsInReasoning: false, toolNames: [], stop: stops, newCallId: () => "" });
+  }
+
+  /** What follows is of another kind: nothing that was held can become a mark. */
+  #endStretch(): void {
+    if (!this.#parser) return;
+    this.#replay(this.#parser.end("stop"), false);
+    this.#parser = undefined;
+  }
+
+  #replay(events: readonly Event[], outputEnds: boolean): void {
+    let kind: "text" | "reasoning" = this.#open === "reasoning" ? "reasoning" : "text";
+    for (const { kind: event } of events) {
+      if (event?.$case === "blockStarted") kind = event.value.block?.$case === "reasoning" ? "reasoning" : "text";
+      else if (event?.$case === "blockDelta") this.#append(kind, event.value.text, event.value.logprobs);
+      else if (event?.$case === "blockEnded") this.#close(event.value.complete, outputEnds);
+    }
+  }
+
+  #append(kind: "text" | "reasoning", text: string, logprobs: readonly TokenLogprob[]): void {
+    if (text === "") return;
+    if (this.#open !== kind) this.#close(true);
+    this.#open = kind;
+    if (kind === "reasoning") {
+      this.#sawReasoning = true;
+      if (this.#options.hideReasoning) return;
+    }
+    const start = this.#written;
+    this.#written += text.length;
+    if (logprobs.length > 0) this.#writer.logprobs({ start, end: this.#written, logprobs });
+    this.#writer.append(kind, text, start);
+  }
+
+  #close(complete: boolean, outputEnds = false): void {
+    this.#writer.end(complete, outputEnds);
+    this.#open = "none";
+  }
+}

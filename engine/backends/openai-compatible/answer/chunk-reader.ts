@@ -1,0 +1,150 @@
+import { type Event, FinishReason, type Usage } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { EngineError } from "../../../errors.ts";
+import { toEngineFault } from "../http/http-error.ts";
+import { AnswerBlocks, type AnswerBlocksOptions } from "./answer-blocks.ts";
+import type { Chunk, ChunkUsage } from "./chunk.ts";
+import { ToolCalls, type ToolCallsOptions } from "./tool-calls.ts";
+
+export type ChunkReaderOptions = AnswerBlocksOptions &
+  ToolCallsOptions & {
+    /** The caller's stop strings, whoever looks for them. */
+    readonly callerStops: readonly string[];
+    readonly maxOutputTokens: number | undefined;
+    /** Tokens; 0 where it is not known. */
+    readonly contextWindow: number;
+  };
+
+/** One answer of an engine as it arrives: chunks in, canonical events out, whatever the dialect made of them. */
+export class ChunkReader {
+  readonly #options: ChunkReaderOptions;
+  readonly #blocks: AnswerBlocks;
+  readonly #calls: ToolCalls;
+  #inCalls = false;
+  #finishReason: string | undefined;
+  #engineStop: string | undefined;
+  #usage: ChunkUsage | undefined;
+  /** Output tokens when the newest reasoning came. */
+  #tokensAtReasoning = 0;
+
+  constructor(options: ChunkReaderOptions) {
+    this.#options = options;
+    this.#blocks = new AnswerBlocks(options);
+    this.#calls = new ToolCalls(options, this.#blocks);
+  }
+
+  /** The counts so far; `undefined` before the engine has told any. */
+  get usage(): ChunkUsage | undefined {
+    return this.#usage;
+  }
+
+  /** The node has met a stop string: nothing more is wanted of the engine. */
+  get wantsNoMore(): boolean {
+    return this.#blocks.matchedStop !== undefined;
+  }
+
+  /** Throws `EngineError` when the chunk tells of a failure. */
+  read(chunk: Chunk): readonly Event[] {
+    if (chunk.fault) throw toEngineFault(chunk.fault);
+    if (chunk.usage) this.#usage = merge(this.#usage, chunk.usage);
+    // The chunk with the finish reason may hold the last piece of the answer too.
+    if (!this.wantsNoMore) this.#readDelta(chunk);
+    if (chunk.finishReason !== undefined) {
+      this.#finishReason = chunk.finishReason;
+      this.#engineStop = chunk.matchedStop;
+    }
+    return this.#blocks.take();
+  }
+
+  /**
+   * The rest of the blocks, and how the answer ended. To be called when the stream is whole. Throws `EngineError`: the
+   * engine gave up, or never said how it ended.
+   */
+  end(): {
+    readonly events: readonly Event[];
+    readonly reason: FinishReason;
+    readonly matchedStop: string | undefined;
+  } {
+    const found = this.#blocks.matchedStop;
+    const said = found === undefined ? this.#finishReason : "stop";
+    if (said === undefined) throw new EngineError("ENGINE_STREAM_TRUNCATED", "The engine's answer has no end.");
+    if (said === "abort") throw new EngineError("ENGINE_ABORTED", "The engine gave the request up.");
+    if (said === "error") throw new EngineError("ENGINE_ERROR", "The engine had an error in the middle of the answer.");
+    const how = said === "length" || said === "content_filter" ? "cut" : "stop";
+    this.#calls.end(how);
+    this.#blocks.end(how);
+    const matchedStop = found ?? this.#callersStop();
+    return {
+      events: this.#blocks.take(),
+      matchedStop: how === "stop" ? matchedStop : undefined,
+      ...this.#reason(said, matchedStop),
+    };
+  }
+
+  /** As the engine measured it; reasoning tokens at least up to the last piece of reasoning. */
+  finalUsage(): Usage {
+    const { inputTokens, cachedInputTokens, cacheWriteTokens, outputTokens, reasoningTokens } = this.#usage ?? NO_USAGE;
+    return {
+      inputTokens: inputTokens ?? 0,
+      cachedInputTokens: Math.min(cachedInputTokens ?? 0, inputTokens ?? 0),
+      cacheWriteTokens: cacheWriteTokens ?? 0,
+      outputTokens: outputTokens ?? 0,
+      reasoningTokens: Math.min(reasoningTokens || this.#tokensAtReasoning, outputTokens ?? 0),
+    };
+  }
+
+  #readDelta({ reasoning, content, logprobs, calls, usage }: Chunk): void {
+    if ((reasoning !== "" || content.trim() !== "") && this.#inCalls) {
+      this.#calls.end("stop");
+      this.#inCalls = false;
+    }
+    if (reasoning !== "") this.#blocks.reasoning(reasoning);
+    // White space between two calls is the markup that the engine's parser has left over.
+    if (content !== "" && !this.#inCalls) this.#blocks.text(content, logprobs);
+    if (this.#blocks.inReasoning) this.#tokensAtReasoning = usage?.outputTokens ?? this.#tokensAtReasoning;
+    for (const call of calls) {
+      this.#inCalls = true;
+      this.#calls.push(call);
+    }
+  }
+
+  /** Engines stop at strings of the model's own too; those are none of the caller's business. */
+  #callersStop(): string | undefined {
+    const stop = this.#engineStop;
+    return stop !== undefined && this.#options.callerStops.includes(stop) ? stop : undefined;
+  }
+
+  #reason(said: string, matchedStop: string | undefined): { readonly reason: FinishReason } {
+    if (said === "length") return { reason: this.#lengthReason() };
+    if (said === "content_filter") return { reason: FinishReason.CONTENT_FILTER };
+    if (matchedStop !== undefined) return { reason: FinishReason.STOP_SEQUENCE };
+    // A call that was named by the caller ends with "stop"; one whose arguments are no JSON is no call.
+    return { reason: this.#calls.wholeCalls > 0 ? FinishReason.TOOL_CALLS : FinishReason.STOP };
+  }
+
+  #lengthReason(): FinishReason {
+    const { maxOutputTokens, contextWindow } = this.#options;
+    const { inputTokens, outputTokens } = this.finalUsage();
+    const isFull = contextWindow > 0 && inputTokens + outputTokens >= contextWindow;
+    const asked = maxOutputTokens !== undefined && outputTokens >= maxOutputTokens;
+    return isFull && !asked ? FinishReason.CONTEXT_WINDOW : FinishReason.MAX_OUTPUT_TOKENS;
+  }
+}
+
+const NO_USAGE: ChunkUsage = {
+  inputTokens: undefined,
+  cachedInputTokens: undefined,
+  cacheWriteTokens: undefined,
+  outputTokens: undefined,
+  reasoningTokens: undefined,
+};
+
+/** The last word counts; what it leaves out stands as it was: running counts lack the cached ones. */
+function merge(before: ChunkUsage | undefined, now: ChunkUsage): ChunkUsage {
+  return {
+    inputTokens: now.inputTokens ?? before?.inputTokens,
+    cachedInputTokens: now.cachedInputTokens ?? before?.cachedInputTokens,
+    cacheWriteTokens: now.cacheWriteTokens ?? before?.cacheWriteTokens,
+    outputTokens: now.outputTokens ?? before?.outputTokens,
+    reasoningTokens: now.reasoningTokens ?? before?.reasoningTokens,
+  };
+}

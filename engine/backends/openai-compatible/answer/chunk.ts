@@ -1,0 +1,109 @@
+import type { TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { EngineError } from "../../../errors.ts";
+import { type EngineFault, readFault } from "../http/http-error.ts";
+import { asCount, asFields, asList, asText, type JsonFields, parseFields } from "../http/json-fields.ts";
+
+/** A piece of a tool call. */
+export type CallFragment = {
+  /** Which call of the answer. */
+  readonly index: number;
+  readonly id: string;
+  readonly name: string;
+  readonly arguments: string;
+};
+
+/** Counts so far; what an engine does not tell is absent. */
+export type ChunkUsage = {
+  readonly inputTokens: number | undefined;
+  readonly cachedInputTokens: number | undefined;
+  readonly cacheWriteTokens: number | undefined;
+  readonly outputTokens: number | undefined;
+  readonly reasoningTokens: number | undefined;
+};
+
+/** One datum of an engine's stream, the same for every dialect. Absent, `null` and empty text are one. */
+export type Chunk = {
+  /** Set when the engine failed after it had begun to answer. */
+  readonly fault: EngineFault | undefined;
+  readonly reasoning: string;
+  readonly content: string;
+  readonly logprobs: readonly TokenLogprob[];
+  readonly calls: readonly CallFragment[];
+  readonly finishReason: string | undefined;
+  /** The stop string that was met. Engines put ids of stop tokens there too: those are not told. */
+  readonly matchedStop: string | undefined;
+  readonly usage: ChunkUsage | undefined;
+  /** Prompt tokens that the engine has worked through, while it does. */
+  readonly prefilledTokens: number | undefined;
+};
+
+/** Throws `EngineError` PROTOCOL_VIOLATION for what is not a JSON object. */
+export function readChunk(datum: string): Chunk {
+  const fields = parseFields(datum);
+  if (!fields) throw new EngineError("PROTOCOL_VIOLATION", "The engine sent something that is not JSON.");
+  const choice = asFields(asList(fields.choices)[0]);
+  const delta = asFields(choice.delta);
+  const finishReason = asText(choice.finish_reason);
+  const matchedStop = asText(choice.stop_reason) || asText(choice.matched_stop);
+  const progress = asFields(fields.prompt_progress);
+  return {
+    fault: readFault(fields),
+    // One engine's name for it is `reasoning`, the others' `reasoning_content`; some builds send both, with one text.
+    reasoning: asText(delta.reasoning_content) || asText(delta.reasoning),
+    content: asText(delta.content),
+    logprobs: asList(asFields(choice.logprobs).content).map(readLogprob),
+    calls: asList(delta.tool_calls).map(readCall),
+    finishReason: finishReason === "" ? undefined : finishReason,
+    matchedStop: matchedStop === "" ? undefined : matchedStop,
+    usage: readUsage(fields, progress),
+    prefilledTokens: asCount(progress.processed),
+  };
+}
+
+function readCall(value: unknown, position: number): CallFragment {
+  const call = asFields(value);
+  const { name, arguments: args } = asFields(call.function);
+  return { index: asCount(call.index) ?? position, id: asText(call.id), name: asText(name), arguments: asText(args) };
+}
+
+function readUsage(fields: JsonFields, progress: JsonFields): ChunkUsage | undefined {
+  const usage = asFields(fields.usage);
+  if (asCount(usage.prompt_tokens) !== undefined) {
+    const prompt = asFields(usage.prompt_tokens_details);
+    return {
+      inputTokens: asCount(usage.prompt_tokens),
+      cachedInputTokens: asCount(prompt.cached_tokens),
+      cacheWriteTokens: asCount(prompt.created_cache_tokens),
+      outputTokens: asCount(usage.completion_tokens),
+      reasoningTokens:
+        asCount(asFields(usage.completion_tokens_details).reasoning_tokens) ?? asCount(usage.reasoning_tokens),
+    };
+  }
+  // llama-server: timings on every chunk, and the progress of the prompt before the first.
+  const timings = asFields(fields.timings);
+  const cached = asCount(progress.cache) ?? asCount(timings.cache_n);
+  const processed = asCount(timings.prompt_n);
+  const inputTokens = asCount(progress.total) ?? (processed === undefined ? undefined : processed + (cached ?? 0));
+  if (inputTokens === undefined) return undefined;
+  return {
+    inputTokens,
+    cachedInputTokens: cached,
+    cacheWriteTokens: undefined,
+    outputTokens: asCount(timings.predicted_n),
+    reasoningTokens: undefined,
+  };
+}
+
+function readLogprob(value: unknown): TokenLogprob {
+  return { ...readToken(value), alternatives: asList(asFields(value).top_logprobs).map(readToken) };
+}
+
+function readToken(value: unknown): { token: string; tokenBytes: Buffer; logprob: number } {
+  const { token, bytes, logprob } = asFields(value);
+  const text = asText(token);
+  return {
+    token: text,
+    tokenBytes: Array.isArray(bytes) ? Buffer.from(bytes.map(Number)) : Buffer.from(text),
+    logprob: typeof logprob === "number" ? logprob : 0,
+  };
+}

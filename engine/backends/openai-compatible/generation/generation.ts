@@ -1,0 +1,128 @@
+import { randomBytes } from "node:crypto";
+import type { Event, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { EngineError } from "../../../errors.ts";
+import { finished, progress, started, timings } from "../../stream-events.ts";
+import { readChunk } from "../answer/chunk.ts";
+import { ChunkReader } from "../answer/chunk-reader.ts";
+import { readText } from "../http/engine-http.ts";
+import { EventStream } from "../http/event-stream.ts";
+import { faultOfReply, toEngineFault } from "../http/http-error.ts";
+import { linkAbort } from "../http/linked-abort.ts";
+import { toJsonText } from "../http/raw-json.ts";
+import { type ChatRequest, toChatRequest } from "../request/request.ts";
+import type { GenerationParts } from "./generation-parts.ts";
+import { OutputRoom } from "./output-room.ts";
+import { SignsOfLife } from "./signs-of-life.ts";
+
+/** How long the text of a refusal may take. */
+const REFUSAL_TIMEOUT_MS = 5_000;
+
+/**
+ * One generation of the engine, in canonical events. Leaving it closes the connection, which stops the engine. Throws
+ * `EngineError`; an answer that breaks off never ends cleanly.
+ */
+export async function* generate(
+  parts: GenerationParts,
+  request: GenerateRequest,
+  signal: AbortSignal,
+): AsyncGenerator<readonly Event[], void, void> {
+  const chat = toChatRequest(request, parts.settings, engineRequestId(request));
+  const link = linkAbort(signal);
+  const life = new SignsOfLife(parts.watch);
+  try {
+    const room = new OutputRoom(parts, chat, request, link.signal);
+    const body = toJsonText({ ...chat.body, ...(await room.limit()) });
+    const stream = yield* life.during(openStream(parts, body, () => life.accepted(), link.signal));
+    yield* answer(parts, stream, newReader(parts, chat, request), room, life);
+  } finally {
+    life.close();
+    link.release();
+    // Whoever leaves in the middle stops the engine, whatever the node was waiting for.
+    link.abort(new EngineError("CANCELLED", "The caller has left."));
+  }
+}
+
+async function* answer(
+  parts: GenerationParts,
+  stream: EventStream,
+  reader: ChunkReader,
+  room: OutputRoom,
+  life: SignsOfLife,
+): AsyncGenerator<readonly Event[], void, void> {
+  const { nowMs } = parts;
+  const sentMs = nowMs();
+  let isStarted = false;
+  let firstMs: number | undefined;
+  for (let over = false; !over; ) {
+    const { data, done } = firstMs === undefined ? yield* life.during(stream.next()) : await stream.next();
+    const events: Event[] = [];
+    for (const datum of data) {
+      const chunk = readChunk(datum);
+      const news = reader.read(chunk);
+      if (!isStarted && (news.length > 0 || reader.usage?.inputTokens !== undefined)) {
+        isStarted = true;
+        events.push(await startOf(parts, reader, room));
+      }
+      if (isStarted && chunk.prefilledTokens !== undefined)
+        events.push(progress(0, chunk.prefilledTokens, parts.watch.moves));
+      if (news.length > 0) firstMs ??= nowMs();
+      events.push(...news);
+      if (reader.wantsNoMore) break;
+    }
+    over = done || reader.wantsNoMore;
+    if (!over && events.length > 0) yield events;
+    if (!over) continue;
+    const { events: rest, reason, matchedStop } = reader.end();
+    if (!isStarted) events.push(await startOf(parts, reader, room));
+    const endMs = nowMs();
+    // Before the last event: the next turn of this conversation may follow at once.
+    stream.close();
+    const measured = timings({ prefillMs: (firstMs ?? endMs) - sentMs, decodeMs: endMs - (firstMs ?? endMs) });
+    yield [...events, ...rest, finished({ reason, matchedStop, usage: reader.finalUsage(), timings: measured })];
+  }
+}
+
+async function startOf({ nodeId, facts }: GenerationParts, { usage }: ChunkReader, room: OutputRoom): Promise<Event> {
+  const cachedInputTokens = usage?.cachedInputTokens;
+  return started({
+    nodeId,
+    modelRevision: facts.revision,
+    inputTokens: usage?.inputTokens ?? (await room.inputTokens()),
+    ...(cachedInputTokens === undefined ? {} : { cachedInputTokens }),
+  });
+}
+
+async function openStream(
+  { http, settings, silenceMs }: GenerationParts,
+  body: string,
+  onSent: () => void,
+  signal: AbortSignal,
+): Promise<EventStream> {
+  const path = settings.dialect.paths.generate;
+  const { status, stream } = await http.open({ method: "POST", path, body, timeoutMs: silenceMs, onSent }, signal);
+  if (status === 200) return new EventStream(stream, silenceMs, signal);
+  // A status is an answer, even if its text breaks off or does not come.
+  stream.setTimeout(REFUSAL_TIMEOUT_MS, () => stream.destroy());
+  const text = await readText(stream).catch(() => "");
+  throw toEngineFault(faultOfReply(status, text));
+}
+
+function newReader({ settings, facts }: GenerationParts, chat: ChatRequest, request: GenerateRequest): ChunkReader {
+  return new ChunkReader({
+    reasoning: settings.profile.reasoning,
+    hideReasoning: chat.thinking.hidden,
+    stops: chat.nodeStops,
+    callable: chat.tools.callable,
+    maxCalls: chat.tools.maxCalls,
+    newCallId: () => `call_${randomBytes(12).toString("hex")}`,
+    callerStops: request.sampling?.stop ?? [],
+    maxOutputTokens: request.maxOutputTokens,
+    contextWindow: facts.contextWindow,
+  });
+}
+
+/** A second try of a request may reach the engine while it still has the first: its id must not be the same. */
+function engineRequestId({ requestId }: GenerateRequest): string | undefined {
+  if (!/^[A-Za-z0-9_-]{1,64}$/.test(requestId)) return undefined;
+  return `${requestId}-${randomBytes(4).toString("hex")}`;
+}

@@ -1,0 +1,71 @@
+import type { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { EngineError } from "../../../errors.ts";
+import { toJsonText } from "../http/raw-json.ts";
+import type { ChatRequest } from "../request/request.ts";
+import { countTokens } from "./count-tokens.ts";
+import type { GenerationParts } from "./generation-parts.ts";
+
+/** What a template may add to the text of a request, in tokens; far more than any known one does. */
+const TEMPLATE_TOKENS = 8_192;
+
+/**
+ * How much of the window a prompt leaves. Tokens are counted only where it matters: no token is shorter than a byte, so a
+ * request whose bytes fit needs no count.
+ */
+export class OutputRoom {
+  readonly #parts: GenerationParts;
+  readonly #chat: ChatRequest;
+  readonly #request: GenerateRequest;
+  readonly #signal: AbortSignal;
+  #counted: Promise<number | undefined> | undefined;
+
+  constructor(parts: GenerationParts, chat: ChatRequest, request: GenerateRequest, signal: AbortSignal) {
+    this.#parts = parts;
+    this.#chat = chat;
+    this.#request = request;
+    this.#signal = signal;
+    // Then the number is there when the answer begins, without a wait of its own.
+    if (!parts.countsAtStart) void this.#count();
+  }
+
+  /**
+   * The field that bounds the answer, where it has to be less than what was asked for: an engine that refuses what does not
+   * fit is asked for what fits. Throws `EngineError` CONTEXT_WINDOW_EXCEEDED when not even the prompt does.
+   */
+  async limit(): Promise<Readonly<Record<string, number>>> {
+    const { dialect } = this.#parts.settings;
+    const { contextWindow } = this.#parts.facts;
+    const asked = this.#request.maxOutputTokens;
+    const field = dialect.fields.maxOutputTokens;
+    if (!dialect.refusesLongOutput || contextWindow === 0 || asked === undefined || field === undefined) return {};
+    const most = Buffer.byteLength(toJsonText(this.#chat.countBody)) + TEMPLATE_TOKENS;
+    if (most + asked <= contextWindow) return {};
+    const inputTokens = await this.#count();
+    if (inputTokens === undefined) return {};
+    if (inputTokens >= contextWindow) {
+      throw new EngineError("CONTEXT_WINDOW_EXCEEDED", "The prompt is longer than the model's context window.", {
+        input_tokens: String(inputTokens),
+        context_window: String(contextWindow),
+      });
+    }
+    return { [field]: Math.min(asked, contextWindow - inputTokens) };
+  }
+
+  /** Tokens of the prompt as far as they were counted here; 0 if they were not, as the engine tells them at the end. */
+  async inputTokens(): Promise<number> {
+    return (await this.#counted) ?? 0;
+  }
+
+  /** `undefined` when the engine does not count them: the request itself will tell what is wrong. */
+  #count(): Promise<number | undefined> {
+    const { http, settings, countTimeoutMs } = this.#parts;
+    this.#counted ??= countTokens(http, settings.dialect, this.#chat.countBody, countTimeoutMs, this.#signal).catch(
+      (error: unknown) => {
+        if (error instanceof EngineError && error.reason === "CONTEXT_WINDOW_EXCEEDED") throw error;
+        return undefined;
+      },
+    );
+    this.#counted.catch(() => {});
+    return this.#counted;
+  }
+}

@@ -1,0 +1,119 @@
+import { type IncomingMessage, request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
+import { EngineError } from "../../../errors.ts";
+import { callerLeft } from "../../caller-left.ts";
+import { linkAbort } from "./linked-abort.ts";
+
+/** Bytes of a reply that is read as a whole; a token count comes with all its tokens. */
+const MAX_REPLY_BYTES = 64 * 1024 * 1024;
+
+export type EngineCall = {
+  readonly method: "GET" | "POST";
+  /** From the root of the engine's server. */
+  readonly path: string;
+  /** JSON text. */
+  readonly body?: string;
+  /** How long the engine may take until its answer begins, in milliseconds; 0: as long as it likes. */
+  readonly timeoutMs: number;
+  /** Called when the whole request is on its way over an open connection. */
+  readonly onSent?: () => void;
+};
+
+export type EngineReply = {
+  readonly status: number;
+  /** Its bytes; whoever leaves it has to `destroy` it, which closes the connection, and that is what stops the engine. */
+  readonly stream: IncomingMessage;
+};
+
+/**
+ * The engine's HTTP server. Every call has a connection of its own: closing it is how a generation is aborted, and a kept
+ * one that the server has just closed cannot fail the next call.
+ *
+ * Node's `fetch` is not used because it gives up on an answer that takes more than five minutes to begin.
+ */
+export class EngineHttp {
+  readonly #baseUrl: URL;
+  readonly #headers: Readonly<Record<string, string>>;
+
+  /** `apiKey` goes out as a bearer token. */
+  constructor(baseUrl: string, apiKey: string | undefined) {
+    this.#baseUrl = new URL(baseUrl);
+    this.#headers = {
+      "content-type": "application/json",
+      accept: "*/*",
+      ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+    };
+  }
+
+  /** Resolves with the head of the reply. Throws `EngineError` ENGINE_DOWN, or why the caller left. */
+  open(call: EngineCall, signal: AbortSignal): Promise<EngineReply> {
+    const url = new URL(this.#baseUrl.pathname.replace(/\/$/, "") + call.path, this.#baseUrl);
+    const request = url.protocol === "https:" ? requestHttps : requestHttp;
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) return reject(callerLeft(signal));
+      const body = call.body === undefined ? undefined : Buffer.from(call.body);
+      const length = body ? { "content-length": String(body.length) } : {};
+      const outgoing = request(url, {
+        method: call.method,
+        headers: { ...this.#headers, ...length },
+        agent: false,
+        signal,
+      });
+      let timedOut = false;
+      const giveUp = () => {
+        timedOut = true;
+        outgoing.destroy();
+      };
+      const timer = call.timeoutMs > 0 ? setTimeout(giveUp, call.timeoutMs) : undefined;
+      outgoing.on("response", (stream) => {
+        clearTimeout(timer);
+        resolve({ status: stream.statusCode ?? 0, stream });
+      });
+      // Stays on: the error of a stream that is destroyed in its middle comes here too.
+      outgoing.on("error", (cause) => {
+        clearTimeout(timer);
+        if (signal.aborted) reject(callerLeft(signal));
+        else if (timedOut) reject(new EngineError("ENGINE_DOWN", "The engine did not answer in time."));
+        else reject(new EngineError("ENGINE_DOWN", "The engine cannot be reached.", {}, cause));
+      });
+      outgoing.on("finish", () => call.onSent?.());
+      outgoing.end(body);
+    });
+  }
+
+  /** A reply as a whole. Throws `EngineError` as `open`; a status that is no success is not an error here. */
+  async fetch(call: EngineCall, signal: AbortSignal): Promise<{ readonly status: number; readonly text: string }> {
+    const link = linkAbort(signal);
+    const late = () => link.abort(new EngineError("ENGINE_DOWN", "The engine did not answer in time."));
+    const timer = call.timeoutMs > 0 ? setTimeout(late, call.timeoutMs) : undefined;
+    try {
+      const { status, stream } = await this.open({ ...call, timeoutMs: 0 }, link.signal);
+      return { status, text: await readText(stream) };
+    } catch (error) {
+      if (link.signal.aborted) throw callerLeft(link.signal);
+      if (error instanceof EngineError) throw error;
+      throw new EngineError("ENGINE_DOWN", "The engine's reply broke off.", {}, error);
+    } finally {
+      clearTimeout(timer);
+      link.release();
+    }
+  }
+}
+
+/** Whether a call failed because there was no connection, rather than because the engine took too long. */
+export function isUnreachable(error: unknown): boolean {
+  return error instanceof EngineError && error.reason === "ENGINE_DOWN" && error.cause !== undefined;
+}
+
+/** Throws what the stream throws, and `EngineError` PROTOCOL_VIOLATION for a reply that is too large. */
+export async function readText(stream: IncomingMessage): Promise<string> {
+  const pieces: Buffer[] = [];
+  let length = 0;
+  for await (const piece of stream) {
+    if (!Buffer.isBuffer(piece)) continue;
+    pieces.push(piece);
+    length += piece.length;
+    if (length > MAX_REPLY_BYTES) throw new EngineError("PROTOCOL_VIOLATION", "The engine's reply is too large.");
+  }
+  return Buffer.concat(pieces).toString("utf8");
+}

@@ -1,0 +1,44 @@
+import { JsonScanner } from "../../../output-parser/json-scanner.ts";
+
+/** JSON text that goes into a body as it is: serialising it again would change bytes, and so break prefix caches. */
+export class RawJson {
+  readonly text: string;
+
+  /** `text` has to be one whole value: see `rawObject`. */
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/** What `toJsonText` can write. A key whose value is `undefined` is left out. */
+export type JsonValue =
+  | string
+  | number
+  | boolean
+  | null
+  | undefined
+  | RawJson
+  | readonly JsonValue[]
+  | { readonly [key: string]: JsonValue };
+
+/** The text of a JSON object, kept as it is; `undefined` if it is not one. */
+export function rawObject(text: string): RawJson | undefined {
+  const scanner = new JsonScanner({ root: "object" });
+  const { consumed, state } = scanner.push(text);
+  return state === "complete" && text.slice(consumed).trim() === "" ? new RawJson(text) : undefined;
+}
+
+export function toJsonText(value: JsonValue): string {
+  if (value === undefined || value === null) return "null";
+  if (value instanceof RawJson) return value.text;
+  if (typeof value !== "object") return JSON.stringify(value);
+  if (isList(value)) return `[${value.map(toJsonText).join(",")}]`;
+  const members = Object.entries(value).flatMap(([key, member]) =>
+    member === undefined ? [] : [`${JSON.stringify(key)}:${toJsonText(member)}`],
+  );
+  return `{${members.join(",")}}`;
+}
+
+function isList(value: object): value is readonly JsonValue[] {
+  return Array.isArray(value);
+}

@@ -1,0 +1,51 @@
+import { StringDecoder } from "node:string_decoder";
+import { EngineError } from "../../../errors.ts";
+
+/** One datum of an engine is a delta or a usage; this is far above any honest one. UTF-16 units. */
+const MAX_EVENT = 8 * 1024 * 1024;
+
+/**
+ * Server-sent events out of the bytes of a reply, in pieces of any size
+ * (https://html.spec.whatwg.org/multipage/server-sent-events.html). Only data counts; comments are the engine's pings.
+ */
+export class SseReader {
+  readonly #decoder = new StringDecoder("utf8");
+  /** The line that has not ended yet. */
+  #line = "";
+  #data: string[] = [];
+  #dataLength = 0;
+
+  /** The data of the events that are whole now. Throws `EngineError` PROTOCOL_VIOLATION for an event without end. */
+  push(bytes: Uint8Array): readonly string[] {
+    const events: string[] = [];
+    const text = this.#decoder.write(bytes);
+    let from = 0;
+    for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", from)) {
+      const line = this.#line + text.slice(from, end);
+      this.#line = "";
+      from = end + 1;
+      const datum = this.#take(line.endsWith("\r") ? line.slice(0, -1) : line);
+      if (datum !== undefined) events.push(datum);
+    }
+    this.#line += text.slice(from);
+    if (this.#line.length + this.#dataLength > MAX_EVENT) {
+      throw new EngineError("PROTOCOL_VIOLATION", "The engine sent an event without end.");
+    }
+    return events;
+  }
+
+  #take(line: string): string | undefined {
+    if (line === "") {
+      if (this.#data.length === 0) return undefined;
+      const datum = this.#data.join("\n");
+      this.#data = [];
+      this.#dataLength = 0;
+      return datum;
+    }
+    if (!line.startsWith("data:")) return undefined;
+    const value = line.slice(line.startsWith("data: ") ? 6 : 5);
+    this.#data.push(value);
+    this.#dataLength += value.length;
+    return undefined;
+  }
+}

@@ -1,0 +1,56 @@
+import { type Event, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import { generate } from "../generation/generation.ts";
+import type { GenerationParts } from "../generation/generation-parts.ts";
+
+/** Enough for a short thought and a short answer. */
+const MAX_TOKENS = 1_024;
+
+/** A whole answer of the engine. */
+export type ProbeAnswer = {
+  /** As told when the answer began; 0 if it was not. */
+  readonly inputTokensAtStart: number;
+  readonly text: string;
+  readonly reasoning: string;
+  readonly calls: readonly { readonly name: string; readonly arguments: string; readonly complete: boolean }[];
+};
+
+/** A tiny request with one question, as greedy as can be. */
+export function probeRequest(text: string, wishes: Partial<GenerateRequest>): GenerateRequest {
+  return {
+    ...GenerateRequest.fromPartial({ sampling: { temperature: 0 }, maxOutputTokens: MAX_TOKENS }),
+    messages: [{ role: Role.USER, parts: [{ kind: { $case: "text", value: { text } } }] }],
+    ...wishes,
+  };
+}
+
+/** Throws `EngineError`. */
+export async function askEngine(
+  parts: GenerationParts,
+  request: GenerateRequest,
+  signal: AbortSignal,
+): Promise<ProbeAnswer> {
+  const events: Event[] = [];
+  for await (const step of generate(parts, request, signal)) events.push(...step);
+  return fold(events);
+}
+
+function fold(events: readonly Event[]): ProbeAnswer {
+  let inputTokensAtStart = 0;
+  const texts = { text: "", reasoning: "" };
+  const calls: { name: string; arguments: string; complete: boolean }[] = [];
+  let open: keyof typeof texts | "call" = "text";
+  for (const { kind } of events) {
+    const call = calls.at(-1);
+    if (kind?.$case === "started") inputTokensAtStart = kind.value.inputTokens;
+    else if (kind?.$case === "blockStarted") {
+      const block = kind.value.block;
+      open = block?.$case === "toolCall" ? "call" : (block?.$case ?? "text");
+      if (block?.$case === "toolCall") calls.push({ name: block.value.name, arguments: "", complete: false });
+    } else if (kind?.$case === "blockDelta") {
+      if (open !== "call") texts[open] += kind.value.text;
+      else if (call) call.arguments += kind.value.text;
+    } else if (kind?.$case === "blockEnded" && open === "call" && call) call.complete = kind.value.complete;
+  }
+  return { inputTokensAtStart, ...texts, calls };
+}

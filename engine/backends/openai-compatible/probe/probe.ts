@@ -1,0 +1,159 @@
+import { ReasoningEffort, ReasoningMode } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type ToolChoice, ToolChoiceMode } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import { Capability } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
+import type { ModelProfile } from "../../../profiles/profile.ts";
+import { countTokens } from "../generation/count-tokens.ts";
+import type { GenerationParts } from "../generation/generation-parts.ts";
+import { parseFields } from "../http/json-fields.ts";
+import { toCountBody } from "../request/request.ts";
+import { askEngine, type ProbeAnswer, probeRequest } from "./probe-answer.ts";
+import { explainFailure, isRefusal, probeFailure } from "./probe-failure.ts";
+
+/** What the probe found out. */
+export type ProbeResult = {
+  readonly capabilities: readonly Capability[];
+  readonly thinkingBudget: boolean;
+  readonly countsAtStart: boolean;
+};
+
+const BUDGET_TOKENS = 512;
+
+const TOOL = {
+  name: "report_sum",
+  description: "Reports the sum of two whole numbers.",
+  parametersJsonSchema:
+    '{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a","b"],"additionalProperties":false}',
+  strict: false,
+};
+
+const SUM_SCHEMA = {
+  name: "sum",
+  schemaJson:
+    '{"type":"object","properties":{"sum":{"type":"integer"}},"required":["sum"],"additionalProperties":false}',
+  strict: true,
+};
+
+const WITH_TOOLS = [
+  Capability.TOOLS,
+  Capability.PARALLEL_TOOL_CALLS,
+  Capability.FORCED_TOOL_CHOICE,
+  Capability.STRICT_TOOLS,
+];
+
+/**
+ * A few tiny requests before the node says that it serves: reasoning and tool calls have to come out as what they are, or a
+ * parser flag of the engine is wrong, which is the commonest mistake of all. Throws `EngineError` ENGINE_DOWN that says
+ * what is wrong and which flags the model needs.
+ */
+export async function probe(parts: GenerationParts, signal: AbortSignal): Promise<ProbeResult> {
+  const { profile, dialect, sharedCache } = parts.settings;
+  const thinkingBudget = await probeThinking(parts, signal);
+  if (profile.toolCall) await probeTools(parts, signal);
+  const schema = await probeSchema(parts, signal);
+  const exactCount = await probeCount(parts, signal);
+  const alwaysThinks = profile.thinking !== undefined && profile.thinking.off === undefined;
+  return {
+    thinkingBudget,
+    countsAtStart: schema.countsAtStart,
+    capabilities: [
+      ...(profile.toolCall ? WITH_TOOLS : []),
+      ...(schema.works ? [Capability.JSON_OBJECT, Capability.JSON_SCHEMA] : []),
+      ...(profile.thinking ? [Capability.REASONING] : []),
+      ...(alwaysThinks ? [] : [Capability.REASONING_OFF]),
+      ...(thinkingBudget ? [Capability.REASONING_BUDGET] : []),
+      ...(exactCount ? [Capability.EXACT_TOKEN_COUNT] : []),
+      Capability.LOGPROBS,
+      Capability.ASSISTANT_PREFILL,
+      ...(dialect.fields.cacheSalt !== undefined || !sharedCache ? [Capability.CACHE_ISOLATION] : []),
+    ],
+  };
+}
+
+/** Resolves to whether the engine takes a budget. An engine that was not set up for budgets refuses them. */
+async function probeThinking(parts: GenerationParts, signal: AbortSignal): Promise<boolean> {
+  const { settings } = parts;
+  const { thinking, reasoning } = settings.profile;
+  if (!thinking) return false;
+  const ask = async (thinkingBudget: boolean) => {
+    const wish = { mode: ReasoningMode.ENABLED, effort: ReasoningEffort.UNSPECIFIED, budgetTokens: BUDGET_TOKENS };
+    const request = probeRequest("What is 17 + 25? Think first, then answer with one word.", { reasoning: wish });
+    return askEngine({ ...parts, settings: { ...settings, thinkingBudget } }, request, signal);
+  };
+  let thinkingBudget = settings.dialect.fields.thinkingBudget !== undefined;
+  let answer: ProbeAnswer;
+  try {
+    answer = await ask(thinkingBudget).catch((error: unknown) => {
+      if (!thinkingBudget || !isRefusal(error)) throw error;
+      thinkingBudget = false;
+      return ask(false);
+    });
+  } catch (error) {
+    throw explainFailure(error, "a request with reasoning", settings);
+  }
+  const marks = [reasoning?.open ?? "", reasoning?.close ?? ""];
+  if (marks.some((mark) => mark !== "" && answer.text.includes(mark))) {
+    throw probeFailure("the reasoning comes out as part of the text", settings);
+  }
+  if (answer.reasoning.trim() === "") throw probeFailure("no reasoning comes out", settings);
+  return thinkingBudget;
+}
+
+async function probeTools(parts: GenerationParts, signal: AbortSignal): Promise<void> {
+  const { settings } = parts;
+  const ask = (mode: ToolChoiceMode, name: string): Promise<ProbeAnswer> => {
+    const toolChoice: ToolChoice = { mode, name, disableParallelCalls: false, allowedNames: [] };
+    const wishes = { tools: [TOOL], toolChoice, reasoning: NO_REASONING };
+    const request = probeRequest("Report the sum of 17 and 25 with the tool.", wishes);
+    return askEngine(parts, request, signal).catch((error: unknown) => {
+      throw explainFailure(error, "a request with tools", settings);
+    });
+  };
+  const { calls } = await ask(ToolChoiceMode.NAMED, TOOL.name);
+  const [call] = calls;
+  if (!call?.complete || calls.length !== 1 || call.name !== TOOL.name || !parseFields(call.arguments)) {
+    throw probeFailure("a tool call that was demanded does not come out as one whole call", settings);
+  }
+  // A demanded call may bypass the engine's parser. Here the model is free: it may not call, but no markup may show.
+  const free = await ask(ToolChoiceMode.AUTO, "");
+  const mark = callMark(settings.profile);
+  if (mark !== "" && free.text.includes(mark))
+    throw probeFailure("a tool call comes out as part of the text", settings);
+}
+
+async function probeSchema(
+  parts: GenerationParts,
+  signal: AbortSignal,
+): Promise<{ readonly works: boolean; readonly countsAtStart: boolean }> {
+  const request = probeRequest("What is 17 + 25? Answer in JSON.", {
+    reasoning: NO_REASONING,
+    outputConstraint: { kind: { $case: "jsonSchema", value: SUM_SCHEMA } },
+  });
+  try {
+    const answer = await askEngine(parts, request, signal);
+    const works = Number.isInteger(parseFields(answer.text)?.sum);
+    return { works, countsAtStart: answer.inputTokensAtStart > 0 };
+  } catch (error) {
+    if (!isRefusal(error)) throw explainFailure(error, "a request with a JSON schema", parts.settings);
+    return { works: false, countsAtStart: false };
+  }
+}
+
+async function probeCount(parts: GenerationParts, signal: AbortSignal): Promise<boolean> {
+  const { messages, tools, toolChoice, reasoning } = probeRequest("What is 17 + 25?", {});
+  const body = toCountBody({ model: "", messages, tools, toolChoice, reasoning }, parts.settings);
+  try {
+    return (await countTokens(parts.http, parts.settings.dialect, body, parts.countTimeoutMs, signal)) > 0;
+  } catch (error) {
+    if (signal.aborted) throw error;
+    return false;
+  }
+}
+
+const NO_REASONING = { mode: ReasoningMode.DISABLED, effort: ReasoningEffort.UNSPECIFIED };
+
+/** What stands in a text when a call was not read. */
+function callMark({ toolCall }: ModelProfile): string {
+  if (!toolCall || toolCall.form === "bare-json") return "";
+  const mark = toolCall.form === "sections" ? toolCall.open || toolCall.callOpen : toolCall.open;
+  return mark.trim();
+}

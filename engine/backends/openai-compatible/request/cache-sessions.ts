@@ -1,0 +1,45 @@
+import type { EngineClock } from "../../../clock.ts";
+
+/** So many are remembered; of more, those that were used longest ago are closed early. */
+const MAX_SESSIONS = 10_000;
+
+/**
+ * Sessions under which an engine protects cached prefixes until it is told that they are over: each is closed when nobody
+ * has used it for as long as its last request wanted its prefix kept.
+ */
+export class CacheSessions {
+  readonly #clock: EngineClock;
+  readonly #close: (id: string) => void;
+  /** What cancels the closing, the one used longest ago first. */
+  readonly #open = new Map<string, () => void>();
+
+  /** `close` tells the engine; a session that is unknown there may be closed too. */
+  constructor(clock: EngineClock, close: (id: string) => void) {
+    this.#clock = clock;
+    this.#close = close;
+  }
+
+  /** A request of this session has ended, however it did. */
+  used(id: string, keepMs: number): void {
+    this.#open.get(id)?.();
+    this.#open.delete(id);
+    this.#open.set(
+      id,
+      this.#clock.after(keepMs, () => this.#end(id)),
+    );
+    const [oldest] = this.#open.keys();
+    if (this.#open.size > MAX_SESSIONS && oldest !== undefined) this.#end(oldest);
+  }
+
+  /** Forgets all; the engine is told nothing. */
+  clear(): void {
+    for (const cancel of this.#open.values()) cancel();
+    this.#open.clear();
+  }
+
+  #end(id: string): void {
+    this.#open.get(id)?.();
+    this.#open.delete(id);
+    this.#close(id);
+  }
+}

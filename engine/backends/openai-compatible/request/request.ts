@@ -1,0 +1,181 @@
+import { createHash } from "node:crypto";
+import type {
+  CountTokensRequest,
+  GenerateRequest,
+  OutputConstraint,
+  Sampling,
+} from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import { EngineError } from "../../../errors.ts";
+import type { ModelProfile } from "../../../profiles/profile.ts";
+import type { Dialect, RequestField } from "../dialect/dialect.ts";
+import { type JsonValue, rawObject } from "../http/raw-json.ts";
+import { toChatMessages } from "./chat-messages.ts";
+import { planTools, type ToolPlan, toChatTools } from "./chat-tools.ts";
+import { planThinking, type ThinkingPlan } from "./thinking.ts";
+
+/** What a node knows about its engine when it writes requests for it. */
+export type RequestSettings = {
+  readonly dialect: Dialect;
+  /** The name under which the engine serves the model. */
+  readonly servedModel: string;
+  readonly profile: ModelProfile;
+  readonly images: boolean;
+  /** The engine was started with priority scheduling; without it, any priority is an error there. */
+  readonly priorities: boolean;
+  /** The engine takes a budget for reasoning. */
+  readonly thinkingBudget: boolean;
+  /** Where the engine cannot separate tenants: whether they may share its prefix cache. */
+  readonly sharedCache: boolean;
+};
+
+/** A request in an engine's words, and what its answer may be. */
+export type ChatRequest = {
+  readonly body: Readonly<Record<string, JsonValue>>;
+  /** What a token count of the same prompt is asked with. */
+  readonly countBody: Readonly<Record<string, JsonValue>>;
+  readonly tools: ToolPlan;
+  readonly thinking: ThinkingPlan;
+  /** Stop strings that the node has to look for. */
+  readonly nodeStops: readonly string[];
+};
+
+type Fields = Partial<Record<RequestField, JsonValue>>;
+
+/**
+ * Writes a request for an engine: of all fields exactly those its dialect allows. `engineRequestId` is for the engine's log.
+ * Throws `EngineError` for what the engine cannot do.
+ */
+export function toChatRequest(
+  request: GenerateRequest,
+  settings: RequestSettings,
+  engineRequestId: string | undefined,
+): ChatRequest {
+  const { dialect } = settings;
+  const tools = planTools(request);
+  const thinking = planThinking(settings.profile, dialect, request.reasoning);
+  const stop = (request.sampling?.stop ?? []).filter((text) => text !== "");
+  const fields: Fields = {
+    ...promptFields(request.messages, tools, thinking),
+    ...samplingFields(request.sampling, tools, dialect),
+    maxOutputTokens: askedTokens(request),
+    stop: stop.length > 0 && !dialect.stopsInNode ? stop : undefined,
+    parallelToolCalls: tools.maxCalls === 1 ? false : undefined,
+    // A call that has to come is a constraint of its own; one engine drops it where both are given.
+    responseFormat: tools.mustCall ? undefined : responseFormat(request.outputConstraint),
+    thinkingBudget: settings.thinkingBudget ? thinking.budgetTokens : undefined,
+    includeReasoning: thinking.hidden ? false : undefined,
+    separateReasoning: true,
+    streamReasoning: true,
+    reasoningFormat: "auto",
+    cacheSalt: digest(request.tenant, request.cache?.isolationSalt ?? ""),
+    cachePrompt: settings.sharedCache,
+    sessionId: sessionId(request),
+    priority: settings.priorities && request.priority !== 0 ? dialect.prioritySign * request.priority : undefined,
+    requestId: engineRequestId,
+    streamOptions: dialect.fields.timingsPerToken
+      ? { include_usage: true }
+      : { include_usage: true, continuous_usage_stats: true },
+    returnProgress: true,
+    timingsPerToken: true,
+  };
+  const start = { model: settings.servedModel, messages: toChatMessages(request.messages, rulesOf(settings)) };
+  return {
+    body: { ...start, stream: true, ...named(fields, dialect) },
+    countBody: { ...start, ...named(fields, dialect, dialect.countFields) },
+    tools,
+    thinking,
+    nodeStops: dialect.stopsInNode ? stop : [],
+  };
+}
+
+/** The session whose prefixes an engine is asked to protect: one per tenant and affinity key. */
+export function sessionId({ tenant, cache }: GenerateRequest): string | undefined {
+  return cache?.affinityKey ? digest(tenant, cache.affinityKey) : undefined;
+}
+
+/** The body of a token count. Throws `EngineError` for what the engine cannot do. */
+export function toCountBody(request: CountTokensRequest, settings: RequestSettings): Record<string, JsonValue> {
+  const { dialect, servedModel: model } = settings;
+  const tools = planTools(request);
+  const thinking = planThinking(settings.profile, dialect, request.reasoning);
+  const fields = promptFields(request.messages, tools, thinking);
+  const messages = toChatMessages(request.messages, rulesOf(settings));
+  return { model, messages, ...named(fields, dialect, dialect.countFields) };
+}
+
+/** Everything that changes the prompt. */
+function promptFields(messages: readonly Message[], tools: ToolPlan, thinking: ThinkingPlan): Fields {
+  const continues = messages.at(-1)?.role === Role.ASSISTANT;
+  return {
+    tools: tools.shown.length > 0 ? toChatTools(tools.shown) : undefined,
+    toolChoice: tools.shown.length > 0 ? tools.choice : undefined,
+    templateKwargs: Object.keys(thinking.templateKwargs).length > 0 ? thinking.templateKwargs : undefined,
+    reasoningEffort: thinking.reasoningEffort,
+    continueFinalMessage: continues ? true : undefined,
+    addGenerationPrompt: continues ? false : undefined,
+  };
+}
+
+function samplingFields(sampling: Sampling | undefined, tools: ToolPlan, dialect: Dialect): Fields {
+  if (!sampling) return {};
+  const { topLogprobs, logitBias, seed, topK } = sampling;
+  if (topLogprobs !== undefined && tools.callable.size > 0 && !dialect.logprobsBesideTools) {
+    throw new EngineError(
+      "UNSUPPORTED_FEATURE",
+      "sampling.top_logprobs: this engine gives none where it may call tools.",
+    );
+  }
+  return {
+    temperature: sampling.temperature,
+    topP: sampling.topP,
+    topK: topK === 0 ? dialect.topKOff : topK,
+    minP: sampling.minP,
+    frequencyPenalty: sampling.frequencyPenalty,
+    presencePenalty: sampling.presencePenalty,
+    repetitionPenalty: sampling.repetitionPenalty,
+    seed: seed === undefined ? undefined : seed % dialect.seeds,
+    logprobs: topLogprobs === undefined ? undefined : true,
+    topLogprobs,
+    logitBias: Object.keys(logitBias).length > 0 ? logitBias : undefined,
+  };
+}
+
+function responseFormat(constraint: OutputConstraint | undefined): JsonValue {
+  const kind = constraint?.kind;
+  if (kind === undefined) return undefined;
+  if (kind.$case === "jsonObject") return { type: "json_object" };
+  const { name, schemaJson, strict } = kind.value;
+  const schema = rawObject(schemaJson);
+  if (!schema) {
+    throw new EngineError("INVALID_SCHEMA", "output_constraint.json_schema.schema_json: is not a JSON object.");
+  }
+  return {
+    type: "json_schema",
+    json_schema: { name: name === "" ? "answer" : name, schema, strict: strict || undefined },
+  };
+}
+
+function askedTokens({ maxOutputTokens }: GenerateRequest): number | undefined {
+  if (maxOutputTokens === undefined || maxOutputTokens >= 1) return maxOutputTokens;
+  throw new EngineError("INVALID_REQUEST", "max_output_tokens: must be at least 1.");
+}
+
+/** 43 characters of base64url: engines allow as few as 128 characters, and not all characters. */
+function digest(...parts: readonly string[]): string {
+  return createHash("sha256").update(JSON.stringify(parts)).digest("base64url");
+}
+
+function named(fields: Fields, dialect: Dialect, only?: readonly RequestField[]): Record<string, JsonValue> {
+  const body: Record<string, JsonValue> = {};
+  for (const [field, name] of Object.entries(dialect.fields)) {
+    const key = field as RequestField;
+    if (fields[key] === undefined || (only && !only.includes(key))) continue;
+    body[name] = fields[key];
+  }
+  return body;
+}
+
+function rulesOf({ profile, images }: RequestSettings): { callIds: ModelProfile["callIds"]; images: boolean } {
+  return { callIds: profile.callIds, images };
+}

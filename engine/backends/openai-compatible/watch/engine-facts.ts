@@ -1,0 +1,61 @@
+import { createHash } from "node:crypto";
+import { EngineError } from "../../../errors.ts";
+import type { ModelProfile } from "../../../profiles/profile.ts";
+import type { Dialect } from "../dialect/dialect.ts";
+import type { EngineHttp } from "../http/engine-http.ts";
+import { asCount, asFields, asList, asText, parseFields } from "../http/json-fields.ts";
+
+/** What an engine says of itself. */
+export type EngineFacts = {
+  /** The name under which it serves the model. */
+  readonly servedModel: string;
+  /** Prompt and answer together, in tokens; 0 if it does not say. */
+  readonly contextWindow: number;
+  /** Empty if it does not say. */
+  readonly version: string;
+  /** A digest of name, version, window and profile: two nodes with the same one are taken to answer alike. */
+  readonly revision: string;
+};
+
+const TIMEOUT_MS = 10_000;
+
+/**
+ * Asks an engine that is up. `wanted`: the model to be served; without it the engine's first one. Throws `EngineError`
+ * ENGINE_DOWN when it serves no such model.
+ */
+export async function readEngineFacts(
+  http: EngineHttp,
+  dialect: Dialect,
+  profile: ModelProfile,
+  wanted: string | undefined,
+  signal: AbortSignal,
+): Promise<EngineFacts> {
+  const get = async (path: string) => {
+    const { status, text } = await http.fetch({ method: "GET", path, timeoutMs: TIMEOUT_MS }, signal);
+    return status === 200 ? parseFields(text) : undefined;
+  };
+  const listed = asList(asFields(await get(dialect.paths.models)).data).map(asFields);
+  const model = wanted === undefined ? listed[0] : listed.find((entry) => entry.id === wanted);
+  const servedModel = asText(model?.id);
+  if (!model || servedModel === "")
+    throw new EngineError("ENGINE_DOWN", "The engine does not list the model to be served.");
+  let about = {};
+  for (const path of dialect.paths.about) {
+    const found = await get(path);
+    if (found) {
+      about = found;
+      break;
+    }
+  }
+  const { version, build_info: build, default_generation_settings: defaults } = asFields(about);
+  const slotWindow = asCount(asFields(defaults).n_ctx);
+  const contextWindow = slotWindow ?? asCount(model.max_model_len) ?? asCount(asFields(model.meta).n_ctx_train) ?? 0;
+  const engineVersion = asText(version) || asText(build);
+  const identity = JSON.stringify([servedModel, asText(model.root), engineVersion, contextWindow, profile]);
+  return {
+    servedModel,
+    contextWindow,
+    version: engineVersion,
+    revision: createHash("sha256").update(identity).digest("hex").slice(0, 16),
+  };
+}

@@ -1,0 +1,141 @@
+import type { Dialect } from "../dialect/dialect.ts";
+import type { EngineHttp } from "../http/engine-http.ts";
+import { asFields, asList, type JsonFields, parseFields } from "../http/json-fields.ts";
+import { labelOf, quantileOf, readMetricsPage, type Sample } from "./metrics-page.ts";
+
+/** An engine's own word on its load; what it does not tell is absent. */
+export type EngineLoad = {
+  readonly running: number | undefined;
+  readonly waiting: number | undefined;
+  /** Share of the KV memory in use, 0 to 1. */
+  readonly kvUse: number | undefined;
+  readonly kvTokensUsed: number | undefined;
+  readonly kvTokensTotal: number | undefined;
+  readonly queuedUncachedTokens: number | undefined;
+  /** How long nine of ten cached blocks were left alone before they had to go, since the engine started. */
+  readonly observedRetentionSeconds: number | undefined;
+  /** The engine's own counters in one text; only that it changes means anything. Absent: it tells none. */
+  readonly counters: string | undefined;
+};
+
+type LoadField = Exclude<keyof EngineLoad, "counters" | "observedRetentionSeconds">;
+
+const TIMEOUT_MS = 2_000;
+
+/** Names on a Prometheus page; of several the first that is present counts, as engines rename them. */
+const METRICS: Readonly<Record<LoadField, readonly string[]>> = {
+  running: ["vllm:num_requests_running", "sglang:num_running_reqs", "llamacpp:requests_processing"],
+  waiting: ["vllm:num_requests_waiting", "sglang:num_queue_reqs", "llamacpp:requests_deferred"],
+  kvUse: ["vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc", "sglang:token_usage"],
+  kvTokensUsed: ["sglang:num_used_tokens"],
+  kvTokensTotal: ["sglang:max_total_num_tokens"],
+  queuedUncachedTokens: [],
+};
+
+/** Where the size of the KV memory stands in labels: blocks, and tokens in each. */
+const CACHE_SIZE: readonly (readonly [metric: string, blocks: string, blockTokens: string])[] = [
+  ["vllm:cache_config_info", "num_gpu_blocks", "block_size"],
+  ["sglang:cache_config_info", "num_pages", "page_size"],
+];
+
+/** vLLM tells it where it was started to sample its blocks. */
+const IDLE_BEFORE_EVICTED = "vllm:kv_block_idle_before_evict_seconds_bucket";
+const RETENTION_SHARE = 0.1;
+
+/** Names in the entries of SGLang's `/v1/loads`, one entry per data-parallel rank. */
+const LOADS: Readonly<Record<LoadField, readonly string[]>> = {
+  running: ["num_running_reqs"],
+  waiting: ["num_waiting_reqs", "num_queue_reqs"],
+  kvUse: ["token_usage"],
+  kvTokensUsed: ["num_used_tokens", "num_tokens"],
+  kvTokensTotal: ["max_total_num_tokens"],
+  queuedUncachedTokens: ["num_waiting_uncached_tokens"],
+};
+
+/** Samples that change only when the engine has worked. */
+const COUNTER =
+  /^(vllm|sglang|llamacpp):\w*(tokens_total|iteration_tokens_total_count|decode_total|used_tokens|usage\w*)$/;
+
+/** A share is averaged over ranks and replicas, everything else added up. */
+const AVERAGED: ReadonlySet<LoadField> = new Set(["kvUse"]);
+
+/** Asks the engine; `undefined` when it has none of the pages. Throws `EngineError` when it does not answer at all. */
+export async function readLoad(
+  http: EngineHttp,
+  dialect: Dialect,
+  signal: AbortSignal,
+): Promise<EngineLoad | undefined> {
+  for (const path of dialect.paths.load) {
+    const reply = await http.fetch({ method: "GET", path, timeoutMs: TIMEOUT_MS }, signal);
+    if (reply.status !== 200) continue;
+    return path.startsWith("/metrics") ? loadOfMetrics(reply.text) : loadOfLoads(reply.text);
+  }
+  return undefined;
+}
+
+/** Reads a Prometheus page. */
+export function loadOfMetrics(page: string): EngineLoad {
+  const samples = readMetricsPage(page);
+  const found = collect(METRICS, (name) => samples.get(name)?.map(({ value }) => value));
+  const kvTokensTotal = found.kvTokensTotal ?? cacheSize(samples);
+  const counters = [...samples].filter(([name]) => COUNTER.test(name));
+  return {
+    ...found,
+    kvTokensTotal,
+    kvTokensUsed: found.kvTokensUsed ?? product(found.kvUse, kvTokensTotal),
+    observedRetentionSeconds: quantileOf(samples.get(IDLE_BEFORE_EVICTED) ?? [], RETENTION_SHARE),
+    counters: counters.length > 0 ? JSON.stringify(counters) : undefined,
+  };
+}
+
+function cacheSize(samples: ReadonlyMap<string, readonly Sample[]>): number | undefined {
+  for (const [metric, blocks, blockTokens] of CACHE_SIZE) {
+    const sizes = samples
+      .get(metric)
+      ?.map((sample) => Number(labelOf(sample, blocks)) * Number(labelOf(sample, blockTokens)));
+    const total = sizes?.reduce((sum, size) => sum + size, 0);
+    if (total !== undefined && Number.isSafeInteger(total) && total > 0) return total;
+  }
+  return undefined;
+}
+
+function product(share: number | undefined, total: number | undefined): number | undefined {
+  return share === undefined || total === undefined ? undefined : Math.round(share * total);
+}
+
+export function loadOfLoads(reply: string): EngineLoad {
+  const fields = parseFields(reply) ?? {};
+  const ranks = asList(fields.loads).map(asFields);
+  const entries: readonly JsonFields[] = ranks.length > 0 ? ranks : [fields];
+  const found = collect(LOADS, (name) => {
+    const values = entries.map((entry) => entry[name]).filter((value) => typeof value === "number");
+    return values.length > 0 ? values : undefined;
+  });
+  // Here are no counters; memory in use changes with every step, while requests in hand change with every arrival.
+  const { kvUse, kvTokensUsed } = found;
+  const counters = (kvUse ?? kvTokensUsed) === undefined ? undefined : JSON.stringify([kvUse, kvTokensUsed]);
+  return { ...found, observedRetentionSeconds: undefined, counters };
+}
+
+function collect(
+  names: Readonly<Record<LoadField, readonly string[]>>,
+  valuesOf: (name: string) => readonly number[] | undefined,
+): Pick<EngineLoad, LoadField> {
+  const read = (field: LoadField): number | undefined => {
+    for (const name of names[field]) {
+      const values = valuesOf(name);
+      if (!values) continue;
+      const sum = values.reduce((total, value) => total + value, 0);
+      return AVERAGED.has(field) ? sum / values.length : sum;
+    }
+    return undefined;
+  };
+  return {
+    running: read("running"),
+    waiting: read("waiting"),
+    kvUse: read("kvUse"),
+    kvTokensUsed: read("kvTokensUsed"),
+    kvTokensTotal: read("kvTokensTotal"),
+    queuedUncachedTokens: read("queuedUncachedTokens"),
+  };
+}

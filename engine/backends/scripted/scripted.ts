@@ -1,0 +1,159 @@
+import { readFileSync } from "node:fs";
+import {
+  type CountTokensRequest,
+  Event,
+  FinishReason,
+  type GenerateRequest,
+} from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Part } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import {
+  Capability,
+  EngineKind,
+  Modality,
+  type ModelDescription,
+  ModelState,
+} from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
+import { EngineError } from "../../errors.ts";
+
+/**
+ * What is played for a request: arrays of canonical events, in order. A script may wait for whatever it likes between
+ * them, and throw an `EngineError`; the signal is aborted when the caller has left.
+ */
+export type Script = (
+  request: GenerateRequest,
+  signal: AbortSignal,
+) => AsyncIterable<readonly Event[]> | Iterable<readonly Event[]>;
+
+export type ScriptedOptions = {
+  readonly nodeId: string;
+  readonly models: readonly string[];
+  readonly slots: number;
+  readonly script: Script;
+  /** Default: 262,144. */
+  readonly contextWindow?: number;
+  /** Default: text only. */
+  readonly inputModalities?: readonly Modality[];
+  /** Default: the characters of all texts, divided by four. */
+  readonly countTokens?: (request: CountTokensRequest) => number;
+};
+
+/** Every capability: a script can play whatever it likes. */
+const ALL_CAPABILITIES = Object.values(Capability).filter((value) => value !== Capability.UNSPECIFIED);
+
+/** Plays scripts instead of running a model. It stands at the process border in the tests of the gateway. */
+export class ScriptedBackend implements Backend {
+  readonly #options: ScriptedOptions;
+  #busy = 0;
+  /** Requests seen so far, the newest last; for tests to look at. */
+  readonly requests: GenerateRequest[] = [];
+
+  constructor(options: ScriptedOptions) {
+    this.#options = options;
+  }
+
+  async start(): Promise<void> {}
+
+  async close(): Promise<void> {}
+
+  describe(): BackendDescription {
+    const contextWindow = this.#options.contextWindow ?? 262_144;
+    const models = this.#options.models.map(
+      (id): ModelDescription => ({
+        id,
+        revision: "scripted",
+        contextWindow,
+        maxOutputTokens: contextWindow,
+        kvTokenCapacity: contextWindow * this.#options.slots,
+        kvBlockTokens: 1,
+        maxConcurrentRequests: this.#options.slots,
+        inputModalities: [...(this.#options.inputModalities ?? [Modality.TEXT])],
+        capabilities: ALL_CAPABILITIES,
+        state: ModelState.READY,
+        maxCacheTtl: undefined,
+      }),
+    );
+    return { engineKind: EngineKind.SCRIPTED, engineVersion: "1", models };
+  }
+
+  load(): BackendLoad {
+    return { slots: this.#options.slots, busySlots: this.#busy, waiting: 0 };
+  }
+
+  async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<readonly Event[], void, void> {
+    if (this.#busy >= this.#options.slots) throw new EngineError("QUEUE_FULL", "All slots are taken.");
+    this.#busy += 1;
+    this.requests.push(request);
+    const left = new Promise<never>((_, reject) => {
+      const leave = () => reject(new EngineError("CANCELLED", "The caller has left."));
+      if (signal.aborted) leave();
+      else signal.addEventListener("abort", leave, { once: true });
+    });
+    left.catch(() => {});
+    const script = this.#options.script(request, signal);
+    const steps = Symbol.asyncIterator in script ? script[Symbol.asyncIterator]() : script[Symbol.iterator]();
+    try {
+      for (;;) {
+        // A script that waits for something must not outlive its caller.
+        const step = await Promise.race([left, steps.next()]);
+        if (step.done) return;
+        yield step.value;
+      }
+    } finally {
+      this.#busy -= 1;
+      // Not awaited: a generator that is waiting inside answers only when its own wait ends.
+      void Promise.resolve(steps.return?.()).catch(() => {});
+    }
+  }
+
+  async countTokens(request: CountTokensRequest): Promise<number> {
+    return this.#options.countTokens?.(request) ?? roughTokens(request);
+  }
+}
+
+function roughTokens(request: CountTokensRequest): number {
+  const length = (parts: readonly Part[]): number =>
+    parts.reduce((sum, { kind }) => {
+      if (kind?.$case === "text" || kind?.$case === "reasoning") return sum + kind.value.text.length;
+      if (kind?.$case === "toolCall") return sum + kind.value.name.length + kind.value.argumentsJson.length;
+      if (kind?.$case === "toolResult") return sum + length(kind.value.content);
+      return sum;
+    }, 0);
+  const tools = request.tools.reduce((sum, tool) => sum + tool.name.length + tool.parametersJsonSchema.length, 0);
+  return Math.ceil((tools + request.messages.reduce((sum, message) => sum + length(message.parts), 0)) / 4) + 1;
+}
+
+/** Events of a file of JSON lines (protobuf JSON, one event each). */
+export function readTranscript(file: string): readonly Event[] {
+  const lines = readFileSync(file, "utf8").split("\n");
+  return lines.filter((line) => line.trim() !== "").map((line) => Event.fromJSON(JSON.parse(line)));
+}
+
+/** Plays the same events for every request, one message each. */
+export function playTranscript(events: readonly Event[]): Script {
+  return () => events.map((event) => [event]);
+}
+
+const block = (index: number, text: string): Event[] => [
+  { kind: { $case: "blockStarted", value: { index, block: { $case: "text", value: {} } } } },
+  { kind: { $case: "blockDelta", value: { index, text, logprobs: [] } } },
+  { kind: { $case: "blockEnded", value: { index, complete: true } } },
+];
+
+/** The script of a node without a transcript. */
+export const fixedSentence: Script = () => [
+  [{ kind: { $case: "started", value: { nodeId: "scripted", modelRevision: "scripted", inputTokens: 8 } } }],
+  block(0, "This is a scripted answer."),
+  [
+    {
+      kind: {
+        $case: "finished",
+        value: {
+          reason: FinishReason.STOP,
+          usage: { inputTokens: 8, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens: 6, reasoningTokens: 0 },
+          timings: undefined,
+        },
+      },
+    },
+  ],
+];

@@ -1,0 +1,155 @@
+import type { Event, GenerateResponse } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { EngineClock } from "../clock.ts";
+
+/** What one message holds at most; a single event may be larger. */
+const MAX_EVENTS = 32;
+const MAX_TEXT_BYTES = 16 * 1024;
+
+/** Where messages go: `write` returns false when the reader does not keep up, until `onDrain`'s listener is called. */
+export type EventSink = {
+  write(message: GenerateResponse): boolean;
+  onDrain(listener: () => void): void;
+};
+
+/**
+ * Puts events into messages, in order. What a step produced goes out at once, unless the caller allowed a delay or does
+ * not keep up: then it is held, and for a slow reader the deltas of a block become one. The first delta is never held.
+ */
+export class EventWriter {
+  readonly #sink: EventSink;
+  readonly #clock: EngineClock;
+  readonly #maxDelayMs: number;
+  #held: Event[] = [];
+  #heldBytes = 0;
+  #blocked = false;
+  #deltaSeen = false;
+  #cancelTimer: (() => void) | undefined;
+  #wake: (() => void) | undefined;
+
+  /** `maxDelayMs`: how long deltas may be held to travel together; 0 for not at all. */
+  constructor(sink: EventSink, maxDelayMs: number, clock: EngineClock) {
+    this.#sink = sink;
+    this.#maxDelayMs = maxDelayMs;
+    this.#clock = clock;
+    sink.onDrain(() => this.#drained());
+  }
+
+  add(events: readonly Event[]): void {
+    if (this.#blocked) {
+      for (const event of events) this.#merge(event);
+    } else if (this.#mayWait(events)) {
+      for (const event of events) this.#hold(event);
+      if (this.#overfull()) this.flush();
+      else this.#cancelTimer ??= this.#clock.after(this.#maxDelayMs, () => this.flush());
+    } else if (this.#held.length > 0) {
+      for (const event of events) this.#hold(event);
+      this.flush();
+    } else this.#send(events);
+  }
+
+  /** Whether the reader is so far behind that nothing more should be produced for it. */
+  get full(): boolean {
+    return this.#blocked && this.#overfull();
+  }
+
+  /** Until the reader has caught up, or the signal is aborted. */
+  room(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        signal.removeEventListener("abort", done);
+        this.#wake = undefined;
+        resolve();
+      };
+      this.#wake = done;
+      signal.addEventListener("abort", done);
+      if (signal.aborted || !this.#blocked) done();
+    });
+  }
+
+  /** Sends what is held, whether or not the reader keeps up. */
+  flush(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    const events = this.#held;
+    this.#held = [];
+    this.#heldBytes = 0;
+    if (events.length > 0) this.#send(events);
+  }
+
+  /** Drops what is held: the sink takes no more. */
+  close(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    this.#held = [];
+    this.#heldBytes = 0;
+  }
+
+  #mayWait(events: readonly Event[]): boolean {
+    const first = !this.#deltaSeen;
+    if (first) this.#deltaSeen = events.some(isDelta);
+    return this.#maxDelayMs > 0 && !first && events.every(isDelta);
+  }
+
+  #overfull(): boolean {
+    return this.#held.length >= MAX_EVENTS || this.#heldBytes >= MAX_TEXT_BYTES;
+  }
+
+  #hold(event: Event): void {
+    this.#held.push(event);
+    this.#heldBytes += textBytes(event);
+  }
+
+  #merge(event: Event): void {
+    const last = this.#held.at(-1)?.kind;
+    const kind = event.kind;
+    if (last?.$case !== "blockDelta" || kind?.$case !== "blockDelta" || last.value.index !== kind.value.index) {
+      this.#hold(event);
+      return;
+    }
+    const { index, text, logprobs } = last.value;
+    const value = {
+      index,
+      text: text + kind.value.text,
+      logprobs: kind.value.logprobs.length === 0 ? logprobs : [...logprobs, ...kind.value.logprobs],
+    };
+    this.#held[this.#held.length - 1] = { kind: { $case: "blockDelta", value } };
+    this.#heldBytes += textBytes(event);
+  }
+
+  #send(events: readonly Event[]): void {
+    if (events.length === 1) {
+      this.#write(events);
+      return;
+    }
+    let from = 0;
+    let bytes = 0;
+    for (const [at, event] of events.entries()) {
+      const more = textBytes(event);
+      if (at > from && (at - from >= MAX_EVENTS || bytes + more > MAX_TEXT_BYTES)) {
+        this.#write(events.slice(from, at));
+        from = at;
+        bytes = 0;
+      }
+      bytes += more;
+    }
+    this.#write(from === 0 ? events : events.slice(from));
+  }
+
+  #write(events: readonly Event[]): void {
+    if (!this.#sink.write({ events })) this.#blocked = true;
+  }
+
+  #drained(): void {
+    this.#blocked = false;
+    this.flush();
+    if (!this.#blocked) this.#wake?.();
+  }
+}
+
+function isDelta({ kind }: Event): boolean {
+  return kind?.$case === "blockDelta";
+}
+
+function textBytes({ kind }: Event): number {
+  return kind?.$case === "blockDelta" ? Buffer.byteLength(kind.value.text) : 0;
+}

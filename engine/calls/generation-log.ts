@@ -1,0 +1,63 @@
+import type { Logger } from "pino";
+import { durationMs } from "../duration-ms.ts";
+import type { EngineMetrics } from "../metrics.ts";
+import type { GenerationOutcome } from "./generation-call.ts";
+
+export type GenerationFacts = GenerationOutcome & {
+  readonly requestId: string;
+  /** One of the node's models, or `unknown`. */
+  readonly model: string;
+};
+
+/** Counts a generation that has ended. */
+export function measureGeneration(metrics: EngineMetrics, facts: GenerationFacts): void {
+  const { model, failure, finished, firstDeltaMs, mismatches, cancelMs } = facts;
+  metrics.generations.inc({ model, reason: failure?.reason ?? "ok" });
+  if (firstDeltaMs !== undefined) metrics.timeToFirstDelta.observe({ model }, firstDeltaMs / 1000);
+  for (const { part } of mismatches) metrics.schemaMismatches.inc({ model, part });
+  if (cancelMs !== undefined) metrics.cancelLatency.observe(cancelMs / 1000);
+  const { usage, timings } = finished ?? {};
+  if (timings?.queue) metrics.queueWait.observe({ model }, durationMs(timings.queue) / 1000);
+  if (!usage) return;
+  if (timings?.decode && usage.outputTokens > 0)
+    metrics.timePerOutputToken.observe({ model }, durationMs(timings.decode) / 1000 / usage.outputTokens);
+  metrics.tokens.inc({ model, type: "input" }, usage.inputTokens);
+  metrics.tokens.inc({ model, type: "cached" }, usage.cachedInputTokens);
+  metrics.tokens.inc({ model, type: "output" }, usage.outputTokens);
+  metrics.tokens.inc({ model, type: "reasoning" }, usage.reasoningTokens);
+}
+
+/** One line per generation, of counts and times only: nothing that a caller or the model wrote. */
+export function logGeneration(log: Logger, facts: GenerationFacts): void {
+  const { failure, finished } = facts;
+  const { usage, timings } = finished ?? {};
+  const line = {
+    request_id: shownId(facts.requestId),
+    model: facts.model,
+    outcome: failure?.reason ?? "ok",
+    input_tokens: usage?.inputTokens,
+    cached_tokens: usage?.cachedInputTokens,
+    output_tokens: usage?.outputTokens,
+    reasoning_tokens: usage?.reasoningTokens,
+    schema_mismatches: facts.mismatches.length || undefined,
+    queue_ms: timings?.queue && Math.round(durationMs(timings.queue)),
+    prefill_ms: timings?.prefill && Math.round(durationMs(timings.prefill)),
+    decode_ms: timings?.decode && Math.round(durationMs(timings.decode)),
+    ttft_ms: rounded(facts.firstDeltaMs),
+    cancel_ms: rounded(facts.cancelMs),
+    total_ms: rounded(facts.totalMs),
+    // Only the kind of an unexpected error: its text may hold what the caller sent.
+    cause: failure?.cause instanceof Error ? failure.cause.name : undefined,
+  };
+  if (failure?.reason === "ENGINE_ERROR" || failure?.reason === "PROTOCOL_VIOLATION") log.error(line, "generate");
+  else log.info(line, "generate");
+}
+
+/** Request ids are minted by gateways, yet anyone may call: only a well-formed one is shown. */
+export function shownId(id: string): string {
+  return /^[A-Za-z0-9_-]{1,64}$/.test(id) ? id : "invalid";
+}
+
+function rounded(ms: number | undefined): number | undefined {
+  return ms === undefined ? undefined : Math.round(ms);
+}

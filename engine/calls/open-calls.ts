@@ -1,0 +1,68 @@
+import type { EngineClock } from "../clock.ts";
+import type { EngineError } from "../errors.ts";
+import type { GenerationCall } from "./generation-call.ts";
+
+/** The generations of a node: those that the backend works on, and those whose last words are still on their way. */
+export class OpenCalls {
+  readonly #clock: EngineClock;
+  readonly #running = new Set<GenerationCall>();
+  readonly #unsent = new Set<GenerationCall>();
+  #whenIdle: (() => void)[] = [];
+
+  constructor(clock: EngineClock) {
+    this.#clock = clock;
+  }
+
+  /** Calls whose backend has not let go yet. */
+  get running(): number {
+    return this.#running.size;
+  }
+
+  /** Of those, the ones that wait for their readers. */
+  get paused(): number {
+    let count = 0;
+    for (const call of this.#running) if (call.paused) count += 1;
+    return count;
+  }
+
+  begin(call: GenerationCall): void {
+    this.#running.add(call);
+    this.#unsent.add(call);
+  }
+
+  /** The backend has let go. */
+  ended(call: GenerationCall): void {
+    this.#running.delete(call);
+    this.#tellIdle();
+  }
+
+  /** The stream is closed: all has been sent, or the caller has left. */
+  closed(call: GenerationCall): void {
+    this.#unsent.delete(call);
+    this.#tellIdle();
+  }
+
+  stopAll(error: EngineError): void {
+    for (const call of this.#running) call.stop(error);
+  }
+
+  /** Until nothing runs and nothing is unsent, `timeoutMs` have passed or `hurry` is aborted. */
+  async idle(timeoutMs: number, hurry: AbortSignal): Promise<void> {
+    if (this.#running.size + this.#unsent.size === 0 || hurry.aborted) return;
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        cancel();
+        hurry.removeEventListener("abort", done);
+        resolve();
+      };
+      const cancel = this.#clock.after(timeoutMs, done);
+      hurry.addEventListener("abort", done);
+      this.#whenIdle.push(done);
+    });
+  }
+
+  #tellIdle(): void {
+    if (this.#running.size + this.#unsent.size > 0) return;
+    for (const resolve of this.#whenIdle.splice(0)) resolve();
+  }
+}

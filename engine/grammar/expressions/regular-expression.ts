@@ -1,0 +1,215 @@
+import type { CodeRange } from "../gbnf/gbnf.ts";
+import { ALL_CODES, subtract, unite } from "./code-set.ts";
+
+/** The language of a regular expression, without anchors. */
+export type Expression =
+  | { readonly kind: "set"; readonly ranges: readonly CodeRange[] }
+  | { readonly kind: "sequence"; readonly parts: readonly Expression[] }
+  | { readonly kind: "choice"; readonly options: readonly Expression[] }
+  | { readonly kind: "repeat"; readonly part: Expression; readonly min: number; readonly max: number | undefined }
+  | { readonly kind: "start" | "end" };
+
+/** The pattern uses something outside the subset. */
+export class UnsupportedPattern extends Error {}
+
+const MAX_LENGTH = 1024;
+const MAX_NESTING = 16;
+
+const range = (pair: string): CodeRange => [pair.charCodeAt(0), pair.charCodeAt(1)];
+const DIGITS = [range("09")];
+const WORD = [range("09"), range("AZ"), range("__"), range("az")];
+/** White space of ECMAScript, in expressions and in `trim`. */
+export const SPACES: readonly CodeRange[] = [
+  [0x09, 0x0d],
+  [0x20, 0x20],
+  [0xa0, 0xa0],
+  [0x1680, 0x1680],
+  [0x2000, 0x200a],
+  [0x2028, 0x2029],
+  [0x202f, 0x202f],
+  [0x205f, 0x205f],
+  [0x3000, 0x3000],
+  [0xfeff, 0xfeff],
+];
+const LINE_ENDS: readonly CodeRange[] = [
+  [0x0a, 0x0a],
+  [0x0d, 0x0d],
+  [0x2028, 0x2029],
+];
+const CLASSES: Readonly<Record<string, readonly CodeRange[]>> = {
+  d: DIGITS,
+  w: WORD,
+  s: SPACES,
+  D: subtract(ALL_CODES, DIGITS),
+  W: subtract(ALL_CODES, WORD),
+  S: subtract(ALL_CODES, SPACES),
+};
+const CONTROLS: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, 0: 0 };
+
+/**
+ * Parses the subset of ECMAScript expressions that a grammar can hold: characters, classes, `.`, groups, alternatives,
+ * `* + ? {m,n}` and anchors. Throws `UnsupportedPattern` for look-around, back references, `\b`, properties and flags.
+ * The pattern must be a valid expression.
+ */
+export function parseExpression(pattern: string): Expression {
+  if (pattern.length > MAX_LENGTH) throw new UnsupportedPattern();
+  const parser = new Parser([...pattern]);
+  return parser.alternatives(0);
+}
+
+class Parser {
+  readonly #chars: readonly string[];
+  #at = 0;
+
+  constructor(chars: readonly string[]) {
+    this.#chars = chars;
+  }
+
+  alternatives(depth: number): Expression {
+    if (depth > MAX_NESTING) throw new UnsupportedPattern();
+    const options = [this.#terms(depth)];
+    while (this.#take("|")) options.push(this.#terms(depth));
+    if (depth === 0 && this.#at < this.#chars.length) throw new UnsupportedPattern();
+    return options.length === 1 && options[0] ? options[0] : { kind: "choice", options };
+  }
+
+  #peek(): string {
+    return this.#chars[this.#at] ?? "";
+  }
+
+  #next(): string {
+    const char = this.#peek();
+    if (char === "") throw new UnsupportedPattern();
+    this.#at += 1;
+    return char;
+  }
+
+  #take(char: string): boolean {
+    if (this.#peek() !== char) return false;
+    this.#at += 1;
+    return true;
+  }
+
+  #terms(depth: number): Expression {
+    const parts: Expression[] = [];
+    while (this.#peek() !== "" && this.#peek() !== "|" && this.#peek() !== ")") {
+      if (this.#take("^")) parts.push({ kind: "start" });
+      else if (this.#take("$")) parts.push({ kind: "end" });
+      else parts.push(this.#quantified(this.#atom(depth)));
+    }
+    return { kind: "sequence", parts };
+  }
+
+  #quantified(part: Expression): Expression {
+    const count = this.#count();
+    if (count === undefined) return part;
+    this.#take("?"); // a lazy quantifier has the same language
+    return { kind: "repeat", part, ...count };
+  }
+
+  #count(): { readonly min: number; readonly max: number | undefined } | undefined {
+    if (this.#take("*")) return { min: 0, max: undefined };
+    if (this.#take("+")) return { min: 1, max: undefined };
+    if (this.#take("?")) return { min: 0, max: 1 };
+    if (this.#peek() !== "{") return undefined;
+    const end = this.#chars.indexOf("}", this.#at);
+    const [min = "", max, ...others] = this.#chars
+      .slice(this.#at + 1, Math.max(end, 0))
+      .join("")
+      .split(",");
+    if (!isCount(min) || others.length > 0 || !(max === undefined || max === "" || isCount(max))) {
+      throw new UnsupportedPattern();
+    }
+    this.#at = end + 1;
+    if (max === "") return { min: Number(min), max: undefined };
+    return { min: Number(min), max: Number(max ?? min) };
+  }
+
+  #atom(depth: number): Expression {
+    const char = this.#next();
+    if (char === "(") return this.#group(depth);
+    if (char === "[") return { kind: "set", ranges: this.#class() };
+    if (char === ".") return { kind: "set", ranges: subtract(ALL_CODES, LINE_ENDS) };
+    if (char === "\\") return { kind: "set", ranges: this.#escaped(false) };
+    if ("*+?{}".includes(char)) throw new UnsupportedPattern();
+    return { kind: "set", ranges: one(char.codePointAt(0) ?? 0) };
+  }
+
+  #group(depth: number): Expression {
+    if (this.#take("?") && !this.#take(":")) {
+      if (!this.#take("<") || "=!".includes(this.#peek())) throw new UnsupportedPattern();
+      while (this.#next() !== ">") {}
+    }
+    const inside = this.alternatives(depth + 1);
+    if (!this.#take(")")) throw new UnsupportedPattern();
+    return inside;
+  }
+
+  #class(): readonly CodeRange[] {
+    const isNegated = this.#take("^");
+    const ranges: CodeRange[] = [];
+    while (!this.#take("]")) {
+      const low = this.#classItem();
+      if (this.#peek() !== "-" || this.#chars[this.#at + 1] === "]") {
+        ranges.push(...low);
+        continue;
+      }
+      this.#at += 1;
+      const high = this.#classItem();
+      const [from] = low[0] ?? [];
+      const [to] = high[0] ?? [];
+      if (!isOne(low) || !isOne(high) || from === undefined || to === undefined) throw new UnsupportedPattern();
+      ranges.push([from, to]);
+    }
+    return isNegated ? subtract(ALL_CODES, ranges) : subtract(unite(ranges), [[0xd800, 0xdfff]]);
+  }
+
+  #classItem(): readonly CodeRange[] {
+    const char = this.#next();
+    return char === "\\" ? this.#escaped(true) : one(char.codePointAt(0) ?? 0);
+  }
+
+  #escaped(inClass: boolean): readonly CodeRange[] {
+    const char = this.#next();
+    const known = Object.hasOwn(CLASSES, char) ? CLASSES[char] : undefined;
+    if (known !== undefined) return known;
+    if (Object.hasOwn(CONTROLS, char) && !(char === "0" && isCount(this.#peek()))) return one(CONTROLS[char] ?? 0);
+    if (char === "x") return one(this.#hex(2));
+    if (char === "u") return one(this.#unicode());
+    if (inClass && char === "b") return one(8);
+    // Every other letter or digit is a look-around, a back reference, a property or an error.
+    if (WORD.some(([low, high]) => low <= char.charCodeAt(0) && char.charCodeAt(0) <= high))
+      throw new UnsupportedPattern();
+    return one(char.codePointAt(0) ?? 0);
+  }
+
+  #unicode(): number {
+    if (!this.#take("{")) {
+      const unit = this.#hex(4);
+      if (unit >= 0xd800 && unit <= 0xdfff) throw new UnsupportedPattern();
+      return unit;
+    }
+    let length = 0;
+    while (this.#chars[this.#at + length] !== "}" && length < 7) length += 1;
+    const code = this.#hex(length);
+    if (!this.#take("}") || code > 0x10ffff) throw new UnsupportedPattern();
+    return code;
+  }
+
+  #hex(length: number): number {
+    let code = 0;
+    for (let i = 0; i < length; i += 1) {
+      const digit = "0123456789abcdef".indexOf(this.#next().toLowerCase());
+      if (digit < 0) throw new UnsupportedPattern();
+      code = code * 16 + digit;
+    }
+    return code;
+  }
+}
+
+const one = (code: number): readonly CodeRange[] => [[code, code]];
+const isOne = (ranges: readonly CodeRange[]) => ranges.length === 1 && ranges[0]?.[0] === ranges[0]?.[1];
+
+function isCount(text: string): boolean {
+  return text !== "" && text.length <= 6 && [...text].every((char) => char >= "0" && char <= "9");
+}

@@ -1,0 +1,85 @@
+import { type CodeRange, chars, choice, EMPTY, type Gbnf, NEVER, sequence } from "../gbnf/gbnf.ts";
+import type { GrammarRules } from "../gbnf/grammar-rules.ts";
+import { ALL_CODES, subtract } from "./code-set.ts";
+import { SPACES } from "./regular-expression.ts";
+
+/** A mark that ends a text, and what comes behind it. */
+export type TextEnd = {
+  /** Not empty, and with no white space at its start. */
+  readonly mark: string;
+  readonly behind: Gbnf;
+  /** It counts only where nothing but white space came before. Default false. */
+  readonly onlyFirst?: boolean;
+  /** `behind` begins with the mark, which is one character. Default false. */
+  readonly isKept?: boolean;
+};
+
+/**
+ * Any text up to the first of the marks, and what comes behind that. `mayEnd`: the text may end without a mark.
+ *
+ * One rule per beginning of a mark, each of which says what a further character makes of it (the automaton of Aho and
+ * Corasick): a text has one reading, and costs the sampler next to nothing.
+ */
+export function textUntil(rules: GrammarRules, ends: readonly TextEnd[], mayEnd: boolean): Gbnf {
+  const states = new Map<string, Gbnf>();
+  const codes = [...new Set(ends.flatMap(({ mark }) => [...mark]))];
+  const single = (char: string): CodeRange => [char.codePointAt(0) ?? 0, char.codePointAt(0) ?? 0];
+  const others = subtract(ALL_CODES, codes.map(single));
+  /** `text`: what a mark could begin with, as far as it has been read. */
+  const state = (text: string, isFirst: boolean): Gbnf => {
+    const key = `${isFirst} ${text}`;
+    const known = states.get(key);
+    if (known !== undefined) return known;
+    rules.fresh((self) => {
+      states.set(key, self);
+      const steps = new Map<Gbnf, CodeRange[]>();
+      const go = (target: Gbnf, ranges: readonly CodeRange[]) =>
+        steps.set(target, [...(steps.get(target) ?? []), ...ranges]);
+      const endings: Gbnf[] = [];
+      for (const char of codes) {
+        const longer = text + char;
+        const end = endOf(ends, longer, isFirst);
+        if (end !== undefined) endings.push(end.isKept ? end.behind : sequence(chars(single(char)), end.behind));
+        else if (isFirst && ends.some(({ mark, onlyFirst }) => onlyFirst && mark.startsWith(longer))) {
+          go(state(longer, true), [single(char)]);
+        } else go(state(beginningIn(ends, longer), false), [single(char)]);
+      }
+      const spaces = isFirst && text === "" ? SPACES : [];
+      if (spaces.length > 0) go(self, spaces);
+      go(state("", false), subtract(others, spaces));
+      return choice(
+        ...[...steps].map(([target, ranges]) => sequence(chars(...ranges), target)),
+        ...endings,
+        ...(mayEnd ? [EMPTY] : []),
+      );
+    });
+    return states.get(key) ?? NEVER;
+  };
+  return state(
+    "",
+    ends.some(({ onlyFirst }) => onlyFirst),
+  );
+}
+
+/** Any text in which `mark` does not stand, "" too. */
+export function textWithout(rules: GrammarRules, mark: string): Gbnf {
+  const name = [...mark].map((char) => (char.codePointAt(0) ?? 0).toString(16)).join("-");
+  return rules.named(`without-${name}`, () => textUntil(rules, [{ mark, behind: NEVER }], true));
+}
+
+/** The mark that is whole at the end of a text; of several the longest, which began first. */
+function endOf(ends: readonly TextEnd[], text: string, isFirst: boolean): TextEnd | undefined {
+  return ends
+    .filter(({ mark, onlyFirst }) => (onlyFirst ? isFirst && text === mark : text.endsWith(mark)))
+    .reduce<TextEnd | undefined>((a, b) => (a === undefined || b.mark.length > a.mark.length ? b : a), undefined);
+}
+
+/** The longest end of a text with which a mark could begin, other than one that counts only first. */
+function beginningIn(ends: readonly TextEnd[], text: string): string {
+  const chars = [...text];
+  for (let from = 0; from < chars.length; from += 1) {
+    const rest = chars.slice(from).join("");
+    if (ends.some(({ mark, onlyFirst }) => !onlyFirst && mark.startsWith(rest))) return rest;
+  }
+  return "";
+}

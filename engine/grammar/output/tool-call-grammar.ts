@@ -1,0 +1,84 @@
+import type { Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import type { ToolCallMarkers } from "../../output-parser/markers.ts";
+import type { TextEnd } from "../expressions/text-until.ts";
+import { choice, type Gbnf, literal, NEVER, repeat, sequence } from "../gbnf/gbnf.ts";
+import type { GrammarRules } from "../gbnf/grammar-rules.ts";
+import { anyObject } from "../gbnf/json-value.ts";
+import { type SchemaGrammar, toGrammar } from "../values/json-schema.ts";
+import { type CallMarkup, callMarkup } from "./call-markup.ts";
+import { parseSchema, refuseUnenforced } from "./constraint-grammar.ts";
+import { taggedArguments } from "./tagged-arguments.ts";
+
+export type ToolCallGrammarOptions = {
+  readonly markers: ToolCallMarkers;
+  /** The tools that may be called: all of them, the allowed ones, or the named one. At least one. */
+  readonly tools: readonly Pick<Tool, "name" | "parametersJsonSchema" | "strict">[];
+  /**
+   * Tools that are not strict are held to no schema, so that a strict one beside them costs them nothing; where their
+   * arguments are text between tags they are. Default false.
+   */
+  readonly onlyStrict?: boolean;
+  /** Most calls in one answer. Default: 1. */
+  readonly maxCalls?: number;
+  /**
+   * The types of a tool's arguments, as the output parser takes them; they count where arguments are text between tags.
+   * Undefined, and the default: any.
+   */
+  readonly argumentTypes?: (toolName: string, key: string) => ReadonlySet<string> | undefined;
+};
+
+/** A tool without parameters takes no arguments. */
+const NO_PARAMETERS = '{"type":"object","properties":{}}';
+
+export type ToolCallGrammar = SchemaGrammar & {
+  /** Where calls begin in another text, and what comes behind: the calls, and nothing more. */
+  readonly openers: readonly TextEnd[];
+};
+
+/**
+ * The grammar of one or more tool calls as the chat template writes them, with arguments after each tool's schema, and
+ * nothing behind them. Of markup that only an engine reads nothing can match.
+ *
+ * Throws `EngineError` INVALID_SCHEMA as `toGrammar` does, and for a strict tool whose schema has keywords that the grammar
+ * does not enforce. The position in `tools` names the tool.
+ */
+export function toolCallGrammar(options: ToolCallGrammarOptions, rules: GrammarRules): ToolCallGrammar {
+  const { markers, tools, maxCalls = 1 } = options;
+  const unenforced: string[] = [];
+  const markup = callMarkup(markers);
+  if (markup === undefined) return { root: NEVER, openers: [], unenforced };
+  const calls = tools.map((tool, i) => {
+    const found = argumentsOf(tool, `tools.${i}.parameters_json_schema`, rules, markup, options);
+    if (tool.strict) refuseUnenforced(found.unenforced);
+    unenforced.push(...found.unenforced);
+    return markup.call(tool.name, found.root);
+  });
+  const call = rules.fresh(() => choice(...calls));
+  const next = rules.fresh(() => sequence(literal(markup.between), call));
+  const group = rules.fresh(() => sequence(call, repeat(next, 0, maxCalls - 1), literal(markup.close)));
+  const root = sequence(literal(markup.open + markup.behindOpen), group);
+  return { root, openers: openersOf(markup, group), unenforced };
+}
+
+function openersOf(markup: CallMarkup, group: Gbnf): readonly TextEnd[] {
+  const { open, behindOpen, otherOpen, behindOtherOpen, opensAtBrace } = markup;
+  const marks = [
+    { mark: open.trimStart(), behind: sequence(literal(behindOpen), group) },
+    { mark: otherOpen.trimStart(), behind: sequence(literal(behindOtherOpen), group) },
+  ];
+  const brace: TextEnd = { mark: "{", behind: group, onlyFirst: true, isKept: true };
+  return [...marks.filter(({ mark }) => mark !== ""), ...(opensAtBrace ? [brace] : [])];
+}
+
+function argumentsOf(
+  { name, parametersJsonSchema, strict }: ToolCallGrammarOptions["tools"][number],
+  at: string,
+  rules: GrammarRules,
+  { tags }: CallMarkup,
+  { argumentTypes, onlyStrict = false }: ToolCallGrammarOptions,
+): SchemaGrammar {
+  if (onlyStrict && !strict && tags === undefined) return { root: anyObject(rules), unenforced: [] };
+  const schema = parseSchema(parametersJsonSchema === "" ? NO_PARAMETERS : parametersJsonSchema, at);
+  if (tags === undefined) return toGrammar(schema, rules, { at, objectOnly: true });
+  return taggedArguments(schema, rules, { tags, at, typesOf: (key) => argumentTypes?.(name, key) });
+}

@@ -1,0 +1,154 @@
+import type { JsonValue } from "../gbnf/json-value.ts";
+import { invalidSchema } from "./invalid-schema.ts";
+import { KEYWORDS, keyword as keywordOf, SUBSCHEMA_LISTS, SUBSCHEMA_MAPS, SUBSCHEMAS } from "./schema-keywords.ts";
+
+export type SchemaObject = { readonly [keyword: string]: JsonValue };
+
+/** A schema in its document; one schema has one node, so that nodes can be compared. */
+export type SchemaNode = { readonly id: number; readonly schema: SchemaObject | boolean; readonly pointer: string };
+
+/** Text of a schema, in bytes. */
+export const MAX_SCHEMA_BYTES = 64 * 1024;
+const MAX_LEVELS = 32;
+const MAX_SCHEMAS = 2000;
+/** Objects and lists inside each other, also in `enum`, `default` and the like. */
+const MAX_NESTING = 128;
+
+const SHOWN_KEY = /^[A-Za-z0-9_$-]{1,64}$/;
+
+/**
+ * A JSON Schema as a whole, checked: the shape of every keyword that matters, and limits that keep a hostile schema from
+ * costing more than it is worth (64 KiB, 2,000 schemas, 32 levels).
+ */
+export class SchemaDocument {
+  readonly root: SchemaNode;
+  readonly #at: string;
+  readonly #nodes = new Map<SchemaObject, SchemaNode>();
+  readonly #schema: JsonValue;
+  #count = 0;
+
+  /** `at` names the field that held the schema. Throws `EngineError` INVALID_SCHEMA. */
+  constructor(schema: unknown, at: string) {
+    this.#at = at;
+    if (isTooDeep(schema)) this.fail("", "is nested too deeply");
+    if (Buffer.byteLength(JSON.stringify(schema) ?? "") > MAX_SCHEMA_BYTES) this.fail("", "is too long");
+    this.#schema = schema as JsonValue; // what was nested in bounds and could be written as JSON is JSON
+    this.#check(this.#schema, "", 1);
+    this.root = this.node(this.#schema, "");
+  }
+
+  /** The node of a schema inside the document. */
+  node(schema: JsonValue, pointer: string): SchemaNode {
+    if (typeof schema === "boolean") return { id: schema ? 0 : 1, schema, pointer };
+    if (!isObject(schema)) return this.fail(pointer, "must be an object or true or false");
+    const known = this.#nodes.get(schema);
+    if (known !== undefined) return known;
+    const node = { id: this.#nodes.size + 2, schema, pointer };
+    this.#nodes.set(schema, node);
+    return node;
+  }
+
+  /** What a `$ref` names; undefined where it names another document. */
+  resolve(reference: string, pointer: string): SchemaNode | undefined {
+    if (!reference.startsWith("#")) return undefined;
+    let value: JsonValue | undefined = this.#schema;
+    let path = "";
+    const fragment = decode(reference.slice(1));
+    if (fragment === undefined || (fragment !== "" && !fragment.startsWith("/"))) {
+      return this.fail(pointer, "must be a JSON pointer");
+    }
+    for (const key of fragment.split("/").slice(1)) {
+      const name = key.replaceAll("~1", "/").replaceAll("~0", "~");
+      value = typeof value === "object" && value !== null && Object.hasOwn(value, name) ? pick(value, name) : undefined;
+      path += `/${shown(name)}`;
+    }
+    if (value === undefined) return this.fail(pointer, "names nothing in this schema");
+    const isNew = isObject(value) && !this.#nodes.has(value);
+    const node = this.node(value, path);
+    if (isNew) this.#check(value, path, 1);
+    return node;
+  }
+
+  /** Where a keyword stands, for people: the field, and a JSON pointer with unusual keys left out. */
+  path(pointer: string): string {
+    return `${this.#at}#${pointer}`;
+  }
+
+  fail(pointer: string, what: string): never {
+    throw invalidSchema(this.path(pointer), what);
+  }
+
+  #check(schema: JsonValue, pointer: string, level: number): void {
+    if (typeof schema === "boolean") return;
+    if (!isObject(schema)) {
+      this.fail(pointer, "must be an object or true or false");
+      return;
+    }
+    this.#count += 1;
+    if (this.#count > MAX_SCHEMAS) this.fail("", `has more than ${MAX_SCHEMAS} schemas in it`);
+    if (level > MAX_LEVELS) this.fail(pointer, `is more than ${MAX_LEVELS} levels deep`);
+    this.node(schema, pointer);
+    for (const keyword of Object.keys(KEYWORDS)) {
+      const form = keywordOf(keyword)?.form;
+      if (form && Object.hasOwn(schema, keyword) && !form[1](schema[keyword]))
+        this.fail(`${pointer}/${keyword}`, form[0]);
+    }
+    for (const [path, inner] of this.#inside(schema, pointer)) this.#check(inner, path, level + 1);
+  }
+
+  *#inside(schema: SchemaObject, pointer: string): Generator<readonly [pointer: string, schema: JsonValue]> {
+    for (const keyword of SUBSCHEMA_MAPS) {
+      const map = schema[keyword];
+      if (map === undefined) continue;
+      if (!isObject(map)) return this.fail(`${pointer}/${keyword}`, "must be an object");
+      for (const [key, inner] of Object.entries(map)) yield [`${pointer}/${keyword}/${shown(key)}`, inner];
+    }
+    for (const keyword of SUBSCHEMA_LISTS) {
+      const list = schema[keyword];
+      if (list === undefined) continue;
+      if (!isList(list) || list.length === 0) return this.fail(`${pointer}/${keyword}`, "must be a list of schemas");
+      for (const [i, inner] of list.entries()) yield [`${pointer}/${keyword}/${i}`, inner];
+    }
+    for (const keyword of SUBSCHEMAS) {
+      const inner = schema[keyword];
+      if (inner === undefined) continue;
+      if (keyword !== "items" || !isList(inner)) yield [`${pointer}/${keyword}`, inner];
+      else for (const [i, item] of inner.entries()) yield [`${pointer}/items/${i}`, item];
+    }
+  }
+}
+
+export function isObject(value: JsonValue | undefined): value is SchemaObject {
+  return typeof value === "object" && value !== null && !isList(value);
+}
+
+export function isList(value: JsonValue | undefined): value is readonly JsonValue[] {
+  return Array.isArray(value);
+}
+
+/** A key as it may stand in a message: what a caller named oddly could be anything. */
+export function shown(key: string): string {
+  return SHOWN_KEY.test(key) ? key : "*";
+}
+
+function pick(value: readonly JsonValue[] | SchemaObject, key: string): JsonValue | undefined {
+  return isList(value) ? value[Number(key)] : value[key];
+}
+
+function decode(fragment: string): string | undefined {
+  try {
+    return decodeURIComponent(fragment);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Not recursive: the depth of the text is the caller's. */
+function isTooDeep(value: unknown): boolean {
+  let level = [value];
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth > MAX_NESTING) return true;
+    level = level.flatMap((each) => (typeof each === "object" && each !== null ? Object.values(each) : []));
+  }
+  return false;
+}

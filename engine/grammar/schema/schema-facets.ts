@@ -1,0 +1,77 @@
+import type { Gbnf } from "../gbnf/gbnf.ts";
+import type { GrammarRules } from "../gbnf/grammar-rules.ts";
+import type { JsonValue } from "../gbnf/json-value.ts";
+import { isList, isObject, type SchemaNode, type SchemaObject, shown } from "./schema-document.ts";
+import { keyword, type SchemaType, TYPES } from "./schema-keywords.ts";
+
+/** A node whose own keywords count, all of them at once with those of the others in a list. */
+export type PlainNode = SchemaNode & { readonly schema: SchemaObject };
+
+/** What the grammars of the single types need from the conversion as a whole. */
+export type Conversion = {
+  readonly rules: GrammarRules;
+  /** The node of a schema inside `parent`. */
+  child(parent: PlainNode, schema: JsonValue, ...path: string[]): SchemaNode;
+  /** The grammar of a value that all of the schemas allow. */
+  value(nodes: readonly SchemaNode[]): Gbnf;
+  /** Notes that a keyword is not enforced. */
+  skip(node: PlainNode, keyword: string): void;
+  fail(node: PlainNode, keyword: string, what: string): never;
+};
+
+/**
+ * The types that all nodes allow; undefined: any. A schema that names no type but has keywords of some is read as one of
+ * these types, which is what its author means.
+ */
+export function allowedTypes(nodes: readonly PlainNode[]): ReadonlySet<SchemaType> | undefined {
+  const named = nodes.flatMap(({ schema }) => namedTypes(schema) ?? []);
+  let allowed: ReadonlySet<SchemaType> | undefined;
+  for (const types of named) allowed = allowed === undefined ? types : commonTypes(allowed, types);
+  if (allowed !== undefined) return allowed;
+  const implied = nodes.flatMap(({ schema }) => Object.keys(schema).flatMap((name) => keyword(name)?.type ?? []));
+  return implied.length === 0 ? undefined : new Set(implied);
+}
+
+function namedTypes(schema: SchemaObject): ReadonlySet<SchemaType> | undefined {
+  const names = isList(schema.type) ? schema.type : [schema.type];
+  const types = TYPES.filter((type) => names.includes(type));
+  if (types.length === 0) return undefined;
+  return new Set(schema.nullable === true ? [...types, "null"] : types);
+}
+
+/** Every integer is a number. */
+function commonTypes(a: ReadonlySet<SchemaType>, b: ReadonlySet<SchemaType>): ReadonlySet<SchemaType> {
+  const has = (types: ReadonlySet<SchemaType>, type: SchemaType) =>
+    types.has(type) || (type === "integer" && types.has("number"));
+  return new Set(TYPES.filter((type) => has(a, type) && has(b, type)));
+}
+
+/** The strictest of a lower bound that several nodes may set (default 0). */
+export function atLeast(nodes: readonly PlainNode[], keyword: string): number {
+  return Math.max(0, ...numbers(nodes, keyword));
+}
+
+/** The strictest of an upper bound; undefined: none. */
+export function atMost(nodes: readonly PlainNode[], keyword: string): number | undefined {
+  const bounds = numbers(nodes, keyword);
+  return bounds.length === 0 ? undefined : Math.min(...bounds);
+}
+
+export function numbers(nodes: readonly PlainNode[], keyword: string): readonly number[] {
+  return nodes.flatMap(({ schema }) => (typeof schema[keyword] === "number" ? [schema[keyword]] : []));
+}
+
+/** The schemas that the nodes have under a keyword. */
+export function children(conversion: Conversion, nodes: readonly PlainNode[], keyword: string): readonly SchemaNode[] {
+  return nodes.flatMap((node) => {
+    const schema = node.schema[keyword];
+    return schema === undefined ? [] : [conversion.child(node, schema, keyword)];
+  });
+}
+
+/** The schema that a node has under a keyword's key, or nothing. */
+export function entryOf(conversion: Conversion, node: PlainNode, keyword: string, key: string): SchemaNode | undefined {
+  const map = node.schema[keyword];
+  const schema = isObject(map) && Object.hasOwn(map, key) ? map[key] : undefined;
+  return schema === undefined ? undefined : conversion.child(node, schema, keyword, shown(key));
+}

@@ -1,0 +1,72 @@
+import { EMPTY, type Gbnf, literal, NEVER, optional, sequence } from "../gbnf/gbnf.ts";
+import { comma } from "../gbnf/json-value.ts";
+import type { SchemaNode } from "../schema/schema-document.ts";
+import { isList } from "../schema/schema-document.ts";
+import { atLeast, atMost, type Conversion, type PlainNode } from "../schema/schema-facets.ts";
+
+/**
+ * Arrays: `items`, `prefixItems` (also as a list under `items`), and their number. Behind a prefix there are more items
+ * only where `items` or `minItems` asks for them.
+ */
+export function arrayGrammar(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
+  const { rules } = conversion;
+  const prefixLength = Math.max(0, ...nodes.map((node) => prefixOf(node).length));
+  const min = atLeast(nodes, "minItems");
+  const others = nodes.flatMap((node) => otherItems(conversion, node) ?? []);
+  const isClosed =
+    others.some(({ schema }) => schema === false) || (prefixLength > 0 && others.length === 0 && min <= prefixLength);
+  const bound = atMost(nodes, "maxItems") ?? Number.POSITIVE_INFINITY;
+  const limit = isClosed ? Math.min(bound, prefixLength) : bound;
+  const max = limit === Number.POSITIVE_INFINITY ? undefined : limit;
+  for (const node of nodes) {
+    if (node.schema.uniqueItems === true && limit > 1) conversion.skip(node, "uniqueItems");
+  }
+  if (min > limit) return NEVER;
+  const item = isClosed ? NEVER : conversion.value(others);
+  const inside =
+    prefixLength === 0
+      ? rules.list(item, comma(rules), min, max)
+      : withPrefix(conversion, nodes, prefixLength, item, min, max);
+  return sequence(literal("["), inside, literal("]"));
+}
+
+function withPrefix(
+  conversion: Conversion,
+  nodes: readonly PlainNode[],
+  length: number,
+  item: Gbnf,
+  min: number,
+  max: number | undefined,
+): Gbnf {
+  const { rules } = conversion;
+  const most = max ?? Number.POSITIVE_INFINITY;
+  const next = rules.fresh(() => sequence(comma(rules), item));
+  let after = most > length ? rules.times(next, Math.max(min - length, 0), max && max - length) : EMPTY;
+  for (let i = length - 1; i >= 0; i -= 1) {
+    if (i >= most) continue;
+    const here = conversion.value(nodes.flatMap((node) => itemAt(conversion, node, i) ?? []));
+    const behind = after;
+    const some = rules.fresh(() => (i === 0 ? sequence(here, behind) : sequence(comma(rules), here, behind)));
+    after = i >= min ? optional(some) : some;
+  }
+  return after;
+}
+
+function prefixOf({ schema }: PlainNode): readonly unknown[] {
+  if (isList(schema.prefixItems)) return schema.prefixItems;
+  return isList(schema.items) ? schema.items : [];
+}
+
+function itemAt(conversion: Conversion, node: PlainNode, index: number): SchemaNode | undefined {
+  const keyword = isList(node.schema.prefixItems) ? "prefixItems" : "items";
+  const list = node.schema[keyword];
+  const schema = isList(list) ? list[index] : undefined;
+  return schema === undefined ? otherItems(conversion, node) : conversion.child(node, schema, keyword, String(index));
+}
+
+/** The schema of the items behind the prefix. */
+function otherItems(conversion: Conversion, node: PlainNode): SchemaNode | undefined {
+  const keyword = isList(node.schema.items) ? "additionalItems" : "items";
+  const schema = node.schema[keyword];
+  return schema === undefined ? undefined : conversion.child(node, schema, keyword);
+}

@@ -1,0 +1,63 @@
+import type { Usage } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { OrcaLoadReport } from "../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
+import type { BackendLoad } from "../backend.ts";
+import type { Rates } from "./throughput.ts";
+
+/** The trailer that carries the cost of one call, by ORCA's convention. */
+export const LOAD_TRAILER = "endpoint-load-metrics-bin";
+
+/** A change of the KV use that is told at once: ten points. */
+const SHARP_KV_CHANGE = 0.1;
+
+export type NodeLoad = {
+  readonly load: BackendLoad;
+  readonly rates: Rates;
+  readonly draining: boolean;
+};
+
+/**
+ * The load of a node as ORCA has it. `application_utilization` is the fullest of slots, KV memory and queue, where a
+ * queue as long as there are slots counts as full. What the backend cannot tell is left out.
+ */
+export function loadReport({ load, rates, draining }: NodeLoad): OrcaLoadReport {
+  const { slots, busySlots, waiting, kvUse } = load;
+  const named: Record<string, number | undefined> = {
+    "svc.running": busySlots,
+    "svc.waiting": waiting,
+    "svc.queued_uncached_tokens": load.queuedUncachedTokens,
+    "svc.kv_tokens_used": load.kvTokensUsed,
+    "svc.kv_tokens_total": load.kvTokensTotal,
+    "svc.prefill_tokens_per_second": rates.prefillTokensPerSecond,
+    "svc.decode_tokens_per_second": rates.decodeTokensPerSecond,
+    "svc.observed_retention_seconds": load.observedRetentionSeconds,
+    "svc.draining": draining ? 1 : undefined,
+  };
+  const share = (count: number) => (slots > 0 ? count / slots : 0);
+  return OrcaLoadReport.fromPartial({
+    applicationUtilization: Math.max(share(busySlots), share(waiting), kvUse ?? 0),
+    utilization: kvUse === undefined ? {} : { kv_cache: Math.min(1, kvUse) },
+    namedMetrics: known(named),
+    rpsFractional: rates.requestsPerSecond,
+    eps: rates.errorsPerSecond,
+  });
+}
+
+/** What one finished call really cost. */
+export function requestCost({ inputTokens, cachedInputTokens, outputTokens }: Usage): OrcaLoadReport {
+  return OrcaLoadReport.fromPartial({
+    requestCost: { "svc.uncached_input_tokens": inputTokens - cachedInputTokens, "svc.output_tokens": outputTokens },
+  });
+}
+
+/** Whether a balancer should hear of `after` now rather than at the next interval. */
+export function changedSharply(before: OrcaLoadReport, after: OrcaLoadReport): boolean {
+  const kv = (report: OrcaLoadReport) => report.utilization.kv_cache ?? 0;
+  const same = (name: string) => before.namedMetrics[name] === after.namedMetrics[name];
+  return Math.abs(kv(after) - kv(before)) > SHARP_KV_CHANGE || !same("svc.waiting") || !same("svc.draining");
+}
+
+function known(metrics: Readonly<Record<string, number | undefined>>): Record<string, number> {
+  const found: Record<string, number> = {};
+  for (const [name, value] of Object.entries(metrics)) if (value !== undefined) found[name] = value;
+  return found;
+}

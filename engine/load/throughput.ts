@@ -1,0 +1,99 @@
+import type { Duration } from "../../proto/gen/google/protobuf/duration.ts";
+import type { Finished } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { durationMs } from "../duration-ms.ts";
+import { type EngineError, NODE_FAULTS } from "../errors.ts";
+
+/** What a caller is told who finds the node full, at least, at most, and while nothing is known; milliseconds. */
+const MIN_WAIT_MS = 100;
+const MAX_WAIT_MS = 30_000;
+const UNKNOWN_WAIT_MS = 1_000;
+
+/** Weight of the newest generation in the means. */
+const NEWEST = 0.2;
+/** A request counts for this long, less and less. */
+const WINDOW_MS = 10_000;
+
+export type Rates = {
+  /** Uncached prompt tokens per second of prefill; absent before the first generation that says. */
+  readonly prefillTokensPerSecond: number | undefined;
+  /** Of one generation, after its prefill. */
+  readonly decodeTokensPerSecond: number | undefined;
+  readonly requestsPerSecond: number;
+  readonly errorsPerSecond: number;
+};
+
+/** How fast the node has lately been, from what finished generations say of themselves. */
+export class Throughput {
+  readonly #nowMs: () => number;
+  readonly #requests = new FadingCount();
+  readonly #errors = new FadingCount();
+  #prefill: number | undefined;
+  #decode: number | undefined;
+  /** How long a generation holds its slot. */
+  #serviceMs: number | undefined;
+
+  /** `nowMs`: a monotonic clock. */
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs;
+  }
+
+  /** A generation has ended: finished, or with a failure, which may be the caller's own. */
+  add(finished: Finished | undefined, failure: EngineError | undefined): void {
+    this.#requests.add(this.#nowMs());
+    if (failure && NODE_FAULTS.has(failure.reason)) this.#errors.add(this.#nowMs());
+    const { usage, timings } = finished ?? {};
+    if (!usage || !timings) return;
+    const uncached = usage.inputTokens - usage.cachedInputTokens;
+    this.#prefill = mean(this.#prefill, rate(uncached, timings.prefill));
+    this.#decode = mean(this.#decode, rate(usage.outputTokens, timings.decode));
+    this.#serviceMs = mean(this.#serviceMs, 1_000 * (seconds(timings.prefill) + seconds(timings.decode)));
+  }
+
+  /** When one of `running` generations may give up its place: an estimate, in milliseconds from now. */
+  nextEndMs(running: number): number {
+    if (this.#serviceMs === undefined || running === 0) return UNKNOWN_WAIT_MS;
+    return Math.min(MAX_WAIT_MS, Math.max(MIN_WAIT_MS, Math.round(this.#serviceMs / running)));
+  }
+
+  rates(): Rates {
+    const now = this.#nowMs();
+    return {
+      prefillTokensPerSecond: this.#prefill,
+      decodeTokensPerSecond: this.#decode,
+      requestsPerSecond: this.#requests.perSecond(now),
+      errorsPerSecond: this.#errors.perSecond(now),
+    };
+  }
+}
+
+/** Events per second, with memory that fades. */
+class FadingCount {
+  #weight = 0;
+  #atMs = 0;
+
+  add(nowMs: number): void {
+    this.#weight = this.#at(nowMs) + 1;
+    this.#atMs = nowMs;
+  }
+
+  perSecond(nowMs: number): number {
+    return this.#at(nowMs) / (WINDOW_MS / 1000);
+  }
+
+  #at(nowMs: number): number {
+    return this.#weight * Math.exp(-(nowMs - this.#atMs) / WINDOW_MS);
+  }
+}
+
+function rate(tokens: number, took: Duration | undefined): number | undefined {
+  return tokens <= 0 || seconds(took) <= 0 ? undefined : tokens / seconds(took);
+}
+
+function mean(before: number | undefined, now: number | undefined): number | undefined {
+  if (before === undefined || now === undefined) return now ?? before;
+  return before + NEWEST * (now - before);
+}
+
+function seconds(duration: Duration | undefined): number {
+  return duration ? durationMs(duration) / 1000 : 0;
+}

@@ -1,0 +1,90 @@
+import { type DescribeNodeResponse, ModelState } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import type { BackendDescription } from "../backend.ts";
+import { EngineError } from "../errors.ts";
+
+/** Where a node is in its life. `stalled`: out of service until its engine moves again. */
+export type NodePhase = "loading" | "serving" | "stalled" | "draining";
+
+const MODEL_STATE: Readonly<Record<NodePhase, ModelState>> = {
+  loading: ModelState.LOADING,
+  serving: ModelState.READY,
+  stalled: ModelState.FAILED,
+  draining: ModelState.DRAINING,
+};
+
+const SERVICE_HEALTH_NAMES = ["", "svc.inference.v1.InferenceService"];
+
+/** The name under which `grpc.health.v1.Health` knows a model. */
+export function healthName(model: string): string {
+  return `svc.model/${model}`;
+}
+
+export type NodeStateOptions = {
+  readonly nodeId: string;
+  readonly nodeVersion: string;
+  readonly models: readonly string[];
+  readonly setHealth: (name: string, status: "SERVING" | "NOT_SERVING") => void;
+};
+
+/** The one place that knows whether the node takes requests; health follows it. */
+export class NodeState {
+  readonly #options: NodeStateOptions;
+  readonly #models: ReadonlySet<string>;
+  readonly #startedAt = new Date();
+  #now: NodePhase = "loading";
+
+  constructor(options: NodeStateOptions) {
+    this.#options = options;
+    this.#models = new Set(options.models);
+    this.#tellHealth();
+  }
+
+  get now(): NodePhase {
+    return this.#now;
+  }
+
+  /** Returns whether that changed anything; a node that drains does nothing else any more. */
+  become(phase: NodePhase): boolean {
+    if (this.#now === phase || this.#now === "draining") return false;
+    this.#now = phase;
+    this.#tellHealth();
+    return true;
+  }
+
+  /** Throws `EngineError` when the node does not take a request for this model now. */
+  admit(model: string): void {
+    if (this.#now !== "serving") throw this.refusal();
+    if (!this.#models.has(model)) throw new EngineError("MODEL_NOT_SERVED", "The node does not serve this model.");
+  }
+
+  /** Why a node that is not serving takes nothing. */
+  refusal(): EngineError {
+    if (this.#now === "loading") return new EngineError("MODEL_LOADING", "The model is still loading.");
+    if (this.#now === "draining") return new EngineError("DRAINING", "The node takes no new requests.");
+    return new EngineError("ENGINE_ERROR", "The engine does not move.");
+  }
+
+  /** The model as a label of metrics and logs: never a word of the caller's. */
+  label(model: string): string {
+    return this.#models.has(model) ? model : "unknown";
+  }
+
+  describe({ engineKind, engineVersion, models }: BackendDescription): DescribeNodeResponse {
+    const { nodeId, nodeVersion } = this.#options;
+    const state = MODEL_STATE[this.#now];
+    return {
+      nodeId,
+      engineKind,
+      engineVersion,
+      nodeVersion,
+      startedAt: this.#startedAt,
+      models: models.map((model) => ({ ...model, state })),
+    };
+  }
+
+  #tellHealth(): void {
+    const status = this.#now === "serving" ? "SERVING" : "NOT_SERVING";
+    for (const name of SERVICE_HEALTH_NAMES) this.#options.setHealth(name, status);
+    for (const model of this.#models) this.#options.setHealth(healthName(model), status);
+  }
+}

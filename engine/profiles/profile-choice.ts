@@ -1,0 +1,79 @@
+import type { OutputMarkers, ToolCallMarkers } from "../output-parser/markers.ts";
+import { builtInProfiles, loadProfile, type ModelProfile, type NamedProfile } from "./profile.ts";
+
+/** What a GGUF file says of itself. */
+export type ModelFile = {
+  /** `general.architecture`. */
+  readonly architecture: string;
+  /** `general.name`; "" where there is none. */
+  readonly name: string;
+  /** Jinja source. */
+  readonly template: string;
+};
+
+/** The profile for files of which nothing is known. Of its marks only those are used that the model knows. */
+const FALLBACK = "hermes-thinking";
+
+/**
+ * The profile of a model file: of those whose conditions all hold the one that has most of them, else one for ChatML
+ * models.
+ */
+export function chooseProfile(file: ModelFile, profiles: readonly NamedProfile[] = builtInProfiles()): NamedProfile {
+  let best: { readonly named: NamedProfile; readonly conditions: number } | undefined;
+  for (const named of profiles) {
+    const conditions = conditionsMet(named.profile.gguf, file);
+    if (conditions > (best?.conditions ?? 0)) best = { named, conditions };
+  }
+  return best?.named ?? { name: FALLBACK, profile: loadProfile(FALLBACK) };
+}
+
+/** How many conditions there are; 0 where one of them does not hold. */
+function conditionsMet(gguf: ModelProfile["gguf"], { architecture, name, template }: ModelFile): number {
+  if (gguf === undefined) return 0;
+  const { architectures, names } = gguf;
+  if (architectures.length > 0 && !architectures.includes(architecture)) return 0;
+  if (names.length > 0 && !names.some((part) => name.toLowerCase().includes(part.toLowerCase()))) return 0;
+  if (!gguf.template.every((part) => template.includes(part))) return 0;
+  return gguf.template.length + Math.min(architectures.length, 1) + Math.min(names.length, 1);
+}
+
+/**
+ * The markers of a profile that a model can know. A mark is known where every part of it is a token of its own or stands
+ * in the template: `<a|b>` may be put together there of `<`, a token `a|b` and `>`. `withoutTokens` gives what is
+ * left of a mark when its tokens are taken out.
+ */
+export function usableMarkers(
+  { reasoning, toolCall }: Pick<ModelProfile, "reasoning" | "toolCall">,
+  template: string,
+  withoutTokens: (mark: string) => readonly string[],
+): OutputMarkers {
+  const isKnown = (mark: string) => withoutTokens(mark.trim()).every((part) => template.includes(part));
+  const calls = toolCall && usableCalls(toolCall, template, isKnown);
+  return {
+    ...(reasoning && isKnown(reasoning.open) && isKnown(reasoning.close) ? { reasoning } : {}),
+    ...(calls ? { toolCall: calls } : {}),
+  };
+}
+
+function usableCalls(
+  calls: ToolCallMarkers,
+  template: string,
+  isKnown: (mark: string) => boolean,
+): ToolCallMarkers | undefined {
+  switch (calls.form) {
+    case "bare-json":
+      if (!/\btools\b/.test(template)) return undefined;
+      return isKnown(calls.prefix) ? calls : { ...calls, prefix: "" };
+    case "engine-only":
+      return undefined;
+    case "json":
+    case "json-list":
+      return isKnown(calls.open) && isKnown(calls.close) ? calls : undefined;
+    case "sections":
+      return [calls.open, calls.callOpen, calls.nameEnd].every(isKnown) ? calls : undefined;
+    case "key-value-tags":
+      return [calls.open, calls.keyOpen, calls.valueOpen].every(isKnown) ? calls : undefined;
+    case "named-tags":
+      return [calls.open, calls.callOpen, calls.parameterOpen].every(isKnown) ? calls : undefined;
+  }
+}

@@ -1,0 +1,25 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { FastifyInstance } from "fastify";
+import { ApiError } from "../../errors.ts";
+
+/** The specification's name first; real clients send the other. */
+const HEADERS = ["vendor-version", "anthropic-version"] as const;
+
+const DATE = /^\d{4}-\d{2}-\d{2}$/;
+
+/**
+ * Checks the version that a caller of Format B names. Absent is the default, and every date is taken: no behaviour hangs
+ * on it. Throws ApiError `invalid_value` for anything else.
+ */
+export function checkApiVersion(headers: IncomingHttpHeaders): void {
+  const name = HEADERS.find((header) => headers[header] !== undefined);
+  if (name === undefined || DATE.test(String(headers[name]))) return;
+  throw new ApiError("invalid_value", `${name}: expected a date of the form YYYY-MM-DD.`, {
+    detail: "api_version_malformed",
+  });
+}
+
+/** Every route of this context takes a version header. */
+export function takeApiVersion(app: FastifyInstance): void {
+  app.addHook("onRequest", async (request) => checkApiVersion(request.headers));
+}

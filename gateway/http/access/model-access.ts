@@ -1,0 +1,20 @@
+import { ApiError } from "../../errors.ts";
+import { mayUse, type Principal } from "../../keys/principal.ts";
+
+/**
+ * A model that a key may not use is answered as one that does not exist, on every endpoint with the same words: what
+ * others may use is nobody's business.
+ */
+export function requireModel(principal: Principal, model: string): void {
+  if (!mayUse(principal, model)) throw modelNotFound(model);
+}
+
+/** Shown only when it looks like a model id: anything else is the caller's text. */
+export function modelNotFound(model: string): ApiError {
+  const shown = /^[A-Za-z0-9._/-]{1,64}$/.test(model) ? model : "?";
+  return new ApiError(
+    "model_not_found",
+    { a: `The model '${shown}' does not exist or you do not have access to it.`, b: `model: ${shown}` },
+    { path: ["model"] },
+  );
+}

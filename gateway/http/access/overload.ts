@@ -1,0 +1,32 @@
+import type { FastifyInstance } from "fastify";
+import { ApiError } from "../../errors.ts";
+import type { OverloadManager } from "../../overload/overload-manager.ts";
+import { principalOf } from "../request-context.ts";
+
+const MIN_RETRY_MS = 1_000;
+const RETRY_SPREAD_MS = 2_000;
+
+/** Under pressure connections end with their answer, so that their clients may find another gateway. */
+export function endConnectionsUnderPressure(app: FastifyInstance, overload: OverloadManager): void {
+  app.addHook("onRequest", async (_request, reply) => {
+    if (overload.isActive("disableHttpKeepalive")) reply.header("connection", "close");
+  });
+}
+
+/** Turns requests of this context away while the process is in trouble, before a byte of their body is read. */
+export function shedRequests(app: FastifyInstance, overload: OverloadManager, random: () => number): void {
+  app.addHook("onRequest", async (request) => {
+    if (overload.isActive("stopAcceptingRequests")) throw inTrouble("stop_accepting_requests", random);
+    if (!overload.isActive("rejectNonCritical")) return;
+    const critical = request.facts.labels.operation !== "count_tokens" && principalOf(request).priority !== "LOW";
+    if (!critical) throw inTrouble("reject_non_critical", random);
+  });
+}
+
+/** `what`: for log and stats. `random`: from 0 to below 1. */
+export function inTrouble(what: string, random: () => number): ApiError {
+  return new ApiError("server_is_overloaded", "The service is overloaded. Please try again shortly.", {
+    retryAfterMs: MIN_RETRY_MS + random() * RETRY_SPREAD_MS,
+    detail: `overload_${what}`,
+  });
+}

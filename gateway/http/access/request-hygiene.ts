@@ -1,0 +1,97 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { FastifyInstance } from "fastify";
+import { ApiError } from "../../errors.ts";
+
+/*
+ * What Node's parser lets through and something in front of us may read in another way: two readings of one request are
+ * how requests are smuggled. Decided on `rawHeaders`, as `headers` has joined or dropped repeated fields already.
+ */
+
+/** Node drops header fields past 2,000 silently; no client sends as many as this. */
+const MAX_HEADER_FIELDS = 64;
+
+/** Fields that mean something to us or to a proxy, and can be there once only. Credentials are checked where they are read. */
+const SINGLE_FIELDS = ["host", "content-type", "content-encoding", "transfer-encoding", "expect"] as const;
+
+type SingleField = (typeof SINGLE_FIELDS)[number];
+
+/** `utf-8` with or without quotes; the parameter may be missing. */
+const OTHER_CHARSET = /;\s*charset=(?!"?utf-?8"?\s*(?:;|$))/i;
+
+/**
+ * Checks the head of every request of `app`, before keys and bodies. Answers `Expect` itself: a body is invited with 100
+ * only when its key and its length are fine.
+ */
+export function refuseUnclearRequests(app: FastifyInstance): void {
+  const waiting = new WeakSet<IncomingMessage>();
+  app.server.on("checkContinue", (request: IncomingMessage, response: ServerResponse) => {
+    waiting.add(request);
+    app.server.emit("request", request, response);
+  });
+  // Node answers any other expectation with 417 by itself, but in no envelope.
+  app.server.on("checkExpectation", (request, response) => app.server.emit("request", request, response));
+  app.addHook("onRequest", async (request, reply) => {
+    // Node's parser reads nothing behind a request that asks for another protocol.
+    if (request.raw.headers.upgrade !== undefined) reply.header("connection", "close");
+    try {
+      checkHead(request.raw);
+    } catch (error) {
+      // Whatever comes next on the connection may be read in two ways as well.
+      reply.header("connection", "close");
+      throw error;
+    }
+  });
+  app.addHook("preParsing", async (request, reply) => {
+    if (!waiting.has(request.raw)) return;
+    reply.raw.writeContinue();
+  });
+}
+
+export function bodyTooLarge(): ApiError {
+  return new ApiError("request_too_large", "The request body is too large.");
+}
+
+export type RequestHead = Readonly<Pick<IncomingMessage, "rawHeaders" | "httpVersion" | "url">>;
+
+/**
+ * Throws ApiError: `header_fields_too_large` for too many fields, `expectation_failed` for an expectation other than
+ * `100-continue`, `bad_request` for the rest.
+ */
+export function checkHead({ rawHeaders, httpVersion, url }: RequestHead): void {
+  if (rawHeaders.length > 2 * MAX_HEADER_FIELDS)
+    throw new ApiError("header_fields_too_large", `The request has more than ${MAX_HEADER_FIELDS} header fields.`);
+  if (httpVersion !== "1.1" && httpVersion !== "1.0") throw unclear("The HTTP version is not 1.0 or 1.1.", "version");
+  if (!url?.startsWith("/")) throw unclear("The request target must be a path.", "target");
+  const fields = singleFields(rawHeaders);
+  if (httpVersion === "1.1" && fields.host === undefined) throw unclear("The header 'host' is missing.", "host");
+  checkBodyFields(fields, httpVersion);
+}
+
+function checkBodyFields(fields: Readonly<Partial<Record<SingleField, string>>>, httpVersion: string): void {
+  const coding = fields["transfer-encoding"];
+  if (coding !== undefined && (coding.toLowerCase() !== "chunked" || httpVersion === "1.0"))
+    throw unclear("The header 'transfer-encoding' must be 'chunked'.", "transfer_encoding");
+  const encoding = fields["content-encoding"];
+  if (encoding !== undefined && encoding.toLowerCase() !== "identity")
+    throw unclear("The header 'content-encoding' must be 'identity': compressed bodies are not read.", "encoding");
+  if (OTHER_CHARSET.test(fields["content-type"] ?? ""))
+    throw unclear("The charset in the header 'content-type' must be utf-8.", "charset");
+  if (fields.expect !== undefined && fields.expect.toLowerCase() !== "100-continue")
+    throw new ApiError("expectation_failed", "The header 'expect' can only be '100-continue'.");
+}
+
+function singleFields(rawHeaders: readonly string[]): Partial<Record<SingleField, string>> {
+  const found: Partial<Record<SingleField, string>> = {};
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    const given = rawHeaders[at]?.toLowerCase();
+    const name = SINGLE_FIELDS.find((field) => field === given);
+    if (name === undefined) continue;
+    if (found[name] !== undefined) throw unclear(`The header '${name}' is given more than once.`, "duplicate");
+    found[name] = rawHeaders[at + 1] ?? "";
+  }
+  return found;
+}
+
+function unclear(message: string, what: string): ApiError {
+  return new ApiError("bad_request", message, { detail: `unclear_${what}` });
+}

@@ -1,0 +1,21 @@
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { needsTurns, nextTurn } from "../../event-loop-turn.ts";
+import { prepareCountTokens } from "../../formats/messages/count-tokens.ts";
+import type { Router } from "../../upstream/router.ts";
+import { requireModel } from "../access/model-access.ts";
+import { principalOf, type RequestContext } from "../request-context.ts";
+import type { RunningAnswers } from "./running-answers.ts";
+
+/** POST /v1/messages/count_tokens: exact, by the engine's own template and tokenizer; takes no slot. */
+export function countTokensRoute(router: Router, context: RequestContext, running: RunningAnswers) {
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    const { facts } = request;
+    const principal = principalOf(request);
+    const prepared = prepareCountTokens(request.body, context.prepareContext(principal));
+    facts.model = prepared.model;
+    requireModel(principal, prepared.model);
+    if (needsTurns(facts.bodyBytes)) await nextTurn();
+    const inputTokens = await router.countTokens(prepared.request, facts.trip, running.begin(reply.raw).signal);
+    return reply.type("application/json; charset=utf-8").send(JSON.stringify({ input_tokens: inputTokens }));
+  };
+}

@@ -1,0 +1,186 @@
+import type { ServerResponse } from "node:http";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { ApiError } from "../../errors.ts";
+import type { StreamEncoder } from "../../formats/format.ts";
+import type { Flow } from "../../upstream/call/generate-call.ts";
+import type { Flushable, FlushQueue } from "./flush-queue.ts";
+
+export type SseStreamOptions = {
+  readonly response: ServerResponse;
+  readonly encoder: StreamEncoder;
+  /** Sent with the status line. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly queue: FlushQueue;
+  readonly clock: Clock;
+  /** Silence after which a sign of life is sent. */
+  readonly keepAliveIntervalMs: number;
+  /** The same for the very first one, with which the status line goes out; counted only where it is shorter. */
+  readonly headerCommitMs: number;
+  /** How long a reader may take nothing while something waits for it. */
+  readonly writeStallMs: number;
+  /** Called when that time is over; the stream is dead then. */
+  readonly onStall: () => void;
+  /** Called at every write of events but the first, with the time since the one before. On the path of every delta. */
+  readonly onGap: (gapMs: number) => void;
+  /** Called when the engine begins to wait for the reader, and when it waits no more. */
+  readonly onPaused: (paused: boolean) => void;
+};
+
+/**
+ * One event stream to one client: canonical events in, frames out. The status line goes out with the first event that
+ * cannot be taken back, or with the first sign of life; until then the request may still fail with a status of its own.
+ */
+export class SseStream implements Flushable {
+  readonly #options: SseStreamOptions;
+  /** Frames that are not written yet. */
+  #pending = "";
+  #queued = false;
+  #committed = false;
+  /** Whether chunks are framed here, and not by Node. */
+  #framing = false;
+  #ended = false;
+  #flow: Flow | undefined;
+  #paused: Flow | undefined;
+  #lastWriteMs: number;
+  #lastEventsMs: number | undefined;
+  #cancelKeepAlive: () => void;
+  #cancelStall: (() => void) | undefined;
+
+  constructor(options: SseStreamOptions) {
+    this.#options = options;
+    this.#lastWriteMs = options.clock.nowMs();
+    this.#cancelKeepAlive = options.clock.after(this.#silenceMs(), () => this.#keepAlive());
+    options.response.on("drain", () => this.#drained());
+    options.response.once("close", () => this.#release());
+  }
+
+  /** Whether the status line has been sent or is about to be. */
+  get committed(): boolean {
+    return this.#committed;
+  }
+
+  /** On the path of every delta. */
+  events(events: readonly Event[], flow: Flow): void {
+    if (this.#ended) return;
+    for (const event of events) {
+      this.#pending += this.#options.encoder.next(event);
+      const kind = event.kind?.$case;
+      if (kind !== "started" && kind !== "progress") this.#committed = true;
+    }
+    if (this.#committed && !this.#queued) {
+      this.#queued = true;
+      this.#options.queue.add(this);
+    }
+    this.#flow = flow;
+    if (this.#options.response.writableNeedDrain) this.#hold(flow);
+  }
+
+  flush(): void {
+    this.#queued = false;
+    if (this.#ended || this.#pending === "") return;
+    if (!this.#write() && this.#flow) this.#hold(this.#flow);
+    // The write has read the clock already.
+    if (this.#lastEventsMs !== undefined) this.#options.onGap(this.#lastWriteMs - this.#lastEventsMs);
+    this.#lastEventsMs = this.#lastWriteMs;
+  }
+
+  /** The answer is complete: the encoder has written its last frame. */
+  end(): void {
+    this.#finish("");
+  }
+
+  /** Ends a committed stream with the format's error frame. */
+  fail(error: ApiError): void {
+    this.#finish(this.#options.encoder.fail(error));
+  }
+
+  /** Writes nothing any more: the request is answered in another way. Only before `committed`. */
+  abandon(): void {
+    this.#release();
+  }
+
+  #finish(last: string): void {
+    if (this.#ended) return;
+    this.#pending += last;
+    this.#write();
+    this.#ended = true;
+    // The last chunk is Node's again.
+    if (this.#framing) this.#options.response.chunkedEncoding = true;
+    this.#options.response.end();
+    this.#cancelKeepAlive();
+  }
+
+  #write(): boolean {
+    const { response, headers, clock } = this.#options;
+    if (response.destroyed) return true;
+    if (!response.headersSent) response.writeHead(200, headers);
+    this.#committed = true;
+    this.#lastWriteMs = clock.nowMs();
+    const text = this.#pending;
+    this.#pending = "";
+    return text === "" || this.#send(text);
+  }
+
+  /**
+   * Node makes four writes of a chunk, one of them the text; as one text it costs a tenth less of the whole way. The
+   * first one is left to Node, which puts the status line before it. Not every reader is sent chunks: HTTP/1.0 has none.
+   */
+  #send(text: string): boolean {
+    const { response } = this.#options;
+    if (this.#framing) return response.write(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`);
+    const kept = response.write(text);
+    this.#framing = response.chunkedEncoding;
+    response.chunkedEncoding = false;
+    return kept;
+  }
+
+  /** The reader is slow: its own engine stream waits, and nobody else's. */
+  #hold(flow: Flow): void {
+    if (this.#paused) return;
+    this.#paused = flow;
+    flow.pause();
+    this.#options.onPaused(true);
+    this.#cancelStall = this.#options.clock.after(this.#options.writeStallMs, () => {
+      this.#unpause();
+      this.#options.onStall();
+      this.#options.response.destroy();
+    });
+  }
+
+  #drained(): void {
+    this.#unpause()?.resume();
+  }
+
+  /** The flow that was held, if one was. */
+  #unpause(): Flow | undefined {
+    this.#cancelStall?.();
+    const flow = this.#paused;
+    this.#paused = undefined;
+    if (flow) this.#options.onPaused(false);
+    return flow;
+  }
+
+  #keepAlive(): void {
+    if (this.#ended) return;
+    const { clock, encoder, keepAliveIntervalMs } = this.#options;
+    if (clock.nowMs() - this.#lastWriteMs >= this.#silenceMs() && !this.#paused) {
+      this.#pending += encoder.keepAlive();
+      this.#write();
+    }
+    const next = Math.max(1, this.#silenceMs() - (clock.nowMs() - this.#lastWriteMs));
+    this.#cancelKeepAlive = clock.after(this.#paused ? keepAliveIntervalMs : next, () => this.#keepAlive());
+  }
+
+  /** How long the client may hear nothing. Clients and proxies wait less long for a status line than for more of a body. */
+  #silenceMs(): number {
+    const { keepAliveIntervalMs, headerCommitMs } = this.#options;
+    return this.#committed ? keepAliveIntervalMs : Math.min(keepAliveIntervalMs, headerCommitMs);
+  }
+
+  #release(): void {
+    this.#ended = true;
+    this.#cancelKeepAlive();
+    this.#unpause();
+  }
+}

@@ -1,0 +1,103 @@
+import { isUtf8 } from "node:buffer";
+import type { Socket } from "node:net";
+import { ApiError } from "../../errors.ts";
+import { atOnce, inTurns, needsTurns, type Steps } from "../../event-loop-turn.ts";
+import { notationOf } from "../../json/json-notation.ts";
+import type { JsonScan } from "../../json/json-scan.ts";
+import { keepNotation } from "../../json/json-text.ts";
+import { bodyBrokeOff } from "../fastify-error.ts";
+
+const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
+
+/** With the `u` flag a pair counts as one character, so this finds lone halves only. */
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+/** Neither the text nor the parser's message, which quotes it, may get into the error. */
+function invalidJson(detail: string): ApiError {
+  return new ApiError("invalid_json", "The request body is not valid JSON.", { detail });
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw invalidJson("json_syntax");
+  }
+}
+
+/** Valid UTF-8 holds no surrogate, so only an escape from `\ud800` to `\udfff` can bring one. May be wrong in saying yes. */
+function mayHoldSurrogate(body: Buffer): boolean {
+  return body.includes("\\ud") || body.includes("\\uD");
+}
+
+/**
+ * `value` with U+FFFD for every lone half of a surrogate pair in its strings; objects and arrays are changed in place. No
+ * encoder puts a lone half on the wire in a way that all readers take. Throws ApiError `bad_request` where a key holds
+ * one, as keys are names. Recursive: for values of bounded depth.
+ */
+export function wellFormed(value: unknown): unknown {
+  // Encoding replaces every lone half, and is much faster than doing so by pattern.
+  if (typeof value === "string") return LONE_SURROGATE.test(value) ? Buffer.from(value).toString() : value;
+  if (Array.isArray(value)) {
+    for (const [position, item] of value.entries()) value[position] = wellFormed(item);
+    return value;
+  }
+  if (typeof value !== "object" || value === null) return value;
+  for (const key of Object.keys(value)) {
+    if (LONE_SURROGATE.test(key))
+      throw new ApiError("bad_request", "The request body holds a key that is not valid Unicode.", {
+        detail: "json_key_not_unicode",
+      });
+    // A key `__proto__` is a property of its own after JSON.parse, so this sets it and not the prototype.
+    Reflect.set(value, key, wellFormed(Reflect.get(value, key)));
+  }
+  return value;
+}
+
+/**
+ * The object that a request body holds. UTF-8, a byte order mark is skipped. Keys such as `__proto__` stay plain data of
+ * the object they stand in: whoever copies such an object uses spread, never assignment key by key. `jsonText` gives the
+ * text of what is in the object, at least three levels deep, as the caller wrote it.
+ *
+ * `scan` was fed with all of `body`; the time it takes is bounded by that scan's limits and the size of `body`. It comes in
+ * steps, between which the caller may let time pass; behind the last there is nothing but the value.
+ *
+ * Throws ApiError: `invalid_json` for bytes that are not UTF-8 or not JSON; `bad_request` for a root that is not an object,
+ * for what the scan refuses, or a key with a lone surrogate. No message repeats anything of the body but the names of the
+ * keys that decide about the request.
+ */
+export function* parsing(body: Buffer, scan: JsonScan): Steps<object> {
+  const marked = body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK);
+  const json = marked ? body.subarray(BYTE_ORDER_MARK.length) : body;
+  if (!isUtf8(json)) throw invalidJson("json_not_utf8");
+  scan.end();
+  const text = json.toString("utf8");
+  yield;
+  const value = parse(text);
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    throw new ApiError("bad_request", "The request body should be a JSON object.", { detail: "json_not_an_object" });
+  const isSuspect = mayHoldSurrogate(json);
+  yield;
+  if (isSuspect) {
+    wellFormed(value);
+    yield;
+  }
+  if (scan.isRestated) {
+    const notation = yield* notationOf(text);
+    if (notation) yield* keepNotation(value, notation);
+    yield;
+  }
+  return value;
+}
+
+/**
+ * The same for a `body` that came from `sender`, in several turns of the event loop where it is big or not ordinary. Nothing
+ * more is done for a sender that has left.
+ */
+export function parseFrom(sender: Pick<Socket, "destroyed">, body: Buffer, scan: JsonScan): object | Promise<object> {
+  const steps = parsing(body, scan);
+  if (!needsTurns(body.length) && !scan.isRestated) return atOnce(steps);
+  return inTurns(steps, () => {
+    if (sender.destroyed) throw bodyBrokeOff();
+  });
+}

@@ -1,0 +1,54 @@
+import type { IncomingMessage } from "node:http";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { JsonScan } from "../../json/json-scan.ts";
+import type { OverloadManager } from "../../overload/overload-manager.ts";
+import { inTrouble } from "../access/overload.ts";
+import { bodyTooLarge } from "../access/request-hygiene.ts";
+import { receiveBody } from "./body-upload.ts";
+import { parseFrom } from "./json-body.ts";
+
+export type BodyLimits = {
+  /** Of one body; the record of a key may say less. */
+  readonly maxBodyBytes: number;
+  /** Of all bodies together. */
+  readonly overload: OverloadManager;
+  /** Chance, from 0 to below 1. */
+  readonly random: () => number;
+};
+
+/** What a body that is announced in its head cannot have, refused before a byte of it is read. For routes with a key. */
+export function limitBodies(app: FastifyInstance, limits: BodyLimits): void {
+  app.addHook("onRequest", async ({ raw, facts }) => {
+    const announced = Number(raw.headers["content-length"] ?? 0);
+    if (announced > maxBytesOf(facts, limits)) throw bodyTooLarge();
+    const lacking = limits.overload.lacksFor(announced);
+    if (lacking) throw inTrouble(lacking, limits.random);
+  });
+}
+
+/** Reads and parses the body of requests that have one, and a route. */
+export function parseBodies(app: FastifyInstance, limits: BodyLimits): void {
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("application/json", async (request: FastifyRequest, payload: IncomingMessage) => {
+    // Whoever has no key must not be able to fill the room that bodies have together.
+    if (request.is404) return undefined;
+    const inflight = limits.overload.bodies.begin();
+    const scan = new JsonScan();
+    const take = (chunk: Buffer) => {
+      if (!inflight.add(chunk.length)) throw inTrouble("inflight_body_bytes", limits.random);
+      scan.feed(chunk);
+    };
+    try {
+      const bytes = await receiveBody(payload, maxBytesOf(request.facts, limits), take);
+      if (!limits.overload.mayParse(bytes.length)) throw inTrouble("fixed_heap", limits.random);
+      request.facts.bodyBytes = bytes.length;
+      return await parseFrom(request.socket, bytes, scan);
+    } finally {
+      inflight.release();
+    }
+  });
+}
+
+function maxBytesOf({ principal }: FastifyRequest["facts"], { maxBodyBytes }: BodyLimits): number {
+  return Math.min(maxBodyBytes, principal?.limits.maxBodyBytes ?? maxBodyBytes);
+}

@@ -1,0 +1,67 @@
+import type { Server } from "node:http";
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { fromFastify } from "../fastify-error.ts";
+import { logWhenClosed, type RequestRecords } from "../record/access-log.ts";
+import { newFacts, pathOf } from "../record/request-facts.ts";
+import { routeLabels } from "../record/route-labels.ts";
+import { traceContextOf } from "../record/trace-context.ts";
+import { TracedTries } from "../record/traced-tries.ts";
+import { answerBrokenRequest } from "./broken-request.ts";
+import { envelopeOf, sendError } from "./envelope.ts";
+import { SocketTable } from "./sockets.ts";
+
+const MAX_HEADER_BYTES = 16 * 1024;
+/** Above the usual 60 s of clients' pools: whoever closes first must not be us, or a reused connection is reset. */
+const CONNECTION_IDLE_MS = 75_000;
+/** How often Node looks for requests that come too slowly. */
+const CONNECTIONS_CHECK_MS = 1_000;
+const MAX_REQUESTS_PER_SOCKET = 1_000;
+
+export type ReceiveTimeouts = {
+  /** For a whole request, its body included. */
+  readonly requestTimeoutMs: number;
+  readonly requestHeadersTimeoutMs: number;
+};
+
+/**
+ * A server without routes: how requests are read, what answers those that cannot be, and that each has its facts from its
+ * beginning and a line of the log at its end.
+ */
+export function publicApp(
+  timeouts: ReceiveTimeouts,
+  records: RequestRecords,
+): { readonly app: FastifyInstance; readonly sockets: SocketTable } {
+  const { clock, tracing } = records;
+  const begin = (request: FastifyRequest, reply: FastifyReply) => {
+    const { raw, routeOptions } = request;
+    const trace = traceContextOf(raw.headers, tracing && ((traceId) => tracing.headSampler(traceId)));
+    const tries = tracing && new TracedTries(trace, clock);
+    request.facts = newFacts(clock.nowMs(), routeLabels(routeOptions.url), trace, tries);
+    reply.headers({ "x-request-id": request.facts.requestId, "request-id": request.facts.requestId });
+    if (raw.method !== "HEAD" || routeOptions.url !== "/") logWhenClosed(request.facts, raw, reply.raw, records);
+  };
+  const app = Fastify({
+    keepAliveTimeout: CONNECTION_IDLE_MS,
+    requestTimeout: timeouts.requestTimeoutMs,
+    maxRequestsPerSocket: MAX_REQUESTS_PER_SOCKET,
+    exposeHeadRoutes: true,
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: 512 },
+    http: {
+      maxHeaderSize: MAX_HEADER_BYTES,
+      headersTimeout: timeouts.requestHeadersTimeoutMs,
+      connectionsCheckingInterval: CONNECTIONS_CHECK_MS,
+      // Node would answer a missing one itself, in no envelope.
+      requireHostHeader: false,
+    },
+    clientErrorHandler: (error, socket) => answerBrokenRequest(error, socket, sockets),
+    frameworkErrors: (error, request, reply) => {
+      begin(request, reply as never);
+      void sendError(request, reply as never, envelopeOf(pathOf(request.raw)), fromFastify(error));
+    },
+  });
+  const sockets = new SocketTable(app.server as Server);
+  app.decorateRequest("facts");
+  app.addHook("onRequest", async (request, reply) => begin(request, reply));
+  return { app, sockets };
+}

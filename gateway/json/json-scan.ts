@@ -1,0 +1,247 @@
+import { ApiError } from "../errors.ts";
+import { isIndexKey, isRestated } from "./json-notation.ts";
+import { CUT, endOfLetters, endOfNumber, endOfString, endsEscaped, isLetter, isNumberByte } from "./json-tokens.ts";
+
+/*
+ * One pass over the bytes of a JSON text before it is parsed, as parsing is what costs: 16 MiB of `[{},{},…]` block the
+ * process for more than a second, and deep nesting breaks every recursive walk that follows. The scan is exact for valid
+ * JSON; whether it is valid is left to the parser, which stops at the same byte that misleads the scan.
+ */
+
+export type JsonLimits = {
+  /** Objects and arrays within one another, the outermost included. Default 64. */
+  readonly maxDepth: number;
+  /** Values of all kinds together: objects, arrays, strings, numbers, literals; keys do not count. Default 200,000. */
+  readonly maxNodes: number;
+};
+
+export const DEFAULT_JSON_LIMITS: JsonLimits = { maxDepth: 64, maxNodes: 200_000 };
+
+/**
+ * Top-level keys that may stand there only once: something in front of us may have gone by the first, the parser takes
+ * the last.
+ */
+const SINGLE_KEYS: ReadonlySet<string> = new Set(["model", "messages", "stream", "max_tokens", "input"]);
+
+/** Bytes of the longest key that is looked at, were each of its characters written as `\uXXXX`. */
+const LONGEST_KEY = 6 * Math.max("4294967294".length, ...[...SINGLE_KEYS].map((key) => key.length));
+
+/**
+ * What is nested less deeply is read field by field and never handed on as text. The least deep object that is: the schema
+ * in `output_format`.
+ */
+const OUTERMOST_TEXT_DEPTH = 3;
+
+/** A number without an exponent is finite below 309 digits. */
+const SURELY_FINITE_LENGTH = 300;
+
+/** Every integer of as many digits is a number of its own, and is written back as it was. */
+const SURELY_EXACT_LENGTH = 15;
+
+/** No number is written with more bytes; reading one would cost more than its bytes are worth. */
+const MAX_NUMBER_LENGTH = 1000;
+
+const SPACE = 0x20;
+const QUOTE = 0x22;
+const COMMA = 0x2c;
+const ZERO = 0x30;
+const NINE = 0x39;
+const OPEN_BRACKET = 0x5b;
+const BACKSLASH = 0x5c;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+
+/** Ends a number that is the last of a text. */
+const END = Buffer.from(" ");
+
+/** The scan of one text, chunk by chunk as it arrives. The time it takes is linear in the length of the text. */
+export class JsonScan {
+  readonly #limits: JsonLimits;
+  /** What is open at each depth: 1 for an object. Sized by the limit, so the depth is checked before it is written. */
+  readonly #isObject: Uint8Array;
+  readonly #seenKeys = new Set<string>();
+  #depth = 0;
+  #nodes = 0;
+  #keyComes = false;
+  /** What the text so far breaks off in. */
+  #inside: "string" | "escape" | "literal" | undefined;
+  /** A number or a short key that the text so far breaks off in: it is read when its end is there. */
+  #begun: Buffer | undefined;
+  #isRestated = false;
+  #refusal: unknown;
+
+  constructor(limits: JsonLimits = DEFAULT_JSON_LIMITS) {
+    this.#limits = limits;
+    this.#isObject = new Uint8Array(limits.maxDepth + 1);
+  }
+
+  /**
+   * Whether `JSON.stringify` would not write the objects of this text as they are written here, white space, escapes and
+   * repeated keys aside. May be wrong in saying yes. True for few: a key that is an array index, a number such as `1.0`.
+   */
+  get isRestated(): boolean {
+    return this.#isRestated;
+  }
+
+  /** Takes the next chunk. Never throws: nothing more is looked at once the text is to be refused. */
+  feed(chunk: Buffer): void {
+    if (this.#refusal !== undefined || chunk.length === 0) return;
+    try {
+      this.#scan(chunk);
+    } catch (error) {
+      this.#refusal = error;
+    }
+  }
+
+  /**
+   * To be called when all chunks were fed. Throws ApiError: `bad_request` for a text over the limits, a number that is not
+   * finite (`1e999`), or a second `model`, `messages`, `stream`, `max_tokens` or `input` at the top.
+   */
+  end(): void {
+    this.feed(END);
+    if (this.#refusal !== undefined) throw this.#refusal;
+  }
+
+  #scan(chunk: Buffer): void {
+    const text = this.#begun ? Buffer.concat([this.#begun, chunk]) : chunk;
+    this.#begun = undefined;
+    for (let at = this.#endOfInside(text); at < text.length; at += 1) {
+      const byte = text[at];
+      if (byte === undefined || byte <= SPACE) continue;
+      if (byte === QUOTE) at = this.#string(text, at);
+      else if (byte === COMMA) this.#keyComes = this.#isObject[this.#depth] === 1;
+      else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) this.#open(byte === OPEN_BRACE);
+      else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) this.#close();
+      else if (isLetter(byte)) at = this.#literal(text, at);
+      else if (isNumberByte(byte)) at = this.#number(text, at);
+      if (this.#nodes > this.#limits.maxNodes)
+        throw tooBig("made of more", this.#limits.maxNodes, "values", "json_nodes");
+    }
+  }
+
+  /** Where the scan goes on, behind what the text before broke off in. */
+  #endOfInside(text: Buffer): number {
+    if (this.#inside === undefined) return 0;
+    if (this.#inside !== "literal") return this.#restOfString(text, this.#inside === "escape" ? 1 : 0) + 1;
+    const end = endOfLetters(text, 0);
+    if (end < text.length) this.#inside = undefined;
+    return end;
+  }
+
+  /** The position of the last byte, up to the end of `text`, of the string that goes on at `start`. */
+  #restOfString(text: Buffer, start: number): number {
+    const end = endOfString(text, start);
+    if (end !== CUT) this.#inside = undefined;
+    else this.#inside = endsEscaped(text, start, text.length) ? "escape" : "string";
+    return end === CUT ? text.length : end;
+  }
+
+  /** This and the two below give the position of the last byte of what begins at `start`. */
+  #string(text: Buffer, start: number): number {
+    const isKey = this.#keyComes;
+    const end = this.#restOfString(text, start + 1);
+    if (this.#inside !== undefined && isKey && end - (start + 1) <= LONGEST_KEY) {
+      this.#inside = undefined;
+      this.#begun = text.subarray(start);
+      return end;
+    }
+    this.#keyComes = false;
+    if (!isKey) this.#nodes += 1;
+    else if (this.#inside === undefined) this.#key(text, start + 1, end);
+    return end;
+  }
+
+  #literal(text: Buffer, start: number): number {
+    this.#nodes += 1;
+    const end = endOfLetters(text, start);
+    if (end === text.length) this.#inside = "literal";
+    return end - 1;
+  }
+
+  #number(text: Buffer, start: number): number {
+    const end = endOfNumber(text, start);
+    if (end - start > MAX_NUMBER_LENGTH) throw numberTooLarge();
+    if (end === text.length) this.#begun = text.subarray(start);
+    else {
+      this.#nodes += 1;
+      this.#judgeNumber(text.toString("latin1", start, end));
+    }
+    return end - 1;
+  }
+
+  #judgeNumber(text: string): void {
+    const isInteger = /^-?[0-9]*$/.test(text);
+    if (isInteger && text.length <= SURELY_EXACT_LENGTH && text !== "-0") return;
+    if ((!isInteger || text.length > SURELY_FINITE_LENGTH) && Math.abs(Number(text)) === Number.POSITIVE_INFINITY)
+      throw numberTooLarge();
+    if (this.#looksForRestated()) this.#isRestated = isRestated(text);
+  }
+
+  #key(text: Buffer, start: number, end: number): void {
+    if (this.#depth === 1) noteKey(this.#seenKeys, keyIn(text, start, end));
+    else if (this.#looksForRestated() && mayBeDigit(text[start])) {
+      const key = keyIn(text, start, end);
+      this.#isRestated = key !== undefined && isIndexKey(key);
+    }
+  }
+
+  /** Not any more once it has found one: what comes costs nothing then. */
+  #looksForRestated(): boolean {
+    return !this.#isRestated && this.#depth >= OUTERMOST_TEXT_DEPTH;
+  }
+
+  #open(isObject: boolean): void {
+    this.#nodes += 1;
+    this.#depth += 1;
+    if (this.#depth > this.#limits.maxDepth)
+      throw tooBig("nested more deeply", this.#limits.maxDepth, "levels", "json_depth");
+    this.#keyComes = isObject;
+    this.#isObject[this.#depth] = isObject ? 1 : 0;
+  }
+
+  #close(): void {
+    this.#depth = Math.max(0, this.#depth - 1);
+    this.#keyComes = false;
+  }
+}
+
+/** A key as the parser will read it; undefined when it is too long to be of interest. */
+function keyIn(body: Buffer, start: number, end: number): string | undefined {
+  if (end - start > LONGEST_KEY) return undefined;
+  const text = body.toString("latin1", start, end);
+  return text.includes("\\") ? withoutEscapes(text) : text;
+}
+
+function withoutEscapes(text: string): string | undefined {
+  try {
+    return String(JSON.parse(`"${text}"`));
+  } catch {
+    return undefined; // the parser will refuse the whole text
+  }
+}
+
+/** A digit, or an escape that may stand for one. */
+function mayBeDigit(byte: number | undefined): boolean {
+  return byte === BACKSLASH || (byte !== undefined && byte >= ZERO && byte <= NINE);
+}
+
+function noteKey(seen: Set<string>, key: string | undefined): void {
+  if (key === undefined || !SINGLE_KEYS.has(key)) return;
+  if (seen.has(key))
+    throw new ApiError("bad_request", `The request body holds the key '${key}' more than once.`, {
+      path: [key],
+      detail: "json_duplicate_key",
+    });
+  seen.add(key);
+}
+
+function tooBig(how: string, limit: number, unit: string, detail: string): ApiError {
+  return new ApiError("bad_request", `The request body is ${how} than ${limit} ${unit}.`, { detail });
+}
+
+function numberTooLarge(): ApiError {
+  return new ApiError("bad_request", "The request body holds a number that is too large.", {
+    detail: "json_number_not_finite",
+  });
+}

@@ -1,0 +1,105 @@
+import { stat } from "node:fs/promises";
+import { dirname } from "node:path";
+import { errnoOf } from "../../../deploy/runtime/files/errno.ts";
+import { findModel } from "../../catalog.ts";
+import { auditFileOf, readAudit } from "../audit-log.ts";
+import { lockState } from "../file-lock.ts";
+import { stateOf } from "../key-admin.ts";
+import type { Pepper } from "../key-digest.ts";
+import { readKeyFile } from "../key-file.ts";
+import type { KeySet } from "../key-record.ts";
+import { KeyStoreError } from "../key-store-error.ts";
+import { readPrivateFile } from "../private-file.ts";
+
+/** `error`: keys cannot be used, changed or trusted so. `warning`: worth a look. */
+export type Finding = { readonly level: "ok" | "warning" | "error"; readonly text: string };
+
+/** Others who may write in the folder may put another file in the place of the key file. */
+const WRITABLE_BY_OTHERS = 0o022;
+const STICKY = 0o1000;
+/** Random bytes of a pepper are hardly ever fewer than 20 different ones. */
+const MIN_DIFFERENT_BYTES = 16;
+
+/** Looks at everything about a key store that goes wrong in practice. Changes nothing. `nowMs`: since the epoch. */
+export async function examine(file: string, nowMs: number): Promise<readonly Finding[]> {
+  const folder = await examineFolder(dirname(file));
+  const lock = await examineLock(`${file}.lock`);
+  try {
+    const found = await readKeyFile(file);
+    if (found === undefined) return [...folder, error(`there is no key file at ${file}`)];
+    return [
+      ...folder,
+      ok(`${file} can be used: ${found.set.keys.length} keys, revision ${found.set.revision}`),
+      ...examinePepper(found.pepper),
+      ...lock,
+      ...(await examineAudit(auditFileOf(file), found.set)),
+      ...examineKeys(found.set, nowMs),
+    ];
+  } catch (thrown) {
+    if (!(thrown instanceof KeyStoreError)) throw thrown;
+    return [...folder, error(thrown.message), ...lock];
+  }
+}
+
+async function examineFolder(folder: string): Promise<Finding[]> {
+  try {
+    const { mode } = await stat(folder);
+    if (process.getuid === undefined || (mode & WRITABLE_BY_OTHERS) === 0 || (mode & STICKY) !== 0) return [];
+    return [error(`${folder} can be written by other users; its mode should be 0700`)];
+  } catch (thrown) {
+    return [error(`${folder} cannot be looked at (${errnoOf(thrown)})`)];
+  }
+}
+
+function examinePepper(pepper: Pepper | undefined): Finding[] {
+  if (pepper === undefined) return [];
+  const weak = new Set(pepper.bytes).size < MIN_DIFFERENT_BYTES;
+  return [weak ? warning("the pepper is weak: it should be 32 random bytes") : ok(`the pepper ${pepper.id} fits`)];
+}
+
+async function examineLock(lock: string): Promise<Finding[]> {
+  const state = await lockState(lock);
+  if (state === "free") return [];
+  if (state === "stale") return [warning(`${lock} was left behind; the next change takes it over`)];
+  return [warning(`${lock} is held; if no process is changing keys, remove that file`)];
+}
+
+async function examineAudit(file: string, { revision }: KeySet): Promise<Finding[]> {
+  const bytes = await readPrivateFile(file);
+  if (bytes === undefined) return revision === 0 ? [] : [warning(`there is no audit log at ${file}`)];
+  return [auditFinding(file, bytes, revision)];
+}
+
+/** Whether the log is as it was written, and goes up to the key set of `revision`. */
+export function auditFinding(file: string, bytes: Buffer, revision: number): Finding {
+  const { entries, brokenAt } = readAudit(bytes.toString("utf8"));
+  if (brokenAt !== undefined) return error(`${file} is not as it was written, from line ${brokenAt} on`);
+  const last = entries.at(-1)?.revision ?? 0;
+  if (last === revision) return ok(`${file} is as it was written: ${entries.length} lines`);
+  return error(
+    `${file} ends at revision ${last}, the keys have ${revision}: lines are missing, or keys were changed by hand`,
+  );
+}
+
+function examineKeys({ keys }: KeySet, nowMs: number): Finding[] {
+  return keys.flatMap((record) => {
+    const expired = stateOf(record, nowMs) === "expired" ? [warning(`the key ${record.id} has expired`)] : [];
+    const strange = record.models.filter((model) => model !== "*" && findModel(model) === undefined);
+    return [
+      ...expired,
+      ...strange.map((model) => warning(`the key ${record.id} is for ${model}, which is in no catalog`)),
+    ];
+  });
+}
+
+function ok(text: string): Finding {
+  return { level: "ok", text };
+}
+
+function warning(text: string): Finding {
+  return { level: "warning", text };
+}
+
+function error(text: string): Finding {
+  return { level: "error", text };
+}

@@ -1,0 +1,80 @@
+import { type Command, InvalidArgumentError } from "commander";
+import { findModel } from "../../catalog.ts";
+import type { KeyLimits, KeyQuota } from "../key-record.ts";
+import { parseCount } from "./options.ts";
+
+type PerModel = NonNullable<KeyLimits["perModel"]>;
+
+/** Limits as the options of a command say them. */
+export type LimitOptions = {
+  readonly rpm?: number;
+  readonly itpm?: number;
+  readonly otpm?: number;
+  readonly concurrency?: number;
+  readonly queued?: number;
+  readonly maxBodyBytes?: number;
+  readonly maxOutputTokens?: number;
+  readonly tokensPerDay?: number;
+  readonly perModel?: PerModel;
+};
+
+const RATES = ["rpm", "itpm", "otpm", "concurrency"];
+
+/** What `--clear` takes, and what it is in a record. */
+const CLEARABLE: Readonly<Record<string, string>> = {
+  rpm: "rpm",
+  itpm: "itpm",
+  otpm: "otpm",
+  concurrency: "concurrency",
+  queued: "queued",
+  "max-body-bytes": "maxBodyBytes",
+  "max-output-tokens": "maxOutputTokens",
+  "tokens-per-day": "tokensPerDay",
+  "per-model": "perModel",
+};
+
+export function addLimitOptions(command: Command): Command {
+  return command
+    .option("--rpm <n>", "requests per minute", parseCount)
+    .option("--itpm <n>", "input tokens per minute", parseCount)
+    .option("--otpm <n>", "output tokens per minute", parseCount)
+    .option("--concurrency <n>", "generations at one time", parseCount)
+    .option("--queued <n>", "requests that may wait at one time for one model", parseCount)
+    .option("--max-body-bytes <n>", "largest request body", parseCount)
+    .option("--max-output-tokens <n>", "longest answer", parseCount)
+    .option("--tokens-per-day <n>", "quota of input and output tokens per day in UTC", parseCount)
+    .option("--per-model <model:limits>", "such as svc-qwen:rpm=10,otpm=500; may be repeated", parsePerModel);
+}
+
+export function limitsOf(options: LimitOptions): { limits: KeyLimits; quota: KeyQuota } {
+  const { rpm, itpm, otpm, concurrency, queued, maxBodyBytes, maxOutputTokens, perModel, tokensPerDay } = options;
+  return {
+    limits: { rpm, itpm, otpm, concurrency, queued, maxBodyBytes, maxOutputTokens, perModel },
+    quota: { tokensPerDay },
+  };
+}
+
+/** `rpm,svc-qwen` to names as records have them; `all` to "all". Throws InvalidArgumentError. */
+export function parseClear(text: string): ReadonlySet<string> | "all" {
+  if (text === "all") return "all";
+  return new Set(
+    text.split(",").map((name) => {
+      const known = Object.hasOwn(CLEARABLE, name) ? CLEARABLE[name] : findModel(name)?.id;
+      if (known !== undefined) return known;
+      throw new InvalidArgumentError(`Expected names of ${Object.keys(CLEARABLE).join(", ")}, model ids, or all.`);
+    }),
+  );
+}
+
+function parsePerModel(text: string, before: PerModel = {}): PerModel {
+  const [id = "", list = ""] = text.split(":", 2);
+  const model = findModel(id);
+  if (model === undefined) throw new InvalidArgumentError("Expected a model of the catalog before the colon.");
+  const limits = list.split(",").map((pair) => {
+    const [name = "", value = ""] = pair.split("=", 2);
+    if (!RATES.includes(name))
+      throw new InvalidArgumentError(`Expected limits such as rpm=10, of ${RATES.join(", ")}.`);
+    return [name, parseCount(value)] as const;
+  });
+  return { ...before, [model.id]: Object.fromEntries(limits) };
+}

@@ -1,0 +1,69 @@
+import { realpathSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { Command, CommanderError } from "commander";
+import { KeyAdminError } from "../key-admin.ts";
+import { KeyStoreError } from "../key-store-error.ts";
+import { addChangeCommands } from "./change-commands.ts";
+import { CliContext, EXIT, type KeysIo } from "./command-context.ts";
+import { addReadCommands } from "./read-commands.ts";
+
+const DEFAULT_FILE = ".svc/keys.json";
+
+const EXIT_CODES = `
+Exit codes: ${EXIT.ok} fine, ${EXIT.usage} usage or a change that the key's state forbids, ${EXIT.notFound} no such key (verify: not valid; import: no file),
+${EXIT.store} the store cannot be used or is not as it should be, ${EXIT.other} anything else.`;
+
+function exitCodeOf(error: unknown, io: KeysIo): number {
+  // Commander has printed its own text already.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+  if (error instanceof KeyAdminError) {
+    io.err(`error: ${error.message}\n`);
+    return error.reason === "not_found" ? EXIT.notFound : EXIT.usage;
+  }
+  if (error instanceof KeyStoreError) {
+    io.err(`error: ${error.message}\n`);
+    return EXIT.store;
+  }
+  throw error;
+}
+
+/**
+ * One command. `argv` starts behind the name of the program.
+ * Returns the exit code: 0 fine, 2 usage, 3 no such key (for `verify` also: not valid, for `import`: no file),
+ * 4 the store cannot be used.
+ */
+export async function run(argv: readonly string[], io: KeysIo): Promise<number> {
+  const program = new Command("keys")
+    .description(
+      "Issue, list, limit, rotate and revoke API keys. A running gateway takes changes over within a second.",
+    )
+    .exitOverride()
+    .configureOutput({ writeOut: io.out, writeErr: io.err })
+    .option("--file <path>", "the key file (or SVC_KEYS_FILE)", io.env.SVC_KEYS_FILE || DEFAULT_FILE)
+    .option("--json", "print JSON", false)
+    .addHelpText("after", EXIT_CODES);
+  const context = new CliContext(program, io);
+  addChangeCommands(program, context);
+  addReadCommands(program, context);
+  try {
+    await program.parseAsync([...argv], { from: "user" });
+    return context.exitCode;
+  } catch (error) {
+    return exitCodeOf(error, io);
+  }
+}
+
+function isMain(): boolean {
+  const started = process.argv[1];
+  return started !== undefined && realpathSync(started) === fileURLToPath(import.meta.url);
+}
+
+if (isMain()) {
+  process.exitCode = await run(process.argv.slice(2), {
+    stdin: process.stdin,
+    out: (text) => process.stdout.write(text),
+    err: (text) => process.stderr.write(text),
+    env: process.env,
+    nowMs: () => Date.now(),
+  });
+}

@@ -1,0 +1,89 @@
+import type { Command } from "commander";
+import { auditFileOf, readAudit } from "../audit-log.ts";
+import { findKey, listKeys } from "../key-admin.ts";
+import { MAX_KEY_LENGTH, parseKey } from "../key-format.ts";
+import { indexKeys } from "../key-index.ts";
+import { KeyStoreError } from "../key-store-error.ts";
+import { readPrivateFile, writePrivateFile } from "../private-file.ts";
+import { type CliContext, EXIT } from "./command-context.ts";
+import { auditFinding, examine, type Finding } from "./doctor.ts";
+import { readLine } from "./read-line.ts";
+import { auditText, findingsText, listText } from "./text.ts";
+
+/** The commands that change nothing. */
+export function addReadCommands(program: Command, context: CliContext): void {
+  program
+    .command("list")
+    .description("all keys")
+    .action(async () => {
+      const keys = listKeys((await context.read()).set, context.io.nowMs());
+      context.print(keys, () => listText(keys));
+    });
+
+  program
+    .command("show <id>")
+    .description("one key")
+    .action(async (id: string) => context.printRecord(findKey((await context.read()).set, id)));
+
+  program
+    .command("verify")
+    .description("check the key that standard input holds")
+    .action(() => verify(context));
+
+  program
+    .command("export")
+    .description("all records, with digests instead of keys, for import; as worthy of protection as the key file")
+    .option("--out <path>", "a file of mode 0600 instead of standard output")
+    .action(async ({ out }: { out?: string }) => {
+      const text = `${JSON.stringify((await context.read()).set, null, 2)}\n`;
+      if (out === undefined) context.io.out(text);
+      else await writePrivateFile(out, text);
+    });
+
+  const audit = program
+    .command("audit")
+    .description("who changed what")
+    .action(async () => {
+      const { entries, brokenAt } = readAudit((await readAuditFile(context)).toString("utf8"));
+      context.print(entries, () => auditText(entries));
+      if (brokenAt !== undefined) context.io.err(`from line ${brokenAt} on the log is not as it was written\n`);
+    });
+  audit
+    .command("verify")
+    .description("check that no line of the log was altered or taken away")
+    .action(async () => {
+      const { revision } = (await context.read()).set;
+      report(context, [auditFinding(auditFileOf(context.options.file), await readAuditFile(context), revision)]);
+    });
+
+  program
+    .command("doctor")
+    .description("look for what goes wrong with key files: modes, locks, pepper, audit log, expired keys")
+    .action(async () => report(context, await examine(context.options.file, context.io.nowMs())));
+}
+
+async function verify(context: CliContext): Promise<void> {
+  const presented = await readLine(context.io.stdin, 4 * MAX_KEY_LENGTH);
+  const env = parseKey(presented)?.env ?? "live";
+  const { set, pepper } = await context.read();
+  const found = indexKeys(set, pepper, env).look(presented, context.io.nowMs());
+  if ("principal" in found) {
+    const { keyId } = found.principal;
+    context.print({ valid: true, id: keyId }, () => `valid ${keyId}\n`);
+    return;
+  }
+  context.print({ valid: false, reason: found.refused }, () => `not valid: ${found.refused}\n`);
+  context.exitCode = EXIT.notFound;
+}
+
+async function readAuditFile(context: CliContext): Promise<Buffer> {
+  const path = auditFileOf(context.options.file);
+  const bytes = await readPrivateFile(path);
+  if (bytes === undefined) throw new KeyStoreError("missing", `there is no audit log at ${path}`);
+  return bytes;
+}
+
+function report(context: CliContext, findings: readonly Finding[]): void {
+  context.print(findings, () => findingsText(findings));
+  if (findings.some(({ level }) => level === "error")) context.exitCode = EXIT.store;
+}

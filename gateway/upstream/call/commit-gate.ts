@@ -1,0 +1,54 @@
+import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Flow } from "./generate-call.ts";
+
+/** Takes the events of one answer, in order, on the path of every delta. */
+export type EventSink = {
+  events(events: readonly Event[], flow: Flow): void;
+  /** Forgets all events so far. Only where nothing of them has left the gateway; then a try may be repeated to the end. */
+  restart?(): void;
+};
+
+/**
+ * Nothing of a try is passed on that a repeated try would have to take back: block starts wait for their first delta.
+ * `started` and `progress` go through; encoders ignore a second `started`.
+ */
+export class CommitGate {
+  readonly #sink: EventSink;
+  #held: Event[] | undefined = [];
+
+  constructor(sink: EventSink) {
+    this.#sink = sink;
+  }
+
+  /** Whether something has been passed on that cannot be taken back. */
+  get committed(): boolean {
+    return this.#held === undefined && !this.#sink.restart;
+  }
+
+  pass(events: readonly Event[], flow: Flow): void {
+    // The path of nearly every delta.
+    if (this.committed) {
+      this.#sink.events(events, flow);
+      return;
+    }
+    if (events.some((event) => event.kind?.$case === "started")) this.#begin();
+    if (this.#held === undefined) {
+      this.#sink.events(events, flow);
+    } else if (events.some((event) => event.kind?.$case === "blockDelta" || event.kind?.$case === "finished")) {
+      const all = [...this.#held, ...events];
+      this.#held = undefined;
+      this.#sink.events(all, flow);
+    } else {
+      const isEarly = (event: Event) => event.kind?.$case === "started" || event.kind?.$case === "progress";
+      this.#held.push(...events.filter((event) => !isEarly(event)));
+      const early = events.filter(isEarly);
+      if (early.length > 0) this.#sink.events(early, flow);
+    }
+  }
+
+  /** A try begins: what an earlier one left behind is void. */
+  #begin(): void {
+    this.#held = [];
+    this.#sink.restart?.();
+  }
+}

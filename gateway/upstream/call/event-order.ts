@@ -1,0 +1,52 @@
+import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+
+type Position =
+  | { readonly at: "start" }
+  | { readonly at: "between_blocks"; readonly next: number }
+  | { readonly at: "in_block"; readonly index: number }
+  | { readonly at: "end" };
+
+/**
+ * Checks that an engine keeps the order that the contract promises, so that nothing behind it has to. One per call.
+ */
+export class EventOrder {
+  #position: Position = { at: "start" };
+
+  /** Whether the answer is complete. */
+  get finished(): boolean {
+    return this.#position.at === "end";
+  }
+
+  /** Whether `event` may come now. Events of kinds that this gateway does not know yet may always come. */
+  allows(event: Event): boolean {
+    const kind = event.kind;
+    const position = this.#position;
+    switch (kind?.$case) {
+      case undefined:
+        return position.at !== "end";
+      case "started":
+        if (position.at !== "start") return false;
+        this.#position = { at: "between_blocks", next: 0 };
+        return true;
+      case "progress":
+        return position.at !== "end";
+      case "blockStarted":
+        if (position.at !== "between_blocks" || kind.value.index !== position.next || !kind.value.block) return false;
+        this.#position = { at: "in_block", index: kind.value.index };
+        return true;
+      case "blockDelta":
+        return position.at === "in_block" && kind.value.index === position.index && kind.value.text !== "";
+      case "blockEnded":
+        if (position.at !== "in_block" || kind.value.index !== position.index) return false;
+        this.#position = { at: "between_blocks", next: position.index + 1 };
+        return true;
+      case "finished":
+        if (position.at !== "between_blocks") return false;
+        this.#position = { at: "end" };
+        return true;
+      default:
+        kind satisfies never;
+        return false;
+    }
+  }
+}

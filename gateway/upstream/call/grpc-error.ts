@@ -1,0 +1,196 @@
+import { type ServiceError, status } from "@grpc/grpc-js";
+import { ErrorInfo, RetryInfo } from "../../../proto/gen/google/rpc/error_details.ts";
+import { Status } from "../../../proto/gen/google/rpc/status.ts";
+import { ApiError, type ErrorCode, toApiError } from "../../errors.ts";
+import { MAX_REPLY_BYTES } from "../endpoint/endpoint.ts";
+import type { CallEnding } from "../outlier/outlier-outcome.ts";
+import { durationMs } from "./duration-ms.ts";
+import type { Expired } from "./try-watch.ts";
+
+const DOMAIN = "svc.inference";
+const TYPE_PREFIX = "type.googleapis.com/google.rpc.";
+
+/** What a failed call means for the request and for the endpoint. */
+export type UpstreamFailure = {
+  readonly error: ApiError;
+  /** Another endpoint may do better, as long as no delta has been passed on. */
+  readonly retriable: boolean;
+  /** What it says about the endpoint. */
+  readonly ending: CallEnding;
+  /** How long the endpoint had shown signs of life on the call; undefined: it never did, or we broke it off. */
+  readonly workedMs?: number | undefined;
+};
+
+/**
+ * A gRPC failure in the gateway's words. Texts of the engine or of the library go no further: they may name hosts.
+ * `accepted`: the endpoint had shown a sign of life on this call.
+ */
+export function fromGrpc(cause: ServiceError, accepted: boolean): UpstreamFailure {
+  const info = errorInfo(cause);
+  const said = { kind: "status", code: cause.code, notReady: false } as const;
+  const notReady = { ...said, notReady: true };
+  switch (info?.reason) {
+    case "CONTEXT_WINDOW_EXCEEDED":
+      return final(contextExceeded(info.metadata, cause), said);
+    case "INVALID_SCHEMA":
+      return final(refused("invalid_json_schema", schemaWording(info), "engine_invalid_schema", cause), said);
+    case "UNSUPPORTED_FEATURE": {
+      const text = "The model does not support what the request asks for.";
+      return final(refused("unsupported_value", text, "engine_unsupported_feature", cause), said);
+    }
+    case "INVALID_REQUEST":
+      return final(cannotProcess(cause), said);
+    case "QUEUE_FULL":
+      return elsewhere(overloaded("upstream_queue_full", retryAfterMs(cause), cause), notReady);
+    case "DRAINING":
+      return elsewhere(overloaded("upstream_draining", undefined, cause), notReady);
+    case "MODEL_LOADING":
+      return elsewhere(overloaded("upstream_loading", undefined, cause), notReady);
+    case "MODEL_NOT_SERVED":
+      return elsewhere(overloaded("upstream_model_not_served", undefined, cause), { kind: "version_mismatch" });
+    case "ENGINE_ABORTED":
+      return elsewhere(engineLost("upstream_aborted", cause), said);
+    case "PROTOCOL_VIOLATION":
+      return protocolViolation(cause);
+    default:
+      return byStatus(cause, info !== undefined, accepted);
+  }
+}
+
+/** `said`: the node itself ended the call, with a reason; otherwise it was grpc-js, which lost the connection, say. */
+function byStatus(cause: ServiceError, said: boolean, accepted: boolean): UpstreamFailure {
+  const ending = { kind: "status", code: cause.code, notReady: false } as const;
+  switch (cause.code) {
+    case status.UNAVAILABLE:
+      if (said) return elsewhere(engineLost("upstream_reset", cause), ending);
+      // Nobody knows whether a request that was never taken up had anything to do with it.
+      return accepted
+        ? elsewhere(engineLost("upstream_reset", cause), { kind: "reset" })
+        : elsewhere(engineLost("upstream_connect_failure", cause), { kind: "connect_failure" });
+    case status.DEADLINE_EXCEEDED: {
+      const text = "The request took longer than the service allows.";
+      return final(refused("timeout", text, "upstream_timeout", cause), { kind: "cancelled" });
+    }
+    case status.RESOURCE_EXHAUSTED: {
+      // Only grpc-js' words tell these apart; the limit in them is that of the side which refused the message.
+      if (cause.details.endsWith(` vs ${MAX_REPLY_BYTES})`)) return protocolViolation(cause);
+      const fullForMs = retryAfterMs(cause);
+      if (fullForMs !== undefined || cause.details.startsWith("Bandwidth exhausted"))
+        return elsewhere(overloaded("upstream_queue_full", fullForMs, cause), { ...ending, notReady: true });
+      // A message above the node's limit: no other endpoint would take it.
+      const text = "The request is too large for the model's engine.";
+      return final(refused("request_too_large", text, "upstream_message_too_large", cause), ending);
+    }
+    case status.INVALID_ARGUMENT:
+      return final(cannotProcess(cause), ending);
+    default:
+      return elsewhere(engineLost("upstream_internal", cause), ending);
+  }
+}
+
+/** For a stream that broke the order of events, ended without `finished`, or sent what cannot be a message. */
+export function protocolViolation(cause?: ServiceError): UpstreamFailure {
+  return elsewhere(engineLost("upstream_protocol_error", cause), { kind: "protocol_violation" });
+}
+
+const EXPIRED_DETAIL: Readonly<Record<Expired, string>> = {
+  connect: "upstream_connect_failure",
+  accept: "upstream_accept_timeout",
+  per_try: "upstream_per_try_timeout",
+  idle: "upstream_per_try_idle_timeout",
+  inter_token: "upstream_inter_token_timeout",
+};
+
+/** For an endpoint that went silent, or never was there. */
+export function stalled(limit: Expired): UpstreamFailure {
+  const kind = limit === "connect" ? "connect_failure" : "stalled";
+  return elsewhere(engineLost(EXPIRED_DETAIL[limit], undefined), { kind });
+}
+
+/** For a fault of ours while an answer came in. */
+export function ourFault(thrown: unknown): UpstreamFailure {
+  return final(toApiError(thrown), { kind: "cancelled" });
+}
+
+/** The gRPC status of the call, by its name. One that we broke off was cancelled, whatever for. */
+export function grpcStatusOf({ error: { cause } }: UpstreamFailure): string {
+  const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
+  return (typeof code === "number" && status[code]) || "CANCELLED";
+}
+
+function refused(code: ErrorCode, text: string, detail: string, cause: unknown): ApiError {
+  return new ApiError(code, text, { detail, cause });
+}
+
+function cannotProcess(cause: unknown): ApiError {
+  return refused("invalid_value", "The model cannot process this request.", "engine_invalid_request", cause);
+}
+
+/** No endpoint can take the request now; the caller may come again after `retryAfterMs`, where that is known. */
+export function overloaded(detail: string, retryAfterMs: number | undefined, cause?: unknown): ApiError {
+  const text = "The model is not available or overloaded at the moment. Please try again later.";
+  return new ApiError("server_is_overloaded", text, {
+    detail,
+    cause,
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+  });
+}
+
+function engineLost(detail: string, cause: unknown): ApiError {
+  return new ApiError("engine_unavailable", "The engine stopped before the answer was complete.", { detail, cause });
+}
+
+/** Real clients match on these words and then shorten their history. */
+function contextExceeded(facts: Readonly<Record<string, string>>, cause: unknown): ApiError {
+  const tokens = wholeNumber(facts.input_tokens);
+  const window = wholeNumber(facts.context_window);
+  return new ApiError(
+    "context_length_exceeded",
+    {
+      a: `This model's maximum context length is ${window} tokens. However, your messages resulted in ${tokens} tokens (prompt is too long: ${tokens} tokens > ${window} maximum). Please reduce the length of the messages.`,
+      b: `prompt is too long: ${tokens} tokens > ${window} maximum`,
+    },
+    { detail: "context_length_exceeded", cause },
+  );
+}
+
+function wholeNumber(text: string | undefined): string {
+  return text !== undefined && /^\d{1,15}$/.test(text) ? text : "unknown";
+}
+
+/** The engine says where in the schema it stumbled, with a pointer that it has cleaned of caller text. */
+function schemaWording({ metadata: { pointer } }: ErrorInfo): string {
+  const where = pointer && /^[A-Za-z0-9_$/~.-]{1,256}$/.test(pointer) ? ` at ${pointer}` : "";
+  return `The JSON Schema cannot be used${where}.`;
+}
+
+function errorInfo(cause: ServiceError): ErrorInfo | undefined {
+  const info = detail(cause, "ErrorInfo", ErrorInfo.decode);
+  return info?.domain === DOMAIN ? info : undefined;
+}
+
+/** When the node expects to have room again, as far as it says. */
+function retryAfterMs(cause: ServiceError): number | undefined {
+  const delay = detail(cause, "RetryInfo", RetryInfo.decode)?.retryDelay;
+  return delay && durationMs(delay);
+}
+
+function detail<Detail>(cause: ServiceError, name: string, decode: (bytes: Uint8Array) => Detail): Detail | undefined {
+  const packed = cause.metadata?.get("grpc-status-details-bin")[0];
+  if (!(packed instanceof Uint8Array)) return undefined;
+  try {
+    const any = Status.decode(packed).details.find(({ typeUrl }) => typeUrl === `${TYPE_PREFIX}${name}`);
+    return any && decode(any.value);
+  } catch {
+    // Not a google.rpc.Status: the status code alone decides.
+    return undefined;
+  }
+}
+
+function final(error: ApiError, ending: CallEnding): UpstreamFailure {
+  return { error, retriable: false, ending };
+}
+
+function elsewhere(error: ApiError, ending: CallEnding): UpstreamFailure {
+  return { error, retriable: true, ending };
+}

@@ -1,0 +1,122 @@
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { Event, Progress } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { perTryTimeoutMs, type Timeouts } from "./timeouts.ts";
+
+/** The time limits that watch a call on an endpoint. */
+export type Expired = "connect" | "accept" | "per_try" | "idle" | "inter_token";
+
+/**
+ * Watches that an endpoint gets on: that it is connected to, takes the call, that its first delta comes, that it never falls
+ * silent. One timer looks again when the earliest limit could be reached; on the path of a delta only numbers are written.
+ */
+export class TryWatch {
+  readonly #clock: Clock;
+  readonly #timeouts: Timeouts;
+  readonly #inputTokens: number;
+  readonly #connected: () => boolean;
+  readonly #onExpired: (limit: Expired) => void;
+  readonly #sentMs: number;
+  #acceptedMs: number | undefined;
+  #lastSignMs: number;
+  #lastDeltaMs: number | undefined;
+  #progress: Progress | undefined;
+  /** While our own client reads slowly the endpoint's silence is our doing. */
+  #held = false;
+  #cancel: () => void;
+
+  /** `connected`: whether the endpoint's connection stands; the library has no time limit for that. */
+  constructor(
+    clock: Clock,
+    timeouts: Timeouts,
+    inputTokens: number,
+    connected: () => boolean,
+    onExpired: (limit: Expired) => void,
+  ) {
+    this.#clock = clock;
+    this.#timeouts = timeouts;
+    this.#inputTokens = inputTokens;
+    this.#connected = connected;
+    this.#onExpired = onExpired;
+    this.#sentMs = clock.nowMs();
+    this.#lastSignMs = this.#sentMs;
+    this.#cancel = clock.after(this.#longestWaitMs(Math.min(timeouts.connectMs, timeouts.acceptMs)), () =>
+      this.#look(),
+    );
+  }
+
+  /** How long ago the endpoint showed its first sign of life, in milliseconds; undefined: it has shown none. */
+  get workedMs(): number | undefined {
+    return this.#acceptedMs === undefined ? undefined : this.#clock.nowMs() - this.#acceptedMs;
+  }
+
+  /**
+   * The events of one message; on the path of every delta, where the first event says enough. Progress that has not got on
+   * is no sign of life: a timer can send it.
+   */
+  seen(events: readonly Event[]): void {
+    const hasDelta = events.some(isDelta);
+    if (!hasDelta && !events.some((event) => this.#isSignOfLife(event))) return;
+    this.#lastSignMs = this.#clock.nowMs();
+    this.#acceptedMs ??= this.#lastSignMs;
+    if (hasDelta) this.#lastDeltaMs = this.#lastSignMs;
+  }
+
+  hold(): void {
+    this.#held = true;
+  }
+
+  goOn(): void {
+    this.#held = false;
+    this.#lastSignMs = this.#clock.nowMs();
+    if (this.#lastDeltaMs !== undefined) this.#lastDeltaMs = this.#lastSignMs;
+  }
+
+  close(): void {
+    this.#cancel();
+  }
+
+  #isSignOfLife({ kind }: Event): boolean {
+    if (kind?.$case !== "progress") return true;
+    const before = this.#progress;
+    const now = kind.value;
+    this.#progress = now;
+    if (!before) return true;
+    const same = now.step === before.step && now.queuePosition === before.queuePosition;
+    return !same || now.prefilledTokens > before.prefilledTokens;
+  }
+
+  #look(): void {
+    const nowMs = this.#clock.nowMs();
+    const [limit, dueMs] = this.#earliest();
+    if (!this.#held && dueMs <= nowMs) {
+      this.#onExpired(limit);
+      return;
+    }
+    const waitMs = this.#longestWaitMs(this.#held ? this.#timeouts.perTryIdleMs : dueMs - nowMs);
+    this.#cancel = this.#clock.after(Math.max(1, waitMs), () => this.#look());
+  }
+
+  /** No longer than a limit that may begin meanwhile: one that is shorter than the present one must not end late. */
+  #longestWaitMs(waitMs: number): number {
+    const { perTry, perTryIdleMs, interTokenMs } = this.#timeouts;
+    if (this.#lastDeltaMs !== undefined && !this.#held) return waitMs;
+    if (this.#acceptedMs !== undefined) return Math.min(waitMs, interTokenMs);
+    return Math.min(waitMs, perTryIdleMs, interTokenMs, perTryTimeoutMs(this.#inputTokens, perTry));
+  }
+
+  #earliest(): readonly [Expired, number] {
+    const { connectMs, acceptMs, perTry, perTryIdleMs, interTokenMs } = this.#timeouts;
+    if (this.#acceptedMs === undefined && !this.#connected()) return ["connect", this.#sentMs + connectMs];
+    if (this.#acceptedMs === undefined) return ["accept", this.#sentMs + acceptMs];
+    const idle = ["idle", this.#lastSignMs + perTryIdleMs] as const;
+    const next =
+      this.#lastDeltaMs === undefined
+        ? (["per_try", this.#acceptedMs + perTryTimeoutMs(this.#inputTokens, perTry)] as const)
+        : (["inter_token", this.#lastDeltaMs + interTokenMs] as const);
+    return next[1] < idle[1] ? next : idle;
+  }
+}
+
+function isDelta({ kind }: Event): boolean {
+  return kind?.$case === "blockDelta";
+}

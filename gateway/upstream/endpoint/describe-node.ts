@@ -1,0 +1,26 @@
+import { type Client, type ServiceError, status } from "@grpc/grpc-js";
+import { type ModelDescription, NodeServiceService } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import { healthFailure } from "./health-failure.ts";
+
+/** What a node said about itself. */
+export type NodeAnswer =
+  | { readonly kind: "described"; readonly models: readonly ModelDescription[] }
+  /** It speaks gRPC, but not this contract. */
+  | { readonly kind: "unknown_contract" }
+  | { readonly kind: "unreachable"; readonly why: string };
+
+/** Asks a node what it serves. `deadline`: wall clock, milliseconds. Never rejects. */
+export function describeNode(client: Client, deadline: number): Promise<NodeAnswer> {
+  const { path, requestSerialize, responseDeserialize } = NodeServiceService.describeNode;
+  return new Promise((resolve) => {
+    client.makeUnaryRequest(path, requestSerialize, responseDeserialize, {}, { deadline }, (error, reply) => {
+      if (reply) resolve({ kind: "described", models: reply.models });
+      else resolve(failed(error as ServiceError));
+    });
+  });
+}
+
+function failed(error: ServiceError): NodeAnswer {
+  if (error.code === status.UNIMPLEMENTED) return { kind: "unknown_contract" };
+  return { kind: "unreachable", why: healthFailure(error) };
+}

@@ -1,0 +1,104 @@
+import type { Logger } from "pino";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import { Endpoint, type EndpointTls } from "./endpoint.ts";
+import { LoadReports } from "./load-reports.ts";
+
+type Entry = {
+  readonly endpoint: Endpoint;
+  readonly tls: EndpointTls | undefined;
+  /** Clusters that have it. */
+  users: number;
+  /** Only while some cluster has it. */
+  reports: LoadReports | undefined;
+};
+
+export type EndpointPoolOptions = {
+  readonly clock: Clock;
+  /** Even over [0, 1). */
+  readonly chance: () => number;
+  /** An endpoint was closed. */
+  readonly onGone: (address: string) => void;
+  readonly log: Logger;
+};
+
+/**
+ * All endpoints, each address once: a node that serves several models is one endpoint with one channel. Where clusters
+ * secure it differently it is one for each way: none of them may get a connection that it would not have made. One that no
+ * cluster has any more keeps its channel until its last call has ended.
+ */
+export class EndpointPool {
+  readonly #options: EndpointPoolOptions;
+  readonly #entries = new Map<Endpoint, Entry>();
+  #warned = false;
+
+  constructor(options: EndpointPoolOptions) {
+    this.#options = options;
+  }
+
+  /** Those included that no cluster has any more, but whose calls still run. */
+  get endpoints(): readonly Endpoint[] {
+    return [...this.#entries.keys()];
+  }
+
+  /** For a cluster that takes it in; `leave` is the counterpart. */
+  join(address: string, tls?: EndpointTls): Endpoint {
+    const { clock, chance } = this.#options;
+    const entry = this.#find(address, tls) ?? this.#add(address, tls);
+    entry.users += 1;
+    entry.endpoint.whenIdle(undefined);
+    entry.reports ??= new LoadReports({ endpoint: entry.endpoint, clock, chance });
+    return entry.endpoint;
+  }
+
+  leave(endpoint: Endpoint): void {
+    const entry = this.#entries.get(endpoint);
+    if (!entry) return;
+    entry.users -= 1;
+    if (entry.users > 0) return;
+    entry.reports?.close();
+    entry.reports = undefined;
+    endpoint.whenIdle(() => this.#close(endpoint));
+  }
+
+  /** Ends everything, calls included. */
+  close(): void {
+    for (const { endpoint, reports } of this.#entries.values()) {
+      reports?.close();
+      endpoint.whenIdle(undefined);
+      endpoint.close();
+    }
+    this.#entries.clear();
+  }
+
+  #find(address: string, tls: EndpointTls | undefined): Entry | undefined {
+    for (const entry of this.#entries.values())
+      if (
+        entry.endpoint.address === address &&
+        entry.tls?.credentials === tls?.credentials &&
+        entry.tls?.serverName === tls?.serverName
+      )
+        return entry;
+    return undefined;
+  }
+
+  #add(address: string, tls: EndpointTls | undefined): Entry {
+    if (!tls && !this.#warned && !isLoopback(address)) {
+      this.#warned = true;
+      this.#options.log.warn({ endpoint: address }, "prompts and answers travel in plain text: the cluster has no tls");
+    }
+    const entry = { endpoint: new Endpoint(address, tls), tls, users: 0, reports: undefined };
+    this.#entries.set(entry.endpoint, entry);
+    return entry;
+  }
+
+  #close(endpoint: Endpoint): void {
+    this.#entries.delete(endpoint);
+    endpoint.close();
+    this.#options.onGone(endpoint.address);
+  }
+}
+
+/** Of `host:port`. */
+function isLoopback(address: string): boolean {
+  return /^(localhost|127\.\d+\.\d+\.\d+|\[::1\]):\d+$/i.test(address);
+}

@@ -1,0 +1,149 @@
+import { type ChannelCredentials, Client, connectivityState, credentials } from "@grpc/grpc-js";
+import type { ModelDescription } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import { describeNode, type NodeAnswer } from "./describe-node.ts";
+import { LastReport } from "./endpoint-load.ts";
+
+/** A prompt of a million tokens is several MB. */
+const MAX_REQUEST_BYTES = 64 * 1024 * 1024;
+/** No single message of a stream comes near this. */
+export const MAX_REPLY_BYTES = 8 * 1024 * 1024;
+
+/** How connections to an endpoint are secured. */
+export type EndpointTls = {
+  readonly credentials: ChannelCredentials;
+  /** The name that its certificate must be for. Undefined: the host of its address. */
+  readonly serverName: string | undefined;
+};
+
+/** How a call ended, for whoever judges the endpoint. */
+export type Outcome = "ok" | "failed" | "cancelled" | "refused";
+
+/** One use of an endpoint. Released exactly once, however the call ended. */
+export type Lease = {
+  readonly endpoint: Endpoint;
+  release(outcome: Outcome): void;
+};
+
+/**
+ * One engine node's address: its channel, what it said about itself, and the calls that run on it. What is known about
+ * one of its models in particular is with the cluster of the model.
+ */
+export class Endpoint {
+  readonly address: string;
+  readonly client: Client;
+  readonly report = new LastReport();
+  readonly #failNow = new Set<() => void>();
+  #descriptions: ReadonlyMap<string, ModelDescription> = new Map();
+  #describing: Promise<NodeAnswer> | undefined;
+  #drained = false;
+  #whenIdle: (() => void) | undefined;
+  #active = 0;
+  #total = 0;
+  #failed = 0;
+
+  /** Without `tls` it is spoken to in plain text. */
+  constructor(address: string, tls?: EndpointTls) {
+    this.address = address;
+    this.client = new Client(address, tls?.credentials ?? credentials.createInsecure(), {
+      ...(tls?.serverName !== undefined && { "grpc.ssl_target_name_override": tls.serverName }),
+      "grpc.max_send_message_length": MAX_REQUEST_BYTES,
+      "grpc.max_receive_message_length": MAX_REPLY_BYTES,
+      // Retries are the router's: grpc-js would keep a copy of every prompt for them, and commits at other moments.
+      "grpc.enable_retries": 0,
+      "grpc.enable_channelz": 0,
+      // Also what ends a connection that brings nonsense: Node stops reading it and tells nobody, so that its calls hang
+      // until the next ping fails, or their idle limit.
+      "grpc.keepalive_time_ms": 20_000,
+      "grpc.keepalive_timeout_ms": 10_000,
+      "grpc.keepalive_permit_without_calls": 1,
+      "grpc.initial_reconnect_backoff_ms": 100,
+      "grpc.max_reconnect_backoff_ms": 2_000,
+      // Each endpoint has a channel of its own, as load is counted per endpoint.
+      "grpc.use_local_subchannel_pool": 1,
+    });
+  }
+
+  /** Whether its connection stands; TLS and the settings of HTTP/2 included. */
+  get connected(): boolean {
+    return this.client.getChannel().getConnectivityState(false) === connectivityState.READY;
+  }
+
+  get activeRequests(): number {
+    return this.#active;
+  }
+
+  get totalRequests(): number {
+    return this.#total;
+  }
+
+  get failedRequests(): number {
+    return this.#failed;
+  }
+
+  /** What the node said about the model when it was last asked. */
+  description(model: string): ModelDescription | undefined {
+    return this.#descriptions.get(model);
+  }
+
+  /** Asks the node what it serves. All who ask at the same time share one call. `deadline`: wall clock, milliseconds. */
+  describe(deadline: number): Promise<NodeAnswer> {
+    this.#describing ??= describeNode(this.client, deadline).then((answer) => {
+      this.#describing = undefined;
+      if (answer.kind === "described") this.#descriptions = new Map(answer.models.map((model) => [model.id, model]));
+      return answer;
+    });
+    return this.#describing;
+  }
+
+  /** Whether an operator drained it. */
+  get drained(): boolean {
+    return this.#drained;
+  }
+
+  /** By hand: takes no new calls until told otherwise. */
+  setDrained(drained: boolean): void {
+    this.#drained = drained;
+  }
+
+  /** Drained by hand, or the node says that it drains. */
+  isDraining(nowMs: number): boolean {
+    return this.#drained || this.report.isDraining(nowMs);
+  }
+
+  /** The node has told a call that it must get no more; its health is checked anew. */
+  failHealthNow(): void {
+    for (const listener of this.#failNow) listener();
+  }
+
+  /** Returns what ends the listening. */
+  onFailHealthNow(listener: () => void): () => void {
+    this.#failNow.add(listener);
+    return () => this.#failNow.delete(listener);
+  }
+
+  lease(): Lease {
+    this.#active += 1;
+    this.#total += 1;
+    let open = true;
+    return {
+      endpoint: this,
+      release: (outcome) => {
+        if (!open) return;
+        open = false;
+        this.#active -= 1;
+        if (outcome === "failed") this.#failed += 1;
+        if (this.#active === 0) this.#whenIdle?.();
+      },
+    };
+  }
+
+  /** Calls `run` as soon as no call runs on it, perhaps at once. Undefined takes it back. */
+  whenIdle(run: (() => void) | undefined): void {
+    this.#whenIdle = run;
+    if (this.#active === 0) run?.();
+  }
+
+  close(): void {
+    this.client.close();
+  }
+}

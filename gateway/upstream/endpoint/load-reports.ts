@@ -1,0 +1,65 @@
+import { type ClientReadableStream, status } from "@grpc/grpc-js";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
+import { OpenRcaServiceService } from "../../../proto/gen/xds/service/orca/v3/orca.ts";
+import type { Endpoint } from "./endpoint.ts";
+
+/** How often a node is to report at least; it also does when something has changed much. */
+const REPORT_INTERVAL_MS = 500;
+const MIN_RECONNECT_MS = 250;
+const MAX_RECONNECT_MS = 5_000;
+/** A node without load reports may be replaced by one with. */
+const ASK_AGAIN_MS = 60_000;
+
+export type LoadReportsOptions = {
+  readonly endpoint: Endpoint;
+  readonly clock: Clock;
+  /** Even over [0, 1). */
+  readonly chance: () => number;
+};
+
+/**
+ * Follows the load of a node by ORCA's out-of-band reports. Nothing depends on them but the quality of picks: a node that
+ * has none is as good as any.
+ */
+export class LoadReports {
+  readonly #options: LoadReportsOptions;
+  #call: ClientReadableStream<OrcaLoadReport> | undefined;
+  #reconnectMs = MIN_RECONNECT_MS;
+  #cancelTimer: () => void = () => {};
+  #closed = false;
+
+  constructor(options: LoadReportsOptions) {
+    this.#options = options;
+    this.#open();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#cancelTimer();
+    this.#call?.cancel();
+  }
+
+  #open(): void {
+    const { endpoint, clock, chance } = this.#options;
+    const { path, requestSerialize, responseDeserialize } = OpenRcaServiceService.streamCoreMetrics;
+    const reportInterval = { seconds: 0, nanos: REPORT_INTERVAL_MS * 1e6 };
+    const request = { reportInterval, requestCostNames: [] };
+    const call = endpoint.client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request);
+    this.#call = call;
+    call.on("data", (report: OrcaLoadReport) => {
+      if (this.#closed) return;
+      this.#reconnectMs = MIN_RECONNECT_MS;
+      endpoint.report.set(report, clock.nowMs());
+    });
+    // Said again by the status, which also tells of a stream that the node ended well-mannered.
+    call.on("error", () => {});
+    call.on("status", ({ code }) => {
+      endpoint.report.clear();
+      if (this.#closed) return;
+      const waitMs = code === status.UNIMPLEMENTED ? ASK_AGAIN_MS : this.#reconnectMs;
+      this.#reconnectMs = Math.min(MAX_RECONNECT_MS, 2 * this.#reconnectMs);
+      this.#cancelTimer = clock.after(waitMs * (0.8 + 0.4 * chance()), () => this.#open());
+    });
+  }
+}

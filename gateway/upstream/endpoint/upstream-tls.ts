@@ -1,0 +1,82 @@
+import { type ChannelCredentials, experimental } from "@grpc/grpc-js";
+import { FollowedPems, type Pems } from "../../../deploy/runtime/files/followed-pems.ts";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+
+/** Envoy's `UpstreamTlsContext`: whom a cluster trusts, and what it shows. Paths of PEM files. */
+export type TlsSettings = {
+  /** The authority that has signed the endpoints' certificates; no other is trusted. */
+  readonly caFile: string;
+  /** What the gateway shows to endpoints that ask for a certificate; both or none. */
+  readonly certFile?: string | undefined;
+  readonly keyFile?: string | undefined;
+  /** Envoy's `sni`: the name that the endpoints' certificates are for. Absent: the host of the address. */
+  readonly serverName?: string | undefined;
+};
+
+export type UpstreamTlsOptions = {
+  readonly settings: TlsSettings;
+  /** Path of the settings in the configuration, for messages. */
+  readonly path: string;
+  readonly clock: Clock;
+  /** Files that changed were taken (undefined), or cannot be used: why. Then the last good ones stay. */
+  readonly onReload: (fault: string | undefined) => void;
+};
+
+/**
+ * The certificates of connections to endpoints, followed while their files change: new connections use the new ones, those
+ * that are open stay as they are.
+ */
+export class UpstreamTls {
+  readonly credentials: ChannelCredentials;
+  readonly #pems: FollowedPems;
+  readonly #caListeners = new Set<experimental.CaCertificateUpdateListener>();
+  readonly #identityListeners = new Set<experimental.IdentityCertificateUpdateListener>();
+
+  /** Throws `PemError` when the files cannot be used now. */
+  constructor({ settings, path, clock, onReload }: UpstreamTlsOptions) {
+    const { caFile, certFile, keyFile } = settings;
+    const files = [
+      { part: "ca", key: "caFile", file: caFile },
+      { part: "cert", key: "certFile", file: certFile },
+      { part: "key", key: "keyFile", file: keyFile },
+    ] as const;
+    this.#pems = new FollowedPems({ at: path, files, clock, onReload });
+    this.#pems.onChange((pems) => this.#tell(pems));
+    const provider = this.#provider();
+    const { createCertificateProviderChannelCredentials } = experimental;
+    this.credentials = createCertificateProviderChannelCredentials(provider, certFile === undefined ? null : provider);
+  }
+
+  close(): void {
+    this.#pems.close();
+  }
+
+  /** grpc-js asks it for every new connection. */
+  #provider(): experimental.CertificateProvider {
+    return {
+      addCaCertificateListener: (listener) => {
+        this.#caListeners.add(listener);
+        listener(authorityOf(this.#pems.now));
+      },
+      removeCaCertificateListener: (listener) => void this.#caListeners.delete(listener),
+      addIdentityCertificateListener: (listener) => {
+        this.#identityListeners.add(listener);
+        listener(identityOf(this.#pems.now));
+      },
+      removeIdentityCertificateListener: (listener) => void this.#identityListeners.delete(listener),
+    };
+  }
+
+  #tell(pems: Pems): void {
+    for (const listener of this.#caListeners) listener(authorityOf(pems));
+    for (const listener of this.#identityListeners) listener(identityOf(pems));
+  }
+}
+
+function authorityOf({ ca }: Pems): experimental.CaCertificateUpdate | null {
+  return ca ? { caCertificate: ca } : null;
+}
+
+function identityOf({ cert, key }: Pems): experimental.IdentityCertificateUpdate | null {
+  return cert && key ? { certificate: cert, privateKey: key } : null;
+}

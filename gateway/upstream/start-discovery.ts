@@ -1,0 +1,19 @@
+import type { DiscoverySettings } from "./cluster-settings.ts";
+import type { Discovery, DiscoveryOptions } from "./discovery/discovery.ts";
+import { DnsDiscovery } from "./discovery/dns-discovery.ts";
+import { FileDiscovery } from "./discovery/file-discovery.ts";
+
+/** Begins to look for endpoints; static ones are told before this returns. */
+export function startDiscovery(settings: DiscoverySettings, options: DiscoveryOptions): Discovery {
+  switch (settings.type) {
+    case "static":
+      options.onEndpoints(settings.endpoints);
+      return { status: { attempts: 1, successes: 1, failures: 0, rejected: 0, fault: undefined }, close() {} };
+    case "strict_dns":
+      return new DnsDiscovery(settings, options);
+    case "file":
+      return new FileDiscovery(settings.path, options);
+    default:
+      return settings satisfies never;
+  }
+}

@@ -1,0 +1,100 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { BenchGateway } from "../processes/gateway-process.ts";
+import { exponential, seededRandom } from "../routing/seeded-random.ts";
+
+/** Four characters are a simulated token. */
+const CHARACTERS_PER_TOKEN = 4;
+
+export type AgentHabits = {
+  /** Agents: all sessions of one share their system prompt. */
+  readonly agents: number;
+  readonly headTokens: number;
+  readonly turns: number;
+  /** What the tools return in a turn, on the average. */
+  readonly turnTokens: number;
+  readonly meanThinkMs: number;
+};
+
+export type Turn = {
+  readonly sentAtMs: number;
+  /** From the request's sending to the first text of its answer. */
+  readonly firstTokenMs: number;
+  readonly promptTokens: number;
+  readonly cachedTokens: number;
+};
+
+type Message = { readonly role: "system" | "user" | "assistant"; readonly content: string };
+type Chunk = {
+  readonly choices: readonly { readonly delta: { readonly content?: string | null } }[];
+  readonly usage?: {
+    readonly prompt_tokens: number;
+    readonly prompt_tokens_details?: { readonly cached_tokens: number };
+  } | null;
+};
+
+/**
+ * One caller at a time of an agent's kind: session after session of growing prompts over HTTP, with time to think between
+ * the turns, until the signal is aborted. Sends no cache key: who belongs together is the gateway's to find out.
+ */
+export async function callLikeAgents(
+  gateway: BenchGateway,
+  habits: AgentHabits,
+  seed: number,
+  onTurn: (turn: Turn) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const chance = seededRandom(seed);
+  for (let session = 0; !signal.aborted; session += 1) {
+    const agent = Math.floor(chance() * habits.agents);
+    const messages: Message[] = [
+      { role: "system", content: filler(`agent ${agent}`, habits.headTokens) },
+      { role: "user", content: filler(`caller ${seed} session ${session}`, habits.turnTokens) },
+    ];
+    for (let turn = 0; turn < habits.turns && !signal.aborted; turn += 1) {
+      const { text, ...seen } = await ask(gateway, messages);
+      onTurn(seen);
+      const tokens = exponential(habits.turnTokens, chance);
+      messages.push({ role: "assistant", content: text }, { role: "user", content: filler(`result ${turn}`, tokens) });
+      await sleep(exponential(habits.meanThinkMs, chance), undefined, { signal }).catch(() => {});
+    }
+  }
+}
+
+/** Text of about so many tokens that differs by `name` from its start on. */
+function filler(name: string, tokens: number): string {
+  const line = `${name}: the quick brown fox jumps over the lazy dog. `;
+  const characters = Math.max(CHARACTERS_PER_TOKEN, Math.round(tokens * CHARACTERS_PER_TOKEN));
+  return line.repeat(Math.ceil(characters / line.length)).slice(0, Math.max(characters, name.length));
+}
+
+async function ask(gateway: BenchGateway, messages: readonly Message[]): Promise<Turn & { readonly text: string }> {
+  const body = { model: "svc-qwen", stream: true, stream_options: { include_usage: true }, messages };
+  const sentAtMs = performance.now();
+  const response = await fetch(`http://127.0.0.1:${gateway.port}/v1/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  if (!response.ok || !response.body) throw new Error(`the gateway answered ${response.status}`);
+  let firstTokenMs = Number.NaN;
+  let text = "";
+  let usage: Chunk["usage"];
+  let rest = "";
+  for await (const piece of response.body.pipeThrough(new TextDecoderStream())) {
+    const frames = (rest + piece).split("\n\n");
+    rest = frames.pop() ?? "";
+    for (const frame of frames) {
+      if (!frame.startsWith("data: {")) continue;
+      const chunk: Chunk = JSON.parse(frame.slice("data: ".length));
+      const delta = chunk.choices[0]?.delta.content;
+      if (delta) {
+        if (text === "") firstTokenMs = performance.now() - sentAtMs;
+        text += delta;
+      }
+      usage = chunk.usage ?? usage;
+    }
+  }
+  if (!usage) throw new Error("the answer ended without its usage");
+  const cachedTokens = usage.prompt_tokens_details?.cached_tokens ?? 0;
+  return { text, sentAtMs, firstTokenMs, promptTokens: usage.prompt_tokens, cachedTokens };
+}

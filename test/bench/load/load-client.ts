@@ -1,0 +1,98 @@
+import { connect, type Socket } from "node:net";
+import { MARK, nowUs, STAMP_LENGTH, stampedUs } from "../processes/stamp.ts";
+import type { Target } from "../processes/targets.ts";
+
+const HEAD_OK = "HTTP/1.1 200";
+
+/** What a set of streams brought in a stretch of time. */
+export type Reading = {
+  readonly events: number;
+  /** Frames around them: fewer than events where somebody joined texts. */
+  readonly frames: number;
+  /** From an event's writing in the engine to its reading here, in milliseconds; only of counts that are kept. */
+  readonly delaysMs: readonly number[];
+};
+
+/** Many streams to one target over sockets of their own, read as fast as they come. */
+export class LoadClient {
+  readonly #sockets: Socket[];
+  /** From a request's writing to the first byte of its answer, one per stream, in milliseconds. */
+  readonly firstByteMs: number[] = [];
+  #events = 0;
+  #frames = 0;
+  #delaysMs: number[] | undefined;
+
+  private constructor(sockets: Socket[]) {
+    this.#sockets = sockets;
+  }
+
+  /**
+   * Opens the streams, one after the other; resolves when each has brought its first event. `requests` gives the text of
+   * each request. Rejects when one is refused.
+   */
+  static async open(target: Target, requests: readonly string[]): Promise<LoadClient> {
+    const sockets: Socket[] = [];
+    const client = new LoadClient(sockets);
+    for (const request of requests) sockets.push(await client.#stream(target, request));
+    return client;
+  }
+
+  /** Counts from zero. `keepDelays` costs time and memory per event. */
+  start(keepDelays: boolean): void {
+    this.#events = 0;
+    this.#frames = 0;
+    this.#delaysMs = keepDelays ? [] : undefined;
+  }
+
+  /** What came since `start`. */
+  read(): Reading {
+    return { events: this.#events, frames: this.#frames, delaysMs: this.#delaysMs ?? [] };
+  }
+
+  /** Leaves all streams. */
+  close(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  #stream(target: Target, request: string): Promise<Socket> {
+    const socket = connect({ port: target.port, host: "127.0.0.1", noDelay: true });
+    return new Promise((resolve, reject) => {
+      let sentUs = 0;
+      let rest = "";
+      socket.once("connect", () => {
+        sentUs = nowUs();
+        socket.write(request);
+      });
+      socket.on("data", (bytes) => {
+        if (sentUs > 0) {
+          this.firstByteMs.push((nowUs() - sentUs) / 1000);
+          sentUs = 0;
+          const head = bytes.toString("latin1", 0, HEAD_OK.length);
+          if (head !== HEAD_OK) reject(new Error(`${target.name} answered "${head}"`));
+        }
+        const before = this.#events;
+        rest = this.#take(rest + bytes.toString("latin1"));
+        if (this.#events > before) resolve(socket);
+      });
+      socket.once("error", reject);
+      socket.once("close", () => reject(new Error(`${target.name} closed a stream`)));
+    });
+  }
+
+  /** Counts what stands in `text`; gives back what may be the begin of a stamp. */
+  #take(text: string): string {
+    const readUs = this.#delaysMs && nowUs();
+    let at = text.indexOf(MARK);
+    let end = 0;
+    for (; at !== -1; at = text.indexOf(MARK, end)) {
+      if (at + STAMP_LENGTH > text.length) break;
+      end = at + STAMP_LENGTH;
+      this.#events += 1;
+      if (readUs === undefined) continue;
+      const writtenUs = stampedUs(text, at);
+      if (writtenUs !== undefined) this.#delaysMs?.push((readUs - writtenUs) / 1000);
+    }
+    for (let frame = text.indexOf("\n\n"); frame !== -1; frame = text.indexOf("\n\n", frame + 2)) this.#frames += 1;
+    return at === -1 ? "" : text.slice(at);
+  }
+}

@@ -1,0 +1,53 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Directive, ENDLESS } from "../processes/directive.ts";
+import type { Target } from "../processes/targets.ts";
+import { cpuMs } from "../report/cpu.ts";
+import { percentile } from "../report/percentile.ts";
+import { LoadClient } from "./load-client.ts";
+
+/** Streams begin at different moments and code gets hot: what comes in this time is not measured. */
+const SETTLE_MS = 500;
+/** Until everybody has seen that the streams are left. */
+const LEAVE_MS = 200;
+
+export type Load = Omit<Directive, "events" | "id"> & { readonly streams: number };
+
+/** One measured stretch of one target; NaN where nothing stands in the middle. */
+export type Window = {
+  readonly events: number;
+  readonly frames: number;
+  /** Of the process in the middle. */
+  readonly cpuUs: number;
+  readonly delayP50Ms: number;
+  readonly delayP99Ms: number;
+  readonly firstByteP50Ms: number;
+};
+
+/** Puts the load on the target and measures for `seconds`. `keepDelays`: not where the client would be what is measured. */
+export async function measureWindow(target: Target, load: Load, seconds: number, keepDelays: boolean): Promise<Window> {
+  const { streams, ...pace } = load;
+  const request = target.request({ ...pace, events: ENDLESS });
+  const client = await LoadClient.open(
+    target,
+    Array.from({ length: streams }, () => request),
+  );
+  try {
+    await sleep(SETTLE_MS);
+    client.start(keepDelays);
+    const cpuBefore = target.pid === undefined ? Number.NaN : cpuMs(target.pid);
+    await sleep(seconds * 1000);
+    const { events, frames, delaysMs } = client.read();
+    const cpuAfter = target.pid === undefined ? Number.NaN : cpuMs(target.pid);
+    return {
+      events,
+      frames,
+      cpuUs: (cpuAfter - cpuBefore) * 1000,
+      delayP50Ms: percentile(delaysMs, 0.5),
+      delayP99Ms: percentile(delaysMs, 0.99),
+      firstByteP50Ms: percentile(client.firstByteMs, 0.5),
+    };
+  } finally {
+    client.close();
+    await sleep(LEAVE_MS);
+  }
+}

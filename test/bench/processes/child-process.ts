@@ -1,0 +1,48 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Child, type Ready } from "../../../deploy/local/child.ts";
+
+/** A program of the benches or of the service, running. */
+export type RunningChild = {
+  readonly process: ChildProcess;
+  readonly pid: number;
+  readonly ready: Ready;
+  /** Asks it to end, and waits until it has. */
+  stop(): Promise<void>;
+};
+
+/**
+ * Starts a built program and waits until it says `ready {…}`. What it writes on its standard error goes to a file in
+ * `folder`, as in operation it goes to a collector; it is part of the message when the start fails. `nodeFlags` are for Node.
+ */
+export async function startChild(
+  name: string,
+  program: string,
+  args: readonly string[],
+  folder: string,
+  nodeFlags: readonly string[] = [],
+): Promise<RunningChild> {
+  const log = join(folder, `${name}.log`);
+  const errors = openSync(log, "a");
+  // Its end of the channel closes with us: nothing is left behind by a bench that was killed.
+  const spawned = spawn(process.execPath, [...nodeFlags, program, ...args], {
+    stdio: ["ignore", "pipe", errors, "ipc"],
+  });
+  closeSync(errors);
+  const child = new Child(name, spawned);
+  try {
+    const ready = await child.ready;
+    return {
+      process: spawned,
+      pid: spawned.pid ?? 0,
+      ready,
+      async stop() {
+        child.signal("SIGTERM");
+        await child.ended;
+      },
+    };
+  } catch (error) {
+    throw new Error(`the ${name} did not start: ${readFileSync(log, "utf8").slice(-2_000)}`, { cause: error });
+  }
+}

@@ -1,0 +1,58 @@
+import { setImmediate as turn } from "node:timers/promises";
+import type { Script } from "../../../engine/backends/scripted/scripted.ts";
+import type { Event, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { startEngine } from "../../support/engine/start-engine.ts";
+import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
+import { type Directive, parseDirective } from "./directive.ts";
+import { Pace, Pacer } from "./pacer.ts";
+import { startSseOrigin } from "./sse-origin.ts";
+import { nowUs, stamp } from "./stamp.ts";
+
+/*
+ * The engine of the benches, a program of its own: an engine node that plays what a request asks for, and the same over
+ * plain HTTP for what the gateway is compared with. Prints `ready {"address":…,"ssePort":…}`; tells its parent who left.
+ */
+
+/** What it tells its parent: the caller of the request with this id left, and when the engine learnt of it. */
+export type LeftReport = { readonly leftId: string; readonly atUs: number };
+
+const pacers = new Map<number, Pacer>();
+
+function paceOf(eventsPerSecond: number): Pace | undefined {
+  if (eventsPerSecond === 0) return undefined;
+  const pacer = pacers.get(eventsPerSecond) ?? new Pacer(eventsPerSecond);
+  pacers.set(eventsPerSecond, pacer);
+  return new Pace(pacer);
+}
+
+function reportLeft(id: string): void {
+  const report: LeftReport = { leftId: id, atUs: nowUs() };
+  process.send?.(report);
+}
+
+function directiveOf(request: GenerateRequest): Directive {
+  const kind = request.messages.at(-1)?.parts.at(-1)?.kind;
+  return parseDirective(kind?.$case === "text" ? kind.value.text : "");
+}
+
+const paced: Script = async function* (request, signal): AsyncGenerator<readonly Event[]> {
+  const { events, eventsPerSecond, eventsPerWrite, id } = directiveOf(request);
+  if (id !== undefined) signal.addEventListener("abort", () => reportLeft(id), { once: true });
+  const pace = paceOf(eventsPerSecond);
+  try {
+    yield [started(), textStart(0)];
+    for (let sent = 0; sent < events; sent += eventsPerWrite) {
+      if (sent > 0) await (pace ? pace.tick() : turn());
+      const text = stamp(nowUs());
+      yield Array.from({ length: Math.min(eventsPerWrite, events - sent) }, () => delta(0, text));
+    }
+    yield [blockEnd(0), finished()];
+  } finally {
+    pace?.end();
+  }
+};
+
+const engine = await startEngine(paced, { slots: 100_000 });
+const ssePort = await startSseOrigin(paceOf, reportLeft);
+process.on("disconnect", () => process.exit());
+process.stdout.write(`ready ${JSON.stringify({ address: engine.address, ssePort })}\n`);

@@ -1,0 +1,66 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { stringify } from "yaml";
+import { CATALOG } from "../../../gateway/catalog.ts";
+import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
+import { type RunningChild, startChild } from "./child-process.ts";
+
+/** The gateway of the same build. */
+export const GATEWAY_PROGRAM = join(import.meta.dirname, "../../../gateway/main.js");
+const READY_TIMEOUT_MS = 20_000;
+
+export type BenchGateway = RunningChild & {
+  readonly port: number;
+  /** A key without limits for all models. */
+  readonly key: string;
+};
+
+export type BenchGatewayOptions = {
+  /** The addresses of its engines. */
+  readonly engines: readonly string[];
+  /** Of every cluster, beside its endpoints. */
+  readonly cluster?: object;
+  /** For Node, as for a profile. */
+  readonly nodeFlags?: readonly string[];
+};
+
+/**
+ * The gateway as it is deployed, with its defaults, in a process of its own; ready when an engine is healthy to it.
+ * `program`: its built `main.js`.
+ */
+export async function startBenchGateway(
+  program: string,
+  folder: string,
+  { engines, cluster = {}, nodeFlags = [] }: BenchGatewayOptions,
+): Promise<BenchGateway> {
+  await mkdir(folder, { recursive: true });
+  // The gateway watches the folder of its keys: the log must not be written there.
+  const keyFile = join(folder, "keys", "keys.json");
+  const never = new AbortController().signal;
+  const key = await issueLocalKey({ file: keyFile, existing: undefined, nowMs: Date.now() }, never);
+  const configFile = join(folder, "gateway.yaml");
+  const endpoints = engines.map((address) => ({ address }));
+  const config = {
+    listen: { port: 0 },
+    admin: { port: 0 },
+    keys: { file: keyFile },
+    clusters: CATALOG.map(({ id }) => ({ model: id, endpoints, ...cluster })),
+    drainTimeoutMs: 1_000,
+  };
+  await writeFile(configFile, stringify(config, { aliasDuplicateObjects: false }));
+  const child = await startChild("gateway", program, ["--config", configFile], folder, nodeFlags);
+  const { baseUrl, adminUrl } = child.ready as { baseUrl: string; adminUrl: string };
+  await untilReady(`${adminUrl}/readyz`);
+  return { ...child, port: Number(new URL(baseUrl).port), key };
+}
+
+async function untilReady(url: string): Promise<void> {
+  const deadline = AbortSignal.timeout(READY_TIMEOUT_MS);
+  for (;;) {
+    const response = await fetch(url, { signal: deadline });
+    await response.text();
+    if (response.ok) return;
+    await sleep(20, undefined, { signal: deadline });
+  }
+}

@@ -1,0 +1,140 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { becomes } from "../../support/becomes.ts";
+import { type DnsAnswer, DnsServer, whyNoOwnResolver } from "../../support/dns-server.ts";
+import { type ClosedLoop, closedLoop, tallyOf } from "../../support/processes/closed-loop.ts";
+import type { EngineProcess } from "../../support/processes/engine-process.ts";
+import { Fleet, healthy, nothingOpen, SHORT, show, size } from "../../support/processes/fleet.ts";
+import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
+
+/*
+ * I1: endpoints by DNS while requests run. The gateway is on a host whose resolver asks a name server of the test; nodes
+ * have addresses of 127.0.0.0/8 and one port, as a headless service gives them.
+ */
+
+const why = whyNoOwnResolver();
+if (why) process.stdout.write(`endpoints by DNS are not tested: ${why}\n`);
+
+const CLIENTS = size(8, 40);
+/** Addresses of this process alone: two tests may run at a time. */
+const [high, low] = [Math.floor(process.pid / 256) % 128, process.pid % 256];
+const addressOf = (host: number) => `127.${high + 64}.${low}.${host}`;
+const HOSTS = [1, 2, 3] as const;
+
+const fleet = new Fleet();
+let dns: DnsServer;
+
+beforeEach(async () => {
+  dns = await DnsServer.start(addressOf(253));
+  fleet.onEnd(() => dns.stop());
+});
+
+/** All on the port that the first one got. */
+async function nodesByAddress(): Promise<readonly EngineProcess[]> {
+  const first = await fleet.engine("node1", SHORT, undefined, { host: addressOf(1) });
+  const port = Number(first.address.split(":").at(-1));
+  const others = HOSTS.slice(1).map((host) =>
+    fleet.engine(`node${host}`, SHORT, undefined, { host: addressOf(host), port }),
+  );
+  return [first, ...(await Promise.all(others))];
+}
+
+async function askingDns(nodes: readonly EngineProcess[]): Promise<GatewayProcess> {
+  const port = nodes[0]?.address.split(":").at(-1);
+  const cluster = { type: "strict_dns", address: `engines.test:${port}`, dnsRefreshRateMs: 200 };
+  return fleet.gateway(cluster, {}, dns.through);
+}
+
+/** Until the gateway has these endpoints of all, and no others of them. */
+async function hasOnly(gateway: GatewayProcess, nodes: readonly EngineProcess[], hosts: readonly number[]) {
+  for (const [index, { address }] of nodes.entries()) {
+    if (hosts.includes(index + 1)) await healthy(gateway, address);
+    else await becomes(async () => (await gateway.health(address)) === undefined, `${address} is gone`);
+  }
+}
+
+async function flow(load: ClosedLoop): Promise<void> {
+  const before = load.ended.length;
+  await becomes(async () => load.ended.length > before + CLIENTS, "requests flow");
+}
+
+function faults(gateway: GatewayProcess): readonly unknown[] {
+  return gateway.process.log.filter(({ fault }) => fault !== undefined).map(({ fault }) => fault);
+}
+
+describe.skipIf(why)("I1 endpoints by DNS", () => {
+  test("I1 addresses that come and go fail no request", async () => {
+    const nodes = await nodesByAddress();
+    dns.answer = [1, 2].map(addressOf);
+    const gateway = await askingDns(nodes);
+    await hasOnly(gateway, nodes, [1, 2]);
+    const load = closedLoop(gateway, CLIENTS);
+    const changes = [[2, 3], [3], [1, 2, 3], [1], [3, 1], [2, 1]];
+    for (const hosts of changes) {
+      await flow(load);
+      dns.answer = hosts.map(addressOf);
+      await hasOnly(gateway, nodes, hosts);
+    }
+    const ended = await load.finish(load.ended.length);
+    show("endpoints by DNS", { clients: CLIENTS, changes: changes.length, requests: ended.length, ...tallyOf(ended) });
+    expect(tallyOf(ended)).toEqual({ complete: ended.length });
+    expect(faults(gateway)).toEqual([]);
+    await nothingOpen(gateway, nodes);
+  });
+
+  test.each<[string, DnsAnswer]>([
+    ["that knows the name no more", "NXDOMAIN"],
+    ["that fails", "SERVFAIL"],
+    ["that says nothing", "silence"],
+    ["that knows no addresses", []],
+  ])("I1 a name server %s changes nothing, and is believed again when it answers", async (_what, fault) => {
+    const nodes = await nodesByAddress();
+    dns.answer = [1, 2].map(addressOf);
+    const gateway = await askingDns(nodes);
+    await hasOnly(gateway, nodes, [1, 2]);
+    const load = closedLoop(gateway, CLIENTS);
+    await flow(load);
+    dns.answer = fault;
+    await becomes(async () => faults(gateway).length > 0, "the fault is noticed");
+    const asked = dns.questions;
+    await becomes(async () => dns.questions > asked + 2, "it is asked again and again");
+    await hasOnly(gateway, nodes, [1, 2]);
+    await flow(load);
+    dns.answer = [2, 3].map(addressOf);
+    await hasOnly(gateway, nodes, [2, 3]);
+    const ended = await load.finish(load.ended.length);
+    expect(tallyOf(ended)).toEqual({ complete: ended.length });
+    // Said once, however often it is asked.
+    expect(faults(gateway)).toEqual([expect.stringMatching(/^engines\.test: E[A-Z_]+$/)]);
+    await nothingOpen(gateway, nodes);
+  });
+
+  test("I1 and J6 a gateway that starts without a name server is not ready, and is as soon as there is one", async () => {
+    const nodes = await nodesByAddress();
+    dns.answer = "silence";
+    const gateway = await askingDns(nodes);
+    const ready = async () => (await fetch(`${gateway.adminUrl}/ready`)).status;
+    await becomes(async () => faults(gateway).length > 0, "the fault is noticed");
+    expect(await ready()).toBe(503);
+    dns.answer = [addressOf(3)];
+    await becomes(async () => (await ready()) === 200, "it is ready");
+    await hasOnly(gateway, nodes, [3]);
+  });
+
+  test("I1 200 addresses are 200 endpoints, and those that live are used", async () => {
+    const nodes = await nodesByAddress();
+    dns.answer = Array.from({ length: 200 }, (_, index) => addressOf(index + 1));
+    const gateway = await askingDns(nodes);
+    await hasOnly(gateway, nodes, HOSTS);
+    const clusters = await (await fetch(`${gateway.adminUrl}/clusters`)).text();
+    expect(clusters.match(/::health_flags::/g)).toHaveLength(200);
+    const load = closedLoop(gateway, CLIENTS);
+    await flow(load);
+    dns.answer = HOSTS.map(addressOf);
+    await becomes(
+      async () => (await (await fetch(`${gateway.adminUrl}/clusters`)).text()).match(/::health_flags::/g)?.length === 3,
+      "the others are gone",
+    );
+    const ended = await load.finish(load.ended.length);
+    expect(tallyOf(ended)).toEqual({ complete: ended.length });
+  });
+});

@@ -1,0 +1,170 @@
+import { describe, expect, test } from "vitest";
+import { becomes } from "../../support/becomes.ts";
+import { type WireCall, WireNode } from "../../support/engine/wire-node.ts";
+import { delta, started, textAnswer, textStart } from "../../support/events/events.ts";
+import { ANSWER_PATHS, bodyFor, endOf, hasDelta } from "../../support/http/answer-check.ts";
+import { readBody } from "../../support/http/read-until.ts";
+import { closedLoop, tallyOf } from "../../support/processes/closed-loop.ts";
+import { expectOverloaded, lostFrame } from "../../support/processes/fault-bunch.ts";
+import { outcomeOf } from "../../support/processes/fault-front.ts";
+import { Fleet, healthy, nothingOpen, SHORT, show, size } from "../../support/processes/fleet.ts";
+
+/* Nodes that fail again and again, or because of one request. */
+
+const CLIENTS = size(9, 40);
+
+const fleet = new Fleet();
+
+/** Nodes that all do the same. */
+async function wireNodes(count: number, play: (call: WireCall, node: () => WireNode) => void): Promise<WireNode[]> {
+  return Promise.all(
+    Array.from({ length: count }, async () => {
+      const node: WireNode = await WireNode.start({ models: ["svc-qwen"], play: (call) => play(call, () => node) });
+      fleet.onEnd(() => node.stop());
+      return node;
+    }),
+  );
+}
+
+test("H9 and H13 a node that died of its work and is started again, empty, gets few requests at first", async () => {
+  const nodes = await fleet.engines(3, { ...SHORT, failure: "none" });
+  const [died] = nodes;
+  if (!died) throw new Error("three nodes were started");
+  const gateway = await fleet.inFrontOf(nodes, {
+    lbPolicy: "round_robin",
+    slowStart: { windowMs: 120_000, minWeightPercent: 10 },
+    outlierDetection: { baseEjectionTimeMs: 1_000 },
+  });
+  const load = closedLoop(gateway, CLIENTS);
+  await becomes(async () => (await died.metric("svc_engine_slots_busy")) > 0, "it works");
+  await died.kill();
+  await becomes(async () => (await gateway.health(died.address)) !== "healthy", "it is found out");
+  await died.startAgain();
+  await healthy(gateway, died.address);
+  const before = load.ended.length;
+  await becomes(async () => load.ended.length > before + 120, "requests flow");
+  const [got, all] = [await died.metric("svc_engine_generations_total"), load.ended.length - before];
+  const ended = await load.finish(load.ended.length);
+  show("a node started again", { clients: CLIENTS, ...tallyOf(ended), got, all });
+  expect(got).toBeLessThan(all / 5);
+  expect(ended.filter(({ end, begun }) => end === "cut" || (end === "error" && !begun))).toEqual([]);
+  await nothingOpen(gateway, nodes);
+});
+
+test("H10 a node that stops and goes on again and again costs no request that had not begun", async () => {
+  const nodes = await fleet.engines(3, SHORT);
+  const [flapping] = nodes;
+  if (!flapping) throw new Error("three nodes were started");
+  const gateway = await fleet.inFrontOf(
+    nodes,
+    {
+      lbPolicy: "round_robin",
+      healthChecks: { intervalMs: 500, intervalJitterMs: 0, unhealthyIntervalMs: 200, timeoutMs: 300 },
+      outlierDetection: { baseEjectionTimeMs: 500, consecutiveLocalOriginFailure: 2 },
+      circuitBreakers: { retryBudget: { minRetryConcurrency: 100 } },
+    },
+    { timeouts: { acceptTimeoutMs: 300, perTryIdleTimeoutMs: 300 } },
+  );
+  const load = closedLoop(gateway, CLIENTS);
+  const others = async () => load.ended.length;
+  for (let turn = 0; turn < size(4, 20); turn += 1) {
+    const before = await others();
+    flapping.signal("SIGSTOP");
+    await becomes(async () => (await gateway.health(flapping.address)) !== "healthy", "it is out");
+    await becomes(async () => (await others()) > before + CLIENTS, "the others serve on");
+    flapping.signal("SIGCONT");
+    await healthy(gateway, flapping.address);
+  }
+  const ended = await load.finish(load.ended.length);
+  const ejections = await gateway.stat("svc_cluster_outlier_ejections_total", 'enforced="true"');
+  show("a node that flaps", { clients: CLIENTS, requests: ended.length, ...tallyOf(ended), ejections });
+  expect(ended.filter(({ end, begun }) => end === "cut" || end === "refused" || (end === "error" && !begun))).toEqual(
+    [],
+  );
+  await nothingOpen(gateway, nodes);
+});
+
+test("H11 of four nodes that all fail two are ejected at most, and the others are still asked", async () => {
+  const nodes = await wireNodes(4, (call) => call.end(13));
+  const gateway = await fleet.inFrontOf(nodes, {
+    lbPolicy: "round_robin",
+    outlierDetection: {
+      consecutiveGatewayFailure: 2,
+      baseEjectionTimeMs: 60_000,
+      failurePercentage: { requestVolume: 10_000 },
+    },
+  });
+  const asked = () => nodes.reduce((sum, { calls }) => sum + calls.length, 0);
+  const ask = async () => (await gateway.post("/v1/messages", bodyFor("/v1/messages", "hi"))).status;
+  for (let request = 0; request < 12; request += 1) expect(await ask()).toBe(529);
+  const flags = await Promise.all(nodes.map(({ address }) => gateway.health(address)));
+  expect(flags.filter((flag) => flag === "/failed_outlier_check")).toHaveLength(2);
+  const before = asked();
+  expect(await ask()).toBe(529);
+  expect(asked()).toBeGreaterThan(before);
+  expect(await gateway.stat("svc_cluster_outlier_ejections_total", 'enforced="false"')).toBeGreaterThan(0);
+});
+
+test("H11 without a healthy node requests are refused without a try", async () => {
+  const nodes = await fleet.engines(2);
+  const gateway = await fleet.inFrontOf(nodes);
+  await Promise.all(nodes.map((node) => node.kill()));
+  for (const { address } of nodes)
+    await becomes(async () => (await gateway.health(address)) === "/failed_active_hc", "it is found out");
+  for (const path of ANSWER_PATHS) {
+    const answer = await gateway.post(path, bodyFor(path, "hi", { stream: true }));
+    const { status, text, log } = await outcomeOf(gateway, answer);
+    expect(status).toBe(path === "/v1/messages" ? 529 : 503);
+    expectOverloaded(path, text);
+    expect(log).toMatchObject({ detail: "no_healthy_upstream" });
+    expect(log.attempts).toBeUndefined();
+    expect(answer.headers.get("retry-after")).toMatch(/^[1-9]\d*$/);
+  }
+});
+
+describe("H12 a request that kills every node that works on it", () => {
+  const isPoison = ({ request }: WireCall) => JSON.stringify(request).includes("poison");
+
+  test.each(ANSWER_PATHS)("H12 of %s kills two before its first delta, and is then refused untried", async (path) => {
+    const nodes = await wireNodes(3, (call, node) => {
+      call.send(started());
+      if (isPoison(call)) return void call.flushed().then(() => node().crash());
+      call.send(...textAnswer("fine").slice(1));
+      call.end();
+    });
+    const gateway = await fleet.inFrontOf(nodes, { lbPolicy: "round_robin" });
+    const killed = () => nodes.filter(({ calls }) => calls.some(isPoison)).length;
+    for (const stream of [true, false]) {
+      const answer = await gateway.post(path, bodyFor(path, "poison", { stream }));
+      const { status, log } = await outcomeOf(gateway, answer);
+      expect({ status, detail: log.detail }).toEqual({ status: 500, detail: "request_of_death" });
+      expect(answer.headers.get("x-should-retry")).toBe("false");
+      expect(log.attempts).toBe(stream ? 2 : undefined);
+      expect(killed()).toBe(2);
+    }
+    for (const { address } of nodes) await healthy(gateway, address);
+    const other = await gateway.post(path, bodyFor(path, "another"));
+    expect({ status: other.status, fine: (await other.text()).includes("fine") }).toEqual({ status: 200, fine: true });
+  });
+
+  test.each(ANSWER_PATHS)("H12 of %s kills two behind its first delta, however often it comes", async (path) => {
+    const nodes = await wireNodes(3, (call) => call.send(started(), textStart(0), delta(0, "half")));
+    const gateway = await fleet.inFrontOf(nodes, { lbPolicy: "round_robin" });
+    const body = bodyFor(path, "poison", { stream: true });
+    const killed = () => nodes.filter(({ calls }) => calls.length > 0).length;
+    // It may come to a node again that it has killed before: that is no second one.
+    for (let turn = 0; killed() < 2; turn += 1) {
+      expect(turn).toBeLessThan(20);
+      const reader = readBody(await gateway.post(path, body));
+      await reader.until((text) => hasDelta(path, text));
+      for (const node of nodes) if (node.calls.some(({ stream }) => !stream.closed)) node.crash();
+      const end = endOf(path, await reader.toEnd());
+      if (turn === 0) expect(end).toEqual(lostFrame(path));
+      expect(end.end).toBe("error");
+      for (const { address } of nodes) await healthy(gateway, address);
+    }
+    const { status, log } = await outcomeOf(gateway, await gateway.post(path, body));
+    expect({ status, detail: log.detail }).toEqual({ status: 500, detail: "request_of_death" });
+    expect(killed()).toBe(2);
+  });
+});

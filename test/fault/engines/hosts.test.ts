@@ -1,0 +1,115 @@
+import { describe, expect, test } from "vitest";
+import { becomes } from "../../support/becomes.ts";
+import { closedLoop, tallyOf } from "../../support/processes/closed-loop.ts";
+import type { EngineProcess } from "../../support/processes/engine-process.ts";
+import { detailsOf, Fleet, healthy, nothingOpen, SHORT, show, size } from "../../support/processes/fleet.ts";
+import { NetworkNamespace, whyNoNamespaces } from "../../support/processes/network-namespace.ts";
+import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
+
+/* Hosts that leave a fleet without a word, and come back. Each is a network namespace with addresses of its own. */
+
+const why = whyNoNamespaces();
+if (why) process.stdout.write(`hosts that leave are not tested: ${why}\n`);
+
+const CLIENTS = size(8, 40);
+const ENDLESS = { tokensPerSecond: 25, answerTokens: { min: 5_000, max: 5_000 } };
+const NEVER_A_TOKEN = { timeToFirstTokenMs: 600_000 };
+
+const fleet = new Fleet();
+
+function newHost(): NetworkNamespace {
+  const host = NetworkNamespace.create();
+  fleet.onEnd(() => host.remove());
+  return host;
+}
+
+function generations(engine: EngineProcess): Promise<number> {
+  return engine.metric("svc_engine_generations_total");
+}
+
+describe.skipIf(why)("a host", () => {
+  test("H3 that is cut off gets no requests, and when it is back, few at first", async () => {
+    const host = newHost();
+    const far = await fleet.engine("far", SHORT, undefined, host.place);
+    const nodes = [far, ...(await fleet.engines(2, SHORT))];
+    const gateway = await fleet.inFrontOf(
+      nodes,
+      {
+        lbPolicy: "round_robin",
+        slowStart: { windowMs: 120_000, minWeightPercent: 10 },
+        outlierDetection: { baseEjectionTimeMs: 3_000 },
+      },
+      { timeouts: { acceptTimeoutMs: 1_500, perTryIdleTimeoutMs: 1_500 } },
+    );
+    const load = closedLoop(gateway, CLIENTS);
+    await becomes(async () => (await generations(far)) > CLIENTS, "it gets its share");
+    host.cut();
+    await becomes(async () => (await gateway.health(far.address)) !== "healthy", "it is found out");
+    await becomes(async () => (await gateway.stat("svc_endpoint_rq_active", far.address)) === 0, "nobody waits on it");
+    const before = load.ended.length;
+    await becomes(async () => load.ended.length > before + 3 * CLIENTS, "the others serve on");
+    host.heal();
+    await healthy(gateway, far.address);
+    const [farBefore, allBefore] = [await generations(far), load.ended.length];
+    await becomes(async () => (await generations(far)) > farBefore, "it gets requests again");
+    await becomes(async () => load.ended.length > allBefore + 120, "requests flow");
+    const [farGot, all] = [(await generations(far)) - farBefore, load.ended.length - allBefore];
+    const ended = await load.finish(load.ended.length);
+    const tally = tallyOf(ended);
+    show("a host cut off and back", {
+      clients: CLIENTS,
+      requests: ended.length,
+      ...tally,
+      ...detailsOf(gateway),
+      farGot,
+      all,
+    });
+    expect(farGot).toBeLessThan(all / 5);
+    // Those in the middle of their answer end with an error, nobody ends without a word.
+    expect(ended.filter(({ end, begun }) => end === "cut" || (end === "error" && !begun))).toEqual([]);
+    await nothingOpen(gateway, nodes);
+  });
+
+  test("H3 that dies while nobody can hear it is found out, and the node that comes up there later is used", async () => {
+    const host = newHost();
+    const far = await fleet.engine("far", ENDLESS, undefined, host.place);
+    const timeouts = { perTryIdleTimeoutMs: 2_000 };
+    const gateway = await fleet.inFrontOf([far], {}, { timeouts });
+    const streams = await openStreams(gateway, 6);
+    host.cut();
+    await far.kill();
+    const ends = await endsOf(streams);
+    expect(ends.map(({ end }) => end)).toEqual(Array(6).fill("error"));
+    await becomes(async () => (await gateway.health(far.address)) === "/failed_active_hc", "it is found out");
+    host.heal();
+    await far.startAgain();
+    await healthy(gateway, far.address);
+    await openStreams(gateway, 3);
+    expect(await gateway.stat("svc_endpoint_rq_active", far.address)).toBe(3);
+  });
+
+  test.each([
+    ["before the first delta", NEVER_A_TOKEN],
+    ["in the answer", ENDLESS],
+  ])("H3 whose gateway is gone without a word lets its work go, %s", async (_phase, backend) => {
+    const host = newHost();
+    const far = await fleet.engine("far", backend, undefined, host.place);
+    const gateway = await fleet.inFrontOf([far]);
+    const leaving = new AbortController();
+    const requests = Array.from({ length: 6 }, () =>
+      gateway
+        .post(
+          "/v1/messages",
+          { model: "svc-qwen", max_tokens: 9_000, stream: true, messages: [{ role: "user", content: "hi" }] },
+          leaving.signal,
+        )
+        .catch(() => {}),
+    );
+    await becomes(async () => (await far.metric("svc_engine_slots_busy")) === 6, "it works");
+    host.cut();
+    await gateway.end();
+    leaving.abort();
+    await Promise.all(requests);
+    await becomes(async () => (await far.busy()) === 0, "no slot is taken");
+  });
+});

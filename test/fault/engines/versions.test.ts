@@ -1,0 +1,98 @@
+import { describe, expect, test } from "vitest";
+import { GenerateRequest, GenerateResponse } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { becomes } from "../../support/becomes.ts";
+import { HealthNode } from "../../support/engine/health-node.ts";
+import { framed, rawCall } from "../../support/engine/raw-generate.ts";
+import { ANSWER_PATHS, bodyFor, endOf } from "../../support/http/answer-check.ts";
+import { streamOnce } from "../../support/processes/closed-loop.ts";
+import { EngineProcess } from "../../support/processes/engine-process.ts";
+import { Fleet, healthy } from "../../support/processes/fleet.ts";
+import { generateRequest } from "../../support/requests/generate-request.ts";
+
+/* Nodes of other versions, of other models, with another's name or another idea of the time. */
+
+const fleet = new Fleet();
+
+async function healthNode(options: Parameters<typeof HealthNode.start>[0]): Promise<HealthNode> {
+  const node = await HealthNode.start(options);
+  fleet.onEnd(() => node.stop());
+  return node;
+}
+
+test("H6 a node with another model, or that speaks another contract, is a version mismatch and gets no request", async () => {
+  const other = await healthNode({ models: ["svc-glm53"] });
+  const stranger = await healthNode({ models: [], contract: false });
+  const good = await fleet.engine("good");
+  const endpoints = [other, stranger, good].map(({ address }) => ({ address }));
+  const gateway = await fleet.gateway({ endpoints, lbPolicy: "round_robin" });
+  await healthy(gateway, good.address);
+  for (const { address } of [other, stranger])
+    await becomes(async () => (await gateway.health(address)) === "/version_mismatch", "it is told apart");
+  for (const path of ANSWER_PATHS)
+    for (let request = 0; request < 4; request += 1)
+      expect(await streamOnce(gateway, path, `request ${request}`)).toMatchObject({ status: 200, end: "complete" });
+  for (const { address } of [other, stranger]) expect(await gateway.stat("svc_endpoint_rq_total", address)).toBe(0);
+  expect(await good.metric("svc_engine_generations_total")).toBe(12);
+  // Its operators see what happened, and mend it without a restart of the gateway.
+  const told = () =>
+    gateway.process.log.some(({ endpoint, health }) => endpoint === other.address && health === "/version_mismatch");
+  await becomes(async () => told(), "the log says so");
+  other.models = ["svc-qwen"];
+  other.breakWatches();
+  await healthy(gateway, other.address);
+});
+
+test("H13 two nodes with one name are two endpoints, and a second one on the same port does not start", async () => {
+  const nodes = await Promise.all([fleet.engine("twin"), fleet.engine("twin")]);
+  const gateway = await fleet.inFrontOf(nodes, { lbPolicy: "round_robin" });
+  for (let request = 0; request < 6; request += 1)
+    expect(await streamOnce(gateway, "/v1/messages", `request ${request}`)).toMatchObject({ end: "complete" });
+  for (const node of nodes) expect(await node.metric("svc_engine_generations_total")).toBe(3);
+  const port = Number(nodes[0].address.split(":").at(-1));
+  await expect(EngineProcess.start("third", {}, undefined, { port })).rejects.toThrow("is in use");
+  expect(await streamOnce(gateway, "/v1/messages", "after")).toMatchObject({ end: "complete" });
+});
+
+describe("H14", () => {
+  /** Runs a program whose wall clock is wrong by so many hours. */
+  function withClockOff(hours: number): readonly string[] {
+    const module = `globalThis.Date=class extends Date{constructor(...a){super(...(a.length?a:[Date.now()]))}static now(){return super.now()+${hours}*36e5}}`;
+    return ["env", `NODE_OPTIONS=--import=data:text/javascript,${encodeURIComponent(module)}`];
+  }
+
+  test.each([1, -1])("H14 the clock of a node that is off by %i hour breaks nothing", async (hours) => {
+    const node = await fleet.engine("late", {}, undefined, { through: withClockOff(hours) });
+    const gateway = await fleet.inFrontOf([node]);
+    for (const path of ANSWER_PATHS)
+      expect(await streamOnce(gateway, path, "hi")).toMatchObject({ status: 200, end: "complete" });
+    const counted = await gateway.post("/v1/messages/count_tokens", bodyFor("/v1/messages", "hi"));
+    expect(counted.status).toBe(200);
+  });
+
+  test.each([1, -1])("H14 nor does that of a gateway that is off by %i hour", async (hours) => {
+    const node = await fleet.engine("node");
+    const gateway = await fleet.gateway({ endpoints: [{ address: node.address }] }, {}, withClockOff(hours));
+    await healthy(gateway, node.address);
+    for (const path of ANSWER_PATHS) {
+      const answer = await gateway.post(path, bodyFor(path, "hi", { stream: true }));
+      expect(endOf(path, await answer.text())).toEqual({ end: "complete" });
+    }
+  });
+});
+
+test("J8 what a newer gateway adds to its requests is ignored by a node", async () => {
+  const node = await fleet.engine("old");
+  const request = generateRequest({ maxOutputTokens: 5 });
+  // Field 1000 with the number 1, and field 1001 with the text "new".
+  const unknown = Buffer.from([0xc0, 0x3e, 0x01, 0xca, 0x3e, 0x03, ...Buffer.from("new")]);
+  const message = framed(Buffer.concat([GenerateRequest.encode(request).finish(), unknown]));
+  const path = "/svc.inference.v1.InferenceService/Generate";
+  const call = rawCall(node.address, path, { "x-header-of-tomorrow": "new" }, message);
+  fleet.onEnd(() => call.stop());
+  const pieces: Buffer[] = [];
+  call.stream.on("data", (piece) => pieces.push(piece));
+  expect((await call.status)["grpc-status"]).toBe("0");
+  const first = Buffer.concat(pieces);
+  const { events } = GenerateResponse.decode(first.subarray(5, 5 + first.readUInt32BE(1)));
+  expect(events[0]?.kind?.$case).toBe("started");
+});

@@ -1,0 +1,53 @@
+import { createServer as createHttpServer } from "node:http";
+import { type AddressInfo, createServer, type Server } from "node:net";
+import { afterEach, expect, test } from "vitest";
+import { becomes } from "../../support/becomes.ts";
+import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
+import { EngineProcess } from "../../support/processes/engine-process.ts";
+import { FRONT_MODELS, outcomeOf, startFront } from "../../support/processes/fault-front.ts";
+
+const closing: (() => Promise<void> | void)[] = [];
+
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+async function listening(server: Server): Promise<string> {
+  closing.push(() => void server.close());
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return `127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+test.each([
+  [
+    "H5 a server that talks nonsense",
+    () =>
+      createServer((socket) => {
+        socket.on("error", () => {});
+        socket.write(Buffer.alloc(1_024, 0x5a));
+      }),
+  ],
+  ["H5 a server that says nothing", () => createServer((socket) => socket.on("error", () => {}))],
+  ["H5 an HTTP/1 server", () => createHttpServer((_request, response) => response.end("hello"))],
+])("%s never gets a request; alone it is answered for at once", async (_name, make) => {
+  const wrong = await listening(make());
+  const good = await EngineProcess.start("good", {}, FRONT_MODELS);
+  closing.push(() => good.kill());
+  const gateway = await startFront([wrong, good.address]);
+  closing.push(() => gateway.end());
+  await becomes(async () => (await gateway.health(good.address)) === "healthy", "the good one is healthy");
+  for (const path of ANSWER_PATHS) {
+    const answered = await gateway.post(path, bodyFor(path, "hi"));
+    expect(answered.status).toBe(200);
+    await answered.text();
+    const alone = await gateway.post(path, bodyFor(path, "hi", { model: "svc-glm53" }));
+    const { status, text, log } = await outcomeOf(gateway, alone);
+    expect(status).toBe(path === "/v1/messages" ? 529 : 503);
+    expect(log).toMatchObject({ detail: "no_healthy_upstream", response_flags: "UH" });
+    expect(log.attempts).toBeUndefined();
+    expect(alone.headers.get("retry-after")).toMatch(/^[1-9]\d*$/);
+    expect(text).not.toContain("127.0.0.1");
+  }
+  expect(await gateway.health(wrong)).toContain("/failed_active_hc");
+  expect(await gateway.open()).toBe(0);
+});

@@ -1,0 +1,80 @@
+import { expect, test } from "vitest";
+import { becomes } from "../../support/becomes.ts";
+import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
+import { head, RawConnection } from "../../support/http/raw-http.ts";
+import { streamOnce, tallyOf } from "../../support/processes/closed-loop.ts";
+import { Fleet, LONG, show, size } from "../../support/processes/fleet.ts";
+import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
+
+/* SIGTERM of the gateway; FULL=1 with the numbers of connections that are promised. */
+
+const STREAMS = size(60, 1_000);
+const QUEUED = size(9, 99);
+const IDLE = size(8, 50);
+/** Tokens: an answer lasts until all others have begun. */
+const ANSWER = size(120, 1_000);
+const SILENT = size(5, 20);
+
+const fleet = new Fleet();
+
+test("J1 a gateway that is told to end lets running and waiting requests come to their end, and no others wait", async () => {
+  const tokensPerSecond = size(40, 20);
+  const nodes = await fleet.engines(3, { tokensPerSecond, slots: 500, answerTokens: { min: ANSWER, max: ANSWER } });
+  // Whoever waits, waits for the answers before: a queue that stands for so long is as it should be.
+  const adaptiveLifo = { targetMs: 120_000 };
+  const queue = { maxPendingRequests: QUEUED, maxPendingRequestsPerKey: QUEUED, adaptiveLifo };
+  const circuitBreakers = { maxRequests: STREAMS, ...queue };
+  const gateway = await fleet.inFrontOf(nodes, { circuitBreakers }, { timeouts: { pendingTimeoutMs: 120_000 } });
+  const streams = await openStreams(gateway, STREAMS);
+  const queued = Array.from({ length: QUEUED }, (_, index) =>
+    streamOnce(gateway, ANSWER_PATHS[index % ANSWER_PATHS.length] ?? "/v1/messages", `queued ${index}`),
+  );
+  await becomes(async () => (await gateway.stat("svc_cluster_upstream_rq_pending_active")) === QUEUED, "they wait");
+  const silent = await Promise.all(Array.from({ length: SILENT }, () => RawConnection.open(gateway.port)));
+  const idle = await Promise.all(
+    Array.from({ length: IDLE }, async () => {
+      const connection = await RawConnection.open(gateway.port);
+      const authorization = `authorization: Bearer ${gateway.key}`;
+      expect((await connection.write(head("GET /v1/models HTTP/1.1", "host: x", authorization)).reply()).status).toBe(
+        200,
+      );
+      return connection;
+    }),
+  );
+  gateway.process.signal("SIGTERM");
+  await Promise.all([...silent, ...idle].map((connection) => connection.untilClosed()));
+  const readyAfter = await fetch(`${gateway.adminUrl}/ready`);
+  expect({ status: readyAfter.status, text: await readyAfter.text() }).toEqual({ status: 503, text: "DRAINING\n" });
+  const ends = await endsOf(streams);
+  const waited = tallyOf(await Promise.all(queued));
+  const code = await gateway.process.ended;
+  const complete = ends.filter(({ end }) => end === "complete").length;
+  show("SIGTERM of the gateway", { streams: STREAMS, complete, waited, idle: IDLE, silent: SILENT, code });
+  expect({ complete, waited, code }).toEqual({ complete: STREAMS, waited: { complete: QUEUED }, code: 0 });
+});
+
+test("J2 a gateway that may not wait any longer ends all requests with the error of their format", async () => {
+  const nodes = await fleet.engines(3, { ...LONG, answerTokens: { min: 2_000, max: 2_000 } });
+  const count = size(60, 300);
+  const gateway = await fleet.inFrontOf(nodes, {}, { drainTimeoutMs: 2_000 });
+  const streams = await openStreams(gateway, count);
+  const folded = ANSWER_PATHS.map(async (path) => {
+    const response = await gateway.post(path, bodyFor(path, "not streamed"));
+    return { path, status: response.status, text: await response.text() };
+  });
+  const busy = async () => (await gateway.stat("svc_endpoint_rq_active")) === count + ANSWER_PATHS.length;
+  await becomes(busy, "all run");
+  gateway.process.signal("SIGTERM");
+  const ends = await endsOf(streams);
+  const replies = await Promise.all(folded);
+  const code = await gateway.process.ended;
+  const errors = ends.filter(({ end }) => end === "error").length;
+  show("SIGTERM of the gateway, 2 s", { streams: count, errors, code });
+  expect({ errors, code }).toEqual({ errors: count, code: 0 });
+  for (const one of ends) expect(JSON.stringify(one)).toContain("The service is restarting");
+  for (const { path, status, text } of replies) {
+    expect(status).toBe(path === "/v1/messages" ? 529 : 503);
+    expect(text).toContain("The service is restarting");
+  }
+  for (const node of nodes) await becomes(async () => (await node.busy()) === 0, "no slot is taken");
+});

@@ -1,0 +1,166 @@
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { becomes } from "../../support/becomes.ts";
+import { ANSWER_PATHS } from "../../support/http/answer-check.ts";
+import { closedLoop, streamOnce, tallyOf } from "../../support/processes/closed-loop.ts";
+import type { EngineProcess } from "../../support/processes/engine-process.ts";
+import { detailsOf, Fleet, healthy, LONG, nothingOpen, SHORT, show, size } from "../../support/processes/fleet.ts";
+
+/*
+ * What a fleet must be able to take, seen with real processes. Small by default; FULL=1 makes it the sizes that are
+ * promised.
+ */
+
+const CLIENTS = size(12, 40);
+
+const fleet = new Fleet();
+
+test("J3 a rolling restart of all nodes fails no request", async () => {
+  const nodes = await fleet.engines(3, SHORT);
+  const gateway = await fleet.inFrontOf(nodes);
+  const load = closedLoop(gateway, CLIENTS);
+  const exits: (number | null)[] = [];
+  for (const node of nodes) {
+    const before = load.ended.length;
+    await becomes(async () => load.ended.length > before + CLIENTS, "requests flow");
+    exits.push(await node.stop());
+    await node.startAgain();
+    await healthy(gateway, node.address);
+  }
+  const ended = await load.finish(Math.max(load.ended.length, size(150, 1_000)));
+  show("rolling restart of 3 of 3", {
+    clients: CLIENTS,
+    requests: ended.length,
+    ...tallyOf(ended),
+    exits,
+    ...detailsOf(gateway),
+  });
+  expect(tallyOf(ended)).toEqual({ complete: ended.length });
+  expect(exits).toEqual([0, 0, 0]);
+  await nothingOpen(gateway, nodes);
+});
+
+test("J4 kill -9 of a node fails only streams past their first delta, each with its in-band error", async () => {
+  const nodes = await fleet.engines(3, { tokensPerSecond: 50, answerTokens: { min: 20, max: 40 } });
+  const [victim] = nodes;
+  const gateway = await fleet.inFrontOf(nodes);
+  const load = closedLoop(gateway, CLIENTS);
+  await becomes(async () => load.ended.length > CLIENTS, "requests flow");
+  await becomes(async () => ((await victim?.metric("svc_engine_slots_busy")) ?? 0) >= 2, "it works on some");
+  await victim?.kill();
+  const before = load.ended.length;
+  await becomes(async () => load.ended.length > before + 3 * CLIENTS, "requests go on");
+  const ended = await load.finish(Math.max(load.ended.length, size(150, 900)));
+  const tally = tallyOf(ended);
+  show("kill -9 of 1 of 3", { clients: CLIENTS, requests: ended.length, ...tally, ...detailsOf(gateway) });
+  expect(tally.error).toBeGreaterThan(0);
+  expect(tally).toEqual({ complete: ended.length - (tally.error ?? 0), error: tally.error });
+  await nothingOpen(gateway, nodes.slice(1));
+});
+
+test("J4 kill -9 of three nodes, one after the other, has every request answered in the end", async () => {
+  const nodes = await fleet.engines(3, LONG);
+  const gateway = await fleet.inFrontOf(nodes);
+  const clients = size(24, 60);
+  const answered = Array.from({ length: clients }, (_, index) => {
+    const path = ANSWER_PATHS[index % ANSWER_PATHS.length] ?? "/v1/messages";
+    const once = async () => (await streamOnce(gateway, path, `client ${index}`)).end === "complete";
+    return becomes(once, `client ${index} is answered`);
+  });
+  const busy = async (among: readonly EngineProcess[]) =>
+    (await Promise.all(among.map((node) => node.metric("svc_engine_slots_busy")))).reduce(
+      (sum, slots) => sum + slots,
+      0,
+    );
+  for (const [at, node] of nodes.entries()) {
+    // Those that two deaths have met stay away from the third node for a while.
+    const [among, wanted] = at < 2 ? [nodes.slice(at), clients] : [[node], 2];
+    await becomes(async () => (await busy(among)) >= wanted, "they work on all that comes");
+    await node.kill();
+  }
+  for (const node of nodes) await node.startAgain();
+  // None is denied as if it had killed them: that would last for minutes.
+  await Promise.all(answered);
+  show("kill -9 of 3 of 3 in a row", { clients, ...detailsOf(gateway) });
+  await nothingOpen(gateway, nodes);
+});
+
+test("H2 a node that is stopped is ejected, and comes back when it goes on", async () => {
+  const nodes = await fleet.engines(3, SHORT);
+  const [stopped] = nodes;
+  const address = stopped?.address ?? "";
+  // Checks so rare that it is the requests that find out.
+  const healthChecks = { intervalMs: 60_000, intervalJitterMs: 0 };
+  const gateway = await fleet.inFrontOf(
+    nodes,
+    { healthChecks, outlierDetection: { baseEjectionTimeMs: 3_000 }, lbPolicy: "round_robin" },
+    { timeouts: { acceptTimeoutMs: 1_500, perTryIdleTimeoutMs: 1_500 } },
+  );
+  const load = closedLoop(gateway, CLIENTS);
+  await becomes(async () => load.ended.length > CLIENTS, "requests flow");
+  stopped?.signal("SIGSTOP");
+  await becomes(async () => (await gateway.health(address)) === "/failed_outlier_check", "it is ejected");
+  await becomes(async () => (await gateway.stat("svc_endpoint_rq_active", address)) === 0, "nobody waits on it");
+  const ejections = await gateway.stat("svc_cluster_outlier_ejections_total", 'enforced="true"');
+  stopped?.signal("SIGCONT");
+  await healthy(gateway, address);
+  const generated = (await stopped?.metric("svc_engine_generations_total")) ?? 0;
+  const again = async () => ((await stopped?.metric("svc_engine_generations_total")) ?? 0) > generated + 3;
+  await becomes(again, "it gets requests again");
+  const ended = await load.finish(Math.max(load.ended.length, size(150, 900)));
+  const tally = tallyOf(ended);
+  const requests = gateway.process.log.filter(({ msg }) => msg === "request");
+  const longestMs = Math.max(...requests.map(({ total_ms }) => Number(total_ms)));
+  show("kill -STOP of 1 of 3", {
+    clients: CLIENTS,
+    requests: ended.length,
+    ...tally,
+    ...detailsOf(gateway),
+    ejections,
+    longestMs,
+  });
+  expect(ejections).toBeGreaterThanOrEqual(1);
+  // Those in the middle of their answer end with an error. All others are answered by another node, as far as the budget
+  // for repeating what a node may have worked on allows; the rest is told to come again.
+  const overflow = await gateway.stat("svc_cluster_upstream_rq_retry_overflow");
+  const refused = ended.filter(({ end }) => end === "refused").length;
+  expect(refused).toBe(overflow);
+  expect(ended.filter(({ end, begun }) => end === "cut" || (end === "error" && !begun))).toEqual([]);
+  for (const { attempts } of requests) expect(attempts).toBeLessThanOrEqual(3);
+  await nothingOpen(gateway, nodes);
+});
+
+test("nodes that are added and removed by file fail no request", async () => {
+  const nodes = await fleet.engines(3, SHORT);
+  const folder = mkdtempSync(join(tmpdir(), "svc-endpoints-"));
+  fleet.onEnd(() => rmSync(folder, { recursive: true, force: true }));
+  const path = join(folder, "endpoints.yaml");
+  const list = (members: readonly EngineProcess[]) => {
+    const endpoints = members.map(({ address }) => ({ address }));
+    writeFileSync(`${path}.new`, JSON.stringify({ endpoints }));
+    renameSync(`${path}.new`, path);
+  };
+  const [a, b, c] = nodes as [EngineProcess, EngineProcess, EngineProcess];
+  list([a, b]);
+  const gateway = await fleet.gateway({ type: "file", path });
+  await healthy(gateway, a.address);
+  await healthy(gateway, b.address);
+  const load = closedLoop(gateway, CLIENTS);
+  let changes = 0;
+  for (const members of [[b, c], [c], [a, b, c], [a], [a, c], [b, a]]) {
+    const before = load.ended.length;
+    await becomes(async () => load.ended.length > before + CLIENTS, "requests flow");
+    list(members);
+    changes += 1;
+    for (const { address } of members) await healthy(gateway, address);
+    const gone = nodes.filter((node) => !members.includes(node));
+    for (const { address } of gone)
+      await becomes(async () => (await gateway.health(address)) === undefined, `${address} is gone`);
+  }
+  const ended = await load.finish(Math.max(load.ended.length, size(150, 1_000)));
+  show("endpoints by file", { clients: CLIENTS, changes, requests: ended.length, ...tallyOf(ended) });
+  expect(tallyOf(ended)).toEqual({ complete: ended.length });
+  await nothingOpen(gateway, nodes);
+});

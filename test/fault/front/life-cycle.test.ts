@@ -1,0 +1,140 @@
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { updateKeyFile } from "../../../gateway/keys/key-file.ts";
+import { parseKey } from "../../../gateway/keys/key-format.ts";
+import type { KeyRecord } from "../../../gateway/keys/key-record.ts";
+import { becomes } from "../../support/becomes.ts";
+import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
+import { Fleet, healthy, nothingOpen } from "../../support/processes/fleet.ts";
+import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
+import { keyCommand } from "../../support/processes/key-command.ts";
+import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
+
+/* What changes around a gateway while it runs: the order of starts, keys, endpoints. */
+
+const OF_ALL_MODELS = ["--models", "all", "--name", "changing", "--concurrency", "10"];
+const RUNNING = ANSWER_PATHS.length;
+/** Some four seconds for an answer. */
+const SLOW = { tokensPerSecond: 20, answerTokens: { min: 80, max: 90 } };
+
+const fleet = new Fleet();
+
+async function ready(gateway: GatewayProcess): Promise<string> {
+  const answer = await fetch(`${gateway.adminUrl}/ready`);
+  return `${answer.status} ${(await answer.text()).trim()}`;
+}
+
+test("J6 gateway and nodes may start in any order: it is ready while a model has a healthy node", async () => {
+  const node = await fleet.engine("node");
+  await node.kill();
+  const gateway = await fleet.gateway({ endpoints: [{ address: node.address }] });
+  expect(await ready(gateway)).toBe("503 PRE_INITIALIZING");
+  const early = await gateway.post("/v1/messages", bodyFor("/v1/messages", "hi"));
+  expect(early.status).toBe(529);
+  await node.startAgain();
+  await becomes(async () => (await ready(gateway)) === "200 LIVE", "it is ready");
+  expect((await gateway.post("/v1/messages", bodyFor("/v1/messages", "hi"))).status).toBe(200);
+  const second = await fleet.gateway({ endpoints: [{ address: node.address }] });
+  await becomes(async () => (await ready(second)) === "200 LIVE", "one that starts behind it is ready, too");
+});
+
+/** Statuses of one new request in each format, which is left as soon as it has one. */
+async function statuses(gateway: GatewayProcess, key: string): Promise<number[]> {
+  const answers = ANSWER_PATHS.map(async (path) => {
+    const { status, body } = await gateway.post(path, bodyFor(path, "new", { stream: true }), undefined, key);
+    await body?.cancel();
+    return status;
+  });
+  return Promise.all(answers);
+}
+
+async function changeKey(gateway: GatewayProcess, key: string, change: Partial<KeyRecord>): Promise<void> {
+  const id = parseKey(key)?.id;
+  await updateKeyFile(
+    gateway.keyFile,
+    false,
+    (set) => {
+      const keys = set.keys.map((one) => (one.id === id ? { ...one, ...change, revision: one.revision + 1 } : one));
+      return { set: { ...set, revision: set.revision + 1, keys }, value: undefined };
+    },
+    new AbortController().signal,
+  );
+}
+
+test.each<[string, (gateway: GatewayProcess, key: string) => Promise<unknown>, number[]]>([
+  ["is revoked", ({ keyFile }, key) => keyCommand(keyFile, "revoke", parseKey(key)?.id ?? ""), [401, 401, 401]],
+  [
+    "may have no more than one",
+    (gateway, key) => changeKey(gateway, key, { limits: { concurrency: 1 } }),
+    [429, 429, 429],
+  ],
+  ["loses the model", (gateway, key) => changeKey(gateway, key, { models: ["svc-glm53"] }), [404, 404, 404]],
+])("J7 a key that %s while its streams run: they end well, new requests obey", async (_what, change, refused) => {
+  const nodes = await fleet.engines(1, SLOW);
+  const gateway = await fleet.inFrontOf(nodes);
+  const key = await gateway.createKey(...OF_ALL_MODELS);
+  const streams = await openStreams(gateway, RUNNING, { key });
+  await change(gateway, key);
+  await becomes(async () => (await statuses(gateway, key)).join() === refused.join(), "new requests obey");
+  await becomes(async () => (await gateway.stat("svc_streams_active")) === RUNNING, "the others are still there");
+  expect((await endsOf(streams)).map(({ end }) => end)).toEqual(Array(RUNNING).fill("complete"));
+  await nothingOpen(gateway, nodes);
+});
+
+/** A cluster whose endpoints stand in a file, which is replaced as a whole. */
+function endpointFile() {
+  const folder = mkdtempSync(join(tmpdir(), "svc-endpoints-"));
+  fleet.onEnd(() => rmSync(folder, { recursive: true, force: true }));
+  const path = join(folder, "endpoints.yaml");
+  return {
+    path,
+    write: (content: unknown) => {
+      writeFileSync(`${path}.new`, typeof content === "string" ? content : JSON.stringify(content));
+      renameSync(`${path}.new`, path);
+    },
+  };
+}
+
+test("I6 and J7 endpoints that are taken away while they stream: the streams end well, new requests go elsewhere or nowhere", async () => {
+  const [first, second] = await fleet.engines(2, SLOW);
+  if (!first || !second) throw new Error("two nodes were started");
+  const file = endpointFile();
+  file.write({ endpoints: [{ address: first.address }] });
+  const gateway = await fleet.gateway({ type: "file", path: file.path });
+  await healthy(gateway, first.address);
+  const onFirst = await openStreams(gateway, RUNNING);
+  file.write({ endpoints: [{ address: second.address }] });
+  await healthy(gateway, second.address);
+  const onSecond = await openStreams(gateway, RUNNING);
+  expect(await second.metric("svc_engine_slots_busy")).toBe(RUNNING);
+  file.write({ endpoints: [] });
+  const overloaded = ANSWER_PATHS.map((path) => (path === "/v1/messages" ? 529 : 503)).join();
+  await becomes(async () => (await statuses(gateway, gateway.key)).join() === overloaded, "no model is left");
+  expect(await ready(gateway)).toContain("503");
+  const ends = await endsOf([...onFirst, ...onSecond]);
+  expect(ends.map(({ end }) => end)).toEqual(Array(2 * RUNNING).fill("complete"));
+  await nothingOpen(gateway, [first, second]);
+});
+
+test.each([
+  ["has a field that nobody knows", { endpoints: [{ address: "127.0.0.1:1", zone: "a" }] }, "endpoints.0"],
+  ["has an address that is none", { endpoints: [{ address: "nowhere" }] }, "endpoints.0.address"],
+  ["is no YAML", "endpoints: [", ""],
+])("I6 a file of endpoints that %s is refused as a whole, and says where", async (_what, content, where) => {
+  const nodes = await fleet.engines(1, SLOW);
+  const [node] = nodes;
+  const file = endpointFile();
+  file.write({ endpoints: [{ address: node?.address }] });
+  const gateway = await fleet.gateway({ type: "file", path: file.path });
+  await healthy(gateway, node?.address ?? "");
+  const streams = await openStreams(gateway, RUNNING);
+  file.write(content);
+  const faults = () => gateway.process.log.filter(({ fault }) => fault !== undefined).map(({ fault }) => String(fault));
+  await becomes(async () => faults().length > 0, "the fault is noticed");
+  expect(faults()[0]).toContain(where);
+  expect(await gateway.health(node?.address ?? "")).toBe("healthy");
+  expect(await statuses(gateway, gateway.key)).toEqual([200, 200, 200]);
+  expect((await endsOf(streams)).map(({ end }) => end)).toEqual(Array(RUNNING).fill("complete"));
+});

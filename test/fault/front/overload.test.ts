@@ -1,0 +1,71 @@
+import { afterEach, expect, test } from "vitest";
+import { CATALOG } from "../../../gateway/catalog.ts";
+import { becomes } from "../../support/becomes.ts";
+import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
+import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
+import { gate } from "../../support/gate.ts";
+import { GatewayProcess } from "../../support/processes/gateway-process.ts";
+
+/* F10: requests whose bodies do not fit into the heap together. */
+
+const CHAT = "/v1/chat/completions";
+const HEAP_MIB = 256;
+const BODY_BYTES = 1_000_000;
+/** At one time; more bodies than that do not come in between two looks. */
+const CALLERS = 8;
+/** Together several times the heap. */
+const MOST_REQUESTS = 1_000;
+/** Callers do not stop when the first of them is turned away. */
+const REFUSALS = 40;
+
+let engine: RunningEngine | undefined;
+let gateway: GatewayProcess | undefined;
+
+afterEach(async () => {
+  await gateway?.end();
+  await engine?.stop();
+});
+
+test("a gateway whose heap fills turns new requests away before it would die, finishes the others and recovers", async () => {
+  const { passed, open } = gate();
+  engine = await startEngine(
+    async function* () {
+      yield [started(), textStart(0), delta(0, "held ")];
+      await passed;
+      yield [delta(0, "to the end"), blockEnd(0), finished()];
+    },
+    { slots: 10_000 },
+  );
+  const clusters = CATALOG.map(({ id }) => ({ model: id, endpoints: [{ address: engine?.address }] }));
+  const through = ["env", `NODE_OPTIONS=--max-old-space-size=${HEAP_MIB}`];
+  gateway = await GatewayProcess.start({ clusters }, through);
+  const front = gateway;
+  await becomes(async () => (await fetch(`${front.adminUrl}/ready`)).ok, "the gateway is ready");
+  const body = (at: number) => ({
+    model: "svc-qwen",
+    stream: true,
+    messages: [{ role: "user", content: `${at} ${"word ".repeat(BODY_BYTES / 5)}` }],
+  });
+  const admitted: Response[] = [];
+  const refused: Response[] = [];
+  let sent = 0;
+  const call = async () => {
+    while (refused.length < REFUSALS && sent < MOST_REQUESTS) {
+      sent += 1;
+      const response = await front.post(CHAT, body(sent));
+      (response.status === 200 ? admitted : refused).push(response);
+    }
+  };
+  await Promise.all(Array.from({ length: CALLERS }, call));
+  expect(refused.length).toBeGreaterThanOrEqual(REFUSALS);
+  expect(new Set(refused.map(({ status }) => status))).toEqual(new Set([503]));
+  expect(front.process.running).toBe(true);
+  open();
+  for (const response of admitted) expect(await response.text()).toContain("to the end");
+  const again = async () => {
+    const response = await front.post(CHAT, body(0));
+    await response.text();
+    return response.status === 200;
+  };
+  await becomes(again, "requests are taken again");
+});

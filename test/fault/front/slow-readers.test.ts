@@ -1,0 +1,101 @@
+import { readFileSync } from "node:fs";
+import { afterEach, expect, test } from "vitest";
+import { GenerateResponse } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { becomes } from "../../support/becomes.ts";
+import { framed } from "../../support/engine/raw-generate.ts";
+import { WireNode } from "../../support/engine/wire-node.ts";
+import { delta, started, textStart } from "../../support/events/events.ts";
+import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
+import { head, RawConnection } from "../../support/http/raw-http.ts";
+import { Fleet, healthy, nothingOpen, show, size } from "../../support/processes/fleet.ts";
+import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
+
+/* E7: clients that read slowly or not at all. Each holds its own engine stream back, costs little memory, and is cut in time. */
+
+const READERS = size(32, 300);
+const PIECE = "x".repeat(4_096);
+/** Far more than all buffers on the way hold: 400 MiB. */
+const PIECES = 100_000;
+/** Twice what one shall hold: a process gives back late what it needed for a moment. */
+const MAX_STREAM_BYTES = 2 * 1024 * 1024;
+/** Garbage is collected soon, so that what a process holds is what it needs. */
+const TIDY = ["env", "NODE_OPTIONS=--max-semi-space-size=1 --max-old-space-size=512"];
+/** What a process of Node takes and gives back by itself. */
+const SLACK_BYTES = 64 * 1024 * 1024;
+
+const fleet = new Fleet();
+const connections: RawConnection[] = [];
+
+afterEach(() => {
+  for (const connection of connections.splice(0)) connection.destroy();
+});
+
+/** A node whose answers are as fast as they are taken. */
+async function floodingNode(): Promise<WireNode> {
+  const piece = framed(GenerateResponse.encode({ events: [delta(0, PIECE)] }).finish());
+  const node = await WireNode.start({
+    models: ["svc-qwen"],
+    describe: { maxConcurrentRequests: READERS },
+    async play(call) {
+      call.send(started(), textStart(0));
+      for (let sent = 0; sent < PIECES && !call.stream.closed; sent += 1) await call.bytes(piece);
+    },
+  });
+  fleet.onEnd(() => node.stop());
+  return node;
+}
+
+async function openReader(gateway: GatewayProcess, index: number, untilDelta: boolean): Promise<RawConnection> {
+  const path = ANSWER_PATHS[index % ANSWER_PATHS.length] ?? "/v1/messages";
+  const body = JSON.stringify(bodyFor(path, `reader ${index}`, { stream: true }));
+  const fields = ["host: x", `authorization: Bearer ${gateway.key}`, "content-type: application/json"];
+  const connection = await RawConnection.open(gateway.port);
+  connections.push(connection);
+  if (!untilDelta) connection.pause();
+  connection.write(head(`POST ${path} HTTP/1.1`, ...fields, `content-length: ${body.length}`) + body);
+  if (untilDelta) await connection.until(PIECE);
+  connection.pause();
+  return connection;
+}
+
+/** Memory that the process holds. */
+function residentBytes({ process: { child } }: GatewayProcess): number {
+  const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1_024;
+}
+
+/** Lets them take a little from time to time. Returns what ends that. */
+function sip(readers: readonly RawConnection[]): () => void {
+  const timer = setInterval(() => {
+    for (const reader of readers) reader.takeOnce();
+  }, 1_000);
+  fleet.onEnd(() => clearInterval(timer));
+  return () => clearInterval(timer);
+}
+
+const nothing = () => () => {};
+
+test.skipIf(process.platform !== "linux").each([
+  ["that read nothing at all", false, nothing],
+  ["that stop reading in the middle", true, nothing],
+  ["that read a little from time to time, and then no more", true, sip],
+])("E7 clients %s hold back their engine streams, cost little, and are cut", async (what, untilDelta, begin) => {
+  const node = await floodingNode();
+  const endpoints = [{ address: node.address }];
+  const gateway = await fleet.gateway({ endpoints }, { timeouts: { clientWriteStallMs: 6_000 } }, TIDY);
+  await healthy(gateway, node.address);
+  const before = residentBytes(gateway);
+  const opening = Array.from({ length: READERS }, (_, index) => openReader(gateway, index, untilDelta));
+  const stop = begin(await Promise.all(opening));
+  const paused = () => gateway.stat("svc_streams_paused_backpressure");
+  await becomes(async () => (await paused()) >= READERS / 2, "engine streams are held back");
+  const grown = residentBytes(gateway) - before;
+  show(`clients ${what}`, { clients: READERS, residentKiBPerStream: Math.round(grown / READERS / 1_024) });
+  expect(grown).toBeLessThan(READERS * MAX_STREAM_BYTES + SLACK_BYTES);
+  stop();
+  await nothingOpen(gateway, []);
+  await Promise.all(node.calls.map(({ closed }) => closed));
+  const logged = () => gateway.process.log.filter(({ msg }) => msg === "request");
+  await becomes(async () => logged().length === READERS, "all are logged");
+  for (const line of logged()) expect(line).toMatchObject({ end_reason: "slow_reader", response_flags: "SI" });
+});

@@ -1,0 +1,114 @@
+import { once } from "node:events";
+import { afterEach, expect, test, vi } from "vitest";
+import { ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
+import { NodeClient, type Reading } from "../../support/engine/node-client.ts";
+import { HEALTH_NAMES, watchHealth } from "../../support/engine/node-health.ts";
+import { rawGenerate } from "../../support/engine/raw-generate.ts";
+import { fastSimulator } from "../../support/engine/simulated-node.ts";
+import { startNode } from "../../support/engine/start-node.ts";
+import { VirtualEngineClock } from "../../support/engine/virtual-engine-clock.ts";
+import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
+import { generateRequest } from "../../support/requests/generate-request.ts";
+
+const stops: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+});
+
+/** A node with four generations under way, read as fast as they come. */
+async function busyNode(options: Parameters<typeof fastSimulator>[0] = {}) {
+  const backend = fastSimulator(options);
+  const node = await startNode(backend);
+  const client = new NodeClient(node.address);
+  stops.push(node.stop, () => client.close());
+  const running = Array.from({ length: 4 }, (_, at) => client.generate(generateRequest({}, `run ${at}`)));
+  await Promise.all(running.map((reading) => reading.seen("blockDelta")));
+  return { backend, node, client, running };
+}
+
+const endOf = async (reading: Reading) => {
+  const { code, info } = await reading.ended;
+  return { code, reason: info?.reason, legal: reading.legal(), finished: reading.finished() };
+};
+
+test("a node that stops under load finishes what runs, refuses what comes, and says so to health", async () => {
+  const { node, client, running } = await busyNode({ tokensPerSecond: 100 });
+  const health = HEALTH_NAMES.map((name) => watchHealth(node.address, name));
+  for (const { stop } of health) stops.push(stop);
+  await Promise.all(health.map(({ is }) => is("SERVING")));
+  const closed = node.server.close(600_000, new AbortController().signal);
+  await Promise.all(health.map(({ is }) => is("NOT_SERVING")));
+  const late = client.generate(generateRequest({}, "late"));
+  expect(await endOf(late)).toMatchObject({ code: 14, reason: "DRAINING" });
+  for (const reading of running)
+    expect(await endOf(reading)).toEqual({ code: 0, reason: undefined, legal: true, finished: true });
+  await closed;
+  const gone = client.generate(generateRequest({}, "gone"));
+  expect((await gone.ended).code).toBe(14);
+});
+
+test("whatever still runs at the drain's end is told why, in the middle of its answer", async () => {
+  const { backend, node, running } = await busyNode({ tokensPerSecond: 10 });
+  await node.server.close(0, new AbortController().signal);
+  for (const reading of running)
+    expect(await endOf(reading)).toEqual({ code: 14, reason: "DRAINING", legal: true, finished: false });
+  expect(backend.load().busySlots).toBe(0);
+});
+
+test("DrainNode counts what runs and lets it go on; with a timeout it ends it", async () => {
+  const { backend, node, client, running } = await busyNode({ tokensPerSecond: 10 });
+  expect(await client.drain()).toEqual({ runningRequests: 4 });
+  expect((await client.generate(generateRequest()).ended).info?.reason).toBe("DRAINING");
+  const before = running.map(({ events }) => events.length);
+  await vi.waitFor(() => expect(running.every(({ events }, at) => events.length > (before[at] ?? 0))).toBe(true));
+  expect(await client.drain(0)).toEqual({ runningRequests: 4 });
+  for (const reading of running) expect(await endOf(reading)).toMatchObject({ code: 14, reason: "DRAINING" });
+  expect(backend.load().busySlots).toBe(0);
+  await vi.waitFor(() => expect(node.lines.filter(({ outcome }) => outcome === "DRAINING")).toHaveLength(5));
+});
+
+test("a reader that is behind gets its whole answer before the node closes", async () => {
+  const pieces = Array.from({ length: 28 }, (_, at) => `${at}`.padEnd(4_096, "."));
+  const script = () => [
+    [started(), textStart(0)],
+    ...pieces.map((piece) => [delta(0, piece)]),
+    [blockEnd(0), finished()],
+  ];
+  const backend = new ScriptedBackend({ nodeId: "n1", models: ["svc-qwen"], slots: 1, script });
+  const clock = new VirtualEngineClock();
+  const node = await startNode(backend, { clock });
+  const { stream, stop } = rawGenerate(node.address, generateRequest());
+  stops.push(node.stop, stop);
+  // The backend has done its part; half of it waits until the caller takes more.
+  await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ msg: "generate", outcome: "ok" }), 10_000);
+  let open = true;
+  const closed = node.server.close(600_000, new AbortController().signal).then(() => {
+    open = false;
+  });
+  await clock.advance(60_000);
+  const late = new NodeClient(node.address);
+  stops.push(() => late.close());
+  expect((await late.generate(generateRequest()).ended).info?.reason).toBe("DRAINING");
+  let text = "";
+  stream.on("data", (bytes: Buffer) => {
+    text += bytes.toString("latin1");
+  });
+  const [trailers] = await once(stream, "trailers");
+  expect(trailers["grpc-status"]).toBe("0");
+  expect(pieces.filter((piece) => !text.includes(piece))).toEqual([]);
+  while (open) await clock.advance(1_000);
+  await closed;
+});
+
+test("hurry cuts everything off at once", async () => {
+  const { node, running } = await busyNode({ tokensPerSecond: 10 });
+  const hurry = new AbortController();
+  const closed = node.server.close(600_000, hurry.signal);
+  hurry.abort();
+  await closed;
+  for (const reading of running) {
+    const end = await endOf(reading);
+    expect(end.code).not.toBe(0);
+    expect(end.finished).toBe(false);
+  }
+});

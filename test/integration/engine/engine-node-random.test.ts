@@ -1,0 +1,151 @@
+import { queryObjects } from "node:v8";
+import { pino } from "pino";
+import { afterEach, expect, test, vi } from "vitest";
+import { seededRandom } from "../../../engine/backends/simulator/seeded-random.ts";
+import { SimulatedGeneration } from "../../../engine/backends/simulator/simulated-generation.ts";
+import type { SimulatorBackend } from "../../../engine/backends/simulator/simulator-backend.ts";
+import { EventWriter } from "../../../engine/calls/event-writer.ts";
+import { GenerationCall } from "../../../engine/calls/generation-call.ts";
+import { ReasoningMode } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { NodeClient } from "../../support/engine/node-client.ts";
+import { fastSimulator } from "../../support/engine/simulated-node.ts";
+import { type RunningNode, startNode } from "../../support/engine/start-node.ts";
+import { generateRequest, toolOf } from "../../support/requests/generate-request.ts";
+
+const REQUESTS = 200;
+const AT_ONCE = 24;
+/** A failed run can be repeated from this. */
+const SEED = 20_261_121;
+
+const stops: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+});
+
+type Rig = { readonly backend: SimulatorBackend; readonly node: RunningNode; readonly client: NodeClient };
+
+async function startRig(options: Parameters<typeof startNode>[1] = {}): Promise<Rig> {
+  const backend = fastSimulator({ slots: 4, queueLength: 16, kvTokens: 60_000, answerTokens: { min: 1, max: 120 } });
+  const node = await startNode(backend, { maxStepAgeMs: 30_000, ...options });
+  const client = new NodeClient(node.address);
+  stops.push(node.stop, () => client.close());
+  return { backend, node, client };
+}
+
+type Habit = "reads" | "cancels" | "deadline" | "slow";
+
+const HABITS: readonly Habit[] = ["reads", "reads", "cancels", "deadline", "slow"];
+/** OK; cancelled; invalid; deadline; queue full. */
+const CODES: Readonly<Record<Habit, readonly number[]>> = {
+  reads: [0, 8],
+  slow: [0, 8],
+  cancels: [0, 1, 8],
+  deadline: [0, 4, 8],
+};
+
+/** `REQUESTS` of all habits, by chance of this seed. Resolves to how many ended how. */
+async function round({ client }: Rig): Promise<ReadonlyMap<string, number>> {
+  const random = seededRandom(SEED);
+  const below = (limit: number) => Math.floor(random() * limit);
+  const outcomes = new Map<string, number>();
+
+  const one = async (number: number) => {
+    const habit = HABITS[below(HABITS.length)] ?? "reads";
+    const tools = below(3) === 0 ? [toolOf("read", { type: "object", properties: { a: {} }, required: ["a"] })] : [];
+    const reading = client.generate(
+      generateRequest(
+        {
+          requestId: `r${number}`,
+          tenant: `t${below(3)}`,
+          priority: below(3) - 1,
+          tools,
+          ...(tools.length > 0
+            ? { toolChoice: { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: false, allowedNames: [] } }
+            : {}),
+          ...(below(2) === 0 ? { maxOutputTokens: 1 + below(60) } : {}),
+          ...(below(4) === 0 ? { reasoning: { mode: ReasoningMode.ENABLED, effort: 0 } } : {}),
+          ...(below(3) === 0 ? { stream: { maxBatchDelay: { seconds: 0, nanos: below(30) * 1_000_000 } } } : {}),
+        },
+        `${"word ".repeat(below(4_000))}${number}`,
+      ),
+      habit === "deadline" ? { deadline: Date.now() + below(60) } : {},
+    );
+    const leaveAfter = below(20);
+    if (habit === "cancels" && leaveAfter === 0) reading.call.cancel();
+    reading.call.on("data", () => {
+      if (habit === "cancels" && reading.events.length >= leaveAfter) reading.call.cancel();
+      if (habit !== "slow") return;
+      reading.call.pause();
+      setTimeout(() => reading.call.resume(), 2);
+    });
+    const { code, info } = await reading.ended;
+    expect(reading.legal(), `request ${number} of seed ${SEED}`).toBe(true);
+    expect(CODES[habit], `request ${number} of seed ${SEED}`).toContain(code);
+    if (code === 0) expect(reading.finished()).toBe(true);
+    if (code === 8) expect(info?.reason).toBe("QUEUE_FULL");
+    const key = `${habit} ${code}`;
+    outcomes.set(key, (outcomes.get(key) ?? 0) + 1);
+  };
+
+  let next = 0;
+  const worker = async () => {
+    while (next < REQUESTS) await one(next++);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  return outcomes;
+}
+
+async function idle({ backend, node }: Rig): Promise<void> {
+  await vi.waitFor(() => expect(backend.load()).toMatchObject({ busySlots: 0, waiting: 0, kvTokensUsed: 0 }), 10_000);
+  await vi.waitFor(async () => expect(await node.gauge("svc_engine_running")).toBe(0), 10_000);
+}
+
+test("200 random requests on four slots: every stream is legal, and every slot is free after", async () => {
+  const rig = await startRig();
+  const { node, client } = rig;
+  const outcomes = await round(rig);
+
+  // Each habit has shown what it is there for, or the test would prove nothing.
+  expect(Object.fromEntries(outcomes)).toMatchObject({
+    "reads 0": expect.any(Number),
+    "slow 0": expect.any(Number),
+    "cancels 1": expect.any(Number),
+    "deadline 4": expect.any(Number),
+  });
+  await idle(rig);
+  expect(node.lines.filter(({ outcome }) => outcome === "ENGINE_ERROR" || outcome === "PROTOCOL_VIOLATION")).toEqual(
+    [],
+  );
+
+  // All four slots start work again at once.
+  const again = Array.from({ length: 4 }, (_, at) => client.generate(generateRequest({}, `again ${at}`)));
+  await Promise.all(again.map((reading) => reading.seen("started")));
+  for (const reading of again) expect((await reading.ended).code).toBe(0);
+});
+
+/** Generations of the node and of the engine that are still in memory; collects what nobody holds. */
+function kept(): number {
+  return [GenerationCall, EventWriter, SimulatedGeneration]
+    .map((kind) => queryObjects(kind, { format: "count" }))
+    .reduce((sum, count) => sum + count, 0);
+}
+
+const ROUNDS = 6;
+/** The first rounds fill caches of set size and have the code compiled. */
+const WARM_ROUNDS = 2;
+/** A quarter of what the prompts alone of the rounds after that take: the compiler goes on using memory. */
+const MAX_GROWTH_BYTES = 2 * 1024 * 1024;
+
+test("memory is flat: the same random requests again and again leave nothing behind", async () => {
+  const rig = await startRig({ log: pino({ level: "silent" }) });
+  const used: number[] = [];
+  for (let at = 0; at < ROUNDS; at += 1) {
+    await round(rig);
+    await idle(rig);
+    await vi.waitFor(() => expect(kept()).toBe(0), 10_000);
+    used.push(process.memoryUsage().heapUsed);
+  }
+  const growth = (used.at(-1) ?? 0) - (used[WARM_ROUNDS - 1] ?? 0);
+  expect(growth).toBeLessThan(MAX_GROWTH_BYTES);
+});

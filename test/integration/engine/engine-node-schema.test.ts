@@ -1,0 +1,37 @@
+import { expect, test, vi } from "vitest";
+import { ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
+import { NodeClient } from "../../support/engine/node-client.ts";
+import { startNode } from "../../support/engine/start-node.ts";
+import { blockEnd, delta, finished, started, textStart, toolCallStart } from "../../support/events/events.ts";
+import { generateRequest, toolOf } from "../../support/requests/generate-request.ts";
+
+const SCHEMA = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] };
+
+test("an answer and arguments that are not what a schema wants are counted and logged, and no error", async () => {
+  const backend = new ScriptedBackend({
+    nodeId: "n1",
+    models: ["svc-qwen"],
+    slots: 1,
+    script: async function* () {
+      yield [started(), textStart(0), delta(0, '{"n":"canary'), delta(0, '"}'), blockEnd(0)];
+      yield [toolCallStart(1, "set"), delta(1, "{}"), blockEnd(1), toolCallStart(2, "set"), delta(2, '{"n":1}')];
+      yield [blockEnd(2), finished()];
+    },
+  });
+  const node = await startNode(backend);
+  const client = new NodeClient(node.address);
+  try {
+    const value = { name: "answer", schemaJson: JSON.stringify(SCHEMA), strict: false };
+    const outputConstraint = { kind: { $case: "jsonSchema" as const, value } };
+    const { code } = await client.generate(generateRequest({ outputConstraint, tools: [toolOf("set", SCHEMA)] })).ended;
+    expect(code).toBe(0);
+    await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ outcome: "ok", schema_mismatches: 2 }));
+    expect(JSON.stringify(node.lines)).not.toContain("canary");
+    const text = await node.metrics.registry.getSingleMetricAsString("svc_engine_schema_mismatches_total");
+    expect(text).toMatch(/part="answer"\} 1/);
+    expect(text).toMatch(/part="arguments"\} 1/);
+  } finally {
+    client.close();
+    await node.stop();
+  }
+});

@@ -1,0 +1,158 @@
+import { once } from "node:events";
+import type { OutgoingHttpHeaders } from "node:http2";
+import { Metadata } from "@grpc/grpc-js";
+import { afterEach, expect, test, vi } from "vitest";
+import type { Backend } from "../../../engine/backend.ts";
+import { type Script, ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
+import { RetryInfo } from "../../../proto/gen/google/rpc/error_details.ts";
+import { Status } from "../../../proto/gen/google/rpc/status.ts";
+import { CountTokensRequest, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { errorInfo, NodeClient } from "../../support/engine/node-client.ts";
+import { framed, rawCall } from "../../support/engine/raw-generate.ts";
+import { fastSimulator } from "../../support/engine/simulated-node.ts";
+import { startNode } from "../../support/engine/start-node.ts";
+import { delta, started, textStart } from "../../support/events/events.ts";
+import { generateRequest } from "../../support/requests/generate-request.ts";
+
+/*
+ * Whoever calls a node can tell by program why a call failed, whether the node, grpc-js or the health service said so.
+ */
+
+const CANARY = "canary-51be";
+
+const stops: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+});
+
+/** Waits for its caller to leave. */
+const forever: Script = async function* (_request, signal) {
+  yield [started(), textStart(0), delta(0, "so ")];
+  await once(signal, "abort");
+};
+
+/** A backend that never counts and cannot say what it is. */
+class Mute extends ScriptedBackend {
+  override countTokens(): Promise<number> {
+    return new Promise(() => {});
+  }
+
+  override describe(): never {
+    throw new Error(CANARY);
+  }
+}
+
+async function startMute(): Promise<string> {
+  const node = await startNode(new Mute({ nodeId: "n1", models: ["svc-qwen"], slots: 8, script: forever }));
+  stops.push(node.stop);
+  return node.address;
+}
+
+async function failure(address: string, path: string, headers: OutgoingHttpHeaders, body: Uint8Array) {
+  const { stream, status, stop } = rawCall(address, path, headers, body);
+  stops.push(stop);
+  stream.resume();
+  const trailers = await status;
+  const metadata = Metadata.fromHttp2Headers(trailers);
+  return { code: Number(trailers["grpc-status"]), info: errorInfo({ metadata }), text: JSON.stringify(trailers) };
+}
+
+const GENERATE = "/svc.inference.v1.InferenceService/Generate";
+const COUNT = "/svc.inference.v1.InferenceService/CountTokens";
+const message = framed(GenerateRequest.encode(generateRequest({}, CANARY)).finish());
+const tooLong = Buffer.from([0, 4, 0, 0, 1]);
+const health = framed(Buffer.concat([Buffer.from([0x0a, CANARY.length]), Buffer.from(CANARY)]));
+
+test.each<[string, string, OutgoingHttpHeaders, Uint8Array, number, string]>([
+  ["a service it does not have", `/${CANARY}.Service/Generate`, {}, message, 12, "UNIMPLEMENTED"],
+  ["a method it does not have", `/svc.inference.v1.InferenceService/${CANARY}`, {}, message, 12, "UNIMPLEMENTED"],
+  ["no message at all", GENERATE, {}, Buffer.alloc(0), 12, "UNIMPLEMENTED"],
+  ["two messages where one belongs", GENERATE, {}, Buffer.concat([message, message]), 12, "UNIMPLEMENTED"],
+  [
+    "a message in an unknown encoding",
+    GENERATE,
+    { "grpc-encoding": CANARY },
+    framed(message, true),
+    12,
+    "UNIMPLEMENTED",
+  ],
+  [
+    "a message that is not what it says",
+    GENERATE,
+    { "grpc-encoding": "gzip" },
+    framed(message, true),
+    3,
+    "INVALID_REQUEST",
+  ],
+  ["bytes that are no protobuf", GENERATE, {}, framed(Buffer.from(`\x0a\x7f${CANARY}`)), 3, "INVALID_REQUEST"],
+  ["the same where one message answers", COUNT, {}, framed(Buffer.from(`\x0a\x7f${CANARY}`)), 3, "INVALID_REQUEST"],
+  ["a deadline that is no time", GENERATE, { "grpc-timeout": CANARY }, message, 3, "INVALID_REQUEST"],
+  ["a message above 64 MiB", GENERATE, {}, tooLong, 8, "MESSAGE_TOO_LARGE"],
+  ["a deadline that passes in mid-stream", GENERATE, { "grpc-timeout": "20m" }, message, 4, "DEADLINE"],
+  [
+    "a deadline that passes before the answer",
+    COUNT,
+    { "grpc-timeout": "20m" },
+    framed(CountTokensRequest.encode({ ...generateRequest(), toolChoice: undefined, reasoning: undefined }).finish()),
+    4,
+    "DEADLINE",
+  ],
+  ["a health name it does not know", "/grpc.health.v1.Health/Check", {}, health, 5, "MODEL_NOT_SERVED"],
+  ["a fault of its own", "/svc.inference.v1.NodeService/DescribeNode", {}, framed(Buffer.alloc(0)), 13, "ENGINE_ERROR"],
+])("a call that fails for %s has its ErrorInfo", async (_what, path, headers, body, code, reason) => {
+  const failed = await failure(await startMute(), path, headers, body);
+  expect(failed).toMatchObject({ code, info: { reason, domain: "svc.inference" } });
+  expect(failed.text).not.toContain(CANARY);
+  // The base64 of the details has its own words.
+  expect(JSON.stringify(failed.info)).not.toContain(CANARY);
+});
+
+test("after all that a node serves as before", async () => {
+  const node = await startNode(fastSimulator());
+  stops.push(node.stop);
+  await failure(node.address, "/nothing.Here/Nothing", {}, message);
+  await failure(node.address, GENERATE, {}, tooLong);
+  const client = new NodeClient(node.address);
+  stops.push(() => client.close());
+  const { code, metadata } = await client.generate(generateRequest()).ended;
+  expect([code, metadata.get("grpc-status-details-bin")]).toEqual([0, []]);
+});
+
+/** What a refusal says about when to come back, in milliseconds. */
+function retryDelayMs(metadata: Metadata): number | undefined {
+  const [packed] = metadata.get("grpc-status-details-bin");
+  const { details } = Status.decode(packed as Buffer);
+  const found = details.find(({ typeUrl }) => typeUrl === "type.googleapis.com/google.rpc.RetryInfo");
+  const delay = found && RetryInfo.decode(found.value).retryDelay;
+  return delay && delay.seconds * 1_000 + delay.nanos / 1e6;
+}
+
+test("a full node says when a place may be free, by how long its generations take; other refusals say nothing of it", async () => {
+  const backend: Backend = fastSimulator({ slots: 1, queueLength: 0, answerTokens: { min: 1, max: 1 } });
+  const full = new ScriptedBackend({ nodeId: "n1", models: ["svc-qwen"], slots: 1, script: forever });
+  const [quick, stuck] = await Promise.all([startNode(backend), startNode(full)]);
+  const [one, other] = [new NodeClient(quick.address), new NodeClient(stuck.address)];
+  stops.push(
+    quick.stop,
+    stuck.stop,
+    () => one.close(),
+    () => other.close(),
+  );
+
+  // Nothing has ever finished here.
+  const holding = other.generate(generateRequest());
+  await holding.seen("blockDelta");
+  const refused = await other.generate(generateRequest()).ended;
+  expect([refused.info?.reason, retryDelayMs(refused.metadata)]).toEqual(["QUEUE_FULL", 1_000]);
+  expect(retryDelayMs((await other.generate(generateRequest({ model: "other" })).ended).metadata)).toBeUndefined();
+  holding.call.cancel();
+
+  // Twenty, each in about no time.
+  for (let at = 0; at < 20; at += 1) expect((await one.generate(generateRequest({}, `${at}`)).ended).code).toBe(0);
+  const flood = Array.from({ length: 8 }, () => one.generate(generateRequest()));
+  const ends = await Promise.all(flood.map(({ ended }) => ended));
+  const delays = ends.filter(({ code }) => code === 8).map(({ metadata }) => retryDelayMs(metadata) ?? 0);
+  expect(delays.length).toBeGreaterThan(0);
+  for (const delay of delays) expect(delay).toBeLessThan(1_000);
+  await vi.waitFor(() => expect(backend.load().busySlots).toBe(0));
+});

@@ -1,0 +1,198 @@
+import { copyFileSync, readFileSync } from "node:fs";
+import { connect, type SecureVersion } from "node:tls";
+import { type ChannelCredentials, credentials } from "@grpc/grpc-js";
+import { pino } from "pino";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { followTls, type TlsFiles } from "../../../engine/grpc/server-tls.ts";
+import { becomes } from "../../support/becomes.ts";
+import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificates.ts";
+import { NodeClient } from "../../support/engine/node-client.ts";
+import { fastSimulator } from "../../support/engine/simulated-node.ts";
+import { startNode } from "../../support/engine/start-node.ts";
+import { VirtualEngineClock } from "../../support/engine/virtual-engine-clock.ts";
+import { generateRequest } from "../../support/requests/generate-request.ts";
+
+let certificates: Certificates;
+const file = (name: string) => certificates.file(name);
+const pem = (name: string) => readFileSync(file(name));
+
+const stops: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+});
+
+beforeAll(() => {
+  certificates = new Certificates();
+  if (!HAS_OPENSSL) return;
+  for (const name of ["authority", "stranger"]) certificates.authority(name);
+  for (const name of ["node", "gateway", "renewed"]) certificates.signed(name, "authority");
+  certificates.signed("intruder", "stranger");
+  certificates.signed("spiffe", "authority", "URI:spiffe://cluster/gateway,DNS:gateway.svc");
+});
+afterAll(() => certificates.remove());
+
+const NODE_FILES = () => ({ certFile: file("node.pem"), keyFile: file("node.key") });
+
+/** What a node shows, with a clock for it and the words it was logged with. */
+function followed(files: TlsFiles) {
+  const clock = new VirtualEngineClock();
+  const logged: string[] = [];
+  const log = pino({ base: null }, { write: (line) => logged.push(JSON.parse(line).msg) });
+  const tls = followTls(files, clock, log);
+  stops.push(() => tls.close());
+  /** Until it has been logged so often. */
+  const logs = (count: number) =>
+    becomes(async () => {
+      await clock.advance(500);
+      return logged.length >= count;
+    }, `${count} lines`);
+  return { tls, clock, logged, logs };
+}
+
+/** Copies of a pair, to be changed; their paths. */
+function live(name: string): TlsFiles {
+  for (const part of ["pem", "key"] as const) copyFileSync(file(`${name}.${part}`), file(`live.${part}`));
+  return { certFile: file("live.pem"), keyFile: file("live.key") };
+}
+
+async function startTls(clientCaFile?: string, allowedClientNames?: readonly string[]) {
+  const { tls } = followed({ ...NODE_FILES(), clientCaFile });
+  const node = await startNode(fastSimulator(), { tls, allowedClientNames });
+  stops.push(node.stop);
+  const ended = (channel: ChannelCredentials) => {
+    const client = new NodeClient(node.address.replace("127.0.0.1", "localhost"), channel);
+    stops.push(() => client.close());
+    return client.generate(generateRequest()).ended;
+  };
+  return { node, ended };
+}
+
+async function clients(...given: Parameters<typeof startTls>) {
+  const { ended } = await startTls(...given);
+  return async (channel: ChannelCredentials) => (await ended(channel)).code;
+}
+
+const shows = (name: string) => credentials.createSsl(pem("authority.pem"), pem(`${name}.key`), pem(`${name}.pem`));
+
+test("with a client authority only callers with its certificate are served", async ({ skip }) => {
+  skip(!HAS_OPENSSL, NO_OPENSSL);
+  const codeFor = await clients(file("authority.pem"));
+  expect(await codeFor(shows("gateway"))).toBe(0);
+  expect(await codeFor(shows("intruder"))).toBe(14);
+  expect(await codeFor(credentials.createSsl(pem("authority.pem")))).toBe(14);
+  expect(await codeFor(credentials.createInsecure())).toBe(14);
+});
+
+test("without one every caller that trusts the node is served, and nobody in plain text", async ({ skip }) => {
+  skip(!HAS_OPENSSL, NO_OPENSSL);
+  const codeFor = await clients();
+  expect(await codeFor(credentials.createSsl(pem("authority.pem")))).toBe(0);
+  expect(await codeFor(credentials.createSsl(pem("stranger.pem")))).toBe(14);
+  expect(await codeFor(credentials.createInsecure())).toBe(14);
+});
+
+test("files that are missing or do not fit are named by their key, before the node starts", ({ skip }) => {
+  skip(!HAS_OPENSSL, NO_OPENSSL);
+  const [certFile, keyFile] = [file("node.pem"), file("node.key")];
+  expect(() => followed({ certFile: file("none.pem"), keyFile })).toThrow("tls.certFile: cannot be read");
+  expect(() => followed({ certFile, keyFile: file("none.key") })).toThrow("tls.keyFile: cannot be read");
+  expect(() => followed({ certFile, keyFile, clientCaFile: file("none.pem") })).toThrow("tls.clientCaFile: cannot");
+  expect(() => followed({ certFile, keyFile: file("gateway.key") })).toThrow("do not fit");
+});
+
+test("with a list of names only certificates that carry one of them are served, whoever signed them", async ({
+  skip,
+}) => {
+  skip(!HAS_OPENSSL, NO_OPENSSL);
+  const codeFor = await clients(file("authority.pem"), ["gateway"]);
+  expect(await codeFor(shows("gateway"))).toBe(0);
+  expect(await codeFor(shows("renewed"))).toBe(7);
+  expect(await codeFor(shows("spiffe"))).toBe(7);
+  expect(await codeFor(shows("intruder"))).toBe(14);
+  for (const name of ["spiffe://cluster/gateway", "gateway.svc"]) {
+    const { ended } = await startTls(file("authority.pem"), [name]);
+    expect((await ended(shows("spiffe"))).code).toBe(0);
+    expect(await ended(shows("gateway"))).toMatchObject({ code: 7, info: { reason: "CALLER_NOT_ALLOWED" } });
+  }
+});
+
+/** The protocol that a connection comes to, or `refused`. */
+function protocolOf(address: string, maxVersion: SecureVersion): Promise<string | null> {
+  return new Promise((resolve) => {
+    const port = Number(address.split(":").at(-1));
+    const socket = connect({
+      ...{ host: "localhost", port, ca: pem("authority.pem"), ALPNProtocols: ["h2"] },
+      ...{ minVersion: "TLSv1", maxVersion, ciphers: "DEFAULT@SECLEVEL=0" },
+    });
+    socket.on("error", () => resolve("refused"));
+    socket.on("secureConnect", () => {
+      resolve(socket.getProtocol());
+      socket.destroy();
+    });
+  });
+}
+
+test("protocols before TLS 1.2 are refused, by renewed certificates too", async ({ skip }) => {
+  skip(!HAS_OPENSSL, NO_OPENSSL);
+  const { tls, logs } = followed(live("node"));
+  const node = await startNode(fastSimulator(), { tls });
+  stops.push(node.stop);
+  const versions = async () => {
+    const found = [];
+    for (const version of ["TLSv1", "TLSv1.1", "TLSv1.2", "TLSv1.3"] as const)
+      found.push(await protocolOf(node.address, version));
+    return found;
+  };
+  const expected = ["refused", "refused", "TLSv1.2", "TLSv1.3"];
+  expect(await versions()).toEqual(expected);
+  live("renewed");
+  await logs(1);
+  expect(await versions()).toEqual(expected);
+});
+
+/** The name on the certificate that a new connection is shown. */
+function shownName(address: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const port = Number(address.split(":").at(-1));
+    const socket = connect({ host: "localhost", port, ca: pem("authority.pem"), ALPNProtocols: ["h2"] });
+    socket.on("error", reject);
+    socket.on("secureConnect", () => {
+      resolve(String(socket.getPeerCertificate().subject.CN));
+      socket.destroy();
+    });
+  });
+}
+
+test("renewed files count for new connections without a restart, once they fit together; old connections go on", async ({
+  skip,
+}) => {
+  skip(!HAS_OPENSSL, NO_OPENSSL);
+  copyFileSync(file("authority.pem"), file("live-ca.pem"));
+  const { tls, clock, logged, logs } = followed({ ...live("node"), clientCaFile: file("live-ca.pem") });
+  const node = await startNode(fastSimulator(), { tls });
+  const old = new NodeClient(node.address.replace("127.0.0.1", "localhost"), shows("gateway"));
+  stops.push(node.stop, () => old.close());
+  expect((await old.generate(generateRequest()).ended).code).toBe(0);
+
+  const names = [await shownName(node.address)];
+  copyFileSync(file("renewed.pem"), file("live.pem"));
+  await logs(1);
+  names.push(await shownName(node.address));
+  copyFileSync(file("renewed.key"), file("live.key"));
+  await logs(2);
+  names.push(await shownName(node.address));
+  expect(names).toEqual(["node", "node", "renewed"]);
+  expect(logged).toEqual(["TLS files kept as they were", "TLS files have been renewed"]);
+  expect((await old.generate(generateRequest()).ended).code).toBe(0);
+
+  // Another authority: callers of the old one are strangers now.
+  copyFileSync(file("stranger.pem"), file("live-ca.pem"));
+  await logs(3);
+  const late = new NodeClient(node.address.replace("127.0.0.1", "localhost"), shows("gateway"));
+  stops.push(() => late.close());
+  expect((await late.generate(generateRequest()).ended).code).toBe(14);
+  tls.close();
+  live("node");
+  await clock.advance(10_000);
+  expect(await shownName(node.address)).toBe("renewed");
+});

@@ -1,0 +1,275 @@
+import { once } from "node:events";
+import { afterEach, expect, test, vi } from "vitest";
+import { type Script, ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
+import { EngineError, type ErrorReason } from "../../../engine/errors.ts";
+import { EngineKind, ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
+import { countedBackend } from "../../support/engine/counted-backend.ts";
+import { errorInfo, NodeClient } from "../../support/engine/node-client.ts";
+import { rawGenerate } from "../../support/engine/raw-generate.ts";
+import { fastSimulator } from "../../support/engine/simulated-node.ts";
+import { type RunningNode, startNode } from "../../support/engine/start-node.ts";
+import { VirtualEngineClock } from "../../support/engine/virtual-engine-clock.ts";
+import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
+import { generateRequest } from "../../support/requests/generate-request.ts";
+
+const CANARY = "canary-7f3a";
+
+const stops: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+});
+
+async function nodeOf(...given: Parameters<typeof startNode>): Promise<{ node: RunningNode; client: NodeClient }> {
+  const node = await startNode(...given);
+  const client = new NodeClient(node.address);
+  stops.push(node.stop, () => client.close());
+  return { node, client };
+}
+
+function scripted(script: Script, slots = 8): ScriptedBackend {
+  return new ScriptedBackend({ nodeId: "n1", models: ["svc-qwen"], slots, script });
+}
+
+/** Waits for its caller to leave. */
+const forever: Script = async function* (_request, signal) {
+  yield [started(), textStart(0), delta(0, "so ")];
+  await once(signal, "abort");
+};
+
+test.each<[ErrorReason, number, Script]>([
+  [
+    "CONTEXT_WINDOW_EXCEEDED",
+    11,
+    () => {
+      throw new EngineError("CONTEXT_WINDOW_EXCEEDED", "too long", { context_window: "8" });
+    },
+  ],
+  [
+    "ENGINE_ERROR",
+    13,
+    () => {
+      throw new Error(CANARY);
+    },
+  ],
+  [
+    "ENGINE_STREAM_TRUNCATED",
+    14,
+    async function* () {
+      yield [started(), textStart(0), delta(0, "so far")];
+      throw new EngineError("ENGINE_STREAM_TRUNCATED", "broke off");
+    },
+  ],
+  ["PROTOCOL_VIOLATION", 13, () => [[started()]]],
+])("a generation that fails with %s ends in status %i with its ErrorInfo", async (reason, code, script) => {
+  const { node, client } = await nodeOf(scripted(script));
+  const reading = client.generate(generateRequest({}, CANARY));
+  const ended = await reading.ended;
+  expect(ended).toMatchObject({ code, info: { reason, domain: "svc.inference" } });
+  expect(JSON.stringify([ended.details, ended.info])).not.toContain(CANARY);
+  await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ msg: "generate", outcome: reason }));
+  expect(JSON.stringify(node.lines)).not.toContain(CANARY);
+});
+
+test("a node refuses with ErrorInfo while it loads, what it does not serve, when it is full and when it drains", async () => {
+  const { node, client } = await nodeOf(scripted(forever, 1), { serving: false });
+  const count = (model: string) => {
+    const { messages, tools } = generateRequest();
+    const request = { model, messages, tools, toolChoice: undefined, reasoning: undefined };
+    return client.countTokens(request).catch((error) => errorInfo(error)?.reason);
+  };
+  const refusal = async (model = "svc-qwen") => {
+    const { code, info } = await client.generate(generateRequest({ model })).ended;
+    return `${code} ${info?.reason}`;
+  };
+  expect([await refusal(), await count("svc-qwen")]).toEqual(["9 MODEL_LOADING", "MODEL_LOADING"]);
+  expect((await client.describe()).models[0]?.state).toBe(ModelState.LOADING);
+  node.server.serve();
+  expect([await refusal("other"), await count("other")]).toEqual(["5 MODEL_NOT_SERVED", "MODEL_NOT_SERVED"]);
+  const running = client.generate(generateRequest());
+  await running.seen("blockDelta");
+  expect(await refusal()).toBe("8 QUEUE_FULL");
+  await client.drain();
+  expect([await refusal(), await count("svc-qwen")]).toEqual(["14 DRAINING", "DRAINING"]);
+  running.call.cancel();
+});
+
+test("a log line holds counts, times and ids, and a request id that is none of ours is not repeated", async () => {
+  const { node, client } = await nodeOf(fastSimulator());
+  await client.generate(generateRequest({ requestId: CANARY, tenant: CANARY }, CANARY)).ended;
+  await client.generate(generateRequest({ requestId: `not an id: ${CANARY}`, model: CANARY }, CANARY)).ended;
+  await vi.waitFor(() => expect(node.lines).toHaveLength(2));
+  expect(node.lines[0]).toMatchObject({ request_id: CANARY, model: "svc-qwen", outcome: "ok", output_tokens: 50 });
+  expect(Object.keys(node.lines[0] ?? {})).toEqual(
+    expect.arrayContaining(["queue_ms", "prefill_ms", "decode_ms", "ttft_ms", "total_ms"]),
+  );
+  expect(node.lines[1]).toMatchObject({ request_id: "invalid", model: "unknown", outcome: "MODEL_NOT_SERVED" });
+  expect(JSON.stringify(node.lines[1])).not.toContain(CANARY);
+});
+
+test("a finished call carries its cost in a trailer", async () => {
+  const { client } = await nodeOf(fastSimulator());
+  const cost = async () => {
+    const { metadata } = await client.generate(generateRequest({}, "x".repeat(4_000))).ended;
+    const [packed] = metadata.get("endpoint-load-metrics-bin");
+    return OrcaLoadReport.decode(packed as Buffer).requestCost;
+  };
+  expect(await cost()).toEqual({ "svc.uncached_input_tokens": 1_004, "svc.output_tokens": 50 });
+  expect(await cost()).toEqual({ "svc.uncached_input_tokens": 1_004 - 960, "svc.output_tokens": 50 });
+});
+
+test("load reports: one at once, one when requests begin to wait, one when the node drains", async () => {
+  const { client } = await nodeOf(fastSimulator({ slots: 1, tokensPerSecond: 1, kvTokens: 10_000 }));
+  const reports = client.loadReports(60);
+  reports.on("error", () => {});
+  stops.push(() => reports.cancel());
+  const stream = reports[Symbol.asyncIterator]();
+  const next = async (): Promise<OrcaLoadReport> => (await stream.next()).value;
+  expect((await next()).namedMetrics).toMatchObject({
+    "svc.running": 0,
+    "svc.waiting": 0,
+    "svc.kv_tokens_total": 10_000,
+  });
+  const calls = [client.generate(generateRequest()), client.generate(generateRequest())];
+  const busy = await next();
+  expect(busy.namedMetrics).toMatchObject({ "svc.running": 1, "svc.waiting": 1 });
+  expect(busy.applicationUtilization).toBe(1);
+  expect(busy.utilization.kv_cache).toBeGreaterThan(0);
+  await client.drain();
+  expect((await next()).namedMetrics["svc.draining"]).toBe(1);
+  for (const { call } of calls) call.cancel();
+});
+
+test("events that the caller lets wait travel together, and none is lost", async () => {
+  const { client } = await nodeOf(fastSimulator({ answerTokens: { min: 200, max: 200 } }));
+  const texts = [];
+  const counts = [];
+  for (const nanos of [0, 50_000_000]) {
+    const reading = client.generate(generateRequest({ stream: { maxBatchDelay: { seconds: 0, nanos } } }));
+    expect((await reading.ended).code).toBe(0);
+    expect([reading.legal(), reading.finished()]).toEqual([true, true]);
+    texts.push(reading.events.map(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.text : "")).join(""));
+    counts.push(reading.messages.length);
+    expect(Math.max(...reading.messages.map(({ length }) => length))).toBeLessThanOrEqual(32);
+  }
+  expect(texts[0]).toBe(texts[1]);
+  expect(counts[1]).toBeLessThan(counts[0] ?? 0);
+});
+
+test("a slow reader pauses its generation, and then gets all of it in fewer pieces", async () => {
+  const total = 20_000;
+  let produced = 0;
+  const flood: Script = function* () {
+    yield [started(), textStart(0)];
+    for (produced = 0; produced < total; produced += 1) yield [delta(0, `${produced}:${"x".repeat(500)}\n`)];
+    yield [blockEnd(0), finished()];
+  };
+  const { node, client } = await nodeOf(scripted(flood));
+  const reading = client.generate(generateRequest());
+  reading.call.pause();
+  await vi.waitFor(async () => expect(await node.gauge("svc_engine_streams_paused")).toBe(1), 10_000);
+  expect(produced).toBeLessThan(total / 4);
+  // Another reader on the same node is served all the while.
+  const other = new NodeClient(node.address);
+  stops.push(() => other.close());
+  await other.countTokens({ ...generateRequest(), toolChoice: undefined, reasoning: undefined });
+  reading.call.resume();
+  expect((await reading.ended).code).toBe(0);
+  expect([reading.legal(), reading.finished(), produced]).toEqual([true, true, total]);
+  const texts = reading.events.flatMap(({ kind }) => (kind?.$case === "blockDelta" ? [kind.value.text] : []));
+  expect(texts.join("").match(/^\d+/gm)).toEqual(Array.from({ length: total }, (_, at) => `${at}`));
+  expect(texts.length).toBeLessThan(total);
+  expect(Math.max(...texts.map(({ length }) => length))).toBeLessThan(17 * 1024);
+});
+
+test("a deadline that passes is DEADLINE in log and metrics; a caller that leaves before is CANCELLED", async () => {
+  const { node, client } = await nodeOf(scripted(forever));
+  const { stream, stop } = rawGenerate(node.address, generateRequest(), "50m");
+  stops.push(stop);
+  stream.resume();
+  const [trailers] = await once(stream, "trailers");
+  expect(trailers["grpc-status"]).toBe("4");
+  await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ outcome: "DEADLINE" }));
+  const reading = client.generate(generateRequest(), { deadline: Date.now() + 600_000 });
+  await reading.seen("blockDelta");
+  reading.call.cancel();
+  await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ outcome: "CANCELLED" }));
+  const text = await node.metrics.registry.getSingleMetricAsString("svc_engine_generations_total");
+  expect(text).toMatch(/reason="DEADLINE"\} 1/);
+  expect(text).toMatch(/reason="CANCELLED"\} 1/);
+});
+
+test("the deadline of a caller that has stopped reading frees its slot", async () => {
+  const backend = scripted(function* (_request, signal) {
+    yield [started(), textStart(0)];
+    while (!signal.aborted) yield [delta(0, "x".repeat(4_096))];
+  });
+  const { node } = await nodeOf(backend);
+  stops.push(rawGenerate(node.address, generateRequest(), "1S").stop);
+  await vi.waitFor(async () => expect(await node.gauge("svc_engine_streams_paused")).toBe(1), 10_000);
+  await vi.waitFor(() => expect(backend.load().busySlots).toBe(0), 10_000);
+  await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ outcome: "DEADLINE" }));
+});
+
+test("an engine whose steps stop is taken out of service, and back when they go on", async () => {
+  const engineTime = new VirtualEngineClock();
+  const nodeTime = new VirtualEngineClock();
+  const backend = fastSimulator({}, engineTime);
+  const { node, client } = await nodeOf(backend, { maxStepAgeMs: 1_000, clock: nodeTime });
+  const states = async () => (await client.describe()).models.map(({ state }) => state);
+  const reading = client.generate(generateRequest());
+  await reading.seen("started");
+  await nodeTime.advance(999);
+  expect(await states()).toEqual([ModelState.READY]);
+  await nodeTime.advance(500);
+  expect(await reading.ended).toMatchObject({ code: 13, info: { reason: "ENGINE_ERROR" } });
+  expect(await states()).toEqual([ModelState.FAILED]);
+  expect(await client.generate(generateRequest()).ended).toMatchObject({ code: 13, info: { reason: "ENGINE_ERROR" } });
+  expect(node.lines).toContainEqual(
+    expect.objectContaining({ level: 50, msg: expect.stringContaining("out of service") }),
+  );
+  // Nothing runs any more: the node asks the engine for a token by itself, and gives up on one that does not come.
+  await nodeTime.advance(5_000);
+  expect(await states()).toEqual([ModelState.FAILED]);
+  expect(backend.load().busySlots).toBeLessThanOrEqual(1);
+  await engineTime.advance(1_000);
+  await nodeTime.advance(1_000);
+  await engineTime.advance(1_000);
+  await nodeTime.advance(1_000);
+  expect(await states()).toEqual([ModelState.READY]);
+  const again = client.generate(generateRequest());
+  await again.seen("started");
+  await engineTime.advance(1_000);
+  expect((await again.ended).code).toBe(0);
+});
+
+test("a slow reader is not taken for an engine that stands still", async () => {
+  const nodeTime = new VirtualEngineClock();
+  const flood: Script = function* () {
+    yield [started(), textStart(0)];
+    for (let at = 0; at < 20_000; at += 1) yield [delta(0, "x".repeat(500))];
+    yield [blockEnd(0), finished()];
+  };
+  const { node, client } = await nodeOf(countedBackend(flood), { maxStepAgeMs: 1_000, clock: nodeTime });
+  const reading = client.generate(generateRequest());
+  reading.call.pause();
+  await vi.waitFor(async () => expect(await node.gauge("svc_engine_streams_paused")).toBe(1), 10_000);
+  await nodeTime.advance(60_000);
+  expect((await client.describe()).models[0]?.state).toBe(ModelState.READY);
+  reading.call.resume();
+  expect((await reading.ended).code).toBe(0);
+});
+
+test("a simulator says what it is", async () => {
+  const { client } = await nodeOf(fastSimulator());
+  expect(await client.describe()).toMatchObject({ engineKind: EngineKind.SIMULATOR });
+});
+
+test("a script's answer arrives as it was written", async () => {
+  const answer = textAnswer("Hello", " there");
+  const { client } = await nodeOf(scripted(() => [answer]));
+  const reading = client.generate(generateRequest());
+  await reading.ended;
+  expect(reading.messages).toHaveLength(1);
+  expect(reading.events.map(({ kind }) => kind?.$case)).toEqual(answer.map(({ kind }) => kind?.$case));
+});

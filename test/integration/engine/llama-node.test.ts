@@ -1,0 +1,306 @@
+import { setImmediate as turn } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import * as z from "zod";
+import { LlamaBackend } from "../../../engine/backends/llama/llama-backend.ts";
+import {
+  type Event,
+  FinishReason,
+  type GenerateRequest,
+  ReasoningMode,
+  type Usage,
+} from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { Role, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { NodeClient, type Reading } from "../../support/engine/node-client.ts";
+import { type RunningNode, startNode } from "../../support/engine/start-node.ts";
+import { generateRequest, textMessage, toolOf } from "../../support/requests/generate-request.ts";
+import { independentValidator } from "../../support/schemas/independent-validator.ts";
+import { randomSchema } from "../../support/schemas/random-schema.ts";
+import { SeededRandom } from "../../support/seeded-random.ts";
+import { missing, never, OPTIONS } from "../../unit/engine/backends/llama/demo-engine.ts";
+
+/* The in-process engine as a node: the demonstration model behind the real server and gRPC, on four slots. */
+
+const SLOTS = 4;
+const REQUESTS = 200;
+/** A failed run can be repeated from this. */
+const SEED = 20_261_121;
+
+/** OK, cancelled, deadline exceeded. */
+const [OK, CANCELLED, DEADLINE] = [0, 1, 4];
+const CODES = { reads: [OK], slow: [OK], cancels: [OK, CANCELLED], deadline: [OK, DEADLINE] } as const;
+type Habit = keyof typeof CODES;
+
+const WEATHER = toolOf("get_weather", {
+  type: "object",
+  properties: { city: { type: "string", maxLength: 12 } },
+  required: ["city"],
+});
+const ANSWER = { type: "object", properties: { n: { type: "integer", minimum: 1, maximum: 99 } }, required: ["n"] };
+
+function jsonSchema(schema: object): NonNullable<GenerateRequest["outputConstraint"]> {
+  const value = { name: "answer", schemaJson: JSON.stringify(schema), strict: true };
+  return { kind: { $case: "jsonSchema", value } };
+}
+
+function sampling(fields: object): NonNullable<GenerateRequest["sampling"]> {
+  return { stop: [], logitBias: {}, ...fields };
+}
+
+function textOf(events: readonly Event[]): string {
+  return events.flatMap(({ kind }) => (kind?.$case === "blockDelta" ? [kind.value.text] : [])).join("");
+}
+
+function finishedOf(events: readonly Event[]): { readonly reason: FinishReason; readonly usage: Usage } {
+  const last = events.at(-1)?.kind;
+  if (last?.$case !== "finished" || !last.value.usage) throw new Error("the stream has no end");
+  return { reason: last.value.reason, usage: last.value.usage };
+}
+
+describe.skipIf(missing !== "")("the node", () => {
+  let backend: LlamaBackend;
+  let node: RunningNode;
+  let client: NodeClient;
+  beforeAll(async () => {
+    const models = ["svc-qwen"];
+    backend = new LlamaBackend({ ...OPTIONS, models, slots: SLOTS, contextTokens: 4096, queueLength: 2 * REQUESTS });
+    await backend.start(never());
+    node = await startNode(backend, { maxStepAgeMs: 30_000 });
+    client = new NodeClient(node.address);
+  });
+  afterAll(async () => {
+    client.close();
+    await node.stop();
+    await backend.close();
+  });
+
+  const idle = () =>
+    expect.poll(() => backend.load(), { timeout: 10_000 }).toMatchObject({ busySlots: 0, waiting: 0, kvTokensUsed: 0 });
+
+  test("200 random requests at once: every stream is legal, and every slot is free after", async () => {
+    const random = new SeededRandom(SEED);
+    const outcomes = new Map<string, number>();
+    let mostPaused = 0;
+
+    const one = async (number: number): Promise<void> => {
+      const habit = random.pick<Habit>(["reads", "reads", "cancels", "deadline", "slow"]);
+      const mode = random.pick([ToolChoiceMode.AUTO, ToolChoiceMode.REQUIRED, ToolChoiceMode.NONE]);
+      const form = random.pick<Partial<GenerateRequest>>([
+        {},
+        {},
+        { tools: [WEATHER], toolChoice: { mode, name: "", disableParallelCalls: true, allowedNames: [] } },
+        { tools: [{ ...WEATHER, strict: true }] },
+        { outputConstraint: jsonSchema(ANSWER) },
+        { outputConstraint: { kind: { $case: "jsonObject", value: {} } } },
+        { reasoning: { mode: ReasoningMode.ENABLED, effort: 0, budgetTokens: 1 + random.below(20) } },
+      ]);
+      const question = random.pick(["Count from 1 to 40.", "What is the weather in Oslo?", "Who are you exactly?"]);
+      const request = generateRequest(
+        {
+          ...form,
+          requestId: `r${number}`,
+          tenant: `t${random.below(3)}`,
+          priority: random.below(3) - 1,
+          // Alternatives make the messages of slow readers large enough to fill the connection's window.
+          sampling: sampling({
+            temperature: random.below(2),
+            seed: number,
+            stop: random.below(4) === 0 ? [" 7"] : [],
+            ...(habit === "slow" ? { topLogprobs: 50 } : {}),
+          }),
+          maxOutputTokens: 1 + random.below(60),
+        },
+        `${"one two three ".repeat(random.below(8) ** 2)}${question}`,
+      );
+      const leaveAfter = random.below(12);
+      const inTime = random.below(400);
+      const reading = client.generate(request, habit === "deadline" ? { deadline: Date.now() + inTime } : {});
+      if (habit === "cancels") cancelAfter(reading, leaveAfter);
+      if (habit === "slow") readSlowly(reading);
+      reading.call.on("data", () => {
+        mostPaused = Math.max(mostPaused, node.metrics.pausedStreams());
+      });
+      const { code } = await reading.ended;
+      expect(reading.legal(), `request ${number} of seed ${SEED}`).toBe(true);
+      expect(CODES[habit], `request ${number} of seed ${SEED}`).toContain(code);
+      if (code === OK) expect(reading.finished()).toBe(true);
+      const key = `${habit} ${code}`;
+      outcomes.set(key, (outcomes.get(key) ?? 0) + 1);
+    };
+    await Promise.all(Array.from({ length: REQUESTS }, (_, number) => one(number)));
+
+    // Each habit has shown what it is there for, or the test would prove nothing.
+    const some = expect.any(Number);
+    expect(Object.fromEntries(outcomes)).toMatchObject({
+      ...{ [`reads ${OK}`]: some, [`slow ${OK}`]: some },
+      ...{ [`cancels ${CANCELLED}`]: some, [`deadline ${DEADLINE}`]: some },
+    });
+    expect(mostPaused).toBeGreaterThan(0);
+    await idle();
+    const again = Array.from({ length: SLOTS }, () => client.generate(generateRequest({}, "Count from 1 to 40.")));
+    await Promise.all(again.map((reading) => reading.seen("blockDelta")));
+    for (const reading of again) expect((await reading.ended).code).toBe(OK);
+    await idle();
+  });
+
+  test("a prefix of 2,000 tokens is cached for who sent it, with the same answer, and for nobody else", async () => {
+    const messages = [
+      textMessage(Role.SYSTEM, "You count numbers and do nothing else. ".repeat(280)),
+      textMessage(Role.USER, "Count from 1 to 12."),
+    ];
+    const ask = async (tenant: string, isolationSalt: string) => {
+      const cache = { affinityKey: "", isolationSalt, ttl: undefined };
+      const fields = { messages, tenant, cache, maxOutputTokens: 40, sampling: sampling({ temperature: 0 }) };
+      const reading = client.generate(generateRequest(fields));
+      expect((await reading.ended).code).toBe(OK);
+      const { usage } = finishedOf(reading.events);
+      return { text: textOf(reading.events), cached: usage.cachedInputTokens, input: usage.inputTokens };
+    };
+    const first = await ask("a", "salt");
+    expect(first.input).toBeGreaterThan(2000);
+    expect(first).toMatchObject({ cached: 0 });
+    expect(await ask("a", "salt")).toEqual({ ...first, cached: first.input - 1 });
+    expect(await ask("b", "salt")).toEqual(first);
+    expect(await ask("a", "pepper")).toEqual(first);
+    expect(await ask("a", "salt")).toEqual({ ...first, cached: first.input - 1 });
+  });
+
+  test("50 of 50 answers at temperature 1 satisfy a schema with all that makes one hard", async () => {
+    const text = (maxLength: number) => ({ type: "string", maxLength });
+    const schema = {
+      type: "object",
+      properties: {
+        id: { type: "integer", minimum: -20, maximum: 500 },
+        groups: { type: "array", maxItems: 3, items: { type: "array", items: text(6), minItems: 1, maxItems: 2 } },
+        note: text(10),
+        owner: { anyOf: [{ type: "null" }, { $ref: "#/$defs/owner" }, { $ref: "#/$defs/team" }] },
+        level: { enum: ["low", "high"] },
+      },
+      required: ["id", "groups", "owner"],
+      additionalProperties: false,
+      $defs: {
+        owner: { type: "object", properties: { name: text(8) }, required: ["name"], additionalProperties: false },
+        team: {
+          type: "object",
+          properties: { city: text(8), size: { type: "integer", exclusiveMinimum: 7 } },
+          required: ["size"],
+          additionalProperties: false,
+        },
+      },
+    };
+    // The same said with another library's means.
+    const characters = (most: number) => z.string().refine((value) => [...value].length <= most);
+    const owner = z.strictObject({ name: characters(8) });
+    const team = z.strictObject({ city: characters(8).optional(), size: z.int().gt(7) });
+    const expected = z.strictObject({
+      id: z.int().min(-20).max(500),
+      groups: z.array(z.array(characters(6)).min(1).max(2)).max(3),
+      note: characters(10).optional(),
+      owner: z.union([z.null(), owner, team]),
+      level: z.enum(["low", "high"]).optional(),
+    });
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, async (_, seed) => {
+        const plain = sampling({ temperature: 1, topK: 0, topP: 1, minP: 0, seed });
+        const fields = { outputConstraint: jsonSchema(schema), sampling: plain };
+        const reading = client.generate(generateRequest(fields, "Give me a JSON object with a color and a count."));
+        expect((await reading.ended).code).toBe(OK);
+        expect(finishedOf(reading.events).reason).toBe(FinishReason.STOP);
+        return textOf(reading.events);
+      }),
+    );
+    const wrong = answers.filter((answer) => !expected.safeParse(JSON.parse(answer)).success);
+    expect(wrong).toEqual([]);
+    process.stdout.write(`${answers.length} of 50 answers satisfy their schema\n`);
+    const objects = answers.map((answer) => expected.parse(JSON.parse(answer)));
+    // Optional ones are there and left out, and more than one alternative was taken.
+    expect(new Set(objects.map(({ note }) => note === undefined)).size).toBe(2);
+    expect(new Set(objects.map(({ owner }) => Object.keys(owner ?? {})[0])).size).toBeGreaterThan(1);
+  });
+
+  const answerTo = async (schema: object, seed: number, maxOutputTokens: number) => {
+    const plain = sampling({ temperature: 1, topK: 0, topP: 1, minP: 0, seed });
+    const fields = { outputConstraint: jsonSchema(schema), sampling: plain, maxOutputTokens };
+    const reading = client.generate(generateRequest(fields, "Give me a JSON object with a color and a count."));
+    expect((await reading.ended).code).toBe(OK);
+    const isWhole = finishedOf(reading.events).reason === FinishReason.STOP;
+    return { text: textOf(reading.events), isWhole };
+  };
+
+  test("50 of 50 answers satisfy patterns, formats, recursion, maps and alternatives that exclude each other", async () => {
+    const schema = {
+      type: "object",
+      properties: {
+        code: { type: "string", pattern: "^[A-Z]{2}-\\d{3}(?:-(?:north|süd))?$" },
+        at: { type: "string", format: "date-time" },
+        place: { enum: ["Zürich", "東京", "Ōsaka 🌧", null] },
+        tree: { $ref: "#/$defs/node" },
+        counts: {
+          type: "object",
+          propertyNames: { maxLength: 8 },
+          additionalProperties: { type: "integer", minimum: 0, maximum: 9 },
+          maxProperties: 2,
+        },
+        shape: {
+          oneOf: [
+            { type: "object", properties: { kind: { const: "round" }, r: { type: "number", minimum: 0, maximum: 9 } } },
+            { type: "object", properties: { kind: { const: "flat" }, sides: { type: "integer", minimum: 3 } } },
+          ].map((each) => ({ ...each, required: Object.keys(each.properties), additionalProperties: false })),
+        },
+        size: { allOf: [{ type: "integer" }, { minimum: 10 }, { maximum: 19 }] },
+      },
+      required: ["code", "at", "place", "tree", "counts", "shape", "size"],
+      additionalProperties: false,
+      $defs: {
+        node: { anyOf: [{ enum: ["a", "b"] }, { type: "array", items: { $ref: "#/$defs/node" }, maxItems: 2 }] },
+      },
+    };
+    const isAllowed = independentValidator(schema);
+    const answers = await Promise.all(Array.from({ length: 50 }, (_, seed) => answerTo(schema, seed, 600)));
+    const wrong = answers.filter(({ text, isWhole }) => !isWhole || !isAllowed(JSON.parse(text)));
+    expect(wrong.map(({ text }) => text)).toEqual([]);
+    process.stdout.write(`${answers.length} of 50 answers satisfy their schema\n`);
+    const values = answers.map(({ text }) => JSON.parse(text));
+    expect(new Set(values.map(({ place }) => place)).size).toBeGreaterThan(2);
+    expect(new Set(values.map(({ shape }) => shape.kind)).size).toBe(2);
+    expect(values.some(({ tree }) => Array.isArray(tree))).toBe(true);
+  }, 60_000);
+
+  test("answers to 24 random schemas satisfy each its own", async () => {
+    const asked = Array.from({ length: 24 }, (_, seed) => ({
+      seed,
+      schema: randomSchema(new SeededRandom(1000 + seed)),
+    }));
+    const answers = await Promise.all(
+      asked.map(async ({ seed, schema }) => ({ seed, schema, ...(await answerTo(schema, seed, 300)) })),
+    );
+    // What is cut is not whole, and promises nothing.
+    const whole = answers.filter(({ isWhole }) => isWhole);
+    const wrong = whole.filter(({ schema, text }) => !independentValidator(schema)(JSON.parse(text)));
+    expect(wrong.map(({ seed, text }) => `${seed}: ${text}`)).toEqual([]);
+    expect(whole.length).toBeGreaterThan(16);
+    process.stdout.write(`${whole.length} whole answers of 24 satisfy their random schemas\n`);
+  }, 60_000);
+
+  test("a schema that cannot be kept to is refused with the place, over the wire too", async () => {
+    const schema = { type: "object", properties: { a: { type: "string", not: { const: "b" } } } };
+    const { code, info } = await client.generate(generateRequest({ outputConstraint: jsonSchema(schema) })).ended;
+    expect(code).toBe(3);
+    expect(info).toMatchObject({ reason: "INVALID_SCHEMA", metadata: { pointer: "/properties/a/not" } });
+  });
+});
+
+function cancelAfter(reading: Reading, events: number): void {
+  if (events === 0) reading.call.cancel();
+  reading.call.on("data", () => {
+    if (reading.events.length >= events) reading.call.cancel();
+  });
+}
+
+/** Lets the event loop go round many times between two messages. */
+function readSlowly({ call }: Reading): void {
+  call.on("data", async () => {
+    call.pause();
+    for (let i = 0; i < 50; i += 1) await turn();
+    call.resume();
+  });
+}

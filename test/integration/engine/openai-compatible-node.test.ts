@@ -1,0 +1,260 @@
+import { expect, test } from "vitest";
+import { ReasoningEffort, ReasoningMode } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { Capability, ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import { ask, atEnd, backendOf, FOREVER, rigOf, says, textChunk } from "../../support/dialects/dialect-rig.ts";
+import { obedient, type Reply, startDialectServer } from "../../support/dialects/dialect-server.ts";
+import { NodeClient } from "../../support/engine/node-client.ts";
+import { startNode } from "../../support/engine/start-node.ts";
+import { VirtualEngineClock } from "../../support/engine/virtual-engine-clock.ts";
+import { answerOf } from "../../support/events/answer-of.ts";
+import { generateRequest } from "../../support/requests/generate-request.ts";
+
+test("a node waits for its engine to come up, and gives up in time", async () => {
+  let asked = 0;
+  const late = await rigOf("vllm", { health: () => (++asked < 3 ? 503 : 200) });
+  expect(asked).toBe(3);
+  expect((await ask(late)).code).toBe(0);
+
+  const dead = await startDialectServer("vllm", { health: () => 503 });
+  atEnd(dead.stop);
+  await expect(backendOf(dead, "vllm", { startTimeoutMs: 1 }).start(FOREVER)).rejects.toMatchObject({
+    reason: "ENGINE_DOWN",
+  });
+});
+
+test("a node that is told to stop while it waits for its engine stops waiting", async () => {
+  const engine = await startDialectServer("vllm", { health: () => 503 });
+  atEnd(engine.stop);
+  const stop = new AbortController();
+  const starting = backendOf(engine, "vllm").start(stop.signal);
+  stop.abort();
+  await expect(starting).rejects.toMatchObject({ reason: "CANCELLED" });
+});
+
+test("an engine that is gone makes requests fail as unavailable", async () => {
+  const rig = await rigOf("vllm");
+  await rig.engine.stop();
+  expect(await ask(rig)).toMatchObject({ code: 14, reason: "ENGINE_DOWN" });
+});
+
+test("a node whose engine is gone leaves service, and comes back with it", async () => {
+  const engine = await startDialectServer("vllm");
+  const backend = backendOf(engine, "vllm", { loadIntervalMs: 10 });
+  await backend.start(FOREVER);
+  const node = await startNode(backend, { maxStepAgeMs: 200 });
+  const client = new NodeClient(node.address);
+  atEnd(
+    node.stop,
+    () => backend.close(),
+    () => client.close(),
+  );
+  const state = async () => (await client.describe()).models[0]?.state;
+  await engine.stop();
+  await expect.poll(state, { timeout: 20_000 }).toBe(ModelState.FAILED);
+  expect((await client.generate(generateRequest()).ended).info?.reason).toBe("ENGINE_ERROR");
+  const again = await startDialectServer("vllm", { port: Number(new URL(engine.baseUrl).port) });
+  atEnd(again.stop);
+  await expect.poll(state, { timeout: 20_000 }).toBe(ModelState.READY);
+  expect((await client.generate(generateRequest()).ended).code).toBe(0);
+});
+
+test("SGLang protects a conversation's prefix as long as asked, and is told when that is over", async () => {
+  const clock = new VirtualEngineClock();
+  const engine = await startDialectServer("sglang");
+  const backend = backendOf(engine, "sglang", {}, clock);
+  await backend.start(FOREVER);
+  const node = await startNode(backend);
+  const client = new NodeClient(node.address);
+  atEnd(
+    engine.stop,
+    node.stop,
+    () => backend.close(),
+    () => client.close(),
+  );
+  const cache = { affinityKey: "agent", isolationSalt: "", ttl: { seconds: 1_800, nanos: 0 } };
+  for (const tenant of ["t1", "t2"]) await client.generate(generateRequest({ tenant, cache })).ended;
+  await client.generate(generateRequest()).ended;
+  const sessions = engine.bodies.slice(-3).map(({ session_id }) => session_id);
+  expect(sessions).toEqual([expect.any(String), expect.any(String), undefined]);
+  await clock.advance(1_799_000);
+  expect(engine.closedSessions).toEqual([]);
+  await clock.advance(1_000);
+  await expect.poll(() => engine.closedSessions.length).toBe(2);
+  expect(new Set(engine.closedSessions)).toEqual(new Set(sessions.slice(0, 2)));
+});
+
+test("an engine that goes silent is given up", async () => {
+  const rig = await rigOf("vllm", {}, { silenceTimeoutMs: 1_000 });
+  rig.engine.next({ kind: "stream", data: [textChunk("half")], end: "never" });
+  expect(await ask(rig)).toMatchObject({ code: 14, reason: "ENGINE_DOWN", whole: false });
+  await rig.engine.abortedAtLeast(1);
+});
+
+test("a node that closes ends what runs as unavailable, and the engine with it", async () => {
+  const engine = await startDialectServer("vllm");
+  const backend = backendOf(engine, "vllm");
+  await backend.start(FOREVER);
+  const node = await startNode(backend);
+  const client = new NodeClient(node.address);
+  atEnd(engine.stop, node.stop, () => client.close());
+  engine.next({ kind: "stream", data: [textChunk("half")], end: "never" });
+  const reading = client.generate(generateRequest());
+  await reading.seen("blockDelta");
+  await backend.close();
+  expect((await reading.ended).info?.reason).toBe("ENGINE_DOWN");
+  await engine.abortedAtLeast(1);
+});
+
+test("a request that waits in the engine hears that the engine works, as long as it does", async () => {
+  let steps = 0;
+  let asked = 0;
+  let works = true;
+  const load = () => {
+    asked += 1;
+    if (works) steps += 1;
+    return `vllm:iteration_tokens_total_count ${steps}\nvllm:num_requests_waiting 2\n`;
+  };
+  const rig = await rigOf("vllm", { load }, { loadIntervalMs: 1 });
+  rig.engine.next({ kind: "stream", data: [], end: "never" });
+  const reading = rig.client.generate(generateRequest());
+  const heard = () => reading.events.filter(({ kind }) => kind?.$case === "progress");
+  await expect.poll(() => heard().length).toBeGreaterThan(3);
+  expect(heard().at(-1)?.kind).toMatchObject({ value: { queuePosition: 2 } });
+
+  works = false;
+  const stoppedAt = asked;
+  await expect.poll(() => asked).toBeGreaterThan(stoppedAt + 5);
+  const before = heard().length;
+  await expect.poll(() => asked).toBeGreaterThan(stoppedAt + 15);
+  expect(heard().length).toBe(before);
+  expect(reading.legal()).toBe(true);
+  reading.call.cancel();
+  await reading.ended;
+  await rig.engine.abortedAtLeast(1);
+});
+
+test.each([
+  ["no page of its load", {}],
+  ["a page that tells nothing of its work", { load: () => "llamacpp:requests_processing 1\n" }],
+])("an engine with %s is believed while it answers, before and behind the start of its answer", async (_what, page) => {
+  const rig = await rigOf("llama-server", page, { loadIntervalMs: 1 });
+  const begun = { choices: [], prompt_progress: { total: 40, cache: 0, processed: 8 } };
+  rig.engine.next({ kind: "stream", data: [], end: "never" }, { kind: "stream", data: [begun], end: "never" });
+  for (const isStarted of [false, true]) {
+    const reading = rig.client.generate(generateRequest());
+    if (isStarted) await reading.seen("started");
+    const from = reading.events.length;
+    const steps = () =>
+      reading.events.slice(from).flatMap(({ kind }) => (kind?.$case === "progress" ? [kind.value.step] : []));
+    await expect.poll(() => new Set(steps()).size).toBeGreaterThan(3);
+    expect(reading.legal()).toBe(true);
+    reading.call.cancel();
+    await reading.ended;
+  }
+  await rig.engine.abortedAtLeast(2);
+});
+
+test("llama-server's progress through a prompt is passed on", async () => {
+  const rig = await rigOf("llama-server");
+  rig.engine.next(says({ text: ["yes"], cachedTokens: 8 }));
+  const reading = rig.client.generate(generateRequest());
+  await reading.ended;
+  const steps = reading.events.flatMap(({ kind }) => (kind?.$case === "progress" ? [kind.value.prefilledTokens] : []));
+  expect(steps).toEqual(expect.arrayContaining([8, 40]));
+  expect(answerOf(reading.events).started).toMatchObject({ inputTokens: 40, cachedInputTokens: 8 });
+});
+
+test("leaving while the engine has not even answered closes the connection", async () => {
+  const engine = await startDialectServer("vllm");
+  atEnd(engine.stop);
+  const backend = backendOf(engine, "vllm");
+  await backend.start(FOREVER);
+  atEnd(() => backend.close());
+  engine.next({ kind: "stream", data: [], end: "never" });
+  for await (const [event] of backend.generate(generateRequest(), FOREVER)) {
+    expect(event?.kind?.$case).toBe("progress");
+    break;
+  }
+  await engine.abortedAtLeast(1);
+  expect(backend.load().busySlots).toBe(0);
+});
+
+test("an engine that tells no size of the prompt has it counted", async () => {
+  const plain: Reply = {
+    kind: "stream",
+    data: [textChunk('{"sum": 42}'), { choices: [{ delta: {}, finish_reason: "stop" }] }],
+    end: "done",
+  };
+  const rig = await rigOf("vllm", { tokens: 77, model: (body) => (body.response_format ? plain : obedient(body)) });
+  rig.engine.next(plain);
+  expect((await ask(rig)).started?.inputTokens).toBe(77);
+});
+
+test("more generations than there are slots find the queue full", async () => {
+  const rig = await rigOf("vllm", {}, { slots: 1 });
+  rig.engine.next({ kind: "stream", data: [textChunk("half")], end: "never" });
+  const first = rig.client.generate(generateRequest());
+  await first.seen("blockDelta");
+  expect(await ask(rig)).toMatchObject({ code: 8, reason: "QUEUE_FULL" });
+  first.call.cancel();
+  await first.ended;
+});
+
+test("a prompt that is too long is refused with the engine's numbers", async () => {
+  const rig = await rigOf("vllm");
+  const message =
+    "This model's maximum context length is 32768 tokens. However, you requested 40000 tokens (39000 in the messages, 1000 in the completion).";
+  rig.engine.next({
+    kind: "status",
+    status: 400,
+    body: { object: "error", message, type: "BadRequestError", code: 400 },
+  });
+  const reading = rig.client.generate(generateRequest());
+  const { info } = await reading.ended;
+  expect(info?.reason).toBe("CONTEXT_WINDOW_EXCEEDED");
+  expect(info?.metadata).toEqual({ input_tokens: "39000", context_window: "32768" });
+});
+
+test("more output than there is room for is asked of the engine as far as it fits", async () => {
+  const rig = await rigOf("vllm", { contextWindow: 10_000, tokens: 4_000 });
+  await ask(rig, { maxOutputTokens: 9_000 });
+  expect(rig.engine.bodies.at(-1)?.max_completion_tokens).toBe(6_000);
+  await ask(rig, { maxOutputTokens: 100 });
+  expect(rig.engine.bodies.at(-1)?.max_completion_tokens).toBe(100);
+});
+
+test("a prompt that fills the window is refused before the engine is asked", async () => {
+  const rig = await rigOf("sglang", { contextWindow: 10_000, tokens: 10_000 });
+  const asked = rig.engine.bodies.length;
+  expect(await ask(rig, { maxOutputTokens: 9_000 })).toMatchObject({ code: 11, reason: "CONTEXT_WINDOW_EXCEEDED" });
+  expect(rig.engine.bodies.length).toBe(asked);
+});
+
+test("an engine that takes no reasoning budget is sent none", async () => {
+  const refuses = { kind: "status", status: 400, body: { error: { message: "thinking_token_budget" } } } as const;
+  const rig = await rigOf("vllm", { model: (body) => ("thinking_token_budget" in body ? refuses : obedient(body)) });
+  const reasoning = { mode: ReasoningMode.ENABLED, effort: ReasoningEffort.LOW };
+  expect((await ask(rig, { reasoning })).code).toBe(0);
+  expect(rig.engine.bodies.at(-1)).not.toHaveProperty("thinking_token_budget");
+  const [model] = (await rig.client.describe()).models;
+  expect(model?.capabilities).not.toContain(Capability.REASONING_BUDGET);
+});
+
+test("the key goes out as a bearer token, and no error repeats what the engine says", async () => {
+  const rig = await rigOf("vllm", {}, { apiKey: "k-123" });
+  expect(new Set(rig.engine.headers.map(({ authorization }) => authorization))).toEqual(new Set(["Bearer k-123"]));
+  rig.engine.next({ kind: "status", status: 400, body: { error: { message: "bad text: my secret words" } } });
+  const { details } = await rig.client.generate(generateRequest()).ended;
+  expect(details).toBe("The engine refuses the request.");
+});
+
+test("the load of the node is what the engine tells of its queue", async () => {
+  const load =
+    '# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{model_name="m"} 3.0\nvllm:kv_cache_usage_perc{model_name="m"} 0.25\n';
+  const engine = await startDialectServer("vllm", { load: () => load });
+  atEnd(engine.stop);
+  const backend = backendOf(engine, "vllm", { loadIntervalMs: 1 });
+  await backend.start(FOREVER);
+  atEnd(() => backend.close());
+  await expect.poll(() => backend.load()).toEqual({ slots: 4, busySlots: 0, waiting: 0, kvUse: 0.25 });
+});

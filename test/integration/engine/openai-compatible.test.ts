@@ -1,0 +1,217 @@
+import { describe, expect, test } from "vitest";
+import type { DialectName } from "../../../engine/backends/openai-compatible/dialect/dialect.ts";
+import type { ErrorReason } from "../../../engine/errors.ts";
+import { FinishReason, ReasoningEffort, ReasoningMode } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { Role, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { Capability, EngineKind } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import { ask, atEnd, backendOf, FOREVER, rigOf, says, textChunk } from "../../support/dialects/dialect-rig.ts";
+import { obedient, type Reply, startDialectServer } from "../../support/dialects/dialect-server.ts";
+import { generateRequest, textMessage, toolOf } from "../../support/requests/generate-request.ts";
+
+const DIALECTS: readonly DialectName[] = ["vllm", "sglang", "llama-server"];
+
+const TOOLS = [toolOf("run", { type: "object" }), toolOf("search", { type: "object" })];
+
+describe.each(DIALECTS)("a node in front of %s", (dialect) => {
+  test("streams reasoning, text and usage as canonical events", async () => {
+    const rig = await rigOf(dialect);
+    rig.engine.next(says({ reasoning: ["Let me", " see."], text: ["Hel", "lo."], cachedTokens: 16 }));
+    const { started, blocks, finished, code } = await ask(rig, {
+      reasoning: { mode: ReasoningMode.ENABLED, effort: ReasoningEffort.UNSPECIFIED },
+    });
+    expect(code).toBe(0);
+    expect(started?.inputTokens).toBe(40);
+    expect(blocks).toEqual([
+      { kind: "reasoning", text: "Let me see.", complete: true },
+      { kind: "text", text: "Hello.", complete: true },
+    ]);
+    expect(finished?.reason).toBe(FinishReason.STOP);
+    expect(finished?.usage).toEqual({
+      inputTokens: 40,
+      cachedInputTokens: 16,
+      cacheWriteTokens: 0,
+      outputTokens: 4,
+      reasoningTokens: 2,
+    });
+  });
+
+  test("streams parallel tool calls whose arguments arrive in fragments", async () => {
+    const rig = await rigOf(dialect);
+    rig.engine.next(
+      says({
+        text: ["I look."],
+        calls: [
+          { id: "a", name: "run", arguments: ["", '{"cmd":', ' "ls"}'] },
+          { id: "b", name: "search", arguments: ["{}"] },
+        ],
+      }),
+    );
+    const { blocks, finished } = await ask(rig, { tools: TOOLS });
+    expect(blocks).toEqual([
+      { kind: "text", text: "I look.", complete: true },
+      { kind: "toolCall", id: "a", name: "run", text: '{"cmd": "ls"}', complete: true },
+      { kind: "toolCall", id: "b", name: "search", text: "{}", complete: true },
+    ]);
+    expect(finished?.reason).toBe(FinishReason.TOOL_CALLS);
+  });
+
+  test("ends a named tool choice as a tool call", async () => {
+    const rig = await rigOf(dialect);
+    rig.engine.next(says({ calls: [{ id: "a", name: "run", arguments: ['{"cmd"', ':"ls"}'] }] }));
+    const toolChoice = { mode: ToolChoiceMode.NAMED, name: "run", disableParallelCalls: false, allowedNames: [] };
+    const { blocks, finished } = await ask(rig, { tools: TOOLS, toolChoice });
+    expect(blocks).toEqual([{ kind: "toolCall", id: "a", name: "run", text: '{"cmd":"ls"}', complete: true }]);
+    expect(finished?.reason).toBe(FinishReason.TOOL_CALLS);
+  });
+
+  test("gives calls with one id different ids", async () => {
+    const rig = await rigOf(dialect);
+    const call = { id: "same", name: "run", arguments: ["{}"] };
+    rig.engine.next(says({ calls: [call, call] }));
+    const { blocks } = await ask(rig, { tools: TOOLS });
+    expect(blocks[0]?.id).toBe("same");
+    expect(blocks[1]?.id).toMatch(/^call_[0-9a-f]{24}$/);
+  });
+
+  test("ends a call that was cut as incomplete", async () => {
+    const rig = await rigOf(dialect);
+    rig.engine.next(says({ calls: [{ id: "a", name: "run", arguments: ['{"cmd": "l'] }], finish: "length" }));
+    const { blocks, finished } = await ask(rig, { tools: TOOLS });
+    expect(blocks).toEqual([{ kind: "toolCall", id: "a", name: "run", text: '{"cmd": "l', complete: false }]);
+    expect(finished?.reason).toBe(FinishReason.MAX_OUTPUT_TOKENS);
+  });
+
+  test("tells which stop string ended the text", async () => {
+    const rig = await rigOf(dialect);
+    // An engine that looks for the string itself leaves it out; where the node does, the model runs past it.
+    const text = dialect === "llama-server" ? ["one ST", "OP two"] : ["one "];
+    rig.engine.next(says({ text, stop: "STOP" }));
+    const sampling = { stop: ["STOP"], logitBias: {} };
+    const { blocks, finished } = await ask(rig, { sampling });
+    expect(blocks).toEqual([{ kind: "text", text: "one ", complete: true }]);
+    expect(finished).toMatchObject({ reason: FinishReason.STOP_SEQUENCE, matchedStop: "STOP" });
+  });
+
+  test("does not take the id of a stop token for a stop string", async () => {
+    const rig = await rigOf(dialect);
+    rig.engine.next(says({ text: ["one"], stop: 151_645 }));
+    const { finished } = await ask(rig, { sampling: { stop: ["151645"], logitBias: {} } });
+    expect(finished?.reason).toBe(FinishReason.STOP);
+    expect(finished?.matchedStop).toBeUndefined();
+  });
+
+  test.each<[string, Reply, ErrorReason, number]>([
+    ["ends without its mark", { kind: "stream", data: [textChunk("half")], end: "cut" }, "ENGINE_STREAM_TRUNCATED", 14],
+    ["ends before it begins", { kind: "stream", data: [], end: "cut" }, "ENGINE_STREAM_TRUNCATED", 14],
+    ["dies in mid-stream", { kind: "stream", data: [textChunk("half")], end: "reset" }, "ENGINE_STREAM_TRUNCATED", 14],
+    [
+      "says no reason for its end",
+      { kind: "stream", data: [textChunk("half")], end: "done" },
+      "ENGINE_STREAM_TRUNCATED",
+      14,
+    ],
+    [
+      "fails after it began to answer",
+      {
+        kind: "stream",
+        data: [
+          textChunk("half"),
+          { error: { message: "out of memory", type: "InternalServerError", param: null, code: 500 } },
+        ],
+        end: "done",
+      },
+      "ENGINE_ERROR",
+      13,
+    ],
+    ["gives the request up", says({ text: ["half"], finish: "abort" }), "ENGINE_ABORTED", 10],
+    ["sends what is not JSON", { kind: "stream", data: ["{half"], end: "done" }, "PROTOCOL_VIOLATION", 13],
+    ["refuses", { kind: "status", status: 400, body: { error: { message: "no", code: 400 } } }, "INVALID_REQUEST", 3],
+    ["is full", { kind: "status", status: 429, body: { error: { message: "slow down" } } }, "QUEUE_FULL", 8],
+    ["has an error", { kind: "status", status: 500, body: "Internal Server Error" }, "ENGINE_ERROR", 13],
+    ["is not up", { kind: "status", status: 503, body: { error: { message: "" } } }, "ENGINE_DOWN", 14],
+  ])("never ends cleanly when the engine %s", async (_what, reply, reason, code) => {
+    const rig = await rigOf(dialect);
+    rig.engine.next(reply);
+    const answer = await ask(rig);
+    expect(answer).toMatchObject({ whole: false, reason, code });
+    await expect(rig.node.gauge("svc_engine_slots_busy")).resolves.toBe(0);
+  });
+
+  test("closes the engine's connection when the caller leaves", async () => {
+    const rig = await rigOf(dialect);
+    rig.engine.next({ kind: "stream", data: [textChunk("half")], end: "never" });
+    const before = rig.engine.aborted();
+    const reading = rig.client.generate(generateRequest());
+    await reading.seen("blockDelta");
+    reading.call.cancel();
+    await rig.engine.abortedAtLeast(before + 1);
+    expect((await reading.ended).code).toBe(1);
+    await expect(rig.node.gauge("svc_engine_slots_busy")).resolves.toBe(0);
+  });
+
+  test("counts tokens with the template's variables of the request", async () => {
+    const rig = await rigOf(dialect, { tokens: 1_234 });
+    const { inputTokens } = await rig.client.countTokens({
+      model: "svc-qwen",
+      messages: [textMessage(Role.USER, "hello")],
+      tools: TOOLS,
+      toolChoice: undefined,
+      reasoning: { mode: ReasoningMode.DISABLED, effort: ReasoningEffort.UNSPECIFIED },
+    });
+    expect(inputTokens).toBe(1_234);
+    expect(rig.engine.counts.at(-1)).toMatchObject({
+      model: "stand-in",
+      messages: [{ role: "user", content: "hello" }],
+      chat_template_kwargs: { enable_thinking: false },
+    });
+    expect(rig.engine.counts.at(-1)?.tools).toHaveLength(2);
+  });
+
+  test("describes what the probe found", async () => {
+    const rig = await rigOf(dialect);
+    const { engineKind, engineVersion, models } = await rig.client.describe();
+    const kinds = { vllm: EngineKind.VLLM, sglang: EngineKind.SGLANG, "llama-server": EngineKind.OPENAI_COMPATIBLE };
+    expect(engineKind).toBe(kinds[dialect]);
+    expect(engineVersion).not.toBe("");
+    const [model] = models;
+    expect(model).toMatchObject({ id: "svc-qwen", contextWindow: 32_768 });
+    expect(model?.capabilities).toEqual(
+      expect.arrayContaining([
+        Capability.TOOLS,
+        Capability.REASONING,
+        Capability.REASONING_OFF,
+        Capability.JSON_SCHEMA,
+        Capability.EXACT_TOKEN_COUNT,
+        Capability.CACHE_ISOLATION,
+      ]),
+    );
+    expect(model?.capabilities.includes(Capability.REASONING_BUDGET)).toBe(dialect !== "sglang");
+  });
+
+  test.each<[string, (body: Readonly<Record<string, unknown>>) => Reply | undefined, RegExp]>([
+    [
+      "leaves reasoning in the text",
+      (body) => (body.tools ? undefined : says({ text: ["17 + 25</think>42"] })),
+      /part of the text/,
+    ],
+    ["reasons never", (body) => (body.tools ? undefined : says({ text: ["42"] })), /no reasoning/],
+    ["answers a named tool with text", (body) => (body.tools ? says({ text: ["42"] }) : undefined), /demanded/],
+    [
+      "leaves the markup of a call in the text",
+      (body) => (body.tool_choice === "auto" ? says({ text: ["<tool_call>\n{}"] }) : undefined),
+      /tool call comes out as part of the text/,
+    ],
+    [
+      "refuses tools",
+      (body) => (body.tools ? { kind: "status", status: 400, body: { error: { message: "no" } } } : undefined),
+      /a request with tools ended in INVALID_REQUEST/,
+    ],
+  ])("does not become ready when the engine %s", async (_what, model, message) => {
+    const engine = await startDialectServer(dialect, { model: (body) => model(body) ?? obedient(body) });
+    atEnd(engine.stop);
+    const backend = backendOf(engine, dialect);
+    await expect(backend.start(FOREVER)).rejects.toThrow(message);
+    expect(backend.describe().models[0]?.capabilities).toEqual([]);
+    await backend.close();
+  });
+});

@@ -1,0 +1,242 @@
+import { describe, expect, test } from "vitest";
+import { fixedSentence } from "../../../engine/backends/scripted/scripted.ts";
+import { CHAT, expectRefusal, HOST, JSON_TYPE, MAX_BODY, RawCaller } from "../../support/gateway/raw-caller.ts";
+import { head } from "../../support/http/raw-http.ts";
+import { until } from "../../support/until.ts";
+
+/* The rows of the list of faults that the gateway itself has to answer, by their numbers, byte by byte: bodies. */
+
+const caller = new RawCaller(fixedSentence);
+/** With the limit that gateways have by default. */
+const spacious = new RawCaller(fixedSentence, 32 * 1024 * 1024);
+
+describe("B: bodies", () => {
+  const PATHS = [
+    ["/v1/chat/completions", "a"],
+    ["/v1/messages", "b"],
+    ["/v1/messages/count_tokens", "b"],
+    ["/v1/responses", "a"],
+  ] as const;
+
+  /** A body that is right but for `text`, which stands in it as a field. */
+  const withField = (text: string) => `{"model":"svc-qwen","messages":[{"role":"user","content":"hi"}],${text}}`;
+  const deep = (levels: number) => withField(`"x":${"[".repeat(levels)}${"]".repeat(levels)}`);
+  const bytes = (...values: number[]) => String.fromCharCode(...values);
+
+  test.each<readonly [row: string, body: string]>([
+    ["B1 empty", ""],
+    ["B1 white space", " \n\t"],
+    ["B1 cut", '{"evil":'],
+    ["B1 with something behind it", `${CHAT} evil`],
+    ["B1 with a comment", `/* evil */${CHAT}`],
+    ["B1 in single quotes", "{'evil':1}"],
+    ["B1 with NaN", withField('"top_p":NaN')],
+    ["B1 with Infinity", withField('"top_p":-Infinity')],
+    ["B2 with 1e999", withField('"top_p":1e999')],
+    ["B4 a list", "[]"],
+    ["B4 null", "null"],
+    ["B4 a string", '"evil"'],
+    ["B4 a number", "3"],
+    ["B5 with the model twice", withField('"model":"svc-evil"')],
+    ["B5 with an escaped name twice", withField('"mod\\u0065l":"svc-evil"')],
+    ["B5 with stream twice", withField('"stream":true,"stream":false')],
+    ["B7 of 65 levels", deep(64)],
+    ["B7 of 20,000 levels", deep(20_000)],
+    ["B9 with the byte ff", withField(`"x":"${bytes(0xff)}"`)],
+    ["B9 with an overlong form", withField(`"x":"${bytes(0xc0, 0xaf)}"`)],
+    ["B9 with a sequence that is cut", withField(`"x":"${bytes(0xe2, 0x82)}"`)],
+    ["B9 in UTF-16", Buffer.from(CHAT, "utf16le").toString("latin1")],
+    ["B10 with a lone surrogate in a name", withField('"\\ud800":1')],
+  ])("%s is 400 in every envelope", async (_row, body) => {
+    for (const [path, envelope] of PATHS) expectRefusal(await caller.sent(caller.post(path, body)), 400, envelope);
+  });
+
+  test("B1 a byte order mark is skipped", async () => {
+    expect((await caller.sent(caller.post("/v1/chat/completions", bytes(0xef, 0xbb, 0xbf) + CHAT))).status).toBe(200);
+  });
+
+  /** What holds more values than anybody sends, in 16 MiB. */
+  const filled = (item: string, count: number) => `[${`${item},`.repeat(count - 1)}${item}]`;
+  const MESSAGES = filled('{"role":"user","content":"x"}', 500_000);
+
+  test.each<readonly [row: string, body: string]>([
+    ["empty objects", filled("{}", 5_592_405)],
+    ["empty objects in a field", withField(`"x":${filled("{}", 5_592_000)}`)],
+    ["numbers", withField(`"x":${filled("0", 8_388_000)}`)],
+    ["small messages", `{"model":"svc-qwen","max_tokens":1,"messages":${MESSAGES}}`],
+    ["small items", `{"model":"svc-qwen","input":${MESSAGES}}`],
+  ])("B8 of 16 MiB of %s is 400 in every envelope", async (_row, body) => {
+    for (const [path, envelope] of PATHS) {
+      const reply = await spacious.sent(spacious.post(path, body));
+      expectRefusal(reply, 400, envelope);
+      expect(reply.body).toContain("200000 values");
+    }
+  });
+
+  test.each<readonly [value: string, status: number]>([
+    ["9007199254740993", 400],
+    ["1e21", 400],
+    ["1", 200],
+    ["-0", 400],
+    ['"5"', 400],
+    ["1.5", 400],
+    ["true", 400],
+  ])("B3 max_tokens %s is %i", async (value, status) => {
+    for (const [path, envelope] of PATHS.slice(0, 2)) {
+      const reply = await caller.sent(caller.post(path, withField(`"max_tokens":${value}`)));
+      if (status === 200) expect(reply.status).toBe(200);
+      else expectRefusal(reply, status, envelope);
+    }
+  });
+
+  test("B6 names of prototypes are data, and stay so", async () => {
+    const schema = '{"type":"object","properties":{"__proto__":{"type":"string"},"constructor":{"type":"string"}}}';
+    const tool = `"tools":[{"type":"function","function":{"name":"edit","parameters":${schema}}}]`;
+    const polluting =
+      '"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},"\\u005f_proto__":{"polluted":1}';
+    expect((await caller.sent(caller.post("/v1/chat/completions", withField(`${tool},${polluting}`)))).status).toBe(
+      200,
+    );
+    expect(Reflect.get({}, "polluted")).toBeUndefined();
+    const sentTool = caller.engine.backend.requests.at(-1)?.tools[0];
+    expect(JSON.parse(sentTool?.parametersJsonSchema ?? "")).toEqual(JSON.parse(schema));
+  });
+
+  test("B10 and B11 a lone surrogate is replaced, controls and everything else arrive as they are", async () => {
+    const content = '"a\\ud800b \\u0000\\u001b\\u2028\\u202e \\ud83d\\ude80"';
+    const body = CHAT.replace('"hi"', content);
+    expect((await caller.sent(caller.post("/v1/chat/completions", body))).status).toBe(200);
+    const kind = caller.engine.backend.requests.at(-1)?.messages[0]?.parts[0]?.kind;
+    expect(kind).toMatchObject({ value: { text: "a\ufffdb \0\u001b\u2028\u202e 🚀" } });
+  });
+
+  test("B12 a body above the limit is 413 before it is sent, and while it is", async () => {
+    const chunk = `10000\r\n${"x".repeat(MAX_BODY)}\r\n`;
+    const uploads = PATHS.flatMap(([path, envelope]) => [
+      { envelope, bytes: caller.post(path, "", [`content-length: ${MAX_BODY + 1}`]) },
+      { envelope, bytes: caller.post(path, chunk + chunk, ["transfer-encoding: chunked"]) },
+    ]);
+    const refused = uploads.map(async ({ envelope, bytes }) => {
+      const one = (await caller.connection()).write(bytes);
+      expectRefusal(await one.reply(), 413, envelope);
+      await one.untilClosed();
+    });
+    await Promise.all(refused);
+  });
+
+  test.each([
+    ["POST /v1/evil HTTP/1.1", 404, "a"],
+    ["POST /v1/messages/evil HTTP/1.1", 404, "b"],
+    ["PUT /v1/chat/completions HTTP/1.1", 405, "a"],
+  ] as const)("B12 a body for %s, where nothing takes one, is not waited for", async (line, status, envelope) => {
+    const one = await caller.connection();
+    one.write(head(line, HOST, JSON_TYPE, `content-length: ${MAX_BODY}`)).write("x".repeat(1_000));
+    expectRefusal(await one.reply(), status, envelope);
+    await one.untilClosed();
+    expect(caller.gateway.overload.bodies.bytes).toBe(0);
+    expect((await caller.sent(`${head(line, HOST, JSON_TYPE, "content-length: 2")}{}`)).status).toBe(status);
+  });
+
+  test("B12 bodies in chunks of one byte, with extensions and trailers, are read, and the next requests behind them", async () => {
+    const chunks = [...CHAT].map((byte) => `1;a=b\r\n${byte}\r\n`).join("");
+    const chunked = caller.post("/v1/chat/completions", `${chunks}0\r\nx-evil: 1\r\n\r\n`, [
+      "transfer-encoding: chunked",
+    ]);
+    const one = (await caller.connection()).write(chunked + caller.chat() + chunked + caller.get("/v1/models"));
+    for (let reply = 0; reply < 4; reply += 1) expect((await one.reply()).status).toBe(200);
+    expect(caller.gateway.overload.bodies.bytes).toBe(0);
+  });
+
+  test("B12 whoever leaves in the middle of a body takes up nothing more, and is counted once", async () => {
+    const { overload, log } = caller.gateway;
+    const lines = () => log.filter((line) => line.includes('"detail":"downstream_remote_disconnect"')).length;
+    const before = lines();
+    const senders = await Promise.all(Array.from({ length: 20 }, () => caller.connection()));
+    for (const one of senders) one.write(caller.post("/v1/messages", " ".repeat(2_000), ["content-length: 60000"]));
+    await until(() => overload.bodies.bytes === 40_000, "all is counted");
+    for (const [at, one] of senders.entries()) {
+      if (at % 2 === 0) one.reset();
+      else one.destroy();
+    }
+    await until(() => lines() === before + 20, "each has its line");
+    expect(overload.bodies.bytes).toBe(0);
+  });
+
+  test("B12 a body shorter than it says is 400 when its sender stops, and 408 when it waits", async () => {
+    const stops = (await caller.connection())
+      .write(caller.post("/v1/chat/completions", CHAT, ["content-length: 999"]))
+      .endWriting();
+    expectRefusal(await stops.reply(), 400);
+    const waits = (await caller.connection()).write(caller.post("/v1/messages", CHAT, ["content-length: 999"]));
+    expectRefusal(await waits.reply(), 408, "b");
+    await waits.untilClosed();
+  });
+
+  test("B12 what a body has too much is refused behind its answer, never read as a part of it", async () => {
+    const one = await caller.connection();
+    one.write(`${caller.chat()}evil bytes\r\n\r\n`);
+    const reply = await one.reply();
+    expect([200, 400]).toContain(reply.status);
+    await one.untilClosed();
+    if (one.unread !== "") expectRefusal(await one.reply(), 400);
+    expect(one.unread).toBe("");
+  });
+
+  test.each<readonly [type: string, status: number]>([
+    ["", 415],
+    ["content-type: text/plain", 415],
+    ["content-type: application/xml", 415],
+    ["content-type: application/json garbage", 415],
+    ["content-type: application/jsonx", 415],
+    ["content-type: application/vnd.evil+json", 415],
+    ["content-type: application/x-www-form-urlencoded", 415],
+    ["content-type: application/json\r\ncontent-type: text/evil", 400],
+    ["content-type: application/json; charset=utf-16", 400],
+    ["content-type: APPLICATION/JSON", 200],
+    ["content-type: application/json; charset=UTF-8", 200],
+    ['content-type: application/json;charset="utf-8"', 200],
+    ["content-type: application/json; profile=x", 200],
+  ])("B13 %s is %i", async (type, status) => {
+    const fields = [HOST, caller.auth, `content-length: ${CHAT.length}`, ...(type === "" ? [] : [type])];
+    const reply = await caller.sent(head("POST /v1/chat/completions HTTP/1.1", ...fields) + CHAT);
+    if (status === 200) expect(reply.status).toBe(200);
+    else expectRefusal(reply, status);
+  });
+
+  test.each(["gzip", "br", "zstd", "gzip, gzip"])("B14 a body in %s is 400, and says which field", async (encoding) => {
+    const reply = await caller.sent(caller.chat(`content-encoding: ${encoding}`));
+    expectRefusal(reply, 400);
+    expect(reply.body).toContain("content-encoding");
+    expect((await caller.sent(caller.chat("content-encoding: identity"))).status).toBe(200);
+  });
+
+  test("B15 a query string is ignored and not logged", async () => {
+    for (const query of ["?stream=true", `?${"evil=1&".repeat(1_024)}`, "?%00%zz"]) {
+      const reply = await caller.sent(caller.chat().replace("/completions ", `/completions${query} `));
+      expect([reply.status, reply.headers.get("content-type")]).toEqual([200, "application/json; charset=utf-8"]);
+    }
+    expect(caller.gateway.log.join("")).not.toContain("evil");
+  });
+
+  const part = (url: string) => `{"role":"user","content":[{"type":"image_url","image_url":{"url":"${url}"}}]}`;
+  const BODY_WITH: Readonly<Record<string, (text: string) => string>> = {
+    model: (text) => CHAT.replace("svc-qwen", text),
+    role: (text) => CHAT.replace("user", text),
+    stop: (text) => withField(`"stop":"${text}"`),
+    prompt_cache_key: (text) => withField(`"prompt_cache_key":"${text}"`),
+    "name of a tool": (text) => withField(`"tools":[{"type":"function","function":{"name":"${text}"}}]`),
+    "address of an image": (text) => `{"model":"svc-qwen","messages":[${part(`data:${text}`)}]}`,
+  };
+
+  test.each(Object.entries(BODY_WITH))(
+    "B16 a %s that is made to be slow to match is answered",
+    async (_what, bodyWith) => {
+      for (const text of ["a".repeat(50_000), "(a+)+$".repeat(8_000), "\\\\".repeat(20_000), " ".repeat(50_000)]) {
+        const reply = await caller.sent(caller.post("/v1/chat/completions", bodyWith(text)));
+        expect([200, 400]).toContain(reply.status);
+        // An error says what is wrong, not what was sent.
+        if (reply.status === 400) expect(reply.body.length).toBeLessThan(500);
+      }
+    },
+  );
+});

@@ -1,0 +1,84 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
+import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { head, RawConnection } from "../../support/http/raw-http.ts";
+import { parseSse } from "../../support/http/sse-reader.ts";
+import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
+
+const PATH = "/v1/chat/completions";
+/** Of one to four bytes each, so that bytes and characters differ. */
+const PIECES = ["plain", "ä", "中文", "👩‍💻", 'with " and \n', "end"];
+
+let service: ScriptedService;
+
+beforeAll(async () => {
+  service = await startScriptedService();
+  service.play(async function* () {
+    yield [started(), textStart(0)];
+    for (const piece of PIECES) {
+      // A turn of the event loop each, so that each is written by itself.
+      await new Promise((resolve) => setImmediate(resolve));
+      yield [delta(0, piece)];
+    }
+    yield [blockEnd(0), finished()];
+  });
+});
+
+afterAll(() => service.stop());
+
+function streamRequest(version: string): string {
+  const body = JSON.stringify({ ...MINIMAL[PATH], stream: true });
+  const fields = ["host: test", `authorization: Bearer ${service.gateway.key}`, "content-type: application/json"];
+  return head(`POST ${PATH} HTTP/${version}`, ...fields, `content-length: ${body.length}`) + body;
+}
+
+function textOf(stream: string): string {
+  return parseSse(stream)
+    .map(({ data }) => (data as { choices?: [{ delta?: { content?: string } }] }).choices?.[0]?.delta?.content ?? "")
+    .join("");
+}
+
+/** The body's bytes without their frames; throws where a frame's size is not that of its bytes. */
+function unframed(body: Buffer): { readonly text: string; readonly rest: string } {
+  const pieces: Buffer[] = [];
+  for (let at = 0; ; ) {
+    const lineEnd = body.indexOf("\r\n", at);
+    const size = Number.parseInt(body.toString("latin1", at, lineEnd), 16);
+    const end = lineEnd + 2 + size;
+    if (!(body.toString("latin1", end, end + 2) === "\r\n")) throw new Error("a chunk is not as long as it says");
+    if (size === 0) return { text: Buffer.concat(pieces).toString(), rest: body.toString("latin1", end + 2) };
+    pieces.push(body.subarray(lineEnd + 2, end));
+    at = end + 2;
+  }
+}
+
+test("every chunk of a stream is as many bytes as it says, and the last one ends it", async () => {
+  const connection = await RawConnection.open(service.gateway.port);
+  connection.write(streamRequest("1.1"));
+  await connection.until("\r\n0\r\n\r\n");
+  const [, body = ""] = connection.unread.split(/\r\n\r\n(.*)/s);
+  const { text, rest } = unframed(Buffer.from(body, "latin1"));
+  expect(textOf(text)).toBe(PIECES.join(""));
+  expect(rest).toBe("");
+  connection.destroy();
+});
+
+test("a connection takes the next request after a stream", async () => {
+  const connection = await RawConnection.open(service.gateway.port);
+  for (const _ of [1, 2]) {
+    connection.write(streamRequest("1.1"));
+    const { status, body } = await connection.reply();
+    expect(status).toBe(200);
+    expect(textOf(Buffer.from(body, "latin1").toString())).toBe(PIECES.join(""));
+  }
+  connection.destroy();
+});
+
+test("a caller of HTTP/1.0 gets the events without chunks", async () => {
+  const connection = await RawConnection.open(service.gateway.port);
+  connection.write(streamRequest("1.0"));
+  await connection.untilClosed();
+  const [fields = "", body = ""] = connection.unread.split(/\r\n\r\n(.*)/s);
+  expect(fields).not.toMatch(/transfer-encoding/i);
+  expect(textOf(Buffer.from(body, "latin1").toString())).toBe(PIECES.join(""));
+});

@@ -1,0 +1,289 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import { afterEach, describe, expect, test } from "vitest";
+import type { Script } from "../../../engine/backends/scripted/scripted.ts";
+import { EngineError } from "../../../engine/errors.ts";
+import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
+import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
+import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
+import { parseSse } from "../../support/http/sse-reader.ts";
+
+const running: { stop(): Promise<void> }[] = [];
+
+async function engineWith(script: Script): Promise<RunningEngine> {
+  const engine = await startEngine(script);
+  running.push(engine);
+  return engine;
+}
+
+async function gatewayFor(engines: readonly RunningEngine[], overrides = {}): Promise<RunningGateway> {
+  const gateway = await startGateway(
+    engines.map((engine) => engine.address),
+    overrides,
+  );
+  running.push(gateway);
+  return gateway;
+}
+
+afterEach(async () => {
+  for (const one of running.splice(0).reverse()) await one.stop();
+});
+
+const turn = [{ role: "user", content: "hi" }];
+const FORMATS = [
+  { path: "/v1/chat/completions", body: { model: "svc-qwen", messages: turn } },
+  { path: "/v1/messages", body: { model: "svc-qwen", messages: turn, max_tokens: 64 } },
+  { path: "/v1/responses", body: { model: "svc-qwen", input: "hi" } },
+] as const;
+
+/** The visible text of a stream, whatever its format. */
+function textOf(sse: string): string {
+  return parseSse(sse)
+    .map(({ data }) => {
+      const event = data as {
+        choices?: { delta: { content?: string } }[];
+        delta?: string | { text?: string };
+        type?: string;
+      };
+      if (event.choices) return event.choices[0]?.delta.content ?? "";
+      if (event.type === "response.output_text.delta") return event.delta;
+      return typeof event.delta === "object" ? (event.delta.text ?? "") : "";
+    })
+    .join("");
+}
+
+/** A promise and what settles it. */
+function gate<T = void>() {
+  let open: (value: T) => void = () => {};
+  const passed = new Promise<T>((resolve) => {
+    open = resolve;
+  });
+  return { passed, open };
+}
+
+async function untilTrue(condition: () => boolean): Promise<void> {
+  for (const until = Date.now() + 10_000; !condition(); ) {
+    if (Date.now() > until) throw new Error("the condition did not come true");
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+describe.each(FORMATS)("$path", ({ path, body }) => {
+  test("the streamed text is the folded text, whatever the pieces", async () => {
+    const pieces = ["Zwölf ", "🚀", "\n\ndata: [DONE]\n\n", '"quoted"', "\u2028"];
+    const gateway = await gatewayFor([await engineWith(() => [textAnswer(...pieces)])]);
+    const streamed = await gateway.post(path, { ...body, stream: true });
+    expect(streamed.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
+    expect(textOf(await streamed.text())).toBe(pieces.join(""));
+    const folded = await gateway.post(path, body);
+    expect(JSON.stringify(await folded.json())).toContain(JSON.stringify(pieces.join("")).slice(1, -1));
+  });
+
+  test("a delta reaches the client before the next one exists", async () => {
+    const second = gate();
+    const gateway = await gatewayFor([
+      await engineWith(async function* () {
+        yield [started(), textStart(0), delta(0, "first")];
+        await second.passed;
+        yield [delta(0, " second"), blockEnd(0), finished()];
+      }),
+    ]);
+    const response = await gateway.post(path, { ...body, stream: true });
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+    let text = "";
+    while (!text.includes("first")) text += Buffer.from((await reader.read()).value ?? []).toString();
+    expect(text).not.toContain("second");
+    second.open();
+    for (let piece = await reader.read(); !piece.done; piece = await reader.read())
+      text += Buffer.from(piece.value).toString();
+    expect(textOf(text)).toBe("first second");
+  });
+
+  test("a client that leaves frees the engine's slot", async () => {
+    const left = gate();
+    const engine = await engineWith(async function* (_request, signal) {
+      signal.addEventListener("abort", () => left.open());
+      yield [started(), textStart(0), delta(0, "first")];
+      await new Promise(() => {});
+    });
+    const gateway = await gatewayFor([engine]);
+    const controller = new AbortController();
+    const response = await fetch(`${gateway.baseUrl}${path}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+      body: JSON.stringify({ ...body, stream: true }),
+      signal: controller.signal,
+    });
+    await (response.body as ReadableStream).getReader().read();
+    expect(engine.backend.load().busySlots).toBe(1);
+    controller.abort();
+    await left.passed;
+    await untilTrue(() => engine.backend.load().busySlots === 0);
+    await untilTrue(() => gateway.clusters.endpoints.every((endpoint) => endpoint.activeRequests === 0));
+  });
+
+  test("a client that leaves a reply that is not streamed frees the slot too", async () => {
+    const begun = gate();
+    const engine = await engineWith(async function* () {
+      yield [started()];
+      begun.open();
+      await new Promise(() => {});
+    });
+    const gateway = await gatewayFor([engine]);
+    const controller = new AbortController();
+    const reply = fetch(`${gateway.baseUrl}${path}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+      body: JSON.stringify(body),
+      signal: controller.signal,
+    });
+    await begun.passed;
+    controller.abort();
+    await expect(reply).rejects.toThrow();
+    await untilTrue(() => engine.backend.load().busySlots === 0);
+  });
+
+  test("an engine that is lost before the first delta is replaced by another, unseen", async () => {
+    const lost = await engineWith(async function* () {
+      yield [started(), textStart(0)];
+      throw new EngineError("ENGINE_DOWN", "gone");
+    });
+    const well = await engineWith(() => [textAnswer("fine")]);
+    // In turn, so that one of two requests meets the lost one first.
+    const endpoints = [lost, well].map(({ address }) => ({ address }));
+    const gateway = await gatewayFor([lost, well], {
+      clusters: [{ model: "svc-qwen", lbPolicy: "round_robin", endpoints }],
+    });
+    for (const stream of [true, false]) {
+      const response = await gateway.post(path, { ...body, stream });
+      expect(response.status).toBe(200);
+      const text = await response.text();
+      expect(text).toContain("fine");
+      expect(text).not.toContain('error":{');
+    }
+    expect(lost.backend.requests.length).toBeGreaterThan(0);
+  });
+
+  test("an engine that is lost after the first delta ends the stream in an error, never clean", async () => {
+    const gateway = await gatewayFor([
+      await engineWith(async function* () {
+        yield [started(), textStart(0), delta(0, "half")];
+        throw new EngineError("ENGINE_DOWN", "gone");
+      }),
+    ]);
+    const events = parseSse(await (await gateway.post(path, { ...body, stream: true })).text());
+    const last = events.filter(({ data }) => data !== "[DONE]").at(-1);
+    const expected: Record<string, object> = {
+      "/v1/chat/completions": { data: { error: { code: "server_error", type: "server_error" } } },
+      "/v1/messages": { event: "error", data: { type: "error", error: { type: "api_error" } } },
+      "/v1/responses": { event: "response.failed", data: { response: { status: "failed" } } },
+    };
+    expect(last).toMatchObject(expected[path] ?? {});
+    const folded = await gateway.post(path, body);
+    expect(folded.status).toBe(path === "/v1/messages" ? 529 : 503);
+    await folded.text();
+  });
+
+  test("without an engine the answer is overload with the time to come back", async () => {
+    const gateway = await gatewayFor([]);
+    for (const stream of [true, false]) {
+      const response = await gateway.post(path, { ...body, stream });
+      expect(response.status).toBe(path === "/v1/messages" ? 529 : 503);
+      const seconds = Number(response.headers.get("retry-after"));
+      expect(seconds).toBeGreaterThanOrEqual(1);
+      expect(seconds).toBeLessThanOrEqual(60);
+      await response.text();
+    }
+  });
+
+  test("a silent engine is bridged by signs of life", async () => {
+    const go = gate();
+    const gateway = await gatewayFor(
+      [
+        await engineWith(async function* () {
+          yield [started()];
+          await go.passed;
+          yield [textStart(0), delta(0, "late"), blockEnd(0), finished()];
+        }),
+      ],
+      { timeouts: { keepAliveIntervalMs: 20 } },
+    );
+    const response = await gateway.post(path, { ...body, stream: true });
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+    let text = "";
+    while (!/keep-?alive|event: ping/.test(text)) text += Buffer.from((await reader.read()).value ?? []).toString();
+    go.open();
+    for (let piece = await reader.read(); !piece.done; piece = await reader.read())
+      text += Buffer.from(piece.value).toString();
+    expect(textOf(text)).toBe("late");
+  });
+
+  test("the status line does not wait for a silent engine; behind it a lost one is still replaced", async () => {
+    for (const others of [1, 0]) {
+      const lost = gate();
+      const silent = await engineWith(async function* () {
+        yield [started()];
+        await lost.passed;
+        throw new EngineError("ENGINE_DOWN", "gone");
+      });
+      const well = await engineWith(() => [textAnswer("fine")]);
+      const addresses = [silent, well].slice(0, 1 + others).map(({ address }, priority) => ({ address, priority }));
+      const gateway = await gatewayFor([silent, well], {
+        clusters: [{ model: "svc-qwen", endpoints: addresses }],
+        timeouts: { headerCommitMs: 20 },
+      });
+      const response = await gateway.post(path, { ...body, stream: true });
+      expect(response.status).toBe(200);
+      lost.open();
+      const text = await response.text();
+      expect(text.includes("fine")).toBe(others === 1);
+      expect(text.includes(`"error":{`)).toBe(others === 0);
+    }
+  });
+
+  test("an engine that breaks the order of events is not believed", async () => {
+    const gateway = await gatewayFor([
+      await engineWith(() => [[started(), textStart(0), delta(0, "a"), delta(7, "b"), blockEnd(0), finished()]]),
+    ]);
+    const response = await gateway.post(path, body);
+    expect(response.status).toBeGreaterThanOrEqual(500);
+    await response.text();
+  });
+});
+
+test("a reader that takes nothing holds back its own engine stream only", async () => {
+  const piece = "x".repeat(64 * 1024);
+  let produced = 0;
+  const engine = await engineWith(async function* (request) {
+    if (request.sampling?.seed === 1) {
+      yield [started(), textStart(0)];
+      for (;;) {
+        produced += 1;
+        yield [delta(0, piece)];
+      }
+    }
+    yield textAnswer("quick");
+  });
+  const gateway = await gatewayFor([engine]);
+  const body = JSON.stringify({ model: "svc-qwen", messages: turn, stream: true, seed: 1 });
+  const socket = connect(gateway.port, "127.0.0.1");
+  await once(socket, "connect");
+  socket.write(
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${gateway.key}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
+  socket.pause();
+  await untilTrue(() => produced > 0);
+  // Production ends by itself when the buffers on the way are full: two looks apart see the same count.
+  let before = -1;
+  await untilTrue(() => {
+    const same = produced === before;
+    before = produced;
+    return same;
+  });
+  const other = await gateway.post("/v1/chat/completions", { model: "svc-qwen", messages: turn });
+  expect(other.status).toBe(200);
+  await other.text();
+  expect(produced * piece.length).toBeLessThan(64 * 1024 * 1024);
+  socket.destroy();
+  await untilTrue(() => engine.backend.load().busySlots === 0);
+});

@@ -1,0 +1,71 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Workers } from "../../../gateway/workers.ts";
+import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { type RunningAdmin, startAdmin } from "../../support/gateway/start-admin.ts";
+import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
+import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
+
+/* What one of several gateway workers shows of all. The third one has gone. */
+
+const GONE = "http://127.0.0.1:9";
+const CHAT = "/v1/chat/completions";
+
+let service: ScriptedService;
+let other: RunningGateway;
+let one: RunningAdmin;
+let two: RunningAdmin;
+const places = [new Workers({ index: 1, count: 3 }), new Workers({ index: 2, count: 3 })] as const;
+
+beforeAll(async () => {
+  service = await startScriptedService();
+  one = await startAdmin(service.gateway, {}, places[0]);
+  other = await startGateway([service.engine.address]);
+  two = await startAdmin(other, {}, places[1]);
+  for (const place of places) place.take({ workers: [one.url, two.url, GONE] });
+});
+
+afterAll(async () => {
+  await two.stop();
+  await one.stop();
+  await other.stop();
+  await service.stop();
+});
+
+describe("/workers", () => {
+  test("has what each says and the sums of those that answer", async () => {
+    await (await service.gateway.post(CHAT, MINIMAL[CHAT])).text();
+    const reply = (await (await two.get("/workers?format=json")).json()) as {
+      readonly workers: readonly Record<string, unknown>[];
+      readonly answered: number;
+      readonly total: Record<string, number>;
+    };
+    const idle = { active: 0, requests: 0, errors: 0 };
+    expect(reply.workers).toEqual([
+      expect.objectContaining({ index: 1, adminUrl: one.url, state: "LIVE", ...idle, requests: 1 }),
+      expect.objectContaining({ index: 2, adminUrl: two.url, state: "LIVE", ...idle }),
+      { index: 3, adminUrl: GONE, state: "no answer" },
+    ]);
+    expect([reply.answered, reply.total]).toEqual([2, expect.objectContaining({ active: 0, requests: 1, errors: 0 })]);
+  });
+
+  test("is read line by line, too", async () => {
+    const text = await (await one.get("/workers")).text();
+    for (const line of [
+      "worker 1::state::LIVE",
+      `worker 2::adminUrl::${two.url}`,
+      "worker 3::state::no answer",
+      "total of 2::requests::1",
+    ])
+      expect(text.split("\n")).toContain(line);
+  });
+});
+
+test("a worker says which one it is", async () => {
+  expect(await (await two.get("/server_info")).json()).toMatchObject({ worker: { index: 2, count: 3 } });
+  expect(await (await two.get("/live")).json()).toMatchObject({ worker: { index: 2, count: 3 } });
+});
+
+test("other messages change nothing", () => {
+  for (const message of [null, "workers", { limits: "leased" }, { workers: "http://x" }]) places[0].take(message);
+  expect(places[0].adminUrls).toEqual([one.url, two.url, GONE]);
+});

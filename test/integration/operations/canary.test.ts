@@ -1,0 +1,232 @@
+import { readdir, readFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { Writable } from "node:stream";
+import { pino } from "pino";
+import { afterEach, describe, expect, test } from "vitest";
+import { type Script, ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
+import { EngineError } from "../../../engine/errors.ts";
+import { EngineMetrics } from "../../../engine/metrics.ts";
+import { EngineServer } from "../../../engine/server.ts";
+import { CATALOG } from "../../../gateway/catalog.ts";
+import { registerClusterStats } from "../../../gateway/http/admin/fleet/cluster-stats.ts";
+import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import {
+  blockEnd,
+  delta,
+  finished,
+  reasoningStart,
+  started,
+  textStart,
+  toolCallStart,
+} from "../../support/events/events.ts";
+import { gate } from "../../support/gate.ts";
+import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
+import { RawConnection } from "../../support/http/raw-http.ts";
+import { formsOf, leaks, newCanary } from "../../support/requests/canary.ts";
+import { PLANTS, type Planted } from "../../support/requests/canary-requests.ts";
+
+/*
+ * Words that stand nowhere else are put wherever text can come in; then everything that outlives a request is searched
+ * for them. The search itself is tested by leaks made on purpose.
+ */
+
+const stops: (() => Promise<void>)[] = [];
+
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+});
+
+type LoggedEngine = { readonly address: string; readonly metrics: EngineMetrics; readonly log: readonly string[] };
+
+/** An engine that logs all it ever logs. `leaky` is told of every request, to leak it or not. */
+async function startLoggedEngine(
+  script: Script,
+  leaky: (text: string, log: pino.Logger) => void,
+): Promise<LoggedEngine> {
+  const lines: string[] = [];
+  const sink = new Writable({
+    write(chunk, _encoding, done) {
+      lines.push(String(chunk));
+      done();
+    },
+  });
+  const log = pino({ level: "trace" }, sink);
+  const models = CATALOG.map((model) => model.id);
+  const backend = new ScriptedBackend({
+    nodeId: "scripted",
+    models,
+    slots: 100,
+    script(request, signal) {
+      leaky(JSON.stringify(request.messages), log);
+      return script(request, signal);
+    },
+  });
+  const metrics = new EngineMetrics(() => backend.load());
+  const server = new EngineServer({ nodeId: "scripted", nodeVersion: "test", models, backend, metrics, log });
+  const port = await server.listen("127.0.0.1", 0);
+  server.serve();
+  stops.push(() => server.close(0, AbortSignal.abort()));
+  return { address: `127.0.0.1:${port}`, metrics, log: lines };
+}
+
+const ENGINE_PLACES = ["engine text", "engine reasoning", "engine arguments", "engine tool name", "engine failure"];
+const STREAM_PLACES = ["stream that its reader left", "stream that its engine left", "rate-limited request"];
+
+/** What the engine says: canaries in every kind of block; it fails where it is asked to, in words that it must not say. */
+function talkative(canaries: ReadonlyMap<string, string>, left: () => void): Script {
+  const word = (place: string) => canaries.get(place) ?? "";
+  return async function* (request, signal) {
+    signal.addEventListener("abort", left);
+    const seed = request.sampling?.seed;
+    if (seed === 1) throw new EngineError("INVALID_REQUEST", word("engine failure"), { note: word("engine failure") });
+    if (seed === 2) throw new Error(word("engine failure"));
+    yield [started(), reasoningStart(0), delta(0, word("engine reasoning")), blockEnd(0)];
+    yield [textStart(1), delta(1, word("engine text"))];
+    if (seed === 3) await new Promise(() => {});
+    if (seed === 4) throw new EngineError("ENGINE_DOWN", word("engine failure"));
+    yield [blockEnd(1), toolCallStart(2, word("engine tool name"))];
+    yield [
+      delta(2, JSON.stringify({ path: word("engine arguments") })),
+      blockEnd(2),
+      finished(FinishReason.TOOL_CALLS),
+    ];
+  };
+}
+
+async function plant(gateway: RunningGateway, { path, method = "POST", headers = {}, body }: Planted): Promise<string> {
+  const all = { authorization: `Bearer ${gateway.key}`, "content-type": "application/json", ...headers };
+  const init: RequestInit = { method, headers: all, ...(body !== undefined && { body }) };
+  const reply = await fetch(`${gateway.baseUrl}${path}`, init);
+  return `${JSON.stringify([...reply.headers])}${await reply.text()}`;
+}
+
+/** The same faults as planted, with nothing planted in them: what they show must come from nowhere else. */
+const OTHERS: readonly Planted[] = [
+  { path: "/v1/chat/completions", body: "{" },
+  { path: "/v1/messages", body: '{"model":"svc-qwen"}' },
+  { path: "/v1/responses", body: '{"model":"svc-qwen","input":[]}' },
+  { path: "/v1/nothing", method: "GET" },
+  { path: "/v1/models", method: "GET" },
+  { path: "/v1/models", method: "GET", headers: { authorization: "Bearer nothing" } },
+  {
+    path: "/v1/chat/completions",
+    body: '{"model":"svc-qwen","messages":[{"role":"user","content":"hi"}],"temperature":9}',
+  },
+];
+
+/** All that outlives the requests of one run, and the words that were put into them. */
+async function run(leaky: (text: string, log: pino.Logger) => void) {
+  const places = [...Object.keys(PLANTS), ...ENGINE_PLACES, ...STREAM_PLACES];
+  const canaries = new Map(places.map((place) => [place, newCanary()]));
+  const word = (place: string) => canaries.get(place) ?? "";
+  const left = gate();
+  const engine = await startLoggedEngine(talkative(canaries, left.open), leaky);
+  const gateway = await startGateway([engine.address], { maxBodyBytes: 128 * 1024 });
+  stops.push(() => gateway.stop());
+  registerClusterStats(gateway.stats.registry, gateway.clusters);
+
+  const direct = new Map<string, string>();
+  for (const [place, of] of Object.entries(PLANTS)) direct.set(place, await plant(gateway, of(word(place))));
+  const chat = (place: string, seed: number, stream: boolean) =>
+    JSON.stringify({ model: "svc-qwen", messages: [{ role: "user", content: word(place) }], seed, stream });
+  for (const seed of [1, 2, 4])
+    for (const stream of [true, false])
+      await plant(gateway, {
+        path: "/v1/chat/completions",
+        body: chat("stream that its engine left", seed, stream),
+      });
+  await leaveStream(gateway, chat("stream that its reader left", 3, true), word("engine text"));
+  await left.passed;
+  const limited = await gateway.createKey("--name", "narrow", "--models", "svc-qwen", "--rpm", "1");
+  const authorization = `Bearer ${limited}`;
+  while ((await gateway.get("/v1/models", { authorization })).status === 401)
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  for (let count = 0; count < 3; count += 1)
+    direct.set(
+      "rate-limited request",
+      await plant(gateway, {
+        path: "/v1/chat/completions",
+        headers: { authorization },
+        body: chat("rate-limited request", 5, false),
+      }),
+    );
+
+  const others = await Promise.all(OTHERS.map((other) => plant(gateway, other)));
+  const folder = dirname(gateway.keyFile);
+  const files = await Promise.all((await readdir(folder)).map((name) => readFile(join(folder, name), "latin1")));
+  const texts = {
+    "gateway log": gateway.log.join(""),
+    "engine log": engine.log.join(""),
+    "gateway metrics": await gateway.stats.registry.metrics(),
+    "engine metrics": await engine.metrics.registry.metrics(),
+    "replies to others": others.join("\n"),
+    "files of the gateway": files.join("\n"),
+  };
+  return { canaries, direct, texts };
+}
+
+/** Reads a stream until `text` has come, and resets the connection. */
+async function leaveStream(gateway: RunningGateway, body: string, text: string): Promise<void> {
+  const connection = await RawConnection.open(gateway.port);
+  const fields = `host: x\r\nauthorization: Bearer ${gateway.key}\r\ncontent-type: application/json`;
+  const length = `content-length: ${Buffer.byteLength(body)}`;
+  connection.write(`POST /v1/chat/completions HTTP/1.1\r\n${fields}\r\n${length}\r\n\r\n${body}`);
+  await connection.until(text);
+  connection.destroy();
+}
+
+describe("zero retention", () => {
+  test("nothing that callers or engines said is in a log, a metric, a file or the reply to another", async () => {
+    const { canaries, direct, texts } = await run(() => {});
+    expect(texts["gateway log"]).toContain('"msg":"request"');
+    expect(texts["gateway metrics"]).toContain("svc_cluster_membership_healthy");
+    expect(texts["replies to others"]).toContain("invalid_api_key");
+    expect(leaks(canaries, texts)).toEqual([]);
+    expect(direct.get("rate-limited request")).toContain('"code":"rate_limit_exceeded"');
+    // The engine's words did arrive where they belong.
+    expect(direct.get("chat user text")).toContain(canaries.get("engine text"));
+    expect(direct.get("chat user text")).toContain(canaries.get("engine arguments"));
+  });
+
+  test("an error does not repeat what its own caller sent, beyond the name of a field or a model", async () => {
+    const { canaries, direct } = await run(() => {});
+    const refusals = [...direct].filter(([, text]) => text.includes('"error":{'));
+    expect(refusals.length).toBeGreaterThan(20);
+    const repeating = refusals.filter(([place, text]) => text.includes(canaries.get(place) ?? "?"));
+    expect(repeating.map(([place]) => place).sort()).toEqual(["path of a model", "responses unknown field"]);
+  });
+
+  test("the search finds an engine that logs one field", async () => {
+    const { canaries, texts } = await run((text, log) => log.trace({ text }, "prompt"));
+    const found = leaks(canaries, texts);
+    expect(found).toContain("chat user text in engine log");
+    expect(found).toContain("messages prefill in engine log");
+    expect(found.every((leak) => leak.endsWith("in engine log"))).toBe(true);
+  });
+
+  const canary = newCanary();
+  const hidden: Readonly<Record<string, string>> = {
+    "as it is": canary,
+    "cut short": canary.slice(0, 12),
+    "in JSON within JSON": JSON.stringify(JSON.stringify({ a: canary })),
+    "in lower case": canary.toLowerCase(),
+    "in base64": Buffer.from(canary).toString("base64"),
+    "in base64 behind one byte": Buffer.from(`x${canary}`).toString("base64"),
+    "in base64 behind two bytes": Buffer.from(`xy${canary}`).toString("base64url"),
+    "in hexadecimal": Buffer.from(canary).toString("hex"),
+    "percent-encoded": [...Buffer.from(canary)].map((byte) => `%${byte.toString(16)}`).join(""),
+    "in UTF-16": Buffer.from(canary, "utf16le").toString("latin1"),
+    "as escapes": [...Buffer.from(canary)].map((byte) => `\\u00${byte.toString(16)}`).join(""),
+    "as a list of bytes": JSON.stringify([...Buffer.from(canary)]),
+  };
+
+  test.each(Object.entries(hidden))("the search finds a word %s", (_form, text) => {
+    expect(leaks(new Map([["here", canary]]), { log: `before ${text} behind` })).toEqual(["here in log"]);
+  });
+
+  test("the search finds nothing where another word stands", () => {
+    expect(new Set(formsOf(canary)).size).toBe(formsOf(canary).length);
+    expect(leaks(new Map([["here", canary]]), { log: Object.values(hidden).join().replaceAll(/./g, "x") })).toEqual([]);
+    expect(leaks(new Map([["here", canary]]), { log: newCanary() })).toEqual([]);
+  });
+});

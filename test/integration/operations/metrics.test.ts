@@ -1,0 +1,143 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { CATALOG } from "../../../gateway/catalog.ts";
+import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { type RunningAdmin, startAdmin } from "../../support/gateway/start-admin.ts";
+import { POST_PATHS } from "../../support/requests/minimal-bodies.ts";
+import { until } from "../../support/until.ts";
+
+const STREAMS = ["/v1/chat/completions", "/v1/messages", "/v1/responses"] as const;
+const CANARY = "canary-77aa";
+
+let service: ScriptedService;
+let admin: RunningAdmin;
+let text: string;
+/** Label names of each family, without a histogram's own. */
+let labels: ReadonlyMap<string, ReadonlySet<string>>;
+let types: ReadonlyMap<string, string>;
+
+/** A bit of everything that a gateway meets, as far as one engine is enough for it. */
+beforeAll(async () => {
+  service = await startScriptedService();
+  admin = await startAdmin(service.gateway);
+  const { gateway } = service;
+  for (const path of POST_PATHS) await service.reply(path);
+  for (const path of STREAMS) await service.stream(path);
+  const limited = await service.createKey(
+    "--name",
+    "limited",
+    "--models",
+    "svc-qwen",
+    "--rpm",
+    "1",
+    "--priority",
+    "LOW",
+  );
+  const auth = { authorization: `Bearer ${limited}` };
+  for (let at = 0; at < 8; at += 1) await (await service.post("/v1/messages", {}, auth)).text();
+  await (await gateway.get("/v1/models", { authorization: `Bearer ${CANARY}` })).text();
+  await (await gateway.get(`/v1/models/${CANARY}`)).text();
+  await (await gateway.get(`/${CANARY}`)).text();
+  await (await service.post("/v1/chat/completions", { model: CANARY })).text();
+  await (await service.post("/v1/chat/completions", { user: CANARY, prompt_cache_key: CANARY })).text();
+  const requests = POST_PATHS.length + STREAMS.length + 8 + 5;
+  const logged = () => gateway.log.filter((line) => line.includes('"msg":"request"')).length;
+  await until(() => logged() >= requests, "all requests are counted");
+  text = await (await admin.get("/stats")).text();
+  types = new Map([...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = "", type = ""]) => [name, type]));
+  const families = new Map<string, Set<string>>();
+  for (const [, sample = "", list = ""] of text.matchAll(/^([a-z]\w*)(?:\{(.*)\})? \S+$/gm)) {
+    const base = sample.replace(/_(bucket|sum|count)$/, "");
+    const family = types.has(sample) ? sample : base;
+    const names = families.get(family) ?? new Set<string>();
+    for (const [, name = ""] of list.matchAll(/(\w+)="/g)) if (name !== "le") names.add(name);
+    families.set(family, names);
+  }
+  labels = families;
+});
+
+afterAll(async () => {
+  await admin.stop();
+  await service.stop();
+});
+
+type Row = readonly [name: string, type: "counter" | "gauge" | "histogram", ...labels: string[]];
+
+const FAMILIES: readonly Row[] = [
+  ["gen_ai_server_request_duration_seconds", "histogram", "model", "operation", "outcome"],
+  ["gen_ai_server_time_to_first_token_seconds", "histogram", "cache", "model"],
+  ["gen_ai_server_time_per_output_token_seconds", "histogram", "model"],
+  ["gen_ai_client_token_usage_tokens", "histogram", "model", "token_type"],
+  ["svc_inter_delta_gap_seconds", "histogram", "model"],
+  ["svc_http_requests_total", "counter", "code", "format", "outcome", "route"],
+  ["svc_streams_active", "gauge", "format"],
+  ["svc_streams_paused_backpressure", "gauge"],
+  ["svc_stream_end_total", "counter", "format", "reason"],
+  ["svc_cancel_latency_seconds", "histogram"],
+  ["svc_queue_depth", "gauge", "class", "model"],
+  ["svc_queue_wait_seconds", "histogram", "class", "model"],
+  ["svc_ratelimit_decisions_total", "counter", "decision", "dim"],
+  ["svc_ratelimit_store_seconds", "histogram"],
+  ["svc_auth_failures_total", "counter", "reason"],
+  ["svc_keystore_keys", "gauge"],
+  ["svc_keystore_load_errors_total", "counter"],
+  ["svc_keystore_last_success_timestamp_seconds", "gauge"],
+  ["svc_keystore_stale", "gauge"],
+  ["svc_cluster_upstream_rq_total", "counter", "cluster"],
+  ["svc_cluster_upstream_rq_active", "gauge", "cluster"],
+  ["svc_cluster_upstream_rq_pending_active", "gauge", "cluster"],
+  ["svc_cluster_upstream_rq_pending_overflow", "gauge", "cluster"],
+  ["svc_cluster_upstream_rq_retry", "counter"],
+  ["svc_cluster_upstream_rq_retry_success", "counter"],
+  ["svc_cluster_upstream_rq_retry_overflow", "gauge", "cluster"],
+  ["svc_cluster_upstream_rq_timeout", "counter"],
+  ["svc_cluster_upstream_rq_per_try_timeout", "counter"],
+  ["svc_cluster_upstream_rq_rx_reset", "counter"],
+  ["svc_cluster_membership_healthy", "gauge", "cluster"],
+  ["svc_cluster_membership_total", "gauge", "cluster"],
+  ["svc_cluster_outlier_ejections_active", "gauge", "cluster"],
+  ["svc_cluster_outlier_ejections_total", "counter"],
+  ["svc_cluster_circuit_breakers_open", "gauge", "cluster", "kind"],
+  ["svc_cluster_circuit_breakers_remaining", "gauge", "cluster", "kind"],
+  ["svc_engine_slots", "gauge", "cluster", "endpoint"],
+  ["svc_engine_running", "gauge", "cluster", "endpoint"],
+  ["svc_engine_queue", "gauge", "cluster", "endpoint"],
+  ["svc_engine_kv_cache_usage_ratio", "gauge", "cluster", "endpoint"],
+  ["svc_engine_tokens_per_second", "gauge", "cluster", "endpoint"],
+  ["svc_inflight_body_bytes", "gauge"],
+  ["svc_overload_action_active", "gauge", "action"],
+  ["svc_overload_pressure_ratio", "gauge", "resource"],
+  ["nodejs_eventloop_lag_seconds", "gauge"],
+  ["nodejs_eventloop_utilization_ratio", "gauge"],
+  ["nodejs_heap_size_used_bytes", "gauge"],
+  ["nodejs_gc_duration_seconds", "histogram"],
+  ["process_resident_memory_bytes", "gauge"],
+  ["process_open_fds", "gauge"],
+];
+
+describe("the measurements", () => {
+  test.each(FAMILIES)("have %s, a %s", (name, type, ...names) => {
+    expect(types.get(name)).toBe(type);
+    const known = [...(labels.get(name) ?? [])].filter((label) => label !== "kind" || !name.startsWith("nodejs_"));
+    expect(known.sort()).toEqual(names);
+  });
+
+  test("say nothing of callers: no key, id, or text of a request", () => {
+    const id = service.gateway.key.split("_")[2] ?? "";
+    for (const secret of [CANARY, id, service.gateway.key, "req_"]) expect(text).not.toContain(secret);
+  });
+
+  test("count what has no name of ours as other, so that nobody can make series", () => {
+    const models = new Set([...text.matchAll(/[{,]model="([^"]*)"/g)].map(([, model]) => model));
+    const ours: readonly string[] = [...CATALOG.map(({ id }) => id), "other"];
+    expect([...models].filter((model) => !ours.includes(model ?? ""))).toEqual([]);
+    expect(text).toMatch(
+      /svc_http_requests_total\{route="unknown",format="none",code="404",outcome="client_error"\} \d/,
+    );
+  });
+
+  test("tell the classes of those who wait", () => {
+    for (const name of ["high", "default", "low"])
+      expect(text).toContain(`svc_queue_depth{model="svc-qwen",class="${name}"} 0`);
+    expect(text).toMatch(/svc_queue_wait_seconds_count\{model="svc-qwen",class="low"\} 1/);
+  });
+});

@@ -1,0 +1,254 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { packageVersion } from "../../../deploy/runtime/files/project-folder.ts";
+import type { Script } from "../../../engine/backends/scripted/scripted.ts";
+import { EngineError } from "../../../engine/errors.ts";
+import { delta, started, textAnswer, textStart } from "../../support/events/events.ts";
+import type { CollectedSpan } from "../../support/gateway/otlp-collector.ts";
+import { HELLO } from "../../support/gateway/scripted-service.ts";
+import { startGateway } from "../../support/gateway/start-gateway.ts";
+import { TracedService } from "../../support/gateway/traced-service.ts";
+import { leaks, newCanary } from "../../support/requests/canary.ts";
+import { PLANTS } from "../../support/requests/canary-requests.ts";
+import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
+import { until } from "../../support/until.ts";
+
+const MESSAGES = "/v1/messages";
+const TRACE = "4bf92f3577b34da6a3ce929d0e0e4736";
+const PARENT = "00f067aa0ba902b7";
+const GENERATE = "svc.inference.v1.InferenceService/Generate";
+const SAMPLED = { traceparent: `00-${TRACE}-${PARENT}-01` };
+const QWEN = { model: "svc-qwen" };
+
+const stops: (() => Promise<void>)[] = [];
+
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+});
+
+async function serve(samplingRatio: number, ...scripts: readonly Script[]): Promise<TracedService> {
+  const service = await TracedService.start(samplingRatio, ...scripts);
+  stops.push(() => service.stop());
+  return service;
+}
+
+async function ask(service: TracedService, fields: object = {}, headers: Record<string, string> = {}) {
+  const response = await service.gateway.post(MESSAGES, { ...MINIMAL[MESSAGES], ...QWEN, ...fields }, headers);
+  const text = await response.text();
+  return { response, text, trace: await service.traceOf(response) };
+}
+
+const refuse: Script = () => {
+  throw new EngineError("QUEUE_FULL", "The queue is full.");
+};
+
+const breakOff: Script = async function* () {
+  yield [started(), textStart(0), delta(0, "It be")];
+  throw new EngineError("ENGINE_ABORTED", "The engine was reset.");
+};
+
+/** Which span is below which: their names and services, from the first one down. */
+function shape(spans: readonly CollectedSpan[], below: string): unknown[] {
+  return spans
+    .filter(({ parentSpanId }) => parentSpanId === below)
+    .map(({ service, name, spanId }) => [`${service}: ${name}`, ...shape(spans, spanId)]);
+}
+
+describe("a trace", () => {
+  test("of a streamed request goes from the caller through the gateway to the engine", async () => {
+    const service = await serve(0, HELLO);
+    const { text, trace } = await ask(service, { stream: true }, SAMPLED);
+    expect(text).toContain("message_stop");
+    expect(trace.traceId).toBe(TRACE);
+    const spans = await service.spans(TRACE, 4);
+    expect(shape(spans, PARENT)).toEqual([
+      [
+        "svc-gateway: POST /v1/messages",
+        ["svc-gateway: chat svc-qwen", [`svc-gateway: ${GENERATE}`, [`svc-engine: ${GENERATE}`]]],
+      ],
+    ]);
+    const [server, chat, call, engine] = ["SERVER", "INTERNAL", "CLIENT", "SERVER"].map((kind, index) =>
+      spans.find((span) => span.kind === kind && (index === 3) === (span.service === "svc-engine")),
+    );
+    expect(server).toMatchObject({
+      spanId: trace.spanId,
+      status: "UNSET",
+      attributes: { "http.request.method": "POST", "http.route": MESSAGES, "http.response.status_code": 200 },
+    });
+    expect(chat).toMatchObject({
+      events: ["accepted", "first_delta", "finish"],
+      attributes: {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "svc",
+        "gen_ai.request.model": "svc-qwen",
+        "gen_ai.response.model": "svc-qwen",
+        "gen_ai.response.finish_reasons": ["stop"],
+        "gen_ai.usage.input_tokens": 12,
+        "gen_ai.usage.output_tokens": 7,
+      },
+    });
+    const [host, port] = service.nodes[0]?.address.split(":") ?? [];
+    expect(call?.attributes).toMatchObject({
+      "rpc.system.name": "grpc",
+      "rpc.method": GENERATE,
+      "rpc.response.status_code": "OK",
+      "server.address": host,
+      "server.port": Number(port),
+    });
+    expect(engine).toMatchObject({
+      events: ["first_delta", "finish"],
+      attributes: { "rpc.response.status_code": "OK", "gen_ai.usage.output_tokens": 7 },
+      resource: { "service.instance.id": "node-0", "service.version": packageVersion() },
+    });
+    expect(spans.every(({ startNanos, endNanos }) => startNanos <= endNanos)).toBe(true);
+  });
+
+  test("of a retried request has a span for each try, and each engine's below its own", async () => {
+    const service = await serve(1, refuse, HELLO);
+    const { response, trace } = await ask(service);
+    expect(response.status).toBe(200);
+    const spans = await service.spans(trace.traceId, 6);
+    expect(shape(spans, "")).toEqual([
+      [
+        "svc-gateway: POST /v1/messages",
+        [
+          "svc-gateway: chat svc-qwen",
+          [`svc-gateway: ${GENERATE}`, [`svc-engine: ${GENERATE}`]],
+          [`svc-gateway: ${GENERATE}`, [`svc-engine: ${GENERATE}`]],
+        ],
+      ],
+    ]);
+    expect(spans.find(({ kind }) => kind === "INTERNAL")?.events).toEqual([
+      "retry",
+      "accepted",
+      "first_delta",
+      "finish",
+    ]);
+    const [refused, answered] = spans.filter(({ kind }) => kind === "CLIENT");
+    expect(refused).toMatchObject({
+      status: "ERROR",
+      attributes: {
+        "error.type": "upstream_queue_full",
+        "rpc.response.status_code": "RESOURCE_EXHAUSTED",
+        "svc.try": 1,
+      },
+    });
+    expect(answered).toMatchObject({ status: "UNSET", attributes: { "svc.try": 2 } });
+    const engines = spans.filter(({ service: of }) => of === "svc-engine");
+    expect(engines.map(({ status, attributes }) => [status, attributes["error.type"]])).toEqual([
+      ["UNSET", "QUEUE_FULL"],
+      ["UNSET", undefined],
+    ]);
+  });
+
+  test("of an answer that broke off is exported by both, though nobody sampled it", async () => {
+    const service = await serve(0, breakOff);
+    const { response, text, trace } = await ask(service, { stream: true }, { traceparent: `00-${TRACE}-${PARENT}-00` });
+    expect(response.status).toBe(200);
+    expect(text).toContain("event: error");
+    const spans = await service.spans(trace.traceId, 4);
+    expect(spans.map(({ kind, status, attributes }) => [kind, status, attributes["error.type"]])).toEqual(
+      expect.arrayContaining([
+        ["SERVER", "ERROR", "upstream_aborted"],
+        ["INTERNAL", "ERROR", "upstream_aborted"],
+        ["CLIENT", "ERROR", "upstream_aborted"],
+        ["SERVER", "ERROR", "ENGINE_ABORTED"],
+      ]),
+    );
+    expect(shape(spans, PARENT)).toHaveLength(1);
+    expect(spans.find(({ kind }) => kind === "INTERNAL")?.events).toEqual(["accepted", "first_delta"]);
+  });
+
+  test("of a client that left ends there: its call was cancelled, and nobody failed", async () => {
+    const service = await serve(1, async function* (_request, signal) {
+      yield [started(), textStart(0), delta(0, "It be")];
+      await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    });
+    const leave = new AbortController();
+    const { baseUrl, key } = service.gateway;
+    const response = await fetch(`${baseUrl}${MESSAGES}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...SAMPLED },
+      body: JSON.stringify({ ...MINIMAL[MESSAGES], ...QWEN, stream: true }),
+      signal: leave.signal,
+    });
+    leave.abort();
+    expect(response.status).toBe(200);
+    const spans = await service.spans(TRACE, 4);
+    expect(new Set(spans.map(({ status }) => status))).toEqual(new Set(["UNSET"]));
+    const calls = spans.filter(({ name }) => name === GENERATE);
+    expect(calls.map(({ attributes }) => attributes["rpc.response.status_code"])).toEqual(["CANCELLED", "CANCELLED"]);
+    expect(spans.find(({ spanId }) => spanId === calls[0]?.parentSpanId)?.events).toEqual(["accepted", "first_delta"]);
+  });
+
+  test("that nobody sampled is not exported when all went well, nor when the caller was at fault", async () => {
+    const service = await serve(0, HELLO);
+    const unsampled = { traceparent: `00-${"c".repeat(32)}-${PARENT}-00` };
+    expect((await ask(service, {}, unsampled)).response.status).toBe(200);
+    expect((await ask(service, { max_tokens: -1 }, unsampled)).response.status).toBe(400);
+    await ask(service, {}, SAMPLED);
+    await service.spans(TRACE, 4);
+    expect(new Set(service.collector.spans.map(({ traceId }) => traceId))).toEqual(new Set([TRACE]));
+  });
+
+  test.each([
+    ["a refused request", "/v1/messages", { max_tokens: -1 }, 400],
+    ["a count of tokens", "/v1/messages/count_tokens", {}, 200],
+  ] as const)("of %s is one span", async (_, path, fields, code) => {
+    const service = await serve(1, HELLO);
+    const response = await service.gateway.post(path, { ...MINIMAL[path], ...QWEN, ...fields });
+    await response.text();
+    const { traceId } = await service.traceOf(response);
+    await ask(service, {}, SAMPLED);
+    await service.spans(TRACE, 4);
+    const spans = service.collector.trace(traceId);
+    expect(spans.map(({ name, status }) => [name, status])).toEqual([[`POST ${path}`, "UNSET"]]);
+    expect(spans[0]?.attributes["http.response.status_code"]).toBe(code);
+  });
+});
+
+test("nothing that callers or engines said is in an exported byte", async () => {
+  const canaries = new Map(Object.keys(PLANTS).map((place) => [place, newCanary()]));
+  for (const place of ["engine text", "engine failure", "trace state", "cache key"]) canaries.set(place, newCanary());
+  const word = (place: string) => canaries.get(place) ?? "";
+  const service = await serve(1, ({ sampling }) => {
+    if (sampling?.seed === 2)
+      throw new EngineError("ENGINE_DOWN", word("engine failure"), { f: word("engine failure") });
+    return [textAnswer(word("engine text"))];
+  });
+  const { gateway, collector } = service;
+  const authorization = `Bearer ${gateway.key}`;
+  for (const [place, plant] of Object.entries(PLANTS)) {
+    const { path, method = "POST", headers = {}, body } = plant(word(place));
+    const all = { authorization, "content-type": "application/json", ...headers };
+    await (await fetch(`${gateway.baseUrl}${path}`, { method, headers: all, ...(body && { body }) })).text();
+  }
+  const chat = { ...QWEN, messages: [{ role: "user", content: "hi" }], prompt_cache_key: word("cache key") };
+  await (await gateway.post("/v1/chat/completions", { ...chat, seed: 2 })).text();
+  await ask(service, {}, { ...SAMPLED, tracestate: `v=${word("trace state")}`, baggage: `b=${word("trace state")}` });
+  await service.spans(TRACE, 4);
+  const exported = Buffer.concat(collector.bodies).toString("latin1");
+  expect(exported).toContain("chat svc-qwen");
+  expect(exported).toContain("upstream_reset");
+  expect(leaks(canaries, { exported })).toEqual([]);
+  expect(exported).not.toContain(gateway.key);
+});
+
+test("a collector that is down is told of in the log, once, and costs no request anything", async () => {
+  const service = await serve(0, HELLO);
+  await service.collector.stop();
+  const tracing = { otlpEndpoint: service.collector.url, samplingRatio: 1, scheduleDelayMs: 10, exportTimeoutMs: 200 };
+  const gateway = await startGateway([service.nodes[0]?.address ?? ""], {
+    tracing,
+    clusters: [{ model: "svc-qwen", endpoints: [{ address: service.nodes[0]?.address }] }],
+  });
+  stops.push(() => gateway.stop());
+  const complaints = () => gateway.log.filter((line) => line.includes("traces cannot be exported"));
+  for (let count = 0; count < 20; count += 1) {
+    const response = await gateway.post(MESSAGES, { ...MINIMAL[MESSAGES], ...QWEN });
+    expect(response.status).toBe(200);
+    await response.text();
+  }
+  await until(() => complaints().length > 0, "it is told of");
+  expect(JSON.parse(complaints()[0] ?? "")).toMatchObject({ level: 40, reason: "ECONNREFUSED" });
+  expect(complaints()).toHaveLength(1);
+});

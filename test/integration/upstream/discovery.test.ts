@@ -1,0 +1,254 @@
+import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, describe, expect, test } from "vitest";
+import type { Script } from "../../../engine/backends/scripted/scripted.ts";
+import { CATALOG } from "../../../gateway/catalog.ts";
+import { HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen/grpc/health/v1/health.ts";
+import { HealthNode } from "../../support/engine/health-node.ts";
+import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
+import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
+import { gate } from "../../support/gate.ts";
+import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
+import { readBody } from "../../support/http/read-until.ts";
+import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
+import { until } from "../../support/until.ts";
+
+const PATH = "/v1/chat/completions";
+const MODEL = "svc-qwen";
+
+const running: { stop(): unknown }[] = [];
+
+afterEach(async () => {
+  for (const one of running.splice(0).reverse()) await one.stop();
+});
+
+function keep<T extends { stop(): unknown }>(one: T): T {
+  running.push(one);
+  return one;
+}
+
+const engine = async (script: Script, port = 0) => keep(await startEngine(script, { port }));
+const hello: Script = () => [textAnswer("Hello.")];
+
+/** An answer that begins, and goes on when the gate opens. */
+function held(): { script: Script; open: () => void } {
+  const { passed, open } = gate();
+  const script: Script = async function* () {
+    yield [started(), textStart(0), delta(0, "first ")];
+    await passed;
+    yield [delta(0, "last"), blockEnd(0), finished()];
+  };
+  return { script, open };
+}
+
+function healthOf(gateway: RunningGateway, address: string): string | undefined {
+  return gateway.clusters.cluster(MODEL)?.member(address)?.healthText(performance.now());
+}
+
+async function becomes(gateway: RunningGateway, address: string, health: string | undefined): Promise<void> {
+  await until(() => healthOf(gateway, address) === health, `${address} is ${health}`);
+}
+
+/** Clients that ask again and again until they are stopped; all answers that were not whole. */
+function underLoad(gateway: RunningGateway, clients: number): { stop(): Promise<{ asked: number; failed: string[] }> } {
+  let stopped = false;
+  let asked = 0;
+  const failed: string[] = [];
+  const client = async (stream: boolean) => {
+    while (!stopped) {
+      const response = await gateway.post(PATH, { ...MINIMAL[PATH], model: MODEL, stream });
+      const text = await response.text();
+      asked += 1;
+      const whole = stream ? text.includes("Hello.") && text.includes("[DONE]") : text.includes("Hello.");
+      if (response.status !== 200 || !whole) failed.push(`${response.status} ${text}`);
+    }
+  };
+  const done = Promise.all(Array.from({ length: clients }, (_, index) => client(index % 2 === 0)));
+  return keep({
+    async stop() {
+      stopped = true;
+      await done;
+      return { asked, failed };
+    },
+  });
+}
+
+/** Endpoints of all models in a file, to be replaced as a whole. */
+async function endpointFile() {
+  const folder = await mkdtemp(join(tmpdir(), "svc-discovery-"));
+  running.push({ stop: () => rm(folder, { recursive: true, force: true }) });
+  const path = join(folder, "endpoints.yaml");
+  const write = async (text: string) => {
+    await writeFile(join(folder, "next"), text);
+    await rename(join(folder, "next"), path);
+  };
+  return {
+    write,
+    list: (...engines: readonly RunningEngine[]) =>
+      write(JSON.stringify({ endpoints: engines.map(({ address }) => ({ address })) })),
+    // In turn: these tests are about who is there, not about who is best.
+    clusters: CATALOG.map(({ id }) => ({ model: id, type: "file", path, lbPolicy: "round_robin" })),
+  };
+}
+
+describe("a file of endpoints", () => {
+  test("may lose and gain endpoints under load without a failed request", async () => {
+    const [one, two, three] = [await engine(hello), await engine(hello), await engine(hello)];
+    const file = await endpointFile();
+    await file.list(one, two);
+    const gateway = keep(await startGateway([one.address], { clusters: file.clusters }));
+    await becomes(gateway, two.address, "healthy");
+    const load = underLoad(gateway, 8);
+
+    await file.list(one, two, three);
+    await becomes(gateway, three.address, "healthy");
+    const joined = three.backend.requests.length;
+    await until(() => three.backend.requests.length > joined + 10, "the new endpoint to get requests");
+    await file.list(two, three);
+    await becomes(gateway, one.address, undefined);
+    await file.write("endpoints: [nonsense");
+    await until(() => gateway.clusters.cluster(MODEL)?.discovery.rejected === 1, "the refusal of the bad file");
+    await until(() => gateway.clusters.endpoints.length === 2, "the endpoint that left to be closed");
+    const left = one.backend.requests.length;
+    await file.list(three, one);
+    await becomes(gateway, one.address, "healthy");
+    await until(() => one.backend.requests.length > left + 10, "the endpoint that came back to get requests");
+
+    const { asked, failed } = await load.stop();
+    expect(failed).toEqual([]);
+    expect(asked).toBeGreaterThan(20);
+    expect(gateway.clusters.endpoints.map(({ activeRequests }) => activeRequests)).toEqual([0, 0]);
+  });
+
+  test("may lose an endpoint that streams: the stream goes on to its end, and only then the channel closes", async () => {
+    const { script, open } = held();
+    const one = await engine(script);
+    const two = await engine(hello);
+    const file = await endpointFile();
+    await file.list(one);
+    const gateway = keep(await startGateway([one.address], { clusters: file.clusters }));
+    const [leaving] = gateway.clusters.endpoints;
+    const response = await gateway.post(PATH, { ...MINIMAL[PATH], model: MODEL, stream: true });
+    const body = readBody(response);
+    await body.until((text) => text.includes("first "));
+
+    await file.list(two);
+    await becomes(gateway, two.address, "healthy");
+    await until(() => CATALOG.every(({ id }) => !gateway.clusters.cluster(id)?.member(one.address)), "it has left");
+    expect(gateway.clusters.endpoints).toContain(leaving);
+    expect(leaving?.activeRequests).toBe(1);
+    const other = await gateway.post(PATH, { ...MINIMAL[PATH], model: MODEL });
+    expect(await other.text()).toContain("Hello.");
+
+    open();
+    const text = await body.toEnd();
+    expect(text).toContain("last");
+    expect(text).toContain("[DONE]");
+    await until(() => !gateway.clusters.endpoints.some((endpoint) => endpoint === leaving), "it is closed");
+  });
+});
+
+test("endpoints by DNS may change under load without a failed request", async () => {
+  const one = await engine(hello);
+  const port = one.address.split(":")[1];
+  let answer: readonly string[] | undefined = ["127.0.0.1"];
+  const resolve = async () => {
+    if (!answer) throw Object.assign(new Error("no such name"), { code: "ENOTFOUND" });
+    return answer;
+  };
+  const dns = { type: "strict_dns", address: `engines:${port}`, dnsRefreshRateMs: 20 };
+  const clusters = CATALOG.map(({ id }) => ({ model: id, ...dns }));
+  const gateway = keep(await startGateway([one.address], { clusters }, { resolve }));
+  const load = underLoad(gateway, 8);
+  const cluster = gateway.clusters.cluster(MODEL);
+
+  // An address behind which nobody listens gets no request.
+  answer = ["127.0.0.1", "127.0.0.77"];
+  await until(() => cluster?.members.length === 2, "the second address");
+  answer = undefined;
+  await until(() => (cluster?.discovery.failures ?? 0) > 1, "failed lookups");
+  expect(cluster?.members).toHaveLength(2);
+  answer = [];
+  await until(() => (cluster?.discovery.rejected ?? 0) > 1, "empty answers");
+  expect(cluster?.members).toHaveLength(2);
+  answer = ["127.0.0.1"];
+  await until(() => cluster?.members.length === 1, "the second address to leave");
+
+  const { failed } = await load.stop();
+  expect(failed).toEqual([]);
+});
+
+describe("health", () => {
+  test("H10 that flaps on one endpoint fails no request", async () => {
+    const [steady, flapping] = [await engine(hello), keep(await HealthNode.start({ models: [MODEL] }))];
+    flapping.tell(Serving.NOT_SERVING);
+    const endpoints = [{ address: steady.address }, { address: flapping.address }];
+    const gateway = keep(
+      await startGateway([steady.address], { clusters: [{ model: MODEL, endpoints, lbPolicy: "round_robin" }] }),
+    );
+    const load = underLoad(gateway, 4);
+    for (let round = 0; round < 20; round += 1) {
+      flapping.tell(round % 2 === 0 ? Serving.SERVING : Serving.NOT_SERVING);
+      await gateway.post(PATH, { ...MINIMAL[PATH], model: MODEL });
+    }
+    const { failed } = await load.stop();
+    expect(failed).toEqual([]);
+  });
+
+  test("is lost at once by a call's trailer", async () => {
+    const other = keep(await HealthNode.start({ models: [MODEL] }));
+    const endpoints = [{ address: other.address }];
+    const gateway = keep(
+      await startGateway([other.address], { clusters: [{ model: MODEL, endpoints, lbPolicy: "round_robin" }] }),
+    );
+    other.trailers = { "x-svc-immediate-health-check-fail": "1" };
+    const response = await gateway.post(PATH, { ...MINIMAL[PATH], model: MODEL });
+    await response.text();
+    expect(response.status).not.toBe(200);
+    expect(healthOf(gateway, other.address)).toBe("/failed_active_hc");
+  });
+
+  test("H6 of a node that describes another model is a version mismatch: it gets no request", async () => {
+    const [right, wrong] = [await engine(hello), keep(await HealthNode.start({ models: ["svc-glm53"] }))];
+    const endpoints = [{ address: wrong.address }, { address: right.address }];
+    const gateway = keep(
+      await startGateway([right.address], { clusters: [{ model: MODEL, endpoints, lbPolicy: "round_robin" }] }),
+    );
+    await becomes(gateway, wrong.address, "/version_mismatch");
+    for (let request = 0; request < 10; request += 1) {
+      const response = await gateway.post(PATH, { ...MINIMAL[PATH], model: MODEL });
+      expect(response.status).toBe(200);
+      await response.text();
+    }
+    expect(gateway.clusters.cluster(MODEL)?.member(wrong.address)?.endpoint.totalRequests).toBe(0);
+  });
+});
+
+test("the load that a node reports is in the next view of it", async () => {
+  const { script, open } = held();
+  const one = await engine(script);
+  const gateway = keep(await startGateway([one.address]));
+  const view = () => gateway.clusters.cluster(MODEL)?.views(performance.now())[0];
+  const response = await gateway.post(PATH, { ...MINIMAL[PATH], model: MODEL, stream: true });
+  const body = readBody(response);
+  await body.until((text) => text.includes("first "));
+  await until(() => view()?.running === 1, "the report of a running call");
+  expect(view()).toMatchObject({ activeRequests: 1, slots: 1_000 });
+  open();
+  await body.toEnd();
+  await until(() => view()?.running === 0, "the report of the end");
+});
+
+test("a node that drains is taken for draining by its report", async () => {
+  const { script, open } = held();
+  const one = await engine(script);
+  const gateway = keep(await startGateway([one.address]));
+  const response = await gateway.post(PATH, { ...MINIMAL[PATH], model: MODEL, stream: true });
+  const body = readBody(response);
+  await body.until((text) => text.includes("first "));
+  one.server.startDraining();
+  await becomes(gateway, one.address, "/failed_active_hc/draining");
+  open();
+  await body.toEnd();
+});

@@ -1,0 +1,93 @@
+import { afterEach, expect } from "vitest";
+import type { DialectName } from "../../../engine/backends/openai-compatible/dialect/dialect.ts";
+import type { OpenAiCompatibleOptions } from "../../../engine/backends/openai-compatible/dialect/options.ts";
+import { OpenAiCompatibleBackend } from "../../../engine/backends/openai-compatible/openai-compatible-backend.ts";
+import { type EngineClock, systemClock } from "../../../engine/clock.ts";
+import { loadProfile } from "../../../engine/profiles/profile.ts";
+import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { NodeClient } from "../engine/node-client.ts";
+import { type RunningNode, startNode } from "../engine/start-node.ts";
+import { answerOf } from "../events/answer-of.ts";
+import { generateRequest } from "../requests/generate-request.ts";
+import type { SpokenAnswer } from "./dialect-answer.ts";
+import { type DialectServer, type DialectServerOptions, type Reply, startDialectServer } from "./dialect-server.ts";
+
+/** A node over gRPC, and the stand-in engine behind it. */
+export type DialectRig = { readonly engine: DialectServer; readonly node: RunningNode; readonly client: NodeClient };
+
+/** A signal that nobody aborts. */
+export const FOREVER: AbortSignal = new AbortController().signal;
+
+const stops: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+});
+
+/** What is to be undone when the test is over, the newest first. */
+export function atEnd(...undo: readonly (() => unknown)[]): void {
+  stops.push(...undo);
+}
+
+/** A backend that has not been started. */
+export function backendOf(
+  engine: DialectServer,
+  dialect: DialectName,
+  fields: Partial<OpenAiCompatibleOptions> = {},
+  clock: EngineClock = systemClock,
+): OpenAiCompatibleBackend {
+  const options = {
+    nodeId: "n1",
+    models: ["svc-qwen"],
+    baseUrl: engine.baseUrl,
+    dialect,
+    profile: loadProfile("qwen3"),
+    slots: 4,
+    startTimeoutMs: 20_000,
+    silenceTimeoutMs: 20_000,
+    countTimeoutMs: 20_000,
+    loadIntervalMs: 60_000,
+    images: false,
+    priorities: false,
+    sharedCache: false,
+    ...fields,
+  };
+  return new OpenAiCompatibleBackend(options, clock);
+}
+
+/** A node over gRPC in front of a stand-in engine that it has probed. */
+export async function rigOf(
+  dialect: DialectName,
+  options: DialectServerOptions = {},
+  fields: Partial<OpenAiCompatibleOptions> = {},
+): Promise<DialectRig> {
+  const engine = await startDialectServer(dialect, options);
+  atEnd(engine.stop);
+  const backend = backendOf(engine, dialect, fields);
+  await backend.start(FOREVER);
+  const node = await startNode(backend);
+  const client = new NodeClient(node.address);
+  atEnd(
+    () => backend.close(),
+    node.stop,
+    () => client.close(),
+  );
+  return { engine, node, client };
+}
+
+/** One whole generation, checked to be legal. */
+export async function ask({ client }: DialectRig, fields: Partial<GenerateRequest> = {}) {
+  const reading = client.generate(generateRequest(fields));
+  const ended = await reading.ended;
+  expect(reading.legal()).toBe(true);
+  return { ...answerOf(reading.events), whole: reading.finished(), code: ended.code, reason: ended.info?.reason };
+}
+
+/** The reply that says this. */
+export function says(answer: SpokenAnswer): Reply {
+  return { kind: "answer", answer };
+}
+
+/** A chunk with visible text, in a form that every dialect shares. */
+export function textChunk(content: string): object {
+  return { choices: [{ index: 0, delta: { role: "assistant", content } }] };
+}

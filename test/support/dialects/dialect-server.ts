@@ -1,0 +1,161 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { DIALECTS, type DialectName } from "../../../engine/backends/openai-compatible/dialect/dialect.ts";
+import { renderAnswer, type SpokenAnswer } from "./dialect-answer.ts";
+
+export type ChatBody = Readonly<Record<string, unknown>>;
+
+/** What the stand-in does with one chat request. */
+export type Reply =
+  | { readonly kind: "answer"; readonly answer: SpokenAnswer }
+  /** Data as they are: objects become JSON. `cut`: the reply ends without its mark; `reset`: the connection breaks. */
+  | {
+      readonly kind: "stream";
+      readonly data: readonly (object | string)[];
+      readonly end: "done" | "cut" | "reset" | "never";
+    }
+  | { readonly kind: "status"; readonly status: number; readonly body: object | string };
+
+export type DialectServer = {
+  readonly baseUrl: string;
+  /** Bodies of chat requests, the newest last. */
+  readonly bodies: readonly ChatBody[];
+  /** Bodies of token counts. */
+  readonly counts: readonly ChatBody[];
+  /** Sessions that were closed. */
+  readonly closedSessions: readonly unknown[];
+  /** Replies that the client left before they were over. */
+  readonly aborted: () => number;
+  /** Until so many were. */
+  abortedAtLeast(count: number): Promise<void>;
+  /** What comes next, in order; afterwards the model answers by itself again. */
+  next(...replies: readonly Reply[]): void;
+  readonly headers: readonly IncomingMessage["headers"][];
+  stop(): Promise<void>;
+};
+
+export type DialectServerOptions = {
+  /** How its model behaves when nothing is set for it. Default: `obedient`. */
+  readonly model?: (body: ChatBody) => Reply;
+  readonly health?: () => number;
+  /** Default: 32,768. */
+  readonly contextWindow?: number;
+  readonly countStatus?: number;
+  readonly tokens?: number;
+  /** Default: a free one. */
+  readonly port?: number;
+  /** The page that tells the load. */
+  readonly load?: () => string;
+};
+
+/** A stand-in at the process border: an HTTP server that speaks like one engine, with that engine's habits. */
+export async function startDialectServer(
+  dialect: DialectName,
+  options: DialectServerOptions = {},
+): Promise<DialectServer> {
+  const { paths, countKey } = DIALECTS[dialect];
+  const bodies: ChatBody[] = [];
+  const counts: ChatBody[] = [];
+  const closedSessions: unknown[] = [];
+  const headers: IncomingMessage["headers"][] = [];
+  const replies: Reply[] = [];
+  let aborted = 0;
+  let look = () => {};
+  const contextWindow = options.contextWindow ?? 32_768;
+  const pages: Readonly<Record<string, () => object | string>> = {
+    "/v1/models": () => ({ object: "list", data: [{ id: "stand-in", max_model_len: contextWindow }] }),
+    "/version": () => ({ version: "0.27.1" }),
+    "/server_info": () => ({ version: "0.5.15" }),
+    "/props": () => ({ build_info: "b1", default_generation_settings: { n_ctx: contextWindow } }),
+    ...(options.load === undefined ? {} : { [paths.load[0] ?? ""]: options.load }),
+  };
+
+  const server = createServer(async (request, response) => {
+    const body = await readBody(request);
+    headers.push(request.headers);
+    if (request.url === paths.health) return send(response, options.health?.() ?? 200, "");
+    const page = request.url === undefined ? undefined : pages[request.url];
+    if (page) return send(response, 200, page());
+    if (request.url === paths.count) {
+      counts.push(body);
+      return send(response, options.countStatus ?? 200, { [countKey]: options.tokens ?? 40, tokens: [1, 2, 3] });
+    }
+    if (request.url !== undefined && request.url === paths.closeSession) {
+      closedSessions.push(body.session_id);
+      return send(response, 200, "");
+    }
+    if (request.url !== paths.generate) return send(response, 404, { detail: "Not Found" });
+    bodies.push(body);
+    response.on("close", () => {
+      if (!response.writableFinished) aborted += 1;
+      look();
+    });
+    play(response, dialect, body, replies.shift() ?? (options.model ?? obedient)(body));
+  });
+  await new Promise<void>((resolve) => server.listen(options.port ?? 0, "127.0.0.1", resolve));
+  return {
+    baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    bodies,
+    counts,
+    closedSessions,
+    headers,
+    aborted: () => aborted,
+    abortedAtLeast: (count) =>
+      new Promise((resolve) => {
+        look = () => {
+          if (aborted >= count) resolve();
+        };
+        look();
+      }),
+    next: (...given) => {
+      replies.push(...given);
+    },
+    stop: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+/** A model that reasons when it is asked to, calls the tool it is given, and keeps to a schema. */
+export function obedient(body: ChatBody): Reply {
+  const answer = (spoken: SpokenAnswer): Reply => ({ kind: "answer", answer: spoken });
+  const [tool] = Array.isArray(body.tools) ? body.tools : [];
+  if (tool && body.tool_choice !== "none") {
+    return answer({ calls: [{ id: "call-1", name: tool.function.name, arguments: ['{"a": 17', ', "b": 25}'] }] });
+  }
+  if (body.response_format) return answer({ text: ['{"sum":', " 42}"] });
+  const thinks = JSON.stringify(body.chat_template_kwargs ?? {}).includes("true");
+  return answer({ ...(thinks ? { reasoning: ["17 and", " 25"] } : {}), text: ["forty", "-two"] });
+}
+
+function play(response: ServerResponse, dialect: DialectName, body: ChatBody, reply: Reply): void {
+  if (reply.kind === "status") {
+    send(response, reply.status, reply.body);
+    return;
+  }
+  const isNamed = typeof body.tool_choice === "object";
+  const stream =
+    reply.kind === "stream" ? reply : { data: renderAnswer[dialect](reply.answer, isNamed), end: "done" as const };
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  for (const datum of stream.data) {
+    response.write(`data: ${typeof datum === "string" ? datum : JSON.stringify(datum)}\n\n`);
+  }
+  if (stream.end === "done") response.end("data: [DONE]\n\n");
+  else if (stream.end === "cut") response.end();
+  // Once what was written is on its way.
+  else if (stream.end === "reset") setImmediate(() => response.destroy());
+}
+
+function send(response: ServerResponse, status: number, body: object | string): void {
+  response.writeHead(status, { "content-type": typeof body === "string" ? "text/plain" : "application/json" });
+  response.end(typeof body === "string" ? body : JSON.stringify(body));
+}
+
+async function readBody(request: IncomingMessage): Promise<ChatBody> {
+  const pieces: Buffer[] = [];
+  for await (const piece of request) pieces.push(piece);
+  const text = Buffer.concat(pieces).toString();
+  return text === "" ? {} : JSON.parse(text);
+}

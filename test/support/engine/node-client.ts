@@ -1,0 +1,157 @@
+import {
+  type CallOptions,
+  type ChannelCredentials,
+  Client,
+  type ClientReadableStream,
+  credentials,
+  type Metadata,
+  type ServiceError,
+  type StatusObject,
+} from "@grpc/grpc-js";
+import { EventOrder } from "../../../gateway/upstream/call/event-order.ts";
+import { ErrorInfo } from "../../../proto/gen/google/rpc/error_details.ts";
+import { Status } from "../../../proto/gen/google/rpc/status.ts";
+import {
+  type CountTokensRequest,
+  type CountTokensResponse,
+  type Event,
+  type GenerateRequest,
+  type GenerateResponse,
+  InferenceServiceService,
+} from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import {
+  type DescribeNodeResponse,
+  type DrainNodeResponse,
+  NodeServiceService,
+} from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import type { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
+import { OpenRcaServiceService } from "../../../proto/gen/xds/service/orca/v3/orca.ts";
+
+/** How a stream ended. */
+export type Ended = {
+  readonly code: number;
+  readonly details: string;
+  readonly metadata: Metadata;
+  /** What `google.rpc.ErrorInfo` says, if there is one. */
+  readonly info: ErrorInfo | undefined;
+};
+
+/** One generation, as it is read. */
+export type Reading = {
+  readonly call: ClientReadableStream<GenerateResponse>;
+  readonly messages: readonly (readonly Event[])[];
+  readonly events: readonly Event[];
+  /** Whether every event so far stood where it may. */
+  legal(): boolean;
+  /** Whether the answer is complete. */
+  finished(): boolean;
+  readonly ended: Promise<Ended>;
+  /** Until an event of this kind is there. */
+  seen(kind: string): Promise<void>;
+};
+
+/** A plain client of the internal contract. */
+export class NodeClient {
+  readonly #client: Client;
+
+  constructor(address: string, channel: ChannelCredentials = credentials.createInsecure()) {
+    this.#client = new Client(address, channel, { "grpc.use_local_subchannel_pool": 1 });
+  }
+
+  generate(request: GenerateRequest, options: CallOptions = {}): Reading {
+    const { path, requestSerialize, responseDeserialize } = InferenceServiceService.generate;
+    return read(this.#client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request, options));
+  }
+
+  countTokens(request: CountTokensRequest): Promise<CountTokensResponse> {
+    return this.#unary(InferenceServiceService.countTokens, request);
+  }
+
+  describe(): Promise<DescribeNodeResponse> {
+    return this.#unary(NodeServiceService.describeNode, {});
+  }
+
+  /** Without a timeout running generations take as long as they take. */
+  drain(timeoutSeconds?: number): Promise<DrainNodeResponse> {
+    const timeout = timeoutSeconds === undefined ? undefined : { seconds: timeoutSeconds, nanos: 0 };
+    return this.#unary(NodeServiceService.drainNode, { timeout });
+  }
+
+  loadReports(intervalSeconds: number): ClientReadableStream<OrcaLoadReport> {
+    const { path, requestSerialize, responseDeserialize } = OpenRcaServiceService.streamCoreMetrics;
+    const reportInterval = { seconds: intervalSeconds, nanos: 0 };
+    const request = { reportInterval, requestCostNames: [] };
+    return this.#client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request);
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+
+  #unary<Request, Reply>(
+    method: {
+      readonly path: string;
+      readonly requestSerialize: (value: Request) => Buffer;
+      readonly responseDeserialize: (bytes: Buffer) => Reply;
+    },
+    request: Request,
+  ): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      const { path, requestSerialize, responseDeserialize } = method;
+      this.#client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, (error, reply) => {
+        if (error || reply === undefined) reject(error);
+        else resolve(reply);
+      });
+    });
+  }
+}
+
+/** What `google.rpc.ErrorInfo` in a failed call's details says. */
+export function errorInfo({ metadata }: Pick<ServiceError, "metadata">): ErrorInfo | undefined {
+  const [packed] = metadata.get("grpc-status-details-bin");
+  if (!Buffer.isBuffer(packed)) return undefined;
+  const found = Status.decode(packed).details.find(({ typeUrl }) => typeUrl.endsWith("/google.rpc.ErrorInfo"));
+  return found && ErrorInfo.decode(found.value);
+}
+
+function read(call: ClientReadableStream<GenerateResponse>): Reading {
+  const messages: (readonly Event[])[] = [];
+  const events: Event[] = [];
+  const order = new EventOrder();
+  let legal = true;
+  let look = () => {};
+  call.on("data", (message: GenerateResponse) => {
+    messages.push(message.events);
+    for (const event of message.events) {
+      events.push(event);
+      legal &&= order.allows(event);
+    }
+    look();
+  });
+  // The status says it all; without a listener it would be thrown.
+  call.on("error", () => {});
+  const ended = new Promise<Ended>((resolve) => {
+    call.on("status", (status: StatusObject) => {
+      const { code, details, metadata } = status;
+      const tell = () => resolve({ code, details, metadata, info: errorInfo({ metadata }) });
+      // A slow reader hears of the end before it has read everything.
+      if (code === 0 && !call.readableEnded) call.on("end", tell);
+      else tell();
+    });
+  });
+  return {
+    call,
+    messages,
+    events,
+    legal: () => legal,
+    finished: () => order.finished,
+    ended,
+    seen: (kind) =>
+      new Promise((resolve) => {
+        look = () => {
+          if (events.some((event) => event.kind?.$case === kind)) resolve();
+        };
+        look();
+      }),
+  };
+}

@@ -1,0 +1,36 @@
+import { pino } from "pino";
+import { type Script, ScriptedBackend, type ScriptedOptions } from "../../../engine/backends/scripted/scripted.ts";
+import { EngineMetrics } from "../../../engine/metrics.ts";
+import { EngineServer } from "../../../engine/server.ts";
+import { CATALOG } from "../../../gateway/catalog.ts";
+
+export type RunningEngine = {
+  readonly address: string;
+  readonly backend: ScriptedBackend;
+  readonly metrics: EngineMetrics;
+  readonly server: EngineServer;
+  /** Ends it at once, with whatever runs on it. */
+  stop(): Promise<void>;
+};
+
+/** A scripted engine node over real gRPC, on a free port (or on `port`). */
+export async function startEngine(
+  script: Script,
+  options: Partial<ScriptedOptions> & { readonly port?: number } = {},
+): Promise<RunningEngine> {
+  const nodeId = options.nodeId ?? "scripted";
+  const models = options.models ?? CATALOG.map((model) => model.id);
+  const backend = new ScriptedBackend({ slots: 1_000, ...options, nodeId, models, script });
+  const metrics = new EngineMetrics(() => backend.load());
+  const log = pino({ level: "silent" });
+  const server = new EngineServer({ nodeId, nodeVersion: "test", models, backend, metrics, log });
+  const port = await server.listen("127.0.0.1", options.port ?? 0);
+  server.serve();
+  return {
+    address: `127.0.0.1:${port}`,
+    backend,
+    metrics,
+    server,
+    stop: () => server.close(0, AbortSignal.abort()),
+  };
+}

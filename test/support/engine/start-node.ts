@@ -1,0 +1,41 @@
+import { pino } from "pino";
+import type { Backend } from "../../../engine/backend.ts";
+import { EngineMetrics } from "../../../engine/metrics.ts";
+import { EngineServer, type EngineServerOptions } from "../../../engine/server.ts";
+
+export type RunningNode = {
+  readonly address: string;
+  readonly server: EngineServer;
+  readonly metrics: EngineMetrics;
+  /** What the node has logged. */
+  readonly lines: readonly Readonly<Record<string, unknown>>[];
+  /** The value of a gauge now. */
+  gauge(name: string): Promise<number>;
+  /** Ends it at once, with whatever runs on it. */
+  stop(): Promise<void>;
+};
+
+/** A node over real gRPC on a free port, in front of any backend. It serves unless `serving` is false. */
+export async function startNode(
+  backend: Backend,
+  { serving = true, ...options }: Partial<EngineServerOptions> & { readonly serving?: boolean } = {},
+): Promise<RunningNode> {
+  const metrics = new EngineMetrics(() => backend.load());
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({ base: null }, { write: (line) => lines.push(JSON.parse(line)) });
+  const node = { nodeId: "n1", nodeVersion: "test", models: ["svc-qwen"], backend, metrics, log };
+  const server = new EngineServer({ ...node, ...options });
+  const port = await server.listen("127.0.0.1", 0);
+  if (serving) server.serve();
+  return {
+    address: `127.0.0.1:${port}`,
+    server,
+    metrics,
+    lines,
+    gauge: async (name) => {
+      const found = await metrics.registry.getSingleMetric(name)?.get();
+      return found?.values[0]?.value ?? Number.NaN;
+    },
+    stop: () => server.close(0, AbortSignal.abort()),
+  };
+}

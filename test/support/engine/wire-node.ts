@@ -1,0 +1,142 @@
+import { once } from "node:events";
+import { createServer, type Http2Server, type Http2Session, type ServerHttp2Stream } from "node:http2";
+import type { AddressInfo } from "node:net";
+import { status } from "@grpc/grpc-js";
+import { HealthCheckResponse, HealthCheckResponse_ServingStatus } from "../../../proto/gen/grpc/health/v1/health.ts";
+import {
+  type Event,
+  GenerateRequest,
+  GenerateResponse,
+} from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { DescribeNodeResponse, ModelDescription } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import { framed } from "./raw-generate.ts";
+
+/** Bytes that are handed over at a time. */
+const PIECE = 64 * 1024;
+
+/** One call of Generate on its node, answered byte by byte. */
+export class WireCall {
+  readonly request: GenerateRequest;
+  readonly stream: ServerHttp2Stream;
+  /** Resolves when the caller has cancelled it, or it is over. */
+  readonly closed: Promise<void>;
+  #code: number = status.OK;
+
+  constructor(request: GenerateRequest, stream: ServerHttp2Stream) {
+    this.request = request;
+    this.stream = stream;
+    this.closed = new Promise((resolve) => stream.once("close", () => resolve()));
+    stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": String(this.#code) }));
+  }
+
+  /** One message. */
+  send(...events: readonly Event[]): void {
+    this.stream.write(framed(GenerateResponse.encode({ events: [...events] }).finish()));
+  }
+
+  /** Until all that was sent so far is on its way. */
+  flushed(): Promise<void> {
+    return new Promise((resolve) => this.stream.write("", () => resolve()));
+  }
+
+  /** Whatever the test likes, as soon as it is taken. */
+  async bytes(bytes: Uint8Array): Promise<void> {
+    for (let at = 0; at < bytes.length && !this.stream.closed; at += PIECE) {
+      if (!this.stream.write(bytes.subarray(at, at + PIECE)))
+        await Promise.race([once(this.stream, "drain"), this.closed]);
+    }
+  }
+
+  end(code: status = status.OK): void {
+    this.#code = code;
+    this.stream.end();
+  }
+}
+
+export type WireNodeOptions = {
+  readonly models: readonly string[];
+  readonly play: (call: WireCall) => void | Promise<void>;
+  /** Bytes behind every message of its own about itself: fields that nobody knows yet. */
+  readonly unknownFields?: Uint8Array;
+  /** Over the description of each model. */
+  readonly describe?: Partial<ModelDescription>;
+};
+
+/**
+ * A node on bare HTTP/2 that is healthy, describes itself, and answers each generation with whatever bytes the test wants:
+ * also those that no gRPC library would send.
+ */
+export class WireNode {
+  readonly #server: Http2Server;
+  readonly #options: WireNodeOptions;
+  readonly #sessions = new Set<Http2Session>();
+  /** Calls of Generate so far, the newest last. */
+  readonly calls: WireCall[] = [];
+
+  private constructor(options: WireNodeOptions) {
+    this.#options = options;
+    this.#server = createServer();
+    this.#server.on("session", (session) => {
+      this.#sessions.add(session);
+      session.once("close", () => this.#sessions.delete(session));
+    });
+    this.#server.on("stream", (stream, headers) => {
+      // A caller may leave in the middle of its request.
+      this.#answer(stream, String(headers[":path"])).catch(() => {});
+    });
+  }
+
+  static async start(options: WireNodeOptions): Promise<WireNode> {
+    const node = new WireNode(options);
+    await new Promise<void>((resolve) => node.#server.listen(0, "127.0.0.1", resolve));
+    return node;
+  }
+
+  get address(): string {
+    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  /** As a process that dies and is started again at once: all connections are lost, new ones are taken. */
+  crash(): void {
+    for (const session of this.#sessions) session.destroy();
+  }
+
+  stop(): void {
+    this.crash();
+    this.#server.close();
+  }
+
+  async #answer(stream: ServerHttp2Stream, path: string): Promise<void> {
+    stream.on("error", () => {});
+    const pieces: Buffer[] = [];
+    for await (const piece of stream) pieces.push(piece as Buffer);
+    if (stream.destroyed) return;
+    stream.respond({ ":status": 200, "content-type": "application/grpc" }, { waitForTrailers: true });
+    const method = path.split("/").at(-1);
+    if (method === "Generate") {
+      const call = new WireCall(GenerateRequest.decode(Buffer.concat(pieces).subarray(5)), stream);
+      this.calls.push(call);
+      await this.#options.play(call);
+      return;
+    }
+    const own = this.#about(method);
+    stream.on("wantTrailers", () =>
+      stream.sendTrailers({ "grpc-status": String(own ? status.OK : status.UNIMPLEMENTED) }),
+    );
+    if (own) stream.write(framed(Buffer.concat([own, this.#options.unknownFields ?? new Uint8Array()])));
+    if (method !== "Watch") stream.end();
+  }
+
+  #about(method: string | undefined): Uint8Array | undefined {
+    const { models, describe } = this.#options;
+    if (method === "Watch" || method === "Check")
+      return HealthCheckResponse.encode({ status: HealthCheckResponse_ServingStatus.SERVING }).finish();
+    if (method !== "DescribeNode") return undefined;
+    const described = models.map((id) => ({
+      ...ModelDescription.fromPartial({ id, maxConcurrentRequests: 64 }),
+      ...describe,
+    }));
+    const node = DescribeNodeResponse.fromPartial({ nodeId: "wire" });
+    return DescribeNodeResponse.encode({ ...node, models: described }).finish();
+  }
+}

@@ -1,0 +1,63 @@
+import { type Event, FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { blockEnd, delta, finished, reasoningStart, started, textStart, toolCallStart } from "./events.ts";
+
+const KINDS = ["text", "reasoning", "toolCall"] as const;
+
+type Block = { readonly kind: (typeof KINDS)[number]; readonly deltas: 0 | 1 | 2 };
+
+/** One block after the other, of which the last one may be cut. */
+export type Shape = { readonly blocks: readonly Block[]; readonly cut: boolean };
+
+const BLOCKS: readonly Block[] = KINDS.flatMap((kind) => ([0, 1, 2] as const).map((deltas) => ({ kind, deltas })));
+
+const PIECES: Readonly<Record<Block["kind"], readonly string[]>> = {
+  text: ["One\n", '"two"'],
+  reasoning: ["First ", "look."],
+  toolCall: ['{"path":', '"a.ts"}'],
+};
+
+/** Every answer of up to `maxBlocks` blocks of every kind, with none to two deltas each, whole and cut. */
+export function* shapes(maxBlocks: number): Generator<Shape> {
+  let level: (readonly Block[])[] = [[]];
+  yield { blocks: [], cut: false };
+  for (let length = 1; length <= maxBlocks; length += 1) {
+    level = level.flatMap((blocks) => BLOCKS.map((block) => [...blocks, block]));
+    for (const blocks of level) {
+      yield { blocks, cut: false };
+      yield { blocks, cut: true };
+    }
+  }
+}
+
+/** The reasons for which an answer of this shape can end: one that was cut cannot end by itself. */
+export function reasonsOf({ blocks, cut }: Shape): FinishReason[] {
+  const cuts = [FinishReason.MAX_OUTPUT_TOKENS, FinishReason.CONTEXT_WINDOW, FinishReason.CONTENT_FILTER];
+  if (cut) return cuts;
+  const natural = [FinishReason.STOP, FinishReason.STOP_SEQUENCE, FinishReason.UNSPECIFIED, ...cuts];
+  return blocks.some((block) => block.kind === "toolCall") ? [FinishReason.TOOL_CALLS, ...natural] : natural;
+}
+
+/** The canonical events of an answer. */
+export function eventsOf({ blocks, cut }: Shape, reason: FinishReason): Event[] {
+  const usage = { inputTokens: 40, cachedInputTokens: 32, outputTokens: 9, reasoningTokens: 5 };
+  const stop = reason === FinishReason.STOP_SEQUENCE ? { matchedStop: "END" } : {};
+  return [
+    started({ inputTokens: 40, cachedInputTokens: 32 }),
+    ...blocks.flatMap((block, index) => blockEvents(block, index, cut && index === blocks.length - 1)),
+    finished(reason, usage, stop),
+  ];
+}
+
+function blockEvents({ kind, deltas }: Block, index: number, cut: boolean): Event[] {
+  const start =
+    kind === "toolCall" ? toolCallStart(index, "read") : kind === "text" ? textStart(index) : reasoningStart(index);
+  return [start, ...pieces(kind, deltas, cut).map((piece) => delta(index, piece)), blockEnd(index, !cut)];
+}
+
+function pieces(kind: Block["kind"], deltas: number, cut: boolean): readonly string[] {
+  const all = PIECES[kind];
+  if (kind !== "toolCall") return all.slice(0, deltas);
+  // Arguments that came whole are one JSON object, in however many pieces.
+  if (cut) return ['{"path":', '"a'].slice(0, deltas);
+  return deltas === 1 ? [all.join("")] : all.slice(0, deltas);
+}

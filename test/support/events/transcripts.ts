@@ -1,0 +1,13 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { playTranscript, readTranscript, type Script } from "../../../engine/backends/scripted/scripted.ts";
+
+const FOLDER = join(import.meta.dirname, "../../golden/transcripts");
+
+/** The names of the answers that the golden tests know. */
+export const TRANSCRIPTS: readonly string[] = readdirSync(FOLDER);
+
+/** Plays one of them for every request. Throws when there is none of this name. */
+export function transcript(name: string): Script {
+  return playTranscript(readTranscript(join(FOLDER, name, "events.jsonl")));
+}

@@ -1,0 +1,47 @@
+import { expect } from "vitest";
+import type { PostPath } from "../requests/minimal-bodies.ts";
+import type { ScriptedService } from "./scripted-service.ts";
+
+/** What a client sends over the minimal body, and what of it the engine has to see. */
+export type Shape = readonly [name: string, fields: object, engineSees: object];
+
+/** Fails unless the body is answered, streamed and not, and the engine has seen what it should. */
+export async function expectTaken(
+  service: ScriptedService,
+  path: PostPath,
+  fields: object,
+  engineSees: object,
+): Promise<void> {
+  expect(JSON.stringify(await service.reply(path, fields))).toContain("Hello.");
+  expect(service.lastRequest()).toMatchObject(engineSees);
+  expect(await service.stream(path, fields)).toContain("Hello.");
+}
+
+/** The schema of a tool with one argument. */
+export const ONE_PATH = {
+  type: "object",
+  properties: { path: { type: "string" } },
+  required: ["path"],
+  additionalProperties: false,
+} as const;
+
+/** Every keyword that stands in the tools of known agents. */
+export const EVERY_KEYWORD = {
+  $schema: "https://json-schema.org/draft/2020-12/schema",
+  type: "object",
+  properties: {
+    path: { type: "string", minLength: 1, maxLength: 64, pattern: "^[a-z]+$", default: "a" },
+    when: { type: ["string", "null"], format: "date-time" },
+    lines: { type: "array", items: { type: "integer", minimum: 0, maximum: 9 }, minItems: 1, maxItems: 3 },
+    mode: { enum: ["fast", "slow"] },
+    kind: { const: "file" },
+    ratio: { type: "number", exclusiveMinimum: 0 },
+    names: { type: "object", propertyNames: { pattern: "^x" }, additionalProperties: { type: "string" } },
+    either: { anyOf: [{ type: "string" }, { type: "integer" }] },
+    one: { oneOf: [{ type: "string" }, { type: "boolean" }] },
+    both: { allOf: [{ type: "object" }, { properties: { a: { type: "string" } } }] },
+  },
+  required: ["path"],
+  additionalProperties: false,
+  "x-vendor-hint": { unknown: true },
+};

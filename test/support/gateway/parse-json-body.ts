@@ -1,0 +1,10 @@
+import { atOnce } from "../../../gateway/event-loop-turn.ts";
+import { parsing } from "../../../gateway/http/body/json-body.ts";
+import { type JsonLimits, JsonScan } from "../../../gateway/json/json-scan.ts";
+
+/** What the gateway makes of a body that came in one piece. */
+export function parseJsonBody(body: Buffer, limits?: JsonLimits): object {
+  const scan = new JsonScan(limits);
+  scan.feed(body);
+  return atOnce(parsing(body, scan));
+}

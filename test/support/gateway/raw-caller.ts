@@ -1,0 +1,92 @@
+import { afterAll, afterEach, beforeAll, expect } from "vitest";
+import type { Script } from "../../../engine/backends/scripted/scripted.ts";
+import { type RunningEngine, startEngine } from "../engine/start-engine.ts";
+import { head, RawConnection, type RawReply } from "../http/raw-http.ts";
+import { type RunningGateway, startGateway } from "./start-gateway.ts";
+
+/** Largest body that the gateway of a `RawCaller` takes, in bytes. */
+export const MAX_BODY = 64 * 1024;
+
+export const HOST = "host: gateway.test";
+export const JSON_TYPE = "content-type: application/json";
+
+/** A valid body of the chat endpoint. */
+export const CHAT = JSON.stringify({ model: "svc-qwen", messages: [{ role: "user", content: "hi" }] });
+
+/** A gateway in front of one scripted engine, and requests to it byte by byte. Whatever they did, the next one is served. */
+export class RawCaller {
+  readonly #open: RawConnection[] = [];
+  #engine: RunningEngine | undefined;
+  #gateway: RunningGateway | undefined;
+
+  /** Starts before the tests of the file and stops behind them. */
+  constructor(script: Script, maxBodyBytes: number = MAX_BODY) {
+    beforeAll(async () => {
+      this.#engine = await startEngine(script);
+      const timeouts = { requestHeadersTimeoutMs: 1_000, requestTimeoutMs: 1_500 };
+      this.#gateway = await startGateway([this.#engine.address], { maxBodyBytes, timeouts });
+    });
+    afterAll(async () => {
+      await this.#gateway?.stop();
+      await this.#engine?.stop();
+    });
+    afterEach(async () => {
+      for (const connection of this.#open.splice(0)) connection.destroy();
+      expect((await this.gateway.get("/v1/models")).status).toBe(200);
+    });
+  }
+
+  get engine(): RunningEngine {
+    if (!this.#engine) throw new Error("the engine runs inside tests only");
+    return this.#engine;
+  }
+
+  get gateway(): RunningGateway {
+    if (!this.#gateway) throw new Error("the gateway runs inside tests only");
+    return this.#gateway;
+  }
+
+  /** The field that opens every model. */
+  get auth(): string {
+    return `authorization: Bearer ${this.gateway.key}`;
+  }
+
+  async connection(): Promise<RawConnection> {
+    const connection = await RawConnection.open(this.gateway.port);
+    this.#open.push(connection);
+    return connection;
+  }
+
+  /** The first reply to these bytes. */
+  async sent(bytes: string): Promise<RawReply> {
+    return (await this.connection()).write(bytes).reply();
+  }
+
+  get(path: string, ...fields: readonly string[]): string {
+    return head(`GET ${path} HTTP/1.1`, HOST, this.auth, ...fields);
+  }
+
+  /** A request with a body of its length, or with the framing that `fields` say. */
+  post(path: string, body: string, fields: readonly string[] = [`content-length: ${body.length}`]): string {
+    return head(`POST ${path} HTTP/1.1`, HOST, this.auth, JSON_TYPE, ...fields) + body;
+  }
+
+  /** A valid request to the chat endpoint but for `fields`. */
+  chat(...fields: readonly string[]): string {
+    return this.post("/v1/chat/completions", CHAT, [`content-length: ${CHAT.length}`, ...fields]);
+  }
+}
+
+/** Fails unless this is the whole envelope with a request id, and without the word that stands for all that was sent. */
+export function expectRefusal(reply: RawReply, status: number | readonly number[], envelope: "a" | "b" = "a"): void {
+  expect([status].flat()).toContain(reply.status);
+  expect(reply.headers.get("content-type")).toBe("application/json; charset=utf-8");
+  const id = reply.headers.get("x-request-id");
+  expect(id).toMatch(/^req_[0-9a-zA-Z]{24,}$/);
+  expect(reply.headers.get("request-id")).toBe(id);
+  const body = JSON.parse(reply.body);
+  expect(typeof body.error.message).toBe("string");
+  if (envelope === "a") expect(Object.keys(body.error).sort()).toEqual(["code", "message", "param", "type"]);
+  else expect(body).toMatchObject({ type: "error", request_id: id });
+  expect(reply.body).not.toContain("evil");
+}

@@ -1,0 +1,84 @@
+import type { Script, ScriptedOptions } from "../../../engine/backends/scripted/scripted.ts";
+import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type RunningEngine, startEngine } from "../engine/start-engine.ts";
+import { textAnswer } from "../events/events.ts";
+import { MINIMAL, type PostPath } from "../requests/minimal-bodies.ts";
+import { type RunningGateway, startGateway } from "./start-gateway.ts";
+
+export type ScriptedServiceOptions = {
+  readonly engine?: Partial<ScriptedOptions>;
+  /** Over the gateway's configuration. */
+  readonly gateway?: Readonly<Record<string, unknown>>;
+};
+
+/** The real gateway in front of one engine node that plays scripts, for one test file. */
+export type ScriptedService = {
+  readonly engine: RunningEngine;
+  readonly gateway: RunningGateway;
+  /** What the engine plays from now on; at first it says "Hello." */
+  play(script: Script): void;
+  /** The newest request that reached the engine. */
+  lastRequest(): GenerateRequest;
+  /** The minimal body of the path with `fields` over it. */
+  post(path: PostPath, fields?: object, headers?: Record<string, string>): Promise<Response>;
+  /** The same, as parsed JSON; throws unless it is a 200. */
+  reply(path: PostPath, fields?: object): Promise<unknown>;
+  /** The text of the stream that answers the same; throws unless it is a 200. */
+  stream(path: PostPath, fields?: object): Promise<string>;
+  /** A key made by the CLI, once the gateway knows it. */
+  createKey(...args: readonly string[]): Promise<string>;
+  stop(): Promise<void>;
+};
+
+export const HELLO: Script = () => [textAnswer("Hello.")];
+
+export async function startScriptedService(options: ScriptedServiceOptions = {}): Promise<ScriptedService> {
+  let script: Script = HELLO;
+  const engine = await startEngine((request, signal) => script(request, signal), options.engine);
+  const gateway = await startGateway([engine.address], options.gateway);
+  const post: ScriptedService["post"] = (path, fields = {}, headers = {}) =>
+    gateway.post(path, { ...MINIMAL[path], ...fields }, headers);
+  return {
+    engine,
+    gateway,
+    post,
+    play(next) {
+      script = next;
+    },
+    lastRequest() {
+      const request = engine.backend.requests.at(-1);
+      if (!request) throw new Error("no request has reached the engine");
+      return request;
+    },
+    async reply(path, fields = {}) {
+      return JSON.parse(await textOf200(await post(path, fields)));
+    },
+    async stream(path, fields = {}) {
+      return textOf200(await post(path, { ...fields, stream: true }));
+    },
+    async createKey(...args) {
+      const key = await gateway.createKey(...args);
+      await untilKnown(gateway, key);
+      return key;
+    },
+    async stop() {
+      await gateway.stop();
+      await engine.stop();
+    },
+  };
+}
+
+async function textOf200(response: Response): Promise<string> {
+  const text = await response.text();
+  if (response.status !== 200) throw new Error(`answered with ${response.status}: ${text}`);
+  return text;
+}
+
+/** The file store sees a new key by itself, a moment later. */
+async function untilKnown(gateway: RunningGateway, key: string): Promise<void> {
+  for (let status = 401; status === 401; ) {
+    const response = await gateway.get("/v1/models", { authorization: `Bearer ${key}` });
+    await response.text();
+    status = response.status;
+  }
+}

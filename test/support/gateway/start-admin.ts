@@ -1,0 +1,61 @@
+import type { AddressInfo } from "node:net";
+import { pino } from "pino";
+import { systemClock } from "../../../deploy/runtime/time/clock.ts";
+import { checkConfig } from "../../../gateway/config.ts";
+import { buildAdmin } from "../../../gateway/http/admin/admin-server.ts";
+import { registerClusterStats } from "../../../gateway/http/admin/fleet/cluster-stats.ts";
+import { Lifecycle } from "../../../gateway/lifecycle.ts";
+import { registerKeyStats } from "../../../gateway/stats/key-stats.ts";
+import { Workers } from "../../../gateway/workers.ts";
+import type { RunningGateway } from "./start-gateway.ts";
+
+export type RunningAdmin = {
+  readonly url: string;
+  readonly lifecycle: Lifecycle;
+  readonly log: { readonly level: string };
+  /** What was logged. */
+  readonly lines: readonly string[];
+  get(path: string, headers?: Record<string, string>): Promise<Response>;
+  post(path: string, headers?: Record<string, string>): Promise<Response>;
+  stop(): Promise<void>;
+};
+
+/** The admin listener of a gateway, on a free port. `config` is what it shows as its configuration. */
+export async function startAdmin(
+  gateway: RunningGateway,
+  config: Readonly<Record<string, unknown>> = {},
+  workers = new Workers({ index: 1, count: 1 }),
+): Promise<RunningAdmin> {
+  const lifecycle = new Lifecycle(systemClock.nowMs);
+  const lines: string[] = [];
+  const log = pino({ level: "info" }, { write: (line) => lines.push(line) });
+  const { clusters, stats, keys, keyFile, limiter, overload } = gateway;
+  registerClusterStats(stats.registry, clusters);
+  registerKeyStats(stats.registry, keys);
+  const app = buildAdmin({
+    config: checkConfig({ keys: { file: keyFile }, clusters: [], ...config }, "test"),
+    version: "1.2.3",
+    listeners: () => [{ name: "public", address: gateway.baseUrl }],
+    lifecycle,
+    clusters,
+    stats,
+    keys,
+    limiter,
+    overload,
+    connections: () => 0,
+    workers,
+    log,
+    clock: systemClock,
+  });
+  await app.listen({ host: "127.0.0.1", port: 0 });
+  const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
+  return {
+    url,
+    lifecycle,
+    log,
+    lines,
+    get: (path, headers = {}) => fetch(`${url}${path}`, { headers }),
+    post: (path, headers = {}) => fetch(`${url}${path}`, { method: "POST", headers }),
+    stop: () => app.close(),
+  };
+}

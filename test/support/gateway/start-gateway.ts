@@ -1,0 +1,127 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Writable } from "node:stream";
+import { pino } from "pino";
+import { systemClock } from "../../../deploy/runtime/time/clock.ts";
+import { CATALOG } from "../../../gateway/catalog.ts";
+import { checkConfig } from "../../../gateway/config.ts";
+import { FileKeyStore } from "../../../gateway/keys/file-key-store.ts";
+import type { KeyStore } from "../../../gateway/keys/key-store.ts";
+import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
+import type { Limiter } from "../../../gateway/limits/limiter.ts";
+import { MemoryLimitStore } from "../../../gateway/limits/memory-limit-store.ts";
+import type { OverloadManager } from "../../../gateway/overload/overload-manager.ts";
+import { Sealing } from "../../../gateway/sealing.ts";
+import { buildServer } from "../../../gateway/server.ts";
+import { Stats } from "../../../gateway/stats/stats.ts";
+import { startTracing } from "../../../gateway/tracing/start-tracing.ts";
+import { ClusterManager, type ClusterSurroundings } from "../../../gateway/upstream/cluster-manager.ts";
+import { createKey } from "../processes/key-command.ts";
+
+export type RunningGateway = {
+  readonly baseUrl: string;
+  readonly port: number;
+  /** A key for all models. */
+  readonly key: string;
+  readonly keyFile: string;
+  readonly stats: Stats;
+  readonly keys: KeyStore;
+  readonly limiter: Limiter;
+  readonly overload: OverloadManager;
+  readonly clusters: ClusterManager;
+  /** Everything that was logged, one JSON text a line. */
+  readonly log: readonly string[];
+  /** A further key, made by the CLI. */
+  createKey(...args: readonly string[]): Promise<string>;
+  post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
+  get(path: string, headers?: Record<string, string>): Promise<Response>;
+  stop(): Promise<void>;
+};
+
+/** The real gateway on a free port, in front of `endpoints`; ready when every model has a healthy one. */
+export async function startGateway(
+  endpoints: readonly string[],
+  overrides: Readonly<Record<string, unknown>> = {},
+  surroundings: ClusterSurroundings = {},
+): Promise<RunningGateway> {
+  const folder = await mkdtemp(join(tmpdir(), "svc-gateway-"));
+  const keyFile = join(folder, "keys.json");
+  const never = new AbortController().signal;
+  const key = await issueLocalKey({ file: keyFile, existing: undefined, nowMs: Date.now() }, never);
+  const config = checkConfig(
+    {
+      listen: { port: 0 },
+      keys: { file: keyFile },
+      clusters: CATALOG.map(({ id }) => ({ model: id, endpoints: endpoints.map((address) => ({ address })) })),
+      ...overrides,
+    },
+    "test",
+  );
+  const lines: string[] = [];
+  const log = pino(
+    { level: "debug" },
+    new Writable({
+      write(chunk, _encoding, done) {
+        lines.push(String(chunk));
+        done();
+      },
+    }),
+  );
+  const stats = new Stats();
+  const keys = await FileKeyStore.open({ file: keyFile, clock: systemClock });
+  const clusters = new ClusterManager(config.clusters, systemClock, log, surroundings);
+  const tracing = config.tracing && startTracing(config.tracing, log, systemClock.nowMs);
+  const { app, sockets, limiter, overload } = buildServer({
+    config,
+    keys,
+    limitStore: new MemoryLimitStore(systemClock),
+    clusters,
+    sealing: Sealing.random(),
+    stats,
+    clock: systemClock,
+    log,
+    tracing,
+    hardStop: never,
+  });
+  await app.listen(config.listen);
+  const { port } = app.server.address() as AddressInfo;
+  const baseUrl = `http://127.0.0.1:${port}`;
+  if (endpoints.length > 0) await untilHealthy(clusters);
+  const authorization = `Bearer ${key}`;
+  return {
+    baseUrl,
+    port,
+    key,
+    keyFile,
+    stats,
+    keys,
+    limiter,
+    overload,
+    clusters,
+    log: lines,
+    createKey: (...args) => createKey(keyFile, ...args),
+    post: (path, body, headers = {}) =>
+      fetch(`${baseUrl}${path}`, {
+        method: "POST",
+        headers: { authorization, "content-type": "application/json", ...headers },
+        body: typeof body === "string" ? body : JSON.stringify(body),
+      }),
+    get: (path, headers = {}) => fetch(`${baseUrl}${path}`, { headers: { authorization, ...headers } }),
+    async stop() {
+      app.server.close();
+      sockets.destroyAll();
+      clusters.close();
+      keys.close();
+      await tracing?.close();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Until every model that has endpoints has a healthy one. */
+async function untilHealthy(clusters: ClusterManager): Promise<void> {
+  while (!clusters.clusters.every((cluster) => cluster.healthyEndpoints.length > 0))
+    await new Promise((resolve) => setTimeout(resolve, 5));
+}

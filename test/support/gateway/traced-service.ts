@@ -1,0 +1,71 @@
+import { pino } from "pino";
+import { type Script, ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
+import { startTracing } from "../../../engine/tracing/start-tracing.ts";
+import { type RunningNode, startNode } from "../engine/start-node.ts";
+import { until } from "../until.ts";
+import { type CollectedSpan, OtlpCollector } from "./otlp-collector.ts";
+import { type RunningGateway, startGateway } from "./start-gateway.ts";
+
+const QUICK = { maxQueueSize: 2_048, scheduleDelayMs: 10, exportTimeoutMs: 1_000 };
+
+/** A gateway before nodes that play scripts, all of which export their traces to one collector. */
+export class TracedService {
+  readonly collector: OtlpCollector;
+  readonly gateway: RunningGateway;
+  readonly nodes: readonly RunningNode[];
+  readonly #closings: (() => Promise<void>)[];
+
+  private constructor(
+    collector: OtlpCollector,
+    gateway: RunningGateway,
+    nodes: readonly RunningNode[],
+    closings: (() => Promise<void>)[],
+  ) {
+    this.collector = collector;
+    this.gateway = gateway;
+    this.nodes = nodes;
+    this.#closings = closings;
+  }
+
+  /** The first node is asked before the second one, and so on. */
+  static async start(samplingRatio: number, ...scripts: readonly Script[]): Promise<TracedService> {
+    const collector = await OtlpCollector.start();
+    const tracing = { ...QUICK, otlpEndpoint: `${collector.url}/`, samplingRatio };
+    const closings: (() => Promise<void>)[] = [];
+    const starting = scripts.map(async (script, index) => {
+      const nodeId = `node-${index}`;
+      const backend = new ScriptedBackend({ nodeId, models: ["svc-qwen"], slots: 100, script });
+      const log = pino({ level: "silent" });
+      const traced = startTracing(tracing, nodeId, log, () => performance.now());
+      const node = await startNode(backend, { nodeId, tracing: traced });
+      closings.push(() => node.stop().then(() => traced.close()));
+      return node;
+    });
+    const nodes = await Promise.all(starting);
+    const endpoints = nodes.map(({ address }, priority) => ({ address, priority }));
+    const addresses = nodes.map(({ address }) => address);
+    const gateway = await startGateway(addresses, { tracing, clusters: [{ model: "svc-qwen", endpoints }] });
+    return new TracedService(collector, gateway, nodes, closings);
+  }
+
+  /** The id of the trace of the request that `response` answered, as the gateway has logged it. */
+  async traceOf(response: Response): Promise<{ readonly traceId: string; readonly spanId: string }> {
+    const id = response.headers.get("x-request-id");
+    const line = () => this.gateway.log.find((each) => each.includes(`"request_id":"${id}"`));
+    await until(() => line() !== undefined, "the request is logged");
+    const { trace_id: traceId, span_id: spanId } = JSON.parse(line() ?? "");
+    return { traceId, spanId };
+  }
+
+  /** The spans of a trace once there are so many of them, in the order in which they began. */
+  async spans(traceId: string, count: number): Promise<CollectedSpan[]> {
+    await until(() => this.collector.trace(traceId).length >= count, `${count} spans are collected`);
+    return this.collector.trace(traceId);
+  }
+
+  async stop(): Promise<void> {
+    await this.gateway.stop();
+    for (const close of this.#closings) await close();
+    await this.collector.stop();
+  }
+}

@@ -1,9 +1,0 @@
-import type { Script } from "../../engine/backends/scripted.ts";
-import { EngineError } from "../../engine/errors.ts";
-import { delta, started, textStart } from "./events.ts";
-
-/** An engine that is lost behind the first delta. */
-export const lostMidway: Script = async function* () {
-  yield [started(), textStart(0), delta(0, "half")];
-  throw new EngineError("ENGINE_DOWN", "gone");
-};

@@ -1,0 +1,11 @@
+import { execFileSync } from "node:child_process";
+import { join } from "node:path";
+
+/** Builds once before tests that start the programs as users do. */
+export function setup(): void {
+  const root = join(import.meta.dirname, "../../..");
+  execFileSync(join(root, "node_modules/.bin/tsc"), ["-p", "deploy/tsconfig.build.json"], {
+    cwd: root,
+    stdio: "inherit",
+  });
+}

@@ -1,0 +1,120 @@
+import { metricSum } from "../metric-text.ts";
+import { FleetProcess } from "./fleet-process.ts";
+
+type Ready = { readonly address: string; readonly metricsPort: number };
+
+/** Where a node runs. By default on this host, on a free port. */
+export type EnginePlace = {
+  /** Address of its gRPC. */
+  readonly host?: string;
+  readonly port?: number;
+  /** Address of its metrics. */
+  readonly metricsHost?: string;
+  /** Runs it elsewhere, as `FleetProcess` says. */
+  readonly through?: readonly string[];
+};
+
+/** A node with a simulated (or scripted) engine as a process of its own. */
+export class EngineProcess {
+  readonly #config: object;
+  readonly #place: EnginePlace;
+  #process: FleetProcess;
+  #ready: Ready;
+
+  private constructor(config: object, place: EnginePlace, process: FleetProcess, ready: Ready) {
+    this.#config = config;
+    this.#place = place;
+    this.#process = process;
+    this.#ready = ready;
+  }
+
+  /** `backend`: over a simulator that is quick. */
+  static async start(
+    nodeId: string,
+    backend: object = {},
+    models: readonly string[] = ["svc-qwen"],
+    place: EnginePlace = {},
+  ): Promise<EngineProcess> {
+    const simulator = {
+      kind: "simulator",
+      tokensPerSecond: 500,
+      prefillTokensPerSecond: 1_000_000,
+      timeToFirstTokenMs: 5,
+      slots: 32,
+      answerTokens: { min: 16, max: 16 },
+      ...backend,
+    };
+    return EngineProcess.#startWith(nodeId, simulator, models, place);
+  }
+
+  /** Plays a transcript of canonical events. */
+  static startScripted(nodeId: string, backend: object, models: readonly string[]): Promise<EngineProcess> {
+    return EngineProcess.#startWith(nodeId, { kind: "scripted", ...backend }, models, {});
+  }
+
+  static async #startWith(
+    nodeId: string,
+    backend: object,
+    models: readonly string[],
+    place: EnginePlace,
+  ): Promise<EngineProcess> {
+    const metrics = { host: place.metricsHost ?? LOOPBACK, port: 0 };
+    const config = { nodeId, models, metrics, log: { level: "warn" }, backend };
+    const { process, ready } = await startOn(config, place);
+    return new EngineProcess(config, place, process, ready);
+  }
+
+  /** host:port of its gRPC; stays the same when it is started again. */
+  get address(): string {
+    return this.#ready.address;
+  }
+
+  get running(): boolean {
+    return this.#process.running;
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#process.signal(signal);
+  }
+
+  /** Asks it to end, and waits until it has. Resolves to its exit code. */
+  async stop(): Promise<number | null> {
+    this.#process.signal("SIGTERM");
+    return this.#process.ended;
+  }
+
+  /** Ends it at once. */
+  async kill(): Promise<void> {
+    await this.#process.end();
+  }
+
+  /** After it has ended: the same node on the same port. */
+  async startAgain(): Promise<void> {
+    const port = Number(this.address.split(":").at(-1));
+    const { process, ready } = await startOn(this.#config, { ...this.#place, port });
+    this.#process = process;
+    this.#ready = ready;
+  }
+
+  async metric(name: string): Promise<number> {
+    return metricSum(await this.metrics(), name);
+  }
+
+  async metrics(): Promise<string> {
+    const host = this.#place.metricsHost ?? LOOPBACK;
+    return (await fetch(`http://${host}:${this.#ready.metricsPort}/metrics`)).text();
+  }
+
+  /** Generations that run or wait on it. */
+  async busy(): Promise<number> {
+    const text = await this.metrics();
+    const names = ["svc_engine_slots_busy", "svc_engine_queue", "svc_engine_running"];
+    return names.reduce((sum, name) => sum + metricSum(text, name), 0);
+  }
+}
+
+const LOOPBACK = "127.0.0.1";
+
+function startOn(config: object, { host = LOOPBACK, port = 0, through = [] }: EnginePlace) {
+  return FleetProcess.start<Ready>("engine/main.js", { ...config, listen: { host, port } }, through);
+}

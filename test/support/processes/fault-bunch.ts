@@ -1,0 +1,124 @@
+import { expect } from "vitest";
+import { becomes } from "../becomes.ts";
+import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf, hasDelta, type StreamEnd } from "../http/answer-check.ts";
+import { type BodyReader, readBody } from "../http/read-until.ts";
+import type { EngineProcess } from "./engine-process.ts";
+import { FRONT_MODELS, outcomeOf, type Seen } from "./fault-front.ts";
+import type { GatewayProcess } from "./gateway-process.ts";
+
+/** How far requests have come when their fault strikes. */
+export type Phase = "before it is accepted" | "before the first delta" | "in the answer";
+
+/** Simulators that keep all requests in a phase; the first one depends on the node, which must be held. */
+export const PHASES: readonly (readonly [Phase, object])[] = [
+  ["before it is accepted", {}],
+  ["before the first delta", { timeToFirstTokenMs: 600_000 }],
+  ["in the answer", { tokensPerSecond: 25, answerTokens: { min: 2_000, max: 2_000 } }],
+];
+
+/** One kind of request: each format, streamed and not, with another endpoint to turn to (`svc-qwen`) and without. */
+export type Variant = { readonly path: AnswerPath; readonly stream: boolean; readonly model: string };
+
+export const VARIANTS: readonly Variant[] = ANSWER_PATHS.flatMap((path) =>
+  [true, false].flatMap((stream) => FRONT_MODELS.map((model) => ({ path, stream, model }))),
+);
+
+type Sent = {
+  readonly response: Promise<Response>;
+  /** Once the status line is there, where that is before the end. */
+  body: BodyReader | undefined;
+};
+
+/** One request of every kind, sent together to the gateway of `startFront`, for one fault. */
+export class FaultBunch {
+  readonly #gateway: GatewayProcess;
+  readonly #sent: ReadonlyMap<Variant, Sent>;
+
+  private constructor(gateway: GatewayProcess) {
+    this.#gateway = gateway;
+    this.#sent = new Map(VARIANTS.map((variant) => [variant, send(gateway, variant)]));
+  }
+
+  static send(gateway: GatewayProcess): FaultBunch {
+    return new FaultBunch(gateway);
+  }
+
+  /** Until all requests have come as far, on this engine. */
+  async reach(phase: Phase, engine: EngineProcess): Promise<void> {
+    const all = this.#sent.size;
+    const active = () => this.#gateway.stat("svc_endpoint_rq_active");
+    await becomes(async () => (await active()) === all, "all are sent");
+    if (phase === "before it is accepted") return;
+    await becomes(async () => (await engine.metric("svc_engine_slots_busy")) === all, "all have their slots");
+    if (phase === "before the first delta") {
+      // Every start was sent before the node answered this; then it is on its way for some turns of the gateway's.
+      for (let turn = 0; turn < 5; turn += 1) await Promise.all([engine.metrics(), this.#gateway.stats()]);
+      return;
+    }
+    for (const [{ path, stream }, one] of this.#sent) {
+      if (!stream) continue;
+      one.body = readBody(await one.response);
+      await one.body.until((text) => hasDelta(path, text));
+    }
+  }
+
+  /** The answers, when all are there. */
+  async outcomes(): Promise<ReadonlyMap<Variant, Seen>> {
+    const seen = new Map<Variant, Seen>();
+    for (const [variant, { response, body }] of this.#sent)
+      seen.set(variant, await outcomeOf(this.#gateway, await response, body));
+    return seen;
+  }
+}
+
+/**
+ * What a fault of an endpoint may look like: an error in the stream that had begun, nothing where there was another
+ * endpoint (`good`), overload where there was none.
+ */
+export function expectOutcome(
+  { path, stream, model }: Variant,
+  result: Seen | undefined,
+  { phase, detail, good }: { readonly phase: Phase; readonly detail: string; readonly good: string },
+): void {
+  if (!result) throw new Error("there was no answer");
+  const { status, text, log } = result;
+  if (phase === "in the answer" && stream) {
+    expect(status).toBe(200);
+    expect(endOf(path, text)).toEqual(lostFrame(path));
+    const endReason = detail.endsWith("_timeout") ? "stall" : "engine_died";
+    expect(log).toMatchObject({ code: 200, detail, end_reason: endReason, attempts: 1 });
+  } else if (model === FRONT_MODELS[0]) {
+    expect(status).toBe(200);
+    if (stream) expect(endOf(path, text)).toEqual({ end: "complete" });
+    expect(log).toMatchObject({ code: 200, attempts: 2, endpoint: good, end_reason: "complete" });
+    expect(log.detail).toBeUndefined();
+  } else {
+    const overloaded = path === "/v1/messages" ? 529 : 503;
+    expect({ status, detail: log.detail }).toEqual({ status: overloaded, detail });
+    expectOverloaded(path, text);
+    expect(log.attempts).toBe(1);
+  }
+  expect(text).not.toContain("127.0.0.1");
+}
+
+/** Fails unless this is the body that says, in the path's envelope, that the service has too much to do. */
+export function expectOverloaded(path: AnswerPath, text: string): void {
+  expect(JSON.parse(text).error).toMatchObject(
+    path === "/v1/messages" ? { type: "overloaded_error" } : { type: "server_error", code: "server_is_overloaded" },
+  );
+}
+
+const LOST = "The engine stopped before the answer was complete.";
+
+/** The end of a stream whose engine was lost. */
+export function lostFrame(path: AnswerPath): StreamEnd {
+  if (path === "/v1/messages") return { end: "error", error: { type: "api_error", message: LOST } };
+  if (path === "/v1/responses") return { end: "error", error: { code: "server_error", message: LOST } };
+  return { end: "error", error: { message: LOST, type: "server_error", param: null, code: "server_error" } };
+}
+
+function send(gateway: GatewayProcess, { path, stream, model }: Variant): Sent {
+  const response = gateway.post(path, bodyFor(path, `${path} ${stream} ${model}`, { stream, model }));
+  response.catch(() => {});
+  return { response, body: undefined };
+}

@@ -1,0 +1,49 @@
+import { becomes } from "../becomes.ts";
+import { type BodyReader, readBody } from "../http/read-until.ts";
+import { GatewayProcess, type LoggedRequest } from "./gateway-process.ts";
+
+/** Of both clusters; the first one has all endpoints, the second one only the first. */
+export const FRONT_MODELS = ["svc-qwen", "svc-glm53"] as const;
+
+const TIMEOUTS = {
+  acceptTimeoutMs: 4_000,
+  perTryIdleTimeoutMs: 4_000,
+  perTryTimeout: { baseMs: 30_000 },
+  interTokenTimeoutMs: 30_000,
+};
+const NO_EJECTIONS = {
+  consecutiveGatewayFailure: 0,
+  consecutiveLocalOriginFailure: 0,
+  failurePercentage: { requestVolume: 1_000 },
+};
+
+/**
+ * A gateway in front of endpoints of which the next one is only used when those before it were tried. It ejects nobody and
+ * is short of nothing, so that each request meets its fault.
+ */
+export function startFront(addresses: readonly string[], circuitBreakers: object = {}): Promise<GatewayProcess> {
+  const all = addresses.map((address, priority) => ({ address, priority }));
+  return GatewayProcess.start({
+    clusters: FRONT_MODELS.map((model, index) => ({
+      model,
+      endpoints: index === 0 ? all : all.slice(0, 1),
+      outlierDetection: NO_EJECTIONS,
+      healthChecks: { intervalMs: 60_000, intervalJitterMs: 0, unhealthyIntervalMs: 200 },
+      circuitBreakers: { retryBudget: { minRetryConcurrency: 100 }, ...circuitBreakers },
+    })),
+    timeouts: TIMEOUTS,
+  });
+}
+
+/** What a client got, and what was logged of it. */
+export type Seen = { readonly status: number; readonly text: string; readonly log: LoggedRequest };
+
+/** The whole answer. `body`: where its reading has begun. */
+export async function outcomeOf(gateway: GatewayProcess, answer: Response, body?: BodyReader): Promise<Seen> {
+  const text = await (body ?? readBody(answer)).toEnd();
+  const id = answer.headers.get("x-request-id") ?? "";
+  await becomes(async () => gateway.logged(id) !== undefined, "the request is logged");
+  const log = gateway.logged(id);
+  if (!log) throw new Error("the request was not logged");
+  return { status: answer.status, text, log };
+}

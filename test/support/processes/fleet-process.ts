@@ -1,0 +1,71 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+
+const ROOT = join(import.meta.dirname, "../../..");
+
+/** One built program as a process of its own, with a configuration of its own. */
+export class FleetProcess {
+  readonly child: ChildProcess;
+  /** What it logged, by line. */
+  readonly log: Readonly<Record<string, unknown>>[] = [];
+  /** Settles with its exit code, null after a deadly signal. */
+  readonly ended: Promise<number | null>;
+  readonly #folder: string;
+
+  private constructor(child: ChildProcess, folder: string) {
+    this.child = child;
+    this.#folder = folder;
+    this.ended = once(child, "close").then(([code]) => code);
+    if (child.stderr)
+      createInterface({ input: child.stderr }).on("line", (line) => {
+        this.log.push(line.startsWith("{") ? JSON.parse(line) : { text: line });
+      });
+  }
+
+  /**
+   * `program`: below dist/. `through`: a command that runs it in surroundings of its own and becomes it. Resolves when it has
+   * said that it is ready, with what it said.
+   */
+  static async start<Ready>(
+    program: string,
+    config: object,
+    through: readonly string[] = [],
+  ): Promise<{ process: FleetProcess; ready: Ready }> {
+    const folder = mkdtempSync(join(tmpdir(), "svc-fleet-"));
+    const file = join(folder, "config.yaml");
+    writeFileSync(file, JSON.stringify(config));
+    const [command, ...args] = [...through, process.execPath, join(ROOT, "dist", program), "--config", file];
+    const child = spawn(command ?? process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
+    const started = new FleetProcess(child, folder);
+    const ready = await new Promise<Ready>((resolve, reject) => {
+      createInterface({ input: child.stdout }).on("line", (line) => {
+        if (line.startsWith("ready ")) resolve(JSON.parse(line.slice(6)));
+      });
+      void started.ended.then((code) => reject(new Error(`${program} ended with ${code}: ${started.#lastWords()}`)));
+    });
+    return { process: started, ready };
+  }
+
+  get running(): boolean {
+    return this.child.exitCode === null && this.child.signalCode === null;
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.child.kill(signal);
+  }
+
+  /** Ends it at once, also when it is stopped. */
+  async end(): Promise<void> {
+    if (this.running) this.child.kill("SIGKILL");
+    await this.ended;
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #lastWords(): string {
+    return this.log.map((line) => JSON.stringify(line)).join("\n");
+  }
+}

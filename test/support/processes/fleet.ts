@@ -1,0 +1,84 @@
+import { afterEach } from "vitest";
+import { becomes } from "../becomes.ts";
+import { EngineProcess } from "./engine-process.ts";
+import { GatewayProcess } from "./gateway-process.ts";
+
+/** Whether tests shall have the sizes that are promised, and not those that a small machine has time for. */
+export const FULL = process.env.FULL === "1";
+
+export function size(small: number, full: number): number {
+  return FULL ? full : small;
+}
+
+/** Prints what a test has measured. */
+export function show(what: string, seen: object): void {
+  process.stdout.write(`${FULL ? "full" : "small"} ${what}: ${JSON.stringify(seen)}\n`);
+}
+
+/** Some 100 ms for an answer. */
+export const SHORT = { tokensPerSecond: 200, answerTokens: { min: 16, max: 24 } };
+/** Some seconds for an answer. */
+export const LONG = { tokensPerSecond: 20, answerTokens: { min: 60, max: 80 }, slots: 200 };
+
+/** Gateways and nodes as processes; all that a test started ends behind it, the newest first. */
+export class Fleet {
+  readonly #closing: (() => unknown)[] = [];
+
+  constructor() {
+    afterEach(async () => {
+      for (const close of this.#closing.splice(0).reverse()) await close();
+    });
+  }
+
+  /** For whatever else the test leaves behind. */
+  onEnd(close: () => unknown): void {
+    this.#closing.push(close);
+  }
+
+  async engine(nodeId: string, ...options: Tail<Parameters<typeof EngineProcess.start>>): Promise<EngineProcess> {
+    const engine = await EngineProcess.start(nodeId, ...options);
+    this.onEnd(() => engine.kill());
+    return engine;
+  }
+
+  engines(count: number, backend: object = {}): Promise<EngineProcess[]> {
+    return Promise.all(Array.from({ length: count }, (_, index) => this.engine(`node${index}`, backend)));
+  }
+
+  /** `cluster`: of `svc-qwen`, over health checks that are quick. */
+  async gateway(cluster: object, more: object = {}, through: readonly string[] = []): Promise<GatewayProcess> {
+    const healthChecks = { intervalMs: 1_000, intervalJitterMs: 200, unhealthyIntervalMs: 200 };
+    const clusters = [{ model: "svc-qwen", healthChecks, ...cluster }];
+    const gateway = await GatewayProcess.start({ clusters, ...more }, through);
+    this.onEnd(() => gateway.end());
+    return gateway;
+  }
+
+  /** A gateway that finds all these nodes healthy. */
+  async inFrontOf(nodes: readonly { readonly address: string }[], cluster: object = {}, more: object = {}) {
+    const gateway = await this.gateway({ endpoints: nodes.map(({ address }) => ({ address })), ...cluster }, more);
+    for (const { address } of nodes) await healthy(gateway, address);
+    return gateway;
+  }
+}
+
+type Tail<T extends readonly unknown[]> = T extends [unknown, ...infer Rest] ? Rest : never;
+
+export async function healthy(gateway: GatewayProcess, address: string): Promise<void> {
+  await becomes(async () => (await gateway.health(address)) === "healthy", `${address} is healthy`);
+}
+
+/** Until nothing is left of any request, in the gateway and in the nodes. */
+export async function nothingOpen(gateway: GatewayProcess, nodes: readonly EngineProcess[]): Promise<void> {
+  await becomes(async () => (await gateway.open()) === 0, "no lease, call, stream or waiting request is open");
+  for (const node of nodes) await becomes(async () => (await node.busy()) === 0, "no slot is taken");
+}
+
+/** How many requests ended with which detail token. */
+export function detailsOf(gateway: GatewayProcess): Readonly<Record<string, number>> {
+  const tally: Record<string, number> = {};
+  for (const { msg, detail } of gateway.process.log) {
+    if (msg === "request" && detail) tally[String(detail)] = (tally[String(detail)] ?? 0) + 1;
+  }
+  return tally;
+}

@@ -1,0 +1,32 @@
+import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf, hasDelta, type StreamEnd } from "../http/answer-check.ts";
+import { type BodyReader, readBody } from "../http/read-until.ts";
+import type { GatewayProcess } from "./gateway-process.ts";
+
+/** A streamed answer of which a delta has come. */
+export type OpenStream = { readonly path: AnswerPath; readonly status: number; readonly body: BodyReader };
+
+type Client = { readonly key?: string; readonly signal?: AbortSignal };
+
+/** Streams that have all begun, the formats in turn. One that was refused has no text yet. */
+export function openStreams(gateway: GatewayProcess, count: number, client: Client = {}): Promise<OpenStream[]> {
+  return Promise.all(Array.from({ length: count }, (_, index) => openStream(gateway, index, client)));
+}
+
+async function openStream(gateway: GatewayProcess, index: number, { key, signal }: Client): Promise<OpenStream> {
+  const path = ANSWER_PATHS[index % ANSWER_PATHS.length] ?? "/v1/messages";
+  const body = bodyFor(path, `stream ${index}`, { stream: true });
+  const response = await gateway.post(path, body, signal, key);
+  const reader = readBody(response);
+  if (response.status === 200) await reader.until((text) => hasDelta(path, text));
+  return { path, status: response.status, body: reader };
+}
+
+/** How each of them ends. */
+export function endsOf(streams: readonly OpenStream[]): Promise<StreamEnd[]> {
+  return Promise.all(
+    streams.map(async ({ path, body }) => {
+      const whole = await body.toEnd().catch(() => "");
+      return endOf(path, whole);
+    }),
+  );
+}

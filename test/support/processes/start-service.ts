@@ -1,0 +1,109 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { promisify } from "node:util";
+
+const ROOT = join(import.meta.dirname, "../../..");
+
+/** Whether llama.cpp can run here: without a binary for the platform these tests have no model. */
+export function hasLlama(): boolean {
+  return existsSync(join(ROOT, "node_modules/node-llama-cpp/package.json"));
+}
+
+export type Service = {
+  readonly baseUrl: string;
+  readonly adminUrl: string;
+  /** Of all gateway workers, in their order. */
+  readonly adminUrls: readonly string[];
+  /** host:port of the engine's gRPC. */
+  readonly engine: string;
+  readonly engineMetricsUrl: string;
+  readonly key: string;
+  readonly stateDir: string;
+  readonly process: ChildProcess;
+  readonly ports: readonly string[];
+  /** What it wrote to its standard error so far. */
+  said(): string;
+  post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
+  /** Runs the key command line on this service's keys; resolves to what it printed. */
+  keys(...args: readonly string[]): Promise<string>;
+  /** Sends the signal to the whole process group, as a terminal does; resolves to the exit code. */
+  stop(signal?: NodeJS.Signals): Promise<number | null>;
+};
+
+export type StartOptions = {
+  /** Further flags. */
+  readonly args?: readonly string[];
+  /** The state folder of an earlier start; a new one where absent. */
+  readonly state?: string;
+  /** Beside this process's own. */
+  readonly env?: Readonly<Record<string, string>>;
+};
+
+/** The built `npm start`. */
+export const START = join(ROOT, "dist/deploy/local/main.js");
+
+/** `npm start` without npm: the built supervisor with its real children, on free ports unless told otherwise. */
+export async function startService(
+  ports: readonly [number, number, number] = [0, 0, 0],
+  { args = [], state, env = {} }: StartOptions = {},
+): Promise<Service> {
+  const stateDir = state ?? (await mkdtemp(join(tmpdir(), "svc-start-")));
+  const [port, adminPort, enginePort] = ports;
+  const own = ["--port", port, "--admin-port", adminPort, "--engine-port", enginePort, "--state-dir", stateDir];
+  const child = spawn(process.execPath, [START, ...own.map(String), ...args], {
+    env: { ...process.env, ...env },
+    // A process group of its own, so that a signal can be sent as a terminal sends it.
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let errors = "";
+  child.stderr?.on("data", (chunk) => {
+    errors += chunk;
+  });
+  const ended = once(child, "close").then(([code]) => code as number | null);
+  const ready = await new Promise<Record<string, string> & { readonly adminUrls?: readonly string[] }>(
+    (resolve, reject) => {
+      createInterface({ input: child.stdout }).on("line", (line) => {
+        if (line.startsWith("ready ")) resolve(JSON.parse(line.slice(6)));
+      });
+      void ended.then((code) => reject(new Error(`the service ended with ${code}: ${errors}`)));
+    },
+  );
+  const { baseUrl = "", adminUrl = "", engine = "", engineMetricsUrl = "", keyFile = "" } = ready;
+  const key = readFileSync(keyFile, "utf8").trim();
+  return {
+    baseUrl,
+    adminUrl,
+    adminUrls: ready.adminUrls ?? [adminUrl],
+    engine,
+    engineMetricsUrl,
+    key,
+    stateDir,
+    process: child,
+    said: () => errors,
+    ports: [baseUrl, adminUrl, engine].map((address) => address.split(":").at(-1) ?? ""),
+    post: (path, body, headers = {}) =>
+      fetch(`${baseUrl}${path}`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
+        body: JSON.stringify(body),
+      }),
+    async keys(...command) {
+      const cli = join(ROOT, "dist/gateway/keys/cli/main.js");
+      const file = join(stateDir, "keys.json");
+      const { stdout } = await promisify(execFile)(process.execPath, [cli, ...command, "--file", file]);
+      return stdout;
+    },
+    async stop(signal = "SIGINT") {
+      if (child.exitCode === null && child.signalCode === null && child.pid) process.kill(-child.pid, signal);
+      const code = await ended;
+      await rm(stateDir, { recursive: true, force: true });
+      return code;
+    },
+  };
+}

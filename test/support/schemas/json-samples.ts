@@ -1,0 +1,103 @@
+import type { SeededRandom } from "../seeded-random.ts";
+
+/** A JSON text as somebody may write it, and what is to become of it. */
+export type JsonSample = {
+  readonly text: string;
+  /** Without white space, escaped as `JSON.stringify` does it, of repeated keys the first place and the last value. */
+  readonly canonical: string;
+  /** What an object or an array holds, by key or position. */
+  readonly inner: ReadonlyMap<string, JsonSample>;
+};
+
+const NOTHING: ReadonlyMap<string, JsonSample> = new Map();
+
+const NUMBERS = [
+  ...["0", "-0", "7", "-12", "1.0", "1.50", "-0.0", "1e3", "1E+3", "2.5e-7", "0.1", "1e21", "1000000000000000000000"],
+  ...["123456789012345", "9007199254740993", "12345678901234567890", "1.7976931348623157e308", "1e-999"],
+  ...["0.30000000000000004", "3.14159265358979323846", "-1.5", "100"],
+] as const;
+
+/**
+ * None has a backslash in it: once it has seen such a key, JSON.parse of Node 24.21 takes an escape that is written with the
+ * same characters for it.
+ */
+const KEYS = [
+  ...["a", "b", "0", "1", "10", "007", "-1", "4294967294", "4294967295", "9999999999", "1.5"],
+  ...["__proto__", "constructor", "", " ", "ключ", "😀", '"', "a\nb", "u0031"],
+] as const;
+
+const SPACES = ["", "", "", " ", "\n", "\t", "\r\n  "] as const;
+
+/** A sample that is nested at most `room` levels deep. */
+export function jsonSample(random: SeededRandom, room: number): JsonSample {
+  const kind = random.below(room > 0 ? 6 : 3);
+  if (kind === 0) return plain(random.pick(NUMBERS));
+  if (kind === 1) return plain(random.pick(["true", "false", "null"]));
+  if (kind === 2) return { ...quoted(random, words(random)), inner: NOTHING };
+  return kind === 3 ? arraySample(random, room) : objectSample(random, room);
+}
+
+/** The same, and an object for sure. */
+export function objectSample(random: SeededRandom, room: number): JsonSample {
+  const inner = new Map<string, JsonSample>();
+  const members = Array.from({ length: random.below(6) }, () => {
+    const name: string = random.pick(KEYS);
+    const key = quoted(random, name);
+    const value = jsonSample(random, room - 1);
+    inner.set(name, value);
+    return `${key.text}${space(random)}:${space(random)}${value.text}`;
+  });
+  const canonical = [...inner].map(([name, value]) => `${JSON.stringify(name)}:${value.canonical}`);
+  return { text: `{${listed(random, members)}}`, canonical: `{${canonical.join(",")}}`, inner };
+}
+
+function arraySample(random: SeededRandom, room: number): JsonSample {
+  const items = Array.from({ length: random.below(5) }, () => jsonSample(random, room - 1));
+  const texts = items.map(({ text }) => text);
+  return {
+    text: `[${listed(random, texts)}]`,
+    canonical: `[${items.map(({ canonical }) => canonical).join(",")}]`,
+    inner: new Map(items.map((item, at) => [String(at), item])),
+  };
+}
+
+function plain(text: string): JsonSample {
+  return { text, canonical: text, inner: NOTHING };
+}
+
+function listed(random: SeededRandom, texts: readonly string[]): string {
+  return space(random) + texts.map((text) => text + space(random)).join(`,${space(random)}`);
+}
+
+function space(random: SeededRandom): string {
+  return random.pick(SPACES);
+}
+
+function words(random: SeededRandom): string {
+  const pieces = [
+    "a",
+    '"',
+    "\\",
+    "\\\\",
+    "{",
+    "}",
+    "[",
+    ",",
+    ":",
+    "é",
+    "😀",
+    "\n",
+    "\u2028",
+    "x".repeat(60),
+    "1.0",
+  ] as const;
+  return Array.from({ length: random.below(8) }, () => random.pick(pieces)).join("");
+}
+
+/** Some of the characters as escapes that nobody needs. */
+function quoted(random: SeededRandom, value: string): { readonly text: string; readonly canonical: string } {
+  const canonical = JSON.stringify(value);
+  if (random.below(3) > 0) return { text: canonical, canonical };
+  const units = Array.from({ length: value.length }, (_, at) => value.charCodeAt(at));
+  return { text: `"${units.map((unit) => `\\u${unit.toString(16).padStart(4, "0")}`).join("")}"`, canonical };
+}

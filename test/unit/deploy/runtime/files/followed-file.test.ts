@@ -1,0 +1,134 @@
+import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { FollowedFile } from "../../../../../deploy/runtime/files/followed-file.ts";
+import { systemClock } from "../../../../../deploy/runtime/time/clock.ts";
+import { gate } from "../../../../support/gate.ts";
+import { until } from "../../../../support/until.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
+
+let folder: string;
+let file: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "svc-followed-"));
+  file = join(folder, "followed");
+});
+
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+function follow(
+  take: () => Promise<"taken" | "again">,
+  more: { clock?: VirtualClock; files?: [string, ...string[]] } = {},
+) {
+  const { clock = systemClock, files = [file] } = more;
+  const followed = new FollowedFile({ files, clock, take });
+  onTestFinished(() => followed.close());
+  return followed;
+}
+
+/** At once, so that it is one change. */
+async function replace(path: string, text: string): Promise<void> {
+  const next = join(folder, "next");
+  await writeFile(next, text);
+  await rename(next, path);
+}
+
+/** Counts how often it is called. */
+function counted(answer: "taken" | "again" = "taken") {
+  const take = async () => {
+    take.calls += 1;
+    return answer;
+  };
+  take.calls = 0;
+  return take;
+}
+
+describe("a followed file", () => {
+  test("is taken at the first look, and again only when something changed", async () => {
+    await writeFile(file, "one");
+    const take = counted();
+    // Nothing is looked at by the clock.
+    const followed = follow(take, { clock: new VirtualClock() });
+    await followed.look();
+    await followed.look();
+    expect(take.calls).toBe(1);
+    await replace(file, "two");
+    await until(() => take.calls === 2, "the replacement is seen by itself");
+    await rm(file);
+    await until(() => take.calls === 3, "its end is seen by itself");
+  });
+
+  test("is taken again until it could be read", async () => {
+    const take = counted("again");
+    const followed = follow(take, { clock: new VirtualClock() });
+    for (let look = 1; look <= 3; look += 1) {
+      await followed.look();
+      expect(take.calls).toBe(look);
+    }
+  });
+
+  test("is taken with the others that belong to it", async () => {
+    const beside = join(folder, "beside");
+    const take = counted();
+    const followed = follow(take, { clock: new VirtualClock(), files: [file, beside] });
+    await followed.look();
+    await replace(beside, "changed");
+    await followed.look();
+    expect(take.calls).toBe(2);
+  });
+
+  test("is found by looking where its folder comes later", async () => {
+    const clock = new VirtualClock();
+    const later = join(folder, "later");
+    const take = counted();
+    const followed = follow(take, { clock, files: [join(later, "followed")] });
+    await followed.look();
+    await mkdir(later);
+    await replace(join(later, "followed"), "there");
+    const tick = () => clock.advance(500);
+    await until(() => {
+      void tick();
+      return take.calls === 2;
+    }, "the file is taken");
+  });
+
+  test("is never taken twice at a time, and what changes meanwhile is looked at afterwards", async () => {
+    await writeFile(file, "one");
+    const { passed, open } = gate();
+    let running = 0;
+    let most = 0;
+    let calls = 0;
+    const followed = follow(
+      async () => {
+        calls += 1;
+        running += 1;
+        most = Math.max(most, running);
+        await passed;
+        running -= 1;
+        return "taken";
+      },
+      { clock: new VirtualClock() },
+    );
+    const first = followed.look();
+    await until(() => calls === 1, "the first take");
+    await replace(file, "a longer text");
+    const second = followed.look();
+    open();
+    await Promise.all([first, second]);
+    expect([calls, most]).toEqual([2, 1]);
+  });
+
+  test("is left alone once it is closed", async () => {
+    const clock = new VirtualClock();
+    const take = counted();
+    const followed = follow(take, { clock });
+    await followed.look();
+    followed.close();
+    await writeFile(file, "changed");
+    await clock.advance(5_000);
+    await followed.look();
+    expect(take.calls).toBe(1);
+  });
+});

@@ -1,0 +1,16 @@
+import { expect, test } from "vitest";
+import { newCallIds } from "../../../../../../engine/backends/llama/generation/new-call-id.ts";
+import { assistant, call, user } from "../../../conversation/canonical.ts";
+
+test("ids of calls have the form that the model's template demands", () => {
+  const plain = newCallIds("any", []);
+  expect(plain("run")).toMatch(/^call_[0-9a-f]{24}$/);
+  expect(plain("run")).not.toBe(plain("run"));
+  expect(newCallIds("nine-characters", [])("run")).toMatch(/^[0-9a-f]{9}$/);
+});
+
+test("numbered ids go on where those of the conversation end", () => {
+  const history = [user("Hi"), assistant(call("run", "{}"), call("run", "{}")), assistant(call("search", "{}"))];
+  const numbered = newCallIds("functions.name:index", history);
+  expect([numbered("run"), numbered("search")]).toEqual(["functions.run:3", "functions.search:4"]);
+});

@@ -1,0 +1,26 @@
+import type { LlamaGrammar, LlamaGrammarEvaluationState } from "node-llama-cpp";
+import { expect, test } from "vitest";
+import { GrammarGate } from "../../../../../../engine/backends/llama/grammar/grammar-gate.ts";
+
+const grammar = (name: string) => ({ name }) as unknown as LlamaGrammar;
+
+/** A gate whose states say which grammar they belong to, and how many came before. */
+function gateOf(compiled: ConstructorParameters<typeof GrammarGate>[0]) {
+  let states = 0;
+  return new GrammarGate(compiled, (from) => ({ from, number: states++ }) as unknown as LlamaGrammarEvaluationState);
+}
+
+test("one state lasts through the output, until the reasoning was ended in the model's place", () => {
+  const gate = gateOf({ whole: grammar("whole"), behindReasoning: grammar("rest") });
+  expect(gate.state()).toEqual({ from: { name: "whole" }, number: 0 });
+  expect(gate.state()).toEqual({ from: { name: "whole" }, number: 0 });
+  gate.reasoningEnded();
+  expect(gate.state()).toEqual({ from: { name: "rest" }, number: 1 });
+  expect(gate.state()).toEqual({ from: { name: "rest" }, number: 1 });
+});
+
+test("nothing holds where there is no grammar", () => {
+  const gate = gateOf(undefined);
+  gate.reasoningEnded();
+  expect(gate.state()).toBeUndefined();
+});

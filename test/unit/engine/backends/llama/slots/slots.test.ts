@@ -1,0 +1,155 @@
+import type { Token } from "node-llama-cpp";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { type LlamaRuntime, loadRuntime } from "../../../../../../engine/backends/llama/runtime/llama-runtime.ts";
+import type { Slot } from "../../../../../../engine/backends/llama/slots/slot.ts";
+import { Slots } from "../../../../../../engine/backends/llama/slots/slots.ts";
+import { VirtualEngineClock } from "../../../../../support/engine/virtual-engine-clock.ts";
+import { missing, never, OPTIONS, RANDOM_MODEL } from "../demo-engine.ts";
+
+/** Forty tokens that differ by their beginning, and what follows them. */
+const prompt = (start: number, ...ids: number[]) => [...Array.from({ length: 40 }, () => start), ...ids] as Token[];
+const LONG_MS = 60_000;
+
+describe.skipIf(missing !== "")("slots", () => {
+  let runtime: LlamaRuntime;
+  let clock: VirtualEngineClock;
+  let freed = 0;
+  let slots: Slots;
+
+  beforeAll(async () => {
+    runtime = await loadRuntime({ ...OPTIONS, modelPath: RANDOM_MODEL, slots: 2 }, never());
+  });
+  afterAll(() => runtime.close());
+  afterEach(async () => {
+    slots.close();
+    for (const sequence of runtime.sequences) await sequence.clearHistory();
+  });
+
+  const fresh = () => {
+    clock = new VirtualEngineClock();
+    freed = 0;
+    slots = new Slots({ sequences: runtime.sequences, clock, onFree: () => (freed += 1) });
+  };
+  const take = (ids: readonly Token[], isolation = "a", affinityKey = ""): Slot => {
+    const slot = slots.take({ prompt: ids, isolation, affinityKey });
+    if (!slot) throw new Error("no slot is free");
+    return slot;
+  };
+  /** Takes a slot, computes the prompt in it, gives it back; returns how much was cached. */
+  const use = async (ids: readonly Token[], isolation = "a", keepMs = LONG_MS, affinityKey = "") => {
+    await clock.advance(1);
+    const slot = take(ids, isolation, affinityKey);
+    const cached = await slot.adapt(ids, isolation);
+    await slot.sequence.evaluateWithoutGeneratingNewTokens(ids.slice(cached));
+    slots.release(slot, keepMs);
+    return { slot, cached };
+  };
+
+  test("all but the last token of a prompt that is cached is reused", async () => {
+    fresh();
+    expect((await use(prompt(1, 2, 3, 4))).cached).toBe(0);
+    expect((await use(prompt(1, 2, 3, 4))).cached).toBe(42);
+    expect((await use(prompt(1, 2, 3, 4, 5, 6))).cached).toBe(43);
+    expect((await use(prompt(1, 2, 3, 9))).cached).toBe(42);
+  });
+
+  test("another isolation domain never sees a cache, though the tokens are the same", async () => {
+    fresh();
+    await use(prompt(1, 2, 3, 4), "a");
+    await use(prompt(1, 2, 3, 4), "a");
+    expect((await use(prompt(1, 2, 3, 4), "b")).cached).toBe(0);
+    expect((await use(prompt(1, 2, 3, 4), "c", LONG_MS, "key")).cached).toBe(0);
+    expect((await use(prompt(1, 2, 3, 4), "a", LONG_MS, "key")).cached).toBe(0);
+  });
+
+  test("a prompt goes where most of it is cached, a new one to an empty slot", async () => {
+    fresh();
+    const first = await use(prompt(1, 2, 3, 4));
+    const second = await use(prompt(5, 6, 7, 8));
+    expect(second.slot).not.toBe(first.slot);
+    expect((await use(prompt(1, 2, 3, 4, 9))).slot).toBe(first.slot);
+    expect((await use(prompt(5, 6, 7, 8, 9))).slot).toBe(second.slot);
+  });
+
+  describe("a common beginning is not worth another conversation's cache", () => {
+    const cases: readonly [name: string, next: readonly Token[], affinityKey: string, same: boolean][] = [
+      ["when it is shorter than 32 tokens", prompt(1).slice(0, 31), "", false],
+      ["unless it is half of the prompt", [...prompt(1), ...prompt(2)].slice(0, 80), "", true],
+      ["when it is less than half of the prompt", [...prompt(1), ...prompt(2), ...prompt(3)], "", false],
+      ["unless it is the conversation that the caller names", [...prompt(1), ...prompt(2), ...prompt(3)], "key", true],
+      ["which it is not when little is common", [...prompt(1).slice(0, 20), ...prompt(2)], "key", false],
+    ];
+    test.each(cases)("%s", async (_name, next, affinityKey, same) => {
+      fresh();
+      const first = await use(prompt(1, 2, 3), "a", LONG_MS, "key");
+      expect((await use(next, "a", LONG_MS, affinityKey)).slot === first.slot).toBe(same);
+    });
+  });
+
+  test("the best slot is not waited for while it is busy", async () => {
+    fresh();
+    await use(prompt(1, 2, 3));
+    const busy = take(prompt(1, 2, 3));
+    expect(slots.uncachedTokens({ prompt: prompt(1, 2, 3, 4), isolation: "a", affinityKey: "" })).toBe(1);
+    expect(take(prompt(1, 2, 3, 4))).not.toBe(busy);
+  });
+
+  test("without a good prefix the slot used longest ago gives way, and how long its cache had lain is noted", async () => {
+    fresh();
+    const first = await use(prompt(1, 2, 3, 4));
+    await use(prompt(5, 6, 7, 8));
+    expect(slots.retentionMs).toBeUndefined();
+    await clock.advance(998);
+    expect((await use(prompt(10, 11, 12))).slot).toBe(first.slot);
+    expect(slots.retentionMs).toBe(1000);
+    expect(slots.tokensInUse).toBe(0);
+  });
+
+  test("of slots used at the same time the one with the smallest cache gives way", async () => {
+    fresh();
+    const [one, two] = [take(prompt(1)), take(prompt(2))];
+    await one.sequence.evaluateWithoutGeneratingNewTokens(prompt(1, 2, 3, 4));
+    await two.sequence.evaluateWithoutGeneratingNewTokens(prompt(2));
+    for (const slot of [one, two]) slots.release(slot, LONG_MS);
+    expect(take(prompt(3))).toBe(two);
+  });
+
+  test("when all are busy there is none, and a release is announced", async () => {
+    fresh();
+    const [one, two] = [take(prompt(1)), take(prompt(2))];
+    expect(slots.busy).toBe(2);
+    expect(slots.take({ prompt: prompt(1), isolation: "a", affinityKey: "" })).toBeUndefined();
+    slots.release(one, LONG_MS);
+    expect([slots.busy, freed]).toEqual([1, 1]);
+    await slots.discard(two);
+    expect([slots.busy, freed]).toEqual([0, 2]);
+  });
+
+  test("a discarded cache is gone", async () => {
+    fresh();
+    const { slot } = await use(prompt(1, 2, 3, 4));
+    await slots.discard(slot);
+    expect(slot.empty).toBe(true);
+    expect((await use(prompt(1, 2, 3, 4))).cached).toBe(0);
+  });
+
+  test("a cache is cleared when its time is over, and not before", async () => {
+    fresh();
+    const { slot } = await use(prompt(1, 2, 3, 4), "a", 1000);
+    await clock.advance(999);
+    expect([slot.empty, slot.sequence.nextTokenIndex]).toEqual([false, 43]);
+    freed = 0;
+    await clock.advance(1);
+    await expect.poll(() => freed).toBe(1);
+    expect([slot.empty, slot.busy, slot.sequence.nextTokenIndex]).toEqual([true, false, 0]);
+  });
+
+  test("a cache that is used again is not cleared at its first time", async () => {
+    fresh();
+    const { slot } = await use(prompt(1, 2, 3, 4), "a", 1000);
+    await clock.advance(500);
+    expect((await use(prompt(1, 2, 3, 4), "a", 1000)).slot).toBe(slot);
+    await clock.advance(600);
+    expect(slot.empty).toBe(false);
+  });
+});

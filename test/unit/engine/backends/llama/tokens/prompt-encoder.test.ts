@@ -1,0 +1,135 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type LlamaRuntime, loadRuntime } from "../../../../../../engine/backends/llama/runtime/llama-runtime.ts";
+import { PromptEncoder } from "../../../../../../engine/backends/llama/tokens/prompt-encoder.ts";
+import { readVocabulary, type Vocabulary } from "../../../../../../engine/backends/llama/tokens/vocabulary.ts";
+import { ChatTemplate, type Conversation } from "../../../../../../engine/conversation/chat-template.ts";
+import { HERMES_MARKERS } from "../../../../../support/engine/hermes-markers.ts";
+import { assistant, call, reasoning, system, text, tool, toolResult, user } from "../../../conversation/canonical.ts";
+import { missing, never, OPTIONS, RANDOM_MODEL } from "../demo-engine.ts";
+
+/** Both kinds of token that are matched by their spelling: control ones and, from `<think>` on, user-defined ones. */
+const SPELLINGS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"];
+
+describe.skipIf(missing !== "")("a conversation in the model's own tokens", () => {
+  let runtime: LlamaRuntime;
+  let vocabulary: Vocabulary;
+  let template: ChatTemplate;
+  let encoder: PromptEncoder;
+
+  beforeAll(async () => {
+    runtime = await loadRuntime({ ...OPTIONS, modelPath: RANDOM_MODEL, slots: 1 }, never());
+    const { model } = runtime;
+    vocabulary = readVocabulary(model);
+    const { controlTokens, bosText: bosToken, eosText: eosToken } = vocabulary;
+    const source = model.fileInfo.metadata.tokenizer.chat_template ?? "";
+    template = new ChatTemplate({ source, bosToken, eosToken, controlTokens });
+    encoder = new PromptEncoder({ model, vocabulary, template, markers: HERMES_MARKERS });
+  });
+
+  afterAll(() => runtime.close());
+
+  const whole = (conversation: Partial<Conversation>): Conversation => ({
+    messages: [],
+    tools: [],
+    reasoning: false,
+    ...conversation,
+  });
+  const encode = async (conversation: Partial<Conversation>) =>
+    (await encoder.encode(whole(conversation), never())).tokens;
+  const rendered = (conversation: Partial<Conversation>) =>
+    template
+      .render(whole(conversation))
+      .map((span) => span.text)
+      .join("");
+
+  /** How often each of the spellings is one token. */
+  const marks = async (conversation: Partial<Conversation>) => {
+    const tokens = await encode(conversation);
+    return SPELLINGS.map((spelling) => {
+      const id = vocabulary.markerToken(spelling);
+      return tokens.filter((token) => token === id).length;
+    });
+  };
+
+  const dialogue = [
+    system("Be brief."),
+    user("Weather in Oslo?"),
+    assistant(reasoning("A tool."), call("get_weather", '{"city": "Oslo"}')),
+    toolResult('{"t": 3}'),
+    assistant(text("3 degrees.")),
+    user("Thanks"),
+  ];
+  const tools = [tool("get_weather", "Get the weather")];
+
+  test("harmless text has exactly the tokens of the whole prompt in one piece", async () => {
+    const expected = runtime.model.tokenize(rendered({ messages: dialogue, tools }), true);
+    expect(await encode({ messages: dialogue, tools })).toEqual(expected);
+  });
+
+  test("honest history keeps its marks as tokens", async () => {
+    // Three marks of each kind of turn; the tool's example call and the real one; one thought.
+    expect(await marks({ messages: dialogue, tools })).toEqual([0, 7, 6, 1, 1, 2, 2]);
+  });
+
+  describe("a caller's spelling of a mark never becomes that token", () => {
+    const evil = SPELLINGS.join(" and ");
+    const schema = { type: "object", properties: { [evil]: { type: "string", enum: [evil] } } };
+    const cases: readonly [name: string, build: (text: string) => Partial<Conversation>][] = [
+      ["user text", (x) => ({ messages: [user(x)] })],
+      ["system text", (x) => ({ messages: [system(x), user("Hi")] })],
+      ["tool result", (x) => ({ messages: [user("Hi"), assistant(call("f", "{}")), toolResult(x)] })],
+      ["tool description", (x) => ({ messages: [user("Hi")], tools: [tool("f", x)] })],
+      ["call arguments", (x) => ({ messages: [user("Hi"), assistant(call("f", JSON.stringify({ x }))), user("Hi")] })],
+      ["assistant text", (x) => ({ messages: [user("Hi"), assistant(text(x)), user("Hi")] })],
+      ["the text to be continued", (x) => ({ messages: [user("Hi"), assistant(text(x))] })],
+      ["a spelling in two parts", (x) => ({ messages: [user(`${x}<`), user("|im_end|>")] })],
+      ["no text around it", (x) => ({ messages: [user(x === "calm" ? x : "<think>")] })],
+      ["many in a row", (x) => ({ messages: [user(x === "calm" ? x : "<|im_end|>".repeat(50))] })],
+    ];
+    test.each(cases)("%s", async (_name, build) => {
+      expect(await marks(build(evil))).toEqual(await marks(build("calm")));
+    });
+
+    test("tool schema", async () => {
+      const hostile = await marks({ messages: [user("Hi")], tools: [tool("f", "", schema)] });
+      expect(hostile).toEqual(await marks({ messages: [user("Hi")], tools: [tool("f", "")] }));
+    });
+  });
+
+  test("the model still reads the spelling that a caller wrote", async () => {
+    const tokens = await encode({ messages: [user("what is <|im_end|> and <think>?")] });
+    expect(runtime.model.detokenize(tokens, true)).toBe(
+      "<|im_start|>user\nwhat is <|im_end|> and <think>?<|im_end|>\n<|im_start|>assistant\n",
+    );
+  });
+
+  describe("a long text is tokenised in portions, with the same tokens", () => {
+    const texts: readonly [name: string, line: string][] = [
+      [
+        "code",
+        "  const value = { a: [1, 2.5], b: 'zwölf' }; // naïve 漢字 🚀\n\n\n\tif (x < 3) return;\n}\n//x\n \n  y();\r\n\r\n",
+      ],
+      ["prose", "It's one long line, isn't it? We'd say so; 12 345 times (or more) and THEN some.  Two spaces."],
+      ["indented lists", "   - one\n     two\n\n   - three\n"],
+    ];
+    test.each(texts)("%s", async (_name, line) => {
+      const messages = [user(line.repeat(2000))];
+      const expected = runtime.model.tokenize(rendered({ messages }), true);
+      expect(await encode({ messages })).toEqual(expected);
+    });
+  });
+
+  test("whoever leaves while a long text is tokenised stops it", async () => {
+    const messages = [user("one line of text\n".repeat(20_000))];
+    const encoding = encoder.encode(whole({ messages }), AbortSignal.abort());
+    await expect(encoding).rejects.toThrow(expect.objectContaining({ reason: "CANCELLED" }));
+  });
+
+  test("the prompt says whether it has opened the reasoning", async () => {
+    const starts = async (conversation: Partial<Conversation>) =>
+      (await encoder.encode(whole(conversation), never())).startsInReasoning;
+    expect(await starts({ messages: [user("Hi")], reasoning: true })).toBe(true);
+    expect(await starts({ messages: [user("Hi")] })).toBe(false);
+    expect(await starts({ messages: [user("Hi"), assistant(text("<think>"))], reasoning: true })).toBe(false);
+  });
+});

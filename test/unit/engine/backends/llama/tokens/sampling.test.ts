@@ -1,0 +1,87 @@
+import type { Token, TokenBias } from "node-llama-cpp";
+import { describe, expect, test } from "vitest";
+import {
+  type SamplingInput,
+  samplingDefaults,
+  toSamplingOptions,
+  wantedLogprobs,
+} from "../../../../../../engine/backends/llama/tokens/sampling.ts";
+import type { Sampling } from "../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+
+const sampling = (fields: Partial<Sampling>): Sampling => ({ stop: [], logitBias: {}, ...fields });
+const input = (fields: Partial<Sampling> | undefined, more: Partial<SamplingInput> = {}): SamplingInput => ({
+  sampling: fields && sampling(fields),
+  defaults: { temperature: 0.5, topK: 7, topP: 0.9, minP: 0.1 },
+  vocabularySize: 100,
+  generated: [],
+  randomSeed: () => 4242,
+  newBias: (): TokenBias => {
+    throw new Error("no bias is wanted");
+  },
+  banned: [],
+  ...more,
+});
+
+test("every parameter is spelled out, from the request or the model's defaults", () => {
+  const defaults = { temperature: 0.5, topK: 7, topP: 0.9, minP: 0.1, seed: 4242 };
+  expect(toSamplingOptions(input(undefined))).toEqual(defaults);
+  expect(toSamplingOptions(input({ temperature: 0, topK: 0, topP: 1, minP: 0, seed: 1 }))).toEqual({
+    temperature: 0,
+    topK: 0,
+    topP: 1,
+    minP: 0,
+    seed: 1,
+  });
+});
+
+test("a seed of any size is taken, and none means chance", () => {
+  expect(toSamplingOptions(input({ seed: 4_294_967_295 })).seed).toBe(0);
+  expect(toSamplingOptions(input({ seed: Number.MAX_SAFE_INTEGER })).seed).toBeLessThan(2 ** 32 - 1);
+});
+
+test("penalties see the tokens generated so far", () => {
+  const generated: Token[] = [];
+  const { repeatPenalty } = toSamplingOptions(input({ frequencyPenalty: 0.5 }, { generated }));
+  expect(repeatPenalty).toMatchObject({ penalty: 1, frequencyPenalty: 0.5, presencePenalty: 0 });
+  generated.push(5 as Token);
+  const seen = repeatPenalty?.punishTokens;
+  expect(typeof seen === "function" ? seen() : seen).toEqual([5]);
+});
+
+describe("what would sample garbage is refused with the name of the field", () => {
+  const cases: readonly [field: string, value: Partial<Sampling>][] = [
+    ["temperature", { temperature: Number.NaN }],
+    ["temperature", { temperature: -1 }],
+    ["top_p", { topP: 1.5 }],
+    ["min_p", { minP: -0.1 }],
+    ["top_k", { topK: 2 ** 31 }],
+    ["frequency_penalty", { frequencyPenalty: 3 }],
+    ["presence_penalty", { presencePenalty: Number.POSITIVE_INFINITY }],
+    ["repetition_penalty", { repetitionPenalty: 0 }],
+  ];
+  test.each(cases)("%s: %j", (field, value) => {
+    const convert = () => toSamplingOptions(input(value));
+    expect(convert).toThrow(expect.objectContaining({ reason: "INVALID_REQUEST" }));
+    expect(convert).toThrow(`sampling.${field}`);
+  });
+});
+
+test("log probabilities are wanted when their number is given, even if it is none", () => {
+  expect(wantedLogprobs(undefined)).toBeUndefined();
+  expect(wantedLogprobs(sampling({}))).toBeUndefined();
+  expect(wantedLogprobs(sampling({ topLogprobs: 0 }))).toBe(0);
+  expect(() => wantedLogprobs(sampling({ topLogprobs: 51 }))).toThrow("sampling.top_logprobs");
+});
+
+describe("defaults come from the model file where it has them", () => {
+  const llamaCpp = { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05 };
+  const cases: readonly [general: object, expected: object][] = [
+    [{}, llamaCpp],
+    [{ sampling: { temp: 0.6, top_k: 20, top_p: 0.9, min_p: 0 } }, { temperature: 0.6, topK: 20, topP: 0.9, minP: 0 }],
+    [{ sampling: { temp: "hot", top_k: Number.NaN, top_p: 7, min_p: -1 } }, { ...llamaCpp, topP: 1 }],
+    [{ sampling: null }, llamaCpp],
+  ];
+  test.each(cases)("%j", (general, expected) => {
+    expect(samplingDefaults(general)).toEqual(expected);
+  });
+});

@@ -1,0 +1,97 @@
+import { expect, test } from "vitest";
+import { toJsonText } from "../../../../../../engine/backends/openai-compatible/http/raw-json.ts";
+import { toChatMessages } from "../../../../../../engine/backends/openai-compatible/request/chat-messages.ts";
+import { ImageDetail, type Message, type Part, Role } from "../../../../../../proto/gen/svc/inference/v1/messages.ts";
+
+const part = (kind: Part["kind"]): Part => ({ kind, cacheBreakpoint: undefined });
+const say = (text: string) => part({ $case: "text", value: { text } });
+const call = (callId: string, name: string, argumentsJson: string) =>
+  part({ $case: "toolCall", value: { callId, name, argumentsJson } });
+const result = (callId: string, name: string, text: string) =>
+  part({ $case: "toolResult", value: { callId, name, content: [say(text)], isError: false } });
+const reasoned = (text: string, redacted = false) =>
+  part({ $case: "reasoning", value: { text, signature: Buffer.alloc(0), redacted } });
+const image = part({
+  $case: "image",
+  value: {
+    source: { $case: "data", value: Buffer.from("png") },
+    mimeType: "image/png",
+    detail: ImageDetail.LOW,
+    contentSha256: Buffer.alloc(0),
+  },
+});
+
+const TURN: readonly Message[] = [
+  { role: Role.SYSTEM, parts: [say("be"), say("brief")] },
+  { role: Role.USER, parts: [say("go")], name: "ann" },
+  { role: Role.ASSISTANT, parts: [reasoned("hm"), reasoned("x", true), call("c1", "run", '{ "b": 1.0,"a":2 }')] },
+  { role: Role.TOOL, parts: [result("c1", "run", "ok")] },
+  { role: Role.ASSISTANT, parts: [say("again"), call("c2", "run", "")] },
+  { role: Role.USER, parts: [result("c2", "run", "done"), say("and?")] },
+];
+
+function messagesOf(messages: readonly Message[], callIds: "any" | "functions.name:index" | "nine-characters" = "any") {
+  return JSON.parse(toJsonText(toChatMessages(messages, { callIds, images: false })));
+}
+
+test("a history keeps its order, its reasoning and the exact text of arguments", () => {
+  expect(messagesOf(TURN)).toEqual([
+    { role: "system", content: "be\nbrief" },
+    { role: "user", name: "ann", content: "go" },
+    {
+      role: "assistant",
+      content: null,
+      reasoning_content: "hm",
+      tool_calls: [{ id: "c1", type: "function", function: { name: "run", arguments: '{ "b": 1.0,"a":2 }' } }],
+    },
+    { role: "tool", tool_call_id: "c1", name: "run", content: "ok" },
+    {
+      role: "assistant",
+      content: "again",
+      tool_calls: [{ id: "c2", type: "function", function: { name: "run", arguments: "{}" } }],
+    },
+    { role: "tool", tool_call_id: "c2", name: "run", content: "done" },
+    { role: "user", content: "and?" },
+  ]);
+});
+
+test("ids of calls become what the model's template demands, the same in a call and its result", () => {
+  const ids = (rule: "functions.name:index" | "nine-characters") =>
+    messagesOf(TURN, rule).flatMap((message: { tool_call_id?: string; tool_calls?: { id: string }[] }) => [
+      ...(message.tool_calls ?? []).map(({ id }) => id),
+      ...(message.tool_call_id === undefined ? [] : [message.tool_call_id]),
+    ]);
+  expect(ids("functions.name:index")).toEqual([
+    "functions.run:0",
+    "functions.run:0",
+    "functions.run:1",
+    "functions.run:1",
+  ]);
+  const [first, second, third] = ids("nine-characters");
+  expect(first).toMatch(/^[A-Za-z0-9]{9}$/);
+  expect(second).toBe(first);
+  expect(third).not.toBe(first);
+});
+
+test("ids that are in order already stay as they are", () => {
+  const parts = [call("functions.run:0", "run", "{}"), call("functions.find:1", "find", "{}")];
+  const [message] = messagesOf([{ role: Role.ASSISTANT, parts }], "functions.name:index");
+  expect(message.tool_calls.map(({ id }: { id: string }) => id)).toEqual(["functions.run:0", "functions.find:1"]);
+});
+
+test("images go along where the model takes them, and are refused by their path where it does not", () => {
+  const messages = [{ role: Role.USER, parts: [say("what?"), image] }];
+  expect(toChatMessages(messages, { callIds: "any", images: true })).toMatchObject([
+    {
+      content: [
+        { type: "text", text: "what?" },
+        { type: "image_url", image_url: { url: "data:image/png;base64,cG5n", detail: "low" } },
+      ],
+    },
+  ]);
+  expect(() => messagesOf(messages)).toThrow("messages[0].parts[1]: this model does not take such images.");
+});
+
+test("a message without a role is refused", () => {
+  expect(() => messagesOf([{ role: Role.UNSPECIFIED, parts: [] }])).toThrow("messages[0].role: is not set.");
+});

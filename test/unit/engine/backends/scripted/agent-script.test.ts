@@ -1,0 +1,83 @@
+import { expect, test } from "vitest";
+import { exampleValue } from "../../../../../engine/backends/example-value.ts";
+import { agentScript } from "../../../../../engine/backends/scripted/agent-script.ts";
+import {
+  type Event,
+  FinishReason,
+  GenerateRequest,
+} from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { Role, ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
+
+const WRITE = {
+  name: "Write",
+  parametersJsonSchema: JSON.stringify({
+    type: "object",
+    properties: { file_path: { type: "string" }, content: { type: "string" }, mode: { enum: ["a", "b"] } },
+    required: ["file_path", "content", "mode"],
+  }),
+};
+const BASH = {
+  name: "Bash",
+  parametersJsonSchema: '{"type":"object","properties":{"command":{"type":"string"}},"required":["command"]}',
+};
+
+const says = (role: Role, text: string) => ({ role, parts: [{ kind: { $case: "text" as const, value: { text } } }] });
+const ask = says(Role.USER, "Create a file named hello.txt");
+
+/** `request` is checked where the fields are used: a partial message with a oneof has no type that can be written down. */
+async function play(request: object): Promise<Event[]> {
+  const events: Event[] = [];
+  const whole = GenerateRequest.fromPartial({ requestId: "req_1", ...request });
+  for await (const step of agentScript(whole, new AbortController().signal)) events.push(...step);
+  return events;
+}
+
+function callOf(events: readonly Event[]) {
+  const started = events.map(({ kind }) => kind).find((kind) => kind?.$case === "blockStarted");
+  const block = started?.$case === "blockStarted" ? started.value.block : undefined;
+  const text = events.map(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.text : "")).join("");
+  return { name: block?.$case === "toolCall" ? block.value.name : undefined, text };
+}
+
+test("asked for a file, it calls the agent's own tool for it, in the agent's own folder", async () => {
+  const system = says(Role.SYSTEM, "Primary working directory: /home/x/project.\nBe good.");
+  const { name, text } = callOf(await play({ messages: [system, ask], tools: [BASH, WRITE] }));
+  expect(name).toBe("Write");
+  expect(JSON.parse(text)).toEqual({
+    file_path: "/home/x/project/hello.txt",
+    content: "Hello from the scripted engine.\n",
+    mode: "a",
+  });
+});
+
+test("without a tool that writes it takes the shell", async () => {
+  const { name, text } = callOf(await play({ messages: [ask], tools: [BASH] }));
+  expect(name).toBe("Bash");
+  expect(JSON.parse(text).command).toContain("> 'hello.txt'");
+});
+
+test("with the tool's result back it ends in text", async () => {
+  const result = { role: Role.TOOL, parts: [{ kind: { $case: "toolResult" as const, value: { callId: "call_1" } } }] };
+  const events = await play({ messages: [ask, result], tools: [WRITE] });
+  expect(callOf(events)).toEqual({ name: undefined, text: "The tool has run; hello.txt is written." });
+  expect(events.at(-1)?.kind).toMatchObject({ $case: "finished", value: { reason: FinishReason.STOP } });
+});
+
+test("a forced tool and a schema are obeyed", async () => {
+  const named = { mode: ToolChoiceMode.NAMED, name: "Bash" };
+  const hello = says(Role.USER, "hello");
+  expect(callOf(await play({ messages: [hello], tools: [WRITE, BASH], toolChoice: named })).name).toBe("Bash");
+  const schemaJson = '{"type":"object","properties":{"title":{"type":"string"}},"required":["title"]}';
+  const outputConstraint = { kind: { $case: "jsonSchema" as const, value: { schemaJson } } };
+  expect(callOf(await play({ messages: [hello], outputConstraint })).text).toBe('{"title":"scripted"}');
+});
+
+test.each([
+  [{ type: ["null", "string"] }, null],
+  [{ anyOf: [{ type: "integer", minimum: 3 }, { type: "string" }] }, 3],
+  [{ type: "array", minItems: 2, items: { type: "boolean" } }, [false, false]],
+  [{ const: "x" }, "x"],
+  [{ type: "string", minLength: 10 }, "scripted--"],
+])("%j has an example", (schema, value) => {
+  expect(exampleValue(schema)).toEqual(value);
+});

@@ -1,0 +1,158 @@
+import { expect, test } from "vitest";
+import { EventWriter } from "../../../../engine/calls/event-writer.ts";
+import type { Event, TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { VirtualEngineClock } from "../../../support/engine/virtual-engine-clock.ts";
+import { blockEnd, delta, finished, started, textStart } from "../../../support/events/events.ts";
+
+/** A reader who takes messages until it is told not to. */
+function reader(maxDelayMs = 0) {
+  const messages: (readonly Event[])[] = [];
+  let listener = () => {};
+  const state = { ready: true };
+  const sink = {
+    write: ({ events }: { readonly events: readonly Event[] }) => {
+      messages.push(events);
+      return state.ready;
+    },
+    onDrain: (given: () => void) => {
+      listener = given;
+    },
+  };
+  const clock = new VirtualEngineClock();
+  const writer = new EventWriter(sink, maxDelayMs, clock);
+  const catchUp = () => {
+    state.ready = true;
+    listener();
+  };
+  return { messages, state, clock, writer, catchUp };
+}
+
+const textsOf = (messages: readonly (readonly Event[])[]) =>
+  messages.map((events) => events.map(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.text : kind?.$case)));
+
+test("without a delay every step is a message of its own, as it is", () => {
+  const { messages, writer } = reader();
+  const steps = [[started()], [textStart(0), delta(0, "a")], [delta(0, "b")], [blockEnd(0), finished()]];
+  for (const step of steps) writer.add(step);
+  expect(messages).toEqual(steps);
+  expect(messages[2]).toBe(steps[2]);
+});
+
+test("with a delay later deltas travel together, the first one and all other events at once", async () => {
+  const { messages, writer, clock } = reader(8);
+  writer.add([started()]);
+  writer.add([textStart(0), delta(0, "a")]);
+  writer.add([delta(0, "b")]);
+  await clock.advance(4);
+  writer.add([delta(0, "c")]);
+  expect(textsOf(messages)).toEqual([["started"], ["blockStarted", "a"]]);
+  await clock.advance(4);
+  expect(textsOf(messages).slice(2)).toEqual([["b", "c"]]);
+  writer.add([delta(0, "d")]);
+  writer.add([blockEnd(0), finished()]);
+  expect(textsOf(messages).slice(3)).toEqual([["d", "blockEnded", "finished"]]);
+  await clock.advance(100);
+  expect(messages).toHaveLength(4);
+});
+
+test("a first delta that comes alone is not held either", () => {
+  const { messages, writer } = reader(1_000);
+  writer.add([started(), textStart(0)]);
+  writer.add([delta(0, "a")]);
+  writer.add([delta(0, "b")]);
+  expect(textsOf(messages)).toEqual([["started", "blockStarted"], ["a"]]);
+});
+
+test.each([
+  ["32 events", 32, 10],
+  ["16 KiB of text", 4, 4_096],
+])("%s are not held any longer", (_, count, length) => {
+  const { messages, writer } = reader(1_000);
+  writer.add([textStart(0), delta(0, "first")]);
+  for (let at = 0; at < count; at += 1) writer.add([delta(0, "x".repeat(length))]);
+  expect(messages).toHaveLength(2);
+  expect(messages[1]).toHaveLength(count);
+});
+
+test("a step of very many events becomes several messages, in order", () => {
+  const { messages, writer } = reader();
+  const events = [textStart(0), ...Array.from({ length: 70 }, (_, at) => delta(0, `${at} `)), blockEnd(0)];
+  writer.add(events);
+  expect(messages.map((message) => message.length)).toEqual([32, 32, 8]);
+  expect(messages.flat()).toEqual(events);
+  writer.add([delta(1, "x".repeat(20_000)), delta(1, "y".repeat(10)), delta(1, "z".repeat(20_000))]);
+  expect(textsOf(messages.slice(3)).map((texts) => texts.map((text) => text?.[0]))).toEqual([["x"], ["y"], ["z"]]);
+});
+
+test("while the reader is behind, adjacent deltas of a block become one, and nothing is written", () => {
+  const { messages, state, writer, catchUp } = reader();
+  state.ready = false;
+  writer.add([textStart(0), delta(0, "a")]);
+  for (const text of ["b", "c"]) writer.add([delta(0, text)]);
+  writer.add([blockEnd(0), textStart(1), delta(1, "d")]);
+  writer.add([delta(1, "e")]);
+  writer.add([blockEnd(1)]);
+  expect(messages).toHaveLength(1);
+  catchUp();
+  expect(textsOf(messages)).toEqual([
+    ["blockStarted", "a"],
+    ["bc", "blockEnded", "blockStarted", "de", "blockEnded"],
+  ]);
+  writer.add([delta(1, "f")]);
+  writer.add([delta(1, "g")]);
+  expect(textsOf(messages).slice(2)).toEqual([["f"], ["g"]]);
+});
+
+test("merged deltas keep the log probabilities of all their tokens", () => {
+  const { messages, state, writer, catchUp } = reader();
+  const withLogprob = (token: string): Event => {
+    const logprob: TokenLogprob = { token, tokenBytes: Buffer.from(token), logprob: -1, alternatives: [] };
+    return { kind: { $case: "blockDelta", value: { index: 0, text: token, logprobs: [logprob] } } };
+  };
+  state.ready = false;
+  for (const token of ["a", "b", "c"]) writer.add([withLogprob(token)]);
+  catchUp();
+  expect(messages[1]).toMatchObject([{ kind: { value: { text: "bc", logprobs: [{ token: "b" }, { token: "c" }] } } }]);
+});
+
+test("it is full only while the reader is behind and as much is held as one message takes", async () => {
+  const { messages, state, writer, catchUp } = reader();
+  writer.add([delta(0, "x".repeat(20_000))]);
+  expect(writer.full).toBe(false);
+  state.ready = false;
+  writer.add([delta(0, "a")]);
+  expect(writer.full).toBe(false);
+  writer.add([delta(0, "x".repeat(20_000))]);
+  expect(writer.full).toBe(true);
+  const room = writer.room(new AbortController().signal).then(() => "room");
+  catchUp();
+  expect(await room).toBe("room");
+  expect(writer.full).toBe(false);
+  expect(messages).toHaveLength(3);
+});
+
+test("a wait for room ends with its signal", async () => {
+  const { state, writer } = reader();
+  state.ready = false;
+  writer.add([delta(0, "a")]);
+  const leave = new AbortController();
+  const room = writer.room(leave.signal);
+  leave.abort();
+  await room;
+  await writer.room(leave.signal);
+  expect(writer.full).toBe(false);
+});
+
+test("flush sends what is held to a reader that is behind too, close drops it", async () => {
+  const { messages, state, writer, clock, catchUp } = reader(5);
+  state.ready = false;
+  writer.add([textStart(0), delta(0, "a")]);
+  writer.add([delta(0, "b")]);
+  writer.flush();
+  expect(textsOf(messages)).toEqual([["blockStarted", "a"], ["b"]]);
+  writer.add([delta(0, "c")]);
+  writer.close();
+  catchUp();
+  await clock.advance(100);
+  expect(messages).toHaveLength(2);
+});

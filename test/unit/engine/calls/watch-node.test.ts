@@ -1,0 +1,73 @@
+import { once } from "node:events";
+import { pino } from "pino";
+import { expect, test } from "vitest";
+import type { Script } from "../../../../engine/backends/scripted/scripted.ts";
+import { GenerationCall } from "../../../../engine/calls/generation-call.ts";
+import { OpenCalls } from "../../../../engine/calls/open-calls.ts";
+import { watchNode } from "../../../../engine/calls/watch-node.ts";
+import { NodeState } from "../../../../engine/node/node-state.ts";
+import { countedBackend } from "../../../support/engine/counted-backend.ts";
+import { VirtualEngineClock } from "../../../support/engine/virtual-engine-clock.ts";
+import { blockEnd, delta, finished, started, textStart } from "../../../support/events/events.ts";
+import { generateRequest } from "../../../support/requests/generate-request.ts";
+
+/** More than a message holds: a reader that takes nothing is then too far behind. */
+const LONG = "x".repeat(20_000);
+
+/** By what the request says: an answer that is whole, one that goes on, or one whose engine never comes back. */
+const script: Script = async function* ({ requestId }, signal) {
+  yield [started(), textStart(0)];
+  if (requestId === "stuck") await once(signal, "abort");
+  if (requestId === "whole") yield [delta(0, LONG), blockEnd(0), finished()];
+  while (requestId === "endless" && !signal.aborted) yield [delta(0, LONG)];
+};
+
+/** A watched node whose callers take nothing of what they are sent. */
+function watched() {
+  const clock = new VirtualEngineClock();
+  const backend = countedBackend(script);
+  const calls = new OpenCalls(clock);
+  const state = new NodeState({ nodeId: "n1", nodeVersion: "test", models: ["svc-qwen"], setHealth: () => {} });
+  state.become("serving");
+  const watchdog = watchNode({
+    ...{ backend, models: ["svc-qwen"], clock, stallMs: 1_000, state, calls, log: pino({ level: "silent" }) },
+    onChange: () => {},
+    signal: new AbortController().signal,
+  });
+  watchdog.start();
+  const failures: string[] = [];
+  const begin = async (requestId: string) => {
+    const sink = {
+      write: () => false,
+      onDrain: () => {},
+      end: () => {},
+      fail: () => failures.push(requestId),
+    };
+    const request = generateRequest({ requestId });
+    const admit = (model: string) => state.admit(model);
+    const call = new GenerationCall({ request, sink, backend, clock, admit, deadlineMs: Number.POSITIVE_INFINITY });
+    calls.begin(call);
+    void call.run().then(() => calls.ended(call));
+    await clock.advance(0);
+  };
+  return { clock, backend, calls, state, begin, failures };
+}
+
+test("slow readers alone are no stall, whether their answers are whole or go on", async () => {
+  const { clock, backend, calls, state, begin } = watched();
+  await begin("whole");
+  await begin("endless");
+  expect([calls.paused, backend.load().steps?.inFlight]).toEqual([2, 0]);
+  await clock.advance(60_000);
+  expect(state.now).toBe("serving");
+});
+
+test.each(["whole", "endless"])("one stuck slot is noticed beside a slow reader whose answer is %s", async (other) => {
+  const { clock, calls, state, begin, failures } = watched();
+  await begin(other);
+  await begin("stuck");
+  expect([calls.running, calls.paused]).toEqual([2, 1]);
+  await clock.advance(1_250);
+  expect(state.now).toBe("stalled");
+  expect(failures).toContain("stuck");
+});

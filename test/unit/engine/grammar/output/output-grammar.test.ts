@@ -1,0 +1,140 @@
+import { describe, expect, test } from "vitest";
+import {
+  BEHIND_REASONING,
+  type OutputGrammarOptions,
+  outputGrammar,
+} from "../../../../../engine/grammar/output/output-grammar.ts";
+import { argumentTypes } from "../../../../../engine/output-parser/argument-types.ts";
+import { loadProfile } from "../../../../../engine/profiles/profile.ts";
+import { FAMILIES, markersOf, optionsOf } from "../../output-parser/families.ts";
+import { parsePieces } from "../../output-parser/parse-output.ts";
+import { matcherOf } from "../gbnf-matcher.ts";
+
+const SCHEMA = JSON.stringify({
+  type: "object",
+  properties: { n: { type: "integer", minimum: 1, maximum: 5 } },
+  required: ["n"],
+});
+const tool = (strict: boolean, name = "run", parametersJsonSchema = "") => ({ name, parametersJsonSchema, strict });
+const grammarOf = (more: Partial<OutputGrammarOptions>) => {
+  const tools = more.tools ?? [];
+  const defaults = { mustCall: false, constraint: undefined, reasoning: "none" } as const;
+  const markers = markersOf("hermes-thinking");
+  return outputGrammar({ markers, ...defaults, maxCalls: 2, argumentTypes: argumentTypes(tools), ...more, tools });
+};
+const matcher = (more: Partial<OutputGrammarOptions>, root?: string) => matcherOf(grammarOf(more) ?? "", root);
+const CALL = '<tool_call>\n{"name": "run", "arguments": {}}\n</tool_call>';
+const JSON_OBJECT = { kind: { $case: "jsonObject" as const, value: {} } };
+
+describe("the grammar of an output", () => {
+  test("is none where nothing is fixed", () => {
+    expect(grammarOf({})).toBeUndefined();
+    expect(grammarOf({ constraint: { kind: undefined } })).toBeUndefined();
+  });
+
+  test("takes a call or a value where both may be", () => {
+    const matches = matcher({ tools: [tool(false)], constraint: JSON_OBJECT });
+    expect([CALL, '{"a": 1}', "[]", `{}${CALL}`, "Well"].map(matches)).toEqual([true, true, false, false, false]);
+  });
+
+  test("holds a tool that is not strict to no schema, whatever that is, unless a call has to come", () => {
+    const call = (name: string, args: string) => `<tool_call>\n{"name": "${name}", "arguments": ${args}}\n</tool_call>`;
+    const tools = [tool(true, "run", SCHEMA), tool(false, "walk", SCHEMA)];
+    const texts = [call("run", '{"n": 9}'), call("walk", '{"n": 9}'), call("walk", '{"n": 1}')];
+    expect(texts.map(matcher({ tools }))).toEqual([false, true, true]);
+    expect(texts.map(matcher({ tools, mustCall: true }))).toEqual([false, false, true]);
+    const wrong = [tool(true, "run", SCHEMA), tool(false, "walk", '{"type":"nonsense"}')];
+    expect(matcher({ tools: wrong })(call("walk", "{}"))).toBe(true);
+  });
+
+  test("is the calls alone where calls are asked for", () => {
+    const matches = matcher({ tools: [tool(false)], constraint: JSON_OBJECT, mustCall: true });
+    expect([CALL, `${CALL}\n${CALL}`, "{}", "", "<think>"].map(matches)).toEqual([true, true, false, false, false]);
+  });
+
+  describe("behind reasoning", () => {
+    const asked = { tools: [tool(false)], mustCall: true };
+    const cases: readonly [OutputGrammarOptions["reasoning"], good: readonly string[], bad: readonly string[]][] = [
+      ["none", [CALL], [`<think></think>${CALL}`, "", "\n"]],
+      [
+        "may-open",
+        [CALL, `<think>\nHm <tool_call>\n</think>\n\n${CALL}`, `<think></think>${CALL}`],
+        ["<think>Hm", "<think>", `<think>${CALL}`, "<think>Hm</think>", `Hm</think>${CALL}`, `Hm${CALL}`],
+      ],
+      [
+        "opened",
+        [`Hm</think>${CALL}`, `Hm </thin</think>\n${CALL}`],
+        ["", "Hm", CALL, "Hm</think>", `Hm</think>\n\n\n${CALL}`, `Hm</think>x${CALL}`],
+      ],
+    ];
+    test.each(cases)("that is %s", (reasoning, good, bad) => {
+      const matches = matcher({ ...asked, reasoning });
+      expect(good.filter((text) => !matches(text))).toEqual([]);
+      expect(bad.filter(matches)).toEqual([]);
+      expect(matcher({ ...asked, reasoning }, BEHIND_REASONING)(CALL)).toBe(true);
+    });
+
+    test("which a call ends in families where it does", () => {
+      const options = { ...asked, markers: markersOf("kimi-k2-thinking"), reasoning: "opened" } as const;
+      const calls =
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.run:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>";
+      const matches = matcher(options);
+      expect([`Hm${calls}`, `Hm</think>${calls}`, `Hm${calls}${calls}`, "Hm"].map(matches)).toEqual([
+        true,
+        true,
+        false,
+        false,
+      ]);
+    });
+  });
+
+  test("leaves the text free beside a strict tool, but not reasoning that mentions calls, or brackets", () => {
+    const matches = matcher({ tools: [tool(true)] });
+    const good = [
+      "",
+      "Well, a <b> and <tool_cal",
+      `Let me see.\n${CALL}`,
+      `<think>I could <tool_call> it</think>\n\nNo.`,
+      `\n<think>So</think>\n<think>Hm</think>${CALL}`,
+      "<think>never ended <tool_call>",
+      "One: <think> is no reasoning here.",
+    ];
+    expect(good.filter((text) => !matches(text))).toEqual([]);
+    const bad = ["<tool_call>", "a <tool_call> b", `<think></think>x<tool_call>{}`, `One <think> two <tool_call>`];
+    expect(bad.filter(matches)).toEqual([]);
+  });
+});
+
+describe.each(FAMILIES)("a strict tool that $profile calls of its own will", ({ profile, write, onlyAtStart }) => {
+  const tools = [tool(true, "search", SCHEMA), tool(true)];
+  const matches = matcher({ tools, markers: markersOf(profile), maxCalls: 3 });
+  const before = onlyAtStart ? ["", "\n "] : ["", "Let me look.\n", "[<(｜<"];
+  const options = {
+    ...optionsOf(profile),
+    argumentTypes: argumentTypes(tools),
+    toolNames: tools.map(({ name }) => name),
+  };
+
+  test("is held to its schema wherever the parser takes a call for begun", () => {
+    for (const text of before) {
+      const call = (args: object) => text + write([{ name: "search", args: { ...args } }]);
+      expect(matches(call({ n: 5 })), call({ n: 5 })).toBe(true);
+      expect([{ n: 6 }, { n: "x" }, {}, { n: 5, m: 1 }].map(call).filter(matches)).toEqual([]);
+      expect(matches(text + write([{ name: "rm", args: {} }]))).toBe(false);
+    }
+    expect(["Nothing to call.", "a < b, [x], {y} and ｜"].filter((text) => !matches(text))).toEqual([]);
+  });
+
+  test("is so too where the model forgets the outer mark", () => {
+    const { toolCall } = loadProfile(profile);
+    const inner =
+      toolCall && "callOpen" in toolCall && "open" in toolCall && toolCall.open !== "" ? toolCall.callOpen : "";
+    if (toolCall === undefined || inner === "") return;
+    const bare = (n: number) => {
+      const text = write([{ name: "search", args: { n } }]);
+      return text.slice(text.indexOf(inner));
+    };
+    expect([matches(bare(5)), matches(`So: ${bare(1)}`), matches(bare(6))]).toEqual([true, true, false]);
+    expect(parsePieces([bare(5)], options).blocks).toMatchObject([{ kind: "call", name: "search", complete: true }]);
+  });
+});

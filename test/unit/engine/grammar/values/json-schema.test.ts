@@ -1,0 +1,168 @@
+import { describe, expect, test } from "vitest";
+import { GrammarRules } from "../../../../../engine/grammar/gbnf/grammar-rules.ts";
+import { finishGrammar } from "../../../../../engine/grammar/output/constraint-grammar.ts";
+import { toGrammar } from "../../../../../engine/grammar/values/json-schema.ts";
+import { matcherOf } from "../gbnf-matcher.ts";
+import { SCHEMA_CASES } from "../schema-cases.ts";
+
+function compile(schema: unknown) {
+  const rules = new GrammarRules();
+  const { root, unenforced } = toGrammar(schema, rules);
+  return { text: finishGrammar(root, rules, ""), unenforced };
+}
+
+const nested = (levels: number): unknown => (levels === 0 ? {} : { items: nested(levels - 1) });
+const properties = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`p${i}`, {}]));
+const anyOf = (count: number, inner: unknown) => ({ anyOf: Array.from({ length: count }, () => inner) });
+const chain = (length: number, step: (next: unknown) => unknown) => ({
+  $defs: Object.fromEntries(
+    Array.from({ length }, (_, i) => [`d${i}`, i === 0 ? { type: "null" } : step({ $ref: `#/$defs/d${i - 1}` })]),
+  ),
+  $ref: `#/$defs/d${length - 1}`,
+});
+const nestedChoices = (levels: number) =>
+  chain(levels + 1, (next) => ({ anyOf: [1, 2].map((n) => ({ type: "array", items: next, minItems: n })) }));
+const integers = (count: number) => ({ anyOf: Array.from({ length: count }, (_, i) => ({ const: i })) });
+
+describe("toGrammar", () => {
+  test.each(SCHEMA_CASES)("converts $name", ({ schema, accepts, rejects, unenforced }) => {
+    const grammar = compile(schema);
+    const matches = matcherOf(grammar.text);
+    expect(accepts.filter((text) => !matches(text))).toEqual([]);
+    expect(rejects.filter((text) => matches(text))).toEqual([]);
+    expect(grammar.unenforced).toEqual(unenforced ?? []);
+    for (const text of accepts) expect(() => JSON.parse(text)).not.toThrow();
+  });
+
+  test.each([
+    ["a type that does not exist", { type: "text" }, "#/type"],
+    ["no types", { properties: { a: { type: [] } } }, "#/properties/a/type"],
+    ["an empty enum", { enum: [] }, "#/enum"],
+    ["a negative length", { properties: { "my key": { minLength: -1 } } }, "#/properties/*/minLength"],
+    ["half a count", { maxItems: 1.5 }, "#/maxItems"],
+    ["a bound that is no number", { minimum: "1" }, "#/minimum"],
+    ["a broken pattern", { items: { pattern: "(" } }, "#/items/pattern"],
+    ["properties in a list", { properties: [] }, "#/properties"],
+    ["required that is no list", { required: true }, "#/required"],
+    ["an empty anyOf", { anyOf: [] }, "#/anyOf"],
+    ["a schema that is a number", { items: 5 }, "#/items"],
+    ["a list as schema", [], "#"],
+    ["nothing as schema", undefined, "#"],
+    ["a reference to nothing", { $ref: "#/$defs/x" }, "#/$ref"],
+    ["a reference to an anchor", { $ref: "#x" }, "#/$ref"],
+    ["a broken definition that is referred to", { a: { type: 1 }, $ref: "#/a" }, "#/a/type"],
+  ])("refuses %s and says where", (_, schema, where) => {
+    expect(() => compile(schema)).toThrowError(
+      expect.objectContaining({
+        reason: "INVALID_SCHEMA",
+        message: expect.stringContaining(`Invalid JSON Schema at ${where}: `),
+      }),
+    );
+  });
+
+  test.each([
+    ["false", false],
+    ["contradicting types", { allOf: [{ type: "string" }, { type: "integer" }] }],
+    ["contradicting bounds", { type: "integer", minimum: 5, maximum: 4 }],
+    ["contradicting lengths", { type: "string", minLength: 5, maxLength: 4 }],
+    ["contradicting constants", { const: 1, enum: [2] }],
+    ["a closed object without what it requires", { type: "object", required: ["a"], additionalProperties: false }],
+    ["an object that must hold itself", { type: "object", properties: { a: { $ref: "#" } }, required: ["a"] }],
+    ["a reference to itself", { $ref: "#" }],
+    ["references in a circle", { $defs: { a: { $ref: "#/$defs/b" }, b: { $ref: "#/$defs/a" } }, $ref: "#/$defs/a" }],
+    ["too few items", { type: "array", prefixItems: [{}], items: false, minItems: 2 }],
+  ])("refuses what no value can satisfy: %s", (_, schema) => {
+    expect(() => compile(schema)).toThrowError(expect.objectContaining({ reason: "INVALID_SCHEMA" }));
+  });
+
+  test.each([
+    ["200 levels", nested(200)],
+    ["33 levels", nested(33)],
+    ["100,000 levels", JSON.parse("[".repeat(100_000) + "]".repeat(100_000))],
+    ["10,000 properties", { properties: properties(10_000) }],
+    ["300 optional properties", { properties: properties(300) }],
+    ["100 KiB of text", { description: "x".repeat(100 * 1024) }],
+    ["a long chain of references", chain(1000, (next) => ({ items: next }))],
+    ["too many alternatives", integers(300)],
+    ["a product of alternatives", { allOf: [integers(30), integers(30), integers(30)] }],
+    ["a product that allows nothing", { allOf: Array.from({ length: 20 }, () => anyOf(4, { type: "null" })) }],
+    ["deep products", { $defs: { a: anyOf(9, anyOf(9, anyOf(9, { type: "object" }))) }, $ref: "#/$defs/a" }],
+    [
+      "a long enum of long names for a map",
+      {
+        properties: Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`${i}${"k".repeat(250)}`, {}])),
+        additionalProperties: true,
+      },
+    ],
+  ])("refuses %s", (_, schema) => {
+    expect(() => compile(schema)).toThrowError(expect.objectContaining({ reason: "INVALID_SCHEMA" }));
+  });
+
+  test.each([
+    [
+      "arrays",
+      {
+        anyOf: [
+          { type: "array", items: { $ref: "#" } },
+          { type: "array", items: { $ref: "#" }, maxItems: 5 },
+        ],
+      },
+    ],
+    ["objects", { anyOf: [1, 2].map((n) => ({ properties: { a: { $ref: "#" }, b: { const: n } } })) }],
+    [
+      "values of maps",
+      { anyOf: [1, 2].map((n) => ({ type: "object", additionalProperties: { $ref: "#" }, maxProperties: n })) },
+    ],
+    ["objects without a reference", nestedChoices(9)],
+  ])("refuses alternatives whose readings multiply with the depth of a text: %s", (_, schema) => {
+    expect(() => compile(schema)).toThrow("Invalid JSON Schema at #: has alternatives that are too much alike.");
+  });
+
+  test.each([
+    [
+      "a first property with other values",
+      { anyOf: [1, 2].map((n) => ({ properties: { kind: { const: n }, a: { $ref: "#" } }, required: ["kind"] })) },
+    ],
+    [
+      "first properties with other names",
+      { anyOf: ["and", "or"].map((name) => ({ properties: { [name]: { items: { $ref: "#" } } }, required: [name] })) },
+    ],
+    ["types", { anyOf: [{ items: { $ref: "#" } }, { additionalProperties: { $ref: "#" } }, { type: "null" }] }],
+    ["values that are listed", { anyOf: [{ enum: ["leaf", 1, null] }, { type: "array", items: { $ref: "#" } }] }],
+    ["a few levels of alternatives", nestedChoices(8)],
+  ])("takes recursion where alternatives are told apart by %s", (_, schema) => {
+    expect(compile(schema).text).toContain("root ::= ");
+  });
+
+  test("leaves patterns alone whose counts multiply", () => {
+    expect(compile({ pattern: "^((((a?){100}){100}){100}){100}$" }).unenforced).toEqual(["#/pattern"]);
+    expect(compile({ pattern: "^[a-z]{0,100000}$" }).unenforced).toEqual([]);
+    const many = { anyOf: Array.from({ length: 20 }, (_, i) => ({ pattern: `^(ab?){${i},400}$` })) };
+    expect(compile(many).unenforced.length).toBeGreaterThan(0);
+  });
+
+  test.each([
+    ["31 levels below the first", nested(31)],
+    ["256 optional properties", { properties: properties(256) }],
+    ["a number of items that no text can have", { items: { maxItems: 1e15 }, maxItems: 1e15 }],
+    ["one long name", { properties: { ["n".repeat(5000)]: {} }, additionalProperties: true }],
+    ["values with a long common beginning", { enum: [`${"e".repeat(20_000)}1`, `${"e".repeat(20_000)}2`] }],
+  ])("takes %s", (_, schema) => {
+    expect(compile(schema).text).toContain("root ::= ");
+  });
+
+  test("takes objects only where told so", () => {
+    const rules = new GrammarRules();
+    const { root } = toGrammar({ anyOf: [{ type: "object" }, { type: "integer" }] }, rules, { objectOnly: true });
+    const matches = matcherOf(finishGrammar(root, rules, ""));
+    expect([matches('{"a":1}'), matches("1")]).toEqual([true, false]);
+    expect(() => toGrammar({ type: "integer" }, new GrammarRules(), { objectOnly: true })).toThrow(
+      "no value can satisfy it",
+    );
+  });
+
+  test("names the field of the schema in messages", () => {
+    const build = () => toGrammar({ type: "x" }, new GrammarRules(), { at: "tools.3.schema" });
+    expect(build).toThrow(/^Invalid JSON Schema at tools\.3\.schema#\/type: must be one of/);
+  });
+});

@@ -1,0 +1,51 @@
+import { expect, test } from "vitest";
+import { GrammarRules } from "../../../../../engine/grammar/gbnf/grammar-rules.ts";
+import { finishGrammar } from "../../../../../engine/grammar/output/constraint-grammar.ts";
+import { SchemaValidator } from "../../../../../engine/grammar/validation/schema-validator.ts";
+import { toGrammar } from "../../../../../engine/grammar/values/json-schema.ts";
+import { independentValidator } from "../../../../support/schemas/independent-validator.ts";
+import { randomSchema } from "../../../../support/schemas/random-schema.ts";
+import { SeededRandom } from "../../../../support/seeded-random.ts";
+import { samplerOf } from "../gbnf-sampler.ts";
+
+const SCHEMAS = 150;
+const TEXTS = 6;
+
+/** Values that are broken by a little. */
+function damaged(value: unknown): readonly unknown[] {
+  if (typeof value !== "object" || value === null) return [];
+  const keys = Object.keys(value);
+  const without = keys.map((key) => Object.fromEntries(Object.entries(value).filter(([other]) => other !== key)));
+  return [{ ...value, extra: { deep: [] } }, ...without, ...keys.map((key) => ({ ...value, [key]: { odd: [{}] } }))];
+}
+
+test(`what the grammars of ${SCHEMAS} schemas let through, however it is drawn, satisfies them to another's eyes and ours`, () => {
+  const wrong: string[] = [];
+  let refused = 0;
+  let allowed = 0;
+  for (let seed = 0; seed < SCHEMAS; seed += 1) {
+    const random = new SeededRandom(seed);
+    const schema = randomSchema(random);
+    const rules = new GrammarRules();
+    const { root, unenforced } = toGrammar(schema, rules);
+    expect(unenforced, `seed ${seed}`).toEqual([]);
+    const write = samplerOf(finishGrammar(root, rules, ""));
+    const isAllowed = independentValidator(schema);
+    const ours = new SchemaValidator(schema);
+    for (let i = 0; i < TEXTS; i += 1) {
+      const text = write(random);
+      const value = JSON.parse(text);
+      if (!isAllowed(value) || !ours.allows(value)) wrong.push(`seed ${seed}: ${text}`);
+      for (const other of damaged(value)) {
+        const theirs = isAllowed(other);
+        if (theirs !== ours.allows(JSON.parse(JSON.stringify(other))))
+          wrong.push(`seed ${seed}: ${JSON.stringify(other)}`);
+        if (theirs) allowed += 1;
+        else refused += 1;
+      }
+    }
+  }
+  expect(wrong).toEqual([]);
+  // Both happen often, or the comparison would show nothing.
+  expect(Math.min(refused, allowed)).toBeGreaterThan(SCHEMAS);
+}, 60_000);

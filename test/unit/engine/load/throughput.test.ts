@@ -1,0 +1,59 @@
+import { expect, test } from "vitest";
+import { EngineError } from "../../../../engine/errors.ts";
+import { Throughput } from "../../../../engine/load/throughput.ts";
+import { type Finished, FinishReason } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+
+function finished(uncached: number, prefillSeconds: number, output: number, decodeSeconds: number): Finished {
+  const span = (seconds: number) => ({ seconds, nanos: 0 });
+  const usage = { cachedInputTokens: 50, cacheWriteTokens: 0, outputTokens: output, reasoningTokens: 0 };
+  return {
+    reason: FinishReason.STOP,
+    usage: { ...usage, inputTokens: 50 + uncached },
+    timings: { queue: span(0), prefill: span(prefillSeconds), decode: span(decodeSeconds) },
+  };
+}
+
+test("rates are means over finished generations, in which the newest weighs a fifth", () => {
+  const throughput = new Throughput(() => 0);
+  expect(throughput.rates()).toMatchObject({ prefillTokensPerSecond: undefined, decodeTokensPerSecond: undefined });
+  throughput.add(finished(1_000, 2, 100, 2), undefined);
+  expect(throughput.rates()).toMatchObject({ prefillTokensPerSecond: 500, decodeTokensPerSecond: 50 });
+  throughput.add(finished(1_000, 1, 100, 1), undefined);
+  expect(throughput.rates()).toMatchObject({ prefillTokensPerSecond: 600, decodeTokensPerSecond: 60 });
+});
+
+test("generations without timings, without work or that failed say nothing of the rates", () => {
+  const throughput = new Throughput(() => 0);
+  throughput.add(finished(0, 1, 0, 1), undefined);
+  throughput.add(finished(10, 0, 10, 0), undefined);
+  throughput.add({ ...finished(10, 1, 10, 1), timings: undefined }, undefined);
+  throughput.add(undefined, new EngineError("ENGINE_ERROR", "broken"));
+  expect(throughput.rates()).toMatchObject({ prefillTokensPerSecond: undefined, decodeTokensPerSecond: undefined });
+});
+
+test("the next end is estimated from how long generations took and how many run, within bounds", () => {
+  let now = 0;
+  const throughput = new Throughput(() => now);
+  throughput.add(undefined, new EngineError("QUEUE_FULL", "full"));
+  expect(throughput.nextEndMs(4)).toBe(1_000);
+  throughput.add(finished(1, 4, 1, 6), undefined);
+  // However long ago that was.
+  now += 3_600_000;
+  expect([1, 4, 1_000].map((running) => throughput.nextEndMs(running))).toEqual([10_000, 2_500, 100]);
+  throughput.add(finished(1, 10, 1, 500), undefined);
+  expect(throughput.nextEndMs(1)).toBe(30_000);
+  expect(throughput.nextEndMs(0)).toBe(1_000);
+});
+
+test("requests and errors per second fade", () => {
+  let now = 0;
+  const throughput = new Throughput(() => now);
+  for (let request = 0; request < 1_000; request += 1) {
+    now += 100;
+    throughput.add(undefined, new EngineError(request % 2 === 0 ? "ENGINE_DOWN" : "CANCELLED", "over"));
+  }
+  expect(throughput.rates().requestsPerSecond).toBeCloseTo(10, 0);
+  expect(throughput.rates().errorsPerSecond).toBeCloseTo(5, 0);
+  now += 120_000;
+  expect(throughput.rates().requestsPerSecond).toBeLessThan(0.001);
+});

@@ -1,0 +1,119 @@
+import { expect, test } from "vitest";
+import { Watchdog } from "../../../../engine/node/watchdog.ts";
+import { VirtualEngineClock } from "../../../support/engine/virtual-engine-clock.ts";
+
+function watched() {
+  const clock = new VirtualEngineClock();
+  const engine = { counts: true, made: 0, inFlight: 0 };
+  const seen: string[] = [];
+  const watchdog = new Watchdog({
+    clock,
+    stallMs: 1_000,
+    steps: () => (engine.counts ? engine : undefined),
+    onStall: () => seen.push("stall"),
+    onRecover: () => seen.push("recover"),
+    probe: () => seen.push("probe"),
+  });
+  watchdog.start();
+  const step = () => {
+    engine.made += 1;
+  };
+  return { clock, engine, seen, watchdog, step };
+}
+
+test("running work without a step for the whole time is a stall, told once", async () => {
+  const { clock, engine, seen, watchdog } = watched();
+  engine.inFlight = 1;
+  await clock.advance(999);
+  expect(seen).toEqual([]);
+  await clock.advance(5_000);
+  expect(seen).toEqual(["stall"]);
+  expect(watchdog.stepAgeMs).toBeGreaterThanOrEqual(1_000);
+});
+
+test("a single step in between starts the time anew", async () => {
+  const { clock, engine, seen, step } = watched();
+  engine.inFlight = 1;
+  for (let round = 0; round < 20; round += 1) {
+    await clock.advance(900);
+    step();
+  }
+  expect(seen).toEqual([]);
+});
+
+test("an engine without work may stand still", async () => {
+  const { clock, seen, watchdog } = watched();
+  await clock.advance(60_000);
+  expect(seen).toEqual([]);
+  expect(watchdog.stepAgeMs).toBe(0);
+});
+
+test("an engine that does not count its steps is never found fault with", async () => {
+  const { clock, engine, seen } = watched();
+  engine.counts = false;
+  engine.inFlight = 1;
+  await clock.advance(60_000);
+  expect(seen).toEqual([]);
+});
+
+test("after a stall the first step brings it back, and without work it is given some", async () => {
+  const { clock, engine, seen, step } = watched();
+  engine.inFlight = 1;
+  await clock.advance(1_000);
+  engine.inFlight = 0;
+  await clock.advance(250);
+  engine.inFlight = 1;
+  await clock.advance(5_000);
+  step();
+  await clock.advance(250);
+  expect(seen).toEqual(["stall", "probe", "recover"]);
+  await clock.advance(1_000);
+  expect(seen.slice(3)).toEqual(["stall"]);
+});
+
+test("a process that was itself held up does not blame the engine for it", async () => {
+  const { clock, engine, seen } = watched();
+  engine.inFlight = 1;
+  await clock.advance(250);
+  const late = new LateClock();
+  const watchdog = new Watchdog({
+    clock: late,
+    stallMs: 1_000,
+    steps: () => ({ made: 0, inFlight: 1 }),
+    onStall: () => seen.push("late stall"),
+    onRecover: () => {},
+    probe: () => {},
+  });
+  watchdog.start();
+  late.wakeAfter(3_600_000);
+  expect(seen).toEqual([]);
+  expect(watchdog.stepAgeMs).toBe(500);
+});
+
+test("a stopped one looks no more", async () => {
+  const { clock, engine, seen, watchdog } = watched();
+  engine.inFlight = 1;
+  watchdog.stop();
+  await clock.advance(60_000);
+  expect(seen).toEqual([]);
+});
+
+/** A clock of a process that sleeps right through its timer. */
+class LateClock {
+  #ms = 0;
+  #run = () => {};
+
+  nowMs(): number {
+    return this.#ms;
+  }
+
+  after(_ms: number, run: () => void): () => void {
+    this.#run = run;
+    return () => {};
+  }
+
+  wakeAfter(ms: number): void {
+    this.#ms += ms;
+    this.#run();
+  }
+}

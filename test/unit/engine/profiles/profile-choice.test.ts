@@ -1,0 +1,89 @@
+import { describe, expect, test } from "vitest";
+import { builtInProfiles, loadProfile } from "../../../../engine/profiles/profile.ts";
+import { chooseProfile, usableMarkers } from "../../../../engine/profiles/profile-choice.ts";
+
+const choose = (template: string, architecture = "llama", name = "") =>
+  chooseProfile({ architecture, name, template }).name;
+
+describe("the profile of a model file", () => {
+  const cases: readonly [template: string, profile: string][] = [
+    ['<tool_call>\\n{"name": ', "hermes"],
+    ["{% if enable_thinking %}<think>\\n{% endif %}<tool_call>", "hermes-thinking"],
+    ["<tool_call> <think> {%- if enable_thinking is defined and enable_thinking is false %}", "qwen3"],
+    [
+      "<think></think> <tool_call>{name}\n<arg_key>{k}</arg_key>\n<arg_value>{v}</arg_value> enable_thinking",
+      "glm-4.5",
+    ],
+    ["<think></think> <tool_call>{name}<arg_key>{k}</arg_key><arg_value>{v}</arg_value> enable_thinking", "glm-4.7"],
+    ["<tool_call>\n<function=x>\n<parameter=y>", "qwen3-coder"],
+    ["<tool_call>\n<function=x>\n<parameter=y> <think> enable_thinking is false", "qwen3.5"],
+    ["'<minimax:tool_call>' <invoke name=\"x\"> <think>", "minimax-m2"],
+    ["<|tool_calls_section_begin|>", "kimi-k2"],
+    ["<think></think> <|tool_calls_section_begin|>", "kimi-k2-thinking"],
+    ["'<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + '<｜tool▁sep｜>' + '```json'", "deepseek-v3"],
+    ["'<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + '<｜tool▁sep｜>' + '```json' <think>", "deepseek-r1"],
+    ["'<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + '<｜tool▁sep｜>' <think>", "deepseek-v3.1"],
+    ["set dsml = '｜DSML｜' + 'function_calls'", "deepseek-v3.2"],
+    ["<|start_header_id|> Environment: ipython", "llama-3"],
+    ["[TOOL_CALLS] [", "mistral"],
+    ["[TOOL_CALLS] [ARGS]", "mistral-args"],
+    ["[TOOL_CALLS] [ARGS] [THINK]", "magistral"],
+    ["<|im_start|>{{ message.content }}", "hermes-thinking"],
+  ];
+  test.each(cases)("with %j is known by its template: %s", (template, profile) => {
+    expect(choose(template)).toBe(profile);
+  });
+
+  test("can be told by its architecture and its name", () => {
+    const base = loadProfile("hermes");
+    const named = (name: string, architectures: string[], names: string[]) => ({
+      name,
+      profile: { ...base, gguf: { architectures, names, template: ["<a>"] } },
+    });
+    const profiles = [named("any", [], []), named("arch", ["qwen3"], []), named("both", ["qwen3"], ["coder"])];
+    const found = (architecture: string, name: string) =>
+      chooseProfile({ architecture, name, template: "<a>" }, profiles).name;
+    expect([found("llama", "X Coder"), found("qwen3", "X"), found("qwen3", "X Coder")]).toEqual([
+      "any",
+      "arch",
+      "both",
+    ]);
+  });
+
+  test("is told apart from every other: no two have the same conditions", () => {
+    const conditions = builtInProfiles().map(({ profile }) => JSON.stringify(profile.gguf));
+    expect(new Set(conditions).size).toBe(conditions.length);
+  });
+});
+
+describe("the markers that a model can know", () => {
+  const TOKENS = ["<think>", "</think>", "｜DSML｜"];
+  const withoutTokens = (mark: string) =>
+    TOKENS.reduce((parts, token) => parts.flatMap((part) => part.split(token)), [mark]).filter((part) => part !== "");
+  const usable = (profile: string, template: string) => usableMarkers(loadProfile(profile), template, withoutTokens);
+
+  test("are those of the template and of the vocabulary", () => {
+    const { reasoning, toolCall } = loadProfile("hermes-thinking");
+    expect(usable("hermes-thinking", "<tool_call> </tool_call>")).toEqual({ reasoning, toolCall });
+    expect(usable("hermes-thinking", "<tool_call>")).toEqual({ reasoning });
+    expect(usable("minimax-m3", "]<]minimax[>[<tool_call>")).toEqual({});
+  });
+
+  test("may be put together by the template", () => {
+    const { toolCall } = loadProfile("deepseek-v3.2");
+    const template = "'<' + dsml + 'function_calls>' '<' + dsml + 'invoke name=\"' 'parameter name=\"'";
+    expect(usable("deepseek-v3.2", template).toolCall).toEqual(toolCall);
+    expect(usable("deepseek-v3.2", "nothing of it").toolCall).toBeUndefined();
+  });
+
+  test("without marks: where the template knows tools", () => {
+    expect(usable("llama-3", "{% for tool in tools %}").toolCall).toMatchObject({ form: "bare-json", prefix: "" });
+    expect(usable("llama-3", "tools <|python_tag|>").toolCall).toMatchObject({ prefix: "<|python_tag|>" });
+    expect(usable("llama-3", "no such thing").toolCall).toBeUndefined();
+  });
+
+  test.each(["glm-4.5", "kimi-k2", "mistral"])("of %s", (profile) => {
+    expect(usable(profile, "").toolCall).toBeUndefined();
+    expect(usable(profile, JSON.stringify(loadProfile(profile)).replaceAll("\\n", " ")).toolCall).toBeDefined();
+  });
+});

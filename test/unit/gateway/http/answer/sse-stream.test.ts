@@ -1,0 +1,121 @@
+import { EventEmitter } from "node:events";
+import type { ServerResponse } from "node:http";
+import { expect, test } from "vitest";
+import { FlushQueue } from "../../../../../gateway/http/answer/flush-queue.ts";
+import { SseStream } from "../../../../../gateway/http/answer/sse-stream.ts";
+import { delta, started, textStart } from "../../../../support/events/events.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
+
+/** The socket's side of a response: takes all, or as long as it is `full` says that it can take no more. */
+class Wire extends EventEmitter {
+  full = false;
+  destroyed = false;
+  headersSent = false;
+  get writableNeedDrain(): boolean {
+    return this.full;
+  }
+  readonly written: string[] = [];
+  chunkedEncoding = false;
+  writeHead(): void {
+    this.headersSent = true;
+  }
+  write(text: string): boolean {
+    this.written.push(text);
+    return !this.full;
+  }
+  end(): void {}
+  destroy(): void {
+    this.destroyed = true;
+    this.emit("close");
+  }
+}
+
+function streaming(times: { readonly keepAliveIntervalMs?: number; readonly headerCommitMs?: number } = {}) {
+  const clock = new VirtualClock();
+  const wire = new Wire();
+  const gaps: number[] = [];
+  const pauses: boolean[] = [];
+  const told: string[] = [];
+  const flow = { pause: () => told.push("pause"), resume: () => told.push("resume") };
+  const stream = new SseStream({
+    response: wire as unknown as ServerResponse,
+    encoder: { next: () => "data: x\n\n", fail: () => "data: failed\n\n", keepAlive: () => ": keepalive\n\n" },
+    headers: {},
+    queue: new FlushQueue(),
+    clock,
+    keepAliveIntervalMs: 10_000,
+    headerCommitMs: 8_000,
+    ...times,
+    writeStallMs: 30_000,
+    onStall: () => {},
+    onGap: (gapMs) => gaps.push(gapMs),
+    onPaused: (paused) => pauses.push(paused),
+  });
+  const write = async (atMs: number) => {
+    await clock.advance(atMs - clock.nowMs());
+    stream.events([textStart(0), delta(0, "x")], flow);
+    stream.flush();
+  };
+  return { wire, gaps, pauses, told, write, clock, stream, flow };
+}
+
+test("every write of events but the first tells its distance from the one before", async () => {
+  const { gaps, write } = streaming();
+  for (const atMs of [100, 120, 1_120]) await write(atMs);
+  expect(gaps).toEqual([20, 1_000]);
+});
+
+test("a full socket pauses its engine once, and drained it goes on", async () => {
+  const { wire, pauses, told, write } = streaming();
+  await write(0);
+  wire.full = true;
+  await write(10);
+  await write(20);
+  expect([told, pauses]).toEqual([["pause"], [true]]);
+  wire.full = false;
+  wire.emit("drain");
+  expect([told, pauses]).toEqual([
+    ["pause", "resume"],
+    [true, false],
+  ]);
+});
+
+test("a stream that ends while it is paused is paused no more", async () => {
+  const { wire, pauses, write } = streaming();
+  wire.full = true;
+  await write(0);
+  wire.destroy();
+  wire.emit("drain");
+  expect(pauses).toEqual([true, false]);
+});
+
+test.each([
+  { keepAliveIntervalMs: 10_000, headerCommitMs: 8_000, first: 8_000, next: 18_000 },
+  { keepAliveIntervalMs: 5_000, headerCommitMs: 8_000, first: 5_000, next: 10_000 },
+])("a silent engine: the status line at $first ms with a sign of life, the next one at $next ms", async (given) => {
+  const { first, next, ...times } = given;
+  const { wire, clock, stream } = streaming(times);
+  await clock.advance(first - 1);
+  expect({ headersSent: wire.headersSent, committed: stream.committed }).toEqual({
+    headersSent: false,
+    committed: false,
+  });
+  await clock.advance(1);
+  expect({ headersSent: wire.headersSent, committed: stream.committed }).toEqual({
+    headersSent: true,
+    committed: true,
+  });
+  await clock.advance(next - first - 1);
+  expect(wire.written).toEqual([": keepalive\n\n"]);
+  await clock.advance(1);
+  expect(wire.written).toHaveLength(2);
+});
+
+test("what an engine has said before its first delta goes out with the status line", async () => {
+  const { wire, clock, stream, flow } = streaming();
+  stream.events([started()], flow);
+  await clock.advance(7_999);
+  expect(wire.written).toEqual([]);
+  await clock.advance(1);
+  expect(wire.written).toEqual(["data: x\n\n: keepalive\n\n"]);
+});

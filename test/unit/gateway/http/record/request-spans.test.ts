@@ -1,0 +1,161 @@
+import { status } from "@grpc/grpc-js";
+import { describe, expect, test } from "vitest";
+import { newFacts, type RequestFacts } from "../../../../../gateway/http/record/request-facts.ts";
+import { requestSpans, type TracedEnd, traceRequest } from "../../../../../gateway/http/record/request-spans.ts";
+import { routeLabels } from "../../../../../gateway/http/record/route-labels.ts";
+import { traceContextOf } from "../../../../../gateway/http/record/trace-context.ts";
+import { TracedTries } from "../../../../../gateway/http/record/traced-tries.ts";
+import type { Span } from "../../../../../gateway/tracing/span.ts";
+import { fromGrpc, stalled } from "../../../../../gateway/upstream/call/grpc-error.ts";
+import { FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
+
+const ROUTE = "/v1/messages";
+const END: TracedEnd = { method: "POST", code: 200, outcome: "ok", totalMs: 100 };
+const FAILED: TracedEnd = { ...END, code: 503, outcome: "server_error" };
+/** What the wall clock says at the beginning of the clock. */
+const OFFSET_MS = 1_000_000;
+const newId = () => "e".repeat(16);
+
+const lost = () => fromGrpc(Object.assign(new Error("gone"), { code: status.UNAVAILABLE }) as never, true);
+
+type Try = readonly [endpoint: string, endsMs: number, how: Parameters<ReturnType<TracedTries["begin"]>["ended"]>[0]];
+
+/** A request that began at 5 ms; each try begins when the one before has ended. */
+async function request(fields: Partial<RequestFacts> = {}, tries: readonly Try[] = [], pattern = ROUTE) {
+  const clock = new VirtualClock();
+  await clock.advance(5);
+  const trace = traceContextOf({});
+  const traced = new TracedTries(trace, clock);
+  const facts = Object.assign(newFacts(clock.nowMs(), routeLabels(pattern), trace, traced), fields);
+  for (const [endpoint, endsMs, how] of tries) {
+    const begun = facts.trip.beginTry?.(endpoint);
+    await clock.advance(endsMs - clock.nowMs());
+    begun?.ended(how);
+  }
+  return { facts, spans: (end: TracedEnd = END) => requestSpans(facts, end, OFFSET_MS, newId) };
+}
+
+const SENT: Partial<RequestFacts> = { model: "svc-qwen", sentMs: 2 };
+const ANSWERED: Partial<RequestFacts> = {
+  ...SENT,
+  queueMs: 10,
+  firstDeltaMs: 30,
+  finishedMs: 90,
+  finishReason: FinishReason.TOOL_CALLS,
+  endReason: "complete",
+  usage: { inputTokens: 12, cachedInputTokens: 8, cacheWriteTokens: 0, outputTokens: 7, reasoningTokens: 3 },
+};
+
+const at = (span: Span | undefined) => [span?.startMs, span?.endMs].map((ms) => (ms ?? 0) - OFFSET_MS);
+const timesOf = (span: Span | undefined) => span?.events.map(({ name, atMs }) => [name, atMs - OFFSET_MS]);
+
+describe("the spans of a request", () => {
+  test("that was answered: the request, the generation, the call, each within the one above", async () => {
+    const { facts, spans } = await request(ANSWERED, [["10.0.0.1:50051", 97, "answered"]]);
+    const [server, chat, call, ...more] = spans();
+    expect(more).toEqual([]);
+    expect([server, chat, call].map(at)).toEqual([
+      [5, 105],
+      [7, 97],
+      [5, 97],
+    ]);
+    expect(server).toMatchObject({ name: "POST /v1/messages", spanId: facts.trace.spanId, parent: undefined });
+    expect(chat).toMatchObject({ name: "chat svc-qwen", parent: { spanId: facts.trace.spanId, remote: false } });
+    expect(call).toMatchObject({ spanId: facts.tries?.all[0]?.spanId, parent: { spanId: newId(), remote: false } });
+    expect(timesOf(chat)).toEqual([
+      ["accepted", 17],
+      ["first_delta", 35],
+      ["finish", 95],
+    ]);
+    expect(chat?.attributes).toMatchObject({
+      "gen_ai.response.finish_reasons": ["tool_calls"],
+      "gen_ai.usage.input_tokens": 12,
+      "gen_ai.usage.cache_read.input_tokens": 8,
+      "gen_ai.usage.output_tokens": 7,
+      "gen_ai.usage.reasoning.output_tokens": 3,
+    });
+    expect(call?.attributes).toMatchObject({ "server.address": "10.0.0.1", "server.port": 50_051 });
+    expect([server, chat, call].map((span) => span?.error)).toEqual([undefined, undefined, undefined]);
+  });
+
+  test("that was refused: the request only", async () => {
+    const { spans } = await request({ detail: "invalid_value" });
+    expect(spans({ ...END, code: 400, outcome: "client_error" })).toMatchObject([
+      { name: "POST /v1/messages", error: undefined, attributes: { "http.response.status_code": 400 } },
+    ]);
+  });
+
+  test("of a path that no route has are named by the method alone", async () => {
+    const [span] = (await request({}, [], "/v1/secret")).spans({ ...END, code: 404, outcome: "client_error" });
+    expect(span?.name).toBe("POST");
+    expect(JSON.stringify(span)).not.toContain("secret");
+  });
+
+  test("whose tries all failed: an error in each, by its token", async () => {
+    const { spans } = await request({ ...SENT, detail: "upstream_inter_token_timeout" }, [
+      ["[::1]:1", 20, lost()],
+      ["10.0.0.2:2", 50, stalled("inter_token")],
+    ]);
+    const [server, chat, first, second] = spans(FAILED);
+    expect([server, chat].map((span) => span?.error)).toEqual(Array(2).fill("upstream_inter_token_timeout"));
+    expect(timesOf(chat)).toEqual([["retry", 20]]);
+    expect(first).toMatchObject({
+      error: "upstream_reset",
+      events: [],
+      attributes: {
+        "rpc.response.status_code": "UNAVAILABLE",
+        "server.address": "::1",
+        "server.port": 1,
+        "svc.try": 1,
+      },
+    });
+    expect(second).toMatchObject({
+      error: "upstream_inter_token_timeout",
+      attributes: { "rpc.response.status_code": "CANCELLED", "svc.try": 2 },
+    });
+    expect(timesOf(second)).toEqual([["stall", 50]]);
+    expect(at(chat)).toEqual([7, 105]);
+  });
+
+  test("that no endpoint could take: no call, and an error", async () => {
+    const [, chat, ...calls] = (await request({ ...SENT, detail: "no_healthy_upstream" })).spans(FAILED);
+    expect(chat?.error).toBe("no_healthy_upstream");
+    expect(calls).toEqual([]);
+  });
+
+  test("whose client left while a call ran: it ends with the request, cancelled and no error", async () => {
+    const { facts, spans } = await request({ ...SENT, endReason: "client_closed" });
+    facts.trip.beginTry?.("10.0.0.1:1");
+    const [server, , call] = spans({ ...END, code: 0, outcome: "client_closed" });
+    expect(call).toMatchObject({ error: undefined, attributes: { "rpc.response.status_code": "CANCELLED" } });
+    expect(call?.endMs).toBe(server?.endMs);
+    expect(server?.attributes["http.response.status_code"]).toBeUndefined();
+  });
+});
+
+describe("whether a request is exported", () => {
+  const cases: readonly (readonly [string, string, TracedEnd["outcome"], boolean])[] = [
+    ["sampled and answered", "01", "ok", true],
+    ["sampled and refused", "01", "client_error", true],
+    ["not sampled and answered", "00", "ok", false],
+    ["not sampled and refused", "00", "client_error", false],
+    ["not sampled and over its limit", "00", "rate_limited", false],
+    ["not sampled and left by its client", "00", "client_closed", false],
+    ["not sampled and failed", "00", "server_error", true],
+  ];
+
+  test.each(cases)("%s", (_, flags, outcome, expected) => {
+    const trace = traceContextOf({ traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-${flags}` });
+    const exported: Span[] = [];
+    const tracing = {
+      headSampler: () => false,
+      export: (spans: readonly Span[]) => exported.push(...spans),
+      close: async () => {},
+    };
+    const clock = new VirtualClock();
+    traceRequest(tracing, newFacts(0, routeLabels(ROUTE), trace), { ...END, outcome }, clock);
+    expect(exported.length > 0).toBe(expected);
+    if (expected) expect(exported[0]?.parent).toEqual({ spanId: "b".repeat(16), remote: true });
+  });
+});

@@ -1,0 +1,58 @@
+import { describe, expect, test } from "vitest";
+import { newFacts } from "../../../../../gateway/http/record/request-facts.ts";
+import { cacheUse, recordRequest } from "../../../../../gateway/http/record/request-stats.ts";
+import { routeLabels } from "../../../../../gateway/http/record/route-labels.ts";
+import { traceContextOf } from "../../../../../gateway/http/record/trace-context.ts";
+import { Stats } from "../../../../../gateway/stats/stats.ts";
+
+const usage = (inputTokens: number, cachedInputTokens: number) => ({
+  inputTokens,
+  cachedInputTokens,
+  cacheWriteTokens: 0,
+  outputTokens: 11,
+  reasoningTokens: 0,
+});
+
+async function recorded(pattern: string | undefined, fields: object): Promise<string> {
+  const stats = new Stats();
+  const facts = Object.assign(newFacts(0, routeLabels(pattern), traceContextOf({})), fields);
+  recordRequest(stats, facts, { code: 200, outcome: "ok", totalMs: 2_000 });
+  return stats.registry.metrics();
+}
+
+describe("a request that is over", () => {
+  test("is counted under its route, format and outcome", async () => {
+    const text = await recorded("/v1/messages", { model: "svc-qwen" });
+    const labels = 'route="/v1/messages",format="messages",code="200",outcome="ok"';
+    expect(text).toContain(`svc_http_requests_total{${labels}} 1`);
+    const duration = 'operation="messages",model="svc-qwen",outcome="ok"';
+    expect(text).toContain(`gen_ai_server_request_duration_seconds_sum{${duration}} 2`);
+  });
+
+  test("of a path that no route has makes no series of its own", async () => {
+    expect(await recorded("/v1/whatever", {})).toContain('{route="unknown",format="none",code="200",outcome="ok"} 1');
+    expect(await recorded(undefined, {})).toContain('{route="unknown",format="none"');
+  });
+
+  test("of a model that is not in the catalog makes no series of its own", async () => {
+    const text = await recorded("/v1/messages", { model: "made-up" });
+    expect(text).not.toContain("made-up");
+    expect(text).toContain('model="other"');
+  });
+
+  test("gives the time between tokens from the first delta to the last event", async () => {
+    const fields = { model: "svc-qwen", usage: usage(10, 0), firstDeltaMs: 500, finishedMs: 1_500 };
+    const text = await recorded("/v1/responses", fields);
+    expect(text).toContain('gen_ai_server_time_per_output_token_seconds_sum{model="svc-qwen"} 0.1');
+    expect(text).toContain('gen_ai_server_time_to_first_token_seconds_sum{model="svc-qwen",cache="miss"} 0.5');
+  });
+});
+
+test.each([
+  [undefined, "unknown"],
+  [usage(0, 0), "unknown"],
+  [usage(100, 0), "miss"],
+  [usage(100, 49), "partial"],
+  [usage(100, 50), "hit"],
+  [usage(100, 100), "hit"],
+] as const)("the cache use of %j is %s", (given, expected) => expect(cacheUse(given)).toBe(expected));

@@ -1,0 +1,53 @@
+import { describe, expect, test } from "vitest";
+import { responseFlags } from "../../../../../gateway/http/record/response-flags.ts";
+
+const failed = (detail: string | undefined, more: { endReason?: string; attempts?: number; begun?: boolean } = {}) =>
+  responseFlags({ detail, endReason: undefined, attempts: 1, begun: false, ...more });
+
+describe("response flags", () => {
+  test.each([
+    ["no_healthy_upstream", "UH"],
+    ["upstream_draining", "UH"],
+    ["upstream_reset", "UC"],
+    ["upstream_aborted", "UR"],
+    ["upstream_protocol_error", "UPE"],
+    ["upstream_queue_full", "UO"],
+    ["upstream_timeout", "UT"],
+    ["unknown_url", "NR"],
+    ["unknown_model", "NC"],
+    ["key_rpm_exceeded", "RL"],
+    ["key_model_concurrency_exceeded", "RL"],
+    ["unclear_transfer_encoding", "DPE"],
+    ["overload_stop_accepting_requests", "OM"],
+    ["downstream_remote_disconnect", "DC"],
+    ["drain_timeout", "LR"],
+  ])("%s is %s", (detail, flag) => expect(failed(detail)).toBe(flag));
+
+  test.each([
+    [undefined],
+    ["invalid_value"],
+    ["api_key_missing"],
+    ["auth_failures_exceeded"],
+    ["toString"],
+    ["__proto__"],
+  ])("%s is nobody's failure on the way", (detail) => expect(failed(detail)).toBe("-"));
+
+  test("a client that left, or took nothing, is the reason whatever followed from it", () => {
+    expect(failed("upstream_reset", { endReason: "client_closed" })).toBe("DC");
+    expect(failed("downstream_remote_disconnect", { endReason: "slow_reader" })).toBe("SI");
+  });
+
+  test("several tries that all failed say so", () => {
+    expect(failed("upstream_reset", { attempts: 3 })).toBe("UC,URX");
+    expect(failed("upstream_reset", { attempts: 1 })).toBe("UC");
+  });
+
+  test.each([
+    ["a stream that broke after its first delta", "upstream_reset", true],
+    ["a time limit of the whole request", "upstream_timeout", false],
+    ["a message that no endpoint takes", "upstream_message_too_large", false],
+    ["the end of this process", "drain_timeout", false],
+  ])("%s was not tried again, however many tries came before", (_, detail, begun) => {
+    expect(failed(detail, { attempts: 3, begun })).not.toContain("URX");
+  });
+});

@@ -1,0 +1,88 @@
+import { describe, expect, test } from "vitest";
+import { atOnce } from "../../../../gateway/event-loop-turn.ts";
+import { notationOf } from "../../../../gateway/json/json-notation.ts";
+import {
+  argumentsText,
+  isJsonObject,
+  jsonText,
+  keepNotation,
+  parseArguments,
+} from "../../../../gateway/json/json-text.ts";
+import { type JsonSample, objectSample } from "../../../support/schemas/json-samples.ts";
+import { SeededRandom } from "../../../support/seeded-random.ts";
+
+/** The parsed text, with what the value does not tell of it kept. */
+function parsed(text: string) {
+  const value = JSON.parse(text);
+  const notation = atOnce(notationOf(text));
+  if (notation) atOnce(keepNotation(value, notation));
+  return value;
+}
+
+/** Every object and array in `value` is written as the caller wrote it. */
+function expectExact(value: unknown, { canonical, inner, text }: JsonSample): void {
+  if (typeof value !== "object" || value === null) return;
+  expect(jsonText(value as object as never), text).toBe(canonical);
+  for (const [key, sample] of inner) expectExact(Reflect.get(value, key), sample);
+}
+
+describe("JSON text", () => {
+  test("keeps the keys in the order of the parsed value and adds no white space", () => {
+    const text = '{"b":1,"a":{"z":[1.5,null,true],"y":"\\n"}}';
+    expect(jsonText(JSON.parse(text))).toBe(text);
+  });
+
+  test("keeps a key named __proto__ as plain data", () => {
+    const text = '{"__proto__":{"polluted":true}}';
+    expect(jsonText(JSON.parse(text))).toBe(text);
+  });
+
+  test("is the text of the caller in canonical form, for any text and everything in it", () => {
+    const random = new SeededRandom(7);
+    for (let round = 0; round < 2_000; round += 1) {
+      const sample = objectSample(random, 4);
+      const value = parsed(sample.text);
+      expectExact(value, sample);
+      expect(JSON.parse(jsonText(value)), sample.text).toEqual(value);
+    }
+  });
+
+  test("of a value without a notation is that of JSON.stringify", () => {
+    expect(jsonText(JSON.parse('{"b":1.0,"1":2}'))).toBe('{"1":2,"b":1}');
+  });
+
+  test("follows changes of strings in the value", () => {
+    const value = parsed('{"b":["x",1.0],"1":"y"}');
+    value.b[0] = "z";
+    expect(jsonText(value)).toBe('{"b":["z",1.0],"1":"y"}');
+  });
+
+  test.each([
+    ["{}", {}],
+    ["", {}],
+    ['{"a":[1]}', { a: [1] }],
+    ["[1]", undefined],
+    ["null", undefined],
+    ['"x"', undefined],
+    ["not json", undefined],
+    ['{"a":', undefined],
+  ])("reads the arguments text %j as %j", (text, expected) => {
+    expect(parseArguments(text)).toEqual(expected);
+  });
+
+  test("hands on arguments as they are, and no text as no arguments", () => {
+    expect(argumentsText("not json")).toBe("not json");
+    expect(argumentsText('{ "a" : 1 }')).toBe('{ "a" : 1 }');
+    expect(argumentsText("")).toBe("{}");
+  });
+
+  test.each([
+    [{}, true],
+    [[], false],
+    [null, false],
+    ["x", false],
+    [undefined, false],
+  ])("tells whether %j is an object", (value, expected) => {
+    expect(isJsonObject(value)).toBe(expected);
+  });
+});

@@ -1,0 +1,179 @@
+import { chmod, cp, mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { auditFileOf } from "../../../../../gateway/keys/audit-log.ts";
+import { run } from "../../../../../gateway/keys/cli/main.ts";
+import { pepperFileOf } from "../../../../../gateway/keys/key-file.ts";
+import { keyCommand } from "../../../../support/processes/key-command.ts";
+
+let folder: string;
+let file: string;
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), "svc-keys-change-"));
+  file = join(folder, "keys.json");
+});
+
+afterEach(() => rm(folder, { recursive: true, force: true }));
+
+const json = async (command: string, ...rest: readonly string[]) =>
+  JSON.parse(await keyCommand(file, command, "--json", ...rest));
+const created = (...options: readonly string[]) => json("create", "--name", "ci", "--models", "svc-qwen", ...options);
+
+/** The exit code and what was said about it. */
+async function failing(...argv: readonly string[]): Promise<readonly [code: number, err: string]> {
+  let err = "";
+  const io = {
+    stdin: (async function* () {})(),
+    out: () => {},
+    err: (text: string) => {
+      err += text;
+    },
+    env: { SVC_KEYS_FILE: file },
+    nowMs: Date.now,
+  };
+  return [await run(argv, io), err];
+}
+
+describe("limits", () => {
+  test("every one can be given when the key is made", async () => {
+    const options =
+      "--rpm 1 --itpm 2 --otpm 3 --concurrency 4 --queued 5 --max-body-bytes 6 --max-output-tokens 7".split(" ");
+    const perModel = ["--per-model", "svc-qwen:rpm=8,otpm=9", "--per-model", "svc-glm53:itpm=10,concurrency=11"];
+    const { limits, quota } = await created(...options, "--tokens-per-day", "12", ...perModel);
+    expect(limits).toEqual({
+      ...{ rpm: 1, itpm: 2, otpm: 3, concurrency: 4, queued: 5, maxBodyBytes: 6, maxOutputTokens: 7 },
+      perModel: { "svc-qwen": { rpm: 8, otpm: 9 }, "svc-glm53": { itpm: 10, concurrency: 11 } },
+    });
+    expect(quota).toEqual({ tokensPerDay: 12 });
+    expect(await keyCommand(file, "list")).toContain("ci");
+  });
+
+  test("of a model are shown as they were given", async () => {
+    const text = await keyCommand(
+      file,
+      "create",
+      "--name",
+      "ci",
+      "--models",
+      "all",
+      "--per-model",
+      "svc-qwen:rpm=8,otpm=9",
+    );
+    expect(text).toMatch(/^svc-qwen +rpm=8,otpm=9$/m);
+  });
+
+  test("are changed and cleared one by one, and all at once", async () => {
+    const { id } = await created("--rpm", "1", "--otpm", "2", "--per-model", "svc-qwen:rpm=3");
+    const changed = await json("set-limits", id, "--rpm", "9", "--tokens-per-day", "5", "--clear", "otpm,svc-qwen");
+    expect([changed.limits, changed.quota]).toEqual([{ rpm: 9 }, { tokensPerDay: 5 }]);
+    const cleared = await json("set-limits", id, "--clear", "all");
+    expect([cleared.limits, cleared.quota, cleared.revision]).toEqual([{}, {}, 3]);
+  });
+
+  test("of no key are exit code 3", async () => {
+    await created();
+    expect(await failing("set-limits", "nobody", "--rpm", "1")).toEqual([3, "error: no key has this id\n"]);
+  });
+});
+
+test("models are set", async () => {
+  const { id } = await created();
+  expect((await json("set-models", id, "svc-glm53,svc-qwen")).models).toEqual(["svc-glm53", "svc-qwen"]);
+  expect((await json("set-models", id, "all")).models).toEqual(["*"]);
+});
+
+describe("export and import", () => {
+  /** Another store with the same pepper. */
+  async function secondStore(): Promise<string> {
+    const other = join(folder, "other", "keys.json");
+    await mkdir(join(folder, "other"), { mode: 0o700 });
+    await cp(pepperFileOf(file), pepperFileOf(other));
+    return other;
+  }
+
+  test("move keys to another store, where they open as before, without ever showing one", async () => {
+    const { key, id } = await created("--rpm", "5");
+    const dump = join(folder, "dump.json");
+    expect(await keyCommand(file, "export", "--out", dump)).toBe("");
+    expect((await stat(dump)).mode & 0o777).toBe(0o600);
+    expect(await readFile(dump, "utf8")).not.toContain(key);
+    expect(await keyCommand(file, "export")).toBe(await readFile(dump, "utf8"));
+    const other = await secondStore();
+    expect(await keyCommand(other, "import", dump)).toBe("1 keys added, 0 were here already\n");
+    expect(await keyCommand(other, "import", dump)).toBe("0 keys added, 1 were here already\n");
+    expect(JSON.parse(await keyCommand(other, "show", "--json", id)).limits).toEqual({ rpm: 5 });
+    file = other;
+    const [code] = await failing("verify");
+    expect(code).toBe(3);
+  });
+
+  test("refuse what does not fit, and add nothing then", async () => {
+    const { id } = await created();
+    const dump = join(folder, "dump.json");
+    await keyCommand(file, "export", "--out", dump);
+    expect(await failing("import", join(folder, "none"))).toEqual([3, expect.stringContaining("there is no file")]);
+    await keyCommand(file, "set-models", id, "all");
+    expect(await failing("import", dump)).toEqual([2, `error: the key ${id} is here already, and differs\n`]);
+    const theirs = join(folder, "theirs.json");
+    await writeFile(theirs, (await readFile(dump, "utf8")).replace(/"pepperId": "\w+"/, '"pepperId": "00000000"'), {
+      mode: 0o600,
+    });
+    expect(await failing("import", theirs)).toEqual([2, `error: the key ${id} was made with another pepper\n`]);
+    await writeFile(theirs, "{", { mode: 0o600 });
+    expect(await failing("import", theirs)).toEqual([4, expect.stringContaining("is not valid JSON")]);
+    await chmod(dump, 0o644);
+    expect(await failing("import", dump)).toEqual([4, expect.stringContaining("0600")]);
+    await chmod(dump, 0o600);
+    file = join(folder, "empty", "keys.json");
+    expect(await failing("import", dump)).toEqual([4, expect.stringContaining("pepper is missing")]);
+  });
+});
+
+describe("the audit log of the commands", () => {
+  test("has every change in its order, and no secret", async () => {
+    const { id, key } = await created();
+    const commands: readonly (readonly [string, ...string[]])[] = [
+      ["set-limits", id, "--rpm", "1"],
+      ["set-models", id, "all"],
+      ["disable", id],
+      ["enable", id],
+      ["rotate", id],
+      ["revoke", id],
+    ];
+    for (const command of commands) await keyCommand(file, ...command);
+    const entries: { action: string; keyId: string }[] = await json("audit");
+    expect(entries.map(({ action }) => action)).toEqual(["create", ...commands.map(([action]) => action)]);
+    expect(new Set(entries.map(({ keyId }) => keyId))).toEqual(new Set([id]));
+    const log = await readFile(auditFileOf(file), "utf8");
+    const { keys } = JSON.parse(await readFile(file, "utf8"));
+    for (const secret of [key, key.slice(-10), keys[0].secrets[0].hash, keys[0].cacheSalt])
+      expect(log).not.toContain(secret);
+    expect(await keyCommand(file, "audit")).toContain("limits.rpm");
+    expect(await keyCommand(file, "audit", "verify")).toContain("is as it was written: 7 lines");
+  });
+
+  test("blocks a change that it cannot record", async () => {
+    const { id } = await created();
+    const before = await readFile(file, "utf8");
+    await rm(auditFileOf(file));
+    await mkdir(auditFileOf(file));
+    expect(await failing("revoke", id)).toEqual([4, expect.stringContaining("so nothing was changed")]);
+    expect(await readFile(file, "utf8")).toBe(before);
+  });
+
+  test("that was altered, cut or left out is exit code 4", async () => {
+    const { id } = await created();
+    await keyCommand(file, "disable", id);
+    const log = await readFile(auditFileOf(file), "utf8");
+    await writeFile(auditFileOf(file), log.replace("create", "delete"));
+    expect((await failing("audit", "verify"))[0]).toBe(4);
+    await writeFile(auditFileOf(file), log.slice(0, log.indexOf("\n") + 1));
+    expect((await failing("audit", "verify"))[0]).toBe(4);
+    await writeFile(auditFileOf(file), log);
+    expect((await failing("audit", "verify"))[0]).toBe(0);
+    await rm(auditFileOf(file));
+    expect(await failing("audit", "verify")).toEqual([4, expect.stringContaining("there is no audit log")]);
+  });
+});

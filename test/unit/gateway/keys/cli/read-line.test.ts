@@ -1,0 +1,28 @@
+import { expect, test } from "vitest";
+import { readLine } from "../../../../../gateway/keys/cli/read-line.ts";
+
+async function* chunks(list: readonly (string | Uint8Array)[], taken: (string | Uint8Array)[] = []) {
+  for (const chunk of list) {
+    taken.push(chunk);
+    yield chunk;
+  }
+}
+
+test.each([
+  ["nothing", [], ""],
+  ["a line without an end", ["key"], "key"],
+  ["a line with blanks and its end", ["  key \r\n"], "key"],
+  ["a line in pieces", ["k", "e", "y\nmore"], "key"],
+  ["bytes, also when a character is cut", [Buffer.from([0xc3]), Buffer.from([0xa9, 0x0a])], "é"],
+])("reads %s", async (_, list, line) => {
+  expect(await readLine(chunks(list), 100)).toBe(line);
+});
+
+test("reads no further than it has to", async () => {
+  const taken: (string | Uint8Array)[] = [];
+  await readLine(chunks(["key\n", "more"], taken), 100);
+  expect(taken).toEqual(["key\n"]);
+  taken.length = 0;
+  await readLine(chunks(["x".repeat(60), "x".repeat(60), "x"], taken), 100);
+  expect(taken).toHaveLength(2);
+});

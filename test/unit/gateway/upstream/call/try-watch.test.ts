@@ -1,0 +1,187 @@
+import { describe, expect, test } from "vitest";
+import { DEFAULT_TIMEOUTS, type Timeouts } from "../../../../../gateway/upstream/call/timeouts.ts";
+import { TryWatch } from "../../../../../gateway/upstream/call/try-watch.ts";
+import type { Event } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { delta, started } from "../../../../support/events/events.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
+
+const LIMITS: Timeouts = {
+  ...DEFAULT_TIMEOUTS,
+  acceptMs: 5_000,
+  perTry: { baseMs: 30_000, perThousandTokensMs: 500, maxMs: 600_000 },
+  perTryIdleMs: 20_000,
+  interTokenMs: 60_000,
+};
+
+const progress = (prefilledTokens: number, queuePosition = 0, step = 0): Event => ({
+  kind: { $case: "progress", value: { queuePosition, prefilledTokens, step } },
+});
+
+function watched(change: Partial<Timeouts> = {}, inputTokens = 0) {
+  const clock = new VirtualClock();
+  const expired: string[] = [];
+  const limits = { ...LIMITS, ...change };
+  const connection = { stands: true };
+  const onExpired = (limit: string) => expired.push(`${limit} at ${clock.nowMs()}`);
+  const watch = new TryWatch(clock, limits, inputTokens, () => connection.stands, onExpired);
+  const seen = (events: readonly Event[]) => watch.seen(events);
+  return { clock, watch, seen, expired, connection };
+}
+
+describe("each limit, and when it is over", () => {
+  test("a call that nobody takes", async () => {
+    const { clock, expired } = watched();
+    await clock.advance(4_999);
+    expect(expired).toEqual([]);
+    await clock.advance(1);
+    expect(expired).toEqual(["accept at 5000"]);
+  });
+
+  test("a connection that is not there in time; one that is leaves the rest of the time to accept", async () => {
+    const { clock, expired, connection } = watched({ connectMs: 2_000 });
+    connection.stands = false;
+    await clock.advance(1_999);
+    expect(expired).toEqual([]);
+    await clock.advance(1);
+    expect(expired).toEqual(["connect at 2000"]);
+    const other = watched({ connectMs: 2_000 });
+    other.connection.stands = false;
+    await other.clock.advance(1_900);
+    other.connection.stands = true;
+    await other.clock.advance(5_000);
+    expect(other.expired).toEqual(["accept at 5000"]);
+  });
+
+  test.each([
+    ["the same tokens prefilled", [progress(5), progress(5)]],
+    ["fewer tokens prefilled", [progress(5), progress(4)]],
+    ["the same place in the queue", [progress(0, 3), progress(0, 3)]],
+  ])("%s is no sign of life", async (_what, [first, second]) => {
+    const { clock, seen, expired } = watched();
+    seen([first as Event]);
+    await clock.advance(10_000);
+    seen([second as Event]);
+    await clock.advance(10_000);
+    expect(expired).toEqual(["idle at 20000"]);
+  });
+
+  test.each([
+    ["more tokens prefilled", [progress(5), progress(6)]],
+    ["another place in the queue", [progress(0, 3), progress(0, 2)]],
+    ["a step of the engine", [progress(0, 3, 7), progress(0, 3, 8)]],
+  ])("%s is a sign of life", async (_what, [first, second]) => {
+    const { clock, seen, expired } = watched();
+    seen([first as Event]);
+    await clock.advance(10_000);
+    seen([second as Event]);
+    await clock.advance(19_999);
+    expect(expired).toEqual([]);
+  });
+
+  test.each([
+    ["a sign of life in the queue", progress(0, 1)],
+    ["the start", started()],
+  ])("%s is acceptance; silence from then on is the idle limit", async (_what, event) => {
+    const { clock, seen, expired } = watched();
+    await clock.advance(4_000);
+    seen([event]);
+    await clock.advance(19_999);
+    expect(expired).toEqual([]);
+    await clock.advance(1);
+    expect(expired).toEqual(["idle at 24000"]);
+  });
+
+  test.each([
+    [0, 30_000],
+    [40_000, 50_000],
+    [10_000_000, 600_000],
+  ])("a prompt of %i tokens has %i ms to its first delta, counted from its acceptance", async (tokens, limitMs) => {
+    const { clock, seen, expired } = watched({}, tokens);
+    await clock.advance(1_000);
+    for (let atMs = 0; atMs < limitMs; atMs += 10_000) {
+      seen([progress(atMs)]);
+      await clock.advance(Math.min(10_000, limitMs - atMs) - 1);
+      expect(expired).toEqual([]);
+      await clock.advance(1);
+    }
+    expect(expired).toEqual([`per_try at ${1_000 + limitMs}`]);
+  });
+
+  test("signs of life without deltas do not hold up the limit between deltas", async () => {
+    const { clock, seen, expired } = watched();
+    seen([started(), delta(0, "a")]);
+    for (let index = 0; index < 6; index += 1) {
+      expect(expired).toEqual([]);
+      await clock.advance(10_000);
+      seen([progress(index)]);
+    }
+    expect(expired).toEqual(["inter_token at 60000"]);
+  });
+
+  test("silence after a delta is the idle limit where that is shorter", async () => {
+    const { clock, seen, expired } = watched();
+    await clock.advance(100);
+    seen([started(), delta(0, "a")]);
+    await clock.advance(20_000);
+    expect(expired).toEqual(["idle at 20100"]);
+  });
+
+  test.each([
+    { limit: "inter_token", change: { interTokenMs: 2_000 }, events: [started(), delta(0, "a")], at: 2_100 },
+    { limit: "idle", change: { perTryIdleMs: 1_000 }, events: [started()], at: 1_100 },
+    {
+      limit: "per_try",
+      change: { perTry: { baseMs: 700, perThousandTokensMs: 0, maxMs: 700 } },
+      events: [started()],
+      at: 800,
+    },
+  ])("$limit is in time although an earlier phase would have had longer", async ({ limit, change, events, at }) => {
+    const { clock, seen, expired } = watched(change);
+    await clock.advance(100);
+    seen(events);
+    await clock.advance(30_000);
+    expect(expired).toEqual([`${limit} at ${at}`]);
+  });
+
+  test("deltas that keep coming are no reason to end a call, however long it is", async () => {
+    const { clock, seen, expired } = watched();
+    seen([started()]);
+    for (let index = 0; index < 1_000; index += 1) {
+      seen([delta(0, "a")]);
+      await clock.advance(19_000);
+    }
+    expect(expired).toEqual([]);
+  });
+});
+
+describe("while our own client reads slowly", () => {
+  test("silence is not the endpoint's", async () => {
+    const { clock, watch, seen, expired } = watched();
+    seen([started(), delta(0, "a")]);
+    watch.hold();
+    await clock.advance(600_000);
+    expect(expired).toEqual([]);
+  });
+
+  test("the limits begin anew when it reads again", async () => {
+    const { clock, watch, seen, expired } = watched();
+    seen([started(), delta(0, "a")]);
+    watch.hold();
+    await clock.advance(90_000);
+    watch.goOn();
+    await clock.advance(19_999);
+    expect(expired).toEqual([]);
+    await clock.advance(20_000);
+    expect(expired).toHaveLength(1);
+    expect(expired[0]).toMatch(/^idle/);
+  });
+});
+
+test("nothing expires after the call, and no timer is left", async () => {
+  const { clock, watch, seen, expired } = watched();
+  seen([started()]);
+  await clock.advance(6_000);
+  watch.close();
+  await clock.advance(1_000_000);
+  expect(expired).toEqual([]);
+});

@@ -1,0 +1,58 @@
+import { credentials } from "@grpc/grpc-js";
+import { pino } from "pino";
+import { afterEach, describe, expect, test } from "vitest";
+import { EndpointPool } from "../../../../../gateway/upstream/endpoint/endpoint-pool.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
+
+const pools: EndpointPool[] = [];
+afterEach(() => {
+  for (const pool of pools.splice(0)) pool.close();
+});
+
+function pooled() {
+  const lines: string[] = [];
+  const gone: string[] = [];
+  const log = pino({ base: null }, { write: (line) => lines.push(JSON.parse(line).endpoint) });
+  const onGone = (address: string) => gone.push(address);
+  const pool = new EndpointPool({ clock: new VirtualClock(), chance: () => 0.5, onGone, log });
+  pools.push(pool);
+  return { pool, lines, gone };
+}
+
+const TLS = { credentials: credentials.createSsl(), serverName: undefined };
+
+describe("an address is one endpoint", () => {
+  test("for all clusters that secure it in the same way, until the last one leaves", () => {
+    const { pool, gone } = pooled();
+    const first = pool.join("127.0.0.1:1", TLS);
+    expect(pool.join("127.0.0.1:1", { ...TLS })).toBe(first);
+    pool.leave(first);
+    expect(gone).toEqual([]);
+    pool.leave(first);
+    expect({ gone, left: pool.endpoints }).toEqual({ gone: ["127.0.0.1:1"], left: [] });
+  });
+
+  test.each([
+    ["not at all", undefined],
+    ["with other certificates", { credentials: credentials.createSsl(), serverName: undefined }],
+    ["under another name", { ...TLS, serverName: "b" }],
+  ])("but another one for a cluster that secures it %s", (_how, tls) => {
+    const { pool } = pooled();
+    expect(pool.join("127.0.0.1:1", tls)).not.toBe(pool.join("127.0.0.1:1", TLS));
+  });
+});
+
+describe("plain text to another machine", () => {
+  test("is warned of once", () => {
+    const { pool, lines } = pooled();
+    for (const address of ["10.0.0.1:1", "10.0.0.2:1"]) pool.join(address);
+    expect(lines).toEqual(["10.0.0.1:1"]);
+  });
+
+  test.each(["127.0.0.1:1", "localhost:1", "[::1]:1"])("is not what reaches %s", (address) => {
+    const { pool, lines } = pooled();
+    pool.join(address);
+    pool.join("10.0.0.1:1", TLS);
+    expect(lines).toEqual([]);
+  });
+});

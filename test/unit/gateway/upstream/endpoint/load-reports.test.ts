@@ -1,0 +1,41 @@
+import { expect, test } from "vitest";
+import { systemClock } from "../../../../../deploy/runtime/time/clock.ts";
+import { fixedSentence } from "../../../../../engine/backends/scripted/scripted.ts";
+import { Endpoint } from "../../../../../gateway/upstream/endpoint/endpoint.ts";
+import { LoadReports } from "../../../../../gateway/upstream/endpoint/load-reports.ts";
+import { HealthNode } from "../../../../support/engine/health-node.ts";
+import { startEngine } from "../../../../support/engine/start-engine.ts";
+import { until } from "../../../../support/until.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
+
+const chance = () => 0.5;
+
+test("reports come at once, are void when the node is lost, and come again when it is back", async () => {
+  const engine = await startEngine(fixedSentence);
+  const endpoint = new Endpoint(engine.address);
+  const reports = new LoadReports({ endpoint, clock: systemClock, chance });
+  const fresh = () => endpoint.report.isFresh(systemClock.nowMs());
+  await until(fresh, "the first report");
+  await engine.stop();
+  await until(() => !fresh(), "the loss");
+  const back = await startEngine(fixedSentence, { port: Number(engine.address.split(":")[1]) });
+  await until(fresh, "a new report");
+  reports.close();
+  endpoint.close();
+  await back.stop();
+});
+
+test("a node without load reports is not asked again and again", async () => {
+  const node = await HealthNode.start({ models: ["svc-qwen"] });
+  const endpoint = new Endpoint(node.address);
+  const clock = new VirtualClock();
+  const reports = new LoadReports({ endpoint, clock, chance });
+  await until(() => {
+    void clock.advance(1_000);
+    return node.loadCalls === 2;
+  }, "the second question");
+  expect(clock.nowMs()).toBeGreaterThanOrEqual(60_000);
+  reports.close();
+  endpoint.close();
+  node.stop();
+});

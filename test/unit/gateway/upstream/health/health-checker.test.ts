@@ -1,0 +1,253 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { Endpoint } from "../../../../../gateway/upstream/endpoint/endpoint.ts";
+import { HealthChecker } from "../../../../../gateway/upstream/health/health-checker.ts";
+import { HealthCheckResponse_ServingStatus as Serving } from "../../../../../proto/gen/grpc/health/v1/health.ts";
+import { HealthNode, type HealthNodeOptions } from "../../../../support/engine/health-node.ts";
+import { until } from "../../../../support/until.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
+
+const MODEL = "svc-qwen";
+const SETTINGS = {
+  intervalMs: 5_000,
+  intervalJitterMs: 1_000,
+  unhealthyIntervalMs: 1_000,
+  timeoutMs: 2_000,
+  unhealthyThreshold: 2,
+  healthyThreshold: 2,
+};
+
+const opened: { close(): void }[] = [];
+
+afterEach(() => {
+  for (const one of opened.splice(0).reverse()) one.close();
+});
+
+/** A checker in virtual time in front of a real node. */
+class Checked {
+  readonly clock = new VirtualClock();
+  readonly checker: HealthChecker;
+  readonly endpoint: Endpoint;
+  results = 0;
+
+  constructor(address: string, chance = 0.5) {
+    this.endpoint = new Endpoint(address);
+    const { clock, endpoint } = this;
+    const onResult = () => {
+      this.results += 1;
+    };
+    const timing = { settings: SETTINGS, clock, chance: () => chance };
+    this.checker = new HealthChecker({ endpoint, model: MODEL, ...timing, onResult });
+    opened.push(endpoint, this.checker);
+    this.checker.start();
+  }
+
+  async becomes(state: { readonly healthy?: boolean; readonly mismatch?: boolean }): Promise<void> {
+    const { healthy = this.checker.healthy, mismatch = this.checker.mismatch } = state;
+    await until(
+      () => this.checker.healthy === healthy && this.checker.mismatch === mismatch,
+      `healthy ${healthy}, mismatch ${mismatch}`,
+    );
+  }
+
+  /** Moves time on, and lets what that led to come to its end. */
+  async passes(ms: number, node: HealthNode): Promise<void> {
+    const [checks, results] = [node.checks, this.results];
+    await this.clock.advance(ms);
+    await until(() => node.checks > checks && this.results > results, "a check");
+  }
+}
+
+async function nodeWith(options: Partial<HealthNodeOptions> = {}): Promise<HealthNode> {
+  const node = await HealthNode.start({ models: [MODEL], ...options });
+  opened.push({ close: () => node.stop() });
+  return node;
+}
+
+async function healthyNode(): Promise<{ node: HealthNode; checked: Checked }> {
+  const node = await nodeWith();
+  const checked = new Checked(node.address);
+  await checked.becomes({ healthy: true });
+  return { node, checked };
+}
+
+test("a node that serves is healthy by its first word, once it has described itself", async () => {
+  const { node, checked } = await healthyNode();
+  expect(node.descriptions).toBe(1);
+  expect(node.checks).toBe(0);
+  expect(checked.checker.mismatch).toBe(false);
+  expect(checked.endpoint.description(MODEL)?.maxConcurrentRequests).toBe(4);
+});
+
+test("a node that says that it does not serve is unhealthy at once, and healthy again after two passes", async () => {
+  const { node, checked } = await healthyNode();
+  node.tell(Serving.NOT_SERVING);
+  await checked.becomes({ healthy: false });
+  const before = checked.results;
+  node.tell(Serving.SERVING);
+  await until(() => checked.results > before, "the first pass");
+  expect(checked.checker.healthy).toBe(false);
+  await checked.passes(1_200, node);
+  expect(checked.checker.healthy).toBe(true);
+});
+
+test("health that flaps twice a second does not come back", async () => {
+  const { node, checked } = await healthyNode();
+  for (let second = 0; second < 10; second += 1) {
+    for (const word of [Serving.NOT_SERVING, Serving.SERVING]) {
+      const before = checked.results;
+      node.tell(word);
+      await until(() => checked.results > before, "the node's word to arrive");
+      expect(checked.checker.healthy).toBe(false);
+      await checked.clock.advance(500);
+    }
+  }
+  expect(node.checks).toBe(0);
+});
+
+test("while all is well it is checked every 5 s", async () => {
+  const { node, checked } = await healthyNode();
+  await checked.clock.advance(4_999);
+  expect(node.checks).toBe(0);
+  await checked.passes(1, node);
+  await checked.clock.advance(4_999);
+  expect(node.checks).toBe(1);
+  await checked.passes(1, node);
+});
+
+test.each([
+  [0, 4_000],
+  [0.999999, 6_000],
+])("jitter moves a check by up to a second: chance %d, after %d ms", async (chance, afterMs) => {
+  const node = await nodeWith();
+  const checked = new Checked(node.address, chance);
+  await checked.becomes({ healthy: true });
+  await checked.clock.advance(afterMs - 1);
+  expect(node.checks).toBe(0);
+  await checked.passes(1, node);
+});
+
+describe("a watch that breaks", () => {
+  test("is one failure, and is begun anew; the node stays healthy where that works", async () => {
+    const { node, checked } = await healthyNode();
+    const before = checked.results;
+    node.breakWatches();
+    await until(() => checked.results > before, "the failure");
+    expect(checked.checker.healthy).toBe(true);
+    await checked.clock.advance(100);
+    await until(() => node.watches === 2 && node.descriptions === 2, "the new watch");
+    expect(checked.checker.healthy).toBe(true);
+  });
+
+  test("for good makes the node unhealthy with the second failure", async () => {
+    const { node, checked } = await healthyNode();
+    node.stop();
+    const before = checked.results;
+    await until(() => checked.results > before, "the failure");
+    await checked.clock.advance(100);
+    await checked.becomes({ healthy: false });
+  });
+
+  test("and held for a second is begun anew at once", async () => {
+    const { node, checked } = await healthyNode();
+    await checked.clock.advance(1_000);
+    node.breakWatches();
+    await until(() => node.watches === 2, "the new watch");
+  });
+});
+
+test("a node that is silent becomes unhealthy by its checks, and comes back by them", async () => {
+  const { node, checked } = await healthyNode();
+  node.silent = true;
+  await checked.clock.advance(5_000);
+  // Deadlines are in real time; the doubt shortens the time to the next check.
+  await until(() => checked.results === 2, "the first failed check");
+  expect(checked.checker.healthy).toBe(true);
+  await checked.clock.advance(1_200);
+  await checked.becomes({ healthy: false });
+  node.silent = false;
+  await checked.passes(1_200, node);
+  expect(checked.checker.healthy).toBe(false);
+  await checked.passes(1_200, node);
+  expect(checked.checker.healthy).toBe(true);
+});
+
+test("a node without Watch is checked by Check", async () => {
+  const node = await nodeWith({ watch: false });
+  const checked = new Checked(node.address);
+  await checked.becomes({ healthy: true });
+  expect(node.checks).toBe(1);
+  node.serving = Serving.NOT_SERVING;
+  await checked.passes(5_000, node);
+  expect(checked.checker.healthy).toBe(false);
+});
+
+describe("the handshake", () => {
+  test("finds a node that describes another model", async () => {
+    const node = await nodeWith({ models: ["svc-glm53"] });
+    await new Checked(node.address).becomes({ healthy: true, mismatch: true });
+  });
+
+  test("finds a node that knows nothing of the model, whatever its health", async () => {
+    const node = await nodeWith({ models: ["svc-glm53"] });
+    node.serving = Serving.SERVICE_UNKNOWN;
+    await new Checked(node.address).becomes({ healthy: false, mismatch: true });
+  });
+
+  test("finds a node that does not speak the contract", async () => {
+    const node = await nodeWith({ contract: false });
+    await new Checked(node.address).becomes({ healthy: true, mismatch: true });
+  });
+
+  test("takes a node that still loads for what it is", async () => {
+    const node = await nodeWith({ models: [] });
+    node.serving = Serving.NOT_SERVING;
+    const checked = new Checked(node.address);
+    await until(() => checked.results > 0, "its first word");
+    expect(checked.checker).toMatchObject({ healthy: false, mismatch: false });
+    expect(node.descriptions).toBe(0);
+  });
+
+  test("is repeated with each check while it fails", async () => {
+    const node = await nodeWith({ models: ["svc-glm53"] });
+    const checked = new Checked(node.address);
+    await checked.becomes({ mismatch: true, healthy: true });
+    node.models = [MODEL];
+    await checked.passes(5_000, node);
+    await checked.becomes({ mismatch: false });
+  });
+
+  test("is repeated with a new connection: behind the address may be another node", async () => {
+    const { node, checked } = await healthyNode();
+    node.stop();
+    await until(() => checked.results > 1, "the failure");
+    await checked.clock.advance(100);
+    await checked.becomes({ healthy: false });
+    const other = await nodeWith({ models: ["svc-glm53"], port: node.port });
+    await until(() => {
+      void checked.clock.advance(100);
+      return checked.checker.mismatch;
+    }, "the mismatch");
+    expect(other.descriptions).toBeGreaterThan(0);
+  });
+});
+
+test("a node that fails a call for its health is unhealthy at once, and comes back by passes", async () => {
+  const { node, checked } = await healthyNode();
+  checked.endpoint.failHealthNow();
+  expect(checked.checker.healthy).toBe(false);
+  await checked.passes(1_200, node);
+  expect(checked.checker.healthy).toBe(false);
+  await checked.passes(1_200, node);
+  expect(checked.checker.healthy).toBe(true);
+});
+
+test("after closing nothing is heard any more", async () => {
+  const { node, checked } = await healthyNode();
+  const before = checked.results;
+  checked.checker.close();
+  node.tell(Serving.NOT_SERVING);
+  checked.endpoint.failHealthNow();
+  await checked.clock.advance(60_000);
+  expect(checked.results).toBe(before);
+  expect(node.checks).toBe(0);
+});

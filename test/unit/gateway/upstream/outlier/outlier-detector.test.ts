@@ -1,0 +1,235 @@
+import { describe, expect, test } from "vitest";
+import {
+  DEFAULT_OUTLIER_DETECTION,
+  OutlierDetector,
+} from "../../../../../gateway/upstream/outlier/outlier-detector.ts";
+import type { OutlierOutcome } from "../../../../../gateway/upstream/outlier/outlier-outcome.ts";
+import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
+
+const BASE_MS = DEFAULT_OUTLIER_DETECTION.baseEjectionTimeMs;
+
+function detector(hosts: number, change: Partial<typeof DEFAULT_OUTLIER_DETECTION> = {}): OutlierDetector {
+  const made = new OutlierDetector({ ...DEFAULT_OUTLIER_DETECTION, ...change }, () => 0.25);
+  for (let index = 0; index < hosts; index += 1) made.add(`e${index}`);
+  return made;
+}
+
+/** The last of these reports' results. */
+function report(made: OutlierDetector, address: string, outcomes: readonly OutlierOutcome[], nowMs = 0) {
+  return outcomes.map((outcome) => made.report(address, outcome, nowMs)).at(-1);
+}
+
+const times = (count: number, outcome: OutlierOutcome) => Array.from({ length: count }, () => outcome);
+const fail = (made: OutlierDetector, address: string, nowMs = 0) =>
+  report(made, address, times(5, "external_failure"), nowMs);
+
+test("an ejection is longer by its share of the jitter, beyond the longest one too", () => {
+  const made = detector(3, { maxEjectionTimeJitterMs: 4_000 });
+  expect(fail(made, "e0")?.untilMs).toBe(BASE_MS + 1_000);
+  const longest = detector(3, { maxEjectionTimeJitterMs: 4_000, maxEjectionTimeMs: BASE_MS });
+  expect(fail(longest, "e0", 100)?.untilMs).toBe(100 + BASE_MS + 1_000);
+});
+
+test("where it cannot be reached, what it answered wrongly before is not forgotten", () => {
+  const made = detector(3);
+  report(made, "e0", [...times(4, "external_failure"), "local_failure", "external_failure"]);
+  expect(made.isEjected("e0", 0)).toBe(true);
+});
+
+describe("failures in a row", () => {
+  test.each([
+    ["external_failure", "consecutive_gateway_failure"],
+    ["local_failure", "consecutive_local_origin_failure"],
+  ] as const)("eject at the fifth: %s", (outcome, type) => {
+    const made = detector(3);
+    expect(report(made, "e0", times(4, outcome))).toBeUndefined();
+    expect(made.report("e0", outcome, 0)).toEqual({ address: "e0", type, enforced: true, untilMs: BASE_MS });
+    expect(made.isEjected("e0", 0)).toBe(true);
+    expect(made.isEjected("e1", 0)).toBe(false);
+  });
+
+  test.each([
+    ["are interrupted by a success", [...times(4, "external_failure"), "success", ...times(4, "external_failure")]],
+    ["are counted apart by origin", [...times(4, "external_failure"), ...times(4, "local_failure")]],
+    [
+      "are interrupted by a wrong answer, as it was reached",
+      [...times(4, "local_failure"), "external_failure", ...times(4, "local_failure")],
+    ],
+    ["do not come from what says nothing", times(50, "neutral")],
+  ] as const)("%s", (_, outcomes) => {
+    const made = detector(3);
+    report(made, "e0", outcomes);
+    expect(made.isEjected("e0", 0)).toBe(false);
+  });
+
+  test("are not interrupted by what says nothing", () => {
+    const made = detector(3);
+    report(made, "e0", [...times(4, "local_failure"), "neutral", "local_failure"]);
+    expect(made.isEjected("e0", 0)).toBe(true);
+  });
+
+  test("may be switched off", () => {
+    const made = detector(3, { consecutiveGatewayFailure: 0 });
+    expect(report(made, "e0", times(9, "external_failure"))).toBeUndefined();
+  });
+
+  test("of an address that is not in the cluster mean nothing", () => {
+    const made = detector(1);
+    expect(fail(made, "elsewhere")).toBeUndefined();
+    expect(made.isEjected("elsewhere", 0)).toBe(false);
+  });
+});
+
+describe("an ejection", () => {
+  test("ends by itself", () => {
+    const made = detector(3);
+    fail(made, "e0");
+    expect(made.isEjected("e0", BASE_MS - 1)).toBe(true);
+    expect(made.isEjected("e0", BASE_MS)).toBe(false);
+    expect(made.ejectedUntilMs("e0")).toBe(BASE_MS);
+  });
+
+  test("H10 lasts longer each time in a row, up to the longest", () => {
+    const made = detector(3);
+    let nowMs = 0;
+    const lengths = Array.from({ length: 30 }, () => {
+      const untilMs = fail(made, "e0", nowMs)?.untilMs ?? 0;
+      const length = untilMs - nowMs;
+      nowMs = untilMs;
+      return length;
+    });
+    expect(lengths.slice(0, 3)).toEqual([BASE_MS, 2 * BASE_MS, 3 * BASE_MS]);
+    expect(Math.max(...lengths)).toBe(DEFAULT_OUTLIER_DETECTION.maxEjectionTimeMs);
+    expect(lengths.at(-1)).toBe(DEFAULT_OUTLIER_DETECTION.maxEjectionTimeMs);
+  });
+
+  test("is forgotten, interval by interval, while the endpoint does well", () => {
+    const made = detector(3);
+    fail(made, "e0");
+    fail(made, "e0", BASE_MS);
+    const nowMs = 3 * BASE_MS;
+    made.tick(nowMs);
+    // One of two is forgotten: the next is the second in a row again.
+    expect(fail(made, "e0", nowMs)?.untilMs).toBe(nowMs + 2 * BASE_MS);
+  });
+
+  test("does not fade while it lasts", () => {
+    const made = detector(3);
+    fail(made, "e0");
+    made.tick(1);
+    made.tick(2);
+    expect(fail(made, "e0", BASE_MS)?.untilMs).toBe(BASE_MS + 2 * BASE_MS);
+  });
+
+  test("is not prolonged by calls that were under way before it", () => {
+    const made = detector(3);
+    fail(made, "e0");
+    expect(fail(made, "e0", 10)).toBeUndefined();
+    expect(made.ejectedUntilMs("e0")).toBe(BASE_MS);
+    // They are no part of its record afterwards either.
+    expect(made.report("e0", "external_failure", BASE_MS)).toBeUndefined();
+  });
+
+  test("can be ended by hand", () => {
+    const made = detector(3);
+    fail(made, "e0");
+    made.uneject("e0");
+    expect(made.isEjected("e0", 0)).toBe(false);
+    expect(fail(made, "e0")?.untilMs).toBe(BASE_MS);
+  });
+});
+
+describe("how many may be ejected at a time", () => {
+  const ejectAll = (made: OutlierDetector, hosts: number) =>
+    Array.from({ length: hosts }, (_, index) => fail(made, `e${index}`)).filter((ejection) => ejection?.enforced)
+      .length;
+
+  test.each([
+    [1, {}, 1],
+    [2, {}, 1],
+    [3, {}, 1],
+    [4, {}, 2],
+    [8, {}, 4],
+    [10, { maxEjectionPercent: 10 }, 1],
+    [4, { maxEjectionPercent: 10 }, 1],
+    [4, { maxEjectionPercent: 10, alwaysEjectOneHost: false }, 0],
+    [4, { maxEjectionPercent: 100 }, 4],
+  ])("of %i hosts with %j: %i", (hosts, change, expected) => {
+    expect(ejectAll(detector(hosts, change), hosts)).toBe(expected);
+  });
+
+  test("an outlier beyond them is told, but stays in", () => {
+    const made = detector(2);
+    fail(made, "e0");
+    expect(fail(made, "e1")).toMatchObject({ address: "e1", enforced: false });
+    expect(made.isEjected("e1", 0)).toBe(false);
+  });
+
+  test("an ejection that ended makes room for another", () => {
+    const made = detector(2);
+    fail(made, "e0");
+    expect(fail(made, "e1", BASE_MS)?.enforced).toBe(true);
+  });
+
+  test("one that left does not count any more", () => {
+    const made = detector(4);
+    for (const address of ["e0", "e1"]) fail(made, address);
+    made.forget("e0");
+    expect(fail(made, "e2")?.enforced).toBe(false);
+    made.forget("e1");
+    expect(fail(made, "e3")?.enforced).toBe(true);
+  });
+});
+
+describe("rates, judged once an interval", () => {
+  const mixed = (successes: number, failures: number) => {
+    const outcomes: OutlierOutcome[] = [];
+    // Spread out, so that no five failures stand in a row.
+    while (successes + failures > 0) {
+      const burst = Math.min(4, failures);
+      outcomes.push(...times(burst, "external_failure"));
+      failures -= burst;
+      if (successes > 0) outcomes.push("success");
+      successes = Math.max(0, successes - 1);
+    }
+    return outcomes;
+  };
+
+  test("eject by failure percentage, also the only endpoint", () => {
+    const made = detector(1, { failurePercentage: { thresholdPercent: 75, minHosts: 1, requestVolume: 10 } });
+    report(made, "e0", mixed(3, 12));
+    expect(made.tick(0)).toEqual([{ address: "e0", type: "failure_percentage", enforced: true, untilMs: BASE_MS }]);
+  });
+
+  test("eject by success rate from five endpoints", () => {
+    const made = detector(5);
+    for (const address of ["e0", "e1", "e2", "e3"]) report(made, address, times(20, "success"));
+    report(made, "e4", mixed(5, 15));
+    expect(made.tick(0)).toMatchObject([{ address: "e4", type: "success_rate", enforced: true }]);
+  });
+
+  test("begin anew with every interval", () => {
+    const made = detector(1, { failurePercentage: { thresholdPercent: 50, minHosts: 1, requestVolume: 10 } });
+    report(made, "e0", mixed(5, 4));
+    expect(made.tick(0)).toEqual([]);
+    report(made, "e0", mixed(0, 4));
+    expect(made.tick(5_000)).toEqual([]);
+  });
+});
+
+test("whatever happens, no more are ejected than may be, and all come back", () => {
+  const chance = seededRandom(4);
+  const made = detector(6);
+  const outcomes: readonly OutlierOutcome[] = ["success", "external_failure", "external_failure", "local_failure"];
+  const out = (nowMs: number) => Array.from({ length: 6 }, (_, index) => made.isEjected(`e${index}`, nowMs));
+  let nowMs = 0;
+  let most = 0;
+  for (let step = 0; step < 5_000; step += 1) {
+    nowMs += chance() * 100;
+    made.report(`e${Math.floor(chance() * 6)}`, outcomes[Math.floor(chance() * 4)] ?? "success", nowMs);
+    if (step % 50 === 0) made.tick(nowMs);
+    most = Math.max(most, out(nowMs).filter(Boolean).length);
+  }
+  expect(most).toBe(3);
+  expect(out(nowMs + DEFAULT_OUTLIER_DETECTION.maxEjectionTimeMs)).not.toContain(true);
+});

@@ -1,0 +1,274 @@
+import { describe, expect, test } from "vitest";
+import {
+  DEFAULT_PENDING_QUEUE,
+  type Pending,
+  PendingQueue,
+} from "../../../../../gateway/upstream/queue/pending-queue.ts";
+import { exponential, seededRandom } from "../../../../bench/routing/seeded-random.ts";
+
+const request = (key: string, change: Partial<Pending<number>> = {}): Pending<number> => ({
+  key,
+  keyId: key,
+  maxPendingPerKey: undefined,
+  priorityClass: "default",
+  weight: 1,
+  cost: 2_000,
+  queuedMs: 0,
+  deadlineMs: 30_000,
+  value: 0,
+  ...change,
+});
+
+const queueWith = (change: Partial<typeof DEFAULT_PENDING_QUEUE> = {}) =>
+  new PendingQueue<number>({ ...DEFAULT_PENDING_QUEUE, ...change });
+
+function drain(queue: PendingQueue<number>, count = Number.POSITIVE_INFINITY): Pending<number>[] {
+  const served: Pending<number>[] = [];
+  while (served.length < count) {
+    const next = queue.next();
+    if (!next) break;
+    served.push(next);
+  }
+  return served;
+}
+
+const share = (served: readonly Pending<number>[], key: string) => served.filter((each) => each.key === key).length;
+
+describe("bounds", () => {
+  test("a key's own number counts in place of everyone's, also when it is larger", () => {
+    const queue = queueWith({ maxPendingPerKey: 2 });
+    const push = (key: string, maxPendingPerKey: number) => queue.push(request(key, { maxPendingPerKey })).queued;
+    expect([push("less", 1), push("less", 1)]).toEqual([true, false]);
+    expect([push("more", 3), push("more", 3), push("more", 3), push("more", 3)]).toEqual([true, true, true, false]);
+  });
+
+  test("keys of one tenant are counted each by itself", () => {
+    const queue = queueWith({ maxPendingPerKey: 1 });
+    const push = (keyId: string) => queue.push(request("tenant", { keyId }));
+    expect([push("a").queued, push("b").queued]).toEqual([true, true]);
+    expect(push("a")).toMatchObject({ queued: false, limit: "key" });
+  });
+
+  test("each class knows how many of it wait", () => {
+    const queue = queueWith();
+    queue.push(request("a", { priorityClass: "low" }));
+    queue.push(request("a"));
+    queue.push(request("b"));
+    expect([queue.sizeOf("high"), queue.sizeOf("default"), queue.sizeOf("low"), queue.size]).toEqual([0, 2, 1, 3]);
+  });
+
+  test("a key has so many places, whatever class", () => {
+    const queue = queueWith({ maxPendingPerKey: 2 });
+    queue.push(request("a"));
+    queue.push(request("a", { priorityClass: "low" }));
+    expect(queue.push(request("a"))).toEqual({ queued: false, limit: "key" });
+    expect(queue.push(request("b"))).toMatchObject({ queued: true });
+  });
+
+  test("in a full queue the largest key makes room: its request that would give up first", () => {
+    const queue = queueWith({ maxPending: 3 });
+    const hurried = request("flood", { deadlineMs: 5_000 });
+    for (const each of [request("flood"), hurried, request("flood")]) queue.push(each);
+    expect(queue.push(request("small"))).toEqual({ queued: true, dropped: hurried });
+    expect(queue.size).toBe(3);
+  });
+
+  test("in a full queue that is fair already there is no room", () => {
+    const queue = queueWith({ maxPending: 2 });
+    queue.push(request("a"));
+    queue.push(request("b"));
+    expect(queue.push(request("c"))).toEqual({ queued: false, limit: "cluster" });
+    expect(queue.push(request("a"))).toMatchObject({ queued: false, limit: "cluster" });
+  });
+
+  test("a flood of one key cannot take from itself for itself", () => {
+    const queue = queueWith({ maxPending: 2 });
+    queue.push(request("a"));
+    queue.push(request("a"));
+    expect(queue.push(request("a"))).toMatchObject({ queued: false });
+  });
+});
+
+describe("leaving", () => {
+  test("who gives up is gone at once", () => {
+    const queue = queueWith();
+    const gone = request("a");
+    queue.push(gone);
+    expect(queue.cancel(gone)).toBe(true);
+    expect(queue.cancel(gone)).toBe(false);
+    expect(queue.size).toBe(0);
+    expect(queue.next()).toBeUndefined();
+  });
+
+  test("whose time is up is taken out, once", () => {
+    const queue = queueWith();
+    const [soon, later] = [request("a", { deadlineMs: 10 }), request("b", { deadlineMs: 20 })];
+    queue.push(later);
+    queue.push(soon);
+    expect(queue.expire(9)).toEqual([]);
+    expect(queue.expire(10)).toEqual([soon]);
+    expect(queue.expire(25)).toEqual([later]);
+  });
+});
+
+describe("order", () => {
+  test("a more urgent class comes first, and a less urgent one still gets its share", () => {
+    const queue = queueWith({ maxPendingPerKey: 512 });
+    for (let index = 0; index < 100; index += 1) {
+      for (const priorityClass of ["low", "default", "high"] as const) queue.push(request("a", { priorityClass }));
+    }
+    const served = drain(queue, 100).map(({ priorityClass }) => priorityClass);
+    expect(served[0]).toBe("high");
+    const count = (name: string) => served.filter((each) => each === name).length;
+    expect([count("high"), count("default"), count("low")]).toEqual([80, 15, 5]);
+  });
+
+  test("a key of twice the weight is served twice the tokens", () => {
+    const queue = queueWith();
+    for (let index = 0; index < 30; index += 1) {
+      queue.push(request("a"));
+      queue.push(request("b", { weight: 2 }));
+    }
+    const served = drain(queue, 30);
+    expect(share(served, "b")).toBe(20);
+  });
+});
+
+describe("fairness in virtual time", () => {
+  test("five equal keys with requests of very different sizes get equal tokens: Jain's index is 0.95 or more", () => {
+    const chance = seededRandom(21);
+    const queue = queueWith();
+    const keys = ["a", "b", "c", "d", "e"];
+    const sizes = new Map(keys.map((key, index) => [key, 1_500 * 2 ** index]));
+    const refill = () => {
+      for (const key of keys) {
+        for (;;) {
+          const cost = 1_024 + Math.round(exponential(sizes.get(key) ?? 0, chance));
+          if (!queue.push(request(key, { cost, deadlineMs: 1e9 })).queued) break;
+        }
+      }
+    };
+    const served = new Map<string, number>();
+    let busyMs = 0;
+    // Sixty seconds of an engine that takes 50,000 tokens a second.
+    while (busyMs < 60_000) {
+      refill();
+      const next = queue.next();
+      if (!next) throw new Error("the queue ran dry");
+      served.set(next.key, (served.get(next.key) ?? 0) + next.cost);
+      busyMs += next.cost / 50;
+    }
+    const tokens = keys.map((key) => served.get(key) ?? 0);
+    const sum = tokens.reduce((all, each) => all + each, 0);
+    const squares = tokens.reduce((all, each) => all + each ** 2, 0);
+    expect(sum ** 2 / (keys.length * squares)).toBeGreaterThanOrEqual(0.95);
+  });
+
+  test.each([
+    ["small ones", 1_100],
+    ["middle ones", 20_000],
+    ["large ones", 200_000],
+  ])("a key that floods the queue with %s delays another by two service times at most", (_, cost) => {
+    const SERVICE_MS = 400;
+    const queue = queueWith();
+    const refill = (nowMs: number) => {
+      while (queue.push(request("flood", { cost, queuedMs: nowMs, deadlineMs: 1e9 })).queued);
+    };
+    const waits: number[] = [];
+    let nextAskMs = 0;
+    // One slot; the other key asks once a second.
+    for (let nowMs = 0; nowMs < 120_000; nowMs += SERVICE_MS) {
+      expect(queue.expire(nowMs)).toEqual([]);
+      refill(nowMs);
+      while (nextAskMs <= nowMs) {
+        queue.push(request("other", { cost, queuedMs: nowMs, deadlineMs: 1e9, value: nextAskMs }));
+        nextAskMs += 1_000;
+      }
+      const next = queue.next();
+      if (next) queue.served(next, nowMs);
+      if (next?.key === "other") waits.push(nowMs - next.value);
+    }
+    expect(waits.length).toBeGreaterThan(100);
+    expect(Math.max(...waits)).toBeLessThanOrEqual(2 * SERVICE_MS);
+  });
+});
+
+test("requests that could not be served are put back where they were", () => {
+  const queue = queueWith();
+  const items = [request("a"), request("a"), request("b", { priorityClass: "high" }), request("b")];
+  for (const each of items) queue.push(each);
+  const first = drain(queue, 3);
+  queue.putBack(first);
+  expect(queue.size).toBe(4);
+  expect(drain(queue, 3)).toEqual(first);
+});
+
+test("the bound may be moved; who waits already stays", () => {
+  const queue = queueWith();
+  for (const key of ["a", "b", "c"]) queue.push(request(key));
+  queue.setMaxPending(2);
+  expect(queue.size).toBe(3);
+  expect(queue.push(request("d"))).toMatchObject({ queued: false, limit: "cluster" });
+  queue.setMaxPending(4);
+  expect(queue.push(request("d"))).toMatchObject({ queued: true });
+});
+
+describe("a queue that stands", () => {
+  const slow = { ...DEFAULT_PENDING_QUEUE.adaptiveLifo, targetMs: 1_000, intervalMs: 2_000, timeoutMs: 1_500 };
+
+  /** One request a second joins, one every two seconds is served: what was served, and what gave up, by the second it came. */
+  function overloaded(seconds: number) {
+    const queue = queueWith({ adaptiveLifo: slow });
+    const served: (readonly [came: number, at: number])[] = [];
+    const gaveUp: number[] = [];
+    for (let second = 0; second < seconds; second += 1) {
+      const nowMs = second * 1_000;
+      const item = request("a", { queuedMs: nowMs, deadlineMs: nowMs + 30_000, value: second });
+      gaveUp.push(...queue.expire(nowMs).map(({ value }) => value));
+      queue.push(item);
+      if (second % 2 === 1) continue;
+      const next = queue.next();
+      if (next) queue.served(next, nowMs);
+      if (next) served.push([next.value, second]);
+    }
+    return { queue, served, gaveUp };
+  }
+
+  test("serves the newest, and the others are told early", () => {
+    const { served, gaveUp } = overloaded(40);
+    const inOrder = [
+      [0, 0],
+      [1, 2],
+      [2, 4],
+    ];
+    expect(served.slice(0, 3)).toEqual(inOrder);
+    expect(served.slice(3)).toHaveLength(17);
+    for (const [came, at] of served.slice(3)) expect(came).toBe(at);
+    expect(gaveUp.length + served.length).toBeGreaterThan(35);
+  });
+
+  test("goes back to its order once nobody waits", () => {
+    const { queue } = overloaded(40);
+    drain(queue);
+    expect(queue.expire(50_000)).toEqual([]);
+    for (const value of [100, 101]) queue.push(request("a", { queuedMs: 50_000, deadlineMs: 90_000, value }));
+    expect(drain(queue).map(({ value }) => value)).toEqual([100, 101]);
+  });
+
+  test("is not one in which one key's requests wait long and another's do not", () => {
+    const queue = queueWith({ adaptiveLifo: slow });
+    for (let value = 0; value < 30; value += 1) queue.push(request("flood", { deadlineMs: 1e9, value }));
+    const order: number[] = [];
+    for (let nowMs = 0; nowMs < 20_000; nowMs += 1_000) {
+      expect(queue.expire(nowMs)).toEqual([]);
+      queue.push(request("small", { queuedMs: nowMs, deadlineMs: 1e9, value: -1 }));
+      for (let slot = 0; slot < 2; slot += 1) {
+        const next = queue.next();
+        if (next) queue.served(next, nowMs);
+        if (next && next.key === "flood") order.push(next.value);
+      }
+    }
+    expect(order.length).toBeGreaterThan(15);
+    expect(order).toEqual([...order].sort((a, b) => a - b));
+  });
+});

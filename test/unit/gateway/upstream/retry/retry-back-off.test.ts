@@ -1,0 +1,22 @@
+import { describe, expect, test } from "vitest";
+import { backOffMs, DEFAULT_BACK_OFF } from "../../../../../gateway/upstream/retry/retry-back-off.ts";
+import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
+
+describe("the back-off", () => {
+  test.each([
+    [1, 50],
+    [2, 150],
+    [3, 350],
+    [4, 500],
+    [5, 500],
+    [60, 500],
+  ])("of retry %i is anywhere below %i ms", (retry, limitMs) => {
+    expect(backOffMs(retry, DEFAULT_BACK_OFF, () => 0)).toBe(0);
+    expect(backOffMs(retry, DEFAULT_BACK_OFF, () => 0.5)).toBe(limitMs / 2);
+    const chance = seededRandom(retry);
+    const drawn = Array.from({ length: 200 }, () => backOffMs(retry, DEFAULT_BACK_OFF, chance));
+    expect(Math.max(...drawn)).toBeLessThan(limitMs);
+    expect(Math.max(...drawn)).toBeGreaterThan(limitMs * 0.9);
+    expect(Math.min(...drawn)).toBeLessThan(limitMs * 0.1);
+  });
+});

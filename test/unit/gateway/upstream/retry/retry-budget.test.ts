@@ -1,0 +1,52 @@
+import { describe, expect, test } from "vitest";
+import {
+  DEFAULT_RETRY_BUDGET,
+  RetryBudget,
+  type RetryPermit,
+} from "../../../../../gateway/upstream/retry/retry-budget.ts";
+import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
+
+describe("the retry budget", () => {
+  test.each([
+    [0, 3],
+    [10, 3],
+    [15, 3],
+    [19, 3],
+    [20, 4],
+    [100, 20],
+    [104, 20],
+  ])("with %i requests that run or wait allows %i retries at once", (requests, expected) => {
+    const budget = new RetryBudget(DEFAULT_RETRY_BUDGET);
+    const permits = Array.from({ length: 50 }, () => budget.tryRetry(requests)).filter((permit) => permit);
+    expect(permits).toHaveLength(expected);
+    expect(budget.activeRetries).toBe(expected);
+    expect(budget.overflows).toBe(50 - expected);
+  });
+
+  test("has room again when a retry is over, once for each", () => {
+    const budget = new RetryBudget(DEFAULT_RETRY_BUDGET);
+    const permits = Array.from({ length: 3 }, () => budget.tryRetry(0));
+    permits[0]?.release();
+    permits[0]?.release();
+    expect(budget.tryRetry(0)).toBeDefined();
+    expect(budget.tryRetry(0)).toBeUndefined();
+  });
+
+  test("is never exceeded by a new retry, whatever comes and goes", () => {
+    const chance = seededRandom(6);
+    const budget = new RetryBudget(DEFAULT_RETRY_BUDGET);
+    const held: RetryPermit[] = [];
+    for (let step = 0; step < 3_000; step += 1) {
+      const requests = Math.floor(chance() * 80);
+      const before = budget.activeRetries;
+      const permit = chance() < 0.6 ? budget.tryRetry(requests) : undefined;
+      if (permit) {
+        held.push(permit);
+        expect(before + 1).toBeLessThanOrEqual(Math.max(3, requests * 0.2));
+      } else {
+        held.shift()?.release();
+      }
+      expect(budget.activeRetries).toBe(held.length);
+    }
+  });
+});

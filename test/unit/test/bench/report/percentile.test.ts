@@ -1,0 +1,39 @@
+import { describe, expect, test } from "vitest";
+import { median, percentile } from "../../../../bench/report/percentile.ts";
+
+describe("percentile", () => {
+  test.each([
+    { p: 0, expected: 1 },
+    { p: 0.5, expected: 5 },
+    { p: 0.51, expected: 6 },
+    { p: 0.99, expected: 10 },
+    { p: 1, expected: 10 },
+  ])("gives the nearest value from above at $p", ({ p, expected }) => {
+    expect(percentile([10, 9, 8, 7, 6, 5, 4, 3, 2, 1], p)).toBe(expected);
+  });
+
+  test("orders by size and not by text", () => {
+    expect(percentile([100, 20, 3], 1)).toBe(100);
+  });
+
+  test("is not a number where nothing was measured", () => {
+    expect(percentile([], 0.5)).toBeNaN();
+  });
+});
+
+describe("median", () => {
+  test.each([
+    { name: "the middle of an odd number of values", values: [9, 1, 5], expected: 5 },
+    { name: "half way between the two middle ones of an even number", values: [4, 1, 2, 10], expected: 3 },
+    { name: "the only value", values: [7], expected: 7 },
+    { name: "not a number where nothing was measured", values: [], expected: Number.NaN },
+  ])("is $name", ({ values, expected }) => {
+    expect(median(values)).toBe(expected);
+  });
+
+  test("leaves the values in their order", () => {
+    const values = [3, 1, 2];
+    median(values);
+    expect(values).toEqual([3, 1, 2]);
+  });
+});
