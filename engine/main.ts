@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import type { Logger } from "pino";
 import { PemError } from "../deploy/runtime/files/followed-pems.ts";
-import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
+import { packageVersion, programVersion } from "../deploy/runtime/files/project-folder.ts";
 import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
 import { processLog } from "../deploy/runtime/log/process-log.ts";
 import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
@@ -125,6 +125,7 @@ function hostPort(host: string, port: number): string {
 async function main(): Promise<number> {
   const command = new Command("engine")
     .description("One engine node: gRPC in front of one model.")
+    .version(programVersion("engine"), "--version", "print name and version")
     .requiredOption("--config <file>", "YAML configuration")
     .exitOverride();
   try {

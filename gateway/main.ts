@@ -5,7 +5,7 @@ import { Command, CommanderError } from "commander";
 import type { Logger } from "pino";
 import { errnoOf } from "../deploy/runtime/files/errno.ts";
 import { PemError } from "../deploy/runtime/files/followed-pems.ts";
-import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
+import { packageVersion, programVersion } from "../deploy/runtime/files/project-folder.ts";
 import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
 import { processLog } from "../deploy/runtime/log/process-log.ts";
 import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
@@ -174,6 +174,7 @@ function urlOf({ address, family, port }: AddressInfo): string {
 async function main(): Promise<number> {
   const command = new Command("gateway")
     .description("The public API in front of engine nodes.")
+    .version(programVersion("gateway"), "--version", "print name and version")
     .requiredOption("--config <file>", "YAML configuration")
     .exitOverride();
   try {

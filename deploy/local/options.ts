@@ -1,5 +1,6 @@
 import { Command, InvalidArgumentError, Option } from "commander";
 import { CATALOG } from "../../gateway/catalog.ts";
+import { programVersion } from "../runtime/files/project-folder.ts";
 import type { WantedPort } from "./free-ports.ts";
 
 export type LocalOptions = {
@@ -62,6 +63,7 @@ export function parseOptions(argv: readonly string[]): LocalOptions {
 function startCommand(): Command {
   return new Command("start")
     .description(`Starts the whole service on this machine, with one model under all of ${CATALOG.length} model ids.`)
+    .version(programVersion("start"), "--version", "print name and version")
     .option("--port <n>", "the API; 0 picks a free port", port, 8080)
     .option(
       "--admin-port <n>",

@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { Command, CommanderError, InvalidArgumentError } from "commander";
+import { programVersion } from "../../deploy/runtime/files/project-folder.ts";
 import { bodyBench } from "./body-bench.ts";
 import { cancelBench } from "./cancel-bench.ts";
 import { encodersBench } from "./encoders-bench.ts";
@@ -95,6 +96,7 @@ function positive(value: string): number {
 async function main(): Promise<number> {
   const command = new Command("bench")
     .description("Measures the service on this machine; asserts nothing.")
+    .version(programVersion("bench"), "--version", "print name and version")
     .argument("[benches...]", `any of ${NAMES.join(", ")}; all of them when none is named`, benchName)
     .option("--json <file>", "where the results go; default: bench-results/<date>.json")
     .option("--seconds <n>", "length of one measured stretch under load", positive, 4)

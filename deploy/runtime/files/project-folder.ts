@@ -14,3 +14,8 @@ export function packageVersion(): string {
   const file = join(projectFolder(), "package.json");
   return existsSync(file) ? String(JSON.parse(readFileSync(file, "utf8")).version) : "unknown";
 }
+
+/** What `--version` of one of our programs prints: `svc-gateway 0.1.0`. */
+export function programVersion(program: string): string {
+  return `svc-${program} ${packageVersion()}`;
+}

@@ -1,6 +1,7 @@
 import { realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command, CommanderError } from "commander";
+import { programVersion } from "../../../deploy/runtime/files/project-folder.ts";
 import { KeyAdminError } from "../key-admin.ts";
 import { KeyStoreError } from "../key-store-error.ts";
 import { addChangeCommands } from "./change-commands.ts";
@@ -37,6 +38,7 @@ export async function run(argv: readonly string[], io: KeysIo): Promise<number> 
     .description(
       "Issue, list, limit, rotate and revoke API keys. A running gateway takes changes over within a second.",
     )
+    .version(programVersion("keys"), "--version", "print name and version")
     .exitOverride()
     .configureOutput({ writeOut: io.out, writeErr: io.err })
     .option("--file <path>", "the key file (or SVC_KEYS_FILE)", io.env.SVC_KEYS_FILE || DEFAULT_FILE)
