@@ -1,10 +1,10 @@
-import type { ArgumentTypes } from "./argument-types.ts";
-import type { CallReader } from "./call-reader.ts";
-import { JsonCallReader } from "./json-call-reader.ts";
-import { LeadingMarkReader } from "./leading-mark-reader.ts";
+import type { ArgumentTypes } from "../tool-calls/readers/argument-types.ts";
+import type { CallReader } from "../tool-calls/readers/call-reader.ts";
+import { JsonCallReader } from "../tool-calls/readers/json-call-reader.ts";
+import { LeadingMarkReader } from "../tool-calls/readers/leading-mark-reader.ts";
+import { SectionCallReader } from "../tool-calls/readers/section-call-reader.ts";
+import { type KeyEnd, type TaggedCallForm, TaggedCallReader } from "../tool-calls/readers/tagged-call-reader.ts";
 import type { KeyValueCallMarkers, NamedTagCallMarkers, ToolCallMarkers } from "./markers.ts";
-import { SectionCallReader } from "./section-call-reader.ts";
-import { type KeyEnd, type TaggedCallForm, TaggedCallReader } from "./tagged-call-reader.ts";
 
 /** How calls stand among the text, and what reads one. */
 export type CallForm = {

@@ -1,8 +1,8 @@
+import { type CallProgress, type CallReader, markAt, skipSpace } from "../tool-calls/readers/call-reader.ts";
+import { heldSuffixLength } from "../tool-calls/readers/held-suffix.ts";
 import type { BlockWriter } from "./block-writer.ts";
 import type { CallForm } from "./call-form.ts";
 import type { CallIds } from "./call-ids.ts";
-import { type CallProgress, type CallReader, markAt, skipSpace } from "./call-reader.ts";
-import { heldSuffixLength } from "./held-suffix.ts";
 import type { PendingText } from "./pending-text.ts";
 import type { VisibleText } from "./visible-text.ts";
 

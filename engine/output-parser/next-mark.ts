@@ -1,5 +1,5 @@
+import { heldSuffixLength } from "../tool-calls/readers/held-suffix.ts";
 import type { CallForm } from "./call-form.ts";
-import { heldSuffixLength } from "./held-suffix.ts";
 import type { ReasoningMarkers } from "./markers.ts";
 
 /** What comes next in undecided text: so much certain text, then perhaps a mark of `length` UTF-16 units. */

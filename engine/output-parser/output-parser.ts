@@ -1,10 +1,10 @@
 import type { Event, TokenLogprob } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { ArgumentTypes } from "./argument-types.ts";
+import type { ArgumentTypes } from "../tool-calls/readers/argument-types.ts";
+import { heldSuffixLength } from "../tool-calls/readers/held-suffix.ts";
 import { BlockWriter } from "./block-writer.ts";
 import { type CallForm, callForm } from "./call-form.ts";
 import { CallIds } from "./call-ids.ts";
 import { CallPassage, type PassageStep } from "./call-passage.ts";
-import { heldSuffixLength } from "./held-suffix.ts";
 import type { OutputMarkers, ReasoningMarkers } from "./markers.ts";
 import { earliest, nextMark, withSeparator } from "./next-mark.ts";
 import { PendingText } from "./pending-text.ts";

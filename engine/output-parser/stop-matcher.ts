@@ -1,4 +1,4 @@
-import { heldSuffixLength } from "./held-suffix.ts";
+import { heldSuffixLength } from "../tool-calls/readers/held-suffix.ts";
 
 /** Finds the caller's stop strings in text that arrives in pieces, and lets no part of one through. */
 export class StopMatcher {

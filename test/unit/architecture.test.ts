@@ -19,6 +19,7 @@ const BACKEND = [
   "engine/grammar/",
   "engine/output-parser/",
   "engine/profiles/",
+  "engine/tool-calls/",
 ];
 
 /**
@@ -98,15 +99,16 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/server.ts", ["gateway/", GEN, RUNTIME]],
   ["gateway/main.ts", ["gateway/", RUNTIME]],
   ["gateway/", []],
-  ["engine/output-parser/", [GEN, "engine/errors.ts"]],
-  ["engine/grammar/gbnf/", []],
-  ["engine/grammar/expressions/", ["engine/grammar/gbnf/"]],
-  ["engine/grammar/schema/", ["engine/errors.ts", "engine/grammar/gbnf/", "engine/grammar/expressions/"]],
+  ["engine/gbnf/", []],
+  ["engine/tool-calls/readers/", [GEN, "engine/output-parser/markers.ts"]],
+  ["engine/output-parser/", [GEN, "engine/errors.ts", "engine/tool-calls/"]],
+  ["engine/grammar/expressions/", ["engine/gbnf/"]],
+  ["engine/grammar/schema/", ["engine/errors.ts", "engine/gbnf/", "engine/grammar/expressions/"]],
   [
     "engine/grammar/values/",
-    ["engine/errors.ts", "engine/grammar/gbnf/", "engine/grammar/expressions/", "engine/grammar/schema/"],
+    ["engine/errors.ts", "engine/gbnf/", "engine/grammar/expressions/", "engine/grammar/schema/"],
   ],
-  ["engine/grammar/", [GEN, "engine/errors.ts", "engine/output-parser/markers.ts"]],
+  ["engine/grammar/", [GEN, "engine/errors.ts", "engine/gbnf/", "engine/output-parser/markers.ts"]],
   ["engine/conversation/", ENGINE_LEAVES],
   ["engine/profiles/", [RUNTIME, "engine/config.ts", "engine/output-parser/markers.ts"]],
   ["engine/backends/llama/", BACKEND],

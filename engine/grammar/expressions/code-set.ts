@@ -1,4 +1,4 @@
-import type { CodeRange } from "../gbnf/gbnf.ts";
+import type { CodeRange } from "../../gbnf/gbnf.ts";
 
 /** Code points of text: all but the halves of surrogate pairs. */
 export const ALL_CODES: readonly CodeRange[] = [

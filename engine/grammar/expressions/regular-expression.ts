@@ -1,4 +1,4 @@
-import type { CodeRange } from "../gbnf/gbnf.ts";
+import type { CodeRange } from "../../gbnf/gbnf.ts";
 import { ALL_CODES, subtract, unite } from "./code-set.ts";
 
 /** The language of a regular expression, without anchors. */

@@ -1,5 +1,5 @@
-import { type CodeRange, chars, choice, EMPTY, type Gbnf, literal, sequence } from "../gbnf/gbnf.ts";
-import type { GrammarRules } from "../gbnf/grammar-rules.ts";
+import { type CodeRange, chars, choice, EMPTY, type Gbnf, literal, sequence } from "../../gbnf/gbnf.ts";
+import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { ALL_CODES, includes, subtract } from "./code-set.ts";
 import { type Expression, parseExpression, UnsupportedPattern } from "./regular-expression.ts";
 

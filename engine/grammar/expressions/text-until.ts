@@ -1,5 +1,5 @@
-import { type CodeRange, chars, choice, EMPTY, type Gbnf, NEVER, sequence } from "../gbnf/gbnf.ts";
-import type { GrammarRules } from "../gbnf/grammar-rules.ts";
+import { type CodeRange, chars, choice, EMPTY, type Gbnf, NEVER, sequence } from "../../gbnf/gbnf.ts";
+import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { ALL_CODES, subtract } from "./code-set.ts";
 import { SPACES } from "./regular-expression.ts";
 

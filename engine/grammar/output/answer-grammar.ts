@@ -1,6 +1,6 @@
 import type { OutputConstraint } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { GrammarRules } from "../gbnf/grammar-rules.ts";
-import { anyObject } from "../gbnf/json-value.ts";
+import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
+import { anyObject } from "../../gbnf/json-value.ts";
 import { type SchemaGrammar, toGrammar } from "../values/json-schema.ts";
 import { parseSchema, refuseUnenforced } from "./constraint-grammar.ts";
 

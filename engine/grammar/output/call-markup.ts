@@ -1,5 +1,5 @@
+import { charsOf, type Gbnf, literal, repeat, sequence } from "../../gbnf/gbnf.ts";
 import type { ToolCallMarkers } from "../../output-parser/markers.ts";
-import { charsOf, type Gbnf, literal, repeat, sequence } from "../gbnf/gbnf.ts";
 import type { ParameterTags } from "./tagged-arguments.ts";
 
 /** How calls are written around their arguments. */

@@ -1,6 +1,6 @@
-import { type Gbnf, grammarText } from "../gbnf/gbnf.ts";
-import type { GrammarRules } from "../gbnf/grammar-rules.ts";
-import { prune } from "../gbnf/prune.ts";
+import { type Gbnf, grammarText } from "../../gbnf/gbnf.ts";
+import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
+import { prune } from "../../gbnf/prune.ts";
 import { invalidSchema } from "../schema/invalid-schema.ts";
 import { MAX_SCHEMA_BYTES } from "../schema/schema-document.ts";
 

@@ -1,8 +1,8 @@
 import type { OutputConstraint } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { choice, type Gbnf, literal, optional, rule, sequence } from "../../gbnf/gbnf.ts";
+import { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import type { OutputMarkers } from "../../output-parser/markers.ts";
 import { type TextEnd, textUntil } from "../expressions/text-until.ts";
-import { choice, type Gbnf, literal, optional, rule, sequence } from "../gbnf/gbnf.ts";
-import { GrammarRules } from "../gbnf/grammar-rules.ts";
 import { ANSWER_FIELD, answerGrammar } from "./answer-grammar.ts";
 import { finishGrammar } from "./constraint-grammar.ts";
 import { type ToolCallGrammar, type ToolCallGrammarOptions, toolCallGrammar } from "./tool-call-grammar.ts";

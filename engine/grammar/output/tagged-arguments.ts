@@ -1,7 +1,7 @@
+import { EMPTY, type Gbnf, literal, NEVER, optional, sequence } from "../../gbnf/gbnf.ts";
+import { GrammarRules } from "../../gbnf/grammar-rules.ts";
+import { anyOfTexts, anyValue, type JsonValue } from "../../gbnf/json-value.ts";
 import { textWithout } from "../expressions/text-until.ts";
-import { EMPTY, type Gbnf, literal, NEVER, optional, sequence } from "../gbnf/gbnf.ts";
-import { GrammarRules } from "../gbnf/grammar-rules.ts";
-import { anyOfTexts, anyValue, type JsonValue } from "../gbnf/json-value.ts";
 import { isList, isObject, type SchemaObject, shown } from "../schema/schema-document.ts";
 import { keyword, type SchemaType } from "../schema/schema-keywords.ts";
 import { toGrammar } from "../values/json-schema.ts";

@@ -1,9 +1,9 @@
 import type { Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { choice, type Gbnf, literal, NEVER, repeat, sequence } from "../../gbnf/gbnf.ts";
+import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
+import { anyObject } from "../../gbnf/json-value.ts";
 import type { ToolCallMarkers } from "../../output-parser/markers.ts";
 import type { TextEnd } from "../expressions/text-until.ts";
-import { choice, type Gbnf, literal, NEVER, repeat, sequence } from "../gbnf/gbnf.ts";
-import type { GrammarRules } from "../gbnf/grammar-rules.ts";
-import { anyObject } from "../gbnf/json-value.ts";
 import { type SchemaGrammar, toGrammar } from "../values/json-schema.ts";
 import { type CallMarkup, callMarkup } from "./call-markup.ts";
 import { parseSchema, refuseUnenforced } from "./constraint-grammar.ts";

@@ -1,4 +1,4 @@
-import type { JsonValue } from "../gbnf/json-value.ts";
+import type { JsonValue } from "../../gbnf/json-value.ts";
 import { isList, isObject } from "./schema-document.ts";
 import { atLeast, atMost, numbers, type PlainNode } from "./schema-facets.ts";
 import type { SchemaType } from "./schema-keywords.ts";

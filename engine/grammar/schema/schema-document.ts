@@ -1,4 +1,4 @@
-import type { JsonValue } from "../gbnf/json-value.ts";
+import type { JsonValue } from "../../gbnf/json-value.ts";
 import { invalidSchema } from "./invalid-schema.ts";
 import { KEYWORDS, keyword as keywordOf, SUBSCHEMA_LISTS, SUBSCHEMA_MAPS, SUBSCHEMAS } from "./schema-keywords.ts";
 

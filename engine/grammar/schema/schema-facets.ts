@@ -1,6 +1,6 @@
-import type { Gbnf } from "../gbnf/gbnf.ts";
-import type { GrammarRules } from "../gbnf/grammar-rules.ts";
-import type { JsonValue } from "../gbnf/json-value.ts";
+import type { Gbnf } from "../../gbnf/gbnf.ts";
+import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
+import type { JsonValue } from "../../gbnf/json-value.ts";
 import { isList, isObject, type SchemaNode, type SchemaObject, shown } from "./schema-document.ts";
 import { keyword, type SchemaType, TYPES } from "./schema-keywords.ts";
 

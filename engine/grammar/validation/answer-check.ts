@@ -1,5 +1,5 @@
 import type { Event, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { JsonValue } from "../gbnf/json-value.ts";
+import type { JsonValue } from "../../gbnf/json-value.ts";
 import { SchemaValidator } from "./schema-validator.ts";
 
 /** A whole answer, or the whole arguments of a call, that the schema of the request does not allow. */

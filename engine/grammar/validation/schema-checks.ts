@@ -1,6 +1,6 @@
+import type { JsonValue } from "../../gbnf/json-value.ts";
 import { matchesExpression } from "../expressions/expression-matcher.ts";
 import type { Expression } from "../expressions/regular-expression.ts";
-import type { JsonValue } from "../gbnf/json-value.ts";
 import { canonical } from "../schema/fixed-values.ts";
 import { isList, isObject, type SchemaObject } from "../schema/schema-document.ts";
 import type { KeywordName } from "../schema/schema-keywords.ts";

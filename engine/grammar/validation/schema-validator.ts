@@ -1,5 +1,5 @@
+import type { JsonValue } from "../../gbnf/json-value.ts";
 import { type Expression, parseExpression, UnsupportedPattern } from "../expressions/regular-expression.ts";
-import type { JsonValue } from "../gbnf/json-value.ts";
 import { SchemaDocument, type SchemaNode } from "../schema/schema-document.ts";
 import type { KeywordName } from "../schema/schema-keywords.ts";
 import { CHECKS, type Look } from "./schema-checks.ts";

@@ -1,5 +1,5 @@
-import { EMPTY, type Gbnf, literal, NEVER, optional, sequence } from "../gbnf/gbnf.ts";
-import { comma } from "../gbnf/json-value.ts";
+import { EMPTY, type Gbnf, literal, NEVER, optional, sequence } from "../../gbnf/gbnf.ts";
+import { comma } from "../../gbnf/json-value.ts";
 import type { SchemaNode } from "../schema/schema-document.ts";
 import { isList } from "../schema/schema-document.ts";
 import { atLeast, atMost, type Conversion, type PlainNode } from "../schema/schema-facets.ts";

@@ -1,8 +1,8 @@
 import { EngineError } from "../../errors.ts";
-import { choice, type Gbnf, literal } from "../gbnf/gbnf.ts";
-import { GrammarRules } from "../gbnf/grammar-rules.ts";
-import { anyOfTexts, anyValue, boolean, fixedValue, type JsonValue } from "../gbnf/json-value.ts";
-import { prune } from "../gbnf/prune.ts";
+import { choice, type Gbnf, literal } from "../../gbnf/gbnf.ts";
+import { GrammarRules } from "../../gbnf/grammar-rules.ts";
+import { anyOfTexts, anyValue, boolean, fixedValue, type JsonValue } from "../../gbnf/json-value.ts";
+import { prune } from "../../gbnf/prune.ts";
 import { ReadingsGraph, readingsOf } from "../schema/ambiguity.ts";
 import { fixedValues } from "../schema/fixed-values.ts";
 import { alternatives } from "../schema/schema-alternatives.ts";

@@ -1,7 +1,7 @@
+import { type CodeRange, chars, choice, EMPTY, type Gbnf, literal, NEVER, repeat, sequence } from "../../gbnf/gbnf.ts";
+import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
+import { anyString } from "../../gbnf/json-value.ts";
 import { includes, subtract } from "../expressions/code-set.ts";
-import { type CodeRange, chars, choice, EMPTY, type Gbnf, literal, NEVER, repeat, sequence } from "../gbnf/gbnf.ts";
-import type { GrammarRules } from "../gbnf/grammar-rules.ts";
-import { anyString } from "../gbnf/json-value.ts";
 import { type Conversion, children, type PlainNode } from "../schema/schema-facets.ts";
 
 /** Characters of a key that needs no escape. */

@@ -1,5 +1,5 @@
-import type { Gbnf } from "../gbnf/gbnf.ts";
-import { anyInteger, anyNumber } from "../gbnf/json-value.ts";
+import type { Gbnf } from "../../gbnf/gbnf.ts";
+import { anyInteger, anyNumber } from "../../gbnf/json-value.ts";
 import type { Conversion, PlainNode } from "../schema/schema-facets.ts";
 import { integerInRange, numberInRange } from "./number-range.ts";
 

@@ -1,5 +1,5 @@
-import { charsOf, choice, type Gbnf, literal, NEVER, optional, repeat, sequence } from "../gbnf/gbnf.ts";
-import { fraction, MAX_DIGITS } from "../gbnf/json-value.ts";
+import { charsOf, choice, type Gbnf, literal, NEVER, optional, repeat, sequence } from "../../gbnf/gbnf.ts";
+import { fraction, MAX_DIGITS } from "../../gbnf/json-value.ts";
 
 /** Bounds of a number; both are part of the range. Undefined: none. */
 export type IntegerRange = { readonly min: bigint | undefined; readonly max: bigint | undefined };

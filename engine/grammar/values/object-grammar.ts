@@ -1,6 +1,6 @@
+import { choice, EMPTY, type Gbnf, literal, NEVER, optional, repeat, sequence } from "../../gbnf/gbnf.ts";
+import { anyMember, comma, fixedMember } from "../../gbnf/json-value.ts";
 import { stringPattern } from "../expressions/string-pattern.ts";
-import { choice, EMPTY, type Gbnf, literal, NEVER, optional, repeat, sequence } from "../gbnf/gbnf.ts";
-import { anyMember, comma, fixedMember } from "../gbnf/json-value.ts";
 import { isObject, type SchemaNode } from "../schema/schema-document.ts";
 import { atLeast, atMost, type Conversion, children, entryOf, type PlainNode } from "../schema/schema-facets.ts";
 import { memberKey } from "./member-key.ts";

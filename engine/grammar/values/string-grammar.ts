@@ -1,7 +1,7 @@
+import { type Gbnf, literal, NEVER, sequence } from "../../gbnf/gbnf.ts";
+import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
+import { anyString, stringChar } from "../../gbnf/json-value.ts";
 import { expressionGrammar, type LengthBounds, lengthBounds, stringPattern } from "../expressions/string-pattern.ts";
-import { type Gbnf, literal, NEVER, sequence } from "../gbnf/gbnf.ts";
-import type { GrammarRules } from "../gbnf/grammar-rules.ts";
-import { anyString, stringChar } from "../gbnf/json-value.ts";
 import type { SchemaObject } from "../schema/schema-document.ts";
 import { atLeast, atMost, type Conversion, numbers, type PlainNode } from "../schema/schema-facets.ts";
 import { writtenFormat } from "../schema/string-format.ts";

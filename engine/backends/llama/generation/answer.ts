@@ -4,8 +4,8 @@ import {
   FinishReason,
   type TokenLogprob,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { JsonScanner } from "../../../output-parser/json-scanner.ts";
 import type { OutputParser } from "../../../output-parser/output-parser.ts";
+import { JsonScanner } from "../../../tool-calls/readers/json-scanner.ts";
 import type { Utf8Holder } from "../tokens/utf8-holder.ts";
 
 export type AnswerOptions = {

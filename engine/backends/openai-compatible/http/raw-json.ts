@@ -1,4 +1,4 @@
-import { JsonScanner } from "../../../output-parser/json-scanner.ts";
+import { JsonScanner } from "../../../tool-calls/readers/json-scanner.ts";
 
 /** JSON text that goes into a body as it is: serialising it again would change bytes, and so break prefix caches. */
 export class RawJson {

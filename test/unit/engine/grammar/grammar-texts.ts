@@ -1,4 +1,4 @@
-import { GrammarRules } from "../../../../engine/grammar/gbnf/grammar-rules.ts";
+import { GrammarRules } from "../../../../engine/gbnf/grammar-rules.ts";
 import { answerGrammar } from "../../../../engine/grammar/output/answer-grammar.ts";
 import { finishGrammar } from "../../../../engine/grammar/output/constraint-grammar.ts";
 import { type ToolCallGrammarOptions, toolCallGrammar } from "../../../../engine/grammar/output/tool-call-grammar.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { JsonScanner } from "../../../../engine/output-parser/json-scanner.ts";
+import { JsonScanner } from "../../../../engine/tool-calls/readers/json-scanner.ts";
 import { FAMILIES, markersOf, optionsOf, type SampleCall } from "./families.ts";
 import {
   type Block,

@@ -1,6 +1,6 @@
-import { argumentTypes } from "../../../../engine/output-parser/argument-types.ts";
 import type { OutputMarkers } from "../../../../engine/output-parser/markers.ts";
 import { loadProfile } from "../../../../engine/profiles/profile.ts";
+import { argumentTypes } from "../../../../engine/tool-calls/readers/argument-types.ts";
 import type { ParseOptions } from "./parse-output.ts";
 
 export type SampleCall = { readonly name: string; readonly args: Readonly<Record<string, unknown>> };

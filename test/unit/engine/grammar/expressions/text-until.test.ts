@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { literal } from "../../../../../engine/gbnf/gbnf.ts";
+import { GrammarRules } from "../../../../../engine/gbnf/grammar-rules.ts";
 import { type TextEnd, textUntil, textWithout } from "../../../../../engine/grammar/expressions/text-until.ts";
-import { literal } from "../../../../../engine/grammar/gbnf/gbnf.ts";
-import { GrammarRules } from "../../../../../engine/grammar/gbnf/grammar-rules.ts";
 import { finishGrammar } from "../../../../../engine/grammar/output/constraint-grammar.ts";
 import { matcherOf } from "../gbnf-matcher.ts";
 

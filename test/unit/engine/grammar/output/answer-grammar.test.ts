@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { GrammarRules } from "../../../../../engine/grammar/gbnf/grammar-rules.ts";
+import { GrammarRules } from "../../../../../engine/gbnf/grammar-rules.ts";
 import { answerGrammar } from "../../../../../engine/grammar/output/answer-grammar.ts";
 import type { OutputConstraint } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { matcherOf } from "../gbnf-matcher.ts";

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { GrammarRules } from "../../../../../engine/grammar/gbnf/grammar-rules.ts";
+import { GrammarRules } from "../../../../../engine/gbnf/grammar-rules.ts";
 import {
   type ToolCallGrammarOptions,
   toolCallGrammar,
 } from "../../../../../engine/grammar/output/tool-call-grammar.ts";
-import { argumentTypes } from "../../../../../engine/output-parser/argument-types.ts";
 import { callForm } from "../../../../../engine/output-parser/call-form.ts";
 import type { ToolCallMarkers } from "../../../../../engine/output-parser/markers.ts";
 import { loadProfile } from "../../../../../engine/profiles/profile.ts";
+import { argumentTypes } from "../../../../../engine/tool-calls/readers/argument-types.ts";
 import { FAMILIES, optionsOf, type SampleCall } from "../../output-parser/families.ts";
 import { parsePieces } from "../../output-parser/parse-output.ts";
 import { matcherOf } from "../gbnf-matcher.ts";

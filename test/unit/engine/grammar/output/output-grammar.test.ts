@@ -4,8 +4,8 @@ import {
   type OutputGrammarOptions,
   outputGrammar,
 } from "../../../../../engine/grammar/output/output-grammar.ts";
-import { argumentTypes } from "../../../../../engine/output-parser/argument-types.ts";
 import { loadProfile } from "../../../../../engine/profiles/profile.ts";
+import { argumentTypes } from "../../../../../engine/tool-calls/readers/argument-types.ts";
 import { FAMILIES, markersOf, optionsOf } from "../../output-parser/families.ts";
 import { parsePieces } from "../../output-parser/parse-output.ts";
 import { matcherOf } from "../gbnf-matcher.ts";

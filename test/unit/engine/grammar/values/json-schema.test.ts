@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { GrammarRules } from "../../../../../engine/grammar/gbnf/grammar-rules.ts";
+import { GrammarRules } from "../../../../../engine/gbnf/grammar-rules.ts";
 import { finishGrammar } from "../../../../../engine/grammar/output/constraint-grammar.ts";
 import { toGrammar } from "../../../../../engine/grammar/values/json-schema.ts";
 import { matcherOf } from "../gbnf-matcher.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { argumentTypes } from "../../../../engine/output-parser/argument-types.ts";
+import { argumentTypes } from "../../../../../engine/tool-calls/readers/argument-types.ts";
 
 const typesIn = (schema: unknown, key = "a") => {
   const types = argumentTypes([{ name: "t", parametersJsonSchema: JSON.stringify(schema) }])("t", key);

@@ -1,6 +1,6 @@
+import type { SectionCallMarkers } from "../../output-parser/markers.ts";
 import { type CallProgress, type CallReader, MAX_NAME, markAt, skipSpace } from "./call-reader.ts";
 import { JsonScanner } from "./json-scanner.ts";
-import type { SectionCallMarkers } from "./markers.ts";
 
 const NUMBERED_NAME = /^(?:functions\.)?(.+):\d+$/s;
 

@@ -1,4 +1,4 @@
-import type { Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
+import type { Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 
 export type JsonType = "string" | "number" | "boolean" | "null" | "object" | "array";
 
