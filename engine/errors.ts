@@ -1,8 +1,8 @@
 import { Metadata, status } from "@grpc/grpc-js";
+import { toDuration } from "../deploy/runtime/time/proto-duration.ts";
 import type { Any } from "../proto/gen/google/protobuf/any.ts";
 import { ErrorInfo, RetryInfo } from "../proto/gen/google/rpc/error_details.ts";
 import { Status } from "../proto/gen/google/rpc/status.ts";
-import { toDuration } from "./duration-ms.ts";
 
 /** `google.rpc.ErrorInfo.reason`: why a call failed, for programs. The closed set of this service. */
 export type ErrorReason =

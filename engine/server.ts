@@ -9,6 +9,8 @@ import {
 import { HealthImplementation } from "grpc-health-check";
 import type { Logger } from "pino";
 import type { FollowedPems } from "../deploy/runtime/files/followed-pems.ts";
+import { type Clock, systemClock } from "../deploy/runtime/time/clock.ts";
+import { durationMs } from "../deploy/runtime/time/proto-duration.ts";
 import {
   type CountTokensRequest,
   type CountTokensResponse,
@@ -28,8 +30,6 @@ import { GenerationCall } from "./calls/generation-call.ts";
 import { logGeneration, measureGeneration } from "./calls/generation-log.ts";
 import { OpenCalls } from "./calls/open-calls.ts";
 import { watchNode } from "./calls/watch-node.ts";
-import { type EngineClock, systemClock } from "./clock.ts";
-import { durationMs } from "./duration-ms.ts";
 import { EngineError, type FailedCall, toEngineError, toFailedCall } from "./errors.ts";
 import { onlyCallersNamed } from "./grpc/allowed-callers.ts";
 import { type GenerateStream, generationSink } from "./grpc/generation-sink.ts";
@@ -72,7 +72,7 @@ export type EngineServerOptions = {
   /** Absent: no traces are exported. */
   readonly tracing?: Tracing | undefined;
   /** Default: the system's. */
-  readonly clock?: EngineClock;
+  readonly clock?: Clock;
 };
 
 type LoadStream = ServerWritableStream<OrcaLoadReportRequest, OrcaLoadReport>;
@@ -83,7 +83,7 @@ type LoadStream = ServerWritableStream<OrcaLoadReportRequest, OrcaLoadReport>;
  */
 export class EngineServer {
   readonly #options: EngineServerOptions;
-  readonly #clock: EngineClock;
+  readonly #clock: Clock;
   readonly #server: GrpcServer;
   readonly #credentials: ServerCredentials;
   readonly #state: NodeState;
@@ -226,7 +226,7 @@ export class EngineServer {
       sink: generationSink(call, (error) => this.#failed(error)),
       backend,
       clock: this.#clock,
-      deadlineMs: Number(call.getDeadline()) - Date.now(),
+      deadlineMs: Number(call.getDeadline()) - this.#clock.wallMs(),
       admit: (model) => this.#state.admit(model),
     });
     // Emitted at the end of every call: after a cancel, a broken connection and a deadline, and when all is sent.
@@ -243,7 +243,7 @@ export class EngineServer {
     this.#throughput.add(outcome.finished, outcome.failure);
     measureGeneration(metrics, facts);
     logGeneration(log, facts);
-    tracing?.generation(call.metadata.get("traceparent")[0], facts, Date.now());
+    tracing?.generation(call.metadata.get("traceparent")[0], facts, this.#clock.wallMs());
   }
 
   async #countTokens(

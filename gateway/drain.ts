@@ -1,7 +1,7 @@
 import type { Server } from "node:net";
 import type { Logger } from "pino";
 import type { Clock } from "../deploy/runtime/time/clock.ts";
-import { elapsed } from "../deploy/runtime/time/sleep.ts";
+import { sleep } from "../deploy/runtime/time/sleep.ts";
 import type { GatewayConfig } from "./config.ts";
 import type { SocketTable } from "./http/connection/sockets.ts";
 import type { Lifecycle } from "./lifecycle.ts";
@@ -25,15 +25,15 @@ export async function drainWhenTold({ config, lifecycle, server, sockets, clock,
   log.info({ connections: sockets.open, graceful: lifecycle.graceful }, "draining");
   if (lifecycle.graceful) {
     sockets.announceDrain();
-    await elapsed(clock, config.drainGraceMs, lifecycle.stop);
+    await sleep(clock, config.drainGraceMs, lifecycle.stop);
   }
   server.close();
   const drained = sockets.drain();
   await aborted(lifecycle.stop);
-  await Promise.race([drained, elapsed(clock, config.drainTimeoutMs, lifecycle.hardStop)]);
+  await Promise.race([drained, sleep(clock, config.drainTimeoutMs, lifecycle.hardStop)]);
   // Whatever still runs ends in its format's error frame; then the rest is cut.
   lifecycle.quitNow();
-  await Promise.race([drained, elapsed(clock, LAST_FRAME_MS, new AbortController().signal)]);
+  await Promise.race([drained, sleep(clock, LAST_FRAME_MS, new AbortController().signal)]);
   sockets.destroyAll();
 }
 

@@ -1,5 +1,5 @@
+import { toDuration } from "../../deploy/runtime/time/proto-duration.ts";
 import type { Event, Finished, Started, Timings } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { toDuration } from "../duration-ms.ts";
 
 export function started(value: Started): Event {
   return { kind: { $case: "started", value } };

@@ -1,5 +1,5 @@
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { Event, GenerateResponse } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { EngineClock } from "../clock.ts";
 
 /** What one message holds at most; a single event may be larger. */
 const MAX_EVENTS = 32;
@@ -17,7 +17,7 @@ export type EventSink = {
  */
 export class EventWriter {
   readonly #sink: EventSink;
-  readonly #clock: EngineClock;
+  readonly #clock: Clock;
   readonly #maxDelayMs: number;
   #held: Event[] = [];
   #heldBytes = 0;
@@ -27,7 +27,7 @@ export class EventWriter {
   #wake: (() => void) | undefined;
 
   /** `maxDelayMs`: how long deltas may be held to travel together; 0 for not at all. */
-  constructor(sink: EventSink, maxDelayMs: number, clock: EngineClock) {
+  constructor(sink: EventSink, maxDelayMs: number, clock: Clock) {
     this.#sink = sink;
     this.#maxDelayMs = maxDelayMs;
     this.#clock = clock;

@@ -1,7 +1,7 @@
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
 import type { Event, Finished, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Backend } from "../backend.ts";
-import type { EngineClock } from "../clock.ts";
-import { durationMs } from "../duration-ms.ts";
 import { EngineError, toEngineError } from "../errors.ts";
 import { AnswerCheck, type Mismatch } from "../grammar/validation/answer-check.ts";
 import { type EventSink, EventWriter } from "./event-writer.ts";
@@ -23,7 +23,7 @@ export type GenerationCallOptions = {
   readonly request: GenerateRequest;
   readonly sink: GenerationSink;
   readonly backend: Backend;
-  readonly clock: EngineClock;
+  readonly clock: Clock;
   /** Time left when the call came; Infinity without a deadline. */
   readonly deadlineMs: number;
   /** Throws `EngineError` when the node takes no such request now. */

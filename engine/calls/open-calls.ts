@@ -1,15 +1,15 @@
-import type { EngineClock } from "../clock.ts";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { EngineError } from "../errors.ts";
 import type { GenerationCall } from "./generation-call.ts";
 
 /** The generations of a node: those that the backend works on, and those whose last words are still on their way. */
 export class OpenCalls {
-  readonly #clock: EngineClock;
+  readonly #clock: Clock;
   readonly #running = new Set<GenerationCall>();
   readonly #unsent = new Set<GenerationCall>();
   #whenIdle: (() => void)[] = [];
 
-  constructor(clock: EngineClock) {
+  constructor(clock: Clock) {
     this.#clock = clock;
   }
 

@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { Backend } from "../backend.ts";
-import type { EngineClock } from "../clock.ts";
 import type { NodeState } from "../node/node-state.ts";
 import { probeBackend } from "../node/probe-backend.ts";
 import { Watchdog } from "../node/watchdog.ts";
@@ -9,7 +9,7 @@ import type { OpenCalls } from "./open-calls.ts";
 export type WatchedNode = {
   readonly backend: Backend;
   readonly models: readonly string[];
-  readonly clock: EngineClock;
+  readonly clock: Clock;
   readonly stallMs: number;
   readonly state: NodeState;
   readonly calls: OpenCalls;

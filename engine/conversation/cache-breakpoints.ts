@@ -1,6 +1,6 @@
+import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
 import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type CacheBreakpoint, type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { durationMs } from "../duration-ms.ts";
 import type { Conversation } from "./chat-template.ts";
 
 /** How long a cache stays when the request does not say. */

@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
 import { FollowedPems } from "../../deploy/runtime/files/followed-pems.ts";
-import type { EngineClock } from "../clock.ts";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 
 /** Paths of PEM files. */
 export type TlsFiles = {
@@ -14,11 +14,7 @@ export type TlsFiles = {
  * What the node shows to its callers and asks of them, followed while the files change. Whoever opens it closes it. Throws
  * `PemError`.
  */
-export function followTls(
-  { certFile, keyFile, clientCaFile }: TlsFiles,
-  clock: EngineClock,
-  log: Logger,
-): FollowedPems {
+export function followTls({ certFile, keyFile, clientCaFile }: TlsFiles, clock: Clock, log: Logger): FollowedPems {
   return new FollowedPems({
     at: "tls",
     files: [

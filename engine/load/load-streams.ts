@@ -1,7 +1,7 @@
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
 import type { OrcaLoadReport } from "../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import type { OrcaLoadReportRequest } from "../../proto/gen/xds/service/orca/v3/orca.ts";
-import type { EngineClock } from "../clock.ts";
-import { durationMs } from "../duration-ms.ts";
 import { changedSharply } from "./load-report.ts";
 
 /** What a caller gets that names no interval. */
@@ -28,12 +28,12 @@ type Stream = {
  * changed sharply. All streams share one look at the load, ten times a second, and none is taken while nobody listens.
  */
 export class LoadStreams {
-  readonly #clock: EngineClock;
+  readonly #clock: Clock;
   readonly #report: () => OrcaLoadReport;
   readonly #streams = new Set<Stream>();
   #cancel: (() => void) | undefined;
 
-  constructor(clock: EngineClock, report: () => OrcaLoadReport) {
+  constructor(clock: Clock, report: () => OrcaLoadReport) {
     this.#clock = clock;
     this.#report = report;
   }

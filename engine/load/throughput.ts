@@ -1,6 +1,6 @@
+import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
 import type { Duration } from "../../proto/gen/google/protobuf/duration.ts";
 import type { Finished } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { durationMs } from "../duration-ms.ts";
 import { type EngineError, NODE_FAULTS } from "../errors.ts";
 
 /** What a caller is told who finds the node full, at least, at most, and while nothing is known; milliseconds. */

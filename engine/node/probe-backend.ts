@@ -1,7 +1,7 @@
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { Backend } from "../backend.ts";
-import type { EngineClock } from "../clock.ts";
 import { EngineError } from "../errors.ts";
 
 /**
@@ -12,7 +12,7 @@ export function probeBackend(
   backend: Backend,
   models: readonly string[],
   timeoutMs: number,
-  clock: EngineClock,
+  clock: Clock,
   signal: AbortSignal,
 ): void {
   const give = new AbortController();

@@ -1,11 +1,11 @@
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { EngineSteps } from "../backend.ts";
-import type { EngineClock } from "../clock.ts";
 
 /** Looks per `stallMs`. */
 const LOOKS = 4;
 
 export type WatchdogOptions = {
-  readonly clock: EngineClock;
+  readonly clock: Clock;
   /** How long steps may be in flight of which none is made. */
   readonly stallMs: number;
   /** The engine's pulse, where it has one. */

@@ -7,8 +7,8 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
+import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
 import { type GenerationFacts, shownId } from "../calls/generation-log.ts";
-import { durationMs } from "../duration-ms.ts";
 import { grpcStatusOf, NODE_FAULTS } from "../errors.ts";
 import type { Tracing } from "./tracing.ts";
 

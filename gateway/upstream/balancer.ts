@@ -1,7 +1,7 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
 import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { needsTurns, type Steps } from "../event-loop-turn.ts";
-import { durationMs } from "./call/duration-ms.ts";
 import type { Cluster } from "./cluster.ts";
 import { affinityKey } from "./load-balancing/affinity-key.ts";
 import { headOf, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";

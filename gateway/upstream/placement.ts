@@ -1,6 +1,6 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
 import type { Event, Finished } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { durationMs } from "./call/duration-ms.ts";
 import type { Measured, Placed, PrefixLearning } from "./load-balancing/prefix-learning.ts";
 import type { Work, WorkLedger } from "./load-balancing/work-ledger.ts";
 

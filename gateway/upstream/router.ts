@@ -1,5 +1,5 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import { elapsed } from "../../deploy/runtime/time/sleep.ts";
+import { sleep } from "../../deploy/runtime/time/sleep.ts";
 import type { CountTokensRequest, Event, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../errors.ts";
 import { inTurns, nextTurn } from "../event-loop-turn.ts";
@@ -138,7 +138,7 @@ export class Router {
         if (suspicion) throw suspicion;
         if (!failure.retriable || gate.committed) throw failure.error;
         permit = this.#mayRetry(traffic, retries + 1, tried, failure);
-        await elapsed(clock, backOffMs(retries + 1, this.#options.retryBackOff, this.#options.random), signal);
+        await sleep(clock, backOffMs(retries + 1, this.#options.retryBackOff, this.#options.random), signal);
         if (signal.aborted) throw clientClosed();
       }
     } finally {

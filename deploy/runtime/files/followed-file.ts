@@ -1,18 +1,16 @@
 import { type FSWatcher, watch } from "node:fs";
 import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import type { Clock } from "../time/clock.ts";
 import { errnoOf } from "./errno.ts";
 
 /** Half of the second that a change may take, so that reading the file fits in as well. */
 const POLL_INTERVAL_MS = 500;
 
-/** The part of a clock that following a file takes. */
-export type TimerClock = { after(ms: number, run: () => void): () => void };
-
 export type FollowedFileOptions = {
   /** The file, and others of its folder that are read with it. */
   readonly files: readonly [string, ...string[]];
-  readonly clock: TimerClock;
+  readonly clock: Pick<Clock, "after">;
   /**
    * Reads the files. Called at the first look and after each one that found a change; never twice at a time. Must not
    * reject. "again": what could not be read may be readable at the next look although nothing of it changed.

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { createSecureContext } from "node:tls";
-import { FollowedFile, type TimerClock } from "./followed-file.ts";
+import type { Clock } from "../time/clock.ts";
+import { FollowedFile } from "./followed-file.ts";
 
 /** Files that are missing or do not fit together; the message names the key of the configuration. */
 export class PemError extends Error {
@@ -22,7 +23,7 @@ export type FollowedPemsOptions = {
   /** Path of the keys in the configuration. */
   readonly at: string;
   readonly files: readonly [PemFile & { readonly file: string }, ...PemFile[]];
-  readonly clock: TimerClock;
+  readonly clock: Pick<Clock, "after">;
   /** Files that changed were taken (undefined), or cannot be used: why. Then the last good ones stay. */
   readonly onReload: (fault: string | undefined) => void;
 };

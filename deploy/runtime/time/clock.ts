@@ -1,13 +1,23 @@
-/** Time as a parameter: tests hand in a virtual one. */
+/**
+ * Time as a parameter. Both programs read every clock and set every timer through one of these, so that a test can hand in
+ * one that it moves itself.
+ */
 export interface Clock {
-  /** Monotonic milliseconds; only differences mean anything. */
+  /** Reads the monotonic clock, in milliseconds with fractions. Its zero means nothing; only differences do. */
   nowMs(): number;
-  /** Wall clock in milliseconds since the epoch; for `created` fields and key expiry only. */
+  /**
+   * Reads the wall clock, in milliseconds since the epoch. It may jump, so it serves only what other processes read too:
+   * deadlines of gRPC calls, times in answers and traces, the expiry of keys.
+   */
   wallMs(): number;
-  /** Calls `run` once after `ms`; the returned function cancels it. Does not keep the process alive. */
+  /** Calls `run` once after `ms` milliseconds; the returned function cancels that. The timer keeps no process alive. */
   after(ms: number, run: () => void): () => void;
 }
 
+/** A clock that only measures and waits, for what must work without knowing the time of day. */
+export type MonotonicClock = Omit<Clock, "wallMs">;
+
+/** The clock of the machine. */
 export const systemClock: Clock = {
   nowMs: () => performance.now(),
   wallMs: () => Date.now(),

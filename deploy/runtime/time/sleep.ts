@@ -1,7 +1,7 @@
 import type { Clock } from "./clock.ts";
 
-/** Until `ms` are over or the signal is aborted: which of them it was the signal tells. */
-export function elapsed(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+/** Resolves after `ms` milliseconds, or as soon as `signal` is aborted; `signal.aborted` tells which it was. Never rejects. */
+export function sleep(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
       cancel();

@@ -1,3 +1,4 @@
+import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import type {
   CountTokensRequest,
   Event,
@@ -5,7 +6,6 @@ import type {
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineKind } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
-import { type EngineClock, systemClock } from "../../clock.ts";
 import { callIdMap } from "../../conversation/call-id-map.ts";
 import { ChatTemplate } from "../../conversation/chat-template.ts";
 import { EngineError } from "../../errors.ts";
@@ -43,10 +43,10 @@ type Running = {
 /** llama.cpp in this process: one model, one context, a fixed number of slots that are decoded together. */
 export class LlamaBackend implements Backend {
   readonly #options: LlamaOptions;
-  readonly #clock: EngineClock;
+  readonly #clock: Clock;
   #running: Running | undefined;
 
-  constructor(options: LlamaOptions, clock: EngineClock = systemClock) {
+  constructor(options: LlamaOptions, clock: Clock = systemClock) {
     this.#options = options;
     this.#clock = clock;
   }

@@ -1,3 +1,4 @@
+import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import type {
   CountTokensRequest,
   Event,
@@ -5,7 +6,6 @@ import type {
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Modality, type ModelDescription, ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
-import { type EngineClock, systemClock } from "../../clock.ts";
 import { keepMs } from "../../conversation/cache-breakpoints.ts";
 import { EngineError } from "../../errors.ts";
 import { callerLeft } from "../caller-left.ts";
@@ -37,14 +37,14 @@ export class OpenAiCompatibleBackend implements Backend {
   readonly #options: OpenAiCompatibleOptions;
   readonly #dialect: Dialect;
   readonly #http: EngineHttp;
-  readonly #clock: EngineClock;
+  readonly #clock: Clock;
   readonly #watch: EngineWatch;
   readonly #sessions: CacheSessions;
   readonly #closing = new AbortController();
   #running: Running | undefined;
   #busy = 0;
 
-  constructor(options: OpenAiCompatibleOptions, clock: EngineClock = systemClock) {
+  constructor(options: OpenAiCompatibleOptions, clock: Clock = systemClock) {
     this.#options = options;
     this.#dialect = DIALECTS[options.dialect];
     this.#http = new EngineHttp(options.baseUrl, options.apiKey);

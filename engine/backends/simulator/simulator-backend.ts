@@ -1,3 +1,4 @@
+import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import {
   type CountTokensRequest,
   type Event,
@@ -5,7 +6,6 @@ import {
   type GenerateRequest,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
-import { type EngineClock, systemClock } from "../../clock.ts";
 import { EngineError } from "../../errors.ts";
 import { callerLeft, throwIfLeft } from "../caller-left.ts";
 import { describeSimulator, simulatorRevision } from "./describe-simulator.ts";
@@ -27,7 +27,7 @@ const PROGRESS_MS = 1000;
  */
 export class SimulatorBackend implements Backend {
   readonly #options: SimulatorOptions;
-  readonly #clock: EngineClock;
+  readonly #clock: Clock;
   readonly #cache: PrefixCache;
   readonly #loop: StepLoop;
   readonly #stepProcess: StepProcess | undefined;
@@ -39,7 +39,7 @@ export class SimulatorBackend implements Backend {
   /** Prompt tokens that the steps so far were not asked for in whole tokens. */
   #budget = 0;
 
-  constructor(options: SimulatorOptions, clock: EngineClock = systemClock) {
+  constructor(options: SimulatorOptions, clock: Clock = systemClock) {
     this.#options = options;
     this.#clock = clock;
     this.#cache = new PrefixCache(options.kvTokens, () => clock.nowMs());

@@ -1,10 +1,10 @@
-import type { EngineClock } from "../../clock.ts";
+import type { MonotonicClock } from "../../../deploy/runtime/time/clock.ts";
 
 /** Steps made good at once after the process was held up; what is older is lost. */
 const MAX_CATCH_UP = 32;
 
 export type StepLoopOptions = {
-  readonly clock: EngineClock;
+  readonly clock: MonotonicClock;
   /** How long the step of this number takes, in milliseconds. */
   readonly stepMs: (step: number) => number;
   /** One step, due at `atMs`. Returns whether there is more to do. */

@@ -2,7 +2,7 @@ import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
-import { type EngineClock, systemClock } from "../../clock.ts";
+import { type MonotonicClock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 
 /** The program lies beside this file, built or not. */
 const PROGRAM = new URL(`./step-timer${import.meta.url.endsWith(".ts") ? ".ts" : ".js"}`, import.meta.url);
@@ -11,7 +11,7 @@ const PROGRAM = new URL(`./step-timer${import.meta.url.endsWith(".ts") ? ".ts" :
  * A clock whose timers a process of its own keeps, as an accelerator keeps its own time: while that process stands still
  * nothing falls due, and the node goes on all the same.
  */
-export class StepProcess implements EngineClock {
+export class StepProcess implements MonotonicClock {
   readonly #child: ChildProcessByStdio<Writable, Readable, null>;
   readonly #due = new Map<string, () => void>();
   #timers = 0;

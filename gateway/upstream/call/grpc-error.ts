@@ -1,10 +1,10 @@
 import { type ServiceError, status } from "@grpc/grpc-js";
+import { durationMs } from "../../../deploy/runtime/time/proto-duration.ts";
 import { ErrorInfo, RetryInfo } from "../../../proto/gen/google/rpc/error_details.ts";
 import { Status } from "../../../proto/gen/google/rpc/status.ts";
 import { ApiError, type ErrorCode, toApiError } from "../../errors.ts";
 import { MAX_REPLY_BYTES } from "../endpoint/endpoint.ts";
 import type { CallEnding } from "../outlier/outlier-outcome.ts";
-import { durationMs } from "./duration-ms.ts";
 import type { Expired } from "./try-watch.ts";
 
 const DOMAIN = "svc.inference";

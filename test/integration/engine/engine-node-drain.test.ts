@@ -6,9 +6,9 @@ import { HEALTH_NAMES, watchHealth } from "../../support/engine/node-health.ts";
 import { rawGenerate } from "../../support/engine/raw-generate.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { startNode } from "../../support/engine/start-node.ts";
-import { VirtualEngineClock } from "../../support/engine/virtual-engine-clock.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
 
 const stops: (() => unknown)[] = [];
 afterEach(async () => {
@@ -75,7 +75,7 @@ test("a reader that is behind gets its whole answer before the node closes", asy
     [blockEnd(0), finished()],
   ];
   const backend = new ScriptedBackend({ nodeId: "n1", models: ["svc-qwen"], slots: 1, script });
-  const clock = new VirtualEngineClock();
+  const clock = new VirtualClock();
   const node = await startNode(backend, { clock });
   const { stream, stop } = rawGenerate(node.address, generateRequest());
   stops.push(node.stop, stop);

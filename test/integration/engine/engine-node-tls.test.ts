@@ -9,8 +9,8 @@ import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificate
 import { NodeClient } from "../../support/engine/node-client.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { startNode } from "../../support/engine/start-node.ts";
-import { VirtualEngineClock } from "../../support/engine/virtual-engine-clock.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
 
 let certificates: Certificates;
 const file = (name: string) => certificates.file(name);
@@ -35,7 +35,7 @@ const NODE_FILES = () => ({ certFile: file("node.pem"), keyFile: file("node.key"
 
 /** What a node shows, with a clock for it and the words it was logged with. */
 function followed(files: TlsFiles) {
-  const clock = new VirtualEngineClock();
+  const clock = new VirtualClock();
   const logged: string[] = [];
   const log = pino({ base: null }, { write: (line) => logged.push(JSON.parse(line).msg) });
   const tls = followTls(files, clock, log);

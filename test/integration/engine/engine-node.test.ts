@@ -9,9 +9,9 @@ import { errorInfo, NodeClient } from "../../support/engine/node-client.ts";
 import { rawGenerate } from "../../support/engine/raw-generate.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { type RunningNode, startNode } from "../../support/engine/start-node.ts";
-import { VirtualEngineClock } from "../../support/engine/virtual-engine-clock.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
 
 const CANARY = "canary-7f3a";
 
@@ -212,8 +212,8 @@ test("the deadline of a caller that has stopped reading frees its slot", async (
 });
 
 test("an engine whose steps stop is taken out of service, and back when they go on", async () => {
-  const engineTime = new VirtualEngineClock();
-  const nodeTime = new VirtualEngineClock();
+  const engineTime = new VirtualClock();
+  const nodeTime = new VirtualClock();
   const backend = fastSimulator({}, engineTime);
   const { node, client } = await nodeOf(backend, { maxStepAgeMs: 1_000, clock: nodeTime });
   const states = async () => (await client.describe()).models.map(({ state }) => state);
@@ -244,7 +244,7 @@ test("an engine whose steps stop is taken out of service, and back when they go 
 });
 
 test("a slow reader is not taken for an engine that stands still", async () => {
-  const nodeTime = new VirtualEngineClock();
+  const nodeTime = new VirtualClock();
   const flood: Script = function* () {
     yield [started(), textStart(0)];
     for (let at = 0; at < 20_000; at += 1) yield [delta(0, "x".repeat(500))];

@@ -5,9 +5,9 @@ import { ask, atEnd, backendOf, FOREVER, rigOf, says, textChunk } from "../../su
 import { obedient, type Reply, startDialectServer } from "../../support/dialects/dialect-server.ts";
 import { NodeClient } from "../../support/engine/node-client.ts";
 import { startNode } from "../../support/engine/start-node.ts";
-import { VirtualEngineClock } from "../../support/engine/virtual-engine-clock.ts";
 import { answerOf } from "../../support/events/answer-of.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
 
 test("a node waits for its engine to come up, and gives up in time", async () => {
   let asked = 0;
@@ -59,7 +59,7 @@ test("a node whose engine is gone leaves service, and comes back with it", async
 });
 
 test("SGLang protects a conversation's prefix as long as asked, and is told when that is over", async () => {
-  const clock = new VirtualEngineClock();
+  const clock = new VirtualClock();
   const engine = await startDialectServer("sglang");
   const backend = backendOf(engine, "sglang", {}, clock);
   await backend.start(FOREVER);

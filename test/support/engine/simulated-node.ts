@@ -1,9 +1,9 @@
+import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { SimulatorBackend } from "../../../engine/backends/simulator/simulator-backend.ts";
 import type { SimulatorOptions } from "../../../engine/backends/simulator/simulator-options.ts";
-import { type EngineClock, systemClock } from "../../../engine/clock.ts";
 
 /** A fast simulator: answers of 50 tokens in a twentieth of a second. */
-export function fastSimulator(options: Partial<SimulatorOptions> = {}, clock: EngineClock = systemClock) {
+export function fastSimulator(options: Partial<SimulatorOptions> = {}, clock: Clock = systemClock) {
   return new SimulatorBackend(
     {
       nodeId: "n1",

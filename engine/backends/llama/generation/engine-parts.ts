@@ -1,5 +1,5 @@
 import type { Token } from "node-llama-cpp";
-import type { EngineClock } from "../../../clock.ts";
+import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
 import type { GrammarCache } from "../grammar/grammar-cache.ts";
@@ -37,5 +37,5 @@ export type EngineParts = {
   readonly queue: Queue<Waiting, Slot>;
   readonly steps: StepCounter;
   readonly pieces: PromptPieces;
-  readonly clock: EngineClock;
+  readonly clock: Clock;
 };

@@ -1,5 +1,5 @@
 import { Worker } from "node:worker_threads";
-import type { EngineClock } from "../../../clock.ts";
+import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { EngineError } from "../../../errors.ts";
 import { throwIfLeft } from "../../caller-left.ts";
 import { type GrammarWish, grammarOf } from "./grammar-wish.ts";
@@ -18,7 +18,7 @@ function besides(name: string): URL | undefined {
 }
 
 export type GrammarCompilerOptions = {
-  readonly clock: EngineClock;
+  readonly clock: Clock;
   /** The program of the thread. Default: the one beside this file. */
   readonly program?: URL | undefined;
 };
@@ -35,7 +35,7 @@ type Job = {
  * nobody else's tokens. Where the thread cannot be run, which is only from sources on old Node, the work is done here.
  */
 export class GrammarCompiler {
-  readonly #clock: EngineClock;
+  readonly #clock: Clock;
   readonly #program: URL | undefined;
   readonly #jobs: Job[] = [];
   #worker: Worker | undefined;

@@ -1,4 +1,4 @@
-import type { EngineClock } from "../../../clock.ts";
+import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { EngineError } from "../../../errors.ts";
 import { callerLeft } from "../../caller-left.ts";
 import type { FairItem } from "./tenant-turns.ts";
@@ -11,7 +11,7 @@ export type QueueNews<Grant> =
 export type TicketOptions<Want, Grant> = FairItem & {
   readonly want: Want;
   readonly signal: AbortSignal;
-  readonly clock: EngineClock;
+  readonly clock: Clock;
   readonly maxWaitMs: number;
   readonly position: (self: QueueTicket<Want, Grant>) => number;
   readonly leave: (self: QueueTicket<Want, Grant>) => void;

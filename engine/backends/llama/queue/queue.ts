@@ -1,4 +1,4 @@
-import type { EngineClock } from "../../../clock.ts";
+import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { EngineError } from "../../../errors.ts";
 import { throwIfLeft } from "../../caller-left.ts";
 import { FairQueue } from "./fair-queue.ts";
@@ -8,7 +8,7 @@ import type { FairItem } from "./tenant-turns.ts";
 export type QueueOptions = {
   readonly maxLength: number;
   readonly maxWaitMs: number;
-  readonly clock: EngineClock;
+  readonly clock: Clock;
 };
 
 /**

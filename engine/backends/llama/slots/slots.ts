@@ -1,5 +1,5 @@
 import type { LlamaContextSequence, Token } from "node-llama-cpp";
-import type { EngineClock } from "../../../clock.ts";
+import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { Slot } from "./slot.ts";
 
 /** A timer cannot wait longer; nobody may ask for more than a day anyway. */
@@ -19,7 +19,7 @@ export type Demand = {
 
 export type SlotsOptions = {
   readonly sequences: readonly LlamaContextSequence[];
-  readonly clock: EngineClock;
+  readonly clock: Clock;
   /** A slot has become free. */
   readonly onFree: () => void;
 };
@@ -27,7 +27,7 @@ export type SlotsOptions = {
 /** All slots of the engine: which one a request gets, and how long a cache stays. */
 export class Slots {
   readonly #slots: readonly Slot[];
-  readonly #clock: EngineClock;
+  readonly #clock: Clock;
   readonly #onFree: () => void;
   readonly #timers = new Map<Slot, () => void>();
   #retentionMs: number | undefined;

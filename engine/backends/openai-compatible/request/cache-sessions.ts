@@ -1,4 +1,4 @@
-import type { EngineClock } from "../../../clock.ts";
+import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 
 /** So many are remembered; of more, those that were used longest ago are closed early. */
 const MAX_SESSIONS = 10_000;
@@ -8,13 +8,13 @@ const MAX_SESSIONS = 10_000;
  * has used it for as long as its last request wanted its prefix kept.
  */
 export class CacheSessions {
-  readonly #clock: EngineClock;
+  readonly #clock: Clock;
   readonly #close: (id: string) => void;
   /** What cancels the closing, the one used longest ago first. */
   readonly #open = new Map<string, () => void>();
 
   /** `close` tells the engine; a session that is unknown there may be closed too. */
-  constructor(clock: EngineClock, close: (id: string) => void) {
+  constructor(clock: Clock, close: (id: string) => void) {
     this.#clock = clock;
     this.#close = close;
   }

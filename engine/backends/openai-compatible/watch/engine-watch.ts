@@ -1,4 +1,4 @@
-import type { EngineClock } from "../../../clock.ts";
+import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import type { Dialect } from "../dialect/dialect.ts";
 import { type EngineHttp, isUnreachable } from "../http/engine-http.ts";
 import { type EngineLoad, readLoad } from "./load.ts";
@@ -8,7 +8,7 @@ export class EngineWatch {
   readonly #http: EngineHttp;
   readonly #dialect: Dialect;
   readonly #intervalMs: number;
-  readonly #clock: EngineClock;
+  readonly #clock: Clock;
   readonly #listeners = new Set<() => void>();
   readonly #closing = new AbortController();
   #load: EngineLoad | undefined;
@@ -16,7 +16,7 @@ export class EngineWatch {
   #moves = 0;
   #cancel: () => void = () => {};
 
-  constructor(http: EngineHttp, dialect: Dialect, intervalMs: number, clock: EngineClock) {
+  constructor(http: EngineHttp, dialect: Dialect, intervalMs: number, clock: Clock) {
     this.#http = http;
     this.#dialect = dialect;
     this.#intervalMs = intervalMs;

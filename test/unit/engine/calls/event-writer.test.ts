@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { EventWriter } from "../../../../engine/calls/event-writer.ts";
 import type { Event, TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { VirtualEngineClock } from "../../../support/engine/virtual-engine-clock.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../../support/events/events.ts";
+import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 /** A reader who takes messages until it is told not to. */
 function reader(maxDelayMs = 0) {
@@ -18,7 +18,7 @@ function reader(maxDelayMs = 0) {
       listener = given;
     },
   };
-  const clock = new VirtualEngineClock();
+  const clock = new VirtualClock();
   const writer = new EventWriter(sink, maxDelayMs, clock);
   const catchUp = () => {
     state.ready = true;

@@ -7,9 +7,9 @@ import { OpenCalls } from "../../../../engine/calls/open-calls.ts";
 import { watchNode } from "../../../../engine/calls/watch-node.ts";
 import { NodeState } from "../../../../engine/node/node-state.ts";
 import { countedBackend } from "../../../support/engine/counted-backend.ts";
-import { VirtualEngineClock } from "../../../support/engine/virtual-engine-clock.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../../support/events/events.ts";
 import { generateRequest } from "../../../support/requests/generate-request.ts";
+import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 /** More than a message holds: a reader that takes nothing is then too far behind. */
 const LONG = "x".repeat(20_000);
@@ -24,7 +24,7 @@ const script: Script = async function* ({ requestId }, signal) {
 
 /** A watched node whose callers take nothing of what they are sent. */
 function watched() {
-  const clock = new VirtualEngineClock();
+  const clock = new VirtualClock();
   const backend = countedBackend(script);
   const calls = new OpenCalls(clock);
   const state = new NodeState({ nodeId: "n1", nodeVersion: "test", models: ["svc-qwen"], setHealth: () => {} });

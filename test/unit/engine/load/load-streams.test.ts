@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { loadReport } from "../../../../engine/load/load-report.ts";
 import { LoadStreams } from "../../../../engine/load/load-streams.ts";
-import { VirtualEngineClock } from "../../../support/engine/virtual-engine-clock.ts";
+import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 const RATES = {
   prefillTokensPerSecond: undefined,
@@ -11,7 +11,7 @@ const RATES = {
 };
 
 function node() {
-  const clock = new VirtualEngineClock();
+  const clock = new VirtualClock();
   const load = { slots: 4, busySlots: 0, waiting: 0, kvUse: 0 };
   const looks = { count: 0 };
   const streams = new LoadStreams(clock, () => {

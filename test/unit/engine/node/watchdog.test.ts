@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { Watchdog } from "../../../../engine/node/watchdog.ts";
-import { VirtualEngineClock } from "../../../support/engine/virtual-engine-clock.ts";
+import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 function watched() {
-  const clock = new VirtualEngineClock();
+  const clock = new VirtualClock();
   const engine = { counts: true, made: 0, inFlight: 0 };
   const seen: string[] = [];
   const watchdog = new Watchdog({
@@ -104,6 +104,10 @@ class LateClock {
   #run = () => {};
 
   nowMs(): number {
+    return this.#ms;
+  }
+
+  wallMs(): number {
     return this.#ms;
   }
 

@@ -1,23 +1,23 @@
 import { describe, expect, test } from "vitest";
 import { AuthFailures } from "../../../../gateway/limits/auth-failures.ts";
-import { VirtualClock } from "./virtual-clock.ts";
+import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 describe("failed attempts", () => {
   test("are fine up to the limit, and again as the minute goes by", () => {
-    const clock = new VirtualClock();
+    const clock = new VirtualClock("2026-03-01T12:00:00.000Z");
     const failures = new AuthFailures(20, clock);
     const add = () => failures.add("192.0.2.1");
     expect(Array.from({ length: 21 }, add)).toEqual([...Array(20).fill(true), false]);
-    clock.advance(2_999);
+    clock.jump(2_999);
     expect(add()).toBe(false);
-    clock.advance(1);
+    clock.jump(1);
     expect([add(), add()]).toEqual([true, false]);
-    clock.advance(60_000);
+    clock.jump(60_000);
     expect(Array.from({ length: 21 }, add).filter(Boolean)).toHaveLength(20);
   });
 
   test("of one network are none of another's", () => {
-    const failures = new AuthFailures(1, new VirtualClock());
+    const failures = new AuthFailures(1, new VirtualClock("2026-03-01T12:00:00.000Z"));
     expect([failures.add("192.0.2.1"), failures.add("192.0.2.1"), failures.add("192.0.2.2")]).toEqual([
       true,
       false,
@@ -26,7 +26,7 @@ describe("failed attempts", () => {
   });
 
   test("are remembered for a bounded number of networks, the ones that fail on among them", () => {
-    const failures = new AuthFailures(1, new VirtualClock());
+    const failures = new AuthFailures(1, new VirtualClock("2026-03-01T12:00:00.000Z"));
     for (let at = 0; at < 30_000; at += 1) {
       failures.add(`network ${at}`);
       failures.add("persistent");

@@ -4,8 +4,8 @@ import type { Grant } from "../../../../gateway/limits/grant.ts";
 import { type Expected, Limiter, type Use } from "../../../../gateway/limits/limiter.ts";
 import { MemoryLimitStore } from "../../../../gateway/limits/memory-limit-store.ts";
 import type { Usage } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { VirtualClock } from "../../../support/virtual-clock.ts";
 import { principalWith } from "./principal-with.ts";
-import { VirtualClock } from "./virtual-clock.ts";
 
 const SHORT: Expected = { model: "svc-qwen", inputTokens: 100, maxOutputTokens: 50 };
 
@@ -14,7 +14,7 @@ function usage(inputTokens: number, outputTokens: number, cachedInputTokens = 0)
 }
 
 function setUp(limits: KeyLimits, quota: KeyQuota = {}, cachedInputWeight = 0) {
-  const clock = new VirtualClock();
+  const clock = new VirtualClock("2026-03-01T12:00:00.000Z");
   const store = new MemoryLimitStore(clock);
   const limiter = new Limiter({ store, requestBurstSeconds: 60, tokenBurstSeconds: 60, cachedInputWeight });
   const principal = principalWith(limits, quota);
@@ -46,9 +46,9 @@ describe("requests per minute", () => {
       shouldRetry: undefined,
       detail: "key_rpm_exceeded",
     });
-    clock.advance(1_499);
+    clock.jump(1_499);
     expect((await admit()).refusal).toBeDefined();
-    clock.advance(1);
+    clock.jump(1);
     expect((await admit()).refusal).toBeUndefined();
   });
 
@@ -123,7 +123,7 @@ describe("tokens per minute", () => {
       retryAfterMs: 30_000,
       detail: "key_otpm_exceeded",
     });
-    clock.advance(30_000);
+    clock.jump(30_000);
     expect((await admit()).refusal).toBeUndefined();
   });
 
@@ -203,7 +203,7 @@ describe("tokens per day", () => {
       detail: "key_quota_exceeded",
     });
     expect((await admit("count")).refusal).toBeUndefined();
-    clock.advance(43_200_000);
+    clock.jump(43_200_000);
     expect((await admit()).refusal).toBeUndefined();
   });
 });
@@ -231,10 +231,10 @@ describe("generations at one time", () => {
     const { clock, admit } = setUp({ concurrency: 2, rpm: 1 });
     const first = await admit();
     for (let i = 0; i < 5; i += 1) expect((await admit()).refusal).toMatchObject({ detail: "key_rpm_exceeded" });
-    clock.advance(60_000);
+    clock.jump(60_000);
     expect((await admit()).refusal).toBeUndefined();
     first.grant.release();
-    clock.advance(60_000);
+    clock.jump(60_000);
     expect((await admit()).refusal).toBeUndefined();
   });
 });
@@ -264,7 +264,7 @@ describe("limits for one model", () => {
     const grant = await run();
     grant.settle(usage(1, 250));
     grant.release();
-    clock.advance(60_000);
+    clock.jump(60_000);
     await expect(run()).rejects.toMatchObject({ detail: "key_model_otpm_exceeded", retryAfterMs: 60_000 });
   });
 
@@ -298,7 +298,7 @@ test("a key without limits is never refused and has nothing to tell", async () =
 });
 
 test("the burst of a rested key is what flows in during the time that is set, and at least one request", async () => {
-  const clock = new VirtualClock();
+  const clock = new VirtualClock("2026-03-01T12:00:00.000Z");
   const store = new MemoryLimitStore(clock);
   const limiter = new Limiter({ store, requestBurstSeconds: 10, tokenBurstSeconds: 60, cachedInputWeight: 0 });
   const admitted = async (rpm: number) => {

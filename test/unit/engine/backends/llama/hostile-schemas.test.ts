@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { systemClock } from "../../../../../deploy/runtime/time/clock.ts";
 import { GrammarCache } from "../../../../../engine/backends/llama/grammar/grammar-cache.ts";
 import { GrammarCompiler } from "../../../../../engine/backends/llama/grammar/grammar-compiler.ts";
 import { grammarOf } from "../../../../../engine/backends/llama/grammar/grammar-wish.ts";
 import type { LlamaBackend } from "../../../../../engine/backends/llama/llama-backend.ts";
 import { loadLibrary } from "../../../../../engine/backends/llama/runtime/load-library.ts";
-import { systemClock } from "../../../../../engine/clock.ts";
 import { EngineError } from "../../../../../engine/errors.ts";
 import { FinishReason, type GenerateRequest } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { HERMES_MARKERS } from "../../../../support/engine/hermes-markers.ts";

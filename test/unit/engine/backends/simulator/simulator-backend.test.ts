@@ -11,8 +11,8 @@ import {
 } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role, ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineKind } from "../../../../../proto/gen/svc/inference/v1/node_service.ts";
-import { VirtualEngineClock } from "../../../../support/engine/virtual-engine-clock.ts";
 import { generateRequest, textMessage, toolOf } from "../../../../support/requests/generate-request.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const OPTIONS: SimulatorOptions = {
   nodeId: "n1",
@@ -31,7 +31,7 @@ const OPTIONS: SimulatorOptions = {
 };
 
 function simulator(options: Partial<SimulatorOptions> = {}) {
-  const clock = new VirtualEngineClock();
+  const clock = new VirtualClock();
   return { clock, backend: new SimulatorBackend({ ...OPTIONS, ...options }, clock) };
 }
 

@@ -3,11 +3,11 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { systemClock } from "../../../../../../deploy/runtime/time/clock.ts";
 import { GrammarCompiler } from "../../../../../../engine/backends/llama/grammar/grammar-compiler.ts";
 import type { GrammarWish } from "../../../../../../engine/backends/llama/grammar/grammar-wish.ts";
-import { systemClock } from "../../../../../../engine/clock.ts";
 import { HERMES_MARKERS } from "../../../../../support/engine/hermes-markers.ts";
-import { VirtualEngineClock } from "../../../../../support/engine/virtual-engine-clock.ts";
+import { VirtualClock } from "../../../../../support/virtual-clock.ts";
 import { never } from "../demo-engine.ts";
 
 const ROOT = join(import.meta.dirname, "../../../../../..");
@@ -64,7 +64,7 @@ describe("on a thread, with the program as it is deployed", () => {
 });
 
 test("a schema that takes too long is refused, and those behind it are not", async () => {
-  const clock = new VirtualEngineClock();
+  const clock = new VirtualClock();
   compiler = new GrammarCompiler({ clock, program: program("if (wish.mustCall) for (;;);") });
   const outcome = Promise.allSettled([
     compiler.compile(wish({}, { mustCall: true }), never()),
@@ -76,7 +76,7 @@ test("a schema that takes too long is refused, and those behind it are not", asy
 
 test("a schema that takes too much memory is refused, and the next is not", async () => {
   compiler = new GrammarCompiler({
-    clock: new VirtualEngineClock(),
+    clock: new VirtualClock(),
     program: program("if (wish.mustCall) for (const all = []; ; ) all.push(new Array(1e6).fill(wish))"),
   });
   await expect(compiler.compile(wish({}, { mustCall: true }), never())).rejects.toMatchObject({
@@ -86,7 +86,7 @@ test("a schema that takes too much memory is refused, and the next is not", asyn
 }, 60_000);
 
 test("a thread that ends by itself is replaced, in its work and out of it", async () => {
-  const clock = new VirtualEngineClock();
+  const clock = new VirtualClock();
   const dies = "if (wish.mustCall) process.exit(1); if (wish.maxToolCalls) setImmediate(() => process.exit(1))";
   compiler = new GrammarCompiler({ clock, program: program(dies) });
   await expect(compiler.compile(wish({}, { mustCall: true }), never())).rejects.toMatchObject({

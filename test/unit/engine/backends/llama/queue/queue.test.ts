@@ -2,11 +2,11 @@ import { describe, expect, test } from "vitest";
 import { Queue } from "../../../../../../engine/backends/llama/queue/queue.ts";
 import type { FairItem } from "../../../../../../engine/backends/llama/queue/tenant-turns.ts";
 import { EngineError } from "../../../../../../engine/errors.ts";
-import { VirtualEngineClock } from "../../../../../support/engine/virtual-engine-clock.ts";
+import { VirtualClock } from "../../../../../support/virtual-clock.ts";
 
 const LONG_MS = 60_000;
 const never = () => new AbortController().signal;
-const clock = new VirtualEngineClock();
+const clock = new VirtualClock();
 const queueOf = (maxLength: number, maxWaitMs = LONG_MS) => new Queue<string, string>({ maxLength, maxWaitMs, clock });
 const claim = (fields: Partial<FairItem> = {}): FairItem => ({ tenant: "t", priority: 0, cost: 1, ...fields });
 const reason = (wanted: string) => expect.objectContaining({ reason: wanted });

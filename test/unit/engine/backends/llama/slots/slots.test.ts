@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type LlamaRuntime, loadRuntime } from "../../../../../../engine/backends/llama/runtime/llama-runtime.ts";
 import type { Slot } from "../../../../../../engine/backends/llama/slots/slot.ts";
 import { Slots } from "../../../../../../engine/backends/llama/slots/slots.ts";
-import { VirtualEngineClock } from "../../../../../support/engine/virtual-engine-clock.ts";
+import { VirtualClock } from "../../../../../support/virtual-clock.ts";
 import { missing, never, OPTIONS, RANDOM_MODEL } from "../demo-engine.ts";
 
 /** Forty tokens that differ by their beginning, and what follows them. */
@@ -12,7 +12,7 @@ const LONG_MS = 60_000;
 
 describe.skipIf(missing !== "")("slots", () => {
   let runtime: LlamaRuntime;
-  let clock: VirtualEngineClock;
+  let clock: VirtualClock;
   let freed = 0;
   let slots: Slots;
 
@@ -26,7 +26,7 @@ describe.skipIf(missing !== "")("slots", () => {
   });
 
   const fresh = () => {
-    clock = new VirtualEngineClock();
+    clock = new VirtualClock();
     freed = 0;
     slots = new Slots({ sequences: runtime.sequences, clock, onFree: () => (freed += 1) });
   };

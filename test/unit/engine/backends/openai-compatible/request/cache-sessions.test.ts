@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { CacheSessions } from "../../../../../../engine/backends/openai-compatible/request/cache-sessions.ts";
-import { VirtualEngineClock } from "../../../../../support/engine/virtual-engine-clock.ts";
+import { VirtualClock } from "../../../../../support/virtual-clock.ts";
 
 function watched() {
-  const clock = new VirtualEngineClock();
+  const clock = new VirtualClock();
   const closed: string[] = [];
   return { clock, closed, sessions: new CacheSessions(clock, (id) => closed.push(id)) };
 }
