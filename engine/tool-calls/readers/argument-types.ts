@@ -2,7 +2,7 @@ import type { Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 
 export type JsonType = "string" | "number" | "boolean" | "null" | "object" | "array";
 
-/** The types that a tool's schema allows for an argument; undefined: any. */
+/** Tells which types a tool's schema allows for an argument with that name; undefined: any type. */
 export type ArgumentTypes = (toolName: string, key: string) => ReadonlySet<JsonType> | undefined;
 
 type Schema = Readonly<Record<string, unknown>>;
@@ -17,18 +17,32 @@ const JSON_TYPES: Readonly<Record<string, JsonType>> = {
   array: "array",
 };
 
-/** References and alternatives inside each other; deeper ones allow anything. */
-const MAX_DEPTH = 16;
+/**
+ * Work that finding the types of one argument may cost, in schemas looked at: about a millisecond on the thread that makes
+ * tokens. What it does not reach allows any type. A budget for each argument gives the grammar of an answer and the parser
+ * that reads it the same types, whatever either of them looked up before.
+ */
+const MAX_WORK = 2000;
+/** Entries of an `enum` or a list of types that cost as much as one schema does. */
+const ENTRIES_PER_WORK = 16;
+/** References and alternatives inside each other; deeper ones allow any type. */
+const MAX_DEPTH = 64;
 
-/** Reads the types out of the tools' schemas, each when it is first asked for. What is no schema allows anything. */
+/** What is said of a property: nothing at all, a set of types, or (undefined) that it may be of any type. */
+type Declared = "undeclared" | ReadonlySet<JsonType> | undefined;
+
+/**
+ * Reads the types of arguments out of the tools' schemas, each when it is first asked for. The schemas are the caller's: a
+ * schema that leads back to itself, that multiplies by references, or that is none at all allows any type. It never throws.
+ */
 export function argumentTypes(tools: readonly Pick<Tool, "name" | "parametersJsonSchema">[]): ArgumentTypes {
   const texts = new Map(tools.map(({ name, parametersJsonSchema }) => [name, parametersJsonSchema]));
-  const roots = new Map<string, unknown>();
+  const roots = new Map<string, { readonly root: unknown; readonly types: Map<string, ReturnType<ArgumentTypes>> }>();
   return (toolName, key) => {
-    if (!roots.has(toolName)) roots.set(toolName, parsed(texts.get(toolName) ?? ""));
-    const root = roots.get(toolName);
-    const found = propertySchemas(root, key, root, 0);
-    return intersection(found.map((schema) => typesOf(schema, root, 0)));
+    const known = roots.get(toolName) ?? { root: parsed(texts.get(toolName) ?? ""), types: new Map() };
+    roots.set(toolName, known);
+    if (!known.types.has(key)) known.types.set(key, new TypeSearch(known.root, key).types());
+    return known.types.get(key);
   };
 }
 
@@ -40,34 +54,97 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Every schema that speaks of the property, itself or through `allOf` and the like. */
-function propertySchemas(schema: unknown, key: string, root: unknown, depth: number): readonly unknown[] {
-  if (!isSchema(schema) || depth > MAX_DEPTH) return [];
-  const { properties } = schema;
-  const own = isSchema(properties) && Object.hasOwn(properties, key) ? [properties[key]] : [];
-  const inner = [referenced(schema, root), ...listOf(schema.allOf)];
-  const alternatives = [...listOf(schema.anyOf), ...listOf(schema.oneOf)].flatMap((each) =>
-    propertySchemas(each, key, root, depth + 1),
-  );
-  return [
-    ...own,
-    ...inner.flatMap((each) => propertySchemas(each, key, root, depth + 1)),
-    ...(alternatives.length === 0 ? [] : [{ anyOf: alternatives }]),
-  ];
+/** The search for the types of one property. Each schema is looked at once, however many ways lead to it. */
+class TypeSearch {
+  readonly #root: unknown;
+  readonly #key: string;
+  readonly #types = new Map<Schema, ReadonlySet<JsonType> | undefined>();
+  readonly #declared = new Map<Schema, Declared>();
+  #workLeft = MAX_WORK;
+
+  constructor(root: unknown, key: string) {
+    this.#root = root;
+    this.#key = key;
+  }
+
+  types(): ReadonlySet<JsonType> | undefined {
+    const declared = this.#declaredBy(this.#root, 0);
+    return this.#workLeft < 0 || declared === "undeclared" ? undefined : declared;
+  }
+
+  /** What a schema says of the property, itself or through `$ref`, `allOf`, `anyOf` and `oneOf`. */
+  #declaredBy(schema: unknown, depth: number): Declared {
+    if (!isSchema(schema)) return "undeclared";
+    if (this.#declared.has(schema)) return this.#declared.get(schema);
+    if (depth > MAX_DEPTH || !this.#afford(schema)) return undefined;
+    // Where the schema leads back to itself, that way allows any type.
+    this.#declared.set(schema, undefined);
+    const { properties } = schema;
+    const own = isSchema(properties) && Object.hasOwn(properties, this.#key);
+    const said = this.#conjuncts(schema)
+      .map((each) => this.#declaredBy(each, depth + 1))
+      .filter(isDeclared);
+    if (own) said.push(this.#typesOf(properties[this.#key], depth + 1));
+    const alternatives = [...listOf(schema.anyOf), ...listOf(schema.oneOf)]
+      .map((each) => this.#declaredBy(each, depth + 1))
+      .filter(isDeclared);
+    if (alternatives.length > 0) said.push(union(alternatives));
+    const declared = said.length === 0 ? "undeclared" : intersection(said);
+    this.#declared.set(schema, declared);
+    return declared;
+  }
+
+  /** The types that a schema allows for a value; undefined: any. */
+  #typesOf(schema: unknown, depth: number): ReadonlySet<JsonType> | undefined {
+    if (!isSchema(schema)) return undefined;
+    if (this.#types.has(schema)) return this.#types.get(schema);
+    if (depth > MAX_DEPTH || !this.#afford(schema)) return undefined;
+    this.#types.set(schema, undefined);
+    const all = this.#conjuncts(schema).map((each) => this.#typesOf(each, depth + 1));
+    const alternatives = [schema.anyOf, schema.oneOf].map((list) =>
+      union(listOf(list).map((each) => this.#typesOf(each, depth + 1))),
+    );
+    const types = intersection([ownTypes(schema), ...all, ...alternatives]);
+    this.#types.set(schema, types);
+    return types;
+  }
+
+  #conjuncts(schema: Schema): readonly unknown[] {
+    return [this.#referenced(schema), ...listOf(schema.allOf)];
+  }
+
+  /** What a `$ref` inside the document names. */
+  #referenced({ $ref }: Schema): unknown {
+    if (typeof $ref !== "string" || !$ref.startsWith("#") || !this.#spend($ref.length / ENTRIES_PER_WORK))
+      return undefined;
+    let value = this.#root;
+    for (const step of $ref.slice(1).split("/").slice(1)) {
+      const key = step.replaceAll("~1", "/").replaceAll("~0", "~");
+      value =
+        typeof value === "object" && value !== null && Object.hasOwn(value, key) ? Reflect.get(value, key) : undefined;
+    }
+    return value;
+  }
+
+  /** Pays for one look at a schema and at the entries of its lists. */
+  #afford({ type, enum: values, allOf, anyOf, oneOf }: Schema): boolean {
+    const entries = [type, values, allOf, anyOf, oneOf].reduce<number>((sum, list) => sum + listOf(list).length, 0);
+    return this.#spend(1 + entries / ENTRIES_PER_WORK);
+  }
+
+  #spend(work: number): boolean {
+    this.#workLeft -= work;
+    return this.#workLeft >= 0;
+  }
 }
 
-function typesOf(schema: unknown, root: unknown, depth: number): ReadonlySet<JsonType> | undefined {
-  if (!isSchema(schema) || depth > MAX_DEPTH) return undefined;
-  const all = [referenced(schema, root), ...listOf(schema.allOf)].map((each) => typesOf(each, root, depth + 1));
-  const alternatives = [schema.anyOf, schema.oneOf].map((list) =>
-    union(listOf(list).map((each) => typesOf(each, root, depth + 1))),
-  );
-  return intersection([ownTypes(schema), ...all, ...alternatives]);
+function isDeclared(declared: Declared): declared is Exclude<Declared, "undeclared"> {
+  return declared !== "undeclared";
 }
 
 function ownTypes(schema: Schema): ReadonlySet<JsonType> | undefined {
   const { type } = schema;
-  const named = (typeof type === "string" ? [type] : listOf(type)).flatMap((each) => JSON_TYPES[String(each)] ?? []);
+  const named = (typeof type === "string" ? [type] : listOf(type)).flatMap((each) => jsonType(each) ?? []);
   if (named.length > 0) return new Set(named);
   if (Object.hasOwn(schema, "const")) return new Set([jsonTypeOf(schema.const)]);
   if (Array.isArray(schema.enum)) return new Set(schema.enum.map(jsonTypeOf));
@@ -78,20 +155,12 @@ function ownTypes(schema: Schema): ReadonlySet<JsonType> | undefined {
 function jsonTypeOf(value: unknown): JsonType {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
-  return JSON_TYPES[typeof value] ?? "object";
+  return jsonType(typeof value) ?? "object";
 }
 
-/** What a `$ref` inside the document names. */
-function referenced(schema: Schema, root: unknown): unknown {
-  const reference = schema.$ref;
-  if (typeof reference !== "string" || !reference.startsWith("#")) return undefined;
-  let value = root;
-  for (const step of reference.slice(1).split("/").slice(1)) {
-    const key = step.replaceAll("~1", "/").replaceAll("~0", "~");
-    value =
-      typeof value === "object" && value !== null && Object.hasOwn(value, key) ? Reflect.get(value, key) : undefined;
-  }
-  return value;
+/** The type with a name of JSON Schema; undefined for what is no such name. */
+function jsonType(name: unknown): JsonType | undefined {
+  return typeof name === "string" && Object.hasOwn(JSON_TYPES, name) ? JSON_TYPES[name] : undefined;
 }
 
 /** Undefined allows anything, so it takes nothing away. */

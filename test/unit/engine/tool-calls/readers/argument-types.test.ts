@@ -49,3 +49,44 @@ test("what is no JSON, and a tool that is not there, allow anything", () => {
   const types = argumentTypes([{ name: "t", parametersJsonSchema: "{" }]);
   expect([types("t", "a"), types("u", "a")]).toEqual([undefined, undefined]);
 });
+
+test.each(["allOf", "anyOf", "oneOf"])(
+  "a schema that multiplies by references in %s allows any type at once",
+  (list) => {
+    const x = { [list]: Array.from({ length: 50 }, () => ({ $ref: "#/$defs/x" })) };
+    expect(typesOf({ $ref: "#/$defs/x" }, { $defs: { x } })).toBeUndefined();
+    const doubled = Object.fromEntries(
+      Array.from({ length: 30 }, (_, i) => [
+        `x${i}`,
+        { [list]: [{ $ref: `#/$defs/x${i + 1}` }, { $ref: `#/$defs/x${i + 1}` }] },
+      ]),
+    );
+    expect(
+      typesIn({ $ref: "#/$defs/x0", $defs: { ...doubled, x30: { properties: { a: { type: "null" } } } } }),
+    ).toEqual(["null"]);
+  },
+);
+
+test("beyond the budget of work any type is allowed, of whatever size the schema is", () => {
+  const wide = { anyOf: Array.from({ length: 3000 }, () => ({ type: "string" })) };
+  expect(typesOf(wide)).toBeUndefined();
+  expect(typesOf({ enum: Array.from({ length: 20_000 }, String) })).toEqual(["string"]);
+  expect(typesOf({ enum: Array.from({ length: 40_000 }, String) })).toBeUndefined();
+  const deep = `{"properties":{"a":${'{"allOf":['.repeat(9000)}{}${"]}".repeat(9000)}}}`;
+  expect(argumentTypes([{ name: "t", parametersJsonSchema: deep }])("t", "a")).toBeUndefined();
+});
+
+test.each([[{ type: [{ toString: 1 }] }], [{ type: "constructor" }], [{ type: ["__proto__", 7, null] }]])(
+  "%j names no type and allows any",
+  (schema) => {
+    expect(typesOf(schema)).toBeUndefined();
+  },
+);
+
+test("an alternative that leads back to what is being looked at allows any type", () => {
+  const $defs = {
+    outer: { properties: { a: { type: "string" } }, anyOf: [{ $ref: "#/$defs/inner" }] },
+    inner: { anyOf: [{ $ref: "#/$defs/outer" }, { properties: { a: { type: "null" } } }] },
+  };
+  expect(typesIn({ $ref: "#/$defs/outer", $defs })).toEqual(["string"]);
+});
