@@ -10,7 +10,18 @@ import type { handleServerStreamingCall, handleUnaryCall, UntypedServiceImplemen
 import { Duration } from "../../../google/protobuf/duration.ts";
 import { Message, Tool, ToolChoice } from "./messages.ts";
 
-export const ReasoningMode = { UNSPECIFIED: 0, DISABLED: 1, ENABLED: 2 } as const;
+/** ReasoningMode says whether a model is to think before it answers. */
+export const ReasoningMode = {
+  /** UNSPECIFIED - REASONING_MODE_UNSPECIFIED leaves it to the model's default. */
+  UNSPECIFIED: 0,
+  /**
+   * DISABLED - REASONING_MODE_DISABLED asks for an answer without reasoning. A model without CAPABILITY_REASONING_OFF may think
+   * all the same.
+   */
+  DISABLED: 1,
+  /** ENABLED - REASONING_MODE_ENABLED asks for reasoning before the answer. */
+  ENABLED: 2,
+} as const;
 
 export type ReasoningMode = typeof ReasoningMode[keyof typeof ReasoningMode];
 
@@ -49,7 +60,20 @@ export function reasoningModeToJSON(object: ReasoningMode): string {
   }
 }
 
-export const ReasoningEffort = { UNSPECIFIED: 0, LOW: 1, MEDIUM: 2, HIGH: 3 } as const;
+/**
+ * ReasoningEffort is how hard a model is to think. What a level means, a word for its template or a budget, is up to
+ * the model.
+ */
+export const ReasoningEffort = {
+  /** UNSPECIFIED - REASONING_EFFORT_UNSPECIFIED leaves it to the model. */
+  UNSPECIFIED: 0,
+  /** LOW - REASONING_EFFORT_LOW asks for the least reasoning. */
+  LOW: 1,
+  /** MEDIUM - REASONING_EFFORT_MEDIUM asks for reasoning between the two others. */
+  MEDIUM: 2,
+  /** HIGH - REASONING_EFFORT_HIGH asks for the most reasoning. */
+  HIGH: 3,
+} as const;
 
 export type ReasoningEffort = typeof ReasoningEffort[keyof typeof ReasoningEffort];
 
@@ -94,13 +118,21 @@ export function reasoningEffortToJSON(object: ReasoningEffort): string {
   }
 }
 
+/** FinishReason is why an answer ended. */
 export const FinishReason = {
+  /** UNSPECIFIED - FINISH_REASON_UNSPECIFIED is a reason that the reader does not know; it reads as FINISH_REASON_STOP. */
   UNSPECIFIED: 0,
+  /** STOP - FINISH_REASON_STOP: the model was done. */
   STOP: 1,
+  /** STOP_SEQUENCE - FINISH_REASON_STOP_SEQUENCE: one of the request's stop strings came up. */
   STOP_SEQUENCE: 2,
+  /** MAX_OUTPUT_TOKENS - FINISH_REASON_MAX_OUTPUT_TOKENS: max_output_tokens were generated. */
   MAX_OUTPUT_TOKENS: 3,
+  /** CONTEXT_WINDOW - FINISH_REASON_CONTEXT_WINDOW: prompt and answer fill the context window. */
   CONTEXT_WINDOW: 4,
+  /** TOOL_CALLS - FINISH_REASON_TOOL_CALLS: the model was done, and the answer holds at least one whole tool call. */
   TOOL_CALLS: 5,
+  /** CONTENT_FILTER - FINISH_REASON_CONTENT_FILTER: the engine's own filter cut the answer. */
   CONTENT_FILTER: 6,
 } as const;
 
@@ -165,60 +197,169 @@ export function finishReasonToJSON(object: FinishReason): string {
   }
 }
 
+/**
+ * GenerateRequest asks for one answer to a conversation. It carries all that the answer depends on: a node keeps
+ * nothing of earlier requests but their cached prefixes.
+ */
 export interface GenerateRequest {
-  /** Minted by the caller, at most 64 characters of [A-Za-z0-9_-]. */
+  /**
+   * The request id names the request in logs, 1 to 64 characters of [A-Za-z0-9_-]. The caller mints it and may send it
+   * again with a repeated try. An id of another form is not refused, and is left out of logs.
+   */
   readonly requestId: string;
-  /** A model id the node serves. */
+  /** The model is the id of one that the node serves. Another one fails with MODEL_NOT_SERVED. */
   readonly model: string;
+  /**
+   * The messages are the conversation so far, oldest first. Where the last one is the assistant's and holds no tool
+   * call, the answer continues its text.
+   */
   readonly messages: readonly Message[];
+  /** The tools are what the model may call. Default: none. */
   readonly tools: readonly Tool[];
-  readonly toolChoice: ToolChoice | undefined;
-  readonly outputConstraint: OutputConstraint | undefined;
-  readonly sampling: Sampling | undefined;
-  readonly reasoning: Reasoning | undefined;
+  /** The tool choice says whether tools are to be called, and which. Absent: the model decides. */
+  readonly toolChoice:
+    | ToolChoice
+    | undefined;
+  /**
+   * The output constraint fixes the form of the visible text. Absent: the text is free. It does not count where the
+   * tool choice demands a call.
+   */
+  readonly outputConstraint:
+    | OutputConstraint
+    | undefined;
+  /** The sampling parameters say how tokens are drawn. Absent: the model's defaults. */
+  readonly sampling:
+    | Sampling
+    | undefined;
+  /** Reasoning says whether and how long the model is to think before it answers. Absent: the model's default. */
+  readonly reasoning:
+    | Reasoning
+    | undefined;
+  /** The cache hints steer reuse of the prompt's prefix. Absent: no salt, no affinity, the node's default retention. */
   readonly cache:
     | CacheHints
     | undefined;
-  /** Higher runs earlier; 0 is the default class. Range -100..100. */
+  /**
+   * The priority orders requests that wait in the node's queue, -100 to 100: a higher one is served earlier, and
+   * 0 is the default. An engine may tell fewer classes apart, at least above 0, 0 and below 0, or ignore it.
+   */
   readonly priority: number;
-  /** Tokens, reasoning included. Absent: up to the context window. */
-  readonly maxOutputTokens?: number | undefined;
+  /**
+   * The most tokens that may be generated, reasoning included, at least 1 (0 fails with INVALID_REQUEST). Absent, or
+   * more than there is room for: as many as fit into the context window.
+   */
+  readonly maxOutputTokens?:
+    | number
+    | undefined;
+  /** The stream preferences say how events may be batched. Absent: nothing is held back. */
   readonly stream:
     | StreamPreferences
     | undefined;
-  /** Pseudonymous tenant for fairness and cache isolation; never a key or a name. */
+  /**
+   * The tenant is the pseudonym of whom the request is for, never a key or a name. Requests of one tenant share the
+   * turns of the node's queue and may reuse each other's cached prefixes; no other tenant's. Empty is a tenant too.
+   */
   readonly tenant: string;
 }
 
+/** OutputConstraint fixes the form of the visible text of an answer. Reasoning before it stays free. */
 export interface OutputConstraint {
-  readonly kind: { readonly $case: "jsonObject"; readonly value: JsonObjectConstraint } | {
-    readonly $case: "jsonSchema";
-    readonly value: JsonSchemaConstraint;
-  } | undefined;
+  /** The kind is the form that the text has to have. Unset: the text is free. */
+  readonly kind:
+    | //
+    /** The text is one JSON object, whatever its members. */
+    { readonly $case: "jsonObject"; readonly value: JsonObjectConstraint }
+    | //
+    /** The text is one JSON value of a schema. */
+    { readonly $case: "jsonSchema"; readonly value: JsonSchemaConstraint }
+    | undefined;
 }
 
+/** JsonObjectConstraint stands for any JSON object. It has no settings. */
 export interface JsonObjectConstraint {
 }
 
+/** JsonSchemaConstraint describes the JSON value that the text has to be. */
 export interface JsonSchemaConstraint {
+  /** The name is for engines whose API wants one for a schema; it does not change the answer. May be empty. */
   readonly name: string;
-  /** Exact JSON Schema text. */
+  /** The schema is exact JSON Schema text, at most 64 KiB. Text that is no JSON fails with INVALID_SCHEMA. */
   readonly schemaJson: string;
+  /**
+   * Strict promises that a whole answer satisfies all of the schema: a keyword that the engine cannot enforce fails
+   * with INVALID_SCHEMA. Default false: such a keyword is left to the model.
+   */
   readonly strict: boolean;
 }
 
-/** An absent field means the model's default. */
+/**
+ * Sampling says how the next token is drawn. An absent field means the model's default. A value that the engine cannot
+ * take fails with INVALID_REQUEST.
+ */
 export interface Sampling {
-  readonly temperature?: number | undefined;
-  readonly topP?: number | undefined;
-  readonly topK?: number | undefined;
-  readonly minP?: number | undefined;
-  readonly frequencyPenalty?: number | undefined;
-  readonly presencePenalty?: number | undefined;
-  readonly repetitionPenalty?: number | undefined;
-  readonly seed?: number | undefined;
+  /**
+   * The temperature divides the logits before they become probabilities, from 0: 0 always takes the likeliest token,
+   * 1 leaves the model's distribution as it is.
+   */
+  readonly temperature?:
+    | number
+    | undefined;
+  /** Top-p keeps the likeliest tokens whose probabilities add up to this share, 0 to 1; 1 keeps all. */
+  readonly topP?:
+    | number
+    | undefined;
+  /** Top-k keeps this many of the likeliest tokens; 0 keeps all. */
+  readonly topK?:
+    | number
+    | undefined;
+  /** Min-p drops tokens below this share of the likeliest token's probability, 0 to 1; 0 drops none. */
+  readonly minP?:
+    | number
+    | undefined;
+  /**
+   * The frequency penalty lowers a token's logit by this much for each time it has been generated, -2 to 2. Absent: 0,
+   * unless the engine has a default of its own.
+   */
+  readonly frequencyPenalty?:
+    | number
+    | undefined;
+  /**
+   * The presence penalty lowers a token's logit by this much once it has been generated, -2 to 2. Absent: 0, unless the
+   * engine has a default of its own.
+   */
+  readonly presencePenalty?:
+    | number
+    | undefined;
+  /**
+   * The repetition penalty scales down the logits of tokens that have been generated, above 0 to 10; 1 changes nothing.
+   * Absent: 1, unless the engine has a default of its own.
+   */
+  readonly repetitionPenalty?:
+    | number
+    | undefined;
+  /**
+   * The seed makes draws repeatable on the same revision of a model as far as the engine can, up to 2^53 - 1; engines
+   * take it modulo what they have room for. Absent: another one for each request.
+   */
+  readonly seed?:
+    | number
+    | undefined;
+  /**
+   * The stop strings end the answer where one of them would come up in the visible text; the one met is not part of the
+   * text. Reasoning and arguments are not searched. Empty strings are ignored. Default: none.
+   */
   readonly stop: readonly string[];
-  readonly topLogprobs?: number | undefined;
+  /**
+   * Top-logprobs asks for the log probability of each token of the answer and for this many of the likeliest
+   * alternatives, 0 to 50. Absent: no log probabilities.
+   */
+  readonly topLogprobs?:
+    | number
+    | undefined;
+  /**
+   * The logit bias is added to the logits of tokens, by token id. Default: none. Ids outside the vocabulary and biases
+   * outside -1000 to 1000 may be refused.
+   */
   readonly logitBias: { [key: number]: number };
 }
 
@@ -227,156 +368,277 @@ export interface Sampling_LogitBiasEntry {
   readonly value: number;
 }
 
+/** Reasoning says whether and how long a model is to think before it answers. A model that cannot think ignores it. */
 export interface Reasoning {
+  /** The mode says whether to think. */
   readonly mode: ReasoningMode;
+  /** The effort says how hard to think, where the mode lets the model think. */
   readonly effort: ReasoningEffort;
+  /**
+   * The budget is the most tokens to think for; behind them the node ends the reasoning and the answer begins. It
+   * counts before the effort. Absent: what the effort means to the model, else no bound. Needs
+   * CAPABILITY_REASONING_BUDGET.
+   */
   readonly budgetTokens?: number | undefined;
 }
 
+/** CacheHints steer what of a prompt is found in prefix caches, and by whom. They never change an answer. */
 export interface CacheHints {
-  /** Routing only: keyed digest of tenant and the caller's cache key. */
+  /**
+   * The affinity key brings requests with a common prefix together: a digest of the tenant and the cache key that its
+   * caller sent, never that key itself. Empty, the default: no such wish.
+   */
   readonly affinityKey: string;
-  /** Cache isolation domain handed to the engine as salt. */
+  /**
+   * The isolation salt divides the cache further within a tenant: only requests with the same tenant and the same salt
+   * reuse each other's prefixes. Empty, the default, is one more salt.
+   */
   readonly isolationSalt: string;
-  /** How long the caller would like the prefix kept. */
+  /**
+   * The time to live is how long the prompt's prefix had better be kept after the request, at most 24 h. The longest
+   * one of a request counts, those of its breakpoints included. Absent everywhere: the node's default, 5 min. It is a
+   * wish: a node that needs the memory forgets earlier.
+   */
   readonly ttl: Duration | undefined;
 }
 
+/** StreamPreferences say how the events of an answer may be sent. */
 export interface StreamPreferences {
-  /** Longest time the node may hold deltas in order to batch them. The first delta is never held. */
+  /**
+   * The longest time that the node may hold deltas in order to send them together, at most 1 s (more counts as 1 s).
+   * Absent: 0. The first delta of an answer is never held.
+   */
   readonly maxBatchDelay: Duration | undefined;
 }
 
-/** Carries one or more events, in order. */
+/** GenerateResponse carries the next events of an answer. */
 export interface GenerateResponse {
+  /** The events, at least one, in the order in which they happened. Where they are cut into messages means nothing. */
   readonly events: readonly Event[];
 }
 
+/** Event is one thing that happened in a generation. */
 export interface Event {
+  /**
+   * The kind says what happened. Unset where a newer node tells of something that the reader does not know: it is
+   * skipped.
+   */
   readonly kind:
-    | { readonly $case: "started"; readonly value: Started }
-    | { readonly $case: "blockStarted"; readonly value: BlockStarted }
-    | { readonly $case: "blockDelta"; readonly value: BlockDelta }
-    | { readonly $case: "blockEnded"; readonly value: BlockEnded }
-    | { readonly $case: "progress"; readonly value: Progress }
-    | { readonly $case: "finished"; readonly value: Finished }
+    | //
+    /** The engine has taken the request up. */
+    { readonly $case: "started"; readonly value: Started }
+    | //
+    /** A block of the answer begins. */
+    { readonly $case: "blockStarted"; readonly value: BlockStarted }
+    | //
+    /** The open block goes on. */
+    { readonly $case: "blockDelta"; readonly value: BlockDelta }
+    | //
+    /** The open block is over. */
+    { readonly $case: "blockEnded"; readonly value: BlockEnded }
+    | //
+    /** The engine works, though there is no delta yet. */
+    { readonly $case: "progress"; readonly value: Progress }
+    | //
+    /** The answer is over. */
+    { readonly $case: "finished"; readonly value: Finished }
     | undefined;
 }
 
-/**
- * Exactly once, before any block: the engine has taken the request up and counted its prompt.
- * Only Progress may come before it, while the request waits in the node's queue.
- */
+/** Started comes exactly once, before any block: the engine has taken the request up. Only Progress may come before it. */
 export interface Started {
+  /** The node id is the configured name of the node that answers. */
   readonly nodeId: string;
+  /** The model revision is that of ModelDescription.revision. */
   readonly modelRevision: string;
-  /** Tokens of the rendered prompt. */
+  /** The tokens of the rendered prompt; 0 where the engine tells them at the end only. */
   readonly inputTokens: number;
-  /** Of those, found in the prefix cache, when known at start. */
+  /**
+   * The tokens of the prompt that were found in the prefix cache. Absent where that is not known yet; Usage has it at
+   * the end.
+   */
   readonly cachedInputTokens?: number | undefined;
 }
 
-/** Opens the block `index`. Indices count 0, 1, 2, ...; one block is open at a time. */
+/** BlockStarted opens the next block of an answer. One block is open at a time. */
 export interface BlockStarted {
+  /** The index counts the blocks of an answer: 0, 1, 2 and so on. */
   readonly index: number;
+  /** The block says what the deltas of this block are. Always set; a reader that does not know the kind cannot go on. */
   readonly block:
-    | { readonly $case: "text"; readonly value: TextBlock }
-    | { readonly $case: "reasoning"; readonly value: ReasoningBlock }
-    | { readonly $case: "toolCall"; readonly value: ToolCallBlock }
+    | //
+    /** The block is visible text. */
+    { readonly $case: "text"; readonly value: TextBlock }
+    | //
+    /** The block is reasoning. */
+    { readonly $case: "reasoning"; readonly value: ReasoningBlock }
+    | //
+    /** The block is one call of a tool; its deltas are the JSON text of the arguments. */
+    { readonly $case: "toolCall"; readonly value: ToolCallBlock }
     | undefined;
 }
 
+/** TextBlock is a block of visible text. It has no facts of its own. */
 export interface TextBlock {
 }
 
+/** ReasoningBlock is a block of reasoning. It has no facts of its own. */
 export interface ReasoningBlock {
 }
 
+/** ToolCallBlock is one call of a tool. */
 export interface ToolCallBlock {
+  /** The call id names the call within the conversation; its result refers to it. Never empty. Its form is the model's. */
   readonly callId: string;
+  /** The name is that of one of the request's tools. */
   readonly name: string;
 }
 
-/**
- * The next piece of the open block: visible text, reasoning text, or JSON text of the arguments.
- * Never empty, and valid UTF-8 on its own.
- */
+/** BlockDelta is the next piece of the open block. */
 export interface BlockDelta {
+  /** The index is that of the open block. */
   readonly index: number;
+  /**
+   * The text is the piece itself: visible text, reasoning, or JSON text of arguments. Never empty, and valid UTF-8 by
+   * itself; it may be part of a token or many tokens.
+   */
   readonly text: string;
+  /**
+   * The log probabilities are those of the tokens of this text, in order; a token that spans two deltas is told with
+   * the first. Empty unless the request set Sampling.top_logprobs.
+   */
   readonly logprobs: readonly TokenLogprob[];
 }
 
+/** BlockEnded closes the open block. */
 export interface BlockEnded {
+  /** The index is that of the open block. */
   readonly index: number;
-  /** False when generation stopped inside the block; for a tool call: its arguments are not a whole JSON object. */
+  /**
+   * Complete is false when generation stopped inside the block, and for a tool call whose arguments are not one whole
+   * JSON object.
+   */
   readonly complete: boolean;
 }
 
+/** TokenLogprob is how likely a token of the answer was, and what else could have come. */
 export interface TokenLogprob {
+  /** The token is its text; bytes that are no UTF-8 by themselves are replaced. */
   readonly token: string;
+  /** The token bytes are what the token really stands for, which may be part of a character. Empty where not known. */
   readonly tokenBytes: Buffer;
+  /**
+   * The log probability is the natural logarithm, at most 0, and -9999 for what could not come. It is of the
+   * distribution that the engine reports; llama.cpp in the node's process reports the one that the token was drawn
+   * from, after temperature and cuts.
+   */
   readonly logprob: number;
+  /**
+   * The alternatives are the likeliest tokens at this place, likeliest first, at most Sampling.top_logprobs of them.
+   * The token itself may be among them.
+   */
   readonly alternatives: readonly AlternativeLogprob[];
 }
 
+/** AlternativeLogprob is how likely a token was that could have come at a place of the answer. */
 export interface AlternativeLogprob {
+  /** The token is its text; bytes that are no UTF-8 by themselves are replaced. */
   readonly token: string;
+  /** The token bytes are what the token really stands for, which may be part of a character. Empty where not known. */
   readonly tokenBytes: Buffer;
+  /** The log probability is the natural logarithm, at most 0, and -9999 for what could not come. */
   readonly logprob: number;
 }
 
 /**
- * Sign of life while no delta is due (queue, prefill). Driven by the engine's own step counter,
- * never by a timer alone, so that a wedged accelerator goes silent. A message that says nothing
- * new is no sign of life.
+ * Progress is a sign of life while no delta is due, in the queue and during prefill. It is driven by the engine's own
+ * work, never by a timer alone, so that a wedged accelerator goes silent. A message in which no field has moved is no
+ * sign of life.
  */
 export interface Progress {
-  /** Requests ahead in the node's queue. */
+  /** The queue position is how many requests are ahead in the node's queue; 0 for the next one, and once it runs. */
   readonly queuePosition: number;
+  /**
+   * The prefilled tokens are those of the prompt that the model has read so far, cached ones included; 0 while it
+   * waits.
+   */
   readonly prefilledTokens: number;
   /**
-   * Differs from that of the message before when the engine has worked since, for whomever: a
-   * request whose place in the queue does not change for long can show so that the engine is well.
+   * The step differs from that of the message before when the engine has worked since, for whomever: so a request whose
+   * place in the queue does not change for long shows that the engine is well. Its value means nothing else.
    */
   readonly step: number;
 }
 
+/** Usage is what a generation took, in tokens as the engine counted them. */
 export interface Usage {
+  /** The input tokens are those of the rendered prompt. */
   readonly inputTokens: number;
-  /** Of the input: read from the prefix cache, as measured by the engine. */
+  /**
+   * The cached input tokens are the part of the input that was read from the prefix cache, as measured by the engine; 0
+   * where it does not tell.
+   */
   readonly cachedInputTokens: number;
-  /** Of the input: written behind a requested cache breakpoint. */
+  /**
+   * The cache-write tokens are the part of the input up to the last cache breakpoint that was not cached before; 0
+   * where the engine does not tell.
+   */
   readonly cacheWriteTokens: number;
-  /** Reasoning included. */
+  /** The output tokens are all that were generated, reasoning included. */
   readonly outputTokens: number;
+  /** The reasoning tokens are the part of the output that was reasoning. */
   readonly reasoningTokens: number;
 }
 
-/** Last event, exactly once. */
+/** Finished is the last event of an answer, exactly once, when every block is closed. */
 export interface Finished {
+  /** The reason is why the answer ended. */
   readonly reason: FinishReason;
-  /** Set only for FINISH_REASON_STOP_SEQUENCE. */
-  readonly matchedStop?: string | undefined;
-  readonly usage: Usage | undefined;
+  /** The matched stop is the stop string that was met. Set only for FINISH_REASON_STOP_SEQUENCE. */
+  readonly matchedStop?:
+    | string
+    | undefined;
+  /** The usage is what the generation took. Always set. */
+  readonly usage:
+    | Usage
+    | undefined;
+  /** The timings are where the time went. Absent where the engine does not tell. */
   readonly timings: Timings | undefined;
 }
 
+/** Timings are where the time of a generation went, on the node's clock. */
 export interface Timings {
-  readonly queue: Duration | undefined;
-  readonly prefill: Duration | undefined;
+  /** The queue time is from the request's arrival to its slot. Absent where the engine cannot tell it from the prefill. */
+  readonly queue:
+    | Duration
+    | undefined;
+  /** The prefill time is from the slot to the first token; where the queue time is absent it holds that too. */
+  readonly prefill:
+    | Duration
+    | undefined;
+  /** The decode time is from the first token to the end. */
   readonly decode: Duration | undefined;
 }
 
+/** CountTokensRequest asks how long the prompt of a conversation is. Its fields mean what they mean in GenerateRequest. */
 export interface CountTokensRequest {
+  /** The model is the id of one that the node serves. Another one fails with MODEL_NOT_SERVED. */
   readonly model: string;
+  /** The messages are the conversation so far, oldest first. */
   readonly messages: readonly Message[];
+  /** The tools are what the model may call; their definitions are part of the prompt. Default: none. */
   readonly tools: readonly Tool[];
-  readonly toolChoice: ToolChoice | undefined;
+  /** The tool choice counts where the engine renders it into the prompt. Absent: the model decides. */
+  readonly toolChoice:
+    | ToolChoice
+    | undefined;
+  /** Reasoning counts as templates render it into the prompt. Absent: the model's default. */
   readonly reasoning: Reasoning | undefined;
 }
 
+/** CountTokensResponse is the length of a prompt. */
 export interface CountTokensResponse {
+  /** The input tokens are those of the rendered prompt; exact where the model has CAPABILITY_EXACT_TOKEN_COUNT. */
   readonly inputTokens: number;
 }
 
@@ -3479,15 +3741,32 @@ export const CountTokensResponse: MessageFns<CountTokensResponse> = {
   },
 };
 
-/** Text generation, served by every engine node. */
+/**
+ * InferenceService generates text with the models of one engine node. Every engine node serves it.
+ *
+ * Every failed call has `google.rpc.ErrorInfo` of the domain `svc.inference` in its status details. These are its
+ * reasons by status:
+ *   INVALID_ARGUMENT     INVALID_REQUEST, INVALID_SCHEMA, UNSUPPORTED_FEATURE
+ *   OUT_OF_RANGE         CONTEXT_WINDOW_EXCEEDED, with `input_tokens` and `context_window` in its metadata
+ *   RESOURCE_EXHAUSTED   QUEUE_FULL, with `google.rpc.RetryInfo`; MESSAGE_TOO_LARGE: the request is above 64 MiB
+ *   FAILED_PRECONDITION  MODEL_LOADING
+ *   NOT_FOUND            MODEL_NOT_SERVED
+ *   UNAVAILABLE          DRAINING, ENGINE_DOWN, ENGINE_STREAM_TRUNCATED
+ *   ABORTED              ENGINE_ABORTED
+ *   INTERNAL             ENGINE_ERROR, PROTOCOL_VIOLATION
+ *   PERMISSION_DENIED    CALLER_NOT_ALLOWED
+ *   DEADLINE_EXCEEDED    DEADLINE
+ *   CANCELLED            CANCELLED
+ *   UNIMPLEMENTED        UNIMPLEMENTED
+ */
 export type InferenceServiceService = typeof InferenceServiceService;
 export const InferenceServiceService = {
   /**
-   * Streams one generation. Cancel the call to abort it: the node frees the slot at once.
-   * The stream is: one Started, then blocks, then exactly one Finished, then status OK; Progress may stand anywhere before
-   * Finished.
-   * A failure is a gRPC status with google.rpc.ErrorInfo details, never an event;
-   * a stream that ends OK without Finished is a protocol violation.
+   * Generate streams one answer. The stream is one Started, then blocks, then exactly one Finished, then status OK;
+   * Progress may stand anywhere before Finished, also before Started. A failure is a status, never an event, and a
+   * stream that ends OK without Finished violates the protocol. Cancelling the call stops the work and frees its slot
+   * at once; so does the deadline. A call without a deadline has no time limit. A reader that does not keep up slows
+   * its own generation only.
    */
   generate: {
     path: "/svc.inference.v1.InferenceService/Generate" as const,
@@ -3499,8 +3778,8 @@ export const InferenceServiceService = {
     responseDeserialize: (value: Buffer): GenerateResponse => GenerateResponse.decode(value),
   },
   /**
-   * Counts the tokens of the fully rendered prompt (template and tools included).
-   * Needs no generation slot.
+   * CountTokens counts the tokens of the prompt that Generate would render from the same fields, chat template and
+   * tools included. It takes no generation slot and waits in no queue.
    */
   countTokens: {
     path: "/svc.inference.v1.InferenceService/CountTokens" as const,
@@ -3515,16 +3794,16 @@ export const InferenceServiceService = {
 
 export interface InferenceServiceServer extends UntypedServiceImplementation {
   /**
-   * Streams one generation. Cancel the call to abort it: the node frees the slot at once.
-   * The stream is: one Started, then blocks, then exactly one Finished, then status OK; Progress may stand anywhere before
-   * Finished.
-   * A failure is a gRPC status with google.rpc.ErrorInfo details, never an event;
-   * a stream that ends OK without Finished is a protocol violation.
+   * Generate streams one answer. The stream is one Started, then blocks, then exactly one Finished, then status OK;
+   * Progress may stand anywhere before Finished, also before Started. A failure is a status, never an event, and a
+   * stream that ends OK without Finished violates the protocol. Cancelling the call stops the work and frees its slot
+   * at once; so does the deadline. A call without a deadline has no time limit. A reader that does not keep up slows
+   * its own generation only.
    */
   generate: handleServerStreamingCall<GenerateRequest, GenerateResponse>;
   /**
-   * Counts the tokens of the fully rendered prompt (template and tools included).
-   * Needs no generation slot.
+   * CountTokens counts the tokens of the prompt that Generate would render from the same fields, chat template and
+   * tools included. It takes no generation slot and waits in no queue.
    */
   countTokens: handleUnaryCall<CountTokensRequest, CountTokensResponse>;
 }

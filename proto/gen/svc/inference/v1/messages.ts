@@ -8,7 +8,19 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Duration } from "../../../google/protobuf/duration.ts";
 
-export const Role = { UNSPECIFIED: 0, SYSTEM: 1, USER: 2, ASSISTANT: 3, TOOL: 4 } as const;
+/** Role is who speaks in a message. */
+export const Role = {
+  /** UNSPECIFIED - ROLE_UNSPECIFIED is no role: a request with it fails with INVALID_REQUEST. */
+  UNSPECIFIED: 0,
+  /** SYSTEM - ROLE_SYSTEM is the operator of the application, who instructs the model. */
+  SYSTEM: 1,
+  /** USER - ROLE_USER is the user of the application. */
+  USER: 2,
+  /** ASSISTANT - ROLE_ASSISTANT is the model itself, in earlier turns. */
+  ASSISTANT: 3,
+  /** TOOL - ROLE_TOOL is a tool that reports its result. */
+  TOOL: 4,
+} as const;
 
 export type Role = typeof Role[keyof typeof Role];
 
@@ -59,7 +71,15 @@ export function roleToJSON(object: Role): string {
   }
 }
 
-export const ImageDetail = { UNSPECIFIED: 0, LOW: 1, HIGH: 2 } as const;
+/** ImageDetail is how closely a model looks at an image, which sets what the image costs in tokens. */
+export const ImageDetail = {
+  /** UNSPECIFIED - IMAGE_DETAIL_UNSPECIFIED leaves it to the model. */
+  UNSPECIFIED: 0,
+  /** LOW - IMAGE_DETAIL_LOW asks for a cheap look. */
+  LOW: 1,
+  /** HIGH - IMAGE_DETAIL_HIGH asks for a close look. */
+  HIGH: 2,
+} as const;
 
 export type ImageDetail = typeof ImageDetail[keyof typeof ImageDetail];
 
@@ -98,7 +118,19 @@ export function imageDetailToJSON(object: ImageDetail): string {
   }
 }
 
-export const ToolChoiceMode = { UNSPECIFIED: 0, AUTO: 1, NONE: 2, REQUIRED: 3, NAMED: 4 } as const;
+/** ToolChoiceMode is whether a model calls tools. */
+export const ToolChoiceMode = {
+  /** UNSPECIFIED - TOOL_CHOICE_MODE_UNSPECIFIED reads as TOOL_CHOICE_MODE_AUTO. */
+  UNSPECIFIED: 0,
+  /** AUTO - TOOL_CHOICE_MODE_AUTO lets the model decide. */
+  AUTO: 1,
+  /** NONE - TOOL_CHOICE_MODE_NONE forbids calls. The tools stay in the prompt. */
+  NONE: 2,
+  /** REQUIRED - TOOL_CHOICE_MODE_REQUIRED demands at least one call; without a tool to call it fails with INVALID_REQUEST. */
+  REQUIRED: 3,
+  /** NAMED - TOOL_CHOICE_MODE_NAMED demands one call of the tool of ToolChoice.name. */
+  NAMED: 4,
+} as const;
 
 export type ToolChoiceMode = typeof ToolChoiceMode[keyof typeof ToolChoiceMode];
 
@@ -149,85 +181,163 @@ export function toolChoiceModeToJSON(object: ToolChoiceMode): string {
   }
 }
 
-/** Canonical conversation. Order of messages and parts is significant. */
+/** Message is one turn of a conversation. The order of messages, and of the parts of each, is significant. */
 export interface Message {
+  /** The role is who speaks. ROLE_UNSPECIFIED fails with INVALID_REQUEST. */
   readonly role: Role;
+  /** The parts are what is said, in order. None is an empty turn. */
   readonly parts: readonly Part[];
-  /** Optional participant name (Format A `name`). */
+  /** The name tells participants of the same role apart, where the model's template has a place for it. Absent: no name. */
   readonly name?: string | undefined;
 }
 
+/** Part is a piece of a message. */
 export interface Part {
+  /** The kind is what the piece is. Unset parts say nothing and are skipped. */
   readonly kind:
-    | { readonly $case: "text"; readonly value: TextPart }
-    | { readonly $case: "reasoning"; readonly value: ReasoningPart }
-    | { readonly $case: "toolCall"; readonly value: ToolCallPart }
-    | { readonly $case: "toolResult"; readonly value: ToolResultPart }
-    | { readonly $case: "image"; readonly value: ImagePart }
+    | //
+    /** The part is text. */
+    { readonly $case: "text"; readonly value: TextPart }
+    | //
+    /** The part is reasoning of an earlier turn. */
+    { readonly $case: "reasoning"; readonly value: ReasoningPart }
+    | //
+    /** The part is a tool call of an earlier turn. */
+    { readonly $case: "toolCall"; readonly value: ToolCallPart }
+    | //
+    /** The part is the result of a tool call. */
+    { readonly $case: "toolResult"; readonly value: ToolResultPart }
+    | //
+    /** The part is an image. */
+    { readonly $case: "image"; readonly value: ImagePart }
     | undefined;
-  /** Caller marked a reusable prefix end after this part. */
+  /** The cache breakpoint marks the end of a prefix that the caller will send again. Absent: no mark. */
   readonly cacheBreakpoint?: CacheBreakpoint | undefined;
 }
 
+/** TextPart is text that the model reads. */
 export interface TextPart {
+  /** The text as its author wrote it. What looks like the model's own markup stays text. May be empty. */
   readonly text: string;
 }
 
+/** ReasoningPart is what the model thought in an earlier turn. Templates decide whether the model sees it again. */
 export interface ReasoningPart {
+  /** The text of the reasoning. */
   readonly text: string;
-  /** Opaque continuation token issued by this service, verified by the gateway. */
+  /**
+   * The signature proves to a gateway that the text is this service's own. Gateways check it before they call a node
+   * and send it empty; nodes ignore it.
+   */
   readonly signature: Buffer;
+  /** Redacted reasoning is left out of the prompt, as its text is not readable. Default: false. */
   readonly redacted: boolean;
 }
 
+/** ToolCallPart is a call of a tool that the model made in an earlier turn. */
 export interface ToolCallPart {
+  /** The call id is what the call's result refers to. A node may show its template another id in its place. */
   readonly callId: string;
+  /** The name is that of the tool that was called. */
   readonly name: string;
-  /** Exact JSON text; never re-serialised. */
+  /** The arguments are exact JSON text of an object, never written anew. Empty: an object without members. */
   readonly argumentsJson: string;
 }
 
+/** ToolResultPart is what a tool gave back for a call. */
 export interface ToolResultPart {
+  /** The call id is that of the tool call that this answers. */
   readonly callId: string;
+  /** The name is that of the tool; empty where it is not known. */
   readonly name: string;
+  /** The content is what the tool said: text and images. None is an empty result. */
   readonly content: readonly Part[];
+  /**
+   * Whether the tool says that it failed. Default: false. Models see it only where their template has a place for it;
+   * the present backends show the content alone.
+   */
   readonly isError: boolean;
 }
 
+/**
+ * ImagePart is an image that the model looks at. It fails with UNSUPPORTED_FEATURE where the model does not take
+ * images.
+ */
 export interface ImagePart {
-  readonly source: { readonly $case: "data"; readonly value: Buffer } | {
-    readonly $case: "uri";
-    readonly value: string;
-  } | undefined;
+  /** The source is where the image is. */
+  readonly source:
+    | //
+    /** The data is the encoded image itself. */
+    { readonly $case: "data"; readonly value: Buffer }
+    | //
+    /**
+     * The URI says where the image lies. The present backends refuse it with UNSUPPORTED_FEATURE: a node fetches
+     * nothing that a caller names.
+     */
+    { readonly $case: "uri"; readonly value: string }
+    | undefined;
+  /** The MIME type of the data: image/png, image/jpeg, image/gif or image/webp. */
   readonly mimeType: string;
+  /** The detail says how closely to look. */
   readonly detail: ImageDetail;
-  /** SHA-256 of the encoded image; lets engines reuse encoder output. */
+  /**
+   * The SHA-256 of the encoded image, 32 bytes, by which engines may find what they made of it before. Empty: not
+   * known.
+   */
   readonly contentSha256: Buffer;
 }
 
+/** Tool is a function that the model may call. The caller runs it and sends the result with the next request. */
 export interface Tool {
+  /**
+   * The name by which the model calls the tool, 1 to 128 characters of [A-Za-z0-9_.:-] where a gateway sends it. Names
+   * differ within a request.
+   */
   readonly name: string;
+  /** The description tells the model what the tool does and when to use it. May be empty. */
   readonly description: string;
-  /** Exact JSON Schema text as the caller sent it. */
+  /**
+   * The parameters are exact JSON Schema text of the object that the arguments have to be, at most 64 KiB. Empty: the
+   * tool takes no arguments. Text that is no JSON object fails with INVALID_SCHEMA.
+   */
   readonly parametersJsonSchema: string;
+  /**
+   * Strict promises that whole arguments satisfy all of the schema: a keyword that the engine cannot enforce fails with
+   * INVALID_SCHEMA. Default false: the schema is advice to the model.
+   */
   readonly strict: boolean;
+  /** The cache breakpoint marks the end of a prefix that the caller will send again. Absent: no mark. */
   readonly cacheBreakpoint?: CacheBreakpoint | undefined;
 }
 
+/** ToolChoice says whether a model may or must call tools, and which. */
 export interface ToolChoice {
+  /** The mode says whether to call. */
   readonly mode: ToolChoiceMode;
-  /** Set only for TOOL_CHOICE_MODE_NAMED. */
+  /**
+   * The name is that of the tool to call. Set only for TOOL_CHOICE_MODE_NAMED; one that no tool has fails with
+   * INVALID_REQUEST.
+   */
   readonly name: string;
+  /** Disabling parallel calls allows at most one call in an answer. Default: false, as many as the model makes. */
   readonly disableParallelCalls: boolean;
   /**
-   * When not empty, only these tools may be called. All tools stay in the prompt, so that its prefix
-   * is the same from turn to turn.
+   * The allowed names, where there are any, are the only tools that may be called in the modes AUTO and REQUIRED.
+   * Empty, the default: all of them. Where the engine can, all tools stay in the prompt, so that its prefix is the same
+   * from turn to turn; an engine that takes no subset beside the list is shown these only.
    */
   readonly allowedNames: readonly string[];
 }
 
+/**
+ * CacheBreakpoint marks the end of a prefix that the caller will send again. Usage.cache_write_tokens tells what was
+ * new up to the last one of a request.
+ */
 export interface CacheBreakpoint {
-  /** Absent: node default. */
+  /**
+   * The time to live is how long the prefix had better be kept after the request, at most 24 h. Absent: the node's
+   * default, 5 min.
+   */
   readonly ttl: Duration | undefined;
 }
 

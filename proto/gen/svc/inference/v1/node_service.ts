@@ -10,15 +10,21 @@ import type { handleUnaryCall, UntypedServiceImplementation } from "@grpc/grpc-j
 import { Duration } from "../../../google/protobuf/duration.ts";
 import { Timestamp } from "../../../google/protobuf/timestamp.ts";
 
+/** EngineKind is what generates the tokens of a node. */
 export const EngineKind = {
+  /** UNSPECIFIED - ENGINE_KIND_UNSPECIFIED is an engine that the reader does not know. */
   UNSPECIFIED: 0,
+  /** LLAMA_CPP - ENGINE_KIND_LLAMA_CPP is llama.cpp in the node's own process. */
   LLAMA_CPP: 1,
+  /** VLLM - ENGINE_KIND_VLLM is a vLLM server beside the node. */
   VLLM: 2,
+  /** SGLANG - ENGINE_KIND_SGLANG is an SGLang server beside the node. */
   SGLANG: 3,
+  /** OPENAI_COMPATIBLE - ENGINE_KIND_OPENAI_COMPATIBLE is another server with a chat completions API beside the node, such as llama-server. */
   OPENAI_COMPATIBLE: 4,
-  /** SIMULATOR - Produces tokens at a set rate without a model; for load and routing tests. */
+  /** SIMULATOR - ENGINE_KIND_SIMULATOR makes tokens at a set rate without a model, for load and routing tests. */
   SIMULATOR: 5,
-  /** SCRIPTED - Plays a transcript; for tests. */
+  /** SCRIPTED - ENGINE_KIND_SCRIPTED plays a transcript, for tests. */
   SCRIPTED: 6,
 } as const;
 
@@ -83,7 +89,15 @@ export function engineKindToJSON(object: EngineKind): string {
   }
 }
 
-export const Modality = { UNSPECIFIED: 0, TEXT: 1, IMAGE: 2 } as const;
+/** Modality is a kind of input. */
+export const Modality = {
+  /** UNSPECIFIED - MODALITY_UNSPECIFIED is a kind that the reader does not know. */
+  UNSPECIFIED: 0,
+  /** TEXT - MODALITY_TEXT is text. */
+  TEXT: 1,
+  /** IMAGE - MODALITY_IMAGE is images, as data. */
+  IMAGE: 2,
+} as const;
 
 export type Modality = typeof Modality[keyof typeof Modality];
 
@@ -122,20 +136,35 @@ export function modalityToJSON(object: Modality): string {
   }
 }
 
+/** Capability is something that not every model or engine can do. */
 export const Capability = {
+  /** UNSPECIFIED - CAPABILITY_UNSPECIFIED is a capability that the reader does not know. */
   UNSPECIFIED: 0,
+  /** TOOLS - CAPABILITY_TOOLS: the model calls tools. */
   TOOLS: 1,
+  /** PARALLEL_TOOL_CALLS - CAPABILITY_PARALLEL_TOOL_CALLS: an answer may hold several calls. */
   PARALLEL_TOOL_CALLS: 2,
+  /** FORCED_TOOL_CHOICE - CAPABILITY_FORCED_TOOL_CHOICE: the modes REQUIRED and NAMED of ToolChoiceMode are kept. */
   FORCED_TOOL_CHOICE: 3,
+  /** STRICT_TOOLS - CAPABILITY_STRICT_TOOLS: Tool.strict is kept. */
   STRICT_TOOLS: 4,
+  /** JSON_OBJECT - CAPABILITY_JSON_OBJECT: JsonObjectConstraint is kept. */
   JSON_OBJECT: 5,
+  /** JSON_SCHEMA - CAPABILITY_JSON_SCHEMA: JsonSchemaConstraint is kept. */
   JSON_SCHEMA: 6,
+  /** REASONING - CAPABILITY_REASONING: the model can think before it answers. */
   REASONING: 7,
+  /** REASONING_OFF - CAPABILITY_REASONING_OFF: the model can answer without thinking. */
   REASONING_OFF: 8,
+  /** REASONING_BUDGET - CAPABILITY_REASONING_BUDGET: Reasoning.budget_tokens is kept. */
   REASONING_BUDGET: 9,
+  /** EXACT_TOKEN_COUNT - CAPABILITY_EXACT_TOKEN_COUNT: CountTokens gives the very number that Generate would report as its input. */
   EXACT_TOKEN_COUNT: 10,
+  /** LOGPROBS - CAPABILITY_LOGPROBS: Sampling.top_logprobs is kept. */
   LOGPROBS: 11,
+  /** ASSISTANT_PREFILL - CAPABILITY_ASSISTANT_PREFILL: the answer continues a last message of the assistant. */
   ASSISTANT_PREFILL: 12,
+  /** CACHE_ISOLATION - CAPABILITY_CACHE_ISOLATION: no tenant's cached prefixes are reused for another, not even in what it takes in time. */
   CACHE_ISOLATION: 13,
 } as const;
 
@@ -242,7 +271,19 @@ export function capabilityToJSON(object: Capability): string {
   }
 }
 
-export const ModelState = { UNSPECIFIED: 0, LOADING: 1, READY: 2, DRAINING: 3, FAILED: 4 } as const;
+/** ModelState is whether a model of a node can be asked. */
+export const ModelState = {
+  /** UNSPECIFIED - MODEL_STATE_UNSPECIFIED is a state that the reader does not know. */
+  UNSPECIFIED: 0,
+  /** LOADING - MODEL_STATE_LOADING: the model is being loaded; calls fail with MODEL_LOADING. */
+  LOADING: 1,
+  /** READY - MODEL_STATE_READY: the model answers. */
+  READY: 2,
+  /** DRAINING - MODEL_STATE_DRAINING: running generations go on; new calls fail with DRAINING. */
+  DRAINING: 3,
+  /** FAILED - MODEL_STATE_FAILED: the engine does not move; calls fail with ENGINE_ERROR until it does again. */
+  FAILED: 4,
+} as const;
 
 export type ModelState = typeof ModelState[keyof typeof ModelState];
 
@@ -293,39 +334,72 @@ export function modelStateToJSON(object: ModelState): string {
   }
 }
 
+/** DescribeNodeRequest asks a node what it is. It has no fields. */
 export interface DescribeNodeRequest {
 }
 
+/** DescribeNodeResponse is what a node is. */
 export interface DescribeNodeResponse {
+  /** The node id is the configured name of the node, unique in its fleet. */
   readonly nodeId: string;
+  /** The engine kind is what generates the tokens. */
   readonly engineKind: EngineKind;
+  /** The engine version is the engine's own word for it, for people; empty where it does not say. */
   readonly engineVersion: string;
+  /** The node version is that of the engine node program. */
   readonly nodeVersion: string;
-  readonly startedAt: Date | undefined;
+  /** The time at which the node's process began to serve this contract. */
+  readonly startedAt:
+    | Date
+    | undefined;
+  /** The models are all ids under which the node serves its one checkpoint. */
   readonly models: readonly ModelDescription[];
 }
 
+/** ModelDescription is what a model of a node can do and how much of it. */
 export interface ModelDescription {
+  /** The id is what GenerateRequest.model names. The model's health has the name `svc.model/<id>`. */
   readonly id: string;
-  /** Digest over weights id, tokenizer, chat template and parsers. */
+  /**
+   * The revision is a digest of all that answers depend on (weights, tokenizer, chat template, parsers, as far as the
+   * node knows them): two nodes with the same one are taken to answer alike. Empty while it is not known.
+   */
   readonly revision: string;
+  /** The context window is the most tokens of prompt and answer together; 0 while it is not known. */
   readonly contextWindow: number;
+  /** The most tokens that one answer can have, with the shortest prompt. */
   readonly maxOutputTokens: number;
+  /** The KV capacity is how many tokens the engine's cache memory holds, for all requests together; 0 where not known. */
   readonly kvTokenCapacity: number;
+  /** The KV block is the number of tokens by which prefixes are cached: a part of a block is never reused. 0: not known. */
   readonly kvBlockTokens: number;
+  /** The most generations that run at once. More wait in the node's queue, or fail with QUEUE_FULL where it has none. */
   readonly maxConcurrentRequests: number;
+  /** The input modalities are the kinds of parts that the model takes. */
   readonly inputModalities: readonly Modality[];
+  /** The capabilities are what the model and its engine can do. What is not listed may be refused or ignored. */
   readonly capabilities: readonly Capability[];
+  /** The state is that of the node, for this model. */
   readonly state: ModelState;
-  /** Longest retention the node can promise; absent: best effort only. */
+  /**
+   * The longest retention of cached prefixes that the node can promise. Absent: it keeps them as well as it can, and
+   * promises nothing.
+   */
   readonly maxCacheTtl: Duration | undefined;
 }
 
+/** DrainNodeRequest asks a node to take no new calls. */
 export interface DrainNodeRequest {
+  /**
+   * The timeout is how long running generations may go on; those that are left then fail with DRAINING. Absent: until
+   * they end by themselves.
+   */
   readonly timeout: Duration | undefined;
 }
 
+/** DrainNodeResponse is what a node that drains still has to do. */
 export interface DrainNodeResponse {
+  /** The running requests are the generations that the node works on, those in its queue included. */
   readonly runningRequests: number;
 }
 
@@ -995,8 +1069,16 @@ export const DrainNodeResponse: MessageFns<DrainNodeResponse> = {
   },
 };
 
+/**
+ * NodeService describes one engine node and takes it out of service. Every engine node serves it. Failed calls carry
+ * `google.rpc.ErrorInfo` as those of InferenceService do.
+ */
 export type NodeServiceService = typeof NodeServiceService;
 export const NodeServiceService = {
+  /**
+   * DescribeNode tells what the node is and what its models can do. It answers in every state of the node; what is not
+   * known while the model loads is empty or 0.
+   */
   describeNode: {
     path: "/svc.inference.v1.NodeService/DescribeNode" as const,
     requestStream: false as const,
@@ -1007,7 +1089,11 @@ export const NodeServiceService = {
       Buffer.from(DescribeNodeResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): DescribeNodeResponse => DescribeNodeResponse.decode(value),
   },
-  /** Stop accepting Generate calls; running calls go on until the deadline. */
+  /**
+   * DrainNode stops the node from accepting calls of Generate and CountTokens: new ones fail with DRAINING, and health
+   * says NOT_SERVING. Running generations go on. It returns at once, may be called again, and cannot be taken back:
+   * only a new process serves again. It does not end the process.
+   */
   drainNode: {
     path: "/svc.inference.v1.NodeService/DrainNode" as const,
     requestStream: false as const,
@@ -1020,8 +1106,16 @@ export const NodeServiceService = {
 } as const;
 
 export interface NodeServiceServer extends UntypedServiceImplementation {
+  /**
+   * DescribeNode tells what the node is and what its models can do. It answers in every state of the node; what is not
+   * known while the model loads is empty or 0.
+   */
   describeNode: handleUnaryCall<DescribeNodeRequest, DescribeNodeResponse>;
-  /** Stop accepting Generate calls; running calls go on until the deadline. */
+  /**
+   * DrainNode stops the node from accepting calls of Generate and CountTokens: new ones fail with DRAINING, and health
+   * says NOT_SERVING. Running generations go on. It returns at once, may be called again, and cannot be taken back:
+   * only a new process serves again. It does not end the process.
+   */
   drainNode: handleUnaryCall<DrainNodeRequest, DrainNodeResponse>;
 }
 
