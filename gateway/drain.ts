@@ -2,7 +2,7 @@ import type { Server } from "node:net";
 import type { Logger } from "pino";
 import type { Clock } from "../deploy/runtime/time/clock.ts";
 import { sleep } from "../deploy/runtime/time/sleep.ts";
-import type { GatewayConfig } from "./config.ts";
+import type { GatewayConfig } from "./config/gateway-config.ts";
 import type { SocketTable } from "./http/connection/sockets.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 

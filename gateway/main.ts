@@ -12,7 +12,7 @@ import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
 import { startFailure } from "../deploy/runtime/process/start-failure.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { TracingConfig } from "../deploy/runtime/tracing/tracing-schema.ts";
-import { ConfigError, type GatewayConfig, loadConfig } from "./config.ts";
+import { ConfigError, type GatewayConfig, loadConfig } from "./config/gateway-config.ts";
 import { drainWhenTold } from "./drain.ts";
 import { buildAdmin } from "./http/admin/admin-server.ts";
 import { registerClusterStats } from "./http/admin/fleet/cluster-stats.ts";

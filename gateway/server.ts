@@ -1,8 +1,8 @@
 import type { FastifyInstance } from "fastify";
 import type { Logger } from "pino";
 import type { Clock } from "../deploy/runtime/time/clock.ts";
+import type { GatewayConfig } from "./config/gateway-config.ts";
 import { timeoutsOf } from "./config/timeouts-schema.ts";
-import type { GatewayConfig } from "./config.ts";
 import type { Envelope } from "./errors.ts";
 import { chat } from "./formats/chat/request.ts";
 import type { Format } from "./formats/format.ts";

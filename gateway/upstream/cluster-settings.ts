@@ -1,13 +1,10 @@
-import type { DnsSettings } from "./discovery/dns-discovery.ts";
-import type { EndpointSpec } from "./discovery/endpoint-schema.ts";
+import type { DiscoverySettings } from "./discovery/start-discovery.ts";
 import type { TlsSettings } from "./endpoint/upstream-tls.ts";
 import type { HealthCheckSettings } from "./health/health-checker.ts";
-import type { SlowStartSettings } from "./load-balancing/slow-start.ts";
+import type { BalancerSettings } from "./load-balancing/balancer.ts";
 import type { OutlierSettings } from "./outlier/outlier-detector.ts";
 import type { AdaptiveLifoSettings } from "./queue/adaptive-lifo.ts";
 import type { RetryBudgetSettings } from "./retry/retry-budget.ts";
-
-export type LbPolicy = "prefix_affinity" | "least_request" | "ring_hash" | "round_robin" | "random";
 
 /** Envoy's `circuit_breakers.thresholds`; what is absent follows the slots of the endpoints. */
 export type CircuitBreakerSettings = {
@@ -22,27 +19,13 @@ export type CircuitBreakerSettings = {
 };
 
 /** How one cluster is run, as configured; the defaults stand with the configuration. */
-export type ClusterSettings = {
+export type ClusterSettings = BalancerSettings & {
   readonly model: string;
-  readonly lbPolicy: LbPolicy;
-  readonly leastRequestLbConfig: { readonly choiceCount: number };
-  readonly ringHashLbConfig: { readonly hashBalanceFactor: number };
-  /** Percent. */
-  readonly healthyPanicThreshold: number;
-  /** Percent. */
-  readonly overprovisioningFactor: number;
   readonly healthChecks: HealthCheckSettings;
   readonly outlierDetection: OutlierSettings;
   readonly circuitBreakers: CircuitBreakerSettings;
-  readonly slowStart: SlowStartSettings;
   /** Absent: plain text. */
   readonly tls?: TlsSettings | undefined;
 };
-
-/** Where a cluster's endpoints come from. */
-export type DiscoverySettings =
-  | { readonly type: "static"; readonly endpoints: readonly EndpointSpec[] }
-  | ({ readonly type: "strict_dns" } & DnsSettings)
-  | { readonly type: "file"; readonly path: string };
 
 export type ClusterConfig = ClusterSettings & DiscoverySettings;

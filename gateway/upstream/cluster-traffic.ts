@@ -1,8 +1,8 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import { Admission } from "./admission.ts";
-import { Balancer } from "./balancer.ts";
 import type { UpstreamFailure } from "./call/grpc-error.ts";
 import type { Cluster } from "./cluster.ts";
+import { Admission } from "./cluster-admission.ts";
+import { Balancer } from "./load-balancing/balancer.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import type { Ejection } from "./outlier/outlier-detector.ts";
 import { outlierOutcome } from "./outlier/outlier-outcome.ts";

@@ -7,13 +7,13 @@ import type { ClusterConfig, ClusterSettings } from "./cluster-settings.ts";
 import type { Discovery, DiscoveryStatus } from "./discovery/discovery.ts";
 import type { EndpointSpec } from "./discovery/endpoint-schema.ts";
 import type { Resolve } from "./discovery/resolve.ts";
+import { startDiscovery } from "./discovery/start-discovery.ts";
 import type { Endpoint, EndpointTls } from "./endpoint/endpoint.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
 import { HashRing } from "./load-balancing/hash-ring.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import { OutlierDetector } from "./outlier/outlier-detector.ts";
-import { startDiscovery } from "./start-discovery.ts";
 
 export type ClusterParts = {
   readonly pool: EndpointPool;

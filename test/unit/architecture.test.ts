@@ -56,7 +56,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "gateway/http/admin/",
     [
       ...[...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/limits/", "gateway/overload/", "gateway/stats/"],
-      ...["gateway/upstream/", "gateway/config.ts", "gateway/lifecycle.ts", "gateway/workers.ts"],
+      ...["gateway/upstream/", "gateway/config/gateway-config.ts", "gateway/lifecycle.ts", "gateway/workers.ts"],
     ],
   ],
   [
@@ -92,10 +92,12 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "gateway/http/",
     [GEN, ...GATEWAY_LEAVES, "gateway/sealing.ts", "gateway/formats/*.ts", "gateway/keys/", "gateway/upstream/"],
   ],
-  ["gateway/config/", ["gateway/catalog.ts", "gateway/upstream/"]],
-  ["gateway/config.ts", ["gateway/config/", RUNTIME]],
+  ["gateway/config/", ["gateway/catalog.ts", RUNTIME, "gateway/upstream/"]],
   ["gateway/sealing.ts", ["gateway/formats/format.ts"]],
-  ["gateway/drain.ts", [RUNTIME, "gateway/config.ts", "gateway/lifecycle.ts", "gateway/http/connection/"]],
+  [
+    "gateway/drain.ts",
+    [RUNTIME, "gateway/config/gateway-config.ts", "gateway/lifecycle.ts", "gateway/http/connection/"],
+  ],
   ["gateway/server.ts", ["gateway/", GEN, RUNTIME]],
   ["gateway/main.ts", ["gateway/", RUNTIME]],
   ["gateway/", []],

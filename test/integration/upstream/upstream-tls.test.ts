@@ -2,7 +2,7 @@ import { copyFileSync, writeFileSync } from "node:fs";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { followTls } from "../../../engine/grpc/server-tls.ts";
-import { checkConfig } from "../../../gateway/config.ts";
+import { checkConfig } from "../../../gateway/config/gateway-config.ts";
 import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
 import { type TlsSettings, UpstreamTls } from "../../../gateway/upstream/endpoint/upstream-tls.ts";
 import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificates.ts";

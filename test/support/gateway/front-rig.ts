@@ -1,6 +1,6 @@
 import { pino } from "pino";
 import { Registry } from "prom-client";
-import { checkConfig } from "../../../gateway/config.ts";
+import { checkConfig } from "../../../gateway/config/gateway-config.ts";
 import { UpstreamStats } from "../../../gateway/stats/upstream-stats.ts";
 import type { EventSink } from "../../../gateway/upstream/call/commit-gate.ts";
 import type { Flow } from "../../../gateway/upstream/call/generate-call.ts";

@@ -1,7 +1,7 @@
 import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
-import { checkConfig } from "../../../gateway/config.ts";
+import { checkConfig } from "../../../gateway/config/gateway-config.ts";
 import { buildAdmin } from "../../../gateway/http/admin/admin-server.ts";
 import { registerClusterStats } from "../../../gateway/http/admin/fleet/cluster-stats.ts";
 import { Lifecycle } from "../../../gateway/lifecycle.ts";

@@ -6,7 +6,7 @@ import { Writable } from "node:stream";
 import { pino } from "pino";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
-import { checkConfig } from "../../../gateway/config.ts";
+import { checkConfig } from "../../../gateway/config/gateway-config.ts";
 import { FileKeyStore } from "../../../gateway/keys/file-key-store.ts";
 import type { KeyStore } from "../../../gateway/keys/key-store.ts";
 import { issueLocalKey } from "../../../gateway/keys/local-key.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { checkConfig } from "../../../../gateway/config/gateway-config.ts";
 import { timeoutsOf } from "../../../../gateway/config/timeouts-schema.ts";
-import { checkConfig } from "../../../../gateway/config.ts";
 import { DEFAULT_TIMEOUTS } from "../../../../gateway/upstream/call/timeouts.ts";
 import { DEFAULT_PRIORITIES } from "../../../../gateway/upstream/load-balancing/priority-levels.ts";
 import { DEFAULT_SLOW_START } from "../../../../gateway/upstream/load-balancing/slow-start.ts";

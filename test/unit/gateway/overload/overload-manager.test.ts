@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { checkConfig } from "../../../../gateway/config.ts";
+import { checkConfig } from "../../../../gateway/config/gateway-config.ts";
 import { OVERLOAD_ACTIONS } from "../../../../gateway/overload/overload-action.ts";
 import { OverloadManager } from "../../../../gateway/overload/overload-manager.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";

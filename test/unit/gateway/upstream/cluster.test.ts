@@ -1,6 +1,6 @@
 import { pino } from "pino";
 import { afterEach, describe, expect, test } from "vitest";
-import { checkConfig } from "../../../../gateway/config.ts";
+import { checkConfig } from "../../../../gateway/config/gateway-config.ts";
 import type { Cluster } from "../../../../gateway/upstream/cluster.ts";
 import { ClusterManager } from "../../../../gateway/upstream/cluster-manager.ts";
 import type { Lease } from "../../../../gateway/upstream/endpoint/endpoint.ts";

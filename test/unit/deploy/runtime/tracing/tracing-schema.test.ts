@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { checkConfig } from "../../../../../gateway/config.ts";
+import { checkConfig } from "../../../../../gateway/config/gateway-config.ts";
 
 const check = (tracing?: object) =>
   checkConfig({ keys: { file: "keys.json" }, clusters: [], ...(tracing && { tracing }) }, "gateway.yaml").tracing;

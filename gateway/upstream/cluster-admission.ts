@@ -1,13 +1,13 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import type { Balancer, Route } from "./balancer.ts";
-import { CircuitBreaker, type CircuitBreakerState, limitsForSlots, type Permit } from "./circuit-breaker.ts";
 import type { Cluster } from "./cluster.ts";
 import type { ClusterMember } from "./cluster-member.ts";
+import type { Balancer, Route } from "./load-balancing/balancer.ts";
 import type { NoPick } from "./load-balancing/choose.ts";
 import { DEFAULT_ENDPOINT_CAPS, isWithinCaps } from "./load-balancing/endpoint-caps.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
+import type { Placement } from "./load-balancing/placement.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
-import type { Placement } from "./placement.ts";
+import { CircuitBreaker, type CircuitBreakerState, limitsForSlots, type Permit } from "./queue/circuit-breaker.ts";
 import type { PriorityClass } from "./queue/class-share.ts";
 import { DrainEstimate } from "./queue/drain-estimate.ts";
 import { DEFAULT_PENDING_QUEUE, type Pending, PendingQueue } from "./queue/pending-queue.ts";

@@ -1,11 +1,11 @@
 import { readFileSync } from "node:fs";
 import { parse } from "yaml";
 import * as z from "zod";
-import { tracingSchema } from "../deploy/runtime/tracing/tracing-schema.ts";
-import { clustersSchema } from "./config/cluster-schema.ts";
-import { overloadSchema } from "./config/overload-schema.ts";
-import { retrySchema } from "./config/retry-schema.ts";
-import { timeoutsSchema } from "./config/timeouts-schema.ts";
+import { tracingSchema } from "../../deploy/runtime/tracing/tracing-schema.ts";
+import { clustersSchema } from "./cluster-schema.ts";
+import { overloadSchema } from "./overload-schema.ts";
+import { retrySchema } from "./retry-schema.ts";
+import { timeoutsSchema } from "./timeouts-schema.ts";
 
 /*
  * The configuration of one gateway: a YAML file, checked strictly. Defaults stand in the schema and nowhere else; names

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { atOnce } from "../../../../gateway/event-loop-turn.ts";
-import { Admission, type Admitted, type NotAdmitted } from "../../../../gateway/upstream/admission.ts";
-import { Balancer, routing } from "../../../../gateway/upstream/balancer.ts";
+import { Admission, type Admitted, type NotAdmitted } from "../../../../gateway/upstream/cluster-admission.ts";
+import { Balancer, routing } from "../../../../gateway/upstream/load-balancing/balancer.ts";
 import type { RoutingHints } from "../../../../gateway/upstream/load-balancing/routing-hints.ts";
 import { HealthCheckResponse_ServingStatus as Serving } from "../../../../proto/gen/grpc/health/v1/health.ts";
 import { HealthNode } from "../../../support/engine/health-node.ts";

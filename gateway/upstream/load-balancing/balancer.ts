@@ -1,24 +1,24 @@
-import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
-import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { needsTurns, type Steps } from "../event-loop-turn.ts";
-import type { Cluster } from "./cluster.ts";
-import { affinityKey } from "./load-balancing/affinity-key.ts";
-import { headOf, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
-import { type Choice, choose, usableLevels } from "./load-balancing/choose.ts";
-import type { EndpointView } from "./load-balancing/endpoint-view.ts";
-import { pickLeastRequest } from "./load-balancing/least-request.ts";
-import { DEFAULT_PLACEMENT, PlacementMap } from "./load-balancing/placement-map.ts";
-import { DEFAULT_PREFIX_AFFINITY, type Prediction, pickPrefixAffinity } from "./load-balancing/prefix-affinity.ts";
-import { PrefixLearning } from "./load-balancing/prefix-learning.ts";
-import type { PrioritySettings } from "./load-balancing/priority-levels.ts";
-import { pickRandom } from "./load-balancing/random.ts";
-import { pickRingHash } from "./load-balancing/ring-hash.ts";
-import { RoundRobin } from "./load-balancing/round-robin.ts";
-import type { RoutingHints } from "./load-balancing/routing-hints.ts";
-import { slowStartShare, slowStartWeights } from "./load-balancing/slow-start.ts";
-import type { WorkLedger } from "./load-balancing/work-ledger.ts";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import { durationMs } from "../../../deploy/runtime/time/proto-duration.ts";
+import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { needsTurns, type Steps } from "../../event-loop-turn.ts";
+import { affinityKey } from "./affinity-key.ts";
+import { headOf, type PromptShape, promptShape } from "./boundary-hashes.ts";
+import { type Choice, choose, usableLevels } from "./choose.ts";
+import type { EndpointView } from "./endpoint-view.ts";
+import type { HashRing } from "./hash-ring.ts";
+import { pickLeastRequest } from "./least-request.ts";
 import { Placement } from "./placement.ts";
+import { DEFAULT_PLACEMENT, PlacementMap } from "./placement-map.ts";
+import { DEFAULT_PREFIX_AFFINITY, type Prediction, pickPrefixAffinity } from "./prefix-affinity.ts";
+import { PrefixLearning } from "./prefix-learning.ts";
+import type { PrioritySettings } from "./priority-levels.ts";
+import { pickRandom } from "./random.ts";
+import { pickRingHash } from "./ring-hash.ts";
+import { RoundRobin } from "./round-robin.ts";
+import type { RoutingHints } from "./routing-hints.ts";
+import { type SlowStartSettings, slowStartShare, slowStartWeights } from "./slow-start.ts";
+import type { WorkLedger } from "./work-ledger.ts";
 
 /** How long a prefix is expected to stay in an engine when the request does not say. */
 const DEFAULT_TTL_MS = 300_000;
@@ -46,9 +46,34 @@ export function* routing(request: GenerateRequest, hints: RoutingHints): Steps<R
 
 export type Balanced = Choice<EndpointView> & { readonly placement?: Placement | undefined };
 
+export type LbPolicy = "prefix_affinity" | "least_request" | "ring_hash" | "round_robin" | "random";
+
+/** How endpoints of one cluster are picked, as configured. */
+export type BalancerSettings = {
+  readonly lbPolicy: LbPolicy;
+  readonly leastRequestLbConfig: { readonly choiceCount: number };
+  readonly ringHashLbConfig: { readonly hashBalanceFactor: number };
+  /** Percent. */
+  readonly healthyPanicThreshold: number;
+  /** Percent. */
+  readonly overprovisioningFactor: number;
+  readonly slowStart: SlowStartSettings;
+};
+
+/** The cluster whose endpoints are picked, as far as picking needs to know it. */
+export type BalancedCluster = {
+  readonly settings: BalancerSettings;
+  /** A hash ring of all members by their weights. */
+  readonly ring: HashRing;
+  /** Snapshots of all members at a monotonic time, for one pick. */
+  views(nowMs: number): readonly EndpointView[];
+  /** Calls the listener after members joined or left. Returns what ends the listening. */
+  onMembersChange(listener: () => void): () => void;
+};
+
 /** The load-balancing policy of one cluster, with what it remembers between picks. */
 export class Balancer {
-  readonly #cluster: Cluster;
+  readonly #cluster: BalancedCluster;
   readonly #work: WorkLedger;
   readonly #clock: Clock;
   readonly #chance: () => number;
@@ -56,14 +81,14 @@ export class Balancer {
   readonly #learning = new PrefixLearning(this.#placements);
   readonly #roundRobin = new RoundRobin();
 
-  constructor(cluster: Cluster, work: WorkLedger, clock: Clock, chance: () => number) {
+  constructor(cluster: BalancedCluster, work: WorkLedger, clock: Clock, chance: () => number) {
     this.#cluster = cluster;
     this.#work = work;
     this.#clock = clock;
     this.#chance = chance;
     let known = new Set<string>();
     cluster.onMembersChange(() => {
-      const now = new Set(cluster.members.map(({ endpoint }) => endpoint.address));
+      const now = new Set(cluster.views(clock.nowMs()).map(({ address }) => address));
       for (const address of known) if (!now.has(address)) this.#forget(address);
       known = now;
     });
