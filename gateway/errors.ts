@@ -1,3 +1,5 @@
+import type { Detail } from "./outcome.ts";
+
 /**
  * The one error that may cross a module boundary, and the closed set of its codes.
  *
@@ -62,8 +64,8 @@ export type ApiErrorOptions = {
   readonly limit?: "requests" | "tokens";
   /** `error.details` of Format B, as some SDKs steer by it. */
   readonly details?: Readonly<Record<string, unknown>>;
-  /** Machine-readable token for log and stats, as Envoy's response code details; chosen by our code only. */
-  readonly detail?: string;
+  /** What happened, as a token of `OUTCOMES` for log and statistics. Default: the name of the code. */
+  readonly detail?: Detail;
   /** The foreign error this one was made from; logged by its name, never sent. */
   readonly cause?: unknown;
 };
@@ -76,7 +78,7 @@ export class ApiError extends Error {
   readonly shouldRetry: boolean | undefined;
   readonly limit: "requests" | "tokens" | undefined;
   readonly details: Readonly<Record<string, unknown>> | undefined;
-  readonly detail: string;
+  readonly detail: Detail;
 
   constructor(code: ErrorCode, wording: Wording, options: ApiErrorOptions = {}) {
     super(typeof wording === "string" ? wording : wording.a, { cause: options.cause });

@@ -1,4 +1,5 @@
 import { ApiError } from "../errors.ts";
+import type { Detail } from "../outcome.ts";
 import { isIndexKey, isRestated } from "./json-notation.ts";
 import { CUT, endOfLetters, endOfNumber, endOfString, endsEscaped, isLetter, isNumberByte } from "./json-tokens.ts";
 
@@ -236,7 +237,7 @@ function noteKey(seen: Set<string>, key: string | undefined): void {
   seen.add(key);
 }
 
-function tooBig(how: string, limit: number, unit: string, detail: string): ApiError {
+function tooBig(how: string, limit: number, unit: string, detail: Detail): ApiError {
   return new ApiError("bad_request", `The request body is ${how} than ${limit} ${unit}.`, { detail });
 }
 

@@ -1,4 +1,5 @@
 import { ApiError } from "../errors.ts";
+import type { Detail } from "../outcome.ts";
 import type { Dimension, DimensionReading, Measure, Places } from "./dimension.ts";
 
 type Words = {
@@ -7,16 +8,51 @@ type Words = {
   readonly limit: "requests" | "tokens";
   readonly text: string;
   readonly per: "min" | "day";
-  /** In the token for log and stats. */
-  readonly token: string;
+  /** The token of the limit over all models. */
+  readonly ofKey: Detail;
+  /** The token of the limit on one model, where there can be one. */
+  readonly ofModel?: Detail;
 };
 
 const WORDS: Readonly<Record<Measure, Words>> = {
-  rpm: { code: "rate_limit_exceeded", limit: "requests", text: "requests", per: "min", token: "rpm" },
-  countRpm: { code: "rate_limit_exceeded", limit: "requests", text: "token counts", per: "min", token: "count_rpm" },
-  itpm: { code: "rate_limit_exceeded", limit: "tokens", text: "input tokens", per: "min", token: "itpm" },
-  otpm: { code: "rate_limit_exceeded", limit: "tokens", text: "output tokens", per: "min", token: "otpm" },
-  tokensPerDay: { code: "insufficient_quota", limit: "tokens", text: "tokens", per: "day", token: "quota" },
+  rpm: {
+    code: "rate_limit_exceeded",
+    limit: "requests",
+    text: "requests",
+    per: "min",
+    ofKey: "key_rpm_exceeded",
+    ofModel: "key_model_rpm_exceeded",
+  },
+  countRpm: {
+    code: "rate_limit_exceeded",
+    limit: "requests",
+    text: "token counts",
+    per: "min",
+    ofKey: "key_count_rpm_exceeded",
+  },
+  itpm: {
+    code: "rate_limit_exceeded",
+    limit: "tokens",
+    text: "input tokens",
+    per: "min",
+    ofKey: "key_itpm_exceeded",
+    ofModel: "key_model_itpm_exceeded",
+  },
+  otpm: {
+    code: "rate_limit_exceeded",
+    limit: "tokens",
+    text: "output tokens",
+    per: "min",
+    ofKey: "key_otpm_exceeded",
+    ofModel: "key_model_otpm_exceeded",
+  },
+  tokensPerDay: {
+    code: "insufficient_quota",
+    limit: "tokens",
+    text: "tokens",
+    per: "day",
+    ofKey: "key_quota_exceeded",
+  },
 };
 
 /** When a place becomes free is not known; answers take seconds. */
@@ -26,7 +62,7 @@ const PLACE_RETRY_MS = 1_000;
 export function limitExceeded(readings: readonly DimensionReading[]): ApiError {
   const worst = readings.reduce((a, b) => (b.reading.waitMs > a.reading.waitMs ? b : a));
   const { measure, limit, model } = worst.dimension;
-  const { code, text, per, token, ...words } = WORDS[measure];
+  const { code, text, per, ofKey, ofModel, ...words } = WORDS[measure];
   const { waitMs } = worst.reading;
   const reached = code === "insufficient_quota" ? "Quota used up" : "Rate limit reached";
   return new ApiError(code, `${reached} for ${text}${onModel(model)}: limit ${limit}/${per}. ${tryAgain(waitMs)}`, {
@@ -34,7 +70,7 @@ export function limitExceeded(readings: readonly DimensionReading[]): ApiError {
     retryAfterMs: waitMs,
     // A client that repeats cannot win before midnight. Of a rate, clients' own rule for 429 is right.
     ...(code === "insufficient_quota" && { shouldRetry: false }),
-    detail: `key_${model === undefined ? "" : "model_"}${token}_exceeded`,
+    detail: model === undefined ? ofKey : (ofModel ?? ofKey),
   });
 }
 
@@ -44,7 +80,7 @@ export function placesTaken({ limit, model }: Places): ApiError {
   return new ApiError("rate_limit_exceeded", text, {
     limit: "requests",
     retryAfterMs: PLACE_RETRY_MS,
-    detail: `key_${model === undefined ? "" : "model_"}concurrency_exceeded`,
+    detail: model === undefined ? "key_concurrency_exceeded" : "key_model_concurrency_exceeded",
   });
 }
 

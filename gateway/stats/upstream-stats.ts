@@ -1,18 +1,11 @@
 import { Counter, Gauge, type Registry } from "prom-client";
+import { type Detail, OUTCOMES, type OutcomeRow } from "../outcome.ts";
 
 /** A call to an endpoint that runs. */
 export type RunningTry = {
   /** `cancelled`: by us. `failed`: the detail token of what went wrong. */
-  end(ending: "answered" | "cancelled" | { readonly failed: string }): void;
+  end(ending: "answered" | "cancelled" | { readonly failed: Detail }): void;
 };
-
-const PER_TRY_TIMEOUTS: ReadonlySet<string> = new Set([
-  "upstream_accept_timeout",
-  "upstream_per_try_timeout",
-  "upstream_per_try_idle_timeout",
-  "upstream_inter_token_timeout",
-]);
-const RESETS: ReadonlySet<string> = new Set(["upstream_reset", "upstream_aborted", "upstream_internal"]);
 
 /** What happens to a cluster's requests, under Envoy's names: `upstream_rq_total` counts tries, not requests. */
 export class UpstreamStats {
@@ -20,9 +13,7 @@ export class UpstreamStats {
   readonly #active: Gauge<"cluster">;
   readonly #retry: Counter<"cluster">;
   readonly #retrySuccess: Counter<"cluster">;
-  readonly #timeout: Counter<"cluster">;
-  readonly #perTryTimeout: Counter<"cluster">;
-  readonly #rxReset: Counter<"cluster">;
+  readonly #failed: Readonly<Record<NonNullable<OutcomeRow["tryStat"]>, Counter<"cluster">>>;
   readonly #noneHealthy: Counter<"cluster">;
   readonly #requestsOfDeath: Counter<"cluster">;
   readonly #ejections: Counter<"cluster" | "type" | "enforced">;
@@ -38,9 +29,11 @@ export class UpstreamStats {
     this.#active = new Gauge(options("rq_active", "Calls to endpoints of the cluster that run."));
     this.#retry = new Counter(options("rq_retry", "Calls that repeated a failed one."));
     this.#retrySuccess = new Counter(options("rq_retry_success", "Of those, calls that were answered."));
-    this.#timeout = new Counter(options("rq_timeout", "Calls that ran into the longest duration of a request."));
-    this.#perTryTimeout = new Counter(options("rq_per_try_timeout", "Calls that ran into a time limit of one try."));
-    this.#rxReset = new Counter(options("rq_rx_reset", "Calls that the endpoint or its connection broke off."));
+    this.#failed = {
+      timeout: new Counter(options("rq_timeout", "Calls that ran into the longest duration of a request.")),
+      per_try_timeout: new Counter(options("rq_per_try_timeout", "Calls that ran into a time limit of one try.")),
+      rx_reset: new Counter(options("rq_rx_reset", "Calls that the endpoint or its connection broke off.")),
+    };
     this.#noneHealthy = new Counter(options("cx_none_healthy", "Requests for which no endpoint was healthy."));
     this.#requestsOfDeath = new Counter({
       name: "svc_request_of_death_total",
@@ -67,9 +60,8 @@ export class UpstreamStats {
         this.#active.dec(labels);
         if (ending === "answered" && retry) this.#retrySuccess.inc(labels);
         if (typeof ending === "string") return;
-        if (ending.failed === "upstream_timeout") this.#timeout.inc(labels);
-        else if (PER_TRY_TIMEOUTS.has(ending.failed)) this.#perTryTimeout.inc(labels);
-        else if (RESETS.has(ending.failed)) this.#rxReset.inc(labels);
+        const { tryStat } = OUTCOMES[ending.failed];
+        if (tryStat) this.#failed[tryStat].inc(labels);
       },
     };
   }

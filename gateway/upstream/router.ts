@@ -3,6 +3,7 @@ import { sleep } from "../../deploy/runtime/time/sleep.ts";
 import type { CountTokensRequest, Event, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../errors.ts";
 import { inTurns, nextTurn } from "../event-loop-turn.ts";
+import { OUTCOMES } from "../outcome.ts";
 import type { UpstreamStats } from "../stats/upstream-stats.ts";
 import { CommitGate, type EventSink } from "./call/commit-gate.ts";
 import { callCountTokens } from "./call/count-tokens-call.ts";
@@ -25,6 +26,12 @@ import type { RetryPermit } from "./retry/retry-budget.ts";
 
 /** Counting is quick; a node that takes longer is not well. */
 const COUNT_TIMEOUT_MS = 30_000;
+
+/** The token for each way in which the wait for an endpoint ends badly. */
+const PENDING_DETAIL = {
+  pending_overflow: "upstream_pending_overflow",
+  pending_timeout: "upstream_pending_timeout",
+} as const;
 
 /** What happened to a request on its way to the engines; filled in as it goes, for the access log. */
 export type Trip = {
@@ -213,11 +220,11 @@ export class Router {
     { admission, budget, cluster }: ClusterTraffic,
     retry: number,
     tried: ReadonlySet<string>,
-    { error, ending }: UpstreamFailure,
+    { error }: UpstreamFailure,
   ): RetryPermit | undefined {
     const untried = cluster.members.some(({ endpoint }) => !tried.has(endpoint.address));
     if (retry > this.#options.numRetries || !untried) throw this.#exhausted(error);
-    if (ending.kind === "connect_failure" || error.detail === "upstream_draining") return undefined;
+    if (OUTCOMES[error.detail].untouched) return undefined;
     const permit = budget.tryRetry(admission.breaker.activeAndPending + 1);
     if (!permit) throw this.#exhausted(error);
     return permit;
@@ -255,7 +262,7 @@ export class Router {
   #notAdmitted(why: NotAdmitted, model: string, drainMs?: number): ApiError {
     if (why === "key_overflow") return tooManyWaiting(this.#comeBackMs(drainMs));
     if (why === "pending_overflow" || why === "pending_timeout")
-      return overloaded(`upstream_${why}`, this.#comeBackMs(drainMs));
+      return overloaded(PENDING_DETAIL[why], this.#comeBackMs(drainMs));
     this.#options.stats.noneHealthy(model);
     return overloaded("no_healthy_upstream", this.#comeBackMs());
   }

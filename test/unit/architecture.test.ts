@@ -7,7 +7,7 @@ const ROOT = resolve(import.meta.dirname, "../..");
 /** What both programs do alike as processes stands below both: it imports nothing of theirs. */
 const RUNTIME = "deploy/runtime/";
 const GEN = "proto/gen/";
-const GATEWAY_LEAVES = ["gateway/errors.ts", "gateway/catalog.ts", "gateway/event-loop-turn.ts"];
+const GATEWAY_LEAVES = ["gateway/errors.ts", "gateway/outcome.ts", "gateway/catalog.ts", "gateway/event-loop-turn.ts"];
 const FORMAT = [GEN, ...GATEWAY_LEAVES, "gateway/json/", "gateway/formats/*.ts"];
 const ENGINE_LEAVES = [GEN, RUNTIME, "engine/errors.ts"];
 /** What a backend stands on. None may know the server above it, nor a backend beside it. */
@@ -43,13 +43,13 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "gateway/upstream/call/",
     [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/endpoint/", "gateway/upstream/outlier/"],
   ],
-  ["gateway/upstream/", [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/stats/"]],
+  ["gateway/upstream/", [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/stats/upstream-stats.ts"]],
   ["gateway/keys/cli/", [...GATEWAY_LEAVES, RUNTIME, "gateway/keys/"]],
   ["gateway/keys/", [...GATEWAY_LEAVES, RUNTIME]],
   ["gateway/limits/", [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/keys/principal.ts", "gateway/keys/key-record.ts"]],
   ["gateway/overload/", [RUNTIME]],
   ["gateway/tracing/", [RUNTIME]],
-  ["gateway/stats/", ["gateway/overload/", "gateway/keys/key-store.ts"]],
+  ["gateway/stats/", ["gateway/outcome.ts", "gateway/overload/", "gateway/keys/key-store.ts"]],
   ["gateway/http/admin/page/", []],
   ["gateway/http/admin/fleet/", ["gateway/upstream/"]],
   [
@@ -100,6 +100,8 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   ["gateway/server.ts", ["gateway/", GEN, RUNTIME]],
   ["gateway/main.ts", ["gateway/", RUNTIME]],
+  ["gateway/errors.ts", ["gateway/outcome.ts"]],
+  ["gateway/outcome.ts", []],
   ["gateway/", []],
   ["engine/gbnf/", []],
   ["engine/tool-calls/readers/", [GEN, "engine/output-parser/markers.ts"]],

@@ -1,4 +1,5 @@
 import { ApiError } from "../../errors.ts";
+import type { Detail } from "../../outcome.ts";
 
 /** Longest key that is looked at, in characters; a key of ours has 72. */
 const MAX_KEY_LENGTH = 128;
@@ -11,7 +12,7 @@ const MAX_VALUE_LENGTH = "bearer ".length + MAX_KEY_LENGTH;
  * The answer to every key that does not open anything: the same words whatever is wrong with it. `detail` is the token
  * for log and stats.
  */
-export function invalidApiKey(detail = "api_key_invalid"): ApiError {
+export function invalidApiKey(detail: Detail = "api_key_invalid"): ApiError {
   return new ApiError("invalid_api_key", { a: "Incorrect API key provided.", b: "invalid x-api-key" }, { detail });
 }
 

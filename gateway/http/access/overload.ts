@@ -1,5 +1,6 @@
 import type { FastifyInstance } from "fastify";
 import { ApiError } from "../../errors.ts";
+import type { Detail } from "../../outcome.ts";
 import type { OverloadManager } from "../../overload/overload-manager.ts";
 import { principalOf } from "../request-context.ts";
 
@@ -16,17 +17,17 @@ export function endConnectionsUnderPressure(app: FastifyInstance, overload: Over
 /** Turns requests of this context away while the process is in trouble, before a byte of their body is read. */
 export function shedRequests(app: FastifyInstance, overload: OverloadManager, random: () => number): void {
   app.addHook("onRequest", async (request) => {
-    if (overload.isActive("stopAcceptingRequests")) throw inTrouble("stop_accepting_requests", random);
+    if (overload.isActive("stopAcceptingRequests")) throw inTrouble("overload_stop_accepting_requests", random);
     if (!overload.isActive("rejectNonCritical")) return;
     const critical = request.facts.labels.operation !== "count_tokens" && principalOf(request).priority !== "LOW";
-    if (!critical) throw inTrouble("reject_non_critical", random);
+    if (!critical) throw inTrouble("overload_reject_non_critical", random);
   });
 }
 
-/** `what`: for log and stats. `random`: from 0 to below 1. */
-export function inTrouble(what: string, random: () => number): ApiError {
+/** The refusal of a request that the overload manager does not let in. `random` gives numbers from 0 to below 1. */
+export function inTrouble(detail: Detail, random: () => number): ApiError {
   return new ApiError("server_is_overloaded", "The service is overloaded. Please try again shortly.", {
     retryAfterMs: MIN_RETRY_MS + random() * RETRY_SPREAD_MS,
-    detail: `overload_${what}`,
+    detail,
   });
 }

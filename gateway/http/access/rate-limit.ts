@@ -6,8 +6,9 @@ import type { Grant } from "../../limits/grant.ts";
 import { estimateInputTokens } from "../../limits/input-estimate.ts";
 import type { Limiter, Use } from "../../limits/limiter.ts";
 import { rateLimitHeaders } from "../../limits/rate-limit-headers.ts";
+import { END_REASONS, OUTCOMES } from "../../outcome.ts";
 import type { Stats } from "../../stats/stats.ts";
-import type { EndReason, RequestFacts } from "../record/request-facts.ts";
+import type { RequestFacts } from "../record/request-facts.ts";
 import { principalOf } from "../request-context.ts";
 
 export type RateLimitDeps = {
@@ -25,9 +26,6 @@ const USES: Readonly<Record<string, Use>> = {
   "/v1/responses": "generation",
   "/v1/messages/count_tokens": "count",
 };
-
-/** Ends of an answer that are the service's doing. */
-const OUR_FAILURES: readonly (EndReason | undefined)[] = ["engine_died", "stall", "deadline", "shed", "drain", "error"];
 
 /** Every route of this context is held against the limits of its key, before a byte of the body is read. */
 export function limitRequests(app: FastifyInstance, envelope: Envelope, deps: RateLimitDeps): void {
@@ -72,10 +70,9 @@ async function timed<T>({ clock, stats }: RateLimitDeps, ask: () => Promise<T>):
   return answer;
 }
 
-/** Counts a refusal. Its token names the limit: `key_rpm_exceeded`. */
+/** Counts a refusal under the limit that its token names. */
 function refused(refusal: ApiError, stats: Stats): ApiError {
-  const dim = /^key_(\w+)_exceeded$/.exec(refusal.detail)?.[1] ?? "other";
-  stats.rateLimitDecisions.inc({ dim, decision: "refused" });
+  stats.rateLimitDecisions.inc({ dim: OUTCOMES[refusal.detail].dim ?? "other", decision: "refused" });
   return refusal;
 }
 
@@ -86,9 +83,10 @@ function showLimits(reply: FastifyReply, grant: Grant, envelope: Envelope, deps:
 
 /** `status`: 0 when none was sent. */
 function endGrant(grant: Grant, facts: RequestFacts, status: number): void {
-  const emptyHanded = status === 200 && facts.firstDeltaMs === undefined && OUR_FAILURES.includes(facts.endReason);
-  // Agents open a session with the one refusal and repeat the request without what was refused.
-  if (status >= 500 || emptyHanded || facts.detail === "system_role_in_messages") grant.refund();
+  const { detail, endReason, firstDeltaMs } = facts;
+  const ourFailure = endReason !== undefined && END_REASONS[endReason].outcome === "server_error";
+  const emptyHanded = status === 200 && firstDeltaMs === undefined && ourFailure;
+  if (status >= 500 || emptyHanded || (detail && OUTCOMES[detail].free)) grant.refund();
   else if (status >= 400) grant.settleWithoutTokens();
   else grant.settle(facts.usage);
   grant.release();

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FastifyInstance } from "fastify";
 import { ApiError } from "../../errors.ts";
+import type { Detail } from "../../outcome.ts";
 
 /*
  * What Node's parser lets through and something in front of us may read in another way: two readings of one request are
@@ -60,22 +61,27 @@ export type RequestHead = Readonly<Pick<IncomingMessage, "rawHeaders" | "httpVer
 export function checkHead({ rawHeaders, httpVersion, url }: RequestHead): void {
   if (rawHeaders.length > 2 * MAX_HEADER_FIELDS)
     throw new ApiError("header_fields_too_large", `The request has more than ${MAX_HEADER_FIELDS} header fields.`);
-  if (httpVersion !== "1.1" && httpVersion !== "1.0") throw unclear("The HTTP version is not 1.0 or 1.1.", "version");
-  if (!url?.startsWith("/")) throw unclear("The request target must be a path.", "target");
+  if (httpVersion !== "1.1" && httpVersion !== "1.0")
+    throw unclear("The HTTP version is not 1.0 or 1.1.", "unclear_version");
+  if (!url?.startsWith("/")) throw unclear("The request target must be a path.", "unclear_target");
   const fields = singleFields(rawHeaders);
-  if (httpVersion === "1.1" && fields.host === undefined) throw unclear("The header 'host' is missing.", "host");
+  if (httpVersion === "1.1" && fields.host === undefined)
+    throw unclear("The header 'host' is missing.", "unclear_host");
   checkBodyFields(fields, httpVersion);
 }
 
 function checkBodyFields(fields: Readonly<Partial<Record<SingleField, string>>>, httpVersion: string): void {
   const coding = fields["transfer-encoding"];
   if (coding !== undefined && (coding.toLowerCase() !== "chunked" || httpVersion === "1.0"))
-    throw unclear("The header 'transfer-encoding' must be 'chunked'.", "transfer_encoding");
+    throw unclear("The header 'transfer-encoding' must be 'chunked'.", "unclear_transfer_encoding");
   const encoding = fields["content-encoding"];
   if (encoding !== undefined && encoding.toLowerCase() !== "identity")
-    throw unclear("The header 'content-encoding' must be 'identity': compressed bodies are not read.", "encoding");
+    throw unclear(
+      "The header 'content-encoding' must be 'identity': compressed bodies are not read.",
+      "unclear_encoding",
+    );
   if (OTHER_CHARSET.test(fields["content-type"] ?? ""))
-    throw unclear("The charset in the header 'content-type' must be utf-8.", "charset");
+    throw unclear("The charset in the header 'content-type' must be utf-8.", "unclear_charset");
   if (fields.expect !== undefined && fields.expect.toLowerCase() !== "100-continue")
     throw new ApiError("expectation_failed", "The header 'expect' can only be '100-continue'.");
 }
@@ -86,12 +92,12 @@ function singleFields(rawHeaders: readonly string[]): Partial<Record<SingleField
     const given = rawHeaders[at]?.toLowerCase();
     const name = SINGLE_FIELDS.find((field) => field === given);
     if (name === undefined) continue;
-    if (found[name] !== undefined) throw unclear(`The header '${name}' is given more than once.`, "duplicate");
+    if (found[name] !== undefined) throw unclear(`The header '${name}' is given more than once.`, "unclear_duplicate");
     found[name] = rawHeaders[at + 1] ?? "";
   }
   return found;
 }
 
-function unclear(message: string, what: string): ApiError {
-  return new ApiError("bad_request", message, { detail: `unclear_${what}` });
+function unclear(message: string, detail: Detail): ApiError {
+  return new ApiError("bad_request", message, { detail });
 }

@@ -2,8 +2,9 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { type Event, FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ApiError, toApiError } from "../../errors.ts";
 import type { Format } from "../../formats/format.ts";
+import { OUTCOMES } from "../../outcome.ts";
 import type { EndpointTotals, LiveTotals } from "../../stats/live-totals.ts";
-import type { EndReason, RequestFacts } from "../record/request-facts.ts";
+import type { RequestFacts } from "../record/request-facts.ts";
 import type { RunningAnswer, RunningAnswers } from "./running-answers.ts";
 
 /** Notes when the engine takes the request up, the first delta and the end. On the path of every delta. */
@@ -54,15 +55,14 @@ export function failureOf(
 ): ApiError {
   const shown = running.stopped ? restarting() : located(toApiError(thrown), format);
   facts.detail ??= shown.detail;
-  facts.endReason ??= endReasonOf(shown, answer.signal.aborted && !running.stopped);
+  const clientLeft = answer.signal.aborted && !running.stopped;
+  facts.endReason ??= clientLeft ? "client_closed" : (OUTCOMES[shown.detail].end ?? "error");
   return shown;
 }
 
-const DRAIN_TIMEOUT = "drain_timeout";
-
 function restarting(): ApiError {
   return new ApiError("server_is_overloaded", "The service is restarting. Please try again.", {
-    detail: DRAIN_TIMEOUT,
+    detail: "drain_timeout",
     retryAfterMs: 1_000,
   });
 }
@@ -72,30 +72,4 @@ function located(error: ApiError, { fields }: Format): ApiError {
   if (error.path) return error;
   if (error.code === "context_length_exceeded") return error.at(fields.prompt);
   return error.code === "invalid_json_schema" ? error.at(fields.outputSchema) : error;
-}
-
-/** Tokens of engines that kept their connection and said nothing. */
-const SILENCE: ReadonlySet<string> = new Set([
-  "upstream_accept_timeout",
-  "upstream_per_try_timeout",
-  "upstream_per_try_idle_timeout",
-  "upstream_inter_token_timeout",
-]);
-
-/** Tokens of requests that no engine was asked to work on, or that it had no room for. */
-const NO_ROOM: ReadonlySet<string> = new Set([
-  "upstream_queue_full",
-  "upstream_pending_overflow",
-  "upstream_pending_timeout",
-  "no_healthy_upstream",
-]);
-
-function endReasonOf({ code, detail }: ApiError, clientLeft: boolean): EndReason {
-  if (clientLeft) return "client_closed";
-  if (detail === DRAIN_TIMEOUT) return "drain";
-  if (SILENCE.has(detail)) return "stall";
-  if (NO_ROOM.has(detail)) return "shed";
-  // Tries that all failed end as an overload for the caller.
-  if (code === "engine_unavailable" || code === "server_is_overloaded") return "engine_died";
-  return code === "timeout" ? "deadline" : "error";
 }

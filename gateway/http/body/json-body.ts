@@ -5,6 +5,7 @@ import { atOnce, inTurns, needsTurns, type Steps } from "../../event-loop-turn.t
 import { notationOf } from "../../json/json-notation.ts";
 import type { JsonScan } from "../../json/json-scan.ts";
 import { keepNotation } from "../../json/json-text.ts";
+import type { Detail } from "../../outcome.ts";
 import { bodyBrokeOff } from "../fastify-error.ts";
 
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
@@ -13,7 +14,7 @@ const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /** Neither the text nor the parser's message, which quotes it, may get into the error. */
-function invalidJson(detail: string): ApiError {
+function invalidJson(detail: Detail): ApiError {
   return new ApiError("invalid_json", "The request body is not valid JSON.", { detail });
 }
 

@@ -7,6 +7,12 @@ import { bodyTooLarge } from "../access/request-hygiene.ts";
 import { receiveBody } from "./body-upload.ts";
 import { parseFrom } from "./json-body.ts";
 
+/** The token for each resource that has no room for a body. */
+const LACKING = {
+  inflight_body_bytes: "overload_inflight_body_bytes",
+  fixed_heap: "overload_fixed_heap",
+} as const;
+
 export type BodyLimits = {
   /** Of one body; the record of a key may say less. */
   readonly maxBodyBytes: number;
@@ -22,7 +28,7 @@ export function limitBodies(app: FastifyInstance, limits: BodyLimits): void {
     const announced = Number(raw.headers["content-length"] ?? 0);
     if (announced > maxBytesOf(facts, limits)) throw bodyTooLarge();
     const lacking = limits.overload.lacksFor(announced);
-    if (lacking) throw inTrouble(lacking, limits.random);
+    if (lacking) throw inTrouble(LACKING[lacking], limits.random);
   });
 }
 
@@ -35,12 +41,12 @@ export function parseBodies(app: FastifyInstance, limits: BodyLimits): void {
     const inflight = limits.overload.bodies.begin();
     const scan = new JsonScan();
     const take = (chunk: Buffer) => {
-      if (!inflight.add(chunk.length)) throw inTrouble("inflight_body_bytes", limits.random);
+      if (!inflight.add(chunk.length)) throw inTrouble(LACKING.inflight_body_bytes, limits.random);
       scan.feed(chunk);
     };
     try {
       const bytes = await receiveBody(payload, maxBytesOf(request.facts, limits), take);
-      if (!limits.overload.mayParse(bytes.length)) throw inTrouble("fixed_heap", limits.random);
+      if (!limits.overload.mayParse(bytes.length)) throw inTrouble(LACKING.fixed_heap, limits.random);
       request.facts.bodyBytes = bytes.length;
       return await parseFrom(request.socket, bytes, scan);
     } finally {

@@ -2,28 +2,12 @@ import type { IncomingMessage } from "node:http";
 import type { FinishReason, Usage } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Principal } from "../../keys/principal.ts";
 import type { Grant } from "../../limits/grant.ts";
+import type { Detail, EndReason } from "../../outcome.ts";
 import type { Trip } from "../../upstream/router.ts";
 import { randomId } from "./ids.ts";
 import type { RouteLabels } from "./route-labels.ts";
 import { type TraceContext, traceHeaders } from "./trace-context.ts";
 import type { TracedTries } from "./traced-tries.ts";
-
-/** How a request ended, for log and stats: `svc_stream_end_total` counts by it. */
-export type EndReason =
-  | "complete"
-  | "length"
-  | "client_closed"
-  | "slow_reader"
-  /** The engine was lost. */
-  | "engine_died"
-  /** The engine fell silent, or never spoke. */
-  | "stall"
-  | "deadline"
-  /** There was no room for it. */
-  | "shed"
-  /** This process had to stop. */
-  | "drain"
-  | "error";
 
 /**
  * What is known about a request while it runs; its access-log line and its stats are made of it. Numbers and names of
@@ -44,8 +28,8 @@ export type RequestFacts = {
   readonly trip: Trip;
   /** Its calls to engines, for its spans; undefined where no traces are exported. */
   readonly tries: TracedTries | undefined;
-  /** Why it did not end well: a token of ours. */
-  detail: string | undefined;
+  /** Why it did not end well. */
+  detail: Detail | undefined;
   endReason: EndReason | undefined;
   finishReason: FinishReason | undefined;
   usage: Usage | undefined;

@@ -1,9 +1,9 @@
 import type { Usage } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { findModel } from "../../catalog.ts";
+import type { RequestOutcome } from "../../outcome.ts";
 import type { Stats } from "../../stats/stats.ts";
 import { PRIORITY_CLASS } from "../request-context.ts";
 import type { RequestFacts } from "./request-facts.ts";
-import type { RequestOutcome } from "./request-outcome.ts";
 
 export type RequestEnd = {
   /** The status that was sent, 0 for none. */

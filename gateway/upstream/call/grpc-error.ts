@@ -3,6 +3,7 @@ import { durationMs } from "../../../deploy/runtime/time/proto-duration.ts";
 import { ErrorInfo, RetryInfo } from "../../../proto/gen/google/rpc/error_details.ts";
 import { Status } from "../../../proto/gen/google/rpc/status.ts";
 import { ApiError, type ErrorCode, toApiError } from "../../errors.ts";
+import type { Detail } from "../../outcome.ts";
 import { MAX_REPLY_BYTES } from "../endpoint/endpoint.ts";
 import type { CallEnding } from "../outlier/outlier-outcome.ts";
 import type { Expired } from "./try-watch.ts";
@@ -93,7 +94,7 @@ export function protocolViolation(cause?: ServiceError): UpstreamFailure {
   return elsewhere(engineLost("upstream_protocol_error", cause), { kind: "protocol_violation" });
 }
 
-const EXPIRED_DETAIL: Readonly<Record<Expired, string>> = {
+const EXPIRED_DETAIL: Readonly<Record<Expired, Detail>> = {
   connect: "upstream_connect_failure",
   accept: "upstream_accept_timeout",
   per_try: "upstream_per_try_timeout",
@@ -118,7 +119,7 @@ export function grpcStatusOf({ error: { cause } }: UpstreamFailure): string {
   return (typeof code === "number" && status[code]) || "CANCELLED";
 }
 
-function refused(code: ErrorCode, text: string, detail: string, cause: unknown): ApiError {
+function refused(code: ErrorCode, text: string, detail: Detail, cause: unknown): ApiError {
   return new ApiError(code, text, { detail, cause });
 }
 
@@ -127,7 +128,7 @@ function cannotProcess(cause: unknown): ApiError {
 }
 
 /** No endpoint can take the request now; the caller may come again after `retryAfterMs`, where that is known. */
-export function overloaded(detail: string, retryAfterMs: number | undefined, cause?: unknown): ApiError {
+export function overloaded(detail: Detail, retryAfterMs: number | undefined, cause?: unknown): ApiError {
   const text = "The model is not available or overloaded at the moment. Please try again later.";
   return new ApiError("server_is_overloaded", text, {
     detail,
@@ -136,7 +137,7 @@ export function overloaded(detail: string, retryAfterMs: number | undefined, cau
   });
 }
 
-function engineLost(detail: string, cause: unknown): ApiError {
+function engineLost(detail: Detail, cause: unknown): ApiError {
   return new ApiError("engine_unavailable", "The engine stopped before the answer was complete.", { detail, cause });
 }
 
@@ -165,21 +166,25 @@ function schemaWording({ metadata: { pointer } }: ErrorInfo): string {
 }
 
 function errorInfo(cause: ServiceError): ErrorInfo | undefined {
-  const info = detail(cause, "ErrorInfo", ErrorInfo.decode);
+  const info = packed(cause, "ErrorInfo", ErrorInfo.decode);
   return info?.domain === DOMAIN ? info : undefined;
 }
 
 /** When the node expects to have room again, as far as it says. */
 function retryAfterMs(cause: ServiceError): number | undefined {
-  const delay = detail(cause, "RetryInfo", RetryInfo.decode)?.retryDelay;
+  const delay = packed(cause, "RetryInfo", RetryInfo.decode)?.retryDelay;
   return delay && durationMs(delay);
 }
 
-function detail<Detail>(cause: ServiceError, name: string, decode: (bytes: Uint8Array) => Detail): Detail | undefined {
-  const packed = cause.metadata?.get("grpc-status-details-bin")[0];
-  if (!(packed instanceof Uint8Array)) return undefined;
+function packed<Message>(
+  cause: ServiceError,
+  name: string,
+  decode: (bytes: Uint8Array) => Message,
+): Message | undefined {
+  const bytes = cause.metadata?.get("grpc-status-details-bin")[0];
+  if (!(bytes instanceof Uint8Array)) return undefined;
   try {
-    const any = Status.decode(packed).details.find(({ typeUrl }) => typeUrl === `${TYPE_PREFIX}${name}`);
+    const any = Status.decode(bytes).details.find(({ typeUrl }) => typeUrl === `${TYPE_PREFIX}${name}`);
     return any && decode(any.value);
   } catch {
     // Not a google.rpc.Status: the status code alone decides.

@@ -32,7 +32,7 @@ test.each([
   ["upstream_per_try_timeout", "rq_per_try_timeout"],
   ["upstream_reset", "rq_rx_reset"],
   ["upstream_aborted", "rq_rx_reset"],
-])("%s counts as %s and nothing else", async (failed, name) => {
+] as const)("%s counts as %s and nothing else", async (failed, name) => {
   const value = await after((stats) => stats.begin("c", false).end({ failed }));
   const names = ["rq_timeout", "rq_per_try_timeout", "rq_rx_reset"];
   expect(names.filter((one) => value(one) > 0)).toEqual([name]);

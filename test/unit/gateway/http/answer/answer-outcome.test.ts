@@ -8,8 +8,9 @@ import { RunningAnswers } from "../../../../../gateway/http/answer/running-answe
 import { newFacts } from "../../../../../gateway/http/record/request-facts.ts";
 import { routeLabels } from "../../../../../gateway/http/record/route-labels.ts";
 import { traceContextOf } from "../../../../../gateway/http/record/trace-context.ts";
+import type { Detail } from "../../../../../gateway/outcome.ts";
 
-function failed(code: ErrorCode, detail: string, before: (running: RunningAnswers) => void = () => {}) {
+function failed(code: ErrorCode, detail: Detail, before: (running: RunningAnswers) => void = () => {}) {
   const running = new RunningAnswers();
   const answer = running.begin(new PassThrough() as unknown as ServerResponse);
   before(running);
@@ -27,6 +28,11 @@ test.each([
   ["server_is_overloaded", "no_healthy_upstream", "shed"],
   ["timeout", "upstream_timeout", "deadline"],
   ["server_error", "request_of_death", "error"],
+  // No engine died here: these ones drained, loaded, had another model, or were never asked.
+  ["server_is_overloaded", "upstream_draining", "shed"],
+  ["server_is_overloaded", "upstream_loading", "shed"],
+  ["server_is_overloaded", "upstream_model_not_served", "shed"],
+  ["server_is_overloaded", "request_of_death_suspected", "shed"],
 ] as const)("%s with the token %s ends as %s", (code, detail, endReason) => {
   expect(failed(code, detail).facts).toMatchObject({ detail, endReason });
 });

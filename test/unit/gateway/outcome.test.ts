@@ -1,0 +1,88 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join, relative } from "node:path";
+import { expect, test } from "vitest";
+import { type Detail, OUTCOMES } from "../../../gateway/outcome.ts";
+
+const ROOT = join(import.meta.dirname, "../../..");
+const TABLE = "gateway/outcome.ts";
+
+/** Files that make errors, and so choose their tokens. None of them may sort errors by token. */
+const MAKERS: readonly string[] = [
+  "gateway/errors.ts",
+  "gateway/formats/completion.ts",
+  "gateway/formats/messages/system.ts",
+  "gateway/formats/messages/tools.ts",
+  "gateway/http/access/api-version.ts",
+  "gateway/http/access/auth.ts",
+  "gateway/http/access/credentials.ts",
+  "gateway/http/access/overload.ts",
+  "gateway/http/access/request-hygiene.ts",
+  "gateway/http/answer/answer-outcome.ts",
+  "gateway/http/body/json-body.ts",
+  "gateway/http/body/request-body.ts",
+  "gateway/http/fastify-error.ts",
+  "gateway/http/record/access-log.ts",
+  "gateway/json/json-scan.ts",
+  "gateway/limits/limit-exceeded.ts",
+  "gateway/upstream/call/grpc-error.ts",
+  "gateway/upstream/retry/request-errors.ts",
+  "gateway/upstream/router.ts",
+];
+
+const sources = readdirSync(join(ROOT, "gateway"), { recursive: true, withFileTypes: true })
+  .filter((entry) => entry.isFile() && entry.name.endsWith(".ts"))
+  .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)))
+  .filter((file) => file !== TABLE)
+  .map((file) => ({ file, text: readFileSync(join(ROOT, file), "utf8") }));
+
+/** The names of error codes are tokens too, and stand wherever an error is made. */
+const codes = new Set(
+  [...(sources.find(({ file }) => file === "gateway/errors.ts")?.text ?? "").matchAll(/^ {2}\| "(\w+)"/gm)].map(
+    ([, code]) => code,
+  ),
+);
+const details = Object.keys(OUTCOMES) as Detail[];
+const tokens = new Set<string>(details.filter((detail) => !codes.has(detail)));
+
+const literals = sources.map(({ file, text }) => ({
+  file,
+  found: [...text.matchAll(/"(\w+)"/g)].map(([, word = ""]) => word).filter((word) => tokens.has(word)),
+}));
+
+test("the literal of a token stands in the table and where its error is made, and nowhere else", () => {
+  const elsewhere = literals.filter(({ file, found }) => found.length > 0 && !MAKERS.includes(file));
+  expect(elsewhere).toEqual([]);
+  expect(MAKERS.filter((maker) => !literals.some(({ file, found }) => file === maker && found.length > 0))).toEqual([]);
+});
+
+test("no code compares or matches a token: what it means is a column of the table", () => {
+  const sorting =
+    /\bdetail\b\)?\s*(===|!==)\s*["`]|\.(has|includes|exec|test)\([^)]*\bdetail\b|switch \([^)]*\bdetail\b/;
+  // In a body `detail` is how closely an image is looked at.
+  const others = sources.filter(({ file }) => !file.startsWith("gateway/formats/"));
+  expect(others.filter(({ text }) => sorting.test(text)).map(({ file }) => file)).toEqual([]);
+});
+
+test("every token of the table is the token of some error", () => {
+  const made = new Set(literals.flatMap(({ found }) => found));
+  expect([...tokens].filter((token) => !made.has(token))).toEqual([]);
+});
+
+test.each([
+  ["upstream_draining", "UH"],
+  ["upstream_loading", "UH"],
+  ["upstream_model_not_served", "UH"],
+  ["request_of_death_suspected", "UO"],
+] as const)("%s is no death of an engine", (detail, flag) => {
+  expect(OUTCOMES[detail]).toMatchObject({ end: "shed", flag });
+});
+
+test.each(details)("the row of %s says what happened in one sentence", (detail) => {
+  expect(OUTCOMES[detail].meaning).toMatch(/^[A-Z].*[^.]\.$/);
+});
+
+test("only limits of a key have a dimension, and each has its own", () => {
+  const dims = details.flatMap((detail) => OUTCOMES[detail].dim ?? []);
+  expect(new Set(dims).size).toBe(dims.length);
+  expect(details.filter((detail) => OUTCOMES[detail].dim && OUTCOMES[detail].flag !== "RL")).toEqual([]);
+});
