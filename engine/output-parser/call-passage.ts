@@ -1,13 +1,13 @@
 import { type CallProgress, type CallReader, markAt, skipSpace } from "../tool-calls/readers/call-reader.ts";
 import { heldSuffixLength } from "../tool-calls/readers/held-suffix.ts";
+import type { CallReading } from "../tool-calls/tool-call-form.ts";
 import type { BlockWriter } from "./block-writer.ts";
-import type { CallForm } from "./call-form.ts";
 import type { CallIds } from "./call-ids.ts";
 import type { PendingText } from "./pending-text.ts";
 import type { VisibleText } from "./visible-text.ts";
 
 export type CallPassageOptions = {
-  readonly form: CallForm;
+  readonly reading: CallReading;
   readonly maxToolCalls: number;
   readonly callIds: CallIds;
   readonly pending: PendingText;
@@ -60,10 +60,10 @@ export class CallPassage {
     return this.#finishedToolCalls >= this.#options.maxToolCalls;
   }
 
-  /** Begins behind `mark`, one of the form's openers or "" for a brace; `raw` is it with the white space before it. */
+  /** Begins behind `mark`, one of the openers or "" for a brace; `raw` is it with the white space before it. */
   begin(mark: string, raw: string): void {
     this.#groupIsShown = false;
-    this.#position = { at: "held", reader: this.#options.form.newReader(mark), raw };
+    this.#position = { at: "held", reader: this.#options.reading.newReader(mark), raw };
   }
 
   /** One decision about the pending text. */
@@ -137,7 +137,7 @@ export class CallPassage {
 
   /** How much of the end may be the separator before a mark that follows, or, unless the text is `whole`, its beginning. */
   #separatorAt(text: string, whole: boolean): number {
-    const { separator } = this.#options.form;
+    const { separator } = this.#options.reading;
     if (text.endsWith(separator)) return separator.length;
     return whole ? 0 : heldSuffixLength(text, [separator]);
   }
@@ -167,8 +167,8 @@ export class CallPassage {
 
   /** Goes on behind a call that ended with its closing mark, or without it. */
   #behindCall(isClosed: boolean): PassageStep {
-    const { form } = this.#options;
-    const isGrouped = form.next !== "" || form.close !== "";
+    const { reading } = this.#options;
+    const isGrouped = reading.next !== "" || reading.close !== "";
     this.#position = isClosed && isGrouped ? { at: "between" } : { at: "outside" };
     if (isClosed && isGrouped) return "again";
     return isClosed ? this.#outside() : "text";
@@ -180,13 +180,13 @@ export class CallPassage {
   }
 
   #between(): PassageStep {
-    const { form, pending, visible } = this.#options;
+    const { reading, pending, visible } = this.#options;
     const lead = skipSpace(pending.text, 0);
-    const found = lead > MAX_SPACE_BETWEEN ? undefined : markAt(pending.text, lead, [form.close, form.next]);
+    const found = lead > MAX_SPACE_BETWEEN ? undefined : markAt(pending.text, lead, [reading.close, reading.next]);
     if (found === "partly") return "needs-more";
     const markup = found === undefined ? "" : pending.take(lead + found.mark.length);
-    if (found !== undefined && found.mark === form.next) {
-      this.#position = { at: "held", reader: form.newReader(form.next), raw: markup };
+    if (found !== undefined && found.mark === reading.next) {
+      this.#position = { at: "held", reader: reading.newReader(reading.next), raw: markup };
       return "again";
     }
     if (this.#groupIsShown) visible.add(markup);

@@ -1,5 +1,5 @@
 import { heldSuffixLength } from "../tool-calls/readers/held-suffix.ts";
-import type { CallForm } from "./call-form.ts";
+import type { CallReading } from "../tool-calls/tool-call-form.ts";
 import type { ReasoningMarkers } from "./markers.ts";
 
 /** What comes next in undecided text: so much certain text, then perhaps a mark of `length` UTF-16 units. */
@@ -12,7 +12,7 @@ export type NextMark = {
 };
 
 export type NextMarkOptions = {
-  readonly call: CallForm | undefined;
+  readonly call: CallReading | undefined;
   readonly reasoning: ReasoningMarkers | undefined;
   /** Nothing but white space has been visible so far. */
   readonly isFresh: boolean;
@@ -59,6 +59,6 @@ export function earliest(
 }
 
 /** The texts with which a call can begin. */
-export function withSeparator({ openers, separator }: CallForm): readonly string[] {
+export function withSeparator({ openers, separator }: CallReading): readonly string[] {
   return [...openers, ...openers.map((opener) => separator + opener)];
 }

@@ -1,8 +1,9 @@
 import type { Event, TokenLogprob } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { formOf } from "../tool-calls/forms.ts";
 import type { ArgumentTypes } from "../tool-calls/readers/argument-types.ts";
 import { heldSuffixLength } from "../tool-calls/readers/held-suffix.ts";
+import type { CallReading } from "../tool-calls/tool-call-form.ts";
 import { BlockWriter } from "./block-writer.ts";
-import { type CallForm, callForm } from "./call-form.ts";
 import { CallIds } from "./call-ids.ts";
 import { CallPassage, type PassageStep } from "./call-passage.ts";
 import type { OutputMarkers, ReasoningMarkers } from "./markers.ts";
@@ -35,7 +36,7 @@ type State =
   | { readonly at: "done" };
 
 /** How calls stand in the text, and what reads them. */
-type Calls = { readonly form: CallForm; readonly passage: CallPassage };
+type Calls = { readonly reading: CallReading; readonly passage: CallPassage };
 
 const TEXT: State = { at: "text" };
 const ANY_TYPE: ArgumentTypes = () => undefined;
@@ -119,18 +120,19 @@ export class OutputParser {
   }
 
   #newCalls({ markers, toolNames, argumentTypes = ANY_TYPE, ...options }: OutputParserOptions): Calls | undefined {
-    if (!markers.toolCall || toolNames.length === 0) return undefined;
-    const form = callForm(markers.toolCall, new Set(toolNames), argumentTypes);
-    if (form === undefined) return undefined;
+    const { toolCall } = markers;
+    if (!toolCall || toolNames.length === 0) return undefined;
+    const reading = formOf(toolCall).reading(toolCall, { names: new Set(toolNames), argumentTypes });
+    if (reading === undefined) return undefined;
     const passage = new CallPassage({
-      form,
+      reading,
       maxToolCalls: options.maxToolCalls ?? Number.POSITIVE_INFINITY,
       callIds: new CallIds(options.newCallId),
       pending: this.#pending,
       visible: this.#visible,
       writer: this.#writer,
     });
-    return { form, passage };
+    return { reading, passage };
   }
 
   /** One decision about the pending text; false when more text is needed for the next, or nothing more is wanted. */
@@ -151,7 +153,7 @@ export class OutputParser {
       case "skip":
         return this.#inSkip(state.rest, state.next);
       case "calls":
-        return this.#inCalls(state.calls.form, state.calls.passage.step());
+        return this.#inCalls(state.calls.reading, state.calls.passage.step());
       case "done":
         return false;
     }
@@ -159,7 +161,7 @@ export class OutputParser {
 
   #inText(): boolean {
     const reasoning = this.#reasoning;
-    const call = this.#calls?.form;
+    const call = this.#calls?.reading;
     const next = nextMark(this.#pending.text, { call, reasoning, isFresh: this.#visible.isFresh });
     if (next.text > 0) {
       this.#visible.add(this.#pending.take(next.text));
@@ -179,7 +181,7 @@ export class OutputParser {
 
   #inReasoning(markers: ReasoningMarkers): boolean {
     const { close, beforeClose, afterClose } = markers;
-    const calls = markers.endedByCall ? this.#calls?.form : undefined;
+    const calls = markers.endedByCall ? this.#calls?.reading : undefined;
     const { text } = this.#pending;
     const found = earliest(text, [close, ...(calls?.openers ?? [])]);
     if (found === undefined) {
@@ -208,9 +210,9 @@ export class OutputParser {
     return true;
   }
 
-  #inCalls(form: CallForm, step: PassageStep): boolean {
+  #inCalls(reading: CallReading, step: PassageStep): boolean {
     if (step === "text") this.#state = TEXT;
-    else if (step === "separator") this.#state = { at: "skip", rest: form.separator, next: TEXT };
+    else if (step === "separator") this.#state = { at: "skip", rest: reading.separator, next: TEXT };
     else if (step === "done") this.#state = { at: "done" };
     return step !== "needs-more";
   }

@@ -1,4 +1,5 @@
-import type { OutputMarkers, ToolCallMarkers } from "../output-parser/markers.ts";
+import type { OutputMarkers } from "../output-parser/markers.ts";
+import { formOf } from "../tool-calls/forms.ts";
 import { builtInProfiles, loadProfile, type ModelProfile, type NamedProfile } from "./profile.ts";
 
 /** What a GGUF file says of itself. */
@@ -48,32 +49,9 @@ export function usableMarkers(
   withoutTokens: (mark: string) => readonly string[],
 ): OutputMarkers {
   const isKnown = (mark: string) => withoutTokens(mark.trim()).every((part) => template.includes(part));
-  const calls = toolCall && usableCalls(toolCall, template, isKnown);
+  const calls = toolCall && formOf(toolCall).usable(toolCall, { template, isKnown });
   return {
     ...(reasoning && isKnown(reasoning.open) && isKnown(reasoning.close) ? { reasoning } : {}),
     ...(calls ? { toolCall: calls } : {}),
   };
-}
-
-function usableCalls(
-  calls: ToolCallMarkers,
-  template: string,
-  isKnown: (mark: string) => boolean,
-): ToolCallMarkers | undefined {
-  switch (calls.form) {
-    case "bare-json":
-      if (!/\btools\b/.test(template)) return undefined;
-      return isKnown(calls.prefix) ? calls : { ...calls, prefix: "" };
-    case "engine-only":
-      return undefined;
-    case "json":
-    case "json-list":
-      return isKnown(calls.open) && isKnown(calls.close) ? calls : undefined;
-    case "sections":
-      return [calls.open, calls.callOpen, calls.nameEnd].every(isKnown) ? calls : undefined;
-    case "key-value-tags":
-      return [calls.open, calls.keyOpen, calls.valueOpen].every(isKnown) ? calls : undefined;
-    case "named-tags":
-      return [calls.open, calls.callOpen, calls.parameterOpen].every(isKnown) ? calls : undefined;
-  }
 }

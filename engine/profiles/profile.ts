@@ -4,6 +4,9 @@ import { parse } from "yaml";
 import * as z from "zod";
 import { projectFolder } from "../../deploy/runtime/files/project-folder.ts";
 import { ConfigError } from "../config.ts";
+import { reasoningMarkers } from "../output-parser/markers.ts";
+import { toolCallMarkers } from "../tool-calls/forms.ts";
+import { mark } from "../tool-calls/marks.ts";
 
 /*
  * What a node has to know about a family of models, as data. Where a template writes no white space beside a mark, the
@@ -28,97 +31,6 @@ const thinking = z.strictObject({
   effort: z.strictObject({ low: effort, medium: effort, high: effort }).optional(),
 });
 
-const text = z.string().default("");
-const mark = z.string().min(1);
-
-const reasoning = z.strictObject({
-  open: mark,
-  close: mark,
-  afterOpen: text,
-  beforeClose: text,
-  afterClose: text,
-  endedByCall: z
-    .boolean()
-    .optional()
-    .describe("The mark of a call ends it too. Default: no, there it is only mentioned."),
-});
-
-/*
- * What a grammar enforces of a call that was asked for (or, of a strict tool, that the model makes by itself), in every
- * form but the last: the marks, the name, and the arguments. Where the arguments are JSON: all of the schema but what is
- * refused for strict tools. Where they are text between tags: the declared parameters in their order, the required ones,
- * and each value by its schema; of a value that is a string only `enum`, `const` and `format`.
- */
-
-const toolCall = z.discriminatedUnion("form", [
-  z
-    .strictObject({
-      form: z.literal("json"),
-      open: mark,
-      close: mark,
-      afterOpen: text,
-      beforeClose: text,
-      separator: text,
-    })
-    .describe('`open {"name": …, "arguments": {…}} close`'),
-  z
-    .strictObject({
-      form: z.literal("bare-json"),
-      argumentsKey: mark,
-      prefix: text.describe("May stand before the object."),
-      separator: text,
-    })
-    .describe('`{"name": …, argumentsKey: {…}}`, with no mark around it'),
-  z
-    .strictObject({ form: z.literal("json-list"), open: mark, close: text })
-    .describe('`open [{"name": …, "arguments": {…}}, …] close`'),
-  z
-    .strictObject({
-      form: z.literal("sections"),
-      open: text,
-      close: text,
-      callOpen: mark,
-      nameEnd: mark,
-      callClose: text,
-      nameIsId: z.boolean().default(false).describe("The name is written as `functions.name:index`."),
-      idOpen: text.describe("Stands between the name and an id, where one is written."),
-    })
-    .describe("`open callOpen NAME nameEnd {…} callClose … close`"),
-  z
-    .strictObject({
-      form: z.literal("key-value-tags"),
-      open: mark,
-      close: mark,
-      separator: text,
-      keyOpen: mark,
-      keyClose: mark,
-      valueOpen: mark,
-      valueClose: mark,
-    })
-    .describe("`open NAME keyOpen KEY keyClose valueOpen VALUE valueClose … close`"),
-  z
-    .strictObject({
-      form: z.literal("named-tags"),
-      open: mark,
-      close: mark,
-      separator: text,
-      callOpen: mark,
-      callNameEnd: mark,
-      callClose: mark,
-      parameterOpen: mark,
-      parameterNameEnd: mark,
-      parameterClose: mark,
-      typedParameters: z.boolean().default(false).describe('A parameter says `string="true"` behind its name.'),
-      oneCall: z.boolean().default(false).describe("Several calls are several groups: each has its own outer marks."),
-    })
-    .describe(
-      "`open callOpen NAME callNameEnd parameterOpen KEY parameterNameEnd VALUE parameterClose … callClose close`",
-    ),
-  z
-    .strictObject({ form: z.literal("engine-only"), open: mark })
-    .describe("Only the parser of the engine that serves the model reads it."),
-]);
-
 const gguf = z.strictObject({
   architectures: z.array(mark).default([]).describe("`general.architecture` is one of these; none: any."),
   names: z.array(mark).default([]).describe("`general.name` holds one of these, in any case; none: any."),
@@ -130,8 +42,8 @@ const parsers = z.strictObject({ toolCall: mark.optional(), reasoning: mark.opti
 const schema = z.strictObject({
   family: mark.describe("For people."),
   thinking: thinking.optional().describe("Absent: the model does not reason."),
-  reasoning: reasoning.optional().describe("How the model marks its reasoning."),
-  toolCall: toolCall.optional().describe("How the model writes a call. Absent: it calls no tools."),
+  reasoning: reasoningMarkers.optional().describe("How the model marks its reasoning."),
+  toolCall: toolCallMarkers.optional().describe("How the model writes a call. Absent: it calls no tools."),
   callIds: z
     .enum(["any", "functions.name:index", "nine-characters"])
     .default("any")

@@ -1,21 +1,12 @@
 import { EMPTY, type Gbnf, literal, NEVER, optional, sequence } from "../../gbnf/gbnf.ts";
 import { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { anyOfTexts, anyValue, type JsonValue } from "../../gbnf/json-value.ts";
+import type { ParameterTags } from "../../tool-calls/tool-call-form.ts";
 import { textWithout } from "../expressions/text-until.ts";
 import { isList, isObject, type SchemaObject, shown } from "../schema/schema-document.ts";
 import { keyword, type SchemaType } from "../schema/schema-keywords.ts";
 import { toGrammar } from "../values/json-schema.ts";
 import { enforcedFormat, formatGrammar } from "../values/string-grammar.ts";
-
-/** How the parameters of a call are written. */
-export type ParameterTags = {
-  /** Everything before a value, in which its kind may be told. */
-  readonly before: (key: string, kind: "text" | "json") => string;
-  /** Everything behind it, the closing mark with the white space that belongs to it. */
-  readonly after: string;
-  /** Whether `before` tells the kind: then text is used for nothing but strings. */
-  readonly tellsKind: boolean;
-};
 
 export type TaggedArgumentsOptions = {
   readonly tags: ParameterTags;

@@ -2,10 +2,10 @@ import type { Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { choice, type Gbnf, literal, NEVER, repeat, sequence } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { anyObject } from "../../gbnf/json-value.ts";
-import type { ToolCallMarkers } from "../../output-parser/markers.ts";
+import { formOf, type ToolCallMarkers } from "../../tool-calls/forms.ts";
+import type { CallMarkup } from "../../tool-calls/tool-call-form.ts";
 import type { TextEnd } from "../expressions/text-until.ts";
 import { type SchemaGrammar, toGrammar } from "../values/json-schema.ts";
-import { type CallMarkup, callMarkup } from "./call-markup.ts";
 import { parseSchema, refuseUnenforced } from "./constraint-grammar.ts";
 import { taggedArguments } from "./tagged-arguments.ts";
 
@@ -45,7 +45,7 @@ export type ToolCallGrammar = SchemaGrammar & {
 export function toolCallGrammar(options: ToolCallGrammarOptions, rules: GrammarRules): ToolCallGrammar {
   const { markers, tools, maxCalls = 1 } = options;
   const unenforced: string[] = [];
-  const markup = callMarkup(markers);
+  const markup = formOf(markers).markup(markers);
   if (markup === undefined) return { root: NEVER, openers: [], unenforced };
   const calls = tools.map((tool, i) => {
     const found = argumentsOf(tool, `tools.${i}.parameters_json_schema`, rules, markup, options);

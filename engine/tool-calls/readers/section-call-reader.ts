@@ -1,6 +1,16 @@
-import type { SectionCallMarkers } from "../../output-parser/markers.ts";
 import { type CallProgress, type CallReader, MAX_NAME, markAt, skipSpace } from "./call-reader.ts";
 import { JsonScanner } from "./json-scanner.ts";
+
+/** The marks of a call whose arguments are one JSON object behind a name. */
+export type SectionCallMarks = {
+  readonly nameEnd: string;
+  /** The closing mark; "" where the call ends with its arguments. */
+  readonly callClose: string;
+  /** Whether the name is written as `functions.name:index`, which is then the id of the call. */
+  readonly nameIsId: boolean;
+  /** Stands between the name and an id of the call; "" where none is written. */
+  readonly idOpen: string;
+};
 
 const NUMBERED_NAME = /^(?:functions\.)?(.+):\d+$/s;
 
@@ -16,11 +26,11 @@ export class SectionCallReader implements CallReader {
   #name: string | undefined;
   #callId: string | undefined;
 
-  constructor(markers: SectionCallMarkers, knownNames: ReadonlySet<string>) {
-    this.#nameEnd = markers.nameEnd.trim();
-    this.#callClose = markers.callClose.trim();
-    this.#idOpen = markers.idOpen;
-    this.#nameIsId = markers.nameIsId;
+  constructor(marks: SectionCallMarks, knownNames: ReadonlySet<string>) {
+    this.#nameEnd = marks.nameEnd.trim();
+    this.#callClose = marks.callClose.trim();
+    this.#idOpen = marks.idOpen;
+    this.#nameIsId = marks.nameIsId;
     this.#knownNames = knownNames;
   }
 

@@ -6,8 +6,8 @@ import { heldSuffixLength } from "./held-suffix.ts";
 /** What ends the key of a parameter, and what that says of its value. */
 export type KeyEnd = { readonly mark: string; readonly value: "by-schema" | "text" | "json" };
 
-/** A call whose arguments are tags with plain text in them. All marks without white space at their ends. */
-export type TaggedCallForm = {
+/** The marks of a call whose arguments are tags with plain text in them, without white space at their ends. */
+export type TaggedCallMarks = {
   /** Ends the name; "": the next tag does. */
   readonly nameEnd: string;
   readonly parameterOpen: string;
@@ -36,7 +36,7 @@ const ANY_BUT_TEXT: ReadonlySet<JsonType> = new Set(["number", "boolean", "null"
 
 /** Reads `NAME nameEnd`, then parameters, then `callClose`, and writes the parameters as JSON. */
 export class TaggedCallReader implements CallReader {
-  readonly #form: TaggedCallForm;
+  readonly #marks: TaggedCallMarks;
   readonly #knownNames: ReadonlySet<string>;
   readonly #types: ArgumentTypes;
   readonly #writer = new ArgumentWriter();
@@ -46,8 +46,8 @@ export class TaggedCallReader implements CallReader {
   #key: { readonly name: string; readonly end: KeyEnd["value"] } = { name: "", end: "by-schema" };
   #lead = "";
 
-  constructor(form: TaggedCallForm, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
-    this.#form = form;
+  constructor(marks: TaggedCallMarks, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
+    this.#marks = marks;
     this.#knownNames = knownNames;
     this.#types = types;
   }
@@ -100,7 +100,7 @@ export class TaggedCallReader implements CallReader {
   }
 
   #readName(text: string, at: number): Step {
-    const { nameEnd, parameterOpen, callClose } = this.#form;
+    const { nameEnd, parameterOpen, callClose } = this.#marks;
     const ends = nameEnd === "" ? [parameterOpen, callClose] : [nameEnd];
     const end = Math.min(...ends.map((mark) => indexOrEnd(text, mark, at)));
     const longest = Math.max(...ends.map((mark) => mark.length));
@@ -112,7 +112,7 @@ export class TaggedCallReader implements CallReader {
   }
 
   #readTag(text: string, at: number): Step {
-    const { parameterOpen, callClose, outerClose } = this.#form;
+    const { parameterOpen, callClose, outerClose } = this.#marks;
     const found = markAt(text, at, [parameterOpen, callClose, outerClose]);
     if (found === undefined) return { at, state: "malformed" };
     if (found === "partly") return { at, state: "stop" };
@@ -123,7 +123,7 @@ export class TaggedCallReader implements CallReader {
   }
 
   #readKey(text: string, at: number): Step {
-    const { keyEnds, valueOpen } = this.#form;
+    const { keyEnds, valueOpen } = this.#marks;
     const ends = keyEnds.map((each) => ({ ...each, at: indexOrEnd(text, each.mark, at) }));
     const first = ends.reduce((a, b) => (b.at < a.at ? b : a));
     const longest = Math.max(...keyEnds.map(({ mark }) => mark.length));
@@ -136,7 +136,7 @@ export class TaggedCallReader implements CallReader {
   }
 
   #openValue(text: string, at: number): Step {
-    const { valueOpen } = this.#form;
+    const { valueOpen } = this.#marks;
     const found = markAt(text, at, [valueOpen]);
     if (found === undefined) return { at, state: "malformed" };
     return found === "partly" ? { at, state: "stop" } : this.#startValue(at + valueOpen.length);
@@ -148,7 +148,7 @@ export class TaggedCallReader implements CallReader {
     const types = end === "text" ? TEXT_ONLY : end === "json" ? ANY_BUT_TEXT : bySchema;
     this.#writer.startValue(name, types);
     this.#isStarted = true;
-    this.#lead = this.#form.valueLead;
+    this.#lead = this.#marks.valueLead;
     return this.#go("value-lead", at);
   }
 
@@ -162,7 +162,7 @@ export class TaggedCallReader implements CallReader {
 
   /** Goes to the closing mark that counts: one that another mark of the call follows. */
   #readValue(text: string, from: number): Step {
-    const { valueClose, valueTail } = this.#form;
+    const { valueClose, valueTail } = this.#marks;
     let close = indexOrEnd(text, valueClose, from);
     let isEnd = this.#endsValue(text, close);
     while (isEnd === "no") {
@@ -190,10 +190,10 @@ export class TaggedCallReader implements CallReader {
 
   #endsValue(text: string, close: number): "yes" | "no" | "unknown" {
     if (close === text.length) return "unknown";
-    const behind = close + this.#form.valueClose.length;
+    const behind = close + this.#marks.valueClose.length;
     let next = behind;
     while (next - behind < MAX_SPACE_BEHIND_VALUE && isSpace(text.charAt(next))) next += 1;
-    const { parameterOpen, callClose, outerClose } = this.#form;
+    const { parameterOpen, callClose, outerClose } = this.#marks;
     const found = markAt(text, next, [parameterOpen, callClose, outerClose]);
     if (found === undefined) return "no";
     return found === "partly" ? "unknown" : "yes";

@@ -4,10 +4,10 @@ import { FinishReason, type GenerateRequest } from "../../../../proto/gen/svc/in
 import { keepMs, upToBreakpoint } from "../../../conversation/cache-breakpoints.ts";
 import type { Conversation } from "../../../conversation/chat-template.ts";
 import { EngineError } from "../../../errors.ts";
-import { callMarkup } from "../../../grammar/output/call-markup.ts";
 import { AnswerCheck } from "../../../grammar/validation/answer-check.ts";
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import { OutputParser } from "../../../output-parser/output-parser.ts";
+import { formOf } from "../../../tool-calls/forms.ts";
 import { argumentTypes } from "../../../tool-calls/readers/argument-types.ts";
 import { throwIfLeft } from "../../caller-left.ts";
 import { GrammarGate } from "../grammar/grammar-gate.ts";
@@ -191,7 +191,7 @@ function fixedOf(
 
 /** The token that opens a call, where the model has one. */
 function openingToken({ toolCall }: OutputMarkers, vocabulary: Vocabulary): Token | undefined {
-  const open = toolCall && callMarkup(toolCall)?.open;
+  const open = toolCall && formOf(toolCall).markup(toolCall)?.open;
   return open === undefined || open === "" ? undefined : vocabulary.markerToken(open);
 }
 

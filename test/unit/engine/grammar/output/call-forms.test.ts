@@ -4,9 +4,8 @@ import {
   type ToolCallGrammarOptions,
   toolCallGrammar,
 } from "../../../../../engine/grammar/output/tool-call-grammar.ts";
-import { callForm } from "../../../../../engine/output-parser/call-form.ts";
-import type { ToolCallMarkers } from "../../../../../engine/output-parser/markers.ts";
 import { loadProfile } from "../../../../../engine/profiles/profile.ts";
+import { formOf, type ToolCallMarkers } from "../../../../../engine/tool-calls/forms.ts";
 import { argumentTypes } from "../../../../../engine/tool-calls/readers/argument-types.ts";
 import { FAMILIES, optionsOf, type SampleCall } from "../../output-parser/families.ts";
 import { parsePieces } from "../../output-parser/parse-output.ts";
@@ -85,10 +84,11 @@ describe.each(FAMILIES)("a call that is asked for, as $profile writes it", ({ pr
     });
 
   test("begins where the output parser takes it for begun", () => {
-    const { openers } = toolCallGrammar({ markers: callMarkers(profile), tools: TOOLS }, new GrammarRules());
-    const form = callForm(callMarkers(profile), new Set(), () => undefined);
-    expect(openers.flatMap(({ mark, isKept }) => (isKept ? [] : [mark]))).toEqual(form?.openers);
-    expect(openers.some(({ isKept }) => isKept)).toBe(form?.opensAtBrace);
+    const markers = callMarkers(profile);
+    const { openers } = toolCallGrammar({ markers, tools: TOOLS }, new GrammarRules());
+    const reading = formOf(markers).reading(markers, { names: new Set(), argumentTypes: () => undefined });
+    expect(openers.flatMap(({ mark, isKept }) => (isKept ? [] : [mark]))).toEqual(reading?.openers);
+    expect(openers.some(({ isKept }) => isKept)).toBe(reading?.opensAtBrace);
   });
 
   test.skipIf(llama === undefined)("is a grammar that llama.cpp takes", async () => {

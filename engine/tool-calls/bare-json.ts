@@ -1,0 +1,49 @@
+import * as z from "zod";
+import { ARGUMENTS_KEY, jsonObjectCall } from "./json-object-call.ts";
+import { mark, openersOf, opening, text } from "./marks.ts";
+import { JsonCallReader } from "./readers/json-call-reader.ts";
+import { toolCallForm } from "./tool-call-form.ts";
+
+/** Keys that stand beside those of a call and say nothing. */
+const PASSED_KEYS = ["type", "id"];
+
+/** An object with no mark around it, as Llama 3 writes it: a call stands at the start of the text only. */
+export const bareJson = toolCallForm({
+  schema: z
+    .strictObject({
+      form: z.literal("bare-json"),
+      argumentsKey: mark,
+      prefix: text.describe("May stand before the object."),
+      separator: text.describe("Stands between two calls."),
+    })
+    .describe('`{"name": …, argumentsKey: {…}}`, with no mark around it'),
+
+  usable(markers, { template, isKnown }) {
+    // A brace is no mark: that the model calls tools at all shows in its template only.
+    if (!/\btools\b/.test(template)) return undefined;
+    return isKnown(markers.prefix) ? markers : { ...markers, prefix: "" };
+  },
+
+  reading({ argumentsKey, prefix, separator }, { names }) {
+    const argumentsKeys = [...new Set([argumentsKey, ARGUMENTS_KEY])];
+    const options = { close: "", argumentsKeys, otherKeys: PASSED_KEYS } as const;
+    return {
+      openers: openersOf(prefix),
+      opensAtBrace: true,
+      next: separator.trim(),
+      close: "",
+      separator: "",
+      newReader: () => new JsonCallReader(options, names),
+    };
+  },
+
+  markup({ argumentsKey, prefix, separator }) {
+    return {
+      ...opening("", "", prefix),
+      opensAtBrace: true,
+      call: jsonObjectCall(argumentsKey, ""),
+      between: separator,
+      close: "",
+    };
+  },
+});

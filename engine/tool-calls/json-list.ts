@@ -1,0 +1,33 @@
+import * as z from "zod";
+import { ARGUMENTS_KEY, jsonObjectCall } from "./json-object-call.ts";
+import { mark, opening, text } from "./marks.ts";
+import { JsonCallReader } from "./readers/json-call-reader.ts";
+import { LeadingMarkReader } from "./readers/leading-mark-reader.ts";
+import { toolCallForm } from "./tool-call-form.ts";
+
+/** A list of objects behind one mark, as Mistral writes it. */
+export const jsonList = toolCallForm({
+  schema: z
+    .strictObject({ form: z.literal("json-list"), open: mark, close: text })
+    .describe('`open [{"name": …, "arguments": {…}}, …] close`'),
+
+  usable: (markers, { isKnown }) => (isKnown(markers.open) && isKnown(markers.close) ? markers : undefined),
+
+  reading(markers, { names }) {
+    const open = markers.open.trim();
+    const options = { close: "", argumentsKeys: [ARGUMENTS_KEY], otherKeys: "any" } as const;
+    const newReader = () => new JsonCallReader(options, names);
+    return {
+      openers: [open],
+      opensAtBrace: false,
+      next: ",",
+      close: `]${markers.close.trim()}`,
+      separator: "",
+      newReader: (found) => (found === open ? new LeadingMarkReader("[", newReader()) : newReader()),
+    };
+  },
+
+  markup({ open, close }) {
+    return { ...opening(open, "["), call: jsonObjectCall(ARGUMENTS_KEY, ""), between: ", ", close: `]${close}` };
+  },
+});

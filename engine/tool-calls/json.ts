@@ -1,0 +1,36 @@
+import * as z from "zod";
+import { ARGUMENTS_KEY, jsonObjectCall } from "./json-object-call.ts";
+import { mark, opening, text } from "./marks.ts";
+import { JsonCallReader } from "./readers/json-call-reader.ts";
+import { toolCallForm } from "./tool-call-form.ts";
+
+/** An object between marks, as Hermes and Qwen write it; several calls are several pairs of marks. */
+export const json = toolCallForm({
+  schema: z
+    .strictObject({
+      form: z.literal("json"),
+      open: mark,
+      close: mark,
+      afterOpen: text,
+      beforeClose: text,
+      separator: text.describe("Stands between the visible text and the first call, and between two calls."),
+    })
+    .describe('`open afterOpen {"name": …, "arguments": {…}} beforeClose close`'),
+
+  usable: (markers, { isKnown }) => (isKnown(markers.open) && isKnown(markers.close) ? markers : undefined),
+
+  reading({ open, close, separator }, { names }) {
+    const options = { close, argumentsKeys: [ARGUMENTS_KEY], otherKeys: "any" } as const;
+    const newReader = () => new JsonCallReader(options, names);
+    return { openers: [open], opensAtBrace: false, next: "", close: "", separator, newReader };
+  },
+
+  markup({ open, afterOpen, beforeClose, close, separator }) {
+    return {
+      ...opening(open, afterOpen),
+      call: jsonObjectCall(ARGUMENTS_KEY, beforeClose + close),
+      between: separator + open + afterOpen,
+      close: "",
+    };
+  },
+});

@@ -1,0 +1,56 @@
+import * as z from "zod";
+import { literal, sequence } from "../gbnf/gbnf.ts";
+import { mark, opening, spaceBefore, spaceBehind, text } from "./marks.ts";
+import { type TaggedCallMarks, TaggedCallReader } from "./readers/tagged-call-reader.ts";
+import { toolCallForm } from "./tool-call-form.ts";
+
+/** Keys and values in tags of their own, as GLM writes them. */
+export const keyValueTags = toolCallForm({
+  schema: z
+    .strictObject({
+      form: z.literal("key-value-tags"),
+      open: mark,
+      close: mark,
+      separator: text,
+      keyOpen: mark,
+      keyClose: mark,
+      valueOpen: mark,
+      valueClose: mark,
+    })
+    .describe("`open NAME keyOpen KEY keyClose valueOpen VALUE valueClose … close`"),
+
+  usable: (markers, { isKnown }) =>
+    [markers.open, markers.keyOpen, markers.valueOpen].every(isKnown) ? markers : undefined,
+
+  reading(markers, tools) {
+    const marks: TaggedCallMarks = {
+      nameEnd: "",
+      parameterOpen: markers.keyOpen.trim(),
+      keyEnds: [{ mark: markers.keyClose.trim(), value: "by-schema" }],
+      valueOpen: markers.valueOpen.trim(),
+      valueLead: spaceBehind(markers.valueOpen),
+      valueTail: spaceBefore(markers.valueClose),
+      valueClose: markers.valueClose.trim(),
+      callClose: markers.close.trim(),
+      outerClose: "",
+    };
+    return {
+      openers: [markers.open.trim()],
+      opensAtBrace: false,
+      next: "",
+      close: "",
+      separator: markers.separator,
+      newReader: () => new TaggedCallReader(marks, tools.names, tools.argumentTypes),
+    };
+  },
+
+  markup({ open, close, separator, keyOpen, keyClose, valueOpen, valueClose }) {
+    return {
+      ...opening(open, ""),
+      call: (name, args) => sequence(literal(name), args, literal(close)),
+      tags: { before: (key) => keyOpen + key + keyClose + valueOpen, after: valueClose, tellsKind: false },
+      between: separator + open,
+      close: "",
+    };
+  },
+});

@@ -1,0 +1,73 @@
+import * as z from "zod";
+import { literal, sequence } from "../gbnf/gbnf.ts";
+import { groupedCalls } from "./grouped-calls.ts";
+import { mark, opening, spaceBefore, spaceBehind, text } from "./marks.ts";
+import { type KeyEnd, type TaggedCallMarks, TaggedCallReader } from "./readers/tagged-call-reader.ts";
+import { toolCallForm } from "./tool-call-form.ts";
+
+/** What a key may end with where a parameter says itself whether its value is text or JSON. */
+const TYPED_KEY_ENDS: readonly KeyEnd[] = [
+  { mark: '" string="true">', value: "text" },
+  { mark: '" string="false">', value: "json" },
+];
+
+/** Tags that carry the name of the tool and of each parameter, as Qwen3-Coder, MiniMax and DeepSeek-V3.2 write them. */
+export const namedTags = toolCallForm({
+  schema: z
+    .strictObject({
+      form: z.literal("named-tags"),
+      open: mark,
+      close: mark,
+      separator: text,
+      callOpen: mark,
+      callNameEnd: mark,
+      callClose: mark,
+      parameterOpen: mark,
+      parameterNameEnd: mark,
+      parameterClose: mark,
+      typedParameters: z
+        .boolean()
+        .default(false)
+        .describe('A parameter says `string="true"` (text) or `string="false"` (JSON) behind its name.'),
+      oneCall: z.boolean().default(false).describe("Several calls are several groups: each has its own outer marks."),
+    })
+    .describe(
+      "`open callOpen NAME callNameEnd parameterOpen KEY parameterNameEnd VALUE parameterClose … callClose close`",
+    ),
+
+  usable: (markers, { isKnown }) =>
+    [markers.open, markers.callOpen, markers.parameterOpen].every(isKnown) ? markers : undefined,
+
+  reading(markers, tools) {
+    const untyped: KeyEnd = { mark: markers.parameterNameEnd.trim(), value: "by-schema" };
+    const marks: TaggedCallMarks = {
+      nameEnd: markers.callNameEnd.trim(),
+      parameterOpen: markers.parameterOpen.trim(),
+      keyEnds: [...(markers.typedParameters ? TYPED_KEY_ENDS : []), untyped],
+      valueOpen: "",
+      valueLead: spaceBehind(markers.parameterNameEnd),
+      valueTail: spaceBefore(markers.parameterClose),
+      valueClose: markers.parameterClose.trim(),
+      callClose: markers.callClose.trim(),
+      outerClose: markers.close.trim(),
+    };
+    return groupedCalls(markers, () => new TaggedCallReader(marks, tools.names, tools.argumentTypes));
+  },
+
+  markup(markers) {
+    const { open, close, separator, callOpen, callNameEnd, callClose, oneCall } = markers;
+    const { parameterOpen, parameterNameEnd, parameterClose, typedParameters } = markers;
+    const keyEnd = (kind: "text" | "json") => (typedParameters ? `" string="${kind === "text"}">` : parameterNameEnd);
+    return {
+      ...opening(open, callOpen, callOpen),
+      call: (name, args) => sequence(literal(name + callNameEnd), args, literal(callClose)),
+      tags: {
+        before: (key, kind) => parameterOpen + key + keyEnd(kind),
+        after: parameterClose,
+        tellsKind: typedParameters,
+      },
+      between: oneCall ? close + separator + open + callOpen : callOpen,
+      close,
+    };
+  },
+});

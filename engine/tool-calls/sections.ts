@@ -1,0 +1,42 @@
+import * as z from "zod";
+import { charsOf, literal, repeat, sequence } from "../gbnf/gbnf.ts";
+import { groupedCalls } from "./grouped-calls.ts";
+import { mark, opening, text } from "./marks.ts";
+import { SectionCallReader } from "./readers/section-call-reader.ts";
+import { toolCallForm } from "./tool-call-form.ts";
+
+/** A name and JSON arguments, each call between marks of its own inside an outer pair, as DeepSeek and Kimi write it. */
+export const sections = toolCallForm({
+  schema: z
+    .strictObject({
+      form: z.literal("sections"),
+      open: text,
+      close: text,
+      callOpen: mark,
+      nameEnd: mark,
+      callClose: text,
+      nameIsId: z
+        .boolean()
+        .default(false)
+        .describe("The name is written as `functions.name:index`, and that is the id of the call."),
+      idOpen: text.describe("Stands between the name and an id, where one is written."),
+    })
+    .describe("`open callOpen NAME nameEnd {…} callClose … close`"),
+
+  usable: (markers, { isKnown }) =>
+    [markers.open, markers.callOpen, markers.nameEnd].every(isKnown) ? markers : undefined,
+
+  reading: (markers, { names }) =>
+    groupedCalls({ ...markers, separator: "" }, () => new SectionCallReader(markers, names)),
+
+  markup({ open, callOpen, nameEnd, callClose, nameIsId, close }) {
+    const index = repeat(charsOf("09"), 1, 4);
+    const head = (name: string) => (nameIsId ? sequence(literal(`functions.${name}:`), index) : literal(name));
+    return {
+      ...(open === "" ? opening(callOpen, "") : opening(open, callOpen, callOpen)),
+      call: (name, args) => sequence(head(name), literal(nameEnd), args, literal(callClose)),
+      between: callOpen,
+      close,
+    };
+  },
+});

@@ -1,0 +1,95 @@
+import type * as z from "zod";
+import type { Gbnf } from "../gbnf/gbnf.ts";
+import type { ArgumentTypes } from "./readers/argument-types.ts";
+import type { CallReader } from "./readers/call-reader.ts";
+
+/** The tools that an output may call, as far as the reading of a call depends on them. */
+export type CallableTools = {
+  readonly names: ReadonlySet<string>;
+  /** The types that the tools' schemas allow, for forms in which a model writes arguments as text. */
+  readonly argumentTypes: ArgumentTypes;
+};
+
+/** How calls are found among other text, and what reads one. */
+export type CallReading = {
+  /** Marks that begin a call, or a group of calls. */
+  readonly openers: readonly string[];
+  /** Whether a brace at the start of the text begins a call too. */
+  readonly opensAtBrace: boolean;
+  /** The mark between two calls of a group; "" where calls stand alone. */
+  readonly next: string;
+  /** The mark at the end of a group; "" where a group has none. */
+  readonly close: string;
+  /** White space that the template writes before the first mark of the calls and behind the last. */
+  readonly separator: string;
+  /** Makes a reader for the call behind `mark`: one of `openers`, `next`, or "" for a brace (which the reader takes itself). */
+  readonly newReader: (mark: string) => CallReader;
+};
+
+/** How the parameters of a call are written where they are text between tags. */
+export type ParameterTags = {
+  /** Gives everything that stands before a parameter's value, in which the kind of the value may be told. */
+  readonly before: (key: string, kind: "text" | "json") => string;
+  /** Everything that stands behind a value: the closing mark with the white space that belongs to it. */
+  readonly after: string;
+  /** Whether `before` tells the kind of a value: then text is used for nothing but strings. */
+  readonly tellsKind: boolean;
+};
+
+/** The markup that a grammar writes around the arguments of calls. */
+export type CallMarkup = {
+  /** The mark with which the calls begin, without white space at its end; "" where none begins them. */
+  readonly open: string;
+  /** What stands between `open` and the first call. */
+  readonly behindOpen: string;
+  /** A mark that begins calls as well, for models that forget `open`; "" where there is none. */
+  readonly otherOpen: string;
+  /** What stands between `otherOpen` and the first call. */
+  readonly behindOtherOpen: string;
+  /** Whether a brace at the start of the text begins calls too. */
+  readonly opensAtBrace: boolean;
+  /** Writes one call. Its arguments are JSON, or, where there are `tags`, parameters between them. */
+  readonly call: (name: string, args: Gbnf) => Gbnf;
+  /** Absent where arguments are JSON. */
+  readonly tags?: ParameterTags;
+  /** What stands between two calls. */
+  readonly between: string;
+  /** What stands behind the last call. */
+  readonly close: string;
+};
+
+/** What can be known of a model's marks before it writes anything. */
+export type KnownMarks = {
+  /** The chat template of the model, Jinja source. */
+  readonly template: string;
+  /** Tells whether the model can write a mark: it stands in the template or among the tokens. */
+  readonly isKnown: (mark: string) => boolean;
+};
+
+/** What is done with one form of call, given the marks that a family of models uses for it. */
+export type CallBehaviour<Markers> = {
+  /** Gives the marks as far as a model can know them; undefined where it cannot call tools with them. */
+  readonly usable: (markers: Markers, model: KnownMarks) => Markers | undefined;
+  /** Says how calls are read out of an output; undefined where only the engine's own parser reads them. */
+  readonly reading: (markers: Markers, tools: CallableTools) => CallReading | undefined;
+  /**
+   * Says how a grammar writes calls; undefined where only the engine's own parser reads them.
+   *
+   * Of a call that was asked for, and of one that the model makes of a strict tool, the grammar holds the marks, the name
+   * and the arguments. Where arguments are JSON it holds all of their schema but what is refused for strict tools; where
+   * they are text between tags, the declared parameters in their order, the required ones, and each value by its schema,
+   * of which a value that is a string keeps to `enum`, `const` and `format` only.
+   */
+  readonly markup: (markers: Markers) => CallMarkup | undefined;
+};
+
+/** A way in which chat templates write tool calls: the marks that a profile names, and all that is done with them. */
+export type ToolCallForm<Schema extends z.ZodObject> = CallBehaviour<Readonly<z.output<Schema>>> & {
+  /** The marks in a profile. Its literal `form` is the name of the form; a field is left out where a template writes nothing. */
+  readonly schema: Schema;
+};
+
+/** Declares a form of call; there for its types alone. */
+export function toolCallForm<Schema extends z.ZodObject>(form: ToolCallForm<Schema>): ToolCallForm<Schema> {
+  return form;
+}
