@@ -9,27 +9,40 @@ import type { Placement } from "./load-balancing/placement.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import { CircuitBreaker, type CircuitBreakerState, limitsForSlots, type Permit } from "./queue/circuit-breaker.ts";
 import type { PriorityClass } from "./queue/class-share.ts";
-import { DrainEstimate } from "./queue/drain-estimate.ts";
 import { DEFAULT_PENDING_QUEUE, type Pending, PendingQueue } from "./queue/pending-queue.ts";
 
-/** Between two looks at whether those who wait can be served: an endpoint that recovers tells nobody here. */
+/** Time between two looks at whether waiting requests can be served: an endpoint that recovers tells nobody here. */
 const RECHECK_MS = 100;
 
-/** Nobody is believed to be full for longer than this. */
+/** Longest time for which an endpoint is believed that it has no room. */
 const MAX_HOLD_BACK_MS = 60_000;
 
-/** Output tokens that a request counts in the fair queue beside its prompt. */
+/** Output tokens that every request costs in the fair queue, on top of its prompt's tokens. */
 const OUTPUT_RESERVE_TOKENS = 1_024;
 
-/** A place on an endpoint. */
+/** A request that asks for a place on an endpoint of the cluster. */
+export type PlaceRequest = {
+  /** The digests of the prompt by which an endpoint is picked. */
+  readonly route: Route;
+  /** The tenant that the request belongs to: the queue is fair between tenants. */
+  readonly tenant: string;
+  readonly hints: RoutingHints;
+  /** Addresses of the endpoints that have had their try at the request. */
+  readonly tried: ReadonlySet<string>;
+  /** Longest time that the request waits in the queue, in milliseconds. */
+  readonly timeoutMs: number;
+};
+
+/** A place on an endpoint, held by one try of a request. */
 export type Admitted = {
   readonly member: ClusterMember;
+  /** Follows the try for the load-balancing policy; undefined when the policy learns nothing from tries. */
   readonly placement: Placement | undefined;
-  /** When the try is over. May be called again; counts once. */
+  /** Gives the place back when the try is over. A second call does nothing. */
   release(): void;
 };
 
-/** Why a request gets no place. */
+/** The reason for which a request gets no place. */
 export type NotAdmitted = Exclude<NoPick, "all_full"> | "pending_overflow" | "pending_timeout" | "key_overflow";
 
 type Waiting = {
@@ -41,16 +54,15 @@ type Waiting = {
  * Lets a cluster's requests onto its endpoints: as many at once as the circuit breaker allows, the others wait in a queue
  * that is bounded and fair between keys.
  */
-export class Admission {
+export class ClusterAdmission {
   readonly #cluster: Cluster;
   readonly #balancer: Balancer;
   readonly #clock: Clock;
   readonly #breaker = new CircuitBreaker({ maxRequests: 0, maxPendingRequests: 0 });
   readonly #queue: PendingQueue<Waiting>;
-  readonly #drain = new DrainEstimate();
-  /** Endpoints that have said when they have room again: monotonic milliseconds. */
+  /** Monotonic milliseconds at which an endpoint has room again, by the address of each one that has said so. */
   readonly #heldBack = new Map<string, number>();
-  /** Since when no endpoint is usable. */
+  /** Monotonic milliseconds since which no endpoint is usable; undefined while one is. */
   #noneSinceMs: number | undefined;
   #cancelTimer: (() => void) | undefined;
 
@@ -66,48 +78,44 @@ export class Admission {
     });
   }
 
+  /** The circuit breaker that counts the cluster's running and waiting requests. */
   get breaker(): CircuitBreaker {
     return this.#breaker;
   }
 
-  /** By the limits of this moment. */
+  /** What the circuit breaker leaves free, by the limits of this moment. */
   breakerState(): CircuitBreakerState {
     this.#look();
     return this.#breaker.state;
   }
 
+  /** Number of requests that wait for an endpoint. */
   get pending(): number {
     return this.#queue.size;
   }
 
+  /** Number of requests of one class of service that wait for an endpoint. */
   pendingOf(priorityClass: PriorityClass): number {
     return this.#queue.sizeOf(priorityClass);
   }
 
-  /** Milliseconds until one more who came now would be served; undefined while nothing is known. */
+  /** Milliseconds after which a request that came now would be served; undefined while nothing is known. */
   drainMs(): number | undefined {
-    return this.#drain.waitMs(this.#queue.size, this.#clock.nowMs());
+    return this.#queue.drainMs(this.#clock.nowMs());
   }
 
-  /** The endpoint has said that it takes no request for `ms`. */
+  /** Keeps requests away from an endpoint that has said that it takes none for `ms` milliseconds; at most 60 s. */
   holdBack(address: string, ms: number): void {
     this.#heldBack.set(address, this.#clock.nowMs() + Math.min(ms, MAX_HOLD_BACK_MS));
   }
 
   /**
-   * A place for a request of `key`, at once or after its turn in the queue. `tried`: addresses that had their try.
-   * Aborting the signal leaves the queue at once; the result then means nothing.
+   * Resolves with a place for the request, at once or after its turn in the queue, or with the reason why it gets none.
+   * Aborting the signal takes the request out of the queue at once; the result then means nothing.
    */
-  acquire(
-    route: Route,
-    key: string,
-    hints: RoutingHints,
-    tried: ReadonlySet<string>,
-    timeoutMs: number,
-    signal: AbortSignal,
-  ): Promise<Admitted | NotAdmitted> {
+  acquire(request: PlaceRequest, signal: AbortSignal): Promise<Admitted | NotAdmitted> {
     const usable = this.#look();
-    const attempt = () => this.#attempt(route, tried);
+    const attempt = () => this.#attempt(request.route, request.tried);
     // Nobody passes those who wait; bad news may.
     const first = this.#queue.size === 0 || usable === 0 ? attempt() : "all_full";
     if (first !== "all_full") return Promise.resolve(first);
@@ -122,20 +130,9 @@ export class Admission {
         signal.removeEventListener("abort", leave);
         resolve(result);
       };
-      const nowMs = this.#clock.nowMs();
-      const item: Pending<Waiting> = {
-        key,
-        keyId: hints.keyId,
-        maxPendingPerKey: hints.maxPendingRequests,
-        priorityClass: hints.priorityClass,
-        weight: hints.weight,
-        cost: this.#balancer.expectedTokens(route) + OUTPUT_RESERVE_TOKENS,
-        queuedMs: nowMs,
-        deadlineMs: nowMs + timeoutMs,
-        value: { attempt, settle },
-      };
+      const item = this.#waiting(request, { attempt, settle });
       signal.addEventListener("abort", leave);
-      this.#dismissLate(nowMs);
+      this.#dismissLate(item.queuedMs);
       const pushed = this.#queue.push(item);
       if (pushed.queued) pushed.dropped?.value.settle("pending_overflow");
       else if (pushed.limit === "key") return settle("key_overflow");
@@ -148,9 +145,25 @@ export class Admission {
     });
   }
 
+  /** Sends all waiting requests away and stops the timer. */
   close(): void {
     this.#cancelTimer?.();
     this.#sendAway("no_endpoints");
+  }
+
+  #waiting({ route, tenant, hints, timeoutMs }: PlaceRequest, value: Waiting): Pending<Waiting> {
+    const nowMs = this.#clock.nowMs();
+    return {
+      key: tenant,
+      keyId: hints.keyId,
+      maxPendingPerKey: hints.maxPendingRequests,
+      priorityClass: hints.priorityClass,
+      weight: hints.weight,
+      cost: this.#balancer.expectedTokens(route) + OUTPUT_RESERVE_TOKENS,
+      queuedMs: nowMs,
+      deadlineMs: nowMs + timeoutMs,
+      value,
+    };
   }
 
   #attempt(route: Route, tried: ReadonlySet<string>): Admitted | NotAdmitted | "all_full" {
@@ -181,7 +194,7 @@ export class Admission {
     return false;
   }
 
-  /** The limits follow the endpoints as they come and go. Returns how many of these are usable. */
+  /** Lets the limits follow the endpoints as they come and go. Returns the number of endpoints that are usable. */
   #look(): number {
     const { maxRequests, maxPendingRequests } = this.#cluster.settings.circuitBreakers;
     const usable = this.#balancer.usable();
@@ -208,7 +221,6 @@ export class Admission {
       this.#sendAway("none_available");
     this.#cancelTimer?.();
     this.#cancelTimer = this.#queue.size > 0 ? this.#clock.after(RECHECK_MS, () => this.#serve()) : undefined;
-    if (this.#queue.size === 0) this.#drain.empty();
   }
 
   #dismissLate(nowMs: number): void {
@@ -224,7 +236,6 @@ export class Admission {
       const result = item.value.attempt();
       if (result !== "all_full") {
         this.#queue.served(item, nowMs);
-        this.#drain.served(nowMs);
         item.value.settle(result);
         // Its own endpoints are full, or had their try: another's may not be.
       } else if (passedOver.push(item) >= this.#cluster.members.length) break;

@@ -1,7 +1,7 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { UpstreamFailure } from "./call/grpc-error.ts";
 import type { Cluster } from "./cluster.ts";
-import { Admission } from "./cluster-admission.ts";
+import { ClusterAdmission } from "./cluster-admission.ts";
 import { Balancer } from "./load-balancing/balancer.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import type { Ejection } from "./outlier/outlier-detector.ts";
@@ -11,7 +11,7 @@ import { RetryBudget } from "./retry/retry-budget.ts";
 /** A cluster and everything that decides which of its endpoints a request meets, and whether and when. */
 export class ClusterTraffic {
   readonly cluster: Cluster;
-  readonly admission: Admission;
+  readonly admission: ClusterAdmission;
   readonly budget: RetryBudget;
   readonly #clock: Clock;
   readonly #onEjection: (ejection: Ejection) => void;
@@ -25,7 +25,7 @@ export class ClusterTraffic {
     onEjection: (ejection: Ejection) => void,
   ) {
     this.cluster = cluster;
-    this.admission = new Admission(cluster, new Balancer(cluster, work, clock, random), clock);
+    this.admission = new ClusterAdmission(cluster, new Balancer(cluster, work, clock, random), clock);
     this.budget = new RetryBudget(cluster.settings.circuitBreakers.retryBudget);
     this.#clock = clock;
     this.#onEjection = onEjection;

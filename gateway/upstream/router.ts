@@ -115,7 +115,9 @@ export class Router {
     let permit: RetryPermit | undefined;
     try {
       for (let retries = 0; ; retries += 1) {
-        const place = await traffic.admission.acquire(route, request.tenant, hints, tried, timeouts.pendingMs, signal);
+        const { tenant } = request;
+        const asked = { route, tenant, hints, tried, timeoutMs: timeouts.pendingMs };
+        const place = await traffic.admission.acquire(asked, signal);
         if (signal.aborted) {
           if (typeof place !== "string") place.release();
           throw clientClosed();
@@ -187,7 +189,7 @@ export class Router {
     signal: AbortSignal,
   ): Promise<UpstreamFailure | undefined> {
     const { clock, timeouts } = this.#options;
-    const lease = member.endpoint.lease();
+    const call = member.endpoint.beginCall();
     const inputTokens = (route.shape.boundaries.at(-1)?.bytes ?? 0) / 4;
     let retrying = permit;
     const onEvents = (events: readonly Event[], flow: Flow) => {
@@ -207,7 +209,7 @@ export class Router {
       return failure;
     } finally {
       placement?.end();
-      lease.release(outcome);
+      call.end(outcome);
       release();
     }
   }

@@ -15,13 +15,13 @@ export type EndpointTls = {
   readonly serverName: string | undefined;
 };
 
-/** How a call ended, for whoever judges the endpoint. */
+/** How a call on an endpoint ended, as its statistics count it. */
 export type Outcome = "ok" | "failed" | "cancelled" | "refused";
 
-/** One use of an endpoint. Released exactly once, however the call ended. */
-export type Lease = {
-  readonly endpoint: Endpoint;
-  release(outcome: Outcome): void;
+/** A call that counts as running on its endpoint until it is ended. */
+export type EndpointCall = {
+  /** Takes the call off the endpoint, however it ended. A second call does nothing. */
+  end(outcome: Outcome): void;
 };
 
 /**
@@ -41,7 +41,7 @@ export class Endpoint {
   #total = 0;
   #failed = 0;
 
-  /** Without `tls` it is spoken to in plain text. */
+  /** Makes the channel to `host:port`; without `tls` it speaks plain text. */
   constructor(address: string, tls?: EndpointTls) {
     this.address = address;
     this.client = new Client(address, tls?.credentials ?? credentials.createInsecure(), {
@@ -63,29 +63,32 @@ export class Endpoint {
     });
   }
 
-  /** Whether its connection stands; TLS and the settings of HTTP/2 included. */
+  /** Whether the connection to the endpoint stands, with TLS and the settings of HTTP/2 agreed. */
   get connected(): boolean {
     return this.client.getChannel().getConnectivityState(false) === connectivityState.READY;
   }
 
+  /** Number of calls of this gateway that run on the endpoint, of all its models. */
   get activeRequests(): number {
     return this.#active;
   }
 
+  /** Number of calls of this gateway that began on the endpoint since it was taken in. */
   get totalRequests(): number {
     return this.#total;
   }
 
+  /** Number of calls of this gateway that failed on the endpoint since it was taken in. */
   get failedRequests(): number {
     return this.#failed;
   }
 
-  /** What the node said about the model when it was last asked. */
+  /** The node's own description of a model, from when it was last asked; undefined when it named no such model. */
   description(model: string): ModelDescription | undefined {
     return this.#descriptions.get(model);
   }
 
-  /** Asks the node what it serves. All who ask at the same time share one call. `deadline`: wall clock, milliseconds. */
+  /** Asks the node what it serves, until the deadline in milliseconds of the wall clock. Callers at one time share a call. */
   describe(deadline: number): Promise<NodeAnswer> {
     this.#describing ??= describeNode(this.client, deadline).then((answer) => {
       this.#describing = undefined;
@@ -95,39 +98,39 @@ export class Endpoint {
     return this.#describing;
   }
 
-  /** Whether an operator drained it. */
+  /** Whether an operator has drained the endpoint by hand. */
   get drained(): boolean {
     return this.#drained;
   }
 
-  /** By hand: takes no new calls until told otherwise. */
+  /** Drains the endpoint by hand, so that it gets no new calls, or ends that. */
   setDrained(drained: boolean): void {
     this.#drained = drained;
   }
 
-  /** Drained by hand, or the node says that it drains. */
+  /** Whether the endpoint gets no new calls because an operator has drained it or its node says that it drains. */
   isDraining(nowMs: number): boolean {
     return this.#drained || this.report.isDraining(nowMs);
   }
 
-  /** The node has told a call that it must get no more; its health is checked anew. */
+  /** Tells the health checks that the node has told a call that it must get no more. */
   failHealthNow(): void {
     for (const listener of this.#failNow) listener();
   }
 
-  /** Returns what ends the listening. */
+  /** Calls the listener whenever `failHealthNow` is called. Returns the function that ends this. */
   onFailHealthNow(listener: () => void): () => void {
     this.#failNow.add(listener);
     return () => this.#failNow.delete(listener);
   }
 
-  lease(): Lease {
+  /** Counts one more call as running on the endpoint until the result is ended. */
+  beginCall(): EndpointCall {
     this.#active += 1;
     this.#total += 1;
     let open = true;
     return {
-      endpoint: this,
-      release: (outcome) => {
+      end: (outcome) => {
         if (!open) return;
         open = false;
         this.#active -= 1;
@@ -137,7 +140,7 @@ export class Endpoint {
     };
   }
 
-  /** Calls `run` as soon as no call runs on it, perhaps at once. Undefined takes it back. */
+  /** Calls `run` as soon as no call runs on the endpoint, perhaps at once; undefined takes the wish back. */
   whenIdle(run: (() => void) | undefined): void {
     this.#whenIdle = run;
     if (this.#active === 0) run?.();

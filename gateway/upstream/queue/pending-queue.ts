@@ -8,6 +8,9 @@ import {
 } from "./class-share.ts";
 import { DeficitRoundRobin } from "./deficit-round-robin.ts";
 
+/** Share of the newest interval between two served requests in the average: the last dozen or so count. */
+const NEWEST_SHARE = 0.15;
+
 export type PendingQueueSettings = {
   /** Requests that wait, all keys together. */
   readonly maxPending: number;
@@ -30,23 +33,26 @@ export const DEFAULT_PENDING_QUEUE: PendingQueueSettings = {
 
 /** A request that waits for an endpoint. */
 export type Pending<T> = {
-  /** Whose it is: fairness is between these. */
+  /** The tenant that the request belongs to: the queue is fair between tenants. */
   readonly key: string;
-  /** The API key that it came with, and how many requests of it may wait; one owner may have several. */
+  /** The API key that the request came with; a tenant may have several. */
   readonly keyId: string;
+  /** Number of requests of the API key that may wait; undefined: as many as the cluster lets every key have. */
   readonly maxPendingPerKey: number | undefined;
   readonly priorityClass: PriorityClass;
+  /** Share of the tenant beside others of its class; above 0. */
   readonly weight: number;
-  /** Tokens: what is expected to be prefilled, and the reserve for the answer. */
+  /** Tokens that are expected to be prefilled for the request, and the reserve for its answer. */
   readonly cost: number;
-  /** Monotonic milliseconds at which it began to wait; likewise the next. */
+  /** Monotonic milliseconds at which the request began to wait. */
   readonly queuedMs: number;
+  /** Monotonic milliseconds at which the request gives up. */
   readonly deadlineMs: number;
   readonly value: T;
 };
 
+/** What became of a request that asked to wait; `dropped` is the waiting request that had to make room for it. */
 export type Enqueued<T> =
-  /** `dropped`: who had to make room for it. */
   | { readonly queued: true; readonly dropped: Pending<T> | undefined }
   | { readonly queued: false; readonly limit: "key" | "cluster" };
 
@@ -60,6 +66,7 @@ export class PendingQueue<T> {
   readonly #shares: ClassShare;
   readonly #lifo: AdaptiveLifo;
   readonly #queues: Readonly<Record<PriorityClass, DeficitRoundRobin<Pending<T>>>>;
+  readonly #drain = new DrainEstimate();
   #maxPending: number;
 
   constructor(settings: PendingQueueSettings) {
@@ -71,20 +78,22 @@ export class PendingQueue<T> {
     this.#queues = { high: queue(), default: queue(), low: queue() };
   }
 
+  /** Number of requests that wait. */
   get size(): number {
     return PRIORITY_CLASSES.reduce((sum, name) => sum + this.sizeOf(name), 0);
   }
 
+  /** Number of requests of one class of service that wait. */
   sizeOf(priorityClass: PriorityClass): number {
     return this.#queues[priorityClass].size;
   }
 
-  /** Takes the place of the setting; who waits already stays. */
+  /** Sets the number of requests that may wait, in place of the configured one. Requests that wait already stay. */
   setMaxPending(maxPending: number): void {
     this.#maxPending = maxPending;
   }
 
-  /** Those whose time is up are to be taken out before, by `expire`; likewise for `next`. */
+  /** Adds a request. Requests whose time is up have to be taken out before, by `expire`. */
   push(item: Pending<T>): Enqueued<T> {
     const own = this.#waitingOf(item.key);
     const ofKey = own.filter(({ keyId }) => keyId === item.keyId).length;
@@ -93,13 +102,14 @@ export class PendingQueue<T> {
     const dropped = full ? this.#victimFor(own.length) : undefined;
     if (full && !dropped) return { queued: false, limit: "cluster" };
     if (dropped) this.cancel(dropped);
+    if (this.size === 0) this.#drain.pause();
     const queue = this.#queues[item.priorityClass];
     if (queue.size === 0) this.#shares.wake(item.priorityClass);
     queue.push(item);
     return { queued: true, dropped };
   }
 
-  /** Takes out the request that is to be served next. */
+  /** Takes out the request that is to be served next. Requests whose time is up have to be taken out before. */
   next(): Pending<T> | undefined {
     const name = this.#shares.next((candidate) => this.#queues[candidate].size > 0);
     const item = name && this.#queues[name].next();
@@ -107,7 +117,7 @@ export class PendingQueue<T> {
     return item;
   }
 
-  /** Undoes the newest calls of `next`, whose results these are in their order: they could not be served. */
+  /** Undoes the newest calls of `next`, as their results could not be served. `items`: these results in their order. */
   putBack(items: readonly Pending<T>[]): void {
     for (const item of items.toReversed()) {
       this.#queues[item.priorityClass].putBack(item);
@@ -115,17 +125,23 @@ export class PendingQueue<T> {
     }
   }
 
-  /** The caller gave up: it leaves at once. False when it was not waiting any more. */
+  /** Takes out a request whose caller gave up. Returns false when it was not waiting any more. */
   cancel(item: Pending<T>): boolean {
     return this.#queues[item.priorityClass].remove(item);
   }
 
-  /** What `next` gave could be served. */
+  /** Tells the queue that a request which `next` gave could be served. */
   served({ queuedMs }: Pending<T>, nowMs: number): void {
     this.#lifo.served(nowMs - queuedMs);
+    this.#drain.served(nowMs);
   }
 
-  /** Takes out all whose time is up. */
+  /** Milliseconds until one more request would be served than wait now; undefined while nothing is known. */
+  drainMs(nowMs: number): number | undefined {
+    return this.#drain.waitMs(this.size, nowMs);
+  }
+
+  /** Takes out and returns all requests whose time is up. */
   expire(nowMs: number): Pending<T>[] {
     const all = this.#all();
     const since = all.reduce((first, { queuedMs }) => Math.min(first, queuedMs), nowMs);
@@ -163,4 +179,33 @@ function earliest<T>(items: readonly Pending<T>[]): Pending<T> | undefined {
     (first, item) => (!first || item.deadlineMs < first.deadlineMs ? item : first),
     undefined,
   );
+}
+
+/** Estimates when a queue will have served the requests that wait, by how fast it has served the last ones. */
+class DrainEstimate {
+  #intervalMs: number | undefined;
+  #lastMs: number | undefined;
+
+  /** Counts a request that had waited and was served. */
+  served(nowMs: number): void {
+    if (this.#lastMs !== undefined) {
+      const intervalMs = nowMs - this.#lastMs;
+      this.#intervalMs =
+        this.#intervalMs === undefined ? intervalMs : this.#intervalMs + NEWEST_SHARE * (intervalMs - this.#intervalMs);
+    }
+    this.#lastMs = nowMs;
+  }
+
+  /** Forgets when the last request was served: after a time in which nobody waited that says nothing. */
+  pause(): void {
+    this.#lastMs = undefined;
+  }
+
+  /** Milliseconds until one more than `waiting` requests would be served; undefined while nothing is known. */
+  waitMs(waiting: number, nowMs: number): number | undefined {
+    if (this.#intervalMs === undefined) return undefined;
+    // The queue may just have come to a stop.
+    const sinceMs = waiting === 0 || this.#lastMs === undefined ? 0 : nowMs - this.#lastMs;
+    return (waiting + 1) * Math.max(this.#intervalMs, sinceMs);
+  }
 }

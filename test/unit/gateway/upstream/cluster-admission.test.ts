@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { atOnce } from "../../../../gateway/event-loop-turn.ts";
-import { Admission, type Admitted, type NotAdmitted } from "../../../../gateway/upstream/cluster-admission.ts";
+import { type Admitted, ClusterAdmission, type NotAdmitted } from "../../../../gateway/upstream/cluster-admission.ts";
 import { Balancer, routing } from "../../../../gateway/upstream/load-balancing/balancer.ts";
 import type { RoutingHints } from "../../../../gateway/upstream/load-balancing/routing-hints.ts";
 import { HealthCheckResponse_ServingStatus as Serving } from "../../../../proto/gen/grpc/health/v1/health.ts";
@@ -29,7 +29,7 @@ async function admitting(circuitBreakers: object = {}, nodeCount = 1, timeoutMs 
   opened.push(rig);
   await rig.ready();
   const { cluster, manager, clock } = rig;
-  const admission = new Admission(cluster, new Balancer(cluster, manager.work, clock, () => 0.5), clock);
+  const admission = new ClusterAdmission(cluster, new Balancer(cluster, manager.work, clock, () => 0.5), clock);
   opened.push(admission);
   const ask = (
     key = "a",
@@ -38,7 +38,10 @@ async function admitting(circuitBreakers: object = {}, nodeCount = 1, timeoutMs 
     const controller = new AbortController();
     const hints = { ...HINTS, ...given.hints };
     const route = atOnce(routing(generateRequest({}, given.text ?? key), hints));
-    const result = admission.acquire(route, key, hints, given.tried ?? NONE, timeoutMs, controller.signal);
+    const result = admission.acquire(
+      { route, tenant: key, hints, tried: given.tried ?? NONE, timeoutMs },
+      controller.signal,
+    );
     return { result, leave: () => controller.abort() } satisfies Asked;
   };
   return { ...rig, cluster, clock, nodes, admission, ask };

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { checkConfig } from "../../../../gateway/config/gateway-config.ts";
 import type { Cluster } from "../../../../gateway/upstream/cluster.ts";
 import { ClusterManager } from "../../../../gateway/upstream/cluster-manager.ts";
-import type { Lease } from "../../../../gateway/upstream/endpoint/endpoint.ts";
+import type { EndpointCall } from "../../../../gateway/upstream/endpoint/endpoint.ts";
 import { HealthCheckResponse_ServingStatus as Serving } from "../../../../proto/gen/grpc/health/v1/health.ts";
 import { OrcaLoadReport } from "../../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { HealthNode } from "../../../support/engine/health-node.ts";
@@ -166,7 +166,7 @@ describe("a view", () => {
       managed.clock.nowMs(),
     );
     managed.manager.work.add(one.address, 400);
-    const lease = found?.lease();
+    const call = found?.beginCall();
     expect(managed.view(one.address)).toEqual({
       address: one.address,
       healthy: true,
@@ -186,7 +186,7 @@ describe("a view", () => {
       outstandingPrefillTokens: 700,
       prefillTokensPerSecond: 9_000,
     });
-    lease?.release("ok");
+    call?.end("ok");
     managed.manager.work.add(one.address, 1_000);
     expect(managed.view(one.address)).toMatchObject({ activeRequests: 0, outstandingPrefillTokens: 1_400 });
   });
@@ -228,15 +228,15 @@ describe("endpoints that leave and join", () => {
   test("an endpoint that left gets nothing new, and keeps its channel until its calls have ended", async () => {
     const { one, managed } = await byName();
     const [leaving] = managed.cluster().endpoints;
-    const leases: Lease[] = leaving ? [leaving.lease(), leaving.lease()] : [];
+    const calls: EndpointCall[] = leaving ? [leaving.beginCall(), leaving.beginCall()] : [];
     await answered(managed, ["127.0.0.9"]);
     expect(managed.cluster().endpoints.map(({ address }) => address)).toEqual([`127.0.0.9:${one.port}`]);
     expect(managed.cluster().outliers.ejectedUntilMs(one.address)).toBeUndefined();
     const channel = leaving?.client.getChannel();
     expect(managed.manager.endpoints).toContain(leaving);
-    leases[0]?.release("ok");
+    calls[0]?.end("ok");
     expect(channel?.getConnectivityState(false)).not.toBe(SHUTDOWN);
-    leases[1]?.release("ok");
+    calls[1]?.end("ok");
     expect(channel?.getConnectivityState(false)).toBe(SHUTDOWN);
     expect(managed.manager.endpoints).not.toContain(leaving);
   });
@@ -244,11 +244,11 @@ describe("endpoints that leave and join", () => {
   test("an endpoint that comes back while its calls still run is the same one", async () => {
     const { one, managed } = await byName();
     const [leaving] = managed.cluster().endpoints;
-    const lease = leaving?.lease();
+    const call = leaving?.beginCall();
     await answered(managed, ["127.0.0.9"]);
     await answered(managed, ["127.0.0.1"]);
     expect(managed.cluster().endpoints).toEqual([leaving]);
-    lease?.release("ok");
+    call?.end("ok");
     expect(leaving?.client.getChannel().getConnectivityState(false)).not.toBe(SHUTDOWN);
     await managed.becomes(one.address, "healthy");
     expect(managed.view(one.address)?.healthySinceMs).toBe(managed.clock.nowMs());
@@ -297,7 +297,7 @@ test("closing ends all channels", async () => {
   const managed = new Managed([{ model: "svc-qwen", endpoints: [endpoint(one.address)] }]);
   await managed.becomes(one.address, "healthy");
   const [found] = managed.cluster().endpoints;
-  found?.lease();
+  found?.beginCall();
   managed.manager.close();
   expect(found?.client.getChannel().getConnectivityState(false)).toBe(SHUTDOWN);
   expect(managed.manager.endpoints).toEqual([]);

@@ -272,3 +272,50 @@ describe("a queue that stands", () => {
     expect(order).toEqual([...order].sort((a, b) => a - b));
   });
 });
+
+describe("the estimate of when one more request would be served", () => {
+  /** A queue in which `waiting` requests are left after one was served at each of the moments. */
+  function servedAt(momentsMs: readonly number[], waiting: number): PendingQueue<number> {
+    const queue = queueWith({ maxPendingPerKey: 100 });
+    for (let index = 0; index < momentsMs.length + waiting; index += 1) queue.push(request("a"));
+    for (const nowMs of momentsMs) {
+      const item = queue.next();
+      if (item) queue.served(item, nowMs);
+    }
+    return queue;
+  }
+
+  test("does not exist before two were served in a row", () => {
+    expect(servedAt([], 10).drainMs(0)).toBeUndefined();
+    expect(servedAt([0], 10).drainMs(0)).toBeUndefined();
+    const idle = servedAt([0], 0);
+    idle.push(request("a"));
+    const late = idle.next();
+    if (late) idle.served(late, 60_000);
+    expect(idle.drainMs(60_000)).toBeUndefined();
+  });
+
+  test("is one interval for each that waits, and one more", () => {
+    expect(servedAt([0, 200, 400, 600], 9).drainMs(600)).toBeCloseTo(2_000, 6);
+  });
+
+  test("is shorter where several are served at a time", () => {
+    const moments = Array.from({ length: 60 }, (_, index) => Math.floor(index / 4) * 1_000);
+    const estimate = servedAt(moments, 0).drainMs(14_000) ?? Number.NaN;
+    expect(estimate).toBeGreaterThan(150);
+    expect(estimate).toBeLessThan(350);
+  });
+
+  test("grows with the time for which a queue that came to a stop stands", () => {
+    expect(servedAt([0, 100, 200], 1).drainMs(5_200)).toBe(10_000);
+  });
+
+  test("does not grow while nobody waits", () => {
+    expect(servedAt([0, 100, 200], 0).drainMs(5_200)).toBe(100);
+  });
+
+  test("soon forgets that the queue was slow", () => {
+    const moments = [0, 10_000, ...Array.from({ length: 40 }, (_, index) => 10_100 + index * 100)];
+    expect(servedAt(moments, 0).drainMs(14_000)).toBeLessThan(200);
+  });
+});
