@@ -1,6 +1,7 @@
 import type { Event, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { JsonValue } from "../../gbnf/json-value.ts";
-import { SchemaValidator } from "./schema-validator.ts";
+import { SchemaValidator, type Verdict } from "./schema-validator.ts";
+import { WorkBudget } from "./work-budget.ts";
 
 /** A whole answer, or the whole arguments of a call, that the schema of the request does not allow. */
 export type Mismatch = { readonly part: "answer" | "arguments"; readonly strict: boolean };
@@ -9,17 +10,25 @@ type Wanted = Mismatch & { readonly schema: string };
 
 const NONE: readonly Mismatch[] = [];
 
+/** Reading a schema costs as much as going through its text so many times. */
+const READINGS_OF_SCHEMA = 8;
+
 const ANY_OBJECT = '{"type":"object"}';
 
 /**
  * The last look at what was asked for: each answer and each call that ended whole, against the schema itself. Where the
  * schema is `strict` the engine has promised it; elsewhere it is what the model should have done, and no error. What was cut
- * says so itself, and a schema that is none says nothing.
+ * says so itself, and a schema that is none says nothing. All looks at one answer share one budget of work: what goes beyond
+ * it is not checked, and counted.
  */
 export class AnswerCheck {
   readonly #answer: Wanted | undefined;
   readonly #tools: ReadonlyMap<string, Wanted>;
+  readonly #budget = new WorkBudget();
+  /** By schema, as an answer may call a tool many times; undefined for what is no schema. */
+  readonly #validators = new Map<string, SchemaValidator | undefined>();
   #open: { readonly wanted: Wanted; text: string } | undefined;
+  #unchecked = 0;
 
   /** `which`: only what is `strict`, or all. */
   constructor(
@@ -37,6 +46,11 @@ export class AnswerCheck {
     );
   }
 
+  /** Answers and calls that ended whole and that nothing can be said of: their schema is none, or the budget was spent. */
+  get unchecked(): number {
+    return this.#unchecked;
+  }
+
   /** Takes the events as they come; returns what ended among them and is wrong. */
   see(events: readonly Event[]): readonly Mismatch[] {
     if (this.#answer === undefined && this.#tools.size === 0) return NONE;
@@ -51,12 +65,32 @@ export class AnswerCheck {
       else if (kind?.$case === "blockEnded") {
         const open = this.#open;
         this.#open = undefined;
-        if (!open || !kind.value.complete || fits(open.text, open.wanted.schema)) continue;
+        if (!open || !kind.value.complete) continue;
+        const verdict = this.#verdictOn(open.text, open.wanted.schema);
         const { part, strict } = open.wanted;
-        wrong = [...wrong, { part, strict }];
+        if (verdict === "refused") wrong = [...wrong, { part, strict }];
+        else if (verdict === "unchecked") this.#unchecked += 1;
       }
     }
     return wrong;
+  }
+
+  #verdictOn(text: string, schema: string): Verdict {
+    const validator = this.#validatorOf(schema);
+    if (validator === undefined || !this.#budget.spendOnText(text.length)) return "unchecked";
+    let value: JsonValue;
+    try {
+      value = JSON.parse(text);
+    } catch {
+      return "refused";
+    }
+    return validator.check(value, this.#budget);
+  }
+
+  #validatorOf(schema: string): SchemaValidator | undefined {
+    if (!this.#validators.has(schema) && this.#budget.spendOnText(READINGS_OF_SCHEMA * schema.length))
+      this.#validators.set(schema, validatorOf(schema));
+    return this.#validators.get(schema);
   }
 }
 
@@ -65,18 +99,6 @@ function answerOf(constraint: GenerateRequest["outputConstraint"]): Wanted | und
   if (kind?.$case === "jsonObject") return { part: "answer", strict: true, schema: ANY_OBJECT };
   if (kind?.$case !== "jsonSchema") return undefined;
   return { part: "answer", strict: kind.value.strict, schema: kind.value.schemaJson };
-}
-
-function fits(text: string, schema: string): boolean {
-  const validator = validatorOf(schema);
-  if (validator === undefined) return true;
-  let value: JsonValue;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    return false;
-  }
-  return validator.allows(value);
 }
 
 /** Undefined for what is no schema. */

@@ -1,19 +1,24 @@
 import type { JsonValue } from "../../gbnf/json-value.ts";
 import { matchesExpression } from "../expressions/expression-matcher.ts";
 import type { Expression } from "../expressions/regular-expression.ts";
-import { canonical } from "../schema/fixed-values.ts";
 import { isList, isObject, type SchemaObject } from "../schema/schema-document.ts";
 import type { KeywordName } from "../schema/schema-keywords.ts";
 import { allowedFormat } from "../schema/string-format.ts";
 import { enforcedFormat } from "../values/string-grammar.ts";
+import type { WorkBudget } from "./work-budget.ts";
+
+/** Keys of an object that cost as much to go through as one step of a budget. */
+export const KEYS_PER_WORK = 4;
 
 /** A schema that a value is looked at with, and how values are looked at with the schemas inside it. */
 export type Look = {
   readonly schema: SchemaObject;
   /** `path`: where the inner schema stands. */
   readonly holds: (inner: JsonValue, value: JsonValue, ...path: string[]) => boolean;
-  /** Pays for so much work beside the looks; false where there is no more to be had. */
-  readonly afford: (work: number) => boolean;
+  /** What is left for looking at this answer. A keyword pays for what it goes through beside the looks inside it. */
+  readonly budget: WorkBudget;
+  /** The same text for equal values. */
+  readonly canonical: (value: JsonValue) => string;
   /** Undefined for what is outside of what `parseExpression` knows. */
   readonly expressionOf: (pattern: string) => Expression | undefined;
   /** True for what another document holds. */
@@ -34,26 +39,48 @@ const ofNumber =
     return typeof value !== "number" || typeof bound !== "number" || holds(value, bound, schema);
   };
 
-/** A keyword that bounds the size of some values; `sizeOf` is undefined for others. */
+/** A keyword that bounds the size of some values; `fits` says whether a value keeps to it, and true of other values. */
 const ofSize =
-  (name: string, sizeOf: (value: JsonValue) => number | undefined, most: boolean): Check =>
-  ({ schema }, value) => {
-    const size = sizeOf(value);
-    const bound = schema[name];
-    return size === undefined || typeof bound !== "number" || (most ? size <= bound : size >= bound);
+  (name: string, fits: (look: Look, value: JsonValue, bound: number) => boolean): Check =>
+  (look, value) => {
+    const bound = look.schema[name];
+    return typeof bound !== "number" || fits(look, value, bound);
   };
-const length = (value: JsonValue) => (typeof value === "string" ? [...value].length : undefined);
+const ofLength = (name: string, most: boolean): Check =>
+  ofSize(name, ({ budget }, value, bound) => {
+    if (typeof value !== "string") return true;
+    // A character is one unit of UTF-16 or two: only in between they have to be counted.
+    if (most ? value.length <= bound : value.length / 2 >= bound) return true;
+    if (most ? value.length / 2 > bound : value.length < bound) return false;
+    if (!budget.spendOnText(4 * value.length)) return true;
+    let length = 0;
+    for (const _character of value) length += 1;
+    return most ? length <= bound : length >= bound;
+  });
+const ofCount = (name: string, countOf: (value: JsonValue) => number | undefined, most: boolean): Check =>
+  ofSize(name, (_look, value, bound) => {
+    const count = countOf(value);
+    return count === undefined || (most ? count <= bound : count >= bound);
+  });
 const items = (value: JsonValue) => (isList(value) ? value.length : undefined);
 const members = (value: JsonValue) => (isObject(value) ? Object.keys(value).length : undefined);
+
+/** The members of an object, paid for; none of another value. */
+function membersOf({ budget }: Look, value: JsonValue): readonly (readonly [key: string, member: JsonValue])[] {
+  if (!isObject(value)) return [];
+  const entries = Object.entries(value);
+  budget.spend(entries.length);
+  return entries;
+}
 
 const valuesOf = new WeakMap<readonly JsonValue[], ReadonlySet<string>>();
 
 /** An `enum` may be long, and be looked at for each item of a list. */
-function canonicalValues(list: readonly JsonValue[]): ReadonlySet<string> {
+function canonicalValues({ canonical, budget }: Look, list: readonly JsonValue[]): ReadonlySet<string> {
   const known = valuesOf.get(list);
   if (known !== undefined) return known;
   const values = new Set(list.map(canonical));
-  valuesOf.set(list, values);
+  if (!budget.isSpent) valuesOf.set(list, values);
   return values;
 }
 
@@ -68,11 +95,12 @@ function countOf({ schema, holds }: Look, name: string, value: JsonValue, enough
 }
 
 export const CHECKS: Readonly<Record<KeywordName, Check>> = {
-  type: ({ schema: { type = null } }, value) => isOfType(isList(type) ? type : [type], value),
+  type: ({ schema: { type = null }, budget }, value) =>
+    !isList(type) ? isOfType([type], value) : !budget.spend(type.length / KEYS_PER_WORK) || isOfType(type, value),
   // It only ever widens what the others say.
   nullable: () => true,
-  enum: ({ schema }, value) => isList(schema.enum) && canonicalValues(schema.enum).has(canonical(value)),
-  const: ({ schema }, value) => canonical(schema.const ?? null) === canonical(value),
+  enum: (look, value) => isList(look.schema.enum) && canonicalValues(look, look.schema.enum).has(look.canonical(value)),
+  const: ({ schema, canonical }, value) => canonical(schema.const ?? null) === canonical(value),
   $ref: ({ schema: { $ref }, refersTo }, value) => typeof $ref !== "string" || refersTo($ref, value),
   $dynamicRef: notLookedAt,
   $recursiveRef: notLookedAt,
@@ -103,16 +131,16 @@ export const CHECKS: Readonly<Record<KeywordName, Check>> = {
     const quotient = value / step;
     return Math.abs(quotient - Math.round(quotient)) <= 1e-9 * Math.max(1, Math.abs(quotient));
   }),
-  minLength: ofSize("minLength", length, false),
-  maxLength: ofSize("maxLength", length, true),
+  minLength: ofLength("minLength", false),
+  maxLength: ofLength("maxLength", true),
   pattern: (look, value) => {
     const { pattern } = look.schema;
     return typeof value !== "string" || typeof pattern !== "string" || matches(look, pattern, value) !== false;
   },
-  format: ({ schema, afford }, value) => {
+  format: ({ schema, budget }, value) => {
     const format = enforcedFormat(schema);
     const expression = typeof value === "string" && format !== undefined ? allowedFormat(format) : undefined;
-    return expression === undefined || matchesExpression(whole(expression), String(value), afford) !== false;
+    return expression === undefined || isMatch(whole(expression), String(value), budget) !== false;
   },
   items: ({ schema, holds }, value) => {
     const { items: inner = true, additionalItems = true, prefixItems } = schema;
@@ -127,9 +155,9 @@ export const CHECKS: Readonly<Record<KeywordName, Check>> = {
     !isList(value) ||
     !isList(prefixItems) ||
     value.every((item, i) => holds(prefixItems[i] ?? true, item, "prefixItems", String(i))),
-  minItems: ofSize("minItems", items, false),
-  maxItems: ofSize("maxItems", items, true),
-  uniqueItems: ({ schema }, value) =>
+  minItems: ofCount("minItems", items, false),
+  maxItems: ofCount("maxItems", items, true),
+  uniqueItems: ({ schema, canonical }, value) =>
     schema.uniqueItems !== true || !isList(value) || new Set(value.map(canonical)).size === value.length,
   contains: ({ schema, holds }, value) => {
     if (!isList(value)) return true;
@@ -138,14 +166,19 @@ export const CHECKS: Readonly<Record<KeywordName, Check>> = {
     return count >= Number(minContains) && count <= Number(maxContains);
   },
   unevaluatedItems: notLookedAt,
-  properties: ({ schema: { properties }, holds }, value) =>
+  properties: (look, value) => {
+    const { properties } = look.schema;
+    if (!isObject(properties)) return true;
+    return membersOf(look, value).every(
+      ([key, member]) =>
+        !Object.hasOwn(properties, key) || look.holds(properties[key] ?? true, member, "properties", "*"),
+    );
+  },
+  required: ({ schema: { required }, budget }, value) =>
     !isObject(value) ||
-    !isObject(properties) ||
-    Object.entries(value).every(
-      ([key, member]) => !Object.hasOwn(properties, key) || holds(properties[key] ?? true, member, "properties", "*"),
-    ),
-  required: ({ schema: { required } }, value) =>
-    !isObject(value) || !isList(required) || required.every((key) => Object.hasOwn(value, String(key))),
+    !isList(required) ||
+    !budget.spend(required.length / KEYS_PER_WORK) ||
+    required.every((key) => Object.hasOwn(value, String(key))),
   additionalProperties: (look, value) => {
     const { schema, holds } = look;
     const { properties, patternProperties, additionalProperties = true } = schema;
@@ -155,40 +188,37 @@ export const CHECKS: Readonly<Record<KeywordName, Check>> = {
         isObject(patternProperties) &&
         Object.keys(patternProperties).some((pattern) => matches(look, pattern, key) !== false)
       );
-    return (
-      !isObject(value) ||
-      Object.entries(value).every(
-        ([key, member]) => !isOther(key) || holds(additionalProperties, member, "additionalProperties"),
-      )
+    return membersOf(look, value).every(
+      ([key, member]) => !isOther(key) || holds(additionalProperties, member, "additionalProperties"),
     );
   },
   patternProperties: (look, value) => {
     const { patternProperties } = look.schema;
-    if (!isObject(value) || !isObject(patternProperties)) return true;
+    if (!isObject(patternProperties)) return true;
     return Object.entries(patternProperties).every(([pattern, inner]) =>
-      Object.entries(value).every(
+      membersOf(look, value).every(
         ([key, member]) => matches(look, pattern, key) !== true || look.holds(inner, member, "patternProperties", "*"),
       ),
     );
   },
   unevaluatedProperties: notLookedAt,
-  propertyNames: ({ schema: { propertyNames = true }, holds }, value) =>
-    !isObject(value) || Object.keys(value).every((key) => holds(propertyNames, key, "propertyNames")),
-  minProperties: ofSize("minProperties", members, false),
-  maxProperties: ofSize("maxProperties", members, true),
-  dependentRequired: ({ schema: { dependentRequired } }, value) => dependencies(dependentRequired, value, () => true),
-  dependentSchemas: ({ schema: { dependentSchemas }, holds }, value) =>
-    dependencies(dependentSchemas, value, (inner) => holds(inner, value, "dependentSchemas", "*")),
-  dependencies: ({ schema, holds }, value) =>
-    dependencies(schema.dependencies, value, (inner) => holds(inner, value, "dependencies", "*")),
+  propertyNames: (look, value) =>
+    membersOf(look, value).every(([key]) => look.holds(look.schema.propertyNames ?? true, key, "propertyNames")),
+  minProperties: ofCount("minProperties", members, false),
+  maxProperties: ofCount("maxProperties", members, true),
+  dependentRequired: (look, value) => dependencies(look, "dependentRequired", value),
+  dependentSchemas: (look, value) => dependencies(look, "dependentSchemas", value),
+  dependencies: (look, value) => dependencies(look, "dependencies", value),
 };
 
 /** What has to be true of an object for each of its keys: other keys that it has, or a schema. */
-function dependencies(map: JsonValue | undefined, value: JsonValue, holds: (inner: JsonValue) => boolean): boolean {
+function dependencies({ schema, holds, budget }: Look, name: string, value: JsonValue): boolean {
+  const map = schema[name];
   if (!isObject(map) || !isObject(value)) return true;
   return Object.entries(map).every(([key, inner]) => {
-    if (!Object.hasOwn(value, key)) return true;
-    return isList(inner) ? inner.every((other) => Object.hasOwn(value, String(other))) : holds(inner);
+    if (!budget.spend(1 / KEYS_PER_WORK) || !Object.hasOwn(value, key)) return true;
+    if (!isList(inner)) return name === "dependentRequired" || holds(inner, value, name, "*");
+    return !budget.spend(inner.length / KEYS_PER_WORK) || inner.every((other) => Object.hasOwn(value, String(other)));
   });
 }
 
@@ -199,9 +229,15 @@ function isOfType(types: readonly JsonValue[], value: JsonValue): boolean {
 }
 
 /** Undefined where it cannot be said: an expression of a caller's never runs in an engine that could explode. */
-function matches({ expressionOf, afford }: Look, pattern: string, text: string): boolean | undefined {
+function matches({ expressionOf, budget }: Look, pattern: string, text: string): boolean | undefined {
   const expression = expressionOf(pattern);
-  return expression && matchesExpression(expression, text, afford);
+  return expression && isMatch(expression, text, budget);
+}
+
+function isMatch(expression: Expression, text: string, budget: WorkBudget): boolean | undefined {
+  // The matcher keeps a place for each character from the start.
+  if (!budget.spend(text.length / KEYS_PER_WORK)) return undefined;
+  return matchesExpression(expression, text, (places) => budget.spend(places));
 }
 
 const whole = (expression: Expression): Expression => ({

@@ -1,22 +1,23 @@
+import { EngineError } from "../../errors.ts";
 import type { JsonValue } from "../../gbnf/json-value.ts";
 import { type Expression, parseExpression, UnsupportedPattern } from "../expressions/regular-expression.ts";
-import { SchemaDocument, type SchemaNode } from "../schema/schema-document.ts";
+import { isList, SchemaDocument, type SchemaNode } from "../schema/schema-document.ts";
 import type { KeywordName } from "../schema/schema-keywords.ts";
-import { CHECKS, type Look } from "./schema-checks.ts";
+import { CHECKS, KEYS_PER_WORK, type Look } from "./schema-checks.ts";
+import { WorkBudget } from "./work-budget.ts";
 
-/**
- * Places in texts that are looked at with patterns, and what a look at a value with a schema costs beside that: some 80 ms at
- * most, as nobody else's tokens go out meanwhile. A hostile schema may ask for more.
- */
-const MAX_WORK = 300_000;
+/** What a look at a value with a schema costs beside what its keywords do. */
 const LOOK_WORK = 3;
-/** Looks inside each other. */
+/** Looks, or lists and objects, inside each other. */
 const MAX_DEPTH = 1000;
+
+/** What looking at a value has shown: `unchecked` where finding out would take too long, or cannot be done. */
+export type Verdict = "allowed" | "refused" | "unchecked";
 
 /**
  * Checks values against a JSON Schema by the book: what a grammar has let through, and what a model wrote without one. Not
- * looked at are other documents, the `unevaluated` keywords, dynamic references, and patterns outside the subset of
- * `parseExpression`.
+ * looked at are other documents, references that name nothing, the `unevaluated` keywords, dynamic references, and patterns
+ * outside the subset of `parseExpression`.
  */
 export class SchemaValidator {
   readonly #document: SchemaDocument;
@@ -24,20 +25,38 @@ export class SchemaValidator {
   readonly #open = new Map<number, Set<JsonValue>>();
   /** By pattern, which may be looked at for each item of a list. */
   readonly #expressions = new Map<string, Expression | undefined>();
-  #work = 0;
+  /** By reference; undefined for what names nothing in this document. */
+  readonly #references = new Map<string, SchemaNode | undefined>();
+  /** The canonical texts of lists and objects, which many schemas may compare. */
+  readonly #canonical = new Map<JsonValue, string>();
+  #budget = new WorkBudget();
   #depth = 0;
-  #hasGivenUp = false;
+  #isTooDeep = false;
 
   /** Throws `EngineError` INVALID_SCHEMA as `toGrammar` does. */
   constructor(schema: unknown) {
     this.#document = new SchemaDocument(schema, "");
   }
 
-  /** Whether the value satisfies the schema; true too where that would take too long to find out. */
-  allows(value: JsonValue): boolean {
-    this.#work = 0;
-    this.#hasGivenUp = false;
-    return this.#check(this.#document.root, value) || this.#hasGivenUp;
+  /** Says whether the value satisfies the schema, for what is left of the budget. Never throws. */
+  check(value: JsonValue, budget: WorkBudget = new WorkBudget()): Verdict {
+    this.#budget = budget;
+    this.#depth = 0;
+    this.#isTooDeep = false;
+    this.#open.clear();
+    try {
+      const holds = this.#check(this.#document.root, value);
+      return this.#hasGivenUp ? "unchecked" : holds ? "allowed" : "refused";
+    } catch {
+      // Whatever a schema and an answer bring about between them, an answer that was made is not lost for it.
+      return "unchecked";
+    } finally {
+      this.#canonical.clear();
+    }
+  }
+
+  get #hasGivenUp(): boolean {
+    return this.#isTooDeep || this.#budget.isSpent;
   }
 
   #check(node: SchemaNode, value: JsonValue): boolean {
@@ -45,34 +64,69 @@ export class SchemaValidator {
     if (typeof schema === "boolean") return schema;
     if (schema.nullable === true && value === null) return true;
     const open = this.#open.get(node.id) ?? new Set();
-    if (!this.#afford(LOOK_WORK) || this.#depth > MAX_DEPTH) this.#hasGivenUp = true;
+    const names = Object.keys(schema);
+    this.#budget.spend(LOOK_WORK + names.length / KEYS_PER_WORK);
+    if (this.#depth > MAX_DEPTH) this.#isTooDeep = true;
     if (this.#hasGivenUp || open.has(value)) return false;
     this.#open.set(node.id, open.add(value));
     this.#depth += 1;
     const look: Look = {
       schema,
       holds: (inner, of, ...path) => this.#check(this.#document.node(inner, [node.pointer, ...path].join("/")), of),
-      afford: (work) => this.#afford(work),
+      budget: this.#budget,
+      canonical: (of) => this.#canonicalOf(of, 0),
       expressionOf: (pattern) => this.#expressionOf(pattern),
       refersTo: (reference, of) => {
-        const target = this.#document.resolve(reference, `${node.pointer}/$ref`);
+        const target = this.#referenced(reference, `${node.pointer}/$ref`);
         return target === undefined || this.#check(target, of);
       },
     };
-    const holds = Object.keys(schema).every((name) => !isKeyword(name) || CHECKS[name](look, value));
+    const holds = names.every((name) => !isKeyword(name) || CHECKS[name](look, value));
     this.#depth -= 1;
     open.delete(value);
     return holds;
+  }
+
+  #referenced(reference: string, pointer: string): SchemaNode | undefined {
+    if (!this.#references.has(reference)) {
+      this.#budget.spendOnText(reference.length);
+      this.#references.set(reference, resolved(this.#document, reference, pointer));
+    }
+    return this.#references.get(reference);
+  }
+
+  /** The same text for equal values; an empty one where there is no work left to make it. */
+  #canonicalOf(value: JsonValue, depth: number): string {
+    if (typeof value === "string") return this.#budget.spendOnText(value.length) ? JSON.stringify(value) : "";
+    if (typeof value !== "object" || value === null) return this.#budget.spend(1) ? String(value) : "";
+    const known = this.#canonical.get(value);
+    if (known !== undefined) return this.#budget.spendOnText(known.length) ? known : "";
+    if (depth > MAX_DEPTH) this.#isTooDeep = true;
+    const size = isList(value) ? value.length : Object.keys(value).length;
+    if (!this.#budget.spend(size) || this.#isTooDeep) return "";
+    const text = isList(value)
+      ? `[${value.map((item) => this.#canonicalOf(item, depth + 1)).join()}]`
+      : `{${Object.entries(value)
+          .sort(([a], [b]) => (a < b ? -1 : 1))
+          .map(([key, member]) => `${JSON.stringify(key)}:${this.#canonicalOf(member, depth + 1)}`)
+          .join()}}`;
+    this.#canonical.set(value, text);
+    return text;
   }
 
   #expressionOf(pattern: string): Expression | undefined {
     if (!this.#expressions.has(pattern)) this.#expressions.set(pattern, parsed(pattern));
     return this.#expressions.get(pattern);
   }
+}
 
-  #afford(work: number): boolean {
-    this.#work += work;
-    return this.#work <= MAX_WORK;
+/** What a reference names; undefined for another document, and for what names nothing: it says nothing of a value then. */
+function resolved(document: SchemaDocument, reference: string, pointer: string): SchemaNode | undefined {
+  try {
+    return document.resolve(reference, pointer);
+  } catch (error) {
+    if (error instanceof EngineError) return undefined;
+    throw error;
   }
 }
 

@@ -1,8 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { SchemaValidator } from "../../../../../engine/grammar/validation/schema-validator.ts";
+import { WorkBudget } from "../../../../../engine/grammar/validation/work-budget.ts";
 import { SCHEMA_CASES } from "../schema-cases.ts";
 
-const allows = (schema: unknown, text: string) => new SchemaValidator(schema).allows(JSON.parse(text));
+const verdict = (schema: unknown, text: string) => new SchemaValidator(schema).check(JSON.parse(text));
+const allows = (schema: unknown, text: string) => verdict(schema, text) !== "refused";
 
 describe("what a grammar lets through is allowed", () => {
   const exact = SCHEMA_CASES.filter(({ unenforced }) => unenforced === undefined);
@@ -100,4 +102,57 @@ test("a list of 100,000 items is seen to have two that are equal", () => {
   const list = Array.from({ length: 100_000 }, (_, i) => [i]);
   const schema = { uniqueItems: true };
   expect([allows(schema, JSON.stringify(list)), allows(schema, JSON.stringify([...list, [7]]))]).toEqual([true, false]);
+});
+
+describe("what costs more than it is worth is not checked", () => {
+  const refs = (count: number, to: object) => ({
+    allOf: Array.from({ length: count }, () => ({ $ref: "#/$defs/b" })),
+    $defs: { b: { allOf: Array.from({ length: count }, () => ({ $ref: "#/$defs/c" })) }, c: to },
+  });
+  const long = JSON.stringify("x".repeat(100_000));
+  const wide = JSON.stringify(Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`k${i}`, 1])));
+  test.each<[name: string, schema: unknown, text: string]>([
+    ["a constant beside a long answer", refs(60, { not: { const: 1 } }), long],
+    ["a constant beside a wide answer", refs(60, { not: { const: {} } }), wide],
+    ["the length of a long answer", refs(50, { minLength: 60_000 }), long],
+    ["members of a wide answer", refs(60, { properties: { a: { type: "null" } } }), wide],
+    ["names of a wide answer", refs(60, { propertyNames: { minLength: 1 } }), wide],
+    ["members by pattern", refs(60, { patternProperties: { "^z": { type: "null" } } }), wide],
+    ["required members", refs(60, { required: Array.from({ length: 2000 }, (_, i) => `k${i}`) }), wide],
+    ["long lists of types", refs(60, { type: Array.from({ length: 4000 }, () => "string") }), long],
+    [
+      "keys that depend on others",
+      refs(60, { dependentRequired: { k1: Array.from({ length: 2000 }, () => "k2") } }),
+      wide,
+    ],
+    ["a nested answer beside a constant", { not: { const: 1 } }, `${"[".repeat(5000)}${"]".repeat(5000)}`],
+    [
+      "an endless choice",
+      { anyOf: Array.from({ length: 50 }, () => ({ items: { $ref: "#" }, minItems: 1 })) },
+      "[[[[[[[[[]]]]]]]]]",
+    ],
+  ])("%s", (_name, schema, text) => {
+    const budget = new WorkBudget(20_000);
+    expect(new SchemaValidator(schema).check(JSON.parse(text), budget)).toBe("unchecked");
+  });
+
+  test("and where one look of many is spent, those after it are not made", () => {
+    const budget = new WorkBudget(10);
+    const validator = new SchemaValidator({ type: "array", items: { type: "null" } });
+    expect(validator.check([null, null, null, null, null], budget)).toBe("unchecked");
+    expect(validator.check([1], budget)).toBe("unchecked");
+    expect(validator.check([1])).toBe("refused");
+  });
+});
+
+test.each([
+  [{ properties: { a: { $ref: "#/definitions/Missing" } } }],
+  [{ properties: { a: { $ref: "#anchor" } } }],
+  [{ properties: { a: { $ref: "#/%" } } }],
+  [{ properties: { a: { $ref: "#/type" } }, type: "object" }],
+])("a reference that names no schema says nothing of a value: %j", (schema) => {
+  expect([verdict(schema, '{"a":1}'), verdict({ ...schema, required: ["b"] }, '{"a":1}')]).toEqual([
+    "allowed",
+    "refused",
+  ]);
 });
