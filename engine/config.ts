@@ -1,20 +1,11 @@
-import { readFileSync } from "node:fs";
-import { parse } from "yaml";
 import * as z from "zod";
+import { listenSchema, logSchema } from "../deploy/runtime/config/process-schema.ts";
 import { tracingSchema } from "../deploy/runtime/tracing/tracing-schema.ts";
 
 /*
  * The configuration of one engine node: a YAML file, checked strictly. Defaults stand here and nowhere else; names carry
  * their units.
  */
-
-const address = (port: number) =>
-  z
-    .strictObject({
-      host: z.string().min(1).default("127.0.0.1").describe("Address to listen on."),
-      port: z.int().min(0).max(65_535).default(port).describe("Port to listen on; 0 picks a free one."),
-    })
-    .prefault({});
 
 const llama = z.strictObject({
   kind: z.literal("llama"),
@@ -146,14 +137,15 @@ const openAiCompatible = z.strictObject({
     .describe("llama-server cannot keep tenants apart: true lets them share its prefix cache, false switches it off."),
 });
 
-const schema = z.strictObject({
+/** The schema of an engine node's whole configuration. */
+export const engineConfigSchema = z.strictObject({
   nodeId: z
     .string()
     .regex(/^[A-Za-z0-9._-]{1,64}$/)
     .default("engine"),
   models: z.array(z.string().min(1).max(64)).min(1).describe("The model ids this checkpoint is served under."),
-  listen: address(50_051).describe("gRPC."),
-  metrics: address(9464).describe("Prometheus, over HTTP."),
+  listen: listenSchema(50_051).describe("gRPC."),
+  metrics: listenSchema(9464).describe("Prometheus, over HTTP."),
   reflection: z.boolean().default(false).describe("Whether tools may ask the node for its contract."),
   tls: tls.optional().describe("For the gRPC port; without it the node speaks plain text."),
   tracing: tracingSchema.optional(),
@@ -163,28 +155,9 @@ const schema = z.strictObject({
     .default(30_000)
     .describe("Running work that sees no step of the engine for so long takes the node out of service."),
   drainTimeoutMs: z.int().min(0).default(600_000).describe("How long running generations may go on after SIGTERM."),
-  log: z.strictObject({ level: z.enum(["debug", "info", "warn", "error"]).default("info") }).prefault({}),
+  log: logSchema,
   backend: z.discriminatedUnion("kind", [simulator, llama, scripted, openAiCompatible]),
 });
 
-export type EngineConfig = z.infer<typeof schema>;
+export type EngineConfig = z.infer<typeof engineConfigSchema>;
 export type OpenAiCompatibleConfig = z.infer<typeof openAiCompatible>;
-
-/** The message names the path of the bad key. */
-export class ConfigError extends Error {
-  override readonly name = "ConfigError";
-}
-
-/** Reads and checks a file. Throws `ConfigError`. */
-export function loadConfig(file: string): EngineConfig {
-  let document: unknown;
-  try {
-    document = parse(readFileSync(file, "utf8"));
-  } catch (error) {
-    throw new ConfigError(`${file}: ${error instanceof Error ? error.message : "cannot be read"}`, { cause: error });
-  }
-  const checked = schema.safeParse(document);
-  if (checked.success) return checked.data;
-  const lines = checked.error.issues.map((issue) => `${file}: ${issue.path.join(".") || "(root)"}: ${issue.message}`);
-  throw new ConfigError(lines.join("\n"));
-}

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import type { Logger } from "pino";
+import { ConfigError, loadConfig } from "../deploy/runtime/config/load-config.ts";
 import { PemError } from "../deploy/runtime/files/followed-pems.ts";
 import { packageVersion, programVersion } from "../deploy/runtime/files/project-folder.ts";
 import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
@@ -13,7 +14,7 @@ import { createOpenAiCompatible } from "./backends/openai-compatible/create.ts";
 import { agentScript } from "./backends/scripted/agent-script.ts";
 import { fixedSentence, playTranscript, readTranscript, ScriptedBackend } from "./backends/scripted/scripted.ts";
 import { SimulatorBackend } from "./backends/simulator/simulator-backend.ts";
-import { ConfigError, type EngineConfig, loadConfig } from "./config.ts";
+import { type EngineConfig, engineConfigSchema } from "./config.ts";
 import { EngineError } from "./errors.ts";
 import { followTls } from "./grpc/server-tls.ts";
 import { EngineMetrics } from "./metrics.ts";
@@ -130,7 +131,7 @@ async function main(): Promise<number> {
     .exitOverride();
   try {
     command.parse();
-    return await run(loadConfig(command.opts<{ config: string }>().config));
+    return await run(loadConfig(engineConfigSchema, command.opts<{ config: string }>().config));
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     const isConfig = error instanceof ConfigError || error instanceof PemError;

@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { Command, CommanderError } from "commander";
 import type { Logger } from "pino";
+import { ConfigError, loadConfig } from "../deploy/runtime/config/load-config.ts";
 import { errnoOf } from "../deploy/runtime/files/errno.ts";
 import { PemError } from "../deploy/runtime/files/followed-pems.ts";
 import { packageVersion, programVersion } from "../deploy/runtime/files/project-folder.ts";
@@ -12,7 +13,7 @@ import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
 import { startFailure } from "../deploy/runtime/process/start-failure.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { TracingConfig } from "../deploy/runtime/tracing/tracing-schema.ts";
-import { ConfigError, type GatewayConfig, loadConfig } from "./config/gateway-config.ts";
+import { type GatewayConfig, gatewayConfigSchema } from "./config/gateway-config.ts";
 import { drainWhenTold } from "./drain.ts";
 import { buildAdmin } from "./http/admin/admin-server.ts";
 import { registerClusterStats } from "./http/admin/fleet/cluster-stats.ts";
@@ -179,7 +180,7 @@ async function main(): Promise<number> {
     .exitOverride();
   try {
     command.parse();
-    return await run(loadConfig(command.opts<{ config: string }>().config));
+    return await run(loadConfig(gatewayConfigSchema, command.opts<{ config: string }>().config));
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     const isConfig = error instanceof ConfigError || error instanceof PemError;

@@ -1,9 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { parse } from "yaml";
 import * as z from "zod";
+import { ConfigError, parseConfig } from "../../deploy/runtime/config/load-config.ts";
 import { projectFolder } from "../../deploy/runtime/files/project-folder.ts";
-import { ConfigError } from "../config.ts";
 import { reasoningMarkers } from "../output-parser/markers.ts";
 import { toolCallMarkers } from "../tool-calls/forms.ts";
 import { mark } from "../tool-calls/marks.ts";
@@ -75,11 +74,15 @@ const FOLDER = join(projectFolder(), "engine/profiles");
  * Throws `ConfigError`, which names the path of the bad key.
  */
 export function loadProfile(nameOrPath: string): ModelProfile {
-  const file = nameOrPath.includes("/") ? nameOrPath : `${nameOrPath}.yaml`;
-  const checked = schema.safeParse(readYaml(nameOrPath.includes("/") ? [file] : builtInPaths(file), nameOrPath));
-  if (checked.success) return checked.data;
-  const lines = checked.error.issues.map((issue) => `${file}: ${issue.path.join(".") || "(root)"}: ${issue.message}`);
-  throw new ConfigError(lines.join("\n"));
+  const builtIn = !nameOrPath.includes("/");
+  const file = builtIn ? `${nameOrPath}.yaml` : nameOrPath;
+  let text: string;
+  try {
+    text = readFileSync(builtIn ? join(FOLDER, file) : file, "utf8");
+  } catch (cause) {
+    throw new ConfigError(`profile: there is no model profile ${JSON.stringify(nameOrPath)}.`, { cause });
+  }
+  return parseConfig(schema, text, file);
 }
 
 /** All profiles that this service brings, by name. */
@@ -95,28 +98,4 @@ function namesIn(folder: string): string[] {
   } catch {
     return [];
   }
-}
-
-function builtInPaths(file: string): readonly string[] {
-  if (!/^[a-z0-9.-]+$/.test(file)) return [];
-  return [join(FOLDER, file)];
-}
-
-function readYaml(paths: readonly string[], shownName: string): unknown {
-  for (const path of paths) {
-    let source: string;
-    try {
-      source = readFileSync(path, "utf8");
-    } catch {
-      continue;
-    }
-    try {
-      return parse(source);
-    } catch (error) {
-      throw new ConfigError(`${shownName}: ${error instanceof Error ? error.message : "is not YAML"}`, {
-        cause: error,
-      });
-    }
-  }
-  throw new ConfigError(`profile: there is no model profile ${JSON.stringify(shownName)}.`);
 }

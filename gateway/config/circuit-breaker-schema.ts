@@ -1,8 +1,8 @@
 import * as z from "zod";
+import { milliseconds } from "../../deploy/runtime/config/process-schema.ts";
 import { DEFAULT_ADAPTIVE_LIFO } from "../upstream/queue/adaptive-lifo.ts";
 import { DEFAULT_PENDING_QUEUE } from "../upstream/queue/pending-queue.ts";
 import { DEFAULT_RETRY_BUDGET } from "../upstream/retry/retry-budget.ts";
-import { milliseconds } from "./milliseconds.ts";
 
 const limit = (text: string) => z.int().min(0).optional().describe(text);
 

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { milliseconds } from "../../deploy/runtime/config/process-schema.ts";
 import { CATALOG } from "../catalog.ts";
 import { endpointsSchema, hostPortSchema } from "../upstream/discovery/endpoint-schema.ts";
 import { DEFAULT_CHOICE_COUNT } from "../upstream/load-balancing/least-request.ts";
@@ -6,7 +7,6 @@ import { DEFAULT_PRIORITIES } from "../upstream/load-balancing/priority-levels.t
 import { DEFAULT_HASH_BALANCE_FACTOR } from "../upstream/load-balancing/ring-hash.ts";
 import { DEFAULT_SLOW_START } from "../upstream/load-balancing/slow-start.ts";
 import { circuitBreakerSchema } from "./circuit-breaker-schema.ts";
-import { milliseconds } from "./milliseconds.ts";
 import { outlierSchema } from "./outlier-schema.ts";
 import { tlsSchema } from "./tls-schema.ts";
 
@@ -102,6 +102,15 @@ export const clusterSchema = z.discriminatedUnion("type", [
 
 type ClusterInput = z.infer<typeof clusterSchema>;
 
+function refuseSecondCluster(clusters: readonly ClusterInput[], context: z.RefinementCtx): void {
+  const seen = new Set<string>();
+  for (const [index, { model }] of clusters.entries()) {
+    if (seen.has(model))
+      context.addIssue({ code: "custom", path: [index, "model"], message: `${model} has a cluster already` });
+    seen.add(model);
+  }
+}
+
 /** A node listens in one way only: of two that are written down for one address, one is a mistake. */
 function refuseUnequalTls(clusters: readonly ClusterInput[], context: z.RefinementCtx): void {
   const seen = new Map<string, { readonly tls: string; readonly index: number }>();
@@ -122,5 +131,6 @@ function refuseUnequalTls(clusters: readonly ClusterInput[], context: z.Refineme
 
 export const clustersSchema = z
   .array(clusterSchema)
+  .superRefine(refuseSecondCluster)
   .superRefine(refuseUnequalTls)
   .describe("At most one per model; a model without one is answered with 503.");

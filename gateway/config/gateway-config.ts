@@ -1,6 +1,5 @@
-import { readFileSync } from "node:fs";
-import { parse } from "yaml";
 import * as z from "zod";
+import { listenSchema, logSchema } from "../../deploy/runtime/config/process-schema.ts";
 import { tracingSchema } from "../../deploy/runtime/tracing/tracing-schema.ts";
 import { clustersSchema } from "./cluster-schema.ts";
 import { overloadSchema } from "./overload-schema.ts";
@@ -11,14 +10,6 @@ import { timeoutsSchema } from "./timeouts-schema.ts";
  * The configuration of one gateway: a YAML file, checked strictly. Defaults stand in the schema and nowhere else; names
  * carry their units, and are Envoy's where Envoy has the thing. Larger parts have a file of their own in config/.
  */
-
-const address = (port: number) =>
-  z
-    .strictObject({
-      host: z.string().min(1).default("127.0.0.1").describe("Address to listen on."),
-      port: z.int().min(0).max(65_535).default(port).describe("Port to listen on; 0 picks a free one."),
-    })
-    .prefault({});
 
 /** The limits themselves stand in the records of the keys; a key without one has none. */
 const limits = z
@@ -44,9 +35,10 @@ const limits = z
   })
   .prefault({});
 
-const schema = z.strictObject({
-  listen: address(8080).describe("The public API."),
-  admin: address(9901).describe("Health, metrics, control and a page to look at; never for the public."),
+/** The schema of the gateway's whole configuration. */
+export const gatewayConfigSchema = z.strictObject({
+  listen: listenSchema(8080).describe("The public API."),
+  admin: listenSchema(9901).describe("Health, metrics, control and a page to look at; never for the public."),
   worker: z
     .strictObject({
       index: z.int().min(1).describe("Of this one, from 1."),
@@ -110,38 +102,7 @@ const schema = z.strictObject({
     .default(5_000)
     .describe("How long connections are still taken after POST /drain_listeners?graceful."),
   drainTimeoutMs: z.int().min(0).default(600_000).describe("How long running answers may go on after SIGTERM."),
-  log: z.strictObject({ level: z.enum(["debug", "info", "warn", "error"]).default("info") }).prefault({}),
+  log: logSchema,
 });
 
-export type GatewayConfig = z.infer<typeof schema>;
-
-/** The message names the path of the bad key. */
-export class ConfigError extends Error {
-  override readonly name = "ConfigError";
-}
-
-/** Reads and checks a file. Throws `ConfigError`. */
-export function loadConfig(file: string): GatewayConfig {
-  let document: unknown;
-  try {
-    document = parse(readFileSync(file, "utf8"));
-  } catch (error) {
-    throw new ConfigError(`${file}: ${error instanceof Error ? error.message : "cannot be read"}`, { cause: error });
-  }
-  return checkConfig(document, file);
-}
-
-/** Checks a configuration that is already parsed; `source` stands before the path in messages. */
-export function checkConfig(document: unknown, source: string): GatewayConfig {
-  const checked = schema.safeParse(document);
-  if (!checked.success) {
-    const lines = checked.error.issues.map((i) => `${source}: ${i.path.join(".") || "(root)"}: ${i.message}`);
-    throw new ConfigError(lines.join("\n"));
-  }
-  const seen = new Set<string>();
-  for (const [index, { model }] of checked.data.clusters.entries()) {
-    if (seen.has(model)) throw new ConfigError(`${source}: clusters.${index}.model: ${model} has a cluster already`);
-    seen.add(model);
-  }
-  return checked.data;
-}
+export type GatewayConfig = z.infer<typeof gatewayConfigSchema>;

@@ -1,6 +1,6 @@
 import * as z from "zod";
+import { milliseconds } from "../../deploy/runtime/config/process-schema.ts";
 import { DEFAULT_OUTLIER_DETECTION as byDefault } from "../upstream/outlier/outlier-detector.ts";
-import { milliseconds } from "./milliseconds.ts";
 
 const percent = (value: number, text: string) => z.number().min(0).max(100).default(value).describe(text);
 const count = (least: number, value: number, text: string) => z.int().min(least).default(value).describe(text);

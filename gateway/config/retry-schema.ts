@@ -1,6 +1,6 @@
 import * as z from "zod";
+import { milliseconds } from "../../deploy/runtime/config/process-schema.ts";
 import { DEFAULT_BACK_OFF } from "../upstream/retry/retry-back-off.ts";
-import { milliseconds } from "./milliseconds.ts";
 
 /** Envoy's `retry_policy`, as far as generation allows one. The retry budget stands with the circuit breakers. */
 export const retrySchema = z

@@ -1,6 +1,6 @@
 import * as z from "zod";
+import { milliseconds } from "../../deploy/runtime/config/process-schema.ts";
 import { DEFAULT_TIMEOUTS, type Timeouts } from "../upstream/call/timeouts.ts";
-import { milliseconds } from "./milliseconds.ts";
 
 const byDefault = DEFAULT_TIMEOUTS;
 

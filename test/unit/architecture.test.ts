@@ -118,7 +118,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     [GEN, "engine/errors.ts", "engine/gbnf/", "engine/output-parser/markers.ts", "engine/tool-calls/*.ts"],
   ],
   ["engine/conversation/", ENGINE_LEAVES],
-  ["engine/profiles/", [RUNTIME, "engine/config.ts", "engine/output-parser/markers.ts", "engine/tool-calls/*.ts"]],
+  ["engine/profiles/", [RUNTIME, "engine/output-parser/markers.ts", "engine/tool-calls/*.ts"]],
   ["engine/backends/llama/", BACKEND],
   ["engine/backends/openai-compatible/", [...BACKEND, "engine/config.ts"]],
   ["engine/backends/simulator/", BACKEND],

@@ -1,6 +1,5 @@
 import * as z from "zod";
-
-const milliseconds = (value: number, text: string) => z.int().min(1).default(value).describe(text);
+import { milliseconds } from "../config/process-schema.ts";
 
 /** Export of traces over OTLP. What is not here, such as headers for the collector, the exporter takes from OTEL_*. */
 export const tracingSchema = z

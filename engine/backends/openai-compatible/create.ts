@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
-import { ConfigError, type OpenAiCompatibleConfig } from "../../config.ts";
+import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
+import type { OpenAiCompatibleConfig } from "../../config.ts";
 import { loadProfile } from "../../profiles/profile.ts";
 import { OpenAiCompatibleBackend } from "./openai-compatible-backend.ts";
 

@@ -1,8 +1,9 @@
 import { copyFileSync, writeFileSync } from "node:fs";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { followTls } from "../../../engine/grpc/server-tls.ts";
-import { checkConfig } from "../../../gateway/config/gateway-config.ts";
+import { gatewayConfigSchema } from "../../../gateway/config/gateway-config.ts";
 import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
 import { type TlsSettings, UpstreamTls } from "../../../gateway/upstream/endpoint/upstream-tls.ts";
 import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificates.ts";
@@ -79,7 +80,7 @@ test("an endpoint found by its name is believed under that name", async ({ skip 
   const port = (await node("elsewhere")).split(":")[1];
   const tls = { ...trusting("authority"), ...pair("gateway") };
   const cluster = { model: "svc-qwen", type: "strict_dns", address: `elsewhere.test:${port}`, tls };
-  const { clusters } = checkConfig({ keys: { file: "keys.json" }, clusters: [cluster] }, "test");
+  const { clusters } = checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters: [cluster] }, "test");
   const log = pino({ level: "silent" });
   const manager = new ClusterManager(clusters, new VirtualClock(), log, { resolve: async () => ["127.0.0.1"] });
   stops.push(() => manager.close());

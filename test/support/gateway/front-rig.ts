@@ -1,6 +1,7 @@
 import { pino } from "pino";
 import { Registry } from "prom-client";
-import { checkConfig } from "../../../gateway/config/gateway-config.ts";
+import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
+import { gatewayConfigSchema } from "../../../gateway/config/gateway-config.ts";
 import { UpstreamStats } from "../../../gateway/stats/upstream-stats.ts";
 import type { EventSink } from "../../../gateway/upstream/call/commit-gate.ts";
 import type { Flow } from "../../../gateway/upstream/call/generate-call.ts";
@@ -56,7 +57,7 @@ export class FrontRig {
   constructor(endpoints: readonly (string | object)[], options: FrontRigOptions = {}) {
     const specs = endpoints.map((endpoint) => (typeof endpoint === "string" ? { address: endpoint } : endpoint));
     const clusters = [{ model: "svc-qwen", endpoints: specs, ...options.cluster }];
-    const config = checkConfig({ keys: { file: "keys.json" }, clusters }, "test");
+    const config = checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters }, "test");
     this.manager = new ClusterManager(config.clusters, this.clock, pino({ level: "silent" }), { chance: () => 0.5 });
     this.router = new Router({
       clusters: this.manager,

@@ -1,7 +1,8 @@
 import type { AddressInfo } from "node:net";
 import { pino } from "pino";
+import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
-import { checkConfig } from "../../../gateway/config/gateway-config.ts";
+import { gatewayConfigSchema } from "../../../gateway/config/gateway-config.ts";
 import { buildAdmin } from "../../../gateway/http/admin/admin-server.ts";
 import { registerClusterStats } from "../../../gateway/http/admin/fleet/cluster-stats.ts";
 import { Lifecycle } from "../../../gateway/lifecycle.ts";
@@ -33,7 +34,7 @@ export async function startAdmin(
   registerClusterStats(stats.registry, clusters);
   registerKeyStats(stats.registry, keys);
   const app = buildAdmin({
-    config: checkConfig({ keys: { file: keyFile }, clusters: [], ...config }, "test"),
+    config: checkConfig(gatewayConfigSchema, { keys: { file: keyFile }, clusters: [], ...config }, "test"),
     version: "1.2.3",
     listeners: () => [{ name: "public", address: gateway.baseUrl }],
     lifecycle,

@@ -4,9 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Writable } from "node:stream";
 import { pino } from "pino";
+import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
-import { checkConfig } from "../../../gateway/config/gateway-config.ts";
+import { gatewayConfigSchema } from "../../../gateway/config/gateway-config.ts";
 import { FileKeyStore } from "../../../gateway/keys/file-key-store.ts";
 import type { KeyStore } from "../../../gateway/keys/key-store.ts";
 import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
@@ -51,6 +52,7 @@ export async function startGateway(
   const never = new AbortController().signal;
   const key = await issueLocalKey({ file: keyFile, existing: undefined, nowMs: Date.now() }, never);
   const config = checkConfig(
+    gatewayConfigSchema,
     {
       listen: { port: 0 },
       keys: { file: keyFile },

@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { loadConfig } from "../../../engine/config.ts";
+import { loadConfig } from "../../../deploy/runtime/config/load-config.ts";
+import { engineConfigSchema } from "../../../engine/config.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "engine-config-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -10,7 +11,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 function load(yaml: string) {
   const file = join(folder, "engine.yaml");
   writeFileSync(file, yaml);
-  return loadConfig(file);
+  return loadConfig(engineConfigSchema, file);
 }
 
 test("a simulator needs nothing but its kind", () => {

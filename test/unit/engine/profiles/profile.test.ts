@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { ConfigError } from "../../../../engine/config.ts";
+import { ConfigError } from "../../../../deploy/runtime/config/load-config.ts";
 import { loadProfile } from "../../../../engine/profiles/profile.ts";
 import { HERMES_MARKERS } from "../../../support/engine/hermes-markers.ts";
 

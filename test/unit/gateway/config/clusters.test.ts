@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { checkConfig } from "../../../../gateway/config/gateway-config.ts";
+import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
+import { gatewayConfigSchema } from "../../../../gateway/config/gateway-config.ts";
 import { timeoutsOf } from "../../../../gateway/config/timeouts-schema.ts";
 import { DEFAULT_TIMEOUTS } from "../../../../gateway/upstream/call/timeouts.ts";
 import { DEFAULT_PRIORITIES } from "../../../../gateway/upstream/load-balancing/priority-levels.ts";
@@ -10,7 +11,7 @@ import { DEFAULT_BACK_OFF } from "../../../../gateway/upstream/retry/retry-back-
 import { DEFAULT_RETRY_BUDGET } from "../../../../gateway/upstream/retry/retry-budget.ts";
 
 const check = (clusters: readonly object[], more: object = {}) =>
-  checkConfig({ keys: { file: "keys.json" }, clusters, ...more }, "gateway.yaml");
+  checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters, ...more }, "gateway.yaml");
 
 const STATIC = { model: "svc-qwen", endpoints: [{ address: "a:1" }] };
 

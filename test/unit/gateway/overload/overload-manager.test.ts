@@ -1,5 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
-import { checkConfig } from "../../../../gateway/config/gateway-config.ts";
+import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
+import { gatewayConfigSchema } from "../../../../gateway/config/gateway-config.ts";
 import { OVERLOAD_ACTIONS } from "../../../../gateway/overload/overload-action.ts";
 import { OverloadManager } from "../../../../gateway/overload/overload-manager.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
@@ -9,6 +10,7 @@ const INTERVAL_MS = 250;
 function managerWith(overloadManager: object) {
   const clock = new VirtualClock();
   const { overloadManager: settings } = checkConfig(
+    gatewayConfigSchema,
     { keys: { file: "keys.json" }, clusters: [], overloadManager },
     "test",
   );

@@ -1,6 +1,7 @@
 import { pino } from "pino";
 import { afterEach, describe, expect, test } from "vitest";
-import { checkConfig } from "../../../../gateway/config/gateway-config.ts";
+import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
+import { gatewayConfigSchema } from "../../../../gateway/config/gateway-config.ts";
 import type { Cluster } from "../../../../gateway/upstream/cluster.ts";
 import { ClusterManager } from "../../../../gateway/upstream/cluster-manager.ts";
 import type { EndpointCall } from "../../../../gateway/upstream/endpoint/endpoint.ts";
@@ -35,7 +36,7 @@ class Managed {
 
   constructor(clusters: readonly object[], names: Readonly<Record<string, readonly string[]>> = {}) {
     Object.assign(this.names, names);
-    const config = checkConfig({ keys: { file: "keys.json" }, clusters }, "test");
+    const config = checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters }, "test");
     const log = pino({ base: null }, { write: (line) => this.log.push(JSON.parse(line)) });
     const resolve = async (host: string) => this.names[host] ?? [];
     this.manager = new ClusterManager(config.clusters, this.clock, log, { resolve, chance: () => 0.5 });

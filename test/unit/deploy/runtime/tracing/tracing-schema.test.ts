@@ -1,8 +1,10 @@
 import { expect, test } from "vitest";
-import { checkConfig } from "../../../../../gateway/config/gateway-config.ts";
+import * as z from "zod";
+import { checkConfig } from "../../../../../deploy/runtime/config/load-config.ts";
+import { tracingSchema } from "../../../../../deploy/runtime/tracing/tracing-schema.ts";
 
-const check = (tracing?: object) =>
-  checkConfig({ keys: { file: "keys.json" }, clusters: [], ...(tracing && { tracing }) }, "gateway.yaml").tracing;
+const program = z.strictObject({ tracing: tracingSchema.optional() });
+const check = (tracing?: object) => checkConfig(program, tracing ? { tracing } : {}, "program.yaml").tracing;
 
 test("nothing is traced unless it is asked for", () => {
   expect(check()).toBeUndefined();
@@ -25,6 +27,6 @@ test.each([
   ["a queue for less than one export", { maxQueueSize: 10 }, "tracing.maxQueueSize"],
   ["an unknown key", { ratio: 1 }, "tracing"],
 ])("%s stops the start, by its path", (_, tracing, path) => {
-  expect(() => check(tracing)).toThrow(`gateway.yaml: ${path}: `);
+  expect(() => check(tracing)).toThrow(`program.yaml: ${path}: `);
   expect(() => check(tracing)).not.toThrow("secret@");
 });

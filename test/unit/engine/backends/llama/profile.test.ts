@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { ConfigError } from "../../../../../engine/config.ts";
+import { ConfigError } from "../../../../../deploy/runtime/config/load-config.ts";
 import { ReasoningEffort, ReasoningMode } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ToolChoice, ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability } from "../../../../../proto/gen/svc/inference/v1/node_service.ts";

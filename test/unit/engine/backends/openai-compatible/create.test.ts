@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
+import { ConfigError, loadConfig } from "../../../../../deploy/runtime/config/load-config.ts";
 import { createOpenAiCompatible } from "../../../../../engine/backends/openai-compatible/create.ts";
-import { ConfigError, loadConfig, type OpenAiCompatibleConfig } from "../../../../../engine/config.ts";
+import { engineConfigSchema, type OpenAiCompatibleConfig } from "../../../../../engine/config.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "create-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -19,7 +20,7 @@ function configOf(backend: object): OpenAiCompatibleConfig {
     ...backend,
   };
   writeFileSync(file, JSON.stringify({ models: ["svc-qwen"], backend: whole }));
-  const config = loadConfig(file).backend;
+  const config = loadConfig(engineConfigSchema, file).backend;
   if (config.kind !== "openai-compatible") throw new Error("another kind");
   return config;
 }

@@ -1,0 +1,43 @@
+import { readFileSync } from "node:fs";
+import { parse } from "yaml";
+import type * as z from "zod";
+
+/** A setting that an operator has to mend. The message names the file and the path of the bad key. */
+export class ConfigError extends Error {
+  override readonly name = "ConfigError";
+}
+
+/** Reads the YAML file `file` and checks it against `schema`. Throws `ConfigError`, a line for each bad key. */
+export function loadConfig<T extends z.ZodType>(schema: T, file: string): z.output<T> {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    throw unreadable(file, error);
+  }
+  return parseConfig(schema, text, file);
+}
+
+/** Parses the YAML `text` and checks it. `source` stands before each message. Throws `ConfigError`. */
+export function parseConfig<T extends z.ZodType>(schema: T, text: string, source: string): z.output<T> {
+  let document: unknown;
+  try {
+    document = parse(text);
+  } catch (error) {
+    throw unreadable(source, error);
+  }
+  return checkConfig(schema, document, source);
+}
+
+/** Checks a document that is parsed already. `source` stands before each message. Throws `ConfigError`. */
+export function checkConfig<T extends z.ZodType>(schema: T, document: unknown, source: string): z.output<T> {
+  const checked = schema.safeParse(document);
+  if (checked.success) return checked.data;
+  const lines = checked.error.issues.map(({ path, message }) => `${source}: ${path.join(".") || "(root)"}: ${message}`);
+  throw new ConfigError(lines.join("\n"));
+}
+
+function unreadable(source: string, error: unknown): ConfigError {
+  const what = error instanceof Error ? error.message : "cannot be read";
+  return new ConfigError(`${source}: ${what}`, { cause: error });
+}

@@ -1,0 +1,26 @@
+import * as z from "zod";
+
+/** The setting of a listener: the address it binds, 127.0.0.1 by default, and its port, `port` by default. */
+export function listenSchema(port: number) {
+  return z
+    .strictObject({
+      host: z.string().min(1).default("127.0.0.1").describe("Address to listen on."),
+      port: z.int().min(0).max(65_535).default(port).describe("Port to listen on; 0 picks a free one."),
+    })
+    .prefault({});
+}
+
+/** The setting of a length of time in whole milliseconds that is never zero. Its default is `value`; `text` says what it means. */
+export function milliseconds(value: number, text: string) {
+  return z.int().min(1).default(value).describe(text);
+}
+
+/** The setting of a program's log: from which level on lines are written, `info` by default. */
+export const logSchema = z
+  .strictObject({
+    level: z
+      .enum(["debug", "info", "warn", "error"])
+      .default("info")
+      .describe("Lines of this level and of the more serious ones are written."),
+  })
+  .prefault({});
