@@ -4,6 +4,17 @@ const MAX_DEPTH = 100;
 /** Strings (and whether a colon follows: a key), numbers, brackets. Sound only on text that is valid JSON. */
 const LEXEME = /("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?|-?\d[\d.eE+-]*|[[\]{}]/gs;
 
+/**
+ * The names that the template's interpreter knows as methods of an object. It looks for a key first, where Python's Jinja
+ * takes the method: an argument called `items` would end every template that says `arguments.items()`.
+ */
+const METHODS: ReadonlySet<string> = new Set(["get", "items", "keys", "values", "dictsort"]);
+/** The keywords of JSON Schema under which the keys are names of the caller's. */
+const NAMES_UNDER: ReadonlySet<string> = new Set(["properties", "$defs", "definitions"]);
+
+/** What a JSON text holds: in arguments every key is a name of the caller's, in a schema most are keywords. */
+export type JsonKind = "arguments" | "schema";
+
 /** What may stand in for a value while the template is rendered; both return a string. */
 export type JsonStandIns = {
   /** For any string and any key; `always` asks for a placeholder even where the text is harmless. */
@@ -14,26 +25,34 @@ export type JsonStandIns = {
 
 /**
  * A JSON text as a value for a template that will write it as JSON again, without what JavaScript does to JSON on the
- * way: large and oddly written numbers keep their digits, keys that look like numbers keep their place.
+ * way: large and oddly written numbers keep their digits, keys that look like numbers keep their place. Names of the
+ * caller's that the interpreter would take for a method of its own are held by placeholders.
  * `undefined` when the text is not JSON or nested too deep.
  */
-export function toTemplateValue(json: string, standIns: JsonStandIns): unknown {
+export function toTemplateValue(json: string, kind: JsonKind, standIns: JsonStandIns): unknown {
   if (!isJson(json)) return undefined;
-  let depth = 0;
+  /** Of the open objects and lists, outermost first: whether the keys in it are names of the caller's. */
+  const open: boolean[] = [];
+  let key = "";
   let deepest = 0;
+  const isMoved = (name: string) =>
+    /^\d+$/.test(name) || name === "__proto__" || (METHODS.has(name) && open.at(-1) === true);
   const replaced = json.replace(LEXEME, (lexeme: string, quoted: string | undefined, colon: string | undefined) => {
     if (quoted !== undefined) {
       const text: string = JSON.parse(quoted);
-      const moved = colon !== undefined && (/^\d+$/.test(text) || text === "__proto__");
-      return JSON.stringify(standIns.text(text, moved)) + (colon ?? "");
+      if (colon === undefined) return JSON.stringify(standIns.text(text, false));
+      key = text;
+      return JSON.stringify(standIns.text(text, isMoved(text))) + colon;
     }
     if (lexeme === "{" || lexeme === "[") {
-      depth += 1;
-      deepest = Math.max(deepest, depth);
+      open.push(kind === "arguments" || (open.at(-1) === false && NAMES_UNDER.has(key)));
+      key = "";
+      deepest = Math.max(deepest, open.length);
       return lexeme;
     }
     if (lexeme === "}" || lexeme === "]") {
-      depth -= 1;
+      open.pop();
+      key = "";
       return lexeme;
     }
     return String(Number(lexeme)) === lexeme ? lexeme : JSON.stringify(standIns.number(lexeme));

@@ -61,7 +61,7 @@ export function toTemplateMessages(
 export function toTemplateTools(tools: readonly Tool[], standIns: JsonStandIns): readonly TemplateMessage[] {
   return tools.map((tool, index) => {
     const schema = tool.parametersJsonSchema === "" ? "{}" : tool.parametersJsonSchema;
-    const parameters = toTemplateValue(schema, standIns);
+    const parameters = toTemplateValue(schema, "schema", standIns);
     if (!isObject(parameters)) {
       throw new EngineError("INVALID_SCHEMA", `tools[${index}].parameters_json_schema: is not a JSON object.`);
     }
@@ -88,7 +88,7 @@ function turnOf(parts: readonly Part[], standIns: JsonStandIns, history: History
   const calls = parts.flatMap(({ kind }) => {
     if (kind?.$case !== "toolCall") return [];
     const { callId, name, argumentsJson } = kind.value;
-    const value = toTemplateValue(argumentsJson === "" ? "{}" : argumentsJson, standIns);
+    const value = toTemplateValue(argumentsJson === "" ? "{}" : argumentsJson, "arguments", standIns);
     const text = safe(argumentsJson === "" ? "{}" : argumentsJson, standIns);
     const args = isObject(value) && !history.argumentsAsText ? value : text;
     return [

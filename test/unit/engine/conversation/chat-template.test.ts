@@ -185,3 +185,16 @@ test("a template that changes a text with marks in it is refused rather than tru
     expect.objectContaining({ reason: "INVALID_REQUEST" }),
   );
 });
+
+test.each(["items", "keys", "values", "get", "dictsort"])(
+  "an argument and a parameter called %s are rendered",
+  (name) => {
+    const source = `{% for t in tools %}{% for k, v in t.function.parameters.properties.items() %}{{ k }}:{{ v.items.type }};{% endfor %}{% endfor %}
+{% for m in messages if m.tool_calls %}{% for c in m.tool_calls %}{% for k, v in c.function.arguments.items() %}{{ k }}={{ v | tojson }};{% endfor %}{{ c.function.arguments.keys() | list | length }}{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}`;
+    const messages = [user("Hi"), assistant(call("t", `{"${name}": {"${name}": 1}}`)), toolResult("x")];
+    const listed = { properties: { [name]: { type: "array", items: { type: "string" } } } };
+    expect(joined(render({ messages, tools: [tool("t", "T", listed)] }, source)).trim()).toBe(
+      `${name}:string;${name}={"${name}": 1};1{"${name}": {"${name}": 1}}`,
+    );
+  },
+);

@@ -17,13 +17,13 @@ describe("JSON keeps what JavaScript would lose", () => {
     ['{"text": "12.0 {\\"1\\": [2.0]} \\\\"}', { text: '12.0 {"1": [2.0]} \\' }],
   ];
   test.each(cases)("%s", (json, value) => {
-    expect(toTemplateValue(json, standIns)).toEqual(value);
+    expect(toTemplateValue(json, "arguments", standIns)).toEqual(value);
   });
 });
 
 test("every string is offered for a stand-in, keys too", () => {
   const seen: string[] = [];
-  toTemplateValue('{"key": ["one", {"inner": "two"}]}', {
+  toTemplateValue('{"key": ["one", {"inner": "two"}]}', "arguments", {
     ...standIns,
     text: (text) => seen[seen.push(text) - 1] ?? "",
   });
@@ -33,10 +33,40 @@ test("every string is offered for a stand-in, keys too", () => {
 test.each(["", "{", "{'a': 1}", "NaN", '{"a": 1} x', `${"[".repeat(101)}${"]".repeat(101)}`])(
   "what is not JSON, or too deep, is refused: %s",
   (json) => {
-    expect(toTemplateValue(json, standIns)).toBeUndefined();
+    expect(toTemplateValue(json, "arguments", standIns)).toBeUndefined();
   },
 );
 
 test("a hundred levels are not too deep", () => {
-  expect(toTemplateValue(`${"[".repeat(100)}${"]".repeat(100)}`, standIns)).toBeDefined();
+  expect(toTemplateValue(`${"[".repeat(100)}${"]".repeat(100)}`, "arguments", standIns)).toBeDefined();
+});
+
+describe("names that the interpreter would take for a method of its own are moved", () => {
+  test("wherever they stand in arguments", () => {
+    const json = '{"items": [{"keys": 1, "values": {"get": 2}}], "dictsort": 3, "length": 4}';
+    expect(toTemplateValue(json, "arguments", standIns)).toEqual({
+      "!items": [{ "!keys": 1, "!values": { "!get": 2 } }],
+      "!dictsort": 3,
+      length: 4,
+    });
+  });
+
+  test("in a schema where they name a property, and not where they are keywords", () => {
+    const schema = {
+      type: "object",
+      properties: {
+        items: { type: "array", items: { type: "string" } },
+        properties: { type: "array", items: { properties: { get: {} } } },
+      },
+      $defs: { keys: { items: {} } },
+    };
+    expect(toTemplateValue(JSON.stringify(schema), "schema", standIns)).toEqual({
+      type: "object",
+      properties: {
+        "!items": { type: "array", items: { type: "string" } },
+        properties: { type: "array", items: { properties: { "!get": {} } } },
+      },
+      $defs: { "!keys": { items: {} } },
+    });
+  });
 });
