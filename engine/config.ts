@@ -8,7 +8,7 @@ import { tracingSchema } from "../deploy/runtime/tracing/tracing-schema.ts";
  */
 
 const llama = z.strictObject({
-  kind: z.literal("llama"),
+  kind: z.literal("llama").describe("llama.cpp runs in the node's own process."),
   modelPath: z.string().min(1).describe("The GGUF file."),
   profile: z
     .string()
@@ -36,19 +36,19 @@ const llama = z.strictObject({
 });
 
 const scripted = z.strictObject({
-  kind: z.literal("scripted"),
+  kind: z.literal("scripted").describe("Plays a script instead of a model, for tests and for trying agents."),
   transcript: z.string().min(1).optional().describe("JSON lines, one canonical event each, played for every request."),
   script: z
     .enum(["sentence", "agent"])
     .default("sentence")
     .describe("Without a transcript: a fixed sentence, or a tool turn and a final turn for coding agents."),
-  slots: z.int().min(1).default(64),
+  slots: z.int().min(1).default(64).describe("Generations at once."),
 });
 
 const rate = (what: string) => z.number().positive().max(10_000_000).describe(what);
 
 const simulator = z.strictObject({
-  kind: z.literal("simulator"),
+  kind: z.literal("simulator").describe("Makes up tokens at set rates, for tests of load and routing."),
   tokensPerSecond: rate("Of one generation; all that run advance together.").default(50),
   prefillTokensPerSecond: rate("Of the node: prompts are read one after the other.").default(5_000),
   timeToFirstTokenMs: z
@@ -62,7 +62,10 @@ const simulator = z.strictObject({
   contextTokens: z.int().min(2).max(4_194_304).default(262_144).describe("Prompt and answer together."),
   kvTokens: z.int().min(64).default(1_048_576).describe("KV memory, for what runs and for cached prefixes."),
   answerTokens: z
-    .strictObject({ min: z.int().min(1).max(1_000_000).default(16), max: z.int().min(1).max(1_000_000).default(256) })
+    .strictObject({
+      min: z.int().min(1).max(1_000_000).default(16).describe("Tokens of the shortest answer that nothing else ends."),
+      max: z.int().min(1).max(1_000_000).default(256).describe("Tokens of the longest such answer."),
+    })
     .prefault({})
     .refine(({ min, max }) => min <= max, "min must not be more than max")
     .describe("Length of an answer that nothing else ends."),
@@ -104,7 +107,7 @@ const tls = z
   });
 
 const openAiCompatible = z.strictObject({
-  kind: z.literal("openai-compatible"),
+  kind: z.literal("openai-compatible").describe("Stands beside vLLM, SGLang or llama-server."),
   dialect: z.enum(["vllm", "sglang", "llama-server"]).describe("Which engine it is; each is sent what it understands."),
   baseUrl: z
     .url({ protocol: /^https?$/ })
@@ -142,7 +145,8 @@ export const engineConfigSchema = z.strictObject({
   nodeId: z
     .string()
     .regex(/^[A-Za-z0-9._-]{1,64}$/)
-    .default("engine"),
+    .default("engine")
+    .describe("The node's name in logs, traces and answers to DescribeNode."),
   models: z.array(z.string().min(1).max(64)).min(1).describe("The model ids this checkpoint is served under."),
   listen: listenSchema(50_051).describe("gRPC."),
   metrics: listenSchema(9464).describe("Prometheus, over HTTP."),

@@ -38,7 +38,7 @@ const gguf = z.strictObject({
 
 const parsers = z.strictObject({ toolCall: mark.optional(), reasoning: mark.optional() });
 
-const schema = z.strictObject({
+export const profileSchema = z.strictObject({
   family: mark.describe("For people."),
   thinking: thinking.optional().describe("Absent: the model does not reason."),
   reasoning: reasoningMarkers.optional().describe("How the model marks its reasoning."),
@@ -60,7 +60,7 @@ const schema = z.strictObject({
     .describe("The parser names that the engines are to be started with."),
 });
 
-export type ModelProfile = Readonly<z.infer<typeof schema>>;
+export type ModelProfile = Readonly<z.infer<typeof profileSchema>>;
 export type ThinkingEffort = z.infer<typeof effort>;
 
 /** A profile that this service brings. */
@@ -82,7 +82,7 @@ export function loadProfile(nameOrPath: string): ModelProfile {
   } catch (cause) {
     throw new ConfigError(`profile: there is no model profile ${JSON.stringify(nameOrPath)}.`, { cause });
   }
-  return parseConfig(schema, text, file);
+  return parseConfig(profileSchema, text, file);
 }
 
 /** All profiles that this service brings, by name. */

@@ -80,12 +80,12 @@ const everyCluster = {
 export const clusterSchema = z.discriminatedUnion("type", [
   z.strictObject({
     ...everyCluster,
-    type: z.literal("static").default("static"),
+    type: z.literal("static").default("static").describe("The endpoints stand in this file."),
     endpoints: endpointsSchema.describe("Engine nodes; one node may stand in several clusters."),
   }),
   z.strictObject({
     ...everyCluster,
-    type: z.literal("strict_dns"),
+    type: z.literal("strict_dns").describe("The endpoints are the addresses that a host name has in DNS."),
     address: hostPortSchema.describe("host:port; every address that the host has is an endpoint."),
     dnsLookupFamily: z
       .enum(["v4_preferred", "v4_only", "v6_only", "all"])
@@ -95,7 +95,7 @@ export const clusterSchema = z.discriminatedUnion("type", [
   }),
   z.strictObject({
     ...everyCluster,
-    type: z.literal("file"),
+    type: z.literal("file").describe("The endpoints stand in a file of their own, which is followed."),
     path: z.string().min(1).describe("YAML or JSON with a list `endpoints`; followed while it changes."),
   }),
 ]);

@@ -138,6 +138,8 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["engine/server.ts", ["engine/", GEN, RUNTIME]],
   ["engine/", [GEN, RUNTIME]],
   [RUNTIME, []],
+  // What describes both programs stands above both.
+  ["deploy/docs/", [RUNTIME, "gateway/config/", "engine/config.ts", "engine/profiles/profile.ts"]],
   ["deploy/local/", [RUNTIME, "gateway/catalog.ts", "gateway/keys/", "gateway/limits/", "gateway/workers.ts"]],
   [GEN, []],
 ];

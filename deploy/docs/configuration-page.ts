@@ -1,0 +1,177 @@
+import type { SchemaNode } from "./json-schema.ts";
+import { code, page, table } from "./markdown.ts";
+
+/** What one of the programs has to say about its configuration beside its schema. */
+export type ConfigurationPage = {
+  readonly title: string;
+  readonly madeFrom: string;
+  readonly intro: readonly string[];
+  readonly schema: SchemaNode;
+  /** Envoy's names of keys, by their path on the page. Absent: the page has no such column. */
+  readonly envoyNames?: Readonly<Record<string, string>>;
+};
+
+/** One key of the file, or a branch of a choice between several forms. */
+type Key = { readonly path: string; readonly node: SchemaNode; readonly required: boolean };
+
+/** A group of keys with a heading of its own. */
+type Section = { readonly heading: string; readonly text: string | undefined; readonly keys: readonly Key[] };
+
+/** Endings of keys that name a unit. */
+const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
+  [/PerSecond$/, "tokens a second"],
+  [/Ms$/, "milliseconds"],
+  [/Seconds$/, "seconds"],
+  [/Bytes$/, "bytes"],
+  [/(?:Percent|healthyPanicThreshold|overprovisioningFactor|hashBalanceFactor)$/, "percent"],
+  [/Tokens$/, "tokens"],
+];
+
+/** The page of a program's configuration. Throws where a key has no description, or an Envoy name no key. */
+export function configurationPage({ title, madeFrom, intro, schema, envoyNames }: ConfigurationPage): string {
+  const sections = sectionsOf(schema);
+  const keys = sections.flatMap((section) => section.keys);
+  const silent = keys.filter(({ node }) => !node.description).map(({ path }) => path);
+  if (silent.length > 0) throw new Error(`${title}: no description of ${silent.join(", ")}`);
+  const known = new Set(keys.map(({ path }) => path));
+  const unknown = Object.keys(envoyNames ?? {}).filter((path) => !known.has(path));
+  if (unknown.length > 0) throw new Error(`${title}: Envoy's names of keys that are not there: ${unknown.join(", ")}`);
+  return page(title, madeFrom, [...intro, ...sections.map((section) => sectionText(section, envoyNames))]);
+}
+
+function sectionText({ heading, text, keys }: Section, envoyNames: ConfigurationPage["envoyNames"]): string {
+  const header = ["key", "type", "range", "default", "meaning", ...(envoyNames ? ["Envoy"] : [])];
+  const rows = keys.map(({ path, node, required }) => [
+    code(path),
+    typeOf(path, node),
+    rangeOf(node),
+    required ? "required" : defaultOf(node),
+    node.description ?? "",
+    ...(envoyNames ? [code(envoyNames[path] ?? "")] : []),
+  ]);
+  return [`## ${heading}`, ...(text ? [text] : []), table(header, rows)].join("\n\n");
+}
+
+/** Keys of the root that hold a value, then a section for each that holds others. */
+function sectionsOf(root: SchemaNode): readonly Section[] {
+  const plain: Key[] = [];
+  const groups: Section[] = [];
+  for (const key of keysOf(root, "")) {
+    if (isGroup(key.node)) groups.push(...groupSections(key));
+    else plain.push(key);
+  }
+  return [{ heading: "Top level", text: undefined, keys: plain }, ...groups];
+}
+
+/** A key that holds others: its own section, and one for each form where there are several. */
+function groupSections({ path, node, required }: Key): readonly Section[] {
+  const inner = Array.isArray(node.items) ? undefined : node.items;
+  const at = inner ? `${path}[]` : path;
+  const holder = (typeof inner === "object" ? inner : node) as SchemaNode;
+  const text = [node.description, required ? "Required." : undefined].filter((part) => part !== undefined).join(" ");
+  const forms = formsOf(holder);
+  if (forms.length === 0) return [{ heading: code(at), text, keys: leavesOf(holder, at) }];
+  const shared = sharedKeys(forms);
+  const tag = tagOf(forms);
+  const common = leavesOf({ properties: shared, required: requiredOf(forms) }, at);
+  return [
+    ...(common.length > 0 ? [{ heading: code(at), text, keys: common }] : []),
+    ...forms.map((form, index) => ({
+      heading: `${code(at)} with ${code(`${tag}: ${tagValue(form, tag)}`)}`,
+      text: common.length === 0 && index === 0 ? [text, form.description].filter(Boolean).join(" ") : form.description,
+      keys: leavesOf(form, at).filter(({ path: leaf }) => !common.some((key) => key.path === leaf)),
+    })),
+  ];
+}
+
+/** The keys below a node that hold a value, however deep, in their order. */
+function leavesOf(node: SchemaNode, path: string): readonly Key[] {
+  return keysOf(node, path).flatMap((key) => {
+    const inner = key.node.items;
+    if (key.node.properties) return leavesOf(key.node, key.path);
+    if (!isGroup(key.node) || typeof inner !== "object" || Array.isArray(inner)) return [key];
+    return [key, ...leavesOf(inner as SchemaNode, `${key.path}[]`)];
+  });
+}
+
+function keysOf(node: SchemaNode, path: string): readonly Key[] {
+  return Object.entries(node.properties ?? {}).map(([name, child]) => ({
+    path: path === "" ? name : `${path}.${name}`,
+    node: child as SchemaNode,
+    required: node.required?.includes(name) ?? false,
+  }));
+}
+
+/** Whether the key holds further keys: an object, a list of objects, or a choice between objects. */
+function isGroup(node: SchemaNode): boolean {
+  const inner = Array.isArray(node.items) ? undefined : node.items;
+  const holder = typeof inner === "object" ? (inner as SchemaNode) : node;
+  return holder.properties !== undefined || formsOf(holder).length > 0;
+}
+
+/** The forms of a choice that a key of theirs decides. */
+function formsOf(node: SchemaNode): readonly SchemaNode[] {
+  const forms = (node.oneOf ?? []) as readonly SchemaNode[];
+  return forms.every((form) => form.properties) ? forms : [];
+}
+
+/** Keys that all forms have alike. */
+function sharedKeys(forms: readonly SchemaNode[]): Record<string, SchemaNode> {
+  const [first, ...others] = forms.map((form) => form.properties ?? {});
+  const alike = Object.entries(first ?? {}).filter(([name, node]) =>
+    others.every((other) => JSON.stringify(other[name]) === JSON.stringify(node)),
+  );
+  return Object.fromEntries(alike) as Record<string, SchemaNode>;
+}
+
+function requiredOf(forms: readonly SchemaNode[]): string[] {
+  return (forms[0]?.required ?? []).filter((name) => forms.every((form) => form.required?.includes(name)));
+}
+
+/** The key that says which form it is. */
+function tagOf(forms: readonly SchemaNode[]): string {
+  const names = Object.keys(forms[0]?.properties ?? {});
+  return names.find((name) => forms.every((form) => tagValue(form, name) !== "undefined")) ?? "";
+}
+
+function tagValue(form: SchemaNode, tag: string): string {
+  return String((form.properties?.[tag] as SchemaNode | undefined)?.const);
+}
+
+function typeOf(path: string, node: SchemaNode): string {
+  const unit = UNITS.find(([ending]) => ending.test(path))?.[1];
+  const name = typeName(node);
+  return unit && /^(?:whole )?number$/.test(name) ? `${name}, ${unit}` : name;
+}
+
+function typeName(node: SchemaNode): string {
+  const choices = (node.anyOf ?? []) as readonly SchemaNode[];
+  if (choices.length > 0) return choices.map(typeName).join(" or ");
+  if (node.const !== undefined) return code(String(node.const));
+  if (node.enum) return node.enum.map((value) => code(String(value))).join(", ");
+  if (node.type === "array") return isGroup(node) ? "list" : `list of ${typeName((node.items ?? {}) as SchemaNode)}`;
+  if (node.type === "integer") return "whole number";
+  if (node.type === "boolean") return "`true` or `false`";
+  if (node.type === "null") return "`null`";
+  if (node.properties) return `object of ${Object.keys(node.properties).map(code).join(", ")}`;
+  return typeof node.type === "string" ? node.type : "any";
+}
+
+function rangeOf(node: SchemaNode): string {
+  const choices = (node.anyOf ?? []) as readonly SchemaNode[];
+  if (choices.length > 0) return choices.map(rangeOf).filter(Boolean).join(" or ");
+  const bounds = [
+    node.minimum !== undefined && `from ${node.minimum}`,
+    node.exclusiveMinimum !== undefined && `above ${node.exclusiveMinimum}`,
+    node.maximum !== undefined && `to ${node.maximum}`,
+    node.minItems !== undefined && `at least ${node.minItems}`,
+    node.maxLength !== undefined && `at most ${node.maxLength} characters`,
+    node.pattern !== undefined && code(node.pattern),
+  ];
+  return bounds.filter((bound) => bound !== false).join(" ");
+}
+
+function defaultOf(node: SchemaNode): string {
+  if (node.default === undefined) return "none";
+  return code(typeof node.default === "string" && node.default !== "" ? node.default : JSON.stringify(node.default));
+}
