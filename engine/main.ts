@@ -17,7 +17,8 @@ import { SimulatorBackend } from "./backends/simulator/simulator-backend.ts";
 import { type EngineConfig, engineConfigSchema } from "./config.ts";
 import { EngineError } from "./errors.ts";
 import { followTls } from "./grpc/server-tls.ts";
-import { EngineMetrics } from "./metrics.ts";
+import { EngineMetrics } from "./metrics/engine-metrics.ts";
+import { serveMetrics } from "./metrics/metrics-server.ts";
 import { EngineServer } from "./server.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 
@@ -45,13 +46,13 @@ async function run(config: EngineConfig): Promise<number> {
   logWarnings(log);
   const tls = config.tls && followTls(config.tls, systemClock, log);
   const backend = await createBackend(config);
-  const metrics = new EngineMetrics(() => backend.load());
+  const metrics = new EngineMetrics();
   const stop = new AbortController();
   const hurry = new AbortController();
   onStopSignal(stop, hurry);
   const crashed = endOnCrash(() => stop.abort(), log);
 
-  const metricsServer = await metrics.listen(config.metrics.host, config.metrics.port);
+  const metricsServer = await serveMetrics(metrics.registry, config.metrics.host, config.metrics.port);
   const { nodeId, models, maxStepAgeMs, reflection } = config;
   const allowedClientNames = config.tls?.allowedClientNames;
   const watched = { maxStepAgeMs, reflection, allowedClientNames };

@@ -40,7 +40,8 @@ import { TlsCredentials } from "./grpc/tls-credentials.ts";
 import { loadReport } from "./load/load-report.ts";
 import { LoadStreams } from "./load/load-streams.ts";
 import { Throughput } from "./load/throughput.ts";
-import type { EngineMetrics } from "./metrics.ts";
+import type { EngineMetrics } from "./metrics/engine-metrics.ts";
+import { registerNodeGauges } from "./metrics/node-gauges.ts";
 import { NodeState } from "./node/node-state.ts";
 import type { Watchdog } from "./node/watchdog.ts";
 import type { Tracing } from "./tracing/tracing.ts";
@@ -102,23 +103,31 @@ export class EngineServer {
     this.#options = options;
     this.#clock = clock;
     this.#calls = new OpenCalls(clock);
-    metrics.pausedStreams = () => this.#calls.paused;
-    const throughput = new Throughput(() => clock.nowMs());
-    this.#throughput = throughput;
-    metrics.rates = () => throughput.rates();
-    metrics.gpuMemoryBytes = async () => backend.gpuMemoryBytes?.();
+    this.#throughput = new Throughput(() => clock.nowMs());
     this.#loadStreams = new LoadStreams(clock, () => this.#report());
     const health = new HealthImplementation();
     this.#state = new NodeState({ nodeId, nodeVersion, models, setHealth: (name, now) => health.setStatus(name, now) });
     if (maxStepAgeMs !== undefined) {
-      const watchdog = watchNode({
-        ...{ backend, models, clock, log, stallMs: maxStepAgeMs, state: this.#state, calls: this.#calls },
+      this.#watchdog = watchNode({
+        backend,
+        models,
+        clock,
+        log,
+        stallMs: maxStepAgeMs,
+        state: this.#state,
+        calls: this.#calls,
         onChange: () => this.#loadStreams.tell(),
         signal: this.#closing.signal,
       });
-      this.#watchdog = watchdog;
-      metrics.stepAgeSeconds = () => watchdog.stepAgeMs / 1000;
     }
+    registerNodeGauges(metrics.registry, {
+      load: () => backend.load(),
+      rates: () => this.#throughput.rates(),
+      running: () => this.#calls.running,
+      pausedStreams: () => this.#calls.paused,
+      stepAgeMs: () => this.#watchdog?.stepAgeMs ?? 0,
+      gpuMemoryBytes: async () => backend.gpuMemoryBytes?.(),
+    });
     this.#server = new Server({
       "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
       "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
@@ -235,10 +244,8 @@ export class EngineServer {
       this.#calls.closed(generation);
     });
     this.#calls.begin(generation);
-    metrics.running.set(this.#calls.running);
     const outcome = await generation.run();
     this.#calls.ended(generation);
-    metrics.running.set(this.#calls.running);
     const facts = { ...outcome, requestId: request.requestId, model: this.#state.label(request.model) };
     this.#throughput.add(outcome.finished, outcome.failure);
     measureGeneration(metrics, facts);

@@ -2,7 +2,7 @@ import type { Logger } from "pino";
 import type { CountTokensRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Backend } from "../backend.ts";
 import { toEngineError } from "../errors.ts";
-import type { EngineMetrics } from "../metrics.ts";
+import type { EngineMetrics } from "../metrics/engine-metrics.ts";
 import type { NodeState } from "../node/node-state.ts";
 
 type CountParts = {

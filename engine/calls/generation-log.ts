@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
 import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
-import type { EngineMetrics } from "../metrics.ts";
+import type { EngineMetrics } from "../metrics/engine-metrics.ts";
 import type { GenerationOutcome } from "./generation-call.ts";
 
 export type GenerationFacts = GenerationOutcome & {

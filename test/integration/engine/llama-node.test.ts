@@ -117,7 +117,9 @@ describe.skipIf(missing !== "")("the node", () => {
       if (habit === "cancels") cancelAfter(reading, leaveAfter);
       if (habit === "slow") readSlowly(reading);
       reading.call.on("data", () => {
-        mostPaused = Math.max(mostPaused, node.metrics.pausedStreams());
+        void node.gauge("svc_engine_streams_paused").then((paused) => {
+          mostPaused = Math.max(mostPaused, paused);
+        });
       });
       const { code } = await reading.ended;
       expect(reading.legal(), `request ${number} of seed ${SEED}`).toBe(true);

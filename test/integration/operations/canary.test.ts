@@ -5,7 +5,7 @@ import { pino } from "pino";
 import { afterEach, describe, expect, test } from "vitest";
 import { type Script, ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError } from "../../../engine/errors.ts";
-import { EngineMetrics } from "../../../engine/metrics.ts";
+import { EngineMetrics } from "../../../engine/metrics/engine-metrics.ts";
 import { EngineServer } from "../../../engine/server.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
 import { registerClusterStats } from "../../../gateway/http/admin/fleet/cluster-stats.ts";
@@ -61,7 +61,7 @@ async function startLoggedEngine(
       return script(request, signal);
     },
   });
-  const metrics = new EngineMetrics(() => backend.load());
+  const metrics = new EngineMetrics();
   const server = new EngineServer({ nodeId: "scripted", nodeVersion: "test", models, backend, metrics, log });
   const port = await server.listen("127.0.0.1", 0);
   server.serve();

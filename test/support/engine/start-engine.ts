@@ -1,6 +1,6 @@
 import { pino } from "pino";
 import { type Script, ScriptedBackend, type ScriptedOptions } from "../../../engine/backends/scripted/scripted.ts";
-import { EngineMetrics } from "../../../engine/metrics.ts";
+import { EngineMetrics } from "../../../engine/metrics/engine-metrics.ts";
 import { EngineServer } from "../../../engine/server.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
 
@@ -21,7 +21,7 @@ export async function startEngine(
   const nodeId = options.nodeId ?? "scripted";
   const models = options.models ?? CATALOG.map((model) => model.id);
   const backend = new ScriptedBackend({ slots: 1_000, ...options, nodeId, models, script });
-  const metrics = new EngineMetrics(() => backend.load());
+  const metrics = new EngineMetrics();
   const log = pino({ level: "silent" });
   const server = new EngineServer({ nodeId, nodeVersion: "test", models, backend, metrics, log });
   const port = await server.listen("127.0.0.1", options.port ?? 0);

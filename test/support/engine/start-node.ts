@@ -1,6 +1,6 @@
 import { pino } from "pino";
 import type { Backend } from "../../../engine/backend.ts";
-import { EngineMetrics } from "../../../engine/metrics.ts";
+import { EngineMetrics } from "../../../engine/metrics/engine-metrics.ts";
 import { EngineServer, type EngineServerOptions } from "../../../engine/server.ts";
 
 export type RunningNode = {
@@ -20,7 +20,7 @@ export async function startNode(
   backend: Backend,
   { serving = true, ...options }: Partial<EngineServerOptions> & { readonly serving?: boolean } = {},
 ): Promise<RunningNode> {
-  const metrics = new EngineMetrics(() => backend.load());
+  const metrics = new EngineMetrics();
   const lines: Record<string, unknown>[] = [];
   const log = pino({ base: null }, { write: (line) => lines.push(JSON.parse(line)) });
   const node = { nodeId: "n1", nodeVersion: "test", models: ["svc-qwen"], backend, metrics, log };

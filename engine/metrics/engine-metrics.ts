@@ -1,0 +1,82 @@
+import { Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client";
+
+/**
+ * What a node counts and measures of the calls it answers, in Prometheus' text form. Labels come from tables of the node,
+ * never from a request.
+ */
+export class EngineMetrics {
+  /** Holds the instruments below, those of the process, and the node's gauges once they are registered. */
+  readonly registry = new Registry();
+  readonly #registers = [this.registry];
+
+  /** Generations that ended, by model and by the reason of their end: `ok` or an `ErrorReason`. */
+  readonly generations = new Counter({
+    name: "svc_engine_generations_total",
+    help: "Generations that ended, by model and by reason: ok, or why they failed.",
+    labelNames: ["model", "reason"],
+    registers: this.#registers,
+  });
+
+  /** Tokens of finished generations, by model and type: `input`, `cached`, `output`, `reasoning`. */
+  readonly tokens = new Counter({
+    name: "svc_engine_tokens_total",
+    help: "Tokens of finished generations, by model and type: input, cached (a part of input), output, reasoning (a part of output).",
+    labelNames: ["model", "type"],
+    registers: this.#registers,
+  });
+
+  /** Seconds from the arrival of a Generate call to its first delta, by model. */
+  readonly timeToFirstDelta = new Histogram({
+    name: "svc_engine_time_to_first_delta_seconds",
+    help: "Time from the arrival of a Generate call to its first delta.",
+    labelNames: ["model"],
+    buckets: [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 600],
+    registers: this.#registers,
+  });
+
+  /** Seconds per output token of finished generations, as the backend measured its decoding, by model. */
+  readonly timePerOutputToken = new Histogram({
+    name: "svc_engine_time_per_output_token_seconds",
+    help: "Time from the end of the prefill to the end of the answer, per output token.",
+    labelNames: ["model"],
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5],
+    registers: this.#registers,
+  });
+
+  /** Seconds from a request's arrival at the backend to its slot, by model, where the backend tells them. */
+  readonly queueWait = new Histogram({
+    name: "svc_engine_queue_wait_seconds",
+    help: "Time from a request's arrival at the backend to its slot.",
+    labelNames: ["model"],
+    buckets: [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160],
+    registers: this.#registers,
+  });
+
+  /** CountTokens calls that ended, by model and by `ok` or an `ErrorReason`. */
+  readonly counts = new Counter({
+    name: "svc_engine_count_tokens_total",
+    help: "CountTokens calls that ended, by model and by reason: ok, or why they failed.",
+    labelNames: ["model", "reason"],
+    registers: this.#registers,
+  });
+
+  /** Whole answers, and arguments of calls, that the request's schema does not allow, by model and part. */
+  readonly schemaMismatches = new Counter({
+    name: "svc_engine_schema_mismatches_total",
+    help: "Whole answers and call arguments that their schema does not allow, by model and part: answer, arguments.",
+    labelNames: ["model", "part"],
+    registers: this.#registers,
+  });
+
+  /** Seconds from a caller's leaving, or its deadline, to the backend's having let go of the slot. */
+  readonly cancelLatency = new Histogram({
+    name: "svc_engine_cancel_latency_seconds",
+    help: "Time from a caller's leaving, or its deadline, to its slot being free.",
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
+    registers: this.#registers,
+  });
+
+  constructor() {
+    collectDefaultMetrics({ register: this.registry });
+  }
+}

@@ -1,0 +1,49 @@
+import { Registry } from "prom-client";
+import { expect, test } from "vitest";
+import type { BackendLoad } from "../../../../engine/backend.ts";
+import { type NodeReadings, registerNodeGauges } from "../../../../engine/metrics/node-gauges.ts";
+
+const UNKNOWN: NodeReadings = {
+  load: () => ({ slots: 4, busySlots: 1, waiting: 2 }),
+  rates: () => ({ prefillTokensPerSecond: undefined, decodeTokensPerSecond: undefined }),
+  running: () => 1,
+  pausedStreams: () => 0,
+  stepAgeMs: () => 1_500,
+  gpuMemoryBytes: async () => undefined,
+};
+
+/** Reads the samples of one metric as they stand on the page. */
+function pageOf(readings: Partial<NodeReadings> = {}) {
+  const registry = new Registry();
+  registerNodeGauges(registry, { ...UNKNOWN, ...readings });
+  return async (name: string) => (await registry.metrics()).split("\n").filter((line) => line.startsWith(name));
+}
+
+test("what nobody knows is not on the page, rather than 0", async () => {
+  const samples = pageOf();
+  expect(await samples("svc_engine_tokens_per_second")).toEqual([]);
+  expect(await samples("svc_engine_gpu_memory_bytes")).toEqual([]);
+  expect(await samples("svc_engine_kv_cache_usage_ratio")).toEqual([]);
+});
+
+test("speeds and memory are asked for whenever the page is, and go when they are gone", async () => {
+  let rates: ReturnType<NodeReadings["rates"]> = { prefillTokensPerSecond: 5_000, decodeTokensPerSecond: undefined };
+  let gpuMemoryBytes: NodeReadings["gpuMemoryBytes"] = async () => 1_024;
+  const samples = pageOf({ rates: () => rates, gpuMemoryBytes: () => gpuMemoryBytes() });
+  expect(await samples("svc_engine_tokens_per_second")).toEqual(['svc_engine_tokens_per_second{phase="prefill"} 5000']);
+  expect(await samples("svc_engine_gpu_memory_bytes")).toEqual(["svc_engine_gpu_memory_bytes 1024"]);
+  rates = { prefillTokensPerSecond: undefined, decodeTokensPerSecond: 50 };
+  gpuMemoryBytes = async () => {
+    throw new Error("the device is gone");
+  };
+  expect(await samples("svc_engine_tokens_per_second")).toEqual(['svc_engine_tokens_per_second{phase="decode"} 50']);
+  expect(await samples("svc_engine_gpu_memory_bytes")).toEqual([]);
+});
+
+test("the page has every signal that a balancer or an alert looks at", async () => {
+  const load: BackendLoad = { slots: 4, busySlots: 1, waiting: 2, kvUse: 0.5 };
+  const samples = pageOf({ load: () => load });
+  const values = { running: 1, slots_total: 4, slots_busy: 1, queue: 2, kv_cache_usage_ratio: 0.5, streams_paused: 0 };
+  for (const [name, value] of Object.entries({ ...values, step_age_seconds: 1.5 }))
+    expect(await samples(`svc_engine_${name} `)).toEqual([`svc_engine_${name} ${value}`]);
+});
