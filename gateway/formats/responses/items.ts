@@ -5,7 +5,6 @@ import { bracketPath } from "../error-envelope.ts";
 import { emptyArray, invalidValue, missing, oneOf, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
 import type { Sealer } from "../format.ts";
 import { contentParts, requiredString, textPart } from "./content-parts.ts";
-import { reasoningText } from "./reasoning-item.ts";
 import { modelName } from "./tool-names.ts";
 
 /** Items of one request; the number that the service of this format allows for messages. */
@@ -181,4 +180,23 @@ function nonEmpty(item: JsonObject, key: string, path: FieldPath): string {
   const value = requiredString(item, key, path);
   if (value === "") throw invalidValue([...path, key], "expected a non-empty string.");
   return value;
+}
+
+/**
+ * The text of a reasoning item that comes back (wire table C6): the sealed copy where it is ours, else the plain text,
+ * else the summary, else "". Agents pass on items of other services and leave parts out, so nothing here is an error.
+ */
+function reasoningText(item: JsonObject, sealer: Sealer): string {
+  const sealed = item.encrypted_content;
+  const opened = typeof sealed === "string" && sealed !== "" ? sealer.open(sealed) : undefined;
+  return opened || textsOf(item.content, "reasoning_text") || textsOf(item.summary, "summary_text");
+}
+
+function textsOf(parts: unknown, type: "reasoning_text" | "summary_text"): string {
+  if (!Array.isArray(parts)) return "";
+  return parts
+    .flatMap((part: unknown) =>
+      isJsonObject(part) && part.type === type && typeof part.text === "string" ? [part.text] : [],
+    )
+    .join("\n\n");
 }

@@ -1,7 +1,8 @@
 import type { Finished } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Completion } from "../completion.ts";
 import type { Head } from "../format.ts";
-import type { OutputItem } from "./output-item.ts";
+import { finishedItem, type OutputItem, type ReplyView } from "./output-item.ts";
 
 /** The fields of the response object that repeat the request, with the defaults that were used. */
 export type Echo = {
@@ -130,4 +131,14 @@ function usageObject(usage: Finished["usage"]) {
     output_tokens_details: { reasoning_tokens: usage?.reasoningTokens ?? 0 },
     total_tokens: inputTokens + outputTokens,
   };
+}
+
+/** The body of a non-streaming reply; HTTP 200 for an incomplete answer too. */
+export function foldedReply(head: Head, echo: Echo, view: ReplyView, completion: Completion): object {
+  const output: OutputItem[] = [];
+  for (const block of completion.blocks) {
+    const item = finishedItem(head, output.length, block, view);
+    if (item) output.push(item);
+  }
+  return responseObject(head, echo, finishedOutcome(completion.finished, output, head.nowSeconds()));
 }

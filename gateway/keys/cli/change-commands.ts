@@ -1,6 +1,8 @@
 import { randomBytes } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import { type Command, Option } from "commander";
 import {
+  changeFields,
   createKey,
   disableKey,
   enableKey,
@@ -13,12 +15,10 @@ import {
 import type { Pepper } from "../key-digest.ts";
 import { type KeySetChange, parseKeySet, pepperFileOf, updateKeyFile } from "../key-file.ts";
 import { KEY_ENVS, type KeyEnv } from "../key-format.ts";
-import type { KeyPriority, KeyRecord, KeySet } from "../key-record.ts";
+import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord, KeySet } from "../key-record.ts";
 import { KeyStoreError } from "../key-store-error.ts";
 import { readPrivateFile } from "../private-file.ts";
 import type { CliContext } from "./command-context.ts";
-import { importKeys } from "./key-import.ts";
-import { setLimits } from "./key-limit-change.ts";
 import { addLimitOptions, type LimitOptions, limitsOf, parseClear } from "./limit-options.ts";
 import { parseLabel, parseLifetimeMs, parseModels, parseOverlapMs, parseWeight } from "./options.ts";
 
@@ -136,4 +136,59 @@ async function importCommand(context: CliContext, path: string): Promise<void> {
     throw new KeyStoreError("pepper_missing", `${pepper} is missing; copy the one that the keys were made with`);
   const done = await updateKeyFile(file, true, (set, used) => importKeys(set, from, used), context.lockSignal());
   context.print(done, () => `${done.added} keys added, ${done.present} were here already\n`);
+}
+
+/** What becomes of a key's limits: what is named is taken away first, then the new ones are set; others stay. */
+export type LimitChange = {
+  readonly limits: KeyLimits;
+  readonly quota: KeyQuota;
+  /** Names of limits and quotas, or catalog ids whose own limits go. */
+  readonly clear: ReadonlySet<string> | "all";
+};
+
+/** Throws KeyAdminError: `not_found`, and `conflict` for a revoked key. */
+export function setLimits(set: KeySet, id: string, change: LimitChange, nowMs: number): KeySetChange<KeyRecord> {
+  return changeFields(set, id, nowMs, ({ limits, quota }) => {
+    const { perModel: newPerModel, ...newLimits } = change.limits;
+    const { perModel: oldPerModel = {}, ...kept } = without(limits, change.clear);
+    const perModel = { ...without(oldPerModel, change.clear), ...newPerModel };
+    return {
+      limits: { ...kept, ...given(newLimits), ...(Object.keys(perModel).length > 0 && { perModel }) },
+      quota: { ...without(quota, change.clear), ...given(change.quota) },
+    };
+  });
+}
+
+/** Of values that may all be absent. */
+function without<T extends object>(values: T, names: ReadonlySet<string> | "all"): T {
+  return pick(values, (name) => names !== "all" && !names.has(name));
+}
+
+function given<T extends object>(values: T): T {
+  return pick(values, (_name, value) => value !== undefined);
+}
+
+function pick<T extends object>(values: T, wanted: (name: string, value: unknown) => boolean): T {
+  return Object.fromEntries(Object.entries(values).filter(([name, value]) => wanted(name, value))) as T;
+}
+
+/** How many keys came, and how many were there already. */
+export type Imported = { readonly added: number; readonly present: number };
+
+/**
+ * Takes over keys of another store, as `export` wrote them. Throws KeyAdminError `conflict` where a key was made with
+ * another pepper than `pepper`, or is here already and differs; nothing is taken over then.
+ */
+export function importKeys(set: KeySet, from: KeySet, pepper: Pepper): KeySetChange<Imported> {
+  const known = new Map(set.keys.map((record) => [record.id, record]));
+  const added = from.keys.filter((record) => {
+    if (record.secrets.some(({ pepperId }) => pepperId !== pepper.id))
+      throw new KeyAdminError("conflict", `the key ${record.id} was made with another pepper`);
+    const here = known.get(record.id);
+    if (here !== undefined && !isDeepStrictEqual(here, record))
+      throw new KeyAdminError("conflict", `the key ${record.id} is here already, and differs`);
+    return here === undefined;
+  });
+  const value = { added: added.length, present: from.keys.length - added.length };
+  return { set: added.length === 0 ? set : { ...set, keys: [...set.keys, ...added] }, value };
 }

@@ -1,8 +1,7 @@
 import { InvalidArgumentError } from "commander";
 import { CATALOG, findModel } from "../../catalog.ts";
-import { parseDurationMs } from "./duration.ts";
 
-/** Parsers of option values. Each throws commander's InvalidArgumentError, which ends in a usage error. */
+/* Parsers of option values, each of which throws commander's InvalidArgumentError: that ends in a usage error. */
 
 /** `svc-qwen,svc-glm53` to catalog ids, `*` or `all` to "all". */
 export function parseModels(text: string): readonly string[] | "all" {
@@ -48,4 +47,38 @@ export function parseLabel(text: string): string {
   if (!/^[^\p{C}]{1,128}$/u.test(text))
     throw new InvalidArgumentError("Expected 1 to 128 characters without control characters.");
   return text;
+}
+
+const UNIT_MS: Readonly<Record<string, number>> = {
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+
+/** Longest duration that is taken, in milliseconds: 100 years of 365 days. */
+const MAX_DURATION_MS = 100 * 365 * 86_400_000;
+
+/** Milliseconds of `90s`, `30m`, `24h`, `90d` or `0`; undefined for anything else. */
+export function parseDurationMs(text: string): number | undefined {
+  if (text === "0") return 0;
+  const match = /^([0-9]{1,12})([smhd])$/.exec(text);
+  const unitMs = UNIT_MS[match?.[2] ?? ""];
+  if (unitMs === undefined) return undefined;
+  const ms = Number(match?.[1]) * unitMs;
+  return ms <= MAX_DURATION_MS ? ms : undefined;
+}
+
+/**
+ * The first line of `input`, without the blanks around it. Reads no further than the line, or than `maxLength` characters
+ * need: what comes back may then be longer than that, but is cut.
+ */
+export async function readLine(input: AsyncIterable<string | Uint8Array>, maxLength: number): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const chunk of input) {
+    text += typeof chunk === "string" ? chunk : decoder.decode(chunk, { stream: true });
+    if (text.includes("\n") || text.length > maxLength) break;
+  }
+  return (text.split("\n")[0] ?? "").trim();
 }

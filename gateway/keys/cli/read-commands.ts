@@ -7,7 +7,7 @@ import { KeyStoreError } from "../key-store-error.ts";
 import { readPrivateFile, writePrivateFile } from "../private-file.ts";
 import { type CliContext, EXIT } from "./command-context.ts";
 import { auditFinding, examine, type Finding } from "./doctor.ts";
-import { readLine } from "./read-line.ts";
+import { readLine } from "./options.ts";
 import { auditText, findingsText, listText } from "./text.ts";
 
 /** The commands that change nothing. */

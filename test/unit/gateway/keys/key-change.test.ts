@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { setLimits } from "../../../../gateway/keys/cli/key-limit-change.ts";
+import { setLimits } from "../../../../gateway/keys/cli/change-commands.ts";
 import {
   createKey,
   disableKey,

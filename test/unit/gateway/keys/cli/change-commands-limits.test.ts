@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import { type LimitChange, setLimits } from "../../../../../gateway/keys/cli/key-limit-change.ts";
+import { type LimitChange, setLimits } from "../../../../../gateway/keys/cli/change-commands.ts";
 import { createKey, revokeKey, setModels } from "../../../../../gateway/keys/key-admin.ts";
 import { makePepper } from "../../../../../gateway/keys/key-digest.ts";
 import { EMPTY_KEY_SET, type KeyLimits, type KeyQuota } from "../../../../../gateway/keys/key-record.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readLine } from "../../../../../gateway/keys/cli/read-line.ts";
+import { parseDurationMs, readLine } from "../../../../../gateway/keys/cli/options.ts";
 
 async function* chunks(list: readonly (string | Uint8Array)[], taken: (string | Uint8Array)[] = []) {
   for (const chunk of list) {
@@ -25,4 +25,24 @@ test("reads no further than it has to", async () => {
   taken.length = 0;
   await readLine(chunks(["x".repeat(60), "x".repeat(60), "x"], taken), 100);
   expect(taken).toHaveLength(2);
+});
+
+test.each([
+  ["0", 0],
+  ["0h", 0],
+  ["90s", 90_000],
+  ["30m", 1_800_000],
+  ["24h", 86_400_000],
+  ["90d", 7_776_000_000],
+  ["", undefined],
+  ["24", undefined],
+  ["h", undefined],
+  ["-1h", undefined],
+  ["1.5h", undefined],
+  ["1w", undefined],
+  ["1h ", undefined],
+  ["36501d", undefined],
+  ["999999999999d", undefined],
+])("%j is %s ms", (text, ms) => {
+  expect(parseDurationMs(text)).toBe(ms);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { RecentTimes } from "../../../../gateway/stats/recent-times.ts";
+import { RecentTimes } from "../../../../gateway/stats/live-totals.ts";
 
 const HALF_AND_MOST = [0.5, 0.95];
 
