@@ -24,7 +24,7 @@ export type DimensionReading = { readonly dimension: Dimension; readonly reading
 export type BurstSettings = { readonly requestBurstSeconds: number; readonly tokenBurstSeconds: number };
 
 /** A limit on generations at one time. */
-export type Places = { readonly name: string; readonly limit: number; readonly model: string | undefined };
+export type PlaceLimit = { readonly name: string; readonly limit: number; readonly model: string | undefined };
 
 type Rates = Pick<KeyLimits, "rpm" | "itpm" | "otpm" | "concurrency">;
 
@@ -58,7 +58,7 @@ export function countDimensions({ limits }: Principal, burst: BurstSettings): Di
 }
 
 /** The limits on generations at one time: the key's own, or those for `model`. */
-export function placesOf({ limits }: Principal, model: string | undefined): Places | undefined {
+export function placesOf({ limits }: Principal, model: string | undefined): PlaceLimit | undefined {
   const limit = (model === undefined ? limits : ratesOf(limits, model))?.concurrency;
   return limit === undefined ? undefined : { name: nameOf("concurrency", model), limit, model };
 }

@@ -1,9 +1,9 @@
 import type { Started, Usage } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../errors.ts";
-import type { Dimension, DimensionReading, Measure, Places } from "./dimension.ts";
+import type { Dimension, DimensionReading, Measure, PlaceLimit } from "./dimension.ts";
 import type { HeldPlaces } from "./held-places.ts";
 import { limitExceeded, placesTaken } from "./limit-exceeded.ts";
-import type { Lease, LimitStore } from "./limit-store.ts";
+import type { LimitStore, Place } from "./limit-store.ts";
 
 /** In what steps output is charged that goes beyond what was expected, in tokens. */
 const OUTPUT_STEP_TOKENS = 256;
@@ -29,7 +29,7 @@ export class Grant {
   /** By name of the dimension. */
   readonly #charged = new Map<string, { readonly measure: Measure; readonly amount: number }>();
   readonly #readings = new Map<string, DimensionReading>();
-  readonly #leases: Lease[] = [];
+  readonly #taken: Place[] = [];
   #inputTokens = 0;
   #cachedTokens = 0;
   /** Deltas stand for tokens until the engine's count comes with the end. */
@@ -48,18 +48,18 @@ export class Grant {
   }
 
   /** Takes a place where there is a limit on them, then all charges or none. Returns the refusal. */
-  async take(places: Places | undefined, wanted: readonly Wanted[]): Promise<ApiError | undefined> {
+  async take(places: PlaceLimit | undefined, wanted: readonly Wanted[]): Promise<ApiError | undefined> {
     const { store, held, keyId } = this.#options;
     if (!places) return this.#charge(wanted);
-    const lease = await store.lease(keyId, places.name, places.limit);
-    if (!lease) {
+    const place = await store.takePlace(keyId, places.name, places.limit);
+    if (!place) {
       // The refused learn, too, how their limits stand.
       await this.#charge(wanted.map(({ dimension }) => ({ dimension, cost: undefined })));
       return placesTaken(places);
     }
     // The caller may have left while the store was asked.
-    if (this.#released) lease.release();
-    else this.#leases.push(held.hold(keyId, places.name, lease));
+    if (this.#released) place.release();
+    else this.#taken.push(held.hold(keyId, places.name, place));
     return this.#charge(wanted);
   }
 
@@ -116,7 +116,7 @@ export class Grant {
   /** Gives the places back. */
   release(): void {
     this.#released = true;
-    for (const lease of this.#leases.splice(0)) lease.release();
+    for (const place of this.#taken.splice(0)) place.release();
   }
 
   async #charge(wanted: readonly Wanted[]): Promise<ApiError | undefined> {

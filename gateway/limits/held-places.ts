@@ -1,18 +1,18 @@
-import type { Lease } from "./limit-store.ts";
+import type { Place } from "./limit-store.ts";
 
 /** The places that this gateway holds for its requests, by key and by name; for operators. */
 export class HeldPlaces {
   readonly #counts = new Map<string, Map<string, number>>();
 
-  /** The lease, counted until it is released. */
-  hold(keyId: string, name: string, lease: Lease): Lease {
+  /** The place, counted until it is released. */
+  hold(keyId: string, name: string, place: Place): Place {
     this.#add(keyId, name, 1);
     let held = true;
     return {
       release: () => {
         if (held) this.#add(keyId, name, -1);
         held = false;
-        lease.release();
+        place.release();
       },
     };
   }

@@ -1,6 +1,6 @@
 import { ApiError } from "../errors.ts";
 import type { Detail } from "../outcome.ts";
-import type { Dimension, DimensionReading, Measure, Places } from "./dimension.ts";
+import type { Dimension, DimensionReading, Measure, PlaceLimit } from "./dimension.ts";
 
 type Words = {
   readonly code: "rate_limit_exceeded" | "insufficient_quota";
@@ -75,7 +75,7 @@ export function limitExceeded(readings: readonly DimensionReading[]): ApiError {
 }
 
 /** The refusal when all places are taken. */
-export function placesTaken({ limit, model }: Places): ApiError {
+export function placesTaken({ limit, model }: PlaceLimit): ApiError {
   const text = `Rate limit reached for concurrent requests${onModel(model)}: limit ${limit}. ${tryAgain(PLACE_RETRY_MS)}`;
   return new ApiError("rate_limit_exceeded", text, {
     limit: "requests",

@@ -1,5 +1,5 @@
 import type { LimitChannel, LimitReply, LimitRequest } from "./limit-message.ts";
-import type { Lease, LimitStore } from "./limit-store.ts";
+import type { LimitStore, Place } from "./limit-store.ts";
 
 /** Keeps the counts of several gateway workers, each at the end of a channel: the limits of a key hold for all together. */
 export class LimitHost {
@@ -11,7 +11,7 @@ export class LimitHost {
 
   /** Answers a worker. The returned function is to be called when it has ended: it gives back the places that it held. */
   attach(channel: LimitChannel<LimitReply, LimitRequest>): () => void {
-    const leases = new Map<number, Lease>();
+    const places = new Map<number, Place>();
     let attached = true;
     const answer = async (request: LimitRequest): Promise<void> => {
       switch (request.limits) {
@@ -20,19 +20,19 @@ export class LimitHost {
           channel.send({ limits: "charged", id: request.id, charged });
           return;
         }
-        case "lease": {
-          const lease = await this.#store.lease(request.keyId, request.name, request.limit);
-          if (lease && attached) leases.set(request.id, lease);
-          else lease?.release();
-          channel.send({ limits: "leased", id: request.id, granted: lease !== undefined });
+        case "place": {
+          const place = await this.#store.takePlace(request.keyId, request.name, request.limit);
+          if (place && attached) places.set(request.id, place);
+          else place?.release();
+          channel.send({ limits: "placed", id: request.id, granted: place !== undefined });
           return;
         }
         case "settle":
           this.#store.settle(request.keyId, request.name, request.amount);
           return;
         case "release":
-          leases.get(request.id)?.release();
-          leases.delete(request.id);
+          places.get(request.id)?.release();
+          places.delete(request.id);
           return;
         default:
           request satisfies never;
@@ -43,8 +43,8 @@ export class LimitHost {
     });
     return () => {
       attached = false;
-      for (const lease of leases.values()) lease.release();
-      leases.clear();
+      for (const place of places.values()) place.release();
+      places.clear();
     };
   }
 }

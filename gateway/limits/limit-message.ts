@@ -5,7 +5,7 @@ export type LimitRequest =
   | { readonly limits: "charge"; readonly id: number; readonly keyId: string; readonly items: readonly ChargeItem[] }
   | { readonly limits: "settle"; readonly keyId: string; readonly name: string; readonly amount: number }
   | {
-      readonly limits: "lease";
+      readonly limits: "place";
       readonly id: number;
       readonly keyId: string;
       readonly name: string;
@@ -14,10 +14,10 @@ export type LimitRequest =
   /** `id`: of the request that got the place. */
   | { readonly limits: "release"; readonly id: number };
 
-/** The answer to `charge` and to `lease`; the others have none. */
+/** The answer to `charge` and to `place`; the others have none. */
 export type LimitReply =
   | { readonly limits: "charged"; readonly id: number; readonly charged: Charged }
-  | { readonly limits: "leased"; readonly id: number; readonly granted: boolean };
+  | { readonly limits: "placed"; readonly id: number; readonly granted: boolean };
 
 /** One end of a channel between two processes that keeps the order of messages, and loses them only when it closes. */
 export type LimitChannel<Sent, Received> = {

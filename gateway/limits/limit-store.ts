@@ -33,7 +33,7 @@ export type Charged = {
 };
 
 /** A place among those that may run at one time. */
-export type Lease = {
+export type Place = {
   /** Gives the place back. Further calls do nothing. */
   release(): void;
 };
@@ -52,5 +52,5 @@ export interface LimitStore {
    */
   settle(keyId: string, name: string, amount: number): void;
   /** A place, or undefined when `limit` of them are taken. The holder releases it, whatever happens. */
-  lease(keyId: string, name: string, limit: number): Promise<Lease | undefined>;
+  takePlace(keyId: string, name: string, limit: number): Promise<Place | undefined>;
 }

@@ -7,7 +7,7 @@ import {
   type DimensionReading,
   generationDimensions,
   modelDimensions,
-  type Places,
+  type PlaceLimit,
   placesOf,
 } from "./dimension.ts";
 import { Grant, type Wanted } from "./grant.ts";
@@ -48,7 +48,7 @@ export type Admission = {
 /** How the limits of a key stand. `taken`: by requests of this gateway. */
 export type LimitLevels = {
   readonly counted: readonly DimensionReading[];
-  readonly places: readonly (Places & { readonly taken: number })[];
+  readonly places: readonly (PlaceLimit & { readonly taken: number })[];
 };
 
 /** Holds requests against the limits in the record of their key. A key without limits is never refused. */

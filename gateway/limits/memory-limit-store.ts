@@ -1,5 +1,5 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import type { Charged, ChargeItem, Lease, LimitRule, LimitStore, Reading } from "./limit-store.ts";
+import type { Charged, ChargeItem, LimitRule, LimitStore, Place, Reading } from "./limit-store.ts";
 import { type Bucket, type BucketRule, fullBucket, fullInMs, refill, resize, take, waitMs } from "./token-bucket.ts";
 
 const DAY_MS = 86_400_000;
@@ -10,7 +10,7 @@ type Count =
   | { readonly kind: "day"; readonly day: number; readonly used: number; readonly total: number };
 
 /** One key's counts and places. Never dropped: there are no more of them than keys were issued. */
-type Account = { readonly counts: Map<string, Count>; readonly leased: Map<string, number> };
+type Account = { readonly counts: Map<string, Count>; readonly placesInUse: Map<string, number> };
 
 /** Counts of one gateway, in its own memory. A charge has no wait inside, so no other one comes in between. */
 export class MemoryLimitStore implements LimitStore {
@@ -43,17 +43,17 @@ export class MemoryLimitStore implements LimitStore {
     if (count) counts.set(name, taken(this.#current(count, ruleOf(count)), amount));
   }
 
-  async lease(keyId: string, name: string, limit: number): Promise<Lease | undefined> {
-    const { leased } = this.#account(keyId);
-    const inUse = leased.get(name) ?? 0;
+  async takePlace(keyId: string, name: string, limit: number): Promise<Place | undefined> {
+    const { placesInUse } = this.#account(keyId);
+    const inUse = placesInUse.get(name) ?? 0;
     if (inUse >= limit) return undefined;
-    leased.set(name, inUse + 1);
+    placesInUse.set(name, inUse + 1);
     let held = true;
     return {
       release() {
         if (!held) return;
         held = false;
-        leased.set(name, (leased.get(name) ?? 1) - 1);
+        placesInUse.set(name, (placesInUse.get(name) ?? 1) - 1);
       },
     };
   }
@@ -61,7 +61,7 @@ export class MemoryLimitStore implements LimitStore {
   #account(keyId: string): Account {
     let account = this.#accounts.get(keyId);
     if (!account) {
-      account = { counts: new Map(), leased: new Map() };
+      account = { counts: new Map(), placesInUse: new Map() };
       this.#accounts.set(keyId, account);
     }
     return account;

@@ -1,6 +1,6 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { LimitChannel, LimitReply, LimitRequest } from "./limit-message.ts";
-import type { Charged, ChargeItem, Lease, LimitRule, LimitStore } from "./limit-store.ts";
+import type { Charged, ChargeItem, LimitRule, LimitStore, Place } from "./limit-store.ts";
 import { MemoryLimitStore } from "./memory-limit-store.ts";
 
 /** A host on the same machine answers in a fraction of a millisecond; one that takes so long is stuck. */
@@ -75,11 +75,11 @@ export class SharedLimitStore implements LimitStore {
     this.#tell(keyId, name, amount);
   }
 
-  lease(keyId: string, name: string, limit: number): Promise<Lease | undefined> {
+  takePlace(keyId: string, name: string, limit: number): Promise<Place | undefined> {
     return this.#ask(
-      (id) => ({ limits: "lease", id, keyId, name, limit }),
-      (reply) => (reply.limits === "leased" && reply.granted ? this.#leaseOf(reply.id) : undefined),
-      () => this.#alone.lease(keyId, name, Math.max(1, Math.floor(limit / this.#options.workers))),
+      (id) => ({ limits: "place", id, keyId, name, limit }),
+      (reply) => (reply.limits === "placed" && reply.granted ? this.#placeOf(reply.id) : undefined),
+      () => this.#alone.takePlace(keyId, name, Math.max(1, Math.floor(limit / this.#options.workers))),
       (_own, late) => late?.release(),
     );
   }
@@ -124,7 +124,7 @@ export class SharedLimitStore implements LimitStore {
     });
   }
 
-  #leaseOf(id: number): Lease {
+  #placeOf(id: number): Place {
     let held = true;
     return {
       release: () => {

@@ -66,6 +66,6 @@ test("a worker says which one it is", async () => {
 });
 
 test("other messages change nothing", () => {
-  for (const message of [null, "workers", { limits: "leased" }, { workers: "http://x" }]) places[0].take(message);
+  for (const message of [null, "workers", { limits: "placed" }, { workers: "http://x" }]) places[0].take(message);
   expect(places[0].adminUrls).toEqual([one.url, two.url, GONE]);
 });

@@ -117,26 +117,26 @@ describe("a total per day", () => {
   });
 });
 
-describe("lease", () => {
+describe("place", () => {
   test("gives out as many places as there are, and one given back twice is free once", async () => {
     const { store } = setUp();
-    const leases = await Promise.all(Array.from({ length: 64 }, () => store.lease("k", "concurrency", 10)));
-    const held = leases.filter((lease) => lease !== undefined);
+    const places = await Promise.all(Array.from({ length: 64 }, () => store.takePlace("k", "concurrency", 10)));
+    const held = places.filter((place) => place !== undefined);
     expect(held).toHaveLength(10);
     held[0]?.release();
     held[0]?.release();
-    expect(await store.lease("k", "concurrency", 10)).toBeDefined();
-    expect(await store.lease("k", "concurrency", 10)).toBeUndefined();
-    expect(await store.lease("other", "concurrency", 10)).toBeDefined();
-    expect(await store.lease("k", "concurrency:svc-qwen", 10)).toBeDefined();
+    expect(await store.takePlace("k", "concurrency", 10)).toBeDefined();
+    expect(await store.takePlace("k", "concurrency", 10)).toBeUndefined();
+    expect(await store.takePlace("other", "concurrency", 10)).toBeDefined();
+    expect(await store.takePlace("k", "concurrency:svc-qwen", 10)).toBeDefined();
   });
 
   test("goes by the newest limit", async () => {
     const { store } = setUp();
-    const [first, second] = [await store.lease("k", "c", 2), await store.lease("k", "c", 2)];
-    expect(await store.lease("k", "c", 3)).toBeDefined();
+    const [first, second] = [await store.takePlace("k", "c", 2), await store.takePlace("k", "c", 2)];
+    expect(await store.takePlace("k", "c", 3)).toBeDefined();
     first?.release();
     second?.release();
-    expect(await store.lease("k", "c", 1)).toBeUndefined();
+    expect(await store.takePlace("k", "c", 1)).toBeUndefined();
   });
 });
