@@ -46,10 +46,16 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/upstream/", [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/stats/upstream-stats.ts"]],
   ["gateway/keys/cli/", [...GATEWAY_LEAVES, RUNTIME, "gateway/keys/"]],
   ["gateway/keys/", [...GATEWAY_LEAVES, RUNTIME]],
-  ["gateway/limits/", [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/keys/principal.ts", "gateway/keys/key-record.ts"]],
+  [
+    "gateway/limits/",
+    [
+      ...[GEN, RUNTIME, "gateway/errors.ts", "gateway/outcome.ts"],
+      ...["gateway/keys/principal.ts", "gateway/keys/key-record.ts"],
+    ],
+  ],
   ["gateway/overload/", [RUNTIME]],
   ["gateway/tracing/", [RUNTIME]],
-  ["gateway/stats/", ["gateway/outcome.ts", "gateway/overload/", "gateway/keys/key-store.ts"]],
+  ["gateway/stats/", ["gateway/outcome.ts"]],
   ["gateway/http/admin/page/", []],
   ["gateway/http/admin/fleet/", ["gateway/upstream/"]],
   [

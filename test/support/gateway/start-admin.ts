@@ -5,8 +5,8 @@ import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { gatewayConfigSchema } from "../../../gateway/config/gateway-config.ts";
 import { buildAdmin } from "../../../gateway/http/admin/admin-server.ts";
 import { registerClusterStats } from "../../../gateway/http/admin/fleet/cluster-stats.ts";
+import { registerKeyStats } from "../../../gateway/keys/key-stats.ts";
 import { Lifecycle } from "../../../gateway/lifecycle.ts";
-import { registerKeyStats } from "../../../gateway/stats/key-stats.ts";
 import { Workers } from "../../../gateway/workers.ts";
 import type { RunningGateway } from "./start-gateway.ts";
 

@@ -1,5 +1,5 @@
 import { Counter, Gauge, type Registry } from "prom-client";
-import type { KeyStore } from "../keys/key-store.ts";
+import type { KeyStore } from "./key-store.ts";
 
 /** The state of the key store, read at the moment of the scrape. */
 export function registerKeyStats(registry: Registry, keys: KeyStore): void {

@@ -1,6 +1,6 @@
 import { Gauge, type Registry } from "prom-client";
-import { OVERLOAD_ACTIONS, RESOURCE_MONITORS } from "../overload/overload-action.ts";
-import type { OverloadManager } from "../overload/overload-manager.ts";
+import { OVERLOAD_ACTIONS, RESOURCE_MONITORS } from "./overload-action.ts";
+import type { OverloadManager } from "./overload-manager.ts";
 
 /** Envoy's `overload.*` gauges, read at the moment of the scrape. */
 export function registerOverloadStats(registry: Registry, overload: OverloadManager): void {
