@@ -5,7 +5,7 @@ import type { Balancer, Route } from "./load-balancing/balancer.ts";
 import type { NoPick } from "./load-balancing/choose.ts";
 import { DEFAULT_ENDPOINT_CAPS, isWithinCaps } from "./load-balancing/endpoint-caps.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
-import type { Placement } from "./load-balancing/placement.ts";
+import type { Placement } from "./load-balancing/policies/prefix-affinity/prefix-placement.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import { CircuitBreaker, type CircuitBreakerState, limitsForSlots, type Permit } from "./queue/circuit-breaker.ts";
 import type { PriorityClass } from "./queue/class-share.ts";

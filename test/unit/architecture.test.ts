@@ -37,7 +37,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/upstream/load-balancing/", [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/queue/"]],
   ["gateway/upstream/outlier/", [RUNTIME]],
   ["gateway/upstream/retry/", [...GATEWAY_LEAVES, RUNTIME]],
-  ["gateway/upstream/endpoint/", [GEN, RUNTIME, "gateway/upstream/load-balancing/"]],
+  ["gateway/upstream/endpoint/", [GEN, RUNTIME]],
   ["gateway/upstream/health/", [GEN, RUNTIME, "gateway/upstream/endpoint/"]],
   [
     "gateway/upstream/call/",

@@ -1,5 +1,5 @@
 import type { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
-import { averageLoad, type LoadAverage } from "../load-balancing/load-average.ts";
+import { averageLoad, type LoadAverage } from "./load-average.ts";
 
 /** A report that is older says nothing any more. */
 const EXPIRY_MS = 10_000;

@@ -7,15 +7,19 @@ import { headOf, type PromptShape, promptShape } from "./boundary-hashes.ts";
 import { type Choice, choose, usableLevels } from "./choose.ts";
 import type { EndpointView } from "./endpoint-view.ts";
 import type { HashRing } from "./hash-ring.ts";
-import { pickLeastRequest } from "./least-request.ts";
-import { Placement } from "./placement.ts";
-import { DEFAULT_PLACEMENT, PlacementMap } from "./placement-map.ts";
-import { DEFAULT_PREFIX_AFFINITY, type Prediction, pickPrefixAffinity } from "./prefix-affinity.ts";
-import { PrefixLearning } from "./prefix-learning.ts";
+import { pickLeastRequest } from "./policies/least-request.ts";
+import { DEFAULT_PLACEMENT, PlacementMap } from "./policies/prefix-affinity/placement-map.ts";
+import { PrefixLearning } from "./policies/prefix-affinity/prefix-learning.ts";
+import { Placement } from "./policies/prefix-affinity/prefix-placement.ts";
+import {
+  DEFAULT_PREFIX_AFFINITY,
+  type Prediction,
+  pickPrefixAffinity,
+} from "./policies/prefix-affinity/prefix-score.ts";
+import { pickRandom } from "./policies/random.ts";
+import { pickRingHash } from "./policies/ring-hash.ts";
+import { RoundRobin } from "./policies/round-robin.ts";
 import type { PrioritySettings } from "./priority-levels.ts";
-import { pickRandom } from "./random.ts";
-import { pickRingHash } from "./ring-hash.ts";
-import { RoundRobin } from "./round-robin.ts";
 import type { RoutingHints } from "./routing-hints.ts";
 import { type SlowStartSettings, slowStartShare, slowStartWeights } from "./slow-start.ts";
 import type { WorkLedger } from "./work-ledger.ts";

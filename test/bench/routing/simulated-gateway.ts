@@ -1,19 +1,28 @@
+import { averageLoad, type LoadAverage } from "../../../gateway/upstream/endpoint/load-average.ts";
 import { choose } from "../../../gateway/upstream/load-balancing/choose.ts";
 import type { EndpointView } from "../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { HashRing } from "../../../gateway/upstream/load-balancing/hash-ring.ts";
-import { DEFAULT_CHOICE_COUNT, pickLeastRequest } from "../../../gateway/upstream/load-balancing/least-request.ts";
-import { averageLoad, type LoadAverage } from "../../../gateway/upstream/load-balancing/load-average.ts";
-import { DEFAULT_PLACEMENT, PlacementMap } from "../../../gateway/upstream/load-balancing/placement-map.ts";
+import {
+  DEFAULT_CHOICE_COUNT,
+  pickLeastRequest,
+} from "../../../gateway/upstream/load-balancing/policies/least-request.ts";
+import {
+  DEFAULT_PLACEMENT,
+  PlacementMap,
+} from "../../../gateway/upstream/load-balancing/policies/prefix-affinity/placement-map.ts";
+import { PrefixLearning } from "../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-learning.ts";
 import {
   DEFAULT_PREFIX_AFFINITY,
   type Prediction,
   pickPrefixAffinity,
-} from "../../../gateway/upstream/load-balancing/prefix-affinity.ts";
-import { PrefixLearning } from "../../../gateway/upstream/load-balancing/prefix-learning.ts";
+} from "../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-score.ts";
+import { pickRandom } from "../../../gateway/upstream/load-balancing/policies/random.ts";
+import {
+  DEFAULT_HASH_BALANCE_FACTOR,
+  pickRingHash,
+} from "../../../gateway/upstream/load-balancing/policies/ring-hash.ts";
+import { RoundRobin } from "../../../gateway/upstream/load-balancing/policies/round-robin.ts";
 import { DEFAULT_PRIORITIES } from "../../../gateway/upstream/load-balancing/priority-levels.ts";
-import { pickRandom } from "../../../gateway/upstream/load-balancing/random.ts";
-import { DEFAULT_HASH_BALANCE_FACTOR, pickRingHash } from "../../../gateway/upstream/load-balancing/ring-hash.ts";
-import { RoundRobin } from "../../../gateway/upstream/load-balancing/round-robin.ts";
 import { WorkLedger } from "../../../gateway/upstream/load-balancing/work-ledger.ts";
 import type { AgentSession } from "./agent-session.ts";
 import type { NodeReport } from "./simulated-node.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type ChooseOptions, choose } from "../../../../../gateway/upstream/load-balancing/choose.ts";
 import type { EndpointView } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import { pickRandom } from "../../../../../gateway/upstream/load-balancing/random.ts";
+import { pickRandom } from "../../../../../gateway/upstream/load-balancing/policies/random.ts";
 import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
 import { endpoints, endpointWith, tally } from "./endpoint-with.ts";
 

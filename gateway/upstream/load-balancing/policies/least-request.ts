@@ -1,5 +1,5 @@
-import type { EndpointView } from "./endpoint-view.ts";
-import type { WeightOf } from "./slow-start.ts";
+import type { EndpointView } from "../endpoint-view.ts";
+import type { WeightOf } from "../slow-start.ts";
 
 /** Envoy's `least_request_lb_config.choice_count`. */
 export const DEFAULT_CHOICE_COUNT = 2;

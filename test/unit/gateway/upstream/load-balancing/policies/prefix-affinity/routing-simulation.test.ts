@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
-import { AGENT_TRAFFIC } from "../../../../bench/routing/agent-session.ts";
-import { type Scenario, type SimulationResult, simulate } from "../../../../bench/routing/simulate.ts";
+import { AGENT_TRAFFIC } from "../../../../../../bench/routing/agent-session.ts";
+import { type Scenario, type SimulationResult, simulate } from "../../../../../../bench/routing/simulate.ts";
 
 /** A shorter run than the benchmark's, with somewhat shorter sessions, so that it is in full swing early. */
 const SMALL = { nodes: 8, cacheTokensPerNode: 3_000_000, warmUpMs: 300_000, untilMs: 1_200_000, seed: 1 };

@@ -1,7 +1,10 @@
 import { expect, test } from "vitest";
-import { HashRing } from "../../../../../gateway/upstream/load-balancing/hash-ring.ts";
-import { DEFAULT_HASH_BALANCE_FACTOR, pickRingHash } from "../../../../../gateway/upstream/load-balancing/ring-hash.ts";
-import { endpoints, endpointWith } from "./endpoint-with.ts";
+import { HashRing } from "../../../../../../gateway/upstream/load-balancing/hash-ring.ts";
+import {
+  DEFAULT_HASH_BALANCE_FACTOR,
+  pickRingHash,
+} from "../../../../../../gateway/upstream/load-balancing/policies/ring-hash.ts";
+import { endpoints, endpointWith } from "../endpoint-with.ts";
 
 const POOL = endpoints(4);
 const RING = new HashRing(POOL);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { averageLoad, type LoadAverage } from "../../../../../gateway/upstream/load-balancing/load-average.ts";
+import { averageLoad, type LoadAverage } from "../../../../../gateway/upstream/endpoint/load-average.ts";
 
 test("begins with what it sees first", () => {
   expect(averageLoad(undefined, 7, 1_000)).toEqual({ value: 7, atMs: 1_000 });

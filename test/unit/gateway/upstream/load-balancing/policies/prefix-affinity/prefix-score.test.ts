@@ -1,15 +1,18 @@
 import { describe, expect, test } from "vitest";
-import type { PromptShape } from "../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
-import type { EndpointView } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import { HashRing } from "../../../../../gateway/upstream/load-balancing/hash-ring.ts";
-import { DEFAULT_PLACEMENT, PlacementMap } from "../../../../../gateway/upstream/load-balancing/placement-map.ts";
+import type { PromptShape } from "../../../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
+import type { EndpointView } from "../../../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
+import { HashRing } from "../../../../../../../gateway/upstream/load-balancing/hash-ring.ts";
+import {
+  DEFAULT_PLACEMENT,
+  PlacementMap,
+} from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/placement-map.ts";
 import {
   DEFAULT_PREFIX_AFFINITY,
   type PrefixContext,
   pickPrefixAffinity,
-} from "../../../../../gateway/upstream/load-balancing/prefix-affinity.ts";
-import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
-import { endpoints, tally } from "./endpoint-with.ts";
+} from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-score.ts";
+import { seededRandom } from "../../../../../../bench/routing/seeded-random.ts";
+import { endpoints, tally } from "../../endpoint-with.ts";
 
 const POOL = endpoints(8);
 const RING = new HashRing(POOL);

@@ -1,4 +1,4 @@
-import type { Boundary } from "./boundary-hashes.ts";
+import type { Boundary } from "../../boundary-hashes.ts";
 
 /** The belief that an endpoint has a prefix in its cache. */
 export type Holder = {

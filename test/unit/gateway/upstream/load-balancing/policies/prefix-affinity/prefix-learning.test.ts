@@ -1,6 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { DEFAULT_PLACEMENT, PlacementMap } from "../../../../../gateway/upstream/load-balancing/placement-map.ts";
-import { type Placed, PrefixLearning } from "../../../../../gateway/upstream/load-balancing/prefix-learning.ts";
+import {
+  DEFAULT_PLACEMENT,
+  PlacementMap,
+} from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/placement-map.ts";
+import {
+  type Placed,
+  PrefixLearning,
+} from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-learning.ts";
 
 const SHAPE = {
   boundaries: [

@@ -1,11 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { Placement } from "../../../../../gateway/upstream/load-balancing/placement.ts";
-import { DEFAULT_PLACEMENT, PlacementMap } from "../../../../../gateway/upstream/load-balancing/placement-map.ts";
-import { PrefixLearning } from "../../../../../gateway/upstream/load-balancing/prefix-learning.ts";
-import { WorkLedger } from "../../../../../gateway/upstream/load-balancing/work-ledger.ts";
-import type { Event, Timings } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { delta, finished, started } from "../../../../support/events/events.ts";
-import { VirtualClock } from "../../../../support/virtual-clock.ts";
+import {
+  DEFAULT_PLACEMENT,
+  PlacementMap,
+} from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/placement-map.ts";
+import { PrefixLearning } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-learning.ts";
+import { Placement } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-placement.ts";
+import { WorkLedger } from "../../../../../../../gateway/upstream/load-balancing/work-ledger.ts";
+import type { Event, Timings } from "../../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { delta, finished, started } from "../../../../../../support/events/events.ts";
+import { VirtualClock } from "../../../../../../support/virtual-clock.ts";
 
 const ADDRESS = "127.0.0.1:1";
 const SHAPE = { boundaries: [{ hash: "h", bytes: 4_000, marked: false }], lastTurn: undefined };

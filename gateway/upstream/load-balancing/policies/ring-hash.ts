@@ -1,5 +1,5 @@
-import type { EndpointView } from "./endpoint-view.ts";
-import type { HashRing } from "./hash-ring.ts";
+import type { EndpointView } from "../endpoint-view.ts";
+import type { HashRing } from "../hash-ring.ts";
 import { requestsOn } from "./least-request.ts";
 
 /** Envoy's `hash_balance_factor`, in percent of the mean load. */

@@ -1,5 +1,5 @@
-import type { EndpointView } from "./endpoint-view.ts";
-import type { WeightOf } from "./slow-start.ts";
+import type { EndpointView } from "../endpoint-view.ts";
+import type { WeightOf } from "../slow-start.ts";
 
 /**
  * Weighted round robin: every pick gives each candidate credit by its weight, the richest is picked and pays for all. An

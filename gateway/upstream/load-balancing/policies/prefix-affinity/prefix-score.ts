@@ -1,7 +1,7 @@
-import { headOf, type PromptShape } from "./boundary-hashes.ts";
-import type { EndpointView } from "./endpoint-view.ts";
-import { type HashRing, hashShare } from "./hash-ring.ts";
-import { requestsOn } from "./least-request.ts";
+import { headOf, type PromptShape } from "../../boundary-hashes.ts";
+import type { EndpointView } from "../../endpoint-view.ts";
+import { type HashRing, hashShare } from "../../hash-ring.ts";
+import { requestsOn } from "../least-request.ts";
 import type { Holder, PlacementMap } from "./placement-map.ts";
 
 export type PrefixAffinitySettings = {

@@ -1,8 +1,8 @@
-import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import { durationMs } from "../../../deploy/runtime/time/proto-duration.ts";
-import type { Event, Finished } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Clock } from "../../../../../deploy/runtime/time/clock.ts";
+import { durationMs } from "../../../../../deploy/runtime/time/proto-duration.ts";
+import type { Event, Finished } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Work, WorkLedger } from "../../work-ledger.ts";
 import type { Measured, Placed, PrefixLearning } from "./prefix-learning.ts";
-import type { Work, WorkLedger } from "./work-ledger.ts";
 
 /** A prompt on its way to an endpoint: what was expected of it, corrected by what the engine says. */
 export class Placement {

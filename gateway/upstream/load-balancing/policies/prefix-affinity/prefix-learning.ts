@@ -1,6 +1,6 @@
-import type { PromptShape } from "./boundary-hashes.ts";
+import type { PromptShape } from "../../boundary-hashes.ts";
 import type { PlacementMap } from "./placement-map.ts";
-import type { Prediction } from "./prefix-affinity.ts";
+import type { Prediction } from "./prefix-score.ts";
 
 /** Until a model has been measured. About what English and code come to. */
 const INITIAL_TOKENS_PER_BYTE = 0.25;

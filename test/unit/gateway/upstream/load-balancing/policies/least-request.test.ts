@@ -1,7 +1,10 @@
 import { describe, expect, test } from "vitest";
-import { pickLeastRequest, requestsOn } from "../../../../../gateway/upstream/load-balancing/least-request.ts";
-import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
-import { endpoints, endpointWith, tally } from "./endpoint-with.ts";
+import {
+  pickLeastRequest,
+  requestsOn,
+} from "../../../../../../gateway/upstream/load-balancing/policies/least-request.ts";
+import { seededRandom } from "../../../../../bench/routing/seeded-random.ts";
+import { endpoints, endpointWith, tally } from "../endpoint-with.ts";
 
 const byWeight = ({ weight }: { readonly weight: number }) => weight;
 

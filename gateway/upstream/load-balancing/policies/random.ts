@@ -1,5 +1,5 @@
-import type { EndpointView } from "./endpoint-view.ts";
-import type { WeightOf } from "./slow-start.ts";
+import type { EndpointView } from "../endpoint-view.ts";
+import type { WeightOf } from "../slow-start.ts";
 
 /** Any endpoint, as often as its weight says. Undefined for an empty list only. `chance`: even over [0, 1). */
 export function pickRandom<E extends EndpointView>(

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { Boundary } from "../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
-import { PlacementMap } from "../../../../../gateway/upstream/load-balancing/placement-map.ts";
+import type { Boundary } from "../../../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
+import { PlacementMap } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/placement-map.ts";
 
 const at = (hash: string, bytes = 100, marked = false): Boundary => ({ hash, bytes, marked });
 const chain = (length: number) => Array.from({ length }, (_, index) => at(`h${index}`, (index + 1) * 100));
