@@ -15,6 +15,10 @@ export default defineConfig({
       project("golden"),
       project("integration", slow),
       project("contract", slow),
+      // Of processes and what is one for each of them: listeners of the process, children, its memory.
+      project("process", slow),
+      // The demonstration model, inferring.
+      project("model", slow),
       project("browser", slow),
       // Only where a real counterpart has been started; see the files there.
       ...(process.env.SVC_TEST_LLAMA_SERVER ? [project("real", slow)] : []),

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { LlamaBackend } from "../../../../../engine/backends/llama/llama-backend.ts";
-import { loadRuntime } from "../../../../../engine/backends/llama/runtime/llama-runtime.ts";
+import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
+import { loadRuntime } from "../../engine/backends/llama/runtime/llama-runtime.ts";
 import {
   FinishReason,
   type GenerateRequest,
   ReasoningMode,
-} from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { type ToolChoice, ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
-import { assistant, call, text, tool, toolResult, user } from "../../conversation/canonical.ts";
-import { ask, missing, never, OPTIONS, request, startBackend } from "./demo-engine.ts";
+} from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type ToolChoice, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { ask, missing, never, OPTIONS, request, startBackend } from "../support/engine/demo-engine.ts";
+import { assistant, call, text, tool, toolResult, user } from "../unit/engine/conversation/canonical.ts";
 
 const WEATHER = tool("get_weather", "Get the weather for a city");
 const LEVEL = tool("set_level", "Set a level", {

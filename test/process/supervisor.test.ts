@@ -1,8 +1,8 @@
 import { spawn } from "node:child_process";
 import { afterEach, expect, test } from "vitest";
-import { Child, ChildFailed } from "../../../../deploy/local/child.ts";
-import { Supervisor } from "../../../../deploy/local/supervisor.ts";
-import { until } from "../../../support/until.ts";
+import { Child, ChildFailed } from "../../deploy/local/child.ts";
+import { Supervisor } from "../../deploy/local/supervisor.ts";
+import { until } from "../support/until.ts";
 
 /* With real processes, of a line of code each. */
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { LlamaBackend } from "../../../../../engine/backends/llama/llama-backend.ts";
-import { ReasoningMode, type Sampling } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { ask, missing, RANDOM_MODEL, request, startBackend } from "./demo-engine.ts";
+import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
+import { ReasoningMode, type Sampling } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { ask, missing, RANDOM_MODEL, request, startBackend } from "../support/engine/demo-engine.ts";
 
 const POEM = "Write me a short poem about rain.";
 

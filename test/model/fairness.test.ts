@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { LlamaBackend } from "../../../../../engine/backends/llama/llama-backend.ts";
-import type { GenerateRequest } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { missing, never, request, startBackend } from "./demo-engine.ts";
+import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
+import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { missing, never, request, startBackend } from "../support/engine/demo-engine.ts";
 
 const FLOOD = 200;
 

@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { systemClock } from "../../../../../deploy/runtime/time/clock.ts";
-import { GrammarCache } from "../../../../../engine/backends/llama/grammar/grammar-cache.ts";
-import { GrammarCompiler } from "../../../../../engine/backends/llama/grammar/grammar-compiler.ts";
-import { grammarOf } from "../../../../../engine/backends/llama/grammar/grammar-wish.ts";
-import type { LlamaBackend } from "../../../../../engine/backends/llama/llama-backend.ts";
-import { loadLibrary } from "../../../../../engine/backends/llama/runtime/load-library.ts";
-import { EngineError } from "../../../../../engine/errors.ts";
-import { FinishReason, type GenerateRequest } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { HERMES_MARKERS } from "../../../../support/engine/hermes-markers.ts";
-import { tool } from "../../conversation/canonical.ts";
-import { markersOf } from "../../output-parser/families.ts";
-import { ask, missing, never, request, startBackend } from "./demo-engine.ts";
+import { systemClock } from "../../deploy/runtime/time/clock.ts";
+import { GrammarCache } from "../../engine/backends/llama/grammar/grammar-cache.ts";
+import { GrammarCompiler } from "../../engine/backends/llama/grammar/grammar-compiler.ts";
+import { grammarOf } from "../../engine/backends/llama/grammar/grammar-wish.ts";
+import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
+import { loadLibrary } from "../../engine/backends/llama/runtime/load-library.ts";
+import { EngineError } from "../../engine/errors.ts";
+import { FinishReason, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { ask, missing, never, request, startBackend } from "../support/engine/demo-engine.ts";
+import { HERMES_MARKERS } from "../support/engine/hermes-markers.ts";
+import { tool } from "../unit/engine/conversation/canonical.ts";
+import { markersOf } from "../unit/engine/output-parser/families.ts";
 
 const nested = (levels: number): object => (levels === 0 ? {} : { items: nested(levels - 1) });
 const properties = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`p${i}`, {}]));

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { LlamaBackend } from "../../../../../engine/backends/llama/llama-backend.ts";
+import { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import {
   FinishReason,
   type GenerateRequest,
   ReasoningMode,
-} from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { ModelState } from "../../../../../proto/gen/svc/inference/v1/node_service.ts";
-import { assistant, system, text, user } from "../../conversation/canonical.ts";
-import { ask, missing, never, OPTIONS, request, startBackend } from "./demo-engine.ts";
+} from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { ModelState } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import { ask, missing, never, OPTIONS, request, startBackend } from "../support/engine/demo-engine.ts";
+import { assistant, system, text, user } from "../unit/engine/conversation/canonical.ts";
 
 const COUNT = "Count from 1 to 12.";
 const NUMBERS = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12";

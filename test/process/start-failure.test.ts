@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { expect, test } from "vitest";
-import { startFailure } from "../../../../../deploy/runtime/process/start-failure.ts";
+import { startFailure } from "../../deploy/runtime/process/start-failure.ts";
 
 async function failureToListen(host: string, port: number): Promise<unknown> {
   const server = createServer();

@@ -1,13 +1,10 @@
-import { LlamaBackend } from "../../../../../engine/backends/llama/llama-backend.ts";
-import type { LlamaOptions } from "../../../../../engine/backends/llama/runtime/llama-options.ts";
-import { loadLibrary } from "../../../../../engine/backends/llama/runtime/load-library.ts";
-import {
-  type Event,
-  type Finished,
-  GenerateRequest,
-} from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { Message } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
-import { user } from "../../conversation/canonical.ts";
+import { join } from "node:path";
+import { LlamaBackend } from "../../../engine/backends/llama/llama-backend.ts";
+import type { LlamaOptions } from "../../../engine/backends/llama/runtime/llama-options.ts";
+import { loadLibrary } from "../../../engine/backends/llama/runtime/load-library.ts";
+import { type Event, type Finished, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Message } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { user } from "../../unit/engine/conversation/canonical.ts";
 
 export const DEMO_MODEL = modelFile("demo.gguf");
 export const RANDOM_MODEL = modelFile("random-tiny.gguf");
@@ -106,5 +103,5 @@ async function whyMissing(): Promise<string> {
 }
 
 function modelFile(name: string): string {
-  return new URL(`../../../../../engine/demo-model/${name}`, import.meta.url).pathname;
+  return join(import.meta.dirname, "../../../engine/demo-model", name);
 }

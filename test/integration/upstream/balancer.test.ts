@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { atOnce } from "../../../../../gateway/event-loop-turn.ts";
-import { Balancer, type Route, routing } from "../../../../../gateway/upstream/load-balancing/balancer.ts";
-import { HealthNode } from "../../../../support/engine/health-node.ts";
-import { FrontRig, HINTS } from "../../../../support/gateway/front-rig.ts";
-import { generateRequest } from "../../../../support/requests/generate-request.ts";
+import { atOnce } from "../../../gateway/event-loop-turn.ts";
+import { Balancer, type Route, routing } from "../../../gateway/upstream/load-balancing/balancer.ts";
+import { HealthNode } from "../../support/engine/health-node.ts";
+import { FrontRig, HINTS } from "../../support/gateway/front-rig.ts";
+import { generateRequest } from "../../support/requests/generate-request.ts";
 
 const NONE: ReadonlySet<string> = new Set();
 const opened: { close(): void }[] = [];

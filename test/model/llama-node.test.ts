@@ -1,22 +1,22 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import * as z from "zod";
-import { LlamaBackend } from "../../../engine/backends/llama/llama-backend.ts";
+import { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import {
   type Event,
   FinishReason,
   type GenerateRequest,
   ReasoningMode,
   type Usage,
-} from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { Role, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { NodeClient, type Reading } from "../../support/engine/node-client.ts";
-import { type RunningNode, startNode } from "../../support/engine/start-node.ts";
-import { generateRequest, textMessage, toolOf } from "../../support/requests/generate-request.ts";
-import { independentValidator } from "../../support/schemas/independent-validator.ts";
-import { randomSchema } from "../../support/schemas/random-schema.ts";
-import { SeededRandom } from "../../support/seeded-random.ts";
-import { missing, never, OPTIONS } from "../../unit/engine/backends/llama/demo-engine.ts";
+} from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { Role, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { missing, never, OPTIONS } from "../support/engine/demo-engine.ts";
+import { NodeClient, type Reading } from "../support/engine/node-client.ts";
+import { type RunningNode, startNode } from "../support/engine/start-node.ts";
+import { generateRequest, textMessage, toolOf } from "../support/requests/generate-request.ts";
+import { independentValidator } from "../support/schemas/independent-validator.ts";
+import { randomSchema } from "../support/schemas/random-schema.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
 
 /* The in-process engine as a node: the demonstration model behind the real server and gRPC, on four slots. */
 

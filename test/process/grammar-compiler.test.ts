@@ -3,14 +3,14 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { systemClock } from "../../../../../../deploy/runtime/time/clock.ts";
-import { GrammarCompiler } from "../../../../../../engine/backends/llama/grammar/grammar-compiler.ts";
-import type { GrammarWish } from "../../../../../../engine/backends/llama/grammar/grammar-wish.ts";
-import { HERMES_MARKERS } from "../../../../../support/engine/hermes-markers.ts";
-import { VirtualClock } from "../../../../../support/virtual-clock.ts";
-import { never } from "../demo-engine.ts";
+import { systemClock } from "../../deploy/runtime/time/clock.ts";
+import { GrammarCompiler } from "../../engine/backends/llama/grammar/grammar-compiler.ts";
+import type { GrammarWish } from "../../engine/backends/llama/grammar/grammar-wish.ts";
+import { never } from "../support/engine/demo-engine.ts";
+import { HERMES_MARKERS } from "../support/engine/hermes-markers.ts";
+import { VirtualClock } from "../support/virtual-clock.ts";
 
-const ROOT = join(import.meta.dirname, "../../../../../..");
+const ROOT = join(import.meta.dirname, "../..");
 /** Inside the project, so that the program finds its libraries. */
 const BUILT = join(ROOT, "node_modules/.cache", `grammar-worker-${process.pid}`);
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { LlamaBackend } from "../../../../../engine/backends/llama/llama-backend.ts";
-import { EngineError } from "../../../../../engine/errors.ts";
-import type { Event } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { ask, missing, never, request, startBackend } from "./demo-engine.ts";
+import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
+import { EngineError } from "../../engine/errors.ts";
+import type { Event } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { ask, missing, never, request, startBackend } from "../support/engine/demo-engine.ts";
 
 const COUNT = "Count from 1 to 75";
 const LONG = "one two three four\n".repeat(350);

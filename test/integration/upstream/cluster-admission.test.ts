@@ -1,13 +1,13 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { atOnce } from "../../../../gateway/event-loop-turn.ts";
-import { type Admitted, ClusterAdmission, type NotAdmitted } from "../../../../gateway/upstream/cluster-admission.ts";
-import { Balancer, routing } from "../../../../gateway/upstream/load-balancing/balancer.ts";
-import type { RoutingHints } from "../../../../gateway/upstream/load-balancing/routing-hints.ts";
-import { HealthCheckResponse_ServingStatus as Serving } from "../../../../proto/gen/grpc/health/v1/health.ts";
-import { HealthNode } from "../../../support/engine/health-node.ts";
-import { FrontRig, HINTS } from "../../../support/gateway/front-rig.ts";
-import { generateRequest } from "../../../support/requests/generate-request.ts";
-import { until } from "../../../support/until.ts";
+import { atOnce } from "../../../gateway/event-loop-turn.ts";
+import { type Admitted, ClusterAdmission, type NotAdmitted } from "../../../gateway/upstream/cluster-admission.ts";
+import { Balancer, routing } from "../../../gateway/upstream/load-balancing/balancer.ts";
+import type { RoutingHints } from "../../../gateway/upstream/load-balancing/routing-hints.ts";
+import { HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen/grpc/health/v1/health.ts";
+import { HealthNode } from "../../support/engine/health-node.ts";
+import { FrontRig, HINTS } from "../../support/gateway/front-rig.ts";
+import { generateRequest } from "../../support/requests/generate-request.ts";
+import { until } from "../../support/until.ts";
 
 const NONE: ReadonlySet<string> = new Set();
 const opened: { close(): void }[] = [];

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { Endpoint } from "../../../../../gateway/upstream/endpoint/endpoint.ts";
-import { HealthChecker } from "../../../../../gateway/upstream/health/health-checker.ts";
-import { HealthCheckResponse_ServingStatus as Serving } from "../../../../../proto/gen/grpc/health/v1/health.ts";
-import { HealthNode, type HealthNodeOptions } from "../../../../support/engine/health-node.ts";
-import { until } from "../../../../support/until.ts";
-import { VirtualClock } from "../../../../support/virtual-clock.ts";
+import { Endpoint } from "../../../gateway/upstream/endpoint/endpoint.ts";
+import { HealthChecker } from "../../../gateway/upstream/health/health-checker.ts";
+import { HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen/grpc/health/v1/health.ts";
+import { HealthNode, type HealthNodeOptions } from "../../support/engine/health-node.ts";
+import { until } from "../../support/until.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
 
 const MODEL = "svc-qwen";
 const SETTINGS = {

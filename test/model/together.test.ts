@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { LlamaBackend } from "../../../../../engine/backends/llama/llama-backend.ts";
+import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import {
   FinishReason,
   type GenerateRequest,
   ReasoningMode,
-} from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
-import { assistant, text, tool, user } from "../../conversation/canonical.ts";
-import { ask, missing, type Reply, request, startBackend } from "./demo-engine.ts";
+} from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { ask, missing, type Reply, request, startBackend } from "../support/engine/demo-engine.ts";
+import { assistant, text, tool, user } from "../unit/engine/conversation/canonical.ts";
 
 const CITY = { type: "object", properties: { city: { type: "string", maxLength: 20 } }, required: ["city"] };
 const weather = (strict: boolean) => ({

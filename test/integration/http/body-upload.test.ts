@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server } from "node:http";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { receiveBody } from "../../../../../gateway/http/body/body-upload.ts";
+import { receiveBody } from "../../../gateway/http/body/body-upload.ts";
 
 let server: Server;
 const sockets: Socket[] = [];

@@ -1,10 +1,10 @@
 import type { Token } from "node-llama-cpp";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { type LlamaRuntime, loadRuntime } from "../../../../../../engine/backends/llama/runtime/llama-runtime.ts";
-import type { Slot } from "../../../../../../engine/backends/llama/slots/slot.ts";
-import { Slots } from "../../../../../../engine/backends/llama/slots/slots.ts";
-import { VirtualClock } from "../../../../../support/virtual-clock.ts";
-import { missing, never, OPTIONS, RANDOM_MODEL } from "../demo-engine.ts";
+import { type LlamaRuntime, loadRuntime } from "../../engine/backends/llama/runtime/llama-runtime.ts";
+import type { Slot } from "../../engine/backends/llama/slots/slot.ts";
+import { Slots } from "../../engine/backends/llama/slots/slots.ts";
+import { missing, never, OPTIONS, RANDOM_MODEL } from "../support/engine/demo-engine.ts";
+import { VirtualClock } from "../support/virtual-clock.ts";
 
 /** Forty tokens that differ by their beginning, and what follows them. */
 const prompt = (start: number, ...ids: number[]) => [...Array.from({ length: 40 }, () => start), ...ids] as Token[];

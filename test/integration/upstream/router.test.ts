@@ -1,20 +1,16 @@
 import { afterEach, describe, expect, test } from "vitest";
-import type { Script } from "../../../../engine/backends/scripted/scripted.ts";
-import { EngineError, toFailedCall } from "../../../../engine/errors.ts";
-import type { Trip } from "../../../../gateway/upstream/router.ts";
-import {
-  CountTokensRequest,
-  type Event,
-  FinishReason,
-} from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { FaultyWire } from "../../../support/engine/faulty-wire.ts";
-import { HealthNode } from "../../../support/engine/health-node.ts";
-import { lostMidway } from "../../../support/engine/lost-midway.ts";
-import { type RunningEngine, startEngine } from "../../../support/engine/start-engine.ts";
-import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../../support/events/events.ts";
-import { FrontRig, type FrontRigOptions, HINTS } from "../../../support/gateway/front-rig.ts";
-import { generateRequest } from "../../../support/requests/generate-request.ts";
-import { until } from "../../../support/until.ts";
+import type { Script } from "../../../engine/backends/scripted/scripted.ts";
+import { EngineError, toFailedCall } from "../../../engine/errors.ts";
+import type { Trip } from "../../../gateway/upstream/router.ts";
+import { CountTokensRequest, type Event, FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { FaultyWire } from "../../support/engine/faulty-wire.ts";
+import { HealthNode } from "../../support/engine/health-node.ts";
+import { lostMidway } from "../../support/engine/lost-midway.ts";
+import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
+import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
+import { FrontRig, type FrontRigOptions, HINTS } from "../../support/gateway/front-rig.ts";
+import { generateRequest } from "../../support/requests/generate-request.ts";
+import { until } from "../../support/until.ts";
 
 const closing: (() => void | Promise<void>)[] = [];
 

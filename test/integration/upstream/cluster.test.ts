@@ -1,15 +1,15 @@
 import { pino } from "pino";
 import { afterEach, describe, expect, test } from "vitest";
-import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
-import { gatewayConfigSchema } from "../../../../gateway/config/gateway-config.ts";
-import type { Cluster } from "../../../../gateway/upstream/cluster.ts";
-import { ClusterManager } from "../../../../gateway/upstream/cluster-manager.ts";
-import type { EndpointCall } from "../../../../gateway/upstream/endpoint/endpoint.ts";
-import { HealthCheckResponse_ServingStatus as Serving } from "../../../../proto/gen/grpc/health/v1/health.ts";
-import { OrcaLoadReport } from "../../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
-import { HealthNode } from "../../../support/engine/health-node.ts";
-import { until } from "../../../support/until.ts";
-import { VirtualClock } from "../../../support/virtual-clock.ts";
+import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
+import { gatewayConfigSchema } from "../../../gateway/config/gateway-config.ts";
+import type { Cluster } from "../../../gateway/upstream/cluster.ts";
+import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
+import type { EndpointCall } from "../../../gateway/upstream/endpoint/endpoint.ts";
+import { HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen/grpc/health/v1/health.ts";
+import { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
+import { HealthNode } from "../../support/engine/health-node.ts";
+import { until } from "../../support/until.ts";
+import { VirtualClock } from "../../support/virtual-clock.ts";
 
 const MODELS = ["svc-qwen", "svc-glm53"];
 const SHUTDOWN = 4;

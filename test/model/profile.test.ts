@@ -2,12 +2,12 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { ConfigError } from "../../../../../deploy/runtime/config/load-config.ts";
-import { ReasoningEffort, ReasoningMode } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { ToolChoice, ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
-import { Capability } from "../../../../../proto/gen/svc/inference/v1/node_service.ts";
-import { tool } from "../../conversation/canonical.ts";
-import { ask, missing, request, startBackend } from "./demo-engine.ts";
+import { ConfigError } from "../../deploy/runtime/config/load-config.ts";
+import { ReasoningEffort, ReasoningMode } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { ToolChoice, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import { ask, missing, request, startBackend } from "../support/engine/demo-engine.ts";
+import { tool } from "../unit/engine/conversation/canonical.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "llama-profile-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
