@@ -20,7 +20,7 @@ import { registerClusterStats } from "./http/admin/fleet/cluster-stats.ts";
 import type { Listener } from "./http/admin/server-routes.ts";
 import { FileKeyStore } from "./keys/file-key-store.ts";
 import { registerKeyStats } from "./keys/key-stats.ts";
-import { KeyStoreError } from "./keys/key-store-error.ts";
+import { isKeyStoreError } from "./keys/key-store-error.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import type { LimitReply, LimitRequest } from "./limits/limit-message.ts";
 import { registerLimitStats } from "./limits/limit-stats.ts";
@@ -138,7 +138,7 @@ async function openKeys(file: string): Promise<FileKeyStore> {
   try {
     return await FileKeyStore.open({ file, clock: systemClock });
   } catch (error) {
-    if (!(error instanceof KeyStoreError)) throw error;
+    if (!isKeyStoreError(error)) throw error;
     const hint = error.fault === "missing" ? `; 'npm run keys -- create --file ${file} …' makes one` : "";
     throw new ConfigError(`keys.file: ${error.message}${hint}`, { cause: error });
   }

@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { CommanderError } from "commander";
-import { KeyStoreError } from "../../gateway/keys/key-store-error.ts";
+import { isKeyStoreError } from "../../gateway/keys/key-store-error.ts";
 import { projectFolder } from "../runtime/files/project-folder.ts";
 import { Child, ChildFailed, startProcess } from "./child.ts";
 import { PortError, requireFreePorts } from "./free-ports.ts";
@@ -149,8 +149,7 @@ export async function start(argv: readonly string[]): Promise<number> {
     // Commander has printed its own message.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     const wrongUse = error instanceof ModelError || error instanceof StateFolderError;
-    const known =
-      wrongUse || error instanceof ChildFailed || error instanceof KeyStoreError || error instanceof PortError;
+    const known = wrongUse || error instanceof ChildFailed || isKeyStoreError(error) || error instanceof PortError;
     say(`start: ${error instanceof Error ? (known ? error.message : error.stack) : error}`);
     if (wrongUse) return 2;
     return error instanceof ChildFailed ? error.exitCode : 1;

@@ -1,8 +1,8 @@
 import { mkdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { withFileLock } from "../../gateway/keys/file-lock.ts";
-import { KeyStoreError } from "../../gateway/keys/key-store-error.ts";
 import { errnoOf } from "../runtime/files/errno.ts";
+import { FileError } from "../runtime/files/file-error.ts";
+import { withFileLock } from "../runtime/files/file-lock.ts";
 
 /** Enough to take over the lock of a start that was killed; not meant to wait for one that runs. */
 const TAKE_OVER_MS = 250;
@@ -37,7 +37,7 @@ export async function ownState<T>(folder: string, run: () => Promise<T>): Promis
   try {
     return await withFileLock(file, begin, AbortSignal.timeout(TAKE_OVER_MS));
   } catch (error) {
-    if (owned || !(error instanceof KeyStoreError) || error.fault !== "locked") throw error;
+    if (owned || !(error instanceof FileError) || error.fault !== "locked") throw error;
     const hint = `stop it or choose another --state-dir; if none runs, remove ${file}`;
     throw new StateFolderError(`--state-dir: another start uses ${folder}; ${hint}`, { cause: error });
   }

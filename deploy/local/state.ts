@@ -1,10 +1,11 @@
 import { randomBytes } from "node:crypto";
-import { chmod, readFile, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { CATALOG } from "../../gateway/catalog.ts";
 import { issueLocalKey } from "../../gateway/keys/local-key.ts";
 import { errnoOf } from "../runtime/files/errno.ts";
+import { writePrivateFile } from "../runtime/files/private-file.ts";
 import type { LocalModel } from "./model.ts";
 import type { LocalOptions } from "./options.ts";
 
@@ -27,7 +28,7 @@ export async function openState(folder: string): Promise<State> {
     localKeyFile: join(folder, "local-key"),
     sealingKeyFile: join(folder, "sealing-key"),
   };
-  if ((await read(state.sealingKeyFile)) === undefined) await writeSecret(state.sealingKeyFile, randomBytes(32));
+  if ((await read(state.sealingKeyFile)) === undefined) await writePrivateFile(state.sealingKeyFile, randomBytes(32));
   return state;
 }
 
@@ -35,7 +36,7 @@ export async function openState(folder: string): Promise<State> {
 export async function localKey(state: State, signal: AbortSignal): Promise<string> {
   const existing = (await read(state.localKeyFile))?.toString("utf8").trim();
   const key = await issueLocalKey({ file: state.keyFile, existing, nowMs: Date.now() }, signal);
-  if (key !== existing) await writeSecret(state.localKeyFile, `${key}\n`);
+  if (key !== existing) await writePrivateFile(state.localKeyFile, `${key}\n`);
   return key;
 }
 
@@ -95,10 +96,4 @@ async function read(file: string): Promise<Buffer | undefined> {
     if (errnoOf(error) === "ENOENT") return undefined;
     throw error;
   }
-}
-
-async function writeSecret(file: string, content: string | Buffer): Promise<void> {
-  await writeFile(file, content, { mode: 0o600 });
-  // An existing file keeps its mode when it is written.
-  await chmod(file, 0o600);
 }

@@ -1,3 +1,4 @@
+import type { FileError } from "../../deploy/runtime/files/file-error.ts";
 import { FollowedFile } from "../../deploy/runtime/files/followed-file.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { pepperFileOf, readKeyFile } from "./key-file.ts";
@@ -5,7 +6,7 @@ import type { KeyEnv } from "./key-format.ts";
 import { indexKeys, type KeyIndex } from "./key-index.ts";
 import { EMPTY_KEY_SET, type KeySet } from "./key-record.ts";
 import type { KeyCounts, KeyStore, KeyStoreStatus } from "./key-store.ts";
-import { KeyStoreError } from "./key-store-error.ts";
+import { isKeyStoreError, KeyStoreError } from "./key-store-error.ts";
 import type { Principal } from "./principal.ts";
 
 export type FileKeyStoreOptions = {
@@ -42,7 +43,7 @@ export class FileKeyStore implements KeyStore {
   #counts = countKeys(EMPTY_KEY_SET);
   #index: KeyIndex;
   #loadedAtMs = 0;
-  #failure: KeyStoreError | undefined;
+  #failure: KeyStoreError | FileError | undefined;
   #loadErrors = 0;
   #closed = false;
 
@@ -55,7 +56,7 @@ export class FileKeyStore implements KeyStore {
     this.#followed = new FollowedFile({ files: [file, pepperFileOf(file)], clock, take: () => this.#take() });
   }
 
-  /** Loads the file and follows it until `close`. Throws KeyStoreError when it is missing or cannot be used. */
+  /** Loads the file and follows it until `close`. Throws what `isKeyStoreError` knows when it is missing or cannot be used. */
   static async open(options: FileKeyStoreOptions): Promise<FileKeyStore> {
     const store = new FileKeyStore(options);
     await store.#followed.look();
@@ -102,7 +103,7 @@ export class FileKeyStore implements KeyStore {
       this.#failure = undefined;
     } catch (error) {
       this.#loadErrors += 1;
-      this.#failure = error instanceof KeyStoreError ? error : new KeyStoreError("unreadable", String(error));
+      this.#failure = isKeyStoreError(error) ? error : new KeyStoreError("unreadable", String(error));
     }
     const fault = this.#failure?.fault;
     // Said once, however often a file that cannot be read is tried again.

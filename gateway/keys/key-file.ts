@@ -1,14 +1,14 @@
 import { randomBytes } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { withFileLock } from "../../deploy/runtime/files/file-lock.ts";
+import { readPrivateFile, writePrivateFile } from "../../deploy/runtime/files/private-file.ts";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
 import { appendAudit, auditFileOf } from "./audit-log.ts";
-import { withFileLock } from "./file-lock.ts";
 import { keyChanges } from "./key-change.ts";
 import { makePepper, PEPPER_BYTES, type Pepper } from "./key-digest.ts";
 import { EMPTY_KEY_SET, type KeySet, keySetSchema } from "./key-record.ts";
 import { KeyStoreError } from "./key-store-error.ts";
-import { readPrivateFile, writePrivateFile } from "./private-file.ts";
 
 /** What stands on disk: the key file and, beside it, the pepper of its digests. */
 export type KeyFile = {
@@ -60,7 +60,7 @@ function assertPepperFits(keyFile: string, set: KeySet, pepper: Pepper | undefin
     throw new KeyStoreError("pepper_mismatch", `${path} is not the pepper that the keys of ${keyFile} were made with`);
 }
 
-/** Undefined when there is no key file. Throws KeyStoreError for everything that is there and cannot be used. */
+/** Reads the key file; undefined when there is none. Throws what `isKeyStoreError` knows when it cannot be used. */
 export async function readKeyFile(path: string): Promise<KeyFile | undefined> {
   const bytes = await readPrivateFile(path);
   if (bytes === undefined) return undefined;
@@ -98,8 +98,8 @@ async function changeLocked<T>(path: string, create: boolean, change: Change<T>)
 
 /**
  * Reads, changes and replaces the key file while holding its lock, `<path>.lock`, and says so in its audit log. With
- * `create` a missing folder, file and pepper are made. Throws KeyStoreError, `locked` when `signal` aborts while another
- * process holds the lock, and whatever `change` throws; nothing is written then.
+ * `create` a missing folder, file and pepper are made. Throws what `isKeyStoreError` knows, with the fault `locked` when
+ * `signal` aborts while another process holds the lock, and whatever `change` throws; nothing is written then.
  */
 export async function updateKeyFile<T>(
   path: string,

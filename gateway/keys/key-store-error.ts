@@ -1,16 +1,16 @@
+import { FileError, type FileFault } from "../../deploy/runtime/files/file-error.ts";
+
+/** Why stored keys cannot be used or changed: their files cannot, or what stands in them does not fit. */
 export type KeyStoreFault =
+  | FileFault
   | "missing"
-  | "unreadable"
-  | "unwritable"
-  | "permissions"
   | "not_json"
   | "not_valid"
   | "empty"
   | "revision_went_back"
   | "pepper_missing"
   | "pepper_not_valid"
-  | "pepper_mismatch"
-  | "locked";
+  | "pepper_mismatch";
 
 /** The stored keys cannot be used or changed. The message names files and fields, never what stands in them. */
 export class KeyStoreError extends Error {
@@ -21,4 +21,9 @@ export class KeyStoreError extends Error {
     this.name = "KeyStoreError";
     this.fault = fault;
   }
+}
+
+/** Whether `error` says why stored keys cannot be used or changed; otherwise it is a fault of ours. */
+export function isKeyStoreError(error: unknown): error is KeyStoreError | FileError {
+  return error instanceof KeyStoreError || error instanceof FileError;
 }

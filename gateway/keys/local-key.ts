@@ -14,7 +14,7 @@ export type LocalKeyOptions = {
 
 /**
  * The text of a key without limits for all models, for the start on one machine: the existing one, or a new one.
- * Waits for the key file's lock until `signal` aborts. Throws KeyStoreError.
+ * Waits for the key file's lock until `signal` aborts. Throws what `isKeyStoreError` knows.
  */
 export async function issueLocalKey(options: LocalKeyOptions, signal: AbortSignal): Promise<string> {
   const { file, existing, nowMs } = options;

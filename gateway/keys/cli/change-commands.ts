@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { type Command, Option } from "commander";
+import { readPrivateFile } from "../../../deploy/runtime/files/private-file.ts";
 import {
   changeFields,
   createKey,
@@ -17,7 +18,6 @@ import { type KeySetChange, parseKeySet, pepperFileOf, updateKeyFile } from "../
 import { KEY_ENVS, type KeyEnv } from "../key-format.ts";
 import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord, KeySet } from "../key-record.ts";
 import { KeyStoreError } from "../key-store-error.ts";
-import { readPrivateFile } from "../private-file.ts";
 import type { CliContext } from "./command-context.ts";
 import { addLimitOptions, type LimitOptions, limitsOf, parseClear } from "./limit-options.ts";
 import { parseLabel, parseLifetimeMs, parseModels, parseOverlapMs, parseWeight } from "./options.ts";

@@ -41,7 +41,7 @@ export class CliContext {
     return this.#program.opts<GlobalOptions>();
   }
 
-  /** Throws KeyStoreError. */
+  /** Reads the key file. Throws what `isKeyStoreError` knows. */
   async read(): Promise<KeyFile> {
     const { file } = this.options;
     const found = await readKeyFile(file);

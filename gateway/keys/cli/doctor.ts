@@ -1,15 +1,15 @@
 import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { errnoOf } from "../../../deploy/runtime/files/errno.ts";
+import { lockState } from "../../../deploy/runtime/files/file-lock.ts";
+import { readPrivateFile } from "../../../deploy/runtime/files/private-file.ts";
 import { findModel } from "../../catalog.ts";
 import { auditFileOf, readAudit } from "../audit-log.ts";
-import { lockState } from "../file-lock.ts";
 import { stateOf } from "../key-admin.ts";
 import type { Pepper } from "../key-digest.ts";
 import { readKeyFile } from "../key-file.ts";
 import type { KeySet } from "../key-record.ts";
-import { KeyStoreError } from "../key-store-error.ts";
-import { readPrivateFile } from "../private-file.ts";
+import { isKeyStoreError } from "../key-store-error.ts";
 
 /** `error`: keys cannot be used, changed or trusted so. `warning`: worth a look. */
 export type Finding = { readonly level: "ok" | "warning" | "error"; readonly text: string };
@@ -36,7 +36,7 @@ export async function examine(file: string, nowMs: number): Promise<readonly Fin
       ...examineKeys(found.set, nowMs),
     ];
   } catch (thrown) {
-    if (!(thrown instanceof KeyStoreError)) throw thrown;
+    if (!isKeyStoreError(thrown)) throw thrown;
     return [...folder, error(thrown.message), ...lock];
   }
 }

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { Command, CommanderError } from "commander";
 import { programVersion } from "../../../deploy/runtime/files/project-folder.ts";
 import { KeyAdminError } from "../key-admin.ts";
-import { KeyStoreError } from "../key-store-error.ts";
+import { isKeyStoreError } from "../key-store-error.ts";
 import { addChangeCommands } from "./change-commands.ts";
 import { CliContext, EXIT, type KeysIo } from "./command-context.ts";
 import { addReadCommands } from "./read-commands.ts";
@@ -21,7 +21,7 @@ function exitCodeOf(error: unknown, io: KeysIo): number {
     io.err(`error: ${error.message}\n`);
     return error.reason === "not_found" ? EXIT.notFound : EXIT.usage;
   }
-  if (error instanceof KeyStoreError) {
+  if (isKeyStoreError(error)) {
     io.err(`error: ${error.message}\n`);
     return EXIT.store;
   }

@@ -1,10 +1,10 @@
 import type { Command } from "commander";
+import { readPrivateFile, writePrivateFile } from "../../../deploy/runtime/files/private-file.ts";
 import { auditFileOf, readAudit } from "../audit-log.ts";
 import { findKey, listKeys } from "../key-admin.ts";
 import { MAX_KEY_LENGTH, parseKey } from "../key-format.ts";
 import { indexKeys } from "../key-index.ts";
 import { KeyStoreError } from "../key-store-error.ts";
-import { readPrivateFile, writePrivateFile } from "../private-file.ts";
 import { type CliContext, EXIT } from "./command-context.ts";
 import { auditFinding, examine, type Finding } from "./doctor.ts";
 import { readLine } from "./options.ts";

@@ -3,9 +3,10 @@ import { constants } from "node:fs";
 import { copyFile, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { errnoOf } from "../../deploy/runtime/files/errno.ts";
-import { KeyStoreError } from "./key-store-error.ts";
+import { errnoOf } from "./errno.ts";
+import { FileError } from "./file-error.ts";
 
+/** How long to wait until a lock that another process holds is tried again. */
 const RETRY_MS = 25;
 
 type Owner = { readonly pid: number; readonly host: string };
@@ -37,7 +38,7 @@ function isGone(owner: Owner): boolean {
   }
 }
 
-/** Whether somebody holds the lock. `stale`: its owner is gone, and whoever comes next takes it over. */
+/** Says who holds the lock file `path`: nobody, a process, or one that is gone (`stale`), whose lock the next one takes over. */
 export async function lockState(path: string): Promise<"free" | "held" | "stale"> {
   const text = await readLock(path);
   if (text === undefined) return "free";
@@ -78,20 +79,21 @@ async function lock(path: string, mine: string, signal: AbortSignal): Promise<vo
   try {
     while (!(await tryLock(path, mine))) {
       if (signal.aborted) {
-        const hint = "if no process is changing keys, remove that file";
-        throw new KeyStoreError("locked", `${path} is held by another process; ${hint}`);
+        const hint = "if none is at work there, remove that file";
+        throw new FileError("locked", `${path} is held by another process; ${hint}`);
       }
       await sleep(RETRY_MS, undefined, { signal }).catch(() => {});
     }
   } catch (error) {
-    if (error instanceof KeyStoreError) throw error;
-    throw new KeyStoreError("unwritable", `${path} cannot be written (${errnoOf(error)})`, { cause: error });
+    if (error instanceof FileError) throw error;
+    throw new FileError("unwritable", `${path} cannot be written (${errnoOf(error)})`, { cause: error });
   }
 }
 
 /**
- * Runs `run` while nobody else runs something under the same lock file. A lock left behind by a process of this host that
- * is gone is taken over. Throws KeyStoreError `locked` when `signal` aborts first, and whatever `run` throws.
+ * Runs `run` while nobody else runs something under the same lock file `path`. A lock left behind by a process of this host
+ * that is gone is taken over. Throws `FileError`: `locked` when `signal` aborts before the lock is had, `unwritable` when
+ * the lock file cannot be made; and whatever `run` throws.
  */
 export async function withFileLock<T>(path: string, run: () => Promise<T>, signal: AbortSignal): Promise<T> {
   // The random part tells two owners of one process id apart, should the id have been given out anew.

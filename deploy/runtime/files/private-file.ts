@@ -2,8 +2,8 @@ import { randomBytes } from "node:crypto";
 import type { Stats } from "node:fs";
 import { type FileHandle, open, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { errnoOf } from "../../deploy/runtime/files/errno.ts";
-import { KeyStoreError } from "./key-store-error.ts";
+import { errnoOf } from "./errno.ts";
+import { FileError } from "./file-error.ts";
 
 /*
  * Files that only their owner may change. Reading refuses a file that someone else could have written or that everyone
@@ -18,14 +18,14 @@ function assertPrivate(path: string, stats: Stats): void {
   const uid = process.getuid?.();
   if (uid === undefined) return; // a system without owners and modes
   if ((stats.mode & FORBIDDEN_BITS) !== 0)
-    throw new KeyStoreError("permissions", `${path} is open to other users; its mode should be 0600`);
+    throw new FileError("permissions", `${path} is open to other users; its mode should be 0600`);
   if (uid !== 0 && stats.uid !== uid && stats.uid !== 0)
-    throw new KeyStoreError("permissions", `${path} belongs to another user`);
+    throw new FileError("permissions", `${path} belongs to another user`);
 }
 
 /**
- * The bytes of the file, or undefined when there is none.
- * Throws KeyStoreError: `permissions` for a file open to others, `unreadable`.
+ * Reads the file `path`; undefined when there is none. Throws `FileError`: `permissions` for a file that others can write
+ * or everyone can read, `unreadable` otherwise.
  */
 export async function readPrivateFile(path: string): Promise<Buffer | undefined> {
   let handle: FileHandle | undefined;
@@ -34,9 +34,9 @@ export async function readPrivateFile(path: string): Promise<Buffer | undefined>
     assertPrivate(path, await handle.stat());
     return await handle.readFile();
   } catch (error) {
-    if (error instanceof KeyStoreError) throw error;
+    if (error instanceof FileError) throw error;
     if (errnoOf(error) === "ENOENT") return undefined;
-    throw new KeyStoreError("unreadable", `${path} cannot be read (${errnoOf(error)})`, { cause: error });
+    throw new FileError("unreadable", `${path} cannot be read (${errnoOf(error)})`, { cause: error });
   } finally {
     await handle?.close();
   }
@@ -63,8 +63,9 @@ async function statOrUndefined(path: string): Promise<Stats | undefined> {
 }
 
 /**
- * Replaces the file at once. It has mode 0600, or keeps the group's right to read where it had that, and keeps its owner.
- * Throws KeyStoreError `unwritable`; the old file is then still in place.
+ * Writes the file `path` as a whole, so that a reader sees the old content or the new, and waits until it is on disk. A new
+ * file has mode 0600; an old one keeps its owner, and the group's right to read it. Throws `FileError` `unwritable`; the
+ * old file is still in place then.
  */
 export async function writePrivateFile(path: string, content: string | Buffer): Promise<void> {
   const temporary = `${path}.${process.pid}.${randomBytes(6).toString("hex")}.tmp`;
@@ -85,6 +86,6 @@ export async function writePrivateFile(path: string, content: string | Buffer): 
     await syncFolder(dirname(path));
   } catch (error) {
     await rm(temporary, { force: true }).catch(() => {});
-    throw new KeyStoreError("unwritable", `${path} cannot be written (${errnoOf(error)})`, { cause: error });
+    throw new FileError("unwritable", `${path} cannot be written (${errnoOf(error)})`, { cause: error });
   }
 }

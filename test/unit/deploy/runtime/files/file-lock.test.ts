@@ -4,7 +4,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { withFileLock } from "../../../../gateway/keys/file-lock.ts";
+import { withFileLock } from "../../../../../deploy/runtime/files/file-lock.ts";
 
 let folder: string;
 let path: string;

@@ -2,7 +2,7 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { readPrivateFile, writePrivateFile } from "../../../../gateway/keys/private-file.ts";
+import { readPrivateFile, writePrivateFile } from "../../../../../deploy/runtime/files/private-file.ts";
 
 let folder: string;
 let path: string;

@@ -1,0 +1,16 @@
+/**
+ * Why a file cannot be used: other users could read or change it (`permissions`), it cannot be read or written, or another
+ * process holds its lock.
+ */
+export type FileFault = "permissions" | "unreadable" | "unwritable" | "locked";
+
+/** A file cannot be used. The message names the file and never quotes what stands in it. */
+export class FileError extends Error {
+  override readonly name = "FileError";
+  readonly fault: FileFault;
+
+  constructor(fault: FileFault, message: string, options: { readonly cause?: unknown } = {}) {
+    super(message, options);
+    this.fault = fault;
+  }
+}
