@@ -4,48 +4,72 @@ import type { Any } from "../proto/gen/google/protobuf/any.ts";
 import { ErrorInfo, RetryInfo } from "../proto/gen/google/rpc/error_details.ts";
 import { Status } from "../proto/gen/google/rpc/status.ts";
 
-/** `google.rpc.ErrorInfo.reason`: why a call failed, for programs. The closed set of this service. */
-export type ErrorReason =
-  | "INVALID_REQUEST"
-  | "UNSUPPORTED_FEATURE"
-  | "INVALID_SCHEMA"
-  | "CONTEXT_WINDOW_EXCEEDED"
-  | "MESSAGE_TOO_LARGE"
-  | "UNIMPLEMENTED"
-  | "CALLER_NOT_ALLOWED"
-  | "MODEL_NOT_SERVED"
-  | "MODEL_LOADING"
-  | "QUEUE_FULL"
-  | "DRAINING"
-  | "DEADLINE"
-  | "CANCELLED"
-  | "ENGINE_DOWN"
-  | "ENGINE_ABORTED"
-  | "ENGINE_STREAM_TRUNCATED"
-  | "ENGINE_ERROR"
-  | "PROTOCOL_VIOLATION";
-
-/** The gRPC status of every reason. */
-const CODE: Readonly<Record<ErrorReason, status>> = {
-  INVALID_REQUEST: status.INVALID_ARGUMENT,
-  UNSUPPORTED_FEATURE: status.INVALID_ARGUMENT,
-  INVALID_SCHEMA: status.INVALID_ARGUMENT,
-  CONTEXT_WINDOW_EXCEEDED: status.OUT_OF_RANGE,
-  MESSAGE_TOO_LARGE: status.RESOURCE_EXHAUSTED,
-  UNIMPLEMENTED: status.UNIMPLEMENTED,
-  CALLER_NOT_ALLOWED: status.PERMISSION_DENIED,
-  MODEL_NOT_SERVED: status.NOT_FOUND,
-  MODEL_LOADING: status.FAILED_PRECONDITION,
-  QUEUE_FULL: status.RESOURCE_EXHAUSTED,
-  DRAINING: status.UNAVAILABLE,
-  DEADLINE: status.DEADLINE_EXCEEDED,
-  CANCELLED: status.CANCELLED,
-  ENGINE_DOWN: status.UNAVAILABLE,
-  ENGINE_ABORTED: status.ABORTED,
-  ENGINE_STREAM_TRUNCATED: status.UNAVAILABLE,
-  ENGINE_ERROR: status.INTERNAL,
-  PROTOCOL_VIOLATION: status.INTERNAL,
+type ReasonRow = {
+  /** The gRPC status of a call that failed for it. */
+  readonly status: status;
+  /** What happened, as a sentence that stands alone. */
+  readonly meaning: string;
 };
+
+const REASON_TABLE = {
+  INVALID_REQUEST: {
+    status: status.INVALID_ARGUMENT,
+    meaning: "The request cannot be read, or a field of it has a value that the contract does not allow.",
+  },
+  UNSUPPORTED_FEATURE: {
+    status: status.INVALID_ARGUMENT,
+    meaning: "The request is valid, and asks for something that this model or its backend cannot do.",
+  },
+  INVALID_SCHEMA: {
+    status: status.INVALID_ARGUMENT,
+    meaning: "A JSON Schema is broken or too large, or a strict one has a keyword that cannot be enforced.",
+  },
+  CONTEXT_WINDOW_EXCEEDED: {
+    status: status.OUT_OF_RANGE,
+    meaning: "The prompt is longer than the context window; the facts are `input_tokens` and `context_window`.",
+  },
+  MESSAGE_TOO_LARGE: {
+    status: status.RESOURCE_EXHAUSTED,
+    meaning: "The gRPC message is larger than the node takes.",
+  },
+  UNIMPLEMENTED: {
+    status: status.UNIMPLEMENTED,
+    meaning: "The node does not know the method, or not that way of calling it.",
+  },
+  CALLER_NOT_ALLOWED: {
+    status: status.PERMISSION_DENIED,
+    meaning: "The caller's certificate has none of the names in `tls.allowedClientNames`.",
+  },
+  MODEL_NOT_SERVED: { status: status.NOT_FOUND, meaning: "The node serves no model of the name." },
+  MODEL_LOADING: { status: status.FAILED_PRECONDITION, meaning: "The node is still loading the model." },
+  QUEUE_FULL: {
+    status: status.RESOURCE_EXHAUSTED,
+    meaning: "All slots are busy and the node's queue is full; `google.rpc.RetryInfo` says when to come again.",
+  },
+  DRAINING: { status: status.UNAVAILABLE, meaning: "The node is being taken out of service and takes no new calls." },
+  DEADLINE: { status: status.DEADLINE_EXCEEDED, meaning: "The deadline of the call has passed." },
+  CANCELLED: { status: status.CANCELLED, meaning: "The caller has left." },
+  ENGINE_DOWN: {
+    status: status.UNAVAILABLE,
+    meaning: "The engine cannot be reached, could not be started, has gone silent or is stopping.",
+  },
+  ENGINE_ABORTED: { status: status.ABORTED, meaning: "The engine gave up the generation by itself." },
+  ENGINE_STREAM_TRUNCATED: {
+    status: status.UNAVAILABLE,
+    meaning: "The engine's answer broke off before it was complete.",
+  },
+  ENGINE_ERROR: { status: status.INTERNAL, meaning: "The engine failed in a way that has no reason of its own." },
+  PROTOCOL_VIOLATION: {
+    status: status.INTERNAL,
+    meaning: "The engine sent what its protocol does not allow, or ended without finishing the answer.",
+  },
+} as const satisfies Readonly<Record<string, ReasonRow>>;
+
+/** `google.rpc.ErrorInfo.reason`: why a call failed, for programs. The closed set of this service. */
+export type ErrorReason = keyof typeof REASON_TABLE;
+
+/** One row for every reason that a failed call may carry. */
+export const REASONS: Readonly<Record<ErrorReason, ReasonRow>> = REASON_TABLE;
 
 /** Failures that the node is to blame for; everything else is a refusal, or the caller's doing. */
 export const NODE_FAULTS: ReadonlySet<ErrorReason> = new Set<ErrorReason>([
@@ -82,7 +106,7 @@ export function toEngineError(error: unknown): EngineError {
 
 /** The gRPC status of a call by its name. */
 export function grpcStatusOf(failure: EngineError | undefined): string {
-  return status[failure ? CODE[failure.reason] : status.OK];
+  return status[failure ? REASONS[failure.reason].status : status.OK];
 }
 
 /** A failed call, as grpc-js wants it. */
@@ -93,7 +117,7 @@ export type FailedCall = { readonly code: status; readonly details: string; read
  * milliseconds from now; it goes as `google.rpc.RetryInfo`.
  */
 export function toFailedCall(error: EngineError, retryAfterMs?: number): FailedCall {
-  const code = CODE[error.reason];
+  const code = REASONS[error.reason].status;
   const info: ErrorInfo = { reason: error.reason, domain: DOMAIN, metadata: error.facts };
   const details = [packed("ErrorInfo", ErrorInfo.encode(info).finish())];
   if (retryAfterMs !== undefined) {

@@ -77,7 +77,7 @@ export type OutcomeRow = {
   readonly final?: true;
   /** True: no engine has worked on the request, so that sending it elsewhere takes no place in the retry budget. */
   readonly untouched?: true;
-  /** The `dim` of `svc_rate_limit_decisions_total` that counts the refusal. Only tokens of the rate limits have one. */
+  /** The `dim` of `svc_ratelimit_decisions_total` that counts the refusal. Only tokens of the rate limits have one. */
   readonly dim?: string;
   /** True: the key is not charged for the request. Default: a refused request counts as one, without tokens. */
   readonly free?: true;

@@ -4,6 +4,7 @@ import { gatewayConfigSchema } from "../../gateway/config/gateway-config.ts";
 import { configurationPage } from "./configuration-page.ts";
 import { ENVOY_NAMES } from "./envoy-names.ts";
 import { fileSchema, type SchemaNode } from "./json-schema.ts";
+import { engineErrorsPage, outcomesPage } from "./outcomes-page.ts";
 
 /** A file that is made from code: its path in the repository, and its whole text. */
 export type GeneratedFile = { readonly path: string; readonly text: string };
@@ -51,6 +52,8 @@ export function generatedFiles(): readonly GeneratedFile[] {
     { path: "gateway/docs/gateway.schema.json", text: json(gateway) },
     { path: "engine/docs/configuration.md", text: engineConfiguration(engine) },
     { path: "engine/docs/engine.schema.json", text: json(engine) },
+    { path: "gateway/docs/outcomes.md", text: outcomesPage() },
+    { path: "engine/docs/errors.md", text: engineErrorsPage() },
     { path: "engine/docs/profile.schema.json", text: json(profile) },
   ];
 }

@@ -1,6 +1,8 @@
 import type { ApiError, Envelope, ErrorCode, FieldPath } from "../errors.ts";
 
-type Row = {
+/** What the two error envelopes make of an error code. */
+export type ErrorAnswer = {
+  /** The HTTP status, but for Format B where `bStatus` says otherwise. */
   readonly status: number;
   /** `error.type` of Format A. */
   readonly a: string;
@@ -15,7 +17,7 @@ type Row = {
 const invalid = { status: 400, a: "invalid_request_error", b: "invalid_request_error" } as const;
 
 /** One row per code: a code without an answer in both envelopes does not compile. */
-const TABLE: Readonly<Record<ErrorCode, Row>> = {
+export const ERROR_ANSWERS: Readonly<Record<ErrorCode, ErrorAnswer>> = {
   invalid_json: invalid,
   missing_required_parameter: invalid,
   invalid_type: invalid,
@@ -55,7 +57,7 @@ const TABLE: Readonly<Record<ErrorCode, Row>> = {
 };
 
 export function statusOf(error: ApiError, envelope: Envelope): number {
-  const row = TABLE[error.code];
+  const row = ERROR_ANSWERS[error.code];
   return envelope === "b" ? (row.bStatus ?? row.status) : row.status;
 }
 
@@ -78,7 +80,7 @@ export function dottedPath(path: FieldPath): string {
 
 /** The `error` object of Format A; in-stream frames of chat carry it too. */
 export function errorObjectA(error: ApiError) {
-  const row = TABLE[error.code];
+  const row = ERROR_ANSWERS[error.code];
   return {
     message: messageOf(error, "a"),
     type: error.code === "rate_limit_exceeded" ? (error.limit ?? row.a) : row.a,
@@ -92,7 +94,7 @@ export function errorBodyB(error: ApiError, requestId: string) {
   return {
     type: "error" as const,
     error: {
-      type: TABLE[error.code].b,
+      type: ERROR_ANSWERS[error.code].b,
       message: messageOf(error, "b"),
       ...(error.details && { details: error.details }),
     },

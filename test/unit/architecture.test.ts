@@ -151,7 +151,14 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["engine/", [GEN, RUNTIME]],
   [RUNTIME, []],
   // What describes both programs stands above both.
-  ["deploy/docs/", [RUNTIME, "gateway/config/", "engine/config.ts", "engine/profiles/profile.ts"]],
+  [
+    "deploy/docs/",
+    [
+      ...[RUNTIME, "gateway/config/", "gateway/errors.ts", "gateway/formats/error-envelope.ts", "gateway/outcome.ts"],
+      ...["gateway/upstream/call/grpc-error.ts"],
+      ...["engine/config.ts", "engine/errors.ts", "engine/profiles/profile.ts"],
+    ],
+  ],
   ["deploy/local/", [RUNTIME, "gateway/catalog.ts", "gateway/keys/", "gateway/limits/", "gateway/workers.ts"]],
   [GEN, []],
 ];
@@ -161,7 +168,14 @@ const TRACING = ["gateway/tracing/", "engine/tracing/", "deploy/runtime/tracing/
 /** Libraries that only some rooms may know. */
 const ONLY_IN: Readonly<Record<string, readonly string[]>> = {
   fastify: ["gateway/http/", "gateway/server.ts"],
-  "@grpc/grpc-js": ["gateway/upstream/", "engine/server.ts", "engine/errors.ts", "engine/grpc/", "proto/gen/"],
+  "@grpc/grpc-js": [
+    "gateway/upstream/",
+    "engine/server.ts",
+    "engine/errors.ts",
+    "engine/grpc/",
+    "proto/gen/",
+    "deploy/docs/",
+  ],
   "node-llama-cpp": ["engine/backends/llama/", "deploy/local/"],
   "@huggingface/jinja": ["engine/conversation/"],
   "@opentelemetry/api": TRACING,
