@@ -45,7 +45,10 @@ export type ErrorCode =
   | "server_error";
 
 /** The two error envelopes: `a` for chat, models and responses, `b` for messages and count_tokens. */
-export type Envelope = "a" | "b";
+export const ENVELOPES = ["a", "b"] as const;
+
+/** One of the two error envelopes. */
+export type Envelope = (typeof ENVELOPES)[number];
 
 /** Text for the caller: one for both envelopes, or one each where real clients match on the wording. */
 export type Wording = string | Readonly<Record<Envelope, string>>;

@@ -1,13 +1,9 @@
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, RouteHandlerMethod } from "fastify";
 import type { Logger } from "pino";
 import type { Clock } from "../deploy/runtime/time/clock.ts";
 import type { GatewayConfig } from "./config/gateway-config.ts";
 import { timeoutsOf } from "./config/timeouts-schema.ts";
-import type { Envelope } from "./errors.ts";
-import { chat } from "./formats/chat/request.ts";
-import type { Format } from "./formats/format.ts";
-import { messages } from "./formats/messages/request.ts";
-import { responses } from "./formats/responses/request.ts";
+import { ENVELOPES } from "./errors.ts";
 import { takeApiVersion } from "./http/access/api-version.ts";
 import { type AuthDeps, requireKey } from "./http/access/auth.ts";
 import { endConnectionsUnderPressure, shedRequests } from "./http/access/overload.ts";
@@ -17,7 +13,7 @@ import { registerTrafficStats } from "./http/admin/fleet/traffic-stats.ts";
 import { countTokensRoute } from "./http/answer/count-tokens-route.ts";
 import { FlushQueue } from "./http/answer/flush-queue.ts";
 import { type GenerateRouteDeps, generateRoute } from "./http/answer/generate-route.ts";
-import { modelsRoutes } from "./http/answer/models-route.ts";
+import { getModel, listModels } from "./http/answer/models-route.ts";
 import { RunningAnswers } from "./http/answer/running-answers.ts";
 import { type BodyLimits, limitBodies, parseBodies } from "./http/body/request-body.ts";
 import { answerNotFound, useEnvelope } from "./http/connection/envelope.ts";
@@ -30,6 +26,7 @@ import type { LimitStore } from "./limits/limit-store.ts";
 import { Limiter } from "./limits/limiter.ts";
 import { OverloadManager } from "./overload/overload-manager.ts";
 import { registerOverloadStats } from "./overload/overload-stats.ts";
+import { type OtherOperation, ROUTES, urlPattern } from "./routes.ts";
 import type { Sealing } from "./sealing.ts";
 import type { Stats } from "./stats/stats.ts";
 import type { Tracing } from "./tracing/tracing.ts";
@@ -74,9 +71,6 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   // Whatever the body is, the path is what the caller has to hear of; and it is not read from just anybody.
   app.addHook("onRequest", async (request, reply) => (request.is404 ? answerNotFound(request, reply) : undefined));
   useEnvelope(app, "a");
-  // Agents probe the base address without a key when they start.
-  app.head("/", async (_request, reply) => reply.code(200).send());
-  app.head("/api/hello", async (_request, reply) => reply.code(200).send());
 
   const { headerPrefix, ...settings } = config.limits;
   const limiter = new Limiter({ store: limitStore, ...settings });
@@ -106,33 +100,39 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
     timeouts,
     running,
   };
-  const format = (context: FastifyInstance, path: string, of: Format) => context.post(path, generateRoute(of, route));
-
+  const handlers: Readonly<Record<OtherOperation, RouteHandlerMethod>> = {
+    count_tokens: countTokensRoute(router, route.context, running),
+    list_models: listModels,
+    get_model: getModel,
+    probe: async (_request, reply) => reply.code(200).send(),
+  };
+  const register = (context: FastifyInstance, specs: readonly (typeof ROUTES)[number][]) => {
+    for (const spec of specs) {
+      const handler = spec.use === "generation" ? generateRoute(spec.format, route) : handlers[spec.operation];
+      context.route({ url: urlPattern(spec), method: [...spec.methods], config: { spec }, handler });
+    }
+  };
   const failures = new AuthFailures(config.auth.maxFailuresPerMinute, clock);
   const auth: AuthDeps = { keys, failures, trustedHops: config.xffNumTrustedHops, stats };
-  /** From the key to the body, cheapest refusal first. */
-  const admit = (context: FastifyInstance, envelope: Envelope) => {
-    limitRequests(context, envelope, limits);
-    shedRequests(context, overload, Math.random);
-    limitBodies(context, bodies);
-  };
 
+  register(
+    app,
+    ROUTES.filter(({ use }) => use === "open"),
+  );
   // One context per envelope: whatever is thrown inside, by hooks and parsers too, is answered in it.
-  app.register(async (context) => {
-    useEnvelope(context, "a");
-    requireKey(context, auth);
-    admit(context, "a");
-    format(context, "/v1/chat/completions", chat);
-    format(context, "/v1/responses", responses);
-    modelsRoutes(context);
-  });
-  app.register(async (context) => {
-    useEnvelope(context, "b");
-    requireKey(context, auth);
-    takeApiVersion(context);
-    admit(context, "b");
-    format(context, "/v1/messages", messages);
-    context.post("/v1/messages/count_tokens", countTokensRoute(router, route.context, running));
-  });
+  for (const envelope of ENVELOPES)
+    app.register(async (context) => {
+      useEnvelope(context, envelope);
+      // From the key to the body, cheapest refusal first.
+      requireKey(context, auth);
+      if (envelope === "b") takeApiVersion(context);
+      limitRequests(context, limits);
+      shedRequests(context, overload, Math.random);
+      limitBodies(context, bodies);
+      register(
+        context,
+        ROUTES.filter((spec) => spec.use !== "open" && spec.envelope === envelope),
+      );
+    });
   return { app, sockets, limiter, overload };
 }

@@ -1,5 +1,5 @@
 import type { Event, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { ApiError, Envelope, FieldPath } from "../errors.ts";
+import type { ApiError, FieldPath } from "../errors.ts";
 import type { Completion } from "./completion.ts";
 
 /*
@@ -73,8 +73,8 @@ export interface StreamEncoder {
 }
 
 export type Format = {
-  readonly name: "chat" | "messages" | "responses";
-  readonly envelope: Envelope;
+  /** The label of the format in log and statistics. */
+  readonly name: string;
   /** The fields that are at fault when the engine, which knows no formats, refuses a prompt or a schema. */
   readonly fields: { readonly prompt: FieldPath; readonly outputSchema: FieldPath };
   /** Checks a parsed JSON body. Throws `ApiError` only. */

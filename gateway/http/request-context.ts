@@ -4,6 +4,7 @@ import type { CacheHints } from "../../proto/gen/svc/inference/v1/inference_serv
 import { ApiError } from "../errors.ts";
 import type { FormatSettings, PrepareContext } from "../formats/format.ts";
 import type { Principal } from "../keys/principal.ts";
+import type { RouteSpec } from "../routes.ts";
 import type { Sealing } from "../sealing.ts";
 import type { ClusterManager } from "../upstream/cluster-manager.ts";
 import type { RoutingHints } from "../upstream/load-balancing/routing-hints.ts";
@@ -54,6 +55,18 @@ export class RequestContext {
       maxPendingRequests: limits.queued,
     };
   }
+}
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** The row of the route; missing on what answers paths that no route has. */
+    readonly spec?: RouteSpec;
+  }
+}
+
+/** The route of a request; undefined where none has its path and method. */
+export function routeOf({ routeOptions }: FastifyRequest): RouteSpec | undefined {
+  return routeOptions.config?.spec;
 }
 
 /** The words of key records and those of the queue. */

@@ -18,14 +18,11 @@ export type JsonLimits = {
 
 export const DEFAULT_JSON_LIMITS: JsonLimits = { maxDepth: 64, maxNodes: 200_000 };
 
-/**
- * Top-level keys that may stand there only once: something in front of us may have gone by the first, the parser takes
- * the last.
- */
-const SINGLE_KEYS: ReadonlySet<string> = new Set(["model", "messages", "stream", "max_tokens", "input"]);
+/** Characters of one that is written as `\uXXXX`. */
+const ESCAPED_LENGTH = 6;
 
-/** Bytes of the longest key that is looked at, were each of its characters written as `\uXXXX`. */
-const LONGEST_KEY = 6 * Math.max("4294967294".length, ...[...SINGLE_KEYS].map((key) => key.length));
+/** Length of the longest key that is an array index. */
+const LONGEST_INDEX_KEY = "4294967294".length;
 
 /**
  * What is nested less deeply is read field by field and never handed on as text. The least deep object that is: the schema
@@ -59,6 +56,9 @@ const END = Buffer.from(" ");
 /** The scan of one text, chunk by chunk as it arrives. The time it takes is linear in the length of the text. */
 export class JsonScan {
   readonly #limits: JsonLimits;
+  readonly #singleKeys: readonly string[];
+  /** Bytes of the longest key that is looked at, were each of its characters written as an escape. */
+  readonly #longestKey: number;
   /** What is open at each depth: 1 for an object. Sized by the limit, so the depth is checked before it is written. */
   readonly #isObject: Uint8Array;
   readonly #seenKeys = new Set<string>();
@@ -72,8 +72,14 @@ export class JsonScan {
   #isRestated = false;
   #refusal: unknown;
 
-  constructor(limits: JsonLimits = DEFAULT_JSON_LIMITS) {
+  /**
+   * `singleKeys`: keys that may stand only once at the top of the text. Something in front of the gateway may go by the first
+   * of two, while the parser takes the last.
+   */
+  constructor(singleKeys: readonly string[], limits: JsonLimits = DEFAULT_JSON_LIMITS) {
     this.#limits = limits;
+    this.#singleKeys = singleKeys;
+    this.#longestKey = ESCAPED_LENGTH * Math.max(LONGEST_INDEX_KEY, ...singleKeys.map((key) => key.length));
     this.#isObject = new Uint8Array(limits.maxDepth + 1);
   }
 
@@ -97,7 +103,7 @@ export class JsonScan {
 
   /**
    * To be called when all chunks were fed. Throws ApiError: `bad_request` for a text over the limits, a number that is not
-   * finite (`1e999`), or a second `model`, `messages`, `stream`, `max_tokens` or `input` at the top.
+   * finite (`1e999`), or a second one of a key that may stand only once at the top.
    */
   end(): void {
     this.feed(END);
@@ -142,7 +148,7 @@ export class JsonScan {
   #string(text: Buffer, start: number): number {
     const isKey = this.#keyComes;
     const end = this.#restOfString(text, start + 1);
-    if (this.#inside !== undefined && isKey && end - (start + 1) <= LONGEST_KEY) {
+    if (this.#inside !== undefined && isKey && end - (start + 1) <= this.#longestKey) {
       this.#inside = undefined;
       this.#begun = text.subarray(start);
       return end;
@@ -180,14 +186,26 @@ export class JsonScan {
   }
 
   #key(text: Buffer, start: number, end: number): void {
-    if (this.#depth === 1) noteKey(this.#seenKeys, keyIn(text, start, end));
+    if (end - start > this.#longestKey) return;
+    if (this.#depth === 1) this.#noteKey(keyIn(text, start, end));
     else if (this.#looksForRestated() && mayBeDigit(text[start])) {
       const key = keyIn(text, start, end);
       this.#isRestated = key !== undefined && isIndexKey(key);
     }
   }
 
-  /** Not any more once it has found one: what comes costs nothing then. */
+  /** Notes a key of the top level. Throws for the second one of a kind that may stand there only once. */
+  #noteKey(key: string | undefined): void {
+    if (key === undefined || !this.#singleKeys.includes(key)) return;
+    if (this.#seenKeys.has(key))
+      throw new ApiError("bad_request", `The request body holds the key '${key}' more than once.`, {
+        path: [key],
+        detail: "json_duplicate_key",
+      });
+    this.#seenKeys.add(key);
+  }
+
+  /** Whether the scan still looks for a key or number that is written in another way; it stops at the first one. */
   #looksForRestated(): boolean {
     return !this.#isRestated && this.#depth >= OUTERMOST_TEXT_DEPTH;
   }
@@ -207,9 +225,8 @@ export class JsonScan {
   }
 }
 
-/** A key as the parser will read it; undefined when it is too long to be of interest. */
+/** A key as the parser will read it; undefined where the parser will refuse it. */
 function keyIn(body: Buffer, start: number, end: number): string | undefined {
-  if (end - start > LONGEST_KEY) return undefined;
   const text = body.toString("latin1", start, end);
   return text.includes("\\") ? withoutEscapes(text) : text;
 }
@@ -225,16 +242,6 @@ function withoutEscapes(text: string): string | undefined {
 /** A digit, or an escape that may stand for one. */
 function mayBeDigit(byte: number | undefined): boolean {
   return byte === BACKSLASH || (byte !== undefined && byte >= ZERO && byte <= NINE);
-}
-
-function noteKey(seen: Set<string>, key: string | undefined): void {
-  if (key === undefined || !SINGLE_KEYS.has(key)) return;
-  if (seen.has(key))
-    throw new ApiError("bad_request", `The request body holds the key '${key}' more than once.`, {
-      path: [key],
-      detail: "json_duplicate_key",
-    });
-  seen.add(key);
 }
 
 function tooBig(how: string, limit: number, unit: string, detail: Detail): ApiError {

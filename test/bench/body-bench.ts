@@ -130,7 +130,7 @@ async function handle(format: Format, body: Buffer): Promise<Handled> {
       if (needsTurns(body.length)) await turn();
     }
   };
-  const scan = new JsonScan();
+  const scan = new JsonScan(["model", "messages", "stream", "max_tokens"]);
   const chunks: Buffer[] = [];
   for (let at = 0; at < body.length; at += CHUNK_BYTES) {
     const chunk = body.subarray(at, at + CHUNK_BYTES);

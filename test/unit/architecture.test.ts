@@ -69,12 +69,15 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "gateway/http/record/",
     [
       ...[GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/limits/", "gateway/stats/", "gateway/tracing/"],
-      ...["gateway/upstream/", "gateway/formats/chat/finish-reason.ts", "gateway/http/*.ts"],
+      ...["gateway/upstream/", "gateway/formats/chat/finish-reason.ts", "gateway/routes.ts", "gateway/http/*.ts"],
     ],
   ],
   [
     "gateway/http/connection/",
-    [...GATEWAY_LEAVES, RUNTIME, "gateway/formats/*.ts", "gateway/http/record/", "gateway/http/*.ts"],
+    [
+      ...[...GATEWAY_LEAVES, RUNTIME, "gateway/formats/*.ts", "gateway/routes.ts"],
+      ...["gateway/http/record/", "gateway/http/*.ts"],
+    ],
   ],
   [
     "gateway/http/access/",
@@ -96,7 +99,10 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   [
     "gateway/http/",
-    [GEN, ...GATEWAY_LEAVES, "gateway/sealing.ts", "gateway/formats/*.ts", "gateway/keys/", "gateway/upstream/"],
+    [
+      ...[GEN, ...GATEWAY_LEAVES, "gateway/routes.ts", "gateway/sealing.ts", "gateway/formats/*.ts", "gateway/keys/"],
+      ...["gateway/upstream/"],
+    ],
   ],
   ["gateway/config/", ["gateway/catalog.ts", RUNTIME, "gateway/upstream/"]],
   ["gateway/sealing.ts", ["gateway/formats/format.ts"]],
@@ -108,6 +114,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/main.ts", ["gateway/", RUNTIME]],
   ["gateway/errors.ts", ["gateway/outcome.ts"]],
   ["gateway/outcome.ts", []],
+  ["gateway/routes.ts", ["gateway/errors.ts", "gateway/formats/", "gateway/limits/limiter.ts"]],
   ["gateway/", []],
   ["engine/gbnf/", []],
   ["engine/tool-calls/readers/", [GEN]],

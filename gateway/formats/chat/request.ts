@@ -37,7 +37,6 @@ const REFUSED: Readonly<Record<string, string>> = {
  */
 export const chat: Format = {
   name: "chat",
-  envelope: "a",
   fields: { prompt: ["messages"], outputSchema: ["response_format"] },
   prepare(input, context) {
     const body = requestBody(input);

@@ -8,7 +8,6 @@ import { messagesEncoder } from "./stream.ts";
 /** Format B: `POST /v1/messages`. */
 export const messages: Format = {
   name: "messages",
-  envelope: "b",
   fields: { prompt: ["messages"], outputSchema: ["output_config", "format", "schema"] },
   prepare,
 };

@@ -22,7 +22,6 @@ import { declaredTools } from "./tools.ts";
 /** POST /v1/responses, stateless. */
 export const responses: Format = {
   name: "responses",
-  envelope: "a",
   fields: { prompt: ["input"], outputSchema: ["text", "format", "schema"] },
   prepare,
 };

@@ -2,7 +2,7 @@ import type { FastifyInstance } from "fastify";
 import { ApiError } from "../../errors.ts";
 import type { Detail } from "../../outcome.ts";
 import type { OverloadManager } from "../../overload/overload-manager.ts";
-import { principalOf } from "../request-context.ts";
+import { principalOf, routeOf } from "../request-context.ts";
 
 const MIN_RETRY_MS = 1_000;
 const RETRY_SPREAD_MS = 2_000;
@@ -19,7 +19,7 @@ export function shedRequests(app: FastifyInstance, overload: OverloadManager, ra
   app.addHook("onRequest", async (request) => {
     if (overload.isActive("stopAcceptingRequests")) throw inTrouble("overload_stop_accepting_requests", random);
     if (!overload.isActive("rejectNonCritical")) return;
-    const critical = request.facts.labels.operation !== "count_tokens" && principalOf(request).priority !== "LOW";
+    const critical = routeOf(request)?.use !== "count" && principalOf(request).priority !== "LOW";
     if (!critical) throw inTrouble("overload_reject_non_critical", random);
   });
 }

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { ApiError, Envelope } from "../../errors.ts";
+import { ApiError, type Envelope } from "../../errors.ts";
 import type { Grant } from "../../limits/grant.ts";
 import { estimateInputTokens } from "../../limits/input-estimate.ts";
 import type { Limiter, Use } from "../../limits/limiter.ts";
@@ -9,7 +9,7 @@ import { rateLimitHeaders } from "../../limits/rate-limit-headers.ts";
 import { END_REASONS, OUTCOMES } from "../../outcome.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { RequestFacts } from "../record/request-facts.ts";
-import { principalOf } from "../request-context.ts";
+import { principalOf, routeOf } from "../request-context.ts";
 
 export type RateLimitDeps = {
   readonly limiter: Limiter;
@@ -19,21 +19,13 @@ export type RateLimitDeps = {
   readonly stats: Stats;
 };
 
-/** What the routes do with a key's limits; the others only say how they stand. */
-const USES: Readonly<Record<string, Use>> = {
-  "/v1/chat/completions": "generation",
-  "/v1/messages": "generation",
-  "/v1/responses": "generation",
-  "/v1/messages/count_tokens": "count",
-};
-
 /** Every route of this context is held against the limits of its key, before a byte of the body is read. */
-export function limitRequests(app: FastifyInstance, envelope: Envelope, deps: RateLimitDeps): void {
+export function limitRequests(app: FastifyInstance, deps: RateLimitDeps): void {
   app.addHook("onRequest", async (request, reply) => {
     const { facts } = request;
-    const use = USES[request.routeOptions.url ?? ""] ?? "none";
+    const { use } = limitedRouteOf(request);
     const { grant, refusal } = await timed(deps, () => deps.limiter.admit(principalOf(request), use));
-    showLimits(reply, grant, envelope, deps);
+    showLimits(request, reply, grant, deps);
     if (refusal) throw refused(refusal, deps.stats);
     // A generation is yet to ask for its tokens.
     if (use !== "generation") deps.stats.rateLimitDecisions.inc({ dim: "all", decision: "allowed" });
@@ -50,7 +42,6 @@ export async function reserveTokens(
   request: FastifyRequest,
   reply: FastifyReply,
   { model, messages, maxOutputTokens }: Pick<GenerateRequest, "model" | "messages" | "maxOutputTokens">,
-  envelope: Envelope,
   deps: RateLimitDeps,
 ): Promise<void> {
   const { grant, bodyBytes } = request.facts;
@@ -58,7 +49,7 @@ export async function reserveTokens(
   const inputTokens = estimateInputTokens(bodyBytes, messages);
   const expected = { model, inputTokens, maxOutputTokens };
   const refusal = await timed(deps, () => deps.limiter.reserve(grant, principalOf(request), expected));
-  showLimits(reply, grant, envelope, deps);
+  showLimits(request, reply, grant, deps);
   if (refusal) throw refused(refusal, deps.stats);
   deps.stats.rateLimitDecisions.inc({ dim: "all", decision: "allowed" });
 }
@@ -76,9 +67,16 @@ function refused(refusal: ApiError, stats: Stats): ApiError {
   return refusal;
 }
 
-function showLimits(reply: FastifyReply, grant: Grant, envelope: Envelope, deps: RateLimitDeps): void {
+/** The row of a route that is held against limits. Throws for any other: a request must never get past them by a mistake. */
+function limitedRouteOf(request: FastifyRequest): { readonly use: Use; readonly envelope: Envelope } {
+  const spec = routeOf(request);
+  if (!spec || spec.use === "open") throw new ApiError("server_error", "The route has no limits.");
+  return { use: spec.use, envelope: spec.envelope };
+}
+
+function showLimits(request: FastifyRequest, reply: FastifyReply, grant: Grant, deps: RateLimitDeps): void {
   const options = { prefix: deps.headerPrefix, wallMs: deps.clock.wallMs() };
-  reply.headers(rateLimitHeaders(envelope, grant.readings, options));
+  reply.headers(rateLimitHeaders(limitedRouteOf(request).envelope, grant.readings, options));
 }
 
 /** `status`: 0 when none was sent. */

@@ -26,7 +26,7 @@ export function generateRoute(format: Format, deps: GenerateRouteDeps) {
     facts.stream = prepared.stream;
     requireModel(principal, prepared.model);
     const asked = withinOutputLimit(prepared.request, principal);
-    await reserveTokens(request, reply, asked, format.envelope, deps.limits);
+    await reserveTokens(request, reply, asked, deps.limits);
     if (needsTurns(facts.bodyBytes)) await nextTurn();
     const generate: GenerateRequest = {
       ...asked,

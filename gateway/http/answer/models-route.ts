@@ -1,4 +1,4 @@
-import type { FastifyInstance } from "fastify";
+import type { FastifyRequest } from "fastify";
 import { CATALOG, CATALOG_CREATED_SECONDS, type CatalogModel, findModel } from "../../catalog.ts";
 import { mayUse } from "../../keys/principal.ts";
 import { modelNotFound } from "../access/model-access.ts";
@@ -19,17 +19,17 @@ function present(model: CatalogModel) {
   };
 }
 
-export function modelsRoutes(app: FastifyInstance): void {
-  app.get("/v1/models", async (request) => {
-    const principal = principalOf(request);
-    const data = CATALOG.filter((model) => mayUse(principal, model.id)).map(present);
-    return { object: "list", data, has_more: false, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
-  });
-  // A wildcard, as ids with a slash are one path segment to their senders.
-  app.get<{ Params: { "*": string } }>("/v1/models/*", async (request) => {
-    const id = request.params["*"];
-    const model = findModel(id);
-    if (!model || !mayUse(principalOf(request), model.id)) throw modelNotFound(id);
-    return present(model);
-  });
+/** GET /v1/models: the models of the catalog that the key may use. */
+export async function listModels(request: FastifyRequest): Promise<object> {
+  const principal = principalOf(request);
+  const data = CATALOG.filter((model) => mayUse(principal, model.id)).map(present);
+  return { object: "list", data, has_more: false, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
+}
+
+/** GET /v1/models/{model}. Throws ApiError `model_not_found` for a model that the key may not use, as for any other. */
+export async function getModel(request: FastifyRequest): Promise<object> {
+  const id = String(Reflect.get(Object(request.params), "*"));
+  const model = findModel(id);
+  if (!model || !mayUse(principalOf(request), model.id)) throw modelNotFound(id);
+  return present(model);
 }

@@ -4,6 +4,7 @@ import { JsonScan } from "../../json/json-scan.ts";
 import type { OverloadManager } from "../../overload/overload-manager.ts";
 import { inTrouble } from "../access/overload.ts";
 import { bodyTooLarge } from "../access/request-hygiene.ts";
+import { routeOf } from "../request-context.ts";
 import { receiveBody } from "./body-upload.ts";
 import { parseFrom } from "./json-body.ts";
 
@@ -39,7 +40,7 @@ export function parseBodies(app: FastifyInstance, limits: BodyLimits): void {
     // Whoever has no key must not be able to fill the room that bodies have together.
     if (request.is404) return undefined;
     const inflight = limits.overload.bodies.begin();
-    const scan = new JsonScan();
+    const scan = new JsonScan(routeOf(request)?.singleKeys ?? []);
     const take = (chunk: Buffer) => {
       if (!inflight.add(chunk.length)) throw inTrouble(LACKING.inflight_body_bytes, limits.random);
       scan.feed(chunk);

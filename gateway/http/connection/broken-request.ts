@@ -2,9 +2,9 @@ import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { ApiError, type Envelope, type ErrorCode } from "../../errors.ts";
 import { errorBody } from "../../formats/error-envelope.ts";
+import { envelopeOf } from "../../routes.ts";
 import { randomId } from "../record/ids.ts";
 import { pathOf } from "../record/request-facts.ts";
-import { envelopeOf } from "./envelope.ts";
 import type { SocketTable } from "./sockets.ts";
 
 const REASON_PHRASE = {

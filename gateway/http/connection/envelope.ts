@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError, type Envelope } from "../../errors.ts";
 import { errorBody, statusOf } from "../../formats/error-envelope.ts";
+import { envelopeOf, OFFERED_PATHS, routeAt } from "../../routes.ts";
 import { fromFastify } from "../fastify-error.ts";
 import { pathOf } from "../record/request-facts.ts";
 import { answerToUnread } from "./unread-body.ts";
@@ -42,27 +43,13 @@ function retryHeaders(error: ApiError): Record<string, string> {
   return headers;
 }
 
-/** The envelope of a path that no route has. */
-export function envelopeOf(path: string): Envelope {
-  return path === "/v1/messages" || path.startsWith("/v1/messages/") ? "b" : "a";
-}
-
-/** Methods of the known paths, so that a wrong method is told apart from a wrong path. */
-const METHODS: Readonly<Record<string, readonly string[]>> = {
-  "/v1/chat/completions": ["POST"],
-  "/v1/messages": ["POST"],
-  "/v1/messages/count_tokens": ["POST"],
-  "/v1/responses": ["POST"],
-  "/v1/models": ["GET", "HEAD"],
-};
-
 /** Nearly always the base URL of a client has `/v1` too many or too few. */
-const UNKNOWN_URL = `Unknown request URL. This API has ${Object.keys(METHODS).join(", ")}: please check your client's base URL.`;
+const UNKNOWN_URL = `Unknown request URL. This API has ${OFFERED_PATHS.join(", ")}: please check your client's base URL.`;
 
-/** For paths and methods that no route has. */
+/** Answers a request whose path no route has, or whose route does not take its method. */
 export function answerNotFound(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const path = pathOf(request.raw);
-  const methods = METHODS[path] ?? (path.startsWith("/v1/models/") ? METHODS["/v1/models"] : undefined);
+  const methods: readonly string[] | undefined = routeAt(path)?.methods;
   if (!methods || methods.includes(request.method))
     return sendError(request, reply, envelopeOf(path), new ApiError("unknown_url", UNKNOWN_URL));
   reply.header("allow", methods.join(", "));

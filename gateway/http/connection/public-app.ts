@@ -1,13 +1,15 @@
 import type { Server } from "node:http";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { envelopeOf } from "../../routes.ts";
 import { fromFastify } from "../fastify-error.ts";
 import { logWhenClosed, type RequestRecords } from "../record/access-log.ts";
 import { newFacts, pathOf } from "../record/request-facts.ts";
 import { routeLabels } from "../record/route-labels.ts";
 import { traceContextOf } from "../record/trace-context.ts";
 import { TracedTries } from "../record/traced-tries.ts";
+import { routeOf } from "../request-context.ts";
 import { answerBrokenRequest } from "./broken-request.ts";
-import { envelopeOf, sendError } from "./envelope.ts";
+import { sendError } from "./envelope.ts";
 import { SocketTable } from "./sockets.ts";
 
 const MAX_HEADER_BYTES = 16 * 1024;
@@ -33,18 +35,20 @@ export function publicApp(
 ): { readonly app: FastifyInstance; readonly sockets: SocketTable } {
   const { clock, tracing } = records;
   const begin = (request: FastifyRequest, reply: FastifyReply) => {
-    const { raw, routeOptions } = request;
+    const { raw } = request;
+    const spec = routeOf(request);
     const trace = traceContextOf(raw.headers, tracing && ((traceId) => tracing.headSampler(traceId)));
     const tries = tracing && new TracedTries(trace, clock);
-    request.facts = newFacts(clock.nowMs(), routeLabels(routeOptions.url), trace, tries);
+    request.facts = newFacts(clock.nowMs(), routeLabels(spec), trace, tries);
     reply.headers({ "x-request-id": request.facts.requestId, "request-id": request.facts.requestId });
-    if (raw.method !== "HEAD" || routeOptions.url !== "/") logWhenClosed(request.facts, raw, reply.raw, records);
+    if (!spec?.unrecorded) logWhenClosed(request.facts, raw, reply.raw, records);
   };
   const app = Fastify({
     keepAliveTimeout: CONNECTION_IDLE_MS,
     requestTimeout: timeouts.requestTimeoutMs,
     maxRequestsPerSocket: MAX_REQUESTS_PER_SOCKET,
-    exposeHeadRoutes: true,
+    // The table of routes says which ones take HEAD.
+    exposeHeadRoutes: false,
     return503OnClosing: false,
     routerOptions: { maxParamLength: 512 },
     http: {

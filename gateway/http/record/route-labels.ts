@@ -1,24 +1,19 @@
-/** What log and stats call a route. */
-export type RouteLabels = {
-  /** The pattern of its path, never the path itself. */
-  readonly route: string;
-  readonly format: "chat" | "messages" | "responses" | "none";
-  /** What is done: the `gen_ai.operation.name` of its stats. */
-  readonly operation: string;
-};
+import type { RouteSpec } from "../../routes.ts";
 
-const ROUTES: Readonly<Record<string, RouteLabels>> = {
-  "/v1/chat/completions": { route: "/v1/chat/completions", format: "chat", operation: "chat" },
-  "/v1/messages": { route: "/v1/messages", format: "messages", operation: "messages" },
-  "/v1/messages/count_tokens": { route: "/v1/messages/count_tokens", format: "messages", operation: "count_tokens" },
-  "/v1/responses": { route: "/v1/responses", format: "responses", operation: "responses" },
-  "/v1/models": { route: "/v1/models", format: "none", operation: "list_models" },
-  "/v1/models/*": { route: "/v1/models/{model}", format: "none", operation: "get_model" },
+/** What log and statistics call a route. */
+export type RouteLabels = {
+  /** The pattern of the path, never the path itself; `unknown` where no route has it. */
+  readonly route: string;
+  /** The name of the route's format, or `none`. */
+  readonly format: string;
+  /** What is done on the route: the `gen_ai.operation.name` of its statistics; `none` where no route has the path. */
+  readonly operation: string;
 };
 
 const UNKNOWN: RouteLabels = { route: "unknown", format: "none", operation: "none" };
 
-/** `pattern`: the route as Fastify was told it; undefined where none matched. */
-export function routeLabels(pattern: string | undefined): RouteLabels {
-  return (pattern !== undefined && Object.hasOwn(ROUTES, pattern) && ROUTES[pattern]) || UNKNOWN;
+/** The labels of requests on a route; undefined stands for paths that no route has. */
+export function routeLabels(spec: RouteSpec | undefined): RouteLabels {
+  if (!spec) return UNKNOWN;
+  return { route: spec.path, format: spec.format?.name ?? "none", operation: spec.operation };
 }

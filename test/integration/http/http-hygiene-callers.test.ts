@@ -1,6 +1,8 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { fixedSentence } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError } from "../../../engine/errors.ts";
+import type { Format } from "../../../gateway/formats/format.ts";
+import { ROUTES } from "../../../gateway/routes.ts";
 import { CHECKED_FORMATS } from "../../support/checkers/checked-formats.ts";
 import { framesOf } from "../../support/checkers/frames.ts";
 import { startEngine } from "../../support/engine/start-engine.ts";
@@ -131,7 +133,7 @@ describe("E: running answers", () => {
     const gateway = await startGateway([engine.address], { timeouts: { keepAliveIntervalMs: 20 } });
     try {
       const [variant] = checked.variants;
-      const reply = await gateway.post(PATHS[checked.format.name], variant.body);
+      const reply = await gateway.post(pathOf(checked.format), variant.body);
       expect(reply.status).toBe(200);
       const reader = reply.body?.pipeThrough(new TextDecoderStream()).getReader();
       let text = "";
@@ -153,4 +155,8 @@ describe("E: running answers", () => {
   });
 });
 
-const PATHS = { chat: "/v1/chat/completions", messages: "/v1/messages", responses: "/v1/responses" } as const;
+function pathOf(format: Format): string {
+  const route = ROUTES.find((spec) => spec.use === "generation" && spec.format === format);
+  if (!route) throw new Error(`no route generates in the format ${format.name}`);
+  return route.path;
+}

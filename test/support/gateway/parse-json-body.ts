@@ -4,7 +4,7 @@ import { type JsonLimits, JsonScan } from "../../../gateway/json/json-scan.ts";
 
 /** What the gateway makes of a body that came in one piece. */
 export function parseJsonBody(body: Buffer, limits?: JsonLimits): object {
-  const scan = new JsonScan(limits);
+  const scan = new JsonScan(["model", "messages", "stream", "max_tokens", "input"], limits);
   scan.feed(body);
   return atOnce(parsing(body, scan));
 }

@@ -32,6 +32,8 @@ export type RunningGateway = {
   readonly limiter: Limiter;
   readonly overload: OverloadManager;
   readonly clusters: ClusterManager;
+  /** The routes that the server has, as Fastify prints them. */
+  readonly routes: string;
   /** Everything that was logged, one JSON text a line. */
   readonly log: readonly string[];
   /** A further key, made by the CLI. */
@@ -102,6 +104,7 @@ export async function startGateway(
     limiter,
     overload,
     clusters,
+    routes: app.printRoutes({ commonPrefix: false }),
     log: lines,
     createKey: (...args) => createKey(keyFile, ...args),
     post: (path, body, headers = {}) =>

@@ -5,10 +5,12 @@ import { DEFAULT_JSON_LIMITS, JsonScan } from "../../../../gateway/json/json-sca
 import { objectSample } from "../../../support/schemas/json-samples.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 
+const SINGLE_KEYS = ["model", "messages", "stream", "max_tokens", "input"];
+
 /** The finished scan of a text that arrived in chunks of `chunkBytes`. Throws what the scan refuses. */
 function scan(text: string, limits = DEFAULT_JSON_LIMITS, chunkBytes = Number.POSITIVE_INFINITY): JsonScan {
   const body = Buffer.from(text);
-  const running = new JsonScan(limits);
+  const running = new JsonScan(SINGLE_KEYS, limits);
   const step = Math.min(chunkBytes, Math.max(1, body.length));
   for (let at = 0; at < body.length; at += step) running.feed(body.subarray(at, at + step));
   running.end();

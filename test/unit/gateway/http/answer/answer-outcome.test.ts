@@ -9,12 +9,13 @@ import { newFacts } from "../../../../../gateway/http/record/request-facts.ts";
 import { routeLabels } from "../../../../../gateway/http/record/route-labels.ts";
 import { traceContextOf } from "../../../../../gateway/http/record/trace-context.ts";
 import type { Detail } from "../../../../../gateway/outcome.ts";
+import { routeAt } from "../../../../../gateway/routes.ts";
 
 function failed(code: ErrorCode, detail: Detail, before: (running: RunningAnswers) => void = () => {}) {
   const running = new RunningAnswers();
   const answer = running.begin(new PassThrough() as unknown as ServerResponse);
   before(running);
-  const facts = newFacts(0, routeLabels("/v1/chat/completions"), traceContextOf({}));
+  const facts = newFacts(0, routeLabels(routeAt("/v1/chat/completions")), traceContextOf({}));
   const shown = failureOf(new ApiError(code, "It failed.", { detail }), facts, chat, answer, running);
   return { shown, facts };
 }

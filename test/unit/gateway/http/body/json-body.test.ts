@@ -184,7 +184,7 @@ describe("the text of what is in the body", () => {
 describe("the steps of parsing", () => {
   const stepsOf = (text: string) => {
     const body = Buffer.from(text);
-    const scan = new JsonScan();
+    const scan = new JsonScan([]);
     scan.feed(body);
     return [...parsing(body, scan)].length;
   };
@@ -197,7 +197,7 @@ describe("the steps of parsing", () => {
   });
 
   const scanned = (body: Buffer) => {
-    const scan = new JsonScan();
+    const scan = new JsonScan([]);
     scan.feed(body);
     return scan;
   };

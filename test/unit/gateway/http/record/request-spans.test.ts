@@ -5,6 +5,7 @@ import { requestSpans, type TracedEnd, traceRequest } from "../../../../../gatew
 import { routeLabels } from "../../../../../gateway/http/record/route-labels.ts";
 import { traceContextOf } from "../../../../../gateway/http/record/trace-context.ts";
 import { TracedTries } from "../../../../../gateway/http/record/traced-tries.ts";
+import { routeAt } from "../../../../../gateway/routes.ts";
 import type { Span } from "../../../../../gateway/tracing/span.ts";
 import { fromGrpc, stalled } from "../../../../../gateway/upstream/call/grpc-error.ts";
 import { FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
@@ -27,7 +28,7 @@ async function request(fields: Partial<RequestFacts> = {}, tries: readonly Try[]
   await clock.advance(5);
   const trace = traceContextOf({});
   const traced = new TracedTries(trace, clock);
-  const facts = Object.assign(newFacts(clock.nowMs(), routeLabels(pattern), trace, traced), fields);
+  const facts = Object.assign(newFacts(clock.nowMs(), routeLabels(routeAt(pattern)), trace, traced), fields);
   for (const [endpoint, endsMs, how] of tries) {
     const begun = facts.trip.beginTry?.(endpoint);
     await clock.advance(endsMs - clock.nowMs());
@@ -154,7 +155,7 @@ describe("whether a request is exported", () => {
       close: async () => {},
     };
     const clock = new VirtualClock();
-    traceRequest(tracing, newFacts(0, routeLabels(ROUTE), trace), { ...END, outcome }, clock);
+    traceRequest(tracing, newFacts(0, routeLabels(routeAt(ROUTE)), trace), { ...END, outcome }, clock);
     expect(exported.length > 0).toBe(expected);
     if (expected) expect(exported[0]?.parent).toEqual({ spanId: "b".repeat(16), remote: true });
   });

@@ -3,6 +3,7 @@ import { newFacts } from "../../../../../gateway/http/record/request-facts.ts";
 import { cacheUse, recordRequest } from "../../../../../gateway/http/record/request-stats.ts";
 import { routeLabels } from "../../../../../gateway/http/record/route-labels.ts";
 import { traceContextOf } from "../../../../../gateway/http/record/trace-context.ts";
+import { routeAt } from "../../../../../gateway/routes.ts";
 import { Stats } from "../../../../../gateway/stats/stats.ts";
 
 const usage = (inputTokens: number, cachedInputTokens: number) => ({
@@ -15,7 +16,10 @@ const usage = (inputTokens: number, cachedInputTokens: number) => ({
 
 async function recorded(pattern: string | undefined, fields: object): Promise<string> {
   const stats = new Stats();
-  const facts = Object.assign(newFacts(0, routeLabels(pattern), traceContextOf({})), fields);
+  const facts = Object.assign(
+    newFacts(0, routeLabels(pattern === undefined ? undefined : routeAt(pattern)), traceContextOf({})),
+    fields,
+  );
   recordRequest(stats, facts, { code: 200, outcome: "ok", totalMs: 2_000 });
   return stats.registry.metrics();
 }

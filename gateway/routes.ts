@@ -1,0 +1,120 @@
+import type { Envelope } from "./errors.ts";
+import { chat } from "./formats/chat/request.ts";
+import type { Format } from "./formats/format.ts";
+import { messages } from "./formats/messages/request.ts";
+import { responses } from "./formats/responses/request.ts";
+import type { Use } from "./limits/limiter.ts";
+
+/*
+ * The routes of the public API. Whatever depends on the route of a request reads the row here: which hooks it passes, the
+ * envelope of its errors, its labels in log and statistics, what it costs its key, what is shed first under pressure, which
+ * keys of its body may stand only once, and what a caller is told who asks for another path.
+ */
+
+type RouteFacts = {
+  /** The path as callers and statistics know it. A parameter stands in braces at the end, and takes everything behind it. */
+  readonly path: string;
+  /** The methods that the route takes. A method that is not among them is answered with 405. */
+  readonly methods: readonly ["POST"] | readonly ["GET", "HEAD"] | readonly ["HEAD"];
+  /** The envelope of errors on this route. */
+  readonly envelope: Envelope;
+  /** What is done: the `gen_ai.operation.name` of the statistics. */
+  readonly operation: string;
+  /** True: its requests leave no line in the log and count in no statistics. Default: they do. */
+  readonly unrecorded?: true;
+  /** Keys of the body's top level that decide about the request, so that each may stand there only once. Default: none. */
+  readonly singleKeys?: readonly string[];
+};
+
+/** A route that generates an answer; every one of them has the same handler, which its format makes the difference of. */
+export type GenerationRoute = RouteFacts & { readonly use: "generation"; readonly format: Format };
+
+/** Any other route. Its handler is found by its operation. */
+export type OtherRoute = RouteFacts & {
+  /** What a request costs its key; `open` means that the route asks for no key. */
+  readonly use: Exclude<Use, "generation"> | "open";
+  /** The format whose label the route's requests have in the statistics. Default: none. */
+  readonly format?: Format;
+};
+
+/** One row of the table of routes. */
+export type RouteSpec = GenerationRoute | OtherRoute;
+
+const CONVERSATION_KEYS = ["model", "messages", "stream", "max_tokens"] as const;
+
+const TABLE = [
+  {
+    path: "/v1/chat/completions",
+    methods: ["POST"],
+    envelope: "a",
+    operation: "chat",
+    use: "generation",
+    format: chat,
+    singleKeys: CONVERSATION_KEYS,
+  },
+  {
+    path: "/v1/messages",
+    methods: ["POST"],
+    envelope: "b",
+    operation: "messages",
+    use: "generation",
+    format: messages,
+    singleKeys: CONVERSATION_KEYS,
+  },
+  {
+    path: "/v1/messages/count_tokens",
+    methods: ["POST"],
+    envelope: "b",
+    operation: "count_tokens",
+    use: "count",
+    format: messages,
+    singleKeys: CONVERSATION_KEYS,
+  },
+  {
+    path: "/v1/responses",
+    methods: ["POST"],
+    envelope: "a",
+    operation: "responses",
+    use: "generation",
+    format: responses,
+    singleKeys: ["model", "input", "stream"],
+  },
+  { path: "/v1/models", methods: ["GET", "HEAD"], envelope: "a", operation: "list_models", use: "none" },
+  { path: "/v1/models/{model}", methods: ["GET", "HEAD"], envelope: "a", operation: "get_model", use: "none" },
+  // Agents probe the base address without a key when they start.
+  { path: "/", methods: ["HEAD"], envelope: "a", operation: "probe", use: "open", unrecorded: true },
+  { path: "/api/hello", methods: ["HEAD"], envelope: "a", operation: "probe", use: "open" },
+] as const satisfies readonly RouteSpec[];
+
+/** The operations whose routes do not generate: each needs a handler of its own. */
+export type OtherOperation = Exclude<(typeof TABLE)[number], { readonly use: "generation" }>["operation"];
+
+/** Every route of the public API. */
+export const ROUTES: readonly (GenerationRoute | (OtherRoute & { readonly operation: OtherOperation }))[] = TABLE;
+
+const PARAMETER = /\{\w+\}$/;
+
+/** The path of a route as Fastify is told it. A wildcard, as ids with a slash are one path segment to their senders. */
+export function urlPattern({ path }: RouteSpec): string {
+  return path.replace(PARAMETER, "*");
+}
+
+/** The route that `path` has among those which need a key, whatever the method; undefined where none has it. */
+export function routeAt(path: string): RouteSpec | undefined {
+  return ROUTES.find((spec) => spec.use !== "open" && isPathOf(path, spec));
+}
+
+/** The envelope of an error about `path`, which need not have a route: that of the nearest route above it, else A. */
+export function envelopeOf(path: string): Envelope {
+  return ROUTES.find((spec) => path === spec.path || path.startsWith(`${spec.path}/`))?.envelope ?? "a";
+}
+
+/** The paths that a caller may have meant who asks for one that no route has. */
+export const OFFERED_PATHS: readonly string[] = ROUTES.filter(
+  ({ use, path }) => use !== "open" && !PARAMETER.test(path),
+).map(({ path }) => path);
+
+function isPathOf(path: string, spec: RouteSpec): boolean {
+  const start = spec.path.replace(PARAMETER, "");
+  return start === spec.path ? path === start : path.startsWith(start);
+}
