@@ -7,6 +7,7 @@ import { packageVersion, programVersion } from "../deploy/runtime/files/project-
 import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
 import { processLog } from "../deploy/runtime/log/process-log.ts";
 import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
+import { outliveReaders } from "../deploy/runtime/process/outlive-readers.ts";
 import { startFailure } from "../deploy/runtime/process/start-failure.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { Backend } from "./backend.ts";
@@ -125,6 +126,7 @@ function hostPort(host: string, port: number): string {
 
 /** Exit codes: 0 fine, 2 usage or bad configuration, 1 anything else. */
 async function main(): Promise<number> {
+  outliveReaders();
   const command = new Command("engine")
     .description("One engine node: gRPC in front of one model.")
     .version(programVersion("engine"), "--version", "print name and version")

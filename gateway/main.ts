@@ -10,6 +10,7 @@ import { packageVersion, programVersion } from "../deploy/runtime/files/project-
 import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
 import { processLog } from "../deploy/runtime/log/process-log.ts";
 import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
+import { outliveReaders } from "../deploy/runtime/process/outlive-readers.ts";
 import { startFailure } from "../deploy/runtime/process/start-failure.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { TracingConfig } from "../deploy/runtime/tracing/tracing-schema.ts";
@@ -173,6 +174,7 @@ function urlOf({ address, family, port }: AddressInfo): string {
 
 /** Exit codes: 0 fine, 2 usage or bad configuration, 1 anything else. */
 async function main(): Promise<number> {
+  outliveReaders();
   const command = new Command("gateway")
     .description("The public API in front of engine nodes.")
     .version(programVersion("gateway"), "--version", "print name and version")

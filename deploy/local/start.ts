@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import { CommanderError } from "commander";
 import { isKeyStoreError } from "../../gateway/keys/key-store-error.ts";
 import { projectFolder } from "../runtime/files/project-folder.ts";
+import { outliveReaders } from "../runtime/process/outlive-readers.ts";
 import { Child, ChildFailed, startProcess } from "./child.ts";
 import { PortError, requireFreePorts } from "./free-ports.ts";
 import { GatewayWorkers } from "./gateway-workers.ts";
@@ -142,6 +143,7 @@ function aborted(signal: AbortSignal): Promise<void> {
 
 /** Resolves to the exit code: 0 fine, 2 usage or bad configuration, 1 anything else. */
 export async function start(argv: readonly string[]): Promise<number> {
+  outliveReaders();
   try {
     await run(parseOptions(argv));
     return 0;

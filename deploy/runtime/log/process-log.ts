@@ -1,22 +1,27 @@
 import { type Bindings, type Logger, pino } from "pino";
+import { LineWriter } from "./line-writer.ts";
 
-/** Text that may wait for a reader of the log. */
-const MAX_WAITING_BYTES = 8 * 1024 * 1024;
+/** Characters that may wait for a reader of the log. */
+const MAX_WAITING = 8 * 1024 * 1024;
+/** Milliseconds that the last lines may take when the process ends and the reader of the log is slow. */
+const LAST_LINES_MS = 1_000;
 
 export type ProcessLogOptions = {
+  /** Lines below this level are not written. */
   readonly level: "debug" | "info" | "warn" | "error";
-  /** Stand in every line; null: nothing does. */
+  /** Fields that stand in every line; with null no line has fields of its own accord. */
   readonly base: Bindings | null;
-  /** A line found no room: whoever reads the log is too slow. */
+  /** Called for each line that is lost, because the reader of the log is too slow or has gone. By default nobody counts them. */
   readonly onDrop?: () => void;
 };
 
 /**
- * JSON lines on standard error. Writing never waits: a collector that has stalled, or gone, must not stop the service, so
- * lines that find no room are dropped. What is there when the process ends is written first.
+ * Makes the log of this process: JSON lines on standard error. Writing never waits: a collector that has stalled, or gone, must
+ * not stop the service, so lines that find no room are dropped. The lines that wait when the process ends are written first,
+ * unless nobody reads them any more.
  */
-export function processLog({ level, base, onDrop }: ProcessLogOptions): Logger {
-  const destination = pino.destination({ dest: 2, sync: false, maxLength: MAX_WAITING_BYTES });
-  if (onDrop) destination.on("drop", onDrop);
-  return pino({ level, base, timestamp: pino.stdTimeFunctions.isoTime }, destination);
+export function processLog({ level, base, onDrop = () => {} }: ProcessLogOptions): Logger {
+  const lines = new LineWriter({ fd: 2, maxWaiting: MAX_WAITING, onDrop });
+  process.on("exit", () => lines.writeRest(LAST_LINES_MS));
+  return pino({ level, base, timestamp: pino.stdTimeFunctions.isoTime }, lines);
 }

@@ -31,7 +31,7 @@ test.each(["stalls", "is closed"])("requests go on when the reader of the log %s
   try {
     const [line] = await once(createInterface({ input: gateway.stdout }), "line");
     const { baseUrl } = JSON.parse(String(line).slice("ready ".length));
-    if (how === "is closed") gateway.stderr.destroy();
+    if (how === "is closed") for (const output of [gateway.stdout, gateway.stderr]) output.destroy();
     const statuses = new Set<number>();
     for (let sent = 0; sent < REQUESTS; sent += 10)
       for (const response of await Promise.all(Array.from({ length: 10 }, () => fetch(`${baseUrl}/v1/models`)))) {
@@ -39,7 +39,7 @@ test.each(["stalls", "is closed"])("requests go on when the reader of the log %s
         await response.arrayBuffer();
       }
     expect([...statuses]).toEqual([401]);
-    // Read again, the log goes on, and the process can end.
+    // One that stalls has to read again before the process can end.
     gateway.stderr.resume();
     gateway.kill("SIGTERM");
     const [code] = await ended;

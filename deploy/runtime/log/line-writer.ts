@@ -1,0 +1,100 @@
+import { write, writeSync } from "node:fs";
+import { errnoOf } from "../files/errno.ts";
+
+/** Milliseconds until a file that takes nothing at the moment is tried again. */
+const RETRY_MS = 100;
+/** Bytes of one write. A pipe takes so many at once or not at all (PIPE_BUF), so lines of several processes never mix. */
+const CHUNK_BYTES = 4_096;
+
+export type LineWriterOptions = {
+  /** Descriptor of an open file, pipe or socket. */
+  readonly fd: number;
+  /** Most characters that wait while the file takes nothing; lines beyond them are dropped. */
+  readonly maxWaiting: number;
+  /** Called once for each line that is lost, because too much waits or because the file cannot be written. */
+  readonly onDrop: () => void;
+};
+
+/** What one write has yet to write of some lines. */
+type Chunk = { bytes: Buffer; readonly lines: number };
+
+/**
+ * Writes lines in their order and never makes the caller wait. A line that cannot be written is lost, and the next one is tried
+ * all the same: a pipe that nobody reads any more or a full disk costs lines of the log, not the process.
+ */
+export class LineWriter {
+  readonly #options: LineWriterOptions;
+  /** Lines that no write has taken yet. */
+  #lines: string[] = [];
+  #waiting = 0;
+  #chunk: Chunk | undefined;
+  /** Whether the system is writing `#chunk` at the moment; otherwise a timer tries it again. */
+  #isInFlight = false;
+
+  constructor(options: LineWriterOptions) {
+    this.#options = options;
+  }
+
+  /** Takes one line, with its line break. */
+  write(line: string): void {
+    if (this.#waiting + line.length > this.#options.maxWaiting) {
+      this.#options.onDrop();
+      return;
+    }
+    this.#lines.push(line);
+    this.#waiting += line.length;
+    if (!this.#chunk) this.#writeNext();
+  }
+
+  /**
+   * Writes what waits before it returns, for a process that ends: it blocks for `limitMs` at most while the file says that it
+   * takes nothing, and gives up where it cannot be written.
+   */
+  writeRest(limitMs: number): void {
+    const endMs = performance.now() + limitMs;
+    if (this.#isInFlight) this.#chunk = undefined;
+    for (let chunk = this.#chunk ?? this.#takeChunk(); chunk; chunk = this.#takeChunk())
+      while (chunk.bytes.length > 0)
+        try {
+          chunk.bytes = chunk.bytes.subarray(writeSync(this.#options.fd, chunk.bytes));
+        } catch (error) {
+          if (errnoOf(error) !== "EAGAIN" || performance.now() > endMs) return;
+          Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, RETRY_MS);
+        }
+  }
+
+  #writeNext(): void {
+    this.#chunk = this.#takeChunk();
+    if (this.#chunk) this.#writeChunk(this.#chunk);
+  }
+
+  #writeChunk(chunk: Chunk): void {
+    this.#isInFlight = true;
+    write(this.#options.fd, chunk.bytes, (error, written) => {
+      this.#isInFlight = false;
+      if (error?.code === "EAGAIN") {
+        setTimeout(() => this.#writeChunk(chunk), RETRY_MS).unref();
+        return;
+      }
+      if (error) for (let line = 0; line < chunk.lines; line++) this.#options.onDrop();
+      chunk.bytes = chunk.bytes.subarray(written);
+      if (!error && chunk.bytes.length > 0) this.#writeChunk(chunk);
+      else this.#writeNext();
+    });
+  }
+
+  /** Takes as many lines as one write may have, and one at least where any waits. */
+  #takeChunk(): Chunk | undefined {
+    let count = 0;
+    let bytes = 0;
+    for (const line of this.#lines) {
+      bytes += Buffer.byteLength(line);
+      if (count > 0 && bytes > CHUNK_BYTES) break;
+      count += 1;
+    }
+    if (count === 0) return undefined;
+    const text = this.#lines.splice(0, count).join("");
+    this.#waiting -= text.length;
+    return { bytes: Buffer.from(text), lines: count };
+  }
+}

@@ -1,0 +1,128 @@
+import { execFileSync } from "node:child_process";
+import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { errnoOf } from "../../deploy/runtime/files/errno.ts";
+import { LineWriter } from "../../deploy/runtime/log/line-writer.ts";
+import { becomes } from "../support/becomes.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "svc-lines-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** Lines of some 400 bytes, as those of the log are, with characters of several bytes. */
+const linesOf = (count: number) => Array.from({ length: count }, (_, at) => `${at} ${"é".repeat(200)}\n`);
+
+function writerTo(fd: number, maxWaiting = 1 << 20) {
+  const lost = { count: 0 };
+  const writer = new LineWriter({ fd, maxWaiting, onDrop: () => lost.count++ });
+  return { writer, lost };
+}
+
+test("a file gets all lines whole and in their order", async () => {
+  const file = join(folder, "log");
+  const fd = openSync(file, "a");
+  const { writer, lost } = writerTo(fd);
+  const lines = linesOf(1_000);
+  for (const line of lines) writer.write(line);
+  await becomes(async () => readFileSync(file, "utf8") === lines.join(""), "all is written");
+  expect(lost.count).toBe(0);
+  closeSync(fd);
+});
+
+test("a line that is longer than one write is written whole", async () => {
+  const file = join(folder, "long");
+  const fd = openSync(file, "a");
+  const { writer } = writerTo(fd);
+  const lines = ["short\n", `${"a".repeat(100_000)}\n`, "after\n"];
+  for (const line of lines) writer.write(line);
+  await becomes(async () => readFileSync(file, "utf8") === lines.join(""), "all is written");
+  closeSync(fd);
+});
+
+test("what waits when the process ends is written before it does", () => {
+  const file = join(folder, "rest");
+  const fd = openSync(file, "a");
+  const { writer } = writerTo(fd);
+  const lines = linesOf(50);
+  for (const line of lines) writer.write(line);
+  writer.writeRest(1_000);
+  // The first line is on its way already, and may arrive at any time.
+  const written = readFileSync(file, "utf8").split(/(?<=\n)/);
+  expect(written.filter((line) => line !== lines[0])).toEqual(lines.slice(1));
+  closeSync(fd);
+});
+
+test("lines that cannot be written are counted, and later ones are tried all the same", async () => {
+  const file = join(folder, "read-only");
+  closeSync(openSync(file, "w"));
+  const fd = openSync(file, "r");
+  const { writer, lost } = writerTo(fd);
+  for (const line of linesOf(30)) writer.write(line);
+  await becomes(async () => lost.count === 30, "all lines are lost");
+  writer.write("one more\n");
+  await becomes(async () => lost.count === 31, "it is lost, too");
+  writer.write("last\n");
+  writer.writeRest(60_000);
+  closeSync(fd);
+});
+
+/** A pipe whose ends never block: full, it says EAGAIN, and EPIPE once nobody reads it. */
+function pipe(name: string) {
+  const path = join(folder, name);
+  execFileSync("mkfifo", [path]);
+  const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  return { reader, fd: openSync(path, constants.O_WRONLY | constants.O_NONBLOCK) };
+}
+
+/** What stands in the pipe now. */
+function readAll(reader: number): string {
+  const pieces: Buffer[] = [];
+  const piece = Buffer.alloc(1 << 16);
+  try {
+    for (let size = readSync(reader, piece); size > 0; size = readSync(reader, piece))
+      pieces.push(Buffer.from(piece.subarray(0, size)));
+  } catch (error) {
+    expect(errnoOf(error)).toBe("EAGAIN");
+  }
+  return Buffer.concat(pieces).toString();
+}
+
+test("a reader that has stalled loses what finds no room, and reads the rest whole later", async () => {
+  const { reader, fd } = pipe("stalled");
+  const { writer, lost } = writerTo(fd, 100_000);
+  const lines = linesOf(1_000);
+  for (const line of lines) writer.write(line);
+  await becomes(async () => lost.count > 0, "some find no room");
+  let read = "";
+  await becomes(async () => {
+    read += readAll(reader);
+    return read.split("\n").length === lines.length - lost.count + 1;
+  }, "all others are read");
+  expect(lines).toEqual(expect.arrayContaining(read.split(/(?<=\n)/)));
+  closeSync(reader);
+  closeSync(fd);
+});
+
+test("the end of a process waits no longer than its limit for a reader that has stalled", async () => {
+  const { reader, fd } = pipe("end");
+  const { writer } = writerTo(fd);
+  for (const line of linesOf(1_000)) writer.write(line);
+  const startMs = performance.now();
+  writer.writeRest(200);
+  expect(performance.now() - startMs).toBeGreaterThanOrEqual(200);
+  closeSync(reader);
+  writer.writeRest(60_000);
+  closeSync(fd);
+});
+
+test("a pipe whose reader has gone loses its lines, and holds nobody up", async () => {
+  const { reader, fd } = pipe("gone");
+  const { writer, lost } = writerTo(fd);
+  closeSync(reader);
+  for (const line of linesOf(30)) writer.write(line);
+  await becomes(async () => lost.count === 30, "all are lost");
+  writer.write("last\n");
+  writer.writeRest(60_000);
+  closeSync(fd);
+});
