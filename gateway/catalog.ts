@@ -1,14 +1,20 @@
 /** The fixed catalog (specification 2.1): what a model id promises, whoever serves it. */
 export type CatalogModel = {
+  /** The id by which callers name the model. */
   readonly id: string;
-  /** Tokens of prompt and answer together. */
+  /** The most tokens of prompt and answer together. */
   readonly contextWindow: number;
+  /** The name of the model for people. */
   readonly displayName: string;
 };
 
-/** Constant, as clients compare it between calls: 2025-11-20T00:00:00Z. */
+/**
+ * The time at which every model says it was made, in seconds since the epoch: 2025-11-20T00:00:00Z. It is constant, as
+ * clients compare it between calls.
+ */
 export const CATALOG_CREATED_SECONDS = 1_763_596_800;
 
+/** All models of the service. */
 export const CATALOG: readonly CatalogModel[] = [
   { id: "svc-glm53", contextWindow: 1_048_576, displayName: "GLM 5.3" },
   { id: "svc-kimik3", contextWindow: 1_048_576, displayName: "Kimi K3" },
@@ -19,6 +25,7 @@ export const CATALOG: readonly CatalogModel[] = [
 
 const BY_ID: ReadonlyMap<string, CatalogModel> = new Map(CATALOG.map((model) => [model.id, model]));
 
+/** Returns the model with this id; undefined where the catalog has none. */
 export function findModel(id: string): CatalogModel | undefined {
   return BY_ID.get(id);
 }

@@ -6,20 +6,26 @@ import type { GatewayConfig } from "./config/gateway-config.ts";
 import type { SocketTable } from "./http/connection/sockets.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 
-/** What a stream that is told to end needs to write its last frame. */
+/** The time that a stream which is told to end has for its last frame, in milliseconds. */
 const LAST_FRAME_MS = 1_000;
 
+/** What draining works on. */
 export type DrainDeps = {
+  /** The times that draining takes, in milliseconds. */
   readonly config: Pick<GatewayConfig, "drainGraceMs" | "drainTimeoutMs">;
+  /** What gives the orders. */
   readonly lifecycle: Lifecycle;
   /** The public listener. */
   readonly server: Server;
+  /** The connections of the public listener. */
   readonly sockets: SocketTable;
+  /** The clock that the times are measured by. */
   readonly clock: Clock;
+  /** The log that says that the gateway drains. */
   readonly log: Logger;
 };
 
-/** Waits for the order to drain and for the one to stop, and obeys them: when it resolves no connection is open. */
+/** Waits for the order to drain and for the one to stop, and obeys them. When it resolves no connection is open. */
 export async function drainWhenTold({ config, lifecycle, server, sockets, clock, log }: DrainDeps): Promise<void> {
   await aborted(lifecycle.drain);
   log.info({ connections: sockets.open, graceful: lifecycle.graceful }, "draining");

@@ -1,7 +1,9 @@
-/** A second order to end is only meant as one after this time: Ctrl-C reaches a child from the terminal and from npm. */
+/**
+ * The time after which a second order to end is meant as one: Ctrl-C reaches a child from the terminal and from npm.
+ */
 const SECOND_ORDER_AFTER_MS = 500;
 
-/** Envoy's words. A gateway whose health was failed by hand says DRAINING, too. */
+/** The state of a gateway in Envoy's words. A gateway whose health was failed by hand says DRAINING, too. */
 export type ServerState = "LIVE" | "DRAINING" | "PRE_INITIALIZING";
 
 /**
@@ -17,44 +19,47 @@ export class Lifecycle {
   #healthFailed = false;
   #firstOrderMs: number | undefined;
 
-  /** `nowMs`: monotonic. */
+  /** `nowMs` is a monotonic clock in milliseconds. */
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
   }
 
-  /** Aborted when no new connections shall be taken any more. */
+  /** The signal that is aborted when the gateway is to take no new connections. */
   get drain(): AbortSignal {
     return this.#drain.signal;
   }
 
-  /** Aborted when the process shall end as soon as its answers are complete; `drain` is aborted then, too. */
+  /**
+   * The signal that is aborted when the process is to end as soon as its answers are complete; `drain` is aborted by
+   * then.
+   */
   get stop(): AbortSignal {
     return this.#stop.signal;
   }
 
-  /** Aborted when running answers must end now. */
+  /** The signal that is aborted when running answers have to end now. */
   get hardStop(): AbortSignal {
     return this.#hardStop.signal;
   }
 
-  /** Whether draining shall go on taking connections for a while, so that those in front can notice first. */
+  /** Whether draining goes on taking connections for a while, so that load balancers in front can notice first. */
   get graceful(): boolean {
     return this.#graceful && !this.#stop.signal.aborted;
   }
 
-  /** `initialized`: whether any model can be served. */
+  /** Returns the state of the gateway. `initialized` says whether any model can be served. */
   state(initialized: boolean): ServerState {
     if (this.#drain.signal.aborted || this.#healthFailed) return "DRAINING";
     return initialized ? "LIVE" : "PRE_INITIALIZING";
   }
 
-  /** As Envoy's `/drain_listeners`: the process stays until it is told to end. */
+  /** Drains as Envoy's `/drain_listeners` does: the process stays until it is told to end. */
   drainListeners(graceful: boolean): void {
     if (!this.#drain.signal.aborted) this.#graceful = graceful;
     this.#drain.abort();
   }
 
-  /** As SIGTERM. A second order, some time after the first, cuts what still runs. */
+  /** Ends the process as SIGTERM does. A second order, some time after the first, cuts what still runs. */
   quit(): void {
     const nowMs = this.#nowMs();
     if (this.#firstOrderMs !== undefined && nowMs - this.#firstOrderMs > SECOND_ORDER_AFTER_MS) this.#hardStop.abort();
@@ -63,7 +68,7 @@ export class Lifecycle {
     this.#stop.abort();
   }
 
-  /** Nobody waits for this process any more. */
+  /** Ends the process at once, as nobody waits for it any more. */
   quitNow(): void {
     this.#drain.abort();
     this.#stop.abort();
@@ -75,7 +80,7 @@ export class Lifecycle {
     return this.#healthFailed;
   }
 
-  /** Whether `/ready` shall say that the gateway is not, whatever its state. */
+  /** Sets whether `/ready` says that the gateway is not ready, whatever its state. */
   failHealth(failed: boolean): void {
     this.#healthFailed = failed;
   }

@@ -6,23 +6,27 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
 /**
- * Sealers for tenants, from one secret. AES-256-GCM with a key and associated data of the tenant's own: what one tenant
- * was given does not open for another. Nothing is stored; the caller carries the sealed text.
+ * Makes sealers for tenants from one secret: AES-256-GCM with a key of the tenant's own, so that what one tenant was
+ * given does not open for another. Nothing is stored; the caller carries the sealed text.
  */
 export class Sealing {
   readonly #secret: Buffer;
 
-  /** `secret`: at least 32 bytes, the same on all gateways whose callers may meet either of them. */
+  /**
+   * `secret` has at least 32 bytes and is the same on all gateways whose callers may meet either of them. Throws
+   * RangeError for fewer bytes.
+   */
   constructor(secret: Buffer) {
     if (secret.length < 32) throw new RangeError("the sealing key has fewer than 32 bytes");
     this.#secret = secret;
   }
 
+  /** Makes a sealing with a secret that ends with the process. */
   static random(): Sealing {
     return new Sealing(randomBytes(32));
   }
 
-  /** The sealer of one tenant. */
+  /** Returns the sealer of one tenant. */
   for(tenant: string): Sealer {
     const derive = (purpose: string) =>
       Buffer.from(hkdfSync("sha256", this.#secret, "", `svc ${purpose} ${tenant}`, 32));
@@ -45,12 +49,14 @@ export class Sealing {
     };
   }
 
-  /** A pseudonymous digest that only this service can make: for identities that leave the gateway. */
+  /**
+   * Returns a pseudonymous digest in base64url that only this service can make, for identities that leave the gateway.
+   */
   digest(purpose: string, ...parts: readonly string[]): string {
     return this.key(purpose, ...parts).toString("base64url");
   }
 
-  /** 32 bytes of their own for every purpose and parts. */
+  /** Returns 32 bytes that differ for every purpose and for every list of parts. */
   key(purpose: string, ...parts: readonly string[]): Buffer {
     const mac = createHmac("sha256", this.#secret).update(purpose);
     // The lengths keep ("ab", "c") and ("a", "bc") apart.

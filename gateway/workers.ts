@@ -1,14 +1,14 @@
-/** What the process that starts gateway workers tells each of them; sent again when something changes. */
+/** What the process that starts gateway workers tells each of them; it is sent again when something changes. */
 export type WorkersMessage = {
-  /** The admin listeners of all workers, in their order. */
+  /** The URLs of the admin listeners of all workers, in the order of the workers. */
   readonly workers: readonly string[];
 };
 
 /** The gateway workers that share one public port, as one of them sees them. */
 export class Workers {
-  /** Of this one, from 1. */
+  /** The number of this worker, from 1. */
   readonly index: number;
-  /** In all, this one with them. */
+  /** The number of all workers, this one included. */
   readonly count: number;
   #adminUrls: readonly string[] = [];
 
@@ -17,12 +17,12 @@ export class Workers {
     this.count = count;
   }
 
-  /** The admin listeners of all, this one's with them; empty until they are known. */
+  /** The URLs of the admin listeners of all workers, this one's included; empty until they are known. */
   get adminUrls(): readonly string[] {
     return this.#adminUrls;
   }
 
-  /** Takes what the starting process says; other messages are not for here. */
+  /** Takes what the starting process says; any other message is ignored. */
   take(message: unknown): void {
     if (isWorkersMessage(message)) this.#adminUrls = message.workers;
   }

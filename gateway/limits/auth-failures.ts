@@ -4,25 +4,28 @@ import { type Bucket, type BucketRule, fullBucket, refill, take, waitMs } from "
 /** How many networks are remembered; the one that has been quiet for longest is forgotten first. */
 const MAX_NETWORKS = 10_000;
 
-/** Failed attempts to open the service, by the network they come from. Never mixed with what keys may use. */
+/** Counts failed attempts to open the service by the network they come from. What keys may use is counted elsewhere. */
 export class AuthFailures {
   readonly #rule: BucketRule;
   readonly #clock: Clock;
   /** The one that failed last stands last. */
   readonly #buckets = new Map<string, Bucket>();
 
-  /** `perMinute`: attempts that a network may fail with; as many at once after a rest. */
+  /** `perMinute` is how many failed attempts a network has per minute; after a rest it may make as many at once. */
   constructor(perMinute: number, clock: Clock) {
     this.#rule = { perMinute, capacity: perMinute };
     this.#clock = clock;
   }
 
-  /** How many networks are remembered. */
+  /**
+   * The number of networks that are remembered, at most 10,000; the one that has been quiet for longest is forgotten
+   * first.
+   */
   get size(): number {
     return this.#buckets.size;
   }
 
-  /** Counts one more. False when it is one too many. */
+  /** Counts one failed attempt of `network`. Returns false when the network has had more than its rate allows. */
   add(network: string): boolean {
     const nowMs = this.#clock.nowMs();
     const known = this.#buckets.get(network);

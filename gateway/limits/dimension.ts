@@ -2,33 +2,44 @@ import type { KeyLimits } from "../keys/key-record.ts";
 import type { Principal } from "../keys/principal.ts";
 import type { LimitRule, Reading } from "./limit-store.ts";
 
-/** What is counted: requests, counts of tokens, input and output tokens per minute, tokens per day. */
+/**
+ * What a limit counts: requests per minute (`rpm`), CountTokens requests per minute (`countRpm`), input or output
+ * tokens per minute (`itpm`, `otpm`), tokens per day (`tokensPerDay`).
+ */
 export type Measure = "rpm" | "countRpm" | "itpm" | "otpm" | "tokensPerDay";
 
-/** One limit of a key that counts use. */
+/** One limit of a key on what it uses over time. */
 export type Dimension = {
+  /** What this limit counts. */
   readonly measure: Measure;
-  /** The model that it is for alone; undefined: all together. */
+  /** The catalog id of the one model that the limit is for; undefined for a limit on all models together. */
   readonly model: string | undefined;
-  /** As the record says it: per minute, or per day. */
+  /** The limit as the key's record says it: units of the measure per minute, or per day. */
   readonly limit: number;
-  /** Names the count in the store. */
+  /** The name of the count in the limit store, unique within the key. */
   readonly name: string;
+  /** How the store counts: a bucket or a total per day. */
   readonly rule: LimitRule;
 };
 
-/** How a dimension stood when it was last asked. */
+/** A limit and how it stood when the store was last asked. */
 export type DimensionReading = { readonly dimension: Dimension; readonly reading: Reading };
 
-/** How much of a minute's limit may be used in one burst after a rest: what flows in during so many seconds. */
+/**
+ * How much of a limit per minute a key may use in one burst after a rest: what flows in during so many seconds, for
+ * requests and for tokens.
+ */
 export type BurstSettings = { readonly requestBurstSeconds: number; readonly tokenBurstSeconds: number };
 
-/** A limit on generations at one time. */
+/**
+ * A limit on the generations that a key runs at one time: its name in the store, its size, and the model it is for
+ * (undefined: all together).
+ */
 export type PlaceLimit = { readonly name: string; readonly limit: number; readonly model: string | undefined };
 
 type Rates = Pick<KeyLimits, "rpm" | "itpm" | "otpm" | "concurrency">;
 
-/** The key's own limits for generating: what every request is held against, whatever its model. */
+/** Returns the limits of a key that every generation counts against, whatever its model. */
 export function generationDimensions({ limits, quota }: Principal, burst: BurstSettings): Dimension[] {
   const { tokensPerDay } = quota;
   const daily: Dimension[] =
@@ -46,24 +57,27 @@ export function generationDimensions({ limits, quota }: Principal, burst: BurstS
   return [...rateDimensions(limits, undefined, burst), ...daily];
 }
 
-/** The limits that the key has for one model besides. */
+/** Returns the limits that a key has for one model besides its general ones. */
 export function modelDimensions({ limits }: Principal, model: string, burst: BurstSettings): Dimension[] {
   const rates = ratesOf(limits, model);
   return rates ? rateDimensions(rates, model, burst) : [];
 }
 
-/** Counting tokens has as many requests per minute as generating, and neither takes from the other. */
+/** Returns the limits on counting tokens: as many requests per minute as for generating, counted apart from those. */
 export function countDimensions({ limits }: Principal, burst: BurstSettings): Dimension[] {
   return limits.rpm === undefined ? [] : [perMinute("countRpm", limits.rpm, undefined, burst.requestBurstSeconds)];
 }
 
-/** The limits on generations at one time: the key's own, or those for `model`. */
+/**
+ * Returns the limit on a key's generations at one time: its general one, or the one for `model`. Undefined where the
+ * record has none.
+ */
 export function placesOf({ limits }: Principal, model: string | undefined): PlaceLimit | undefined {
   const limit = (model === undefined ? limits : ratesOf(limits, model))?.concurrency;
   return limit === undefined ? undefined : { name: nameOf("concurrency", model), limit, model };
 }
 
-/** Own properties only: a model is never called like something that every object has. */
+/** Looks at own properties only, as a caller's model could be called like something that every object has. */
 function ratesOf({ perModel }: KeyLimits, model: string): Rates | undefined {
   return perModel && Object.hasOwn(perModel, model) ? perModel[model] : undefined;
 }

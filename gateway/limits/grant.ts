@@ -8,21 +8,25 @@ import type { LimitStore, Place } from "./limit-store.ts";
 /** In what steps output is charged that goes beyond what was expected, in tokens. */
 const OUTPUT_STEP_TOKENS = 256;
 
-/** A limit and what a request is to be charged on it; undefined: nothing, and its state does not matter either. */
+/** A limit and what a request is to be charged on it; a cost of undefined charges nothing and cannot be refused. */
 export type Wanted = { readonly dimension: Dimension; readonly cost: number | undefined };
 
+/** What a grant works with. */
 export type GrantOptions = {
+  /** Where charges are counted and places are taken. */
   readonly store: LimitStore;
+  /** The list in which operators see the places that are held. */
   readonly held: HeldPlaces;
+  /** The public id of the key that pays. */
   readonly keyId: string;
-  /** What an input token counts that was read from the cache; 0 to 1. */
+  /** What an input token that was read from the cache counts, from 0 to 1 of a token. */
   readonly cachedInputWeight: number;
 };
 
 /**
- * What one request has been charged, and the places it holds. Charges are put right as more is known, and once the
- * request is over by one of `settle` and `refund`; `release` gives the places back. Each may be called again, and late:
- * only the first end counts.
+ * What one request has been charged, and the places it holds. Charges are put right as more is known, and finally by
+ * one of `settle`, `settleWithoutTokens` and `refund`; `release` gives the places back. Each may be called again and
+ * late: only the first end counts.
  */
 export class Grant {
   readonly #options: GrantOptions;
@@ -42,12 +46,15 @@ export class Grant {
     this.#options = options;
   }
 
-  /** How the limits stood when they were last asked, the key's own first. */
+  /** How the key's limits stood when they were last asked, its general ones first. */
   get readings(): readonly DimensionReading[] {
     return [...this.#readings.values()];
   }
 
-  /** Takes a place where there is a limit on them, then all charges or none. Returns the refusal. */
+  /**
+   * Takes a place where `places` limits them, then all charges of `wanted` or none. Returns the refusal, or undefined
+   * when the request may go on.
+   */
   async take(places: PlaceLimit | undefined, wanted: readonly Wanted[]): Promise<ApiError | undefined> {
     const { store, held, keyId } = this.#options;
     if (!places) return this.#charge(wanted);
@@ -63,13 +70,16 @@ export class Grant {
     return this.#charge(wanted);
   }
 
-  /** Says what the tokens were taken to be that have been charged. */
+  /** Tells how many input and output tokens have been charged in advance. */
   expect({ input, output }: { readonly input: number; readonly output: number }): void {
     this.#inputTokens = input;
     this.#outputCharged = output;
   }
 
-  /** The engine has counted the prompt. A try may be repeated on another engine: then what was written before is void. */
+  /**
+   * Corrects the input charge, as the engine has counted the prompt. A repeated try on another engine calls it again,
+   * and the deltas of the try before no longer count.
+   */
   started({ inputTokens, cachedInputTokens }: Started): void {
     this.#inputTokens = inputTokens;
     this.#cachedTokens = cachedInputTokens ?? 0;
@@ -77,7 +87,10 @@ export class Grant {
     if (!this.#settled) this.#correct("itpm", this.#inputCharge());
   }
 
-  /** A piece of the answer has come. On the path of every delta. */
+  /**
+   * Counts one delta of the answer as one token, and charges more output once the deltas go beyond what was charged. It
+   * runs on the path of every delta.
+   */
   delta(): void {
     this.#deltas += 1;
     if (this.#deltas <= this.#outputCharged || this.#settled) return;
@@ -85,7 +98,10 @@ export class Grant {
     this.#correct("otpm", this.#outputCharged);
   }
 
-  /** The request is over: tokens are charged as the engine counted them, or without `usage` as far as they were seen. */
+  /**
+   * Ends the charges of a request that is over: tokens as the engine counted them, or without `usage` as far as they
+   * were seen.
+   */
   settle(usage: Usage | undefined): void {
     if (this.#settled) return;
     this.#settled = true;
@@ -99,21 +115,21 @@ export class Grant {
     this.#correct("tokensPerDay", this.#inputTokens + output);
   }
 
-  /** The request is over and cost no tokens; it counts as a request. */
+  /** Ends the charges of a request that cost no tokens: it counts as a request only. */
   settleWithoutTokens(): void {
     if (this.#settled) return;
     this.#settled = true;
     for (const measure of ["itpm", "otpm", "tokensPerDay"] as const) this.#correct(measure, 0);
   }
 
-  /** The request is over and is not counted at all. */
+  /** Ends the charges of a request that is not to count at all. */
   refund(): void {
     if (this.#settled) return;
     this.#settled = true;
     for (const [name, charged] of this.#charged) this.#set(name, charged, 0);
   }
 
-  /** Gives the places back. */
+  /** Gives the places of the request back. */
   release(): void {
     this.#released = true;
     for (const place of this.#taken.splice(0)) place.release();
@@ -144,7 +160,7 @@ export class Grant {
     return this.#inputTokens - this.#cachedTokens * (1 - this.#options.cachedInputWeight);
   }
 
-  /** What stands charged by `measure` becomes `amount`. */
+  /** Sets what stands charged by `measure` to `amount`. */
   #correct(measure: Measure, amount: number): void {
     for (const [name, charged] of this.#charged) if (charged.measure === measure) this.#set(name, charged, amount);
   }

@@ -1,10 +1,10 @@
 import type { Place } from "./limit-store.ts";
 
-/** The places that this gateway holds for its requests, by key and by name; for operators. */
+/** The places that this gateway's requests hold, by key and by name of the limit, for operators to see. */
 export class HeldPlaces {
   readonly #counts = new Map<string, Map<string, number>>();
 
-  /** The place, counted until it is released. */
+  /** Returns `place` wrapped so that it counts as held until it is released. */
   hold(keyId: string, name: string, place: Place): Place {
     this.#add(keyId, name, 1);
     let held = true;
@@ -17,6 +17,7 @@ export class HeldPlaces {
     };
   }
 
+  /** Returns how many places of a key's limit are held now. */
   of(keyId: string, name: string): number {
     return this.#counts.get(keyId)?.get(name) ?? 0;
   }

@@ -7,7 +7,10 @@ const TOKENS_PER_IMAGE = 1_500;
 /** How much longer base64 is than what it stands for. */
 const BASE64_GROWTH = 4 / 3;
 
-/** Input tokens of a request whose body has `bodyBytes`, until the engine has counted them; at least 1. */
+/**
+ * Estimates the input tokens of a request from the bytes of its body, for the time until the engine has counted them;
+ * at least 1.
+ */
 export function estimateInputTokens(bodyBytes: number, messages: readonly Message[]): number {
   const images = messages.flatMap(({ parts }) => imagesOf(parts));
   const imageBytes = images.reduce((sum, bytes) => sum + bytes * BASE64_GROWTH, 0);
@@ -15,7 +18,7 @@ export function estimateInputTokens(bodyBytes: number, messages: readonly Messag
   return Math.max(1, Math.ceil(textBytes / BYTES_PER_TOKEN) + images.length * TOKENS_PER_IMAGE);
 }
 
-/** Sizes in bytes; 0 for one that is not in the body itself. */
+/** Returns the size of each image in bytes; 0 for one that is not in the body itself. */
 function imagesOf(parts: readonly Part[]): number[] {
   return parts.flatMap(({ kind }) => {
     if (kind?.$case === "toolResult") return imagesOf(kind.value.content);

@@ -58,7 +58,7 @@ const WORDS: Readonly<Record<Measure, Words>> = {
 /** When a place becomes free is not known; answers take seconds. */
 const PLACE_RETRY_MS = 1_000;
 
-/** The refusal of a charge: of the limits that refused, the one with the longest wait is named. */
+/** Makes the refusal of a charge. Of several limits that refused, the one with the longest wait is named. */
 export function limitExceeded(readings: readonly DimensionReading[]): ApiError {
   const worst = readings.reduce((a, b) => (b.reading.waitMs > a.reading.waitMs ? b : a));
   const { measure, limit, model } = worst.dimension;
@@ -74,7 +74,7 @@ export function limitExceeded(readings: readonly DimensionReading[]): ApiError {
   });
 }
 
-/** The refusal when all places are taken. */
+/** Makes the refusal of a request for which no place is free. */
 export function placesTaken({ limit, model }: PlaceLimit): ApiError {
   const text = `Rate limit reached for concurrent requests${onModel(model)}: limit ${limit}. ${tryAgain(PLACE_RETRY_MS)}`;
   return new ApiError("rate_limit_exceeded", text, {

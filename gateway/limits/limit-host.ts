@@ -1,15 +1,22 @@
 import type { LimitChannel, LimitReply, LimitRequest } from "./limit-message.ts";
 import type { LimitStore, Place } from "./limit-store.ts";
 
-/** Keeps the counts of several gateway workers, each at the end of a channel: the limits of a key hold for all together. */
+/**
+ * Keeps the counts of several gateway workers, each at the end of a channel, so that the limits of a key hold for all
+ * of them together.
+ */
 export class LimitHost {
   readonly #store: LimitStore;
 
+  /** `store` is where the counts of all workers are kept. */
   constructor(store: LimitStore) {
     this.#store = store;
   }
 
-  /** Answers a worker. The returned function is to be called when it has ended: it gives back the places that it held. */
+  /**
+   * Answers the worker at the end of `channel`. The returned function is to be called when the worker has ended: it
+   * gives back the places that the worker held.
+   */
   attach(channel: LimitChannel<LimitReply, LimitRequest>): () => void {
     const places = new Map<number, Place>();
     let attached = true;

@@ -1,6 +1,9 @@
 import type { Charged, ChargeItem } from "./limit-store.ts";
 
-/** What a gateway worker asks the process that keeps the counts of all. `id`: of the worker's own choice, never used twice. */
+/**
+ * What a gateway worker asks the process that keeps the counts of all workers. The worker chooses each `id` and never
+ * uses one twice; `release` names the `id` of the `place` request that got the place.
+ */
 export type LimitRequest =
   | { readonly limits: "charge"; readonly id: number; readonly keyId: string; readonly items: readonly ChargeItem[] }
   | { readonly limits: "settle"; readonly keyId: string; readonly name: string; readonly amount: number }
@@ -11,23 +14,25 @@ export type LimitRequest =
       readonly name: string;
       readonly limit: number;
     }
-  /** `id`: of the request that got the place. */
   | { readonly limits: "release"; readonly id: number };
 
-/** The answer to `charge` and to `place`; the others have none. */
+/** The answer to `charge` and to `place` with the `id` of the request. The other requests have no answer. */
 export type LimitReply =
   | { readonly limits: "charged"; readonly id: number; readonly charged: Charged }
   | { readonly limits: "placed"; readonly id: number; readonly granted: boolean };
 
-/** One end of a channel between two processes that keeps the order of messages, and loses them only when it closes. */
+/** One end of a channel between two processes that keeps the order of messages and loses them only when it closes. */
 export type LimitChannel<Sent, Received> = {
-  /** Drops the message when the channel has closed. */
+  /** Sends a message, or drops it when the channel has closed. */
   send(message: Sent): void;
-  /** Called for each message about limits. */
+  /** Calls `listener` with each message about limits that arrives. */
   onMessage(listener: (message: Received) => void): void;
 };
 
-/** Whether a message is about limits: a channel may carry others. Both ends are of one build, so its form is not checked. */
+/**
+ * Returns whether a message is about limits, as a channel may carry others. Both ends are of one build, so the form of
+ * the message is not checked.
+ */
 export function isAboutLimits(message: unknown): boolean {
   return typeof message === "object" && message !== null && "limits" in message;
 }

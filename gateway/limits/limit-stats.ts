@@ -1,6 +1,9 @@
 import { Gauge, type Registry } from "prom-client";
 
-/** Of a gateway whose limits another process counts. `shared`: whether that process answers. */
+/**
+ * Registers the gauge of a gateway worker whose limits another process counts. `shared` returns whether that process
+ * answers.
+ */
 export function registerLimitStats(registry: Registry, shared: () => boolean): void {
   new Gauge({
     name: "svc_ratelimit_store_up",

@@ -20,34 +20,40 @@ import type { LimitStore } from "./limit-store.ts";
  */
 const OUTPUT_RESERVE_TOKENS = 1_024;
 
-/** What a request does with a key's limits: generates, counts tokens, or only asks how they stand. */
+/** What a request does with a key's limits: it generates, counts tokens, or only asks how the limits stand. */
 export type Use = "generation" | "count" | "none";
 
+/** What a limiter works with. */
 export type LimiterOptions = BurstSettings & {
+  /** Where the counts of all keys are kept. */
   readonly store: LimitStore;
-  /** What an input token counts that was read from the cache; 0 to 1. */
+  /** What an input token that was read from the cache counts, from 0 to 1 of a token. */
   readonly cachedInputWeight: number;
 };
 
 /** What a generation is expected to use. */
 export type Expected = {
-  /** Catalog id. */
+  /** The catalog id of the model. */
   readonly model: string;
+  /** The estimated tokens of the prompt. */
   readonly inputTokens: number;
-  /** Tokens; undefined: as many as fit. */
+  /** The most tokens that the answer may have; undefined for as many as fit into the context window. */
   readonly maxOutputTokens: number | undefined;
 };
 
+/** The decision about a request before its body is read. */
 export type Admission = {
-  /** To be ended and released, also after a refusal. */
+  /** What the request was charged. It has to be ended and released, also after a refusal. */
   readonly grant: Grant;
-  /** Why the request may not go on. */
+  /** Why the request may not go on; undefined when it may. */
   readonly refusal: ApiError | undefined;
 };
 
-/** How the limits of a key stand. `taken`: by requests of this gateway. */
+/** How all limits of a key stand. */
 export type LimitLevels = {
+  /** The limits on use over time. */
   readonly counted: readonly DimensionReading[];
+  /** The limits on generations at one time; `taken` counts those of this gateway only. */
   readonly places: readonly (PlaceLimit & { readonly taken: number })[];
 };
 
@@ -61,8 +67,8 @@ export class Limiter {
   }
 
   /**
-   * Before the body is read: takes a place and one request. A key that owes tokens, or has used up its quota, is refused
-   * here too.
+   * Takes a place and one request before the body is read. A key that owes tokens or has used up its quota is refused
+   * here, too.
    */
   async admit(principal: Principal, use: Use): Promise<Admission> {
     const { store, cachedInputWeight } = this.#options;
@@ -74,8 +80,8 @@ export class Limiter {
   }
 
   /**
-   * Once the body is understood: takes the expected tokens, and what the model's own limits ask. Returns the refusal; then
-   * the request is not counted.
+   * Takes the expected tokens once the body is understood, and what the model's own limits ask. Returns the refusal,
+   * after which the request does not count, or undefined.
    */
   async reserve(grant: Grant, principal: Principal, expected: Expected): Promise<ApiError | undefined> {
     const { model, inputTokens: input, maxOutputTokens } = expected;
@@ -91,7 +97,7 @@ export class Limiter {
     return refusal;
   }
 
-  /** How all limits of a key stand, for operators. Changes nothing. */
+  /** Reads how all limits of a key stand, for operators. It changes nothing. */
   async look(principal: Principal): Promise<LimitLevels> {
     const { keyId, limits } = principal;
     const models = [undefined, ...Object.keys(limits.perModel ?? {})];

@@ -9,10 +9,10 @@ type Count =
   /** `day`: whole days since the epoch. */
   | { readonly kind: "day"; readonly day: number; readonly used: number; readonly total: number };
 
-/** One key's counts and places. Never dropped: there are no more of them than keys were issued. */
+/** The counts and places of one key. Accounts are never dropped: there are no more of them than keys were issued. */
 type Account = { readonly counts: Map<string, Count>; readonly placesInUse: Map<string, number> };
 
-/** Counts of one gateway, in its own memory. A charge has no wait inside, so no other one comes in between. */
+/** Keeps the counts of one gateway in its own memory. A charge has no wait inside, so no other one comes in between. */
 export class MemoryLimitStore implements LimitStore {
   readonly #clock: Clock;
   readonly #accounts = new Map<string, Account>();
@@ -67,7 +67,7 @@ export class MemoryLimitStore implements LimitStore {
     return account;
   }
 
-  /** The count as it stands now under `rule`; a new one where there was none of its kind. */
+  /** Returns the count as it stands now under `rule`, or a new one where there was none of its kind. */
   #current(count: Count | undefined, rule: LimitRule): Count {
     if (rule.kind === "day") {
       const day = Math.floor(this.#clock.wallMs() / DAY_MS);

@@ -1,22 +1,23 @@
 import type { Envelope } from "../errors.ts";
 import type { DimensionReading, Measure } from "./dimension.ts";
 
-/** Which measures a family of headers is about. */
+/** The measures that a family of headers is about. */
 const REQUESTS: readonly Measure[] = ["rpm", "countRpm"];
 const INPUT: readonly Measure[] = ["itpm"];
 const OUTPUT: readonly Measure[] = ["otpm"];
 const TOKENS: readonly Measure[] = [...INPUT, ...OUTPUT];
 
+/** What the headers need besides the limits. */
 export type RateLimitHeaderOptions = {
-  /** Word before `-ratelimit-` in Format B. */
+  /** The word before `-ratelimit-` in the header names of Format B. */
   readonly prefix: string;
-  /** Wall clock in milliseconds since the epoch: Format B names moments. */
+  /** The wall clock in milliseconds since the epoch, as Format B names moments. */
   readonly wallMs: number;
 };
 
 /**
- * How the key's limits stand, in the syntax of the two vendors whose SDKs read it. Where several limits are about one
- * thing, the one with the least left of it is shown. Nothing is said of what has no limit.
+ * Writes how the key's limits stand as headers, in the syntax of the two vendors whose SDKs read them. Where several
+ * limits are about one thing, the one with the least left is shown; what has no limit is not mentioned.
  */
 export function rateLimitHeaders(
   envelope: Envelope,
@@ -51,13 +52,16 @@ function tightest(readings: readonly DimensionReading[]): DimensionReading | und
   return readings.reduce<DimensionReading | undefined>((a, b) => (a && left(a) <= left(b) ? a : b), undefined);
 }
 
-/** What is left as a share of what may be there. */
+/** Returns what is left as a share of what may be there. */
 function left({ dimension, reading }: DimensionReading): number {
   const { rule } = dimension;
   return reading.remaining / (rule.kind === "bucket" ? rule.capacity : rule.total);
 }
 
-/** `12ms`, `1.5s`, `6m0s`, `1h2m3s`; `0s` for nothing. Fractions of a second only below a minute. */
+/**
+ * Writes a time as `12ms`, `1.5s`, `6m0s` or `1h2m3s`, and nothing as `0s`. Fractions of a second show only below a
+ * minute.
+ */
 export function duration(ms: number): string {
   if (ms > 0 && ms < 1000) return `${ms}ms`;
   if (ms < 60_000) return `${ms / 1000}s`;
@@ -67,7 +71,7 @@ export function duration(ms: number): string {
   return `${hours > 0 ? `${hours}h` : ""}${minutes}m${seconds % 60}s`;
 }
 
-/** RFC 3339 in UTC, in whole seconds and never early. */
+/** Writes a moment as RFC 3339 in UTC, in whole seconds and never early. */
 function instant(wallMs: number): string {
   return new Date(Math.ceil(wallMs / 1000) * 1000).toISOString().replace(".000Z", "Z");
 }

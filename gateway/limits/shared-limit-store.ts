@@ -9,12 +9,15 @@ const ANSWER_MS = 1_000;
 const MAX_UNANSWERED = 10_000;
 const SAY_EVERY_MS = 60_000;
 
+/** What a shared limit store works with. */
 export type SharedLimitStoreOptions = {
+  /** The channel to the host that keeps the counts. */
   readonly channel: LimitChannel<LimitRequest, LimitReply>;
+  /** The clock that times the host's answers. */
   readonly clock: Clock;
-  /** Gateway workers in all: without the host, each goes by its share of every limit. */
+  /** The number of gateway workers. Without the host, each goes by an equal share of every limit. */
   readonly workers: number;
-  /** Told when the host does not answer, at most once a minute. */
+  /** Called when the host does not answer, at most once a minute. */
   readonly onSilence: () => void;
 };
 
@@ -24,9 +27,9 @@ type Answer = (reply: LimitReply) => void;
 type Owed = { readonly keyId: string; readonly name: string; readonly amount: number };
 
 /**
- * Counts that a host keeps for several gateway workers. While the host leaves a question unanswered for too long, the worker
- * counts by itself, by an equal share of each limit; what was used meanwhile is told to the host when it answers again. The
- * places of that time are the worker's own.
+ * Counts that a host keeps for several gateway workers. While the host leaves a question unanswered for longer than a
+ * second, the worker counts by itself, by an equal share of each limit, and tells the host afterwards what was used
+ * meanwhile. Places that it gives in that time are its own.
  */
 export class SharedLimitStore implements LimitStore {
   readonly #options: SharedLimitStoreOptions;
@@ -49,7 +52,7 @@ export class SharedLimitStore implements LimitStore {
     });
   }
 
-  /** Whether the counts of all workers are gone by. */
+  /** Whether the host answers, so that the limits hold for all workers together. */
   get shared(): boolean {
     return this.#overdue === 0;
   }
@@ -85,8 +88,8 @@ export class SharedLimitStore implements LimitStore {
   }
 
   /**
-   * What the host says, or what counting `alone` says where it is silent. `settleUp` then gets that, and the host's own late
-   * answer; undefined when it was not asked.
+   * Asks the host, or counts `alone` where it is silent. `settleUp` then gets the worker's own result and the host's
+   * late answer, which is undefined when the host was not asked.
    */
   #ask<T>(
     request: (id: number) => LimitRequest,
@@ -140,7 +143,10 @@ export class SharedLimitStore implements LimitStore {
     return { ...rule, perMinute: rule.perMinute / workers, capacity: Math.max(1, rule.capacity / workers) };
   }
 
-  /** Kept back as one sum each while the host is silent: a queue of messages would grow without end. */
+  /**
+   * Tells the host an amount. While the host is silent, amounts are kept back as one sum a count, as a queue of
+   * messages would grow without end.
+   */
   #tell(keyId: string, name: string, amount: number): void {
     if (amount === 0) return;
     const place = `${keyId} ${name}`;

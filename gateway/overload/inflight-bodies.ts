@@ -1,13 +1,16 @@
-/** What one request's body takes up while it arrives and is understood. */
+/** What the body of one request takes up while it arrives and is understood. */
 export type InflightBody = {
-  /** Takes up more; false, and nothing more, where that would be too much. */
+  /** Takes up `bytes` more. Returns false, and takes up nothing more, where that would be too much. */
   add(bytes: number): boolean;
-  /** Takes up nothing any more. To be called last; may be called again. */
+  /** Takes up nothing any more. It is to be called last, and may be called again. */
   release(): void;
 };
 
-/** The bodies that are being received, all together: what has come of them counts, not what was announced. */
+/**
+ * Counts the bytes of all request bodies that are being received. What has come of them counts, not what was announced.
+ */
 export class InflightBodies {
+  /** The most bytes that all bodies together may take up. */
   readonly maxBytes: number;
   #bytes = 0;
 
@@ -15,14 +18,17 @@ export class InflightBodies {
     this.maxBytes = maxBytes;
   }
 
+  /** The bytes that all bodies together take up now. */
   get bytes(): number {
     return this.#bytes;
   }
 
+  /** Returns whether `bytes` more would still fit. */
   hasRoom(bytes: number): boolean {
     return this.#bytes + bytes <= this.maxBytes;
   }
 
+  /** Starts a body, which takes up nothing yet. */
   begin(): InflightBody {
     let held = 0;
     return {

@@ -3,23 +3,34 @@
  * end, and actions switch on where one of their triggers is reached.
  */
 
-/** What is watched, under Envoy's names where it has the thing. */
+/** The resources of the process that are watched, under Envoy's names where it has the thing. */
 export const RESOURCE_MONITORS = ["eventLoopDelay", "eventLoopUtilization", "fixedHeap", "inflightBodyBytes"] as const;
+/** One of `RESOURCE_MONITORS`. */
 export type ResourceMonitor = (typeof RESOURCE_MONITORS)[number];
 
-/** What is done; the first and the last are Envoy's. `rejectNonCritical`: counting tokens, and keys of low priority. */
+/**
+ * What is done to keep the process alive; the first and the last are Envoy's. `rejectNonCritical` refuses the counting
+ * of tokens, and keys of low priority.
+ */
 export const OVERLOAD_ACTIONS = ["disableHttpKeepalive", "rejectNonCritical", "stopAcceptingRequests"] as const;
+/** One of `OVERLOAD_ACTIONS`. */
 export type OverloadAction = (typeof OVERLOAD_ACTIONS)[number];
 
-/** 0: all of it is free, 1: none is. */
+/**
+ * How much of each resource is used, from 0 (all of it is free) to 1 (none is); a delay beyond its limit is above 1.
+ */
 export type Pressures = Readonly<Record<ResourceMonitor, number>>;
 
-/** From which pressure on; null: whatever the pressure, it triggers nothing. */
+/** The pressure from which on each resource triggers an action; null where it never does. */
 export type Triggers = Readonly<Record<ResourceMonitor, number | null>>;
 
-/** `over`, `under`: how many looks in a row found a trigger reached, or all of them left behind. */
+/**
+ * The state of an action. `over` and `under` are how many looks in a row found a trigger reached, or found all of them
+ * left behind.
+ */
 export type ActionState = { readonly active: boolean; readonly over: number; readonly under: number };
 
+/** The state of an action that was never triggered. */
 export const RESTING: ActionState = { active: false, over: 0, under: 0 };
 
 /** One slow turn of the event loop, or one full heap before its collection, is no trouble yet. */
@@ -29,7 +40,10 @@ const LOOKS_TO_END = 4;
 /** How far below its threshold a pressure has to be to count as left behind. */
 const HYSTERESIS = 0.1;
 
-/** The state of an action after one more look. */
+/**
+ * Returns the state of an action after one more look: it starts after two looks in a row at which a trigger is reached,
+ * and ends after four at which all pressures are 0.1 below theirs.
+ */
 export function afterLook({ active, over, under }: ActionState, triggers: Triggers, pressures: Pressures): ActionState {
   const reached = (below: number) =>
     RESOURCE_MONITORS.some((monitor) => {

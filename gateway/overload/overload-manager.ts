@@ -11,29 +11,41 @@ import {
 } from "./overload-action.ts";
 import { heapUse, ProcessUsage, type Usage } from "./process-usage.ts";
 
-/** A core that is busy for less than about this time is none that is too small. */
+/**
+ * The span over which the utilization of the event loop is averaged: a core that is busy for less than about this time
+ * is not too small.
+ */
 const UTILIZATION_SPAN_MS = 10_000;
 
-/** Hundreds of these make no difference to any heap. */
+/** The size below which bodies are not held against the heap: hundreds of these make no difference to any. */
 const SMALL_BODY_BYTES = 65_536;
-/** Its text and what is parsed of it, for a while both; text beyond Latin-1 takes two bytes a character. */
+/**
+ * The bytes of heap that a byte of a body takes: its text and what is parsed of it, for a while both, and text beyond
+ * Latin-1 takes two bytes a character.
+ */
 const HEAP_PER_BODY_BYTE = 3;
 
+/** The settings of the overload manager, as the configuration has them. */
 export type OverloadSettings = {
-  /** Between two looks, in milliseconds. */
+  /** The time between two looks at the process, in milliseconds. */
   readonly refreshIntervalMs: number;
+  /** What counts as a pressure of 1, for the resources that do not say it themselves. */
   readonly resourceMonitors: {
     readonly eventLoopDelay: { readonly maxDelayMs: number };
-    /** Absent: what V8 lets the heap grow to. */
+    /** The size of the heap, in bytes; absent for what V8 lets it grow to. */
     readonly fixedHeap: { readonly maxHeapSizeBytes?: number | undefined };
     readonly inflightBodyBytes: { readonly maxBytes: number };
   };
+  /** The triggers of each action. */
   readonly actions: Readonly<Record<OverloadAction, Triggers>>;
 };
 
-/** Watches the process and says what has to be done to keep it alive. Decides nothing about what was let in already. */
+/**
+ * Watches the process and says what has to be done to keep it alive. It decides nothing about requests that were let in
+ * already.
+ */
 export class OverloadManager {
-  /** Also refuses by itself what would not fit in. */
+  /** The bodies that are being received. A body that would not fit in is refused there. */
   readonly bodies: InflightBodies;
   readonly #settings: OverloadSettings;
   readonly #clock: Clock;
@@ -54,26 +66,28 @@ export class OverloadManager {
     this.#schedule();
   }
 
+  /** The pressures that the newest look found; all 0 before the first. */
   get pressures(): Pressures {
     return this.#pressures;
   }
 
+  /** Returns whether `action` is to be done now. */
   isActive(action: OverloadAction): boolean {
     return this.#states[action].active;
   }
 
-  /** What has no room for a body of so many bytes that is about to be read; undefined: it has. */
+  /** Returns the resource that has no room for a body of `bytes` that is about to be read; undefined when all have. */
   lacksFor(bytes: number): "inflight_body_bytes" | "fixed_heap" | undefined {
     if (!this.bodies.hasRoom(bytes)) return "inflight_body_bytes";
     return bytes < SMALL_BODY_BYTES || this.#fitsInHeap(this.bodies.bytes + bytes) ? undefined : "fixed_heap";
   }
 
-  /** Whether a body of so many bytes, which is among the ones on their way, may be parsed. */
+  /** Returns whether a body of `bytes`, which counts among the bodies on their way, may be parsed. */
   mayParse(bytes: number): boolean {
     return bytes < SMALL_BODY_BYTES || this.#fitsInHeap(this.bodies.bytes);
   }
 
-  /** Bodies of some size can fill a small heap between two looks. */
+  /** Returns whether the heap has room for `bodyBytes`: bodies of some size can fill a small heap between two looks. */
   #fitsInHeap(bodyBytes: number): boolean {
     const threshold = this.#settings.actions.stopAcceptingRequests.fixedHeap;
     const { usedBytes, limitBytes } = this.#heap();
@@ -85,6 +99,7 @@ export class OverloadManager {
     return { usedBytes, limitBytes: this.#settings.resourceMonitors.fixedHeap.maxHeapSizeBytes ?? limitBytes };
   }
 
+  /** Stops watching. */
   close(): void {
     this.#cancelLook();
     this.#usage.close();

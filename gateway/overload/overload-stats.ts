@@ -2,7 +2,10 @@ import { Gauge, type Registry } from "prom-client";
 import { OVERLOAD_ACTIONS, RESOURCE_MONITORS } from "./overload-action.ts";
 import type { OverloadManager } from "./overload-manager.ts";
 
-/** Envoy's `overload.*` gauges, read at the moment of the scrape. */
+/**
+ * Registers pressures, actions and bodies on their way as gauges after Envoy's `overload.*`, read at the moment of the
+ * scrape.
+ */
 export function registerOverloadStats(registry: Registry, overload: OverloadManager): void {
   const registers = [registry];
   new Gauge({
@@ -33,7 +36,7 @@ export function registerOverloadStats(registry: Registry, overload: OverloadMana
   });
 }
 
-/** As Envoy writes them in stats. */
+/** Writes a name as Envoy's stats do. */
 function snake(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

@@ -3,16 +3,19 @@ import { getHeapSpaceStatistics, getHeapStatistics } from "node:v8";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 
 /**
- * Between two ticks. Not Node's own histogram: emptied, it leaves out the delay until its next tick, which is all there is
- * to see while the event loop hardly turns.
+ * The time between two ticks, in milliseconds. Node's own histogram is not used: emptied, it leaves out the delay until
+ * its next tick, which is all there is to see while the event loop hardly turns.
  */
 const TICK_MS = 20;
 
 /** What the process used since it was last asked. */
 export type Usage = {
-  /** The longest that a timer was late: with so few ticks between two looks, their 99th percentile. */
+  /**
+   * The longest that a timer was late, in milliseconds; with so few ticks between two looks this is about their 99th
+   * percentile.
+   */
   readonly eventLoopDelayMs: number;
-  /** Share of the time in which the event loop had work; 0 to 1. */
+  /** The share of the time in which the event loop had work, from 0 to 1. */
   readonly eventLoopUtilization: number;
 };
 
@@ -23,7 +26,7 @@ export type Usage = {
 const YOUNG_GENERATION_BYTES = 48 * 1024 * 1024;
 const YOUNG_SPACES = ["new_space", "new_large_object_space"];
 
-/** The part of the heap whose end is the process's, and how far it may grow. */
+/** Measures the part of the heap at whose end the process dies, and how far it may grow, in bytes. */
 export function heapUse(): { readonly usedBytes: number; readonly limitBytes: number } {
   const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
   const young = getHeapSpaceStatistics()
@@ -32,7 +35,7 @@ export function heapUse(): { readonly usedBytes: number; readonly limitBytes: nu
   return { usedBytes: used - young, limitBytes: limit - Math.min(YOUNG_GENERATION_BYTES, limit / 4) };
 }
 
-/** Measures this process, until it is closed. */
+/** Measures the event loop of this process until it is closed. */
 export class ProcessUsage {
   readonly #clock: Clock;
   #delayMs = 0;
@@ -44,6 +47,7 @@ export class ProcessUsage {
     this.#tick();
   }
 
+  /** Returns what was used since the last call, or since the start. */
   read(): Usage {
     const eventLoopDelayMs = this.#delayMs;
     this.#delayMs = 0;
@@ -55,6 +59,7 @@ export class ProcessUsage {
     };
   }
 
+  /** Stops measuring. */
   close(): void {
     this.#cancelTick();
   }

@@ -1,16 +1,16 @@
 import { Histogram, type Registry } from "prom-client";
 
-/** Upper bounds in seconds; what is longer counts only in the last, endless bucket. */
+/** The upper bounds of the buckets in seconds; a longer gap counts in the last, endless bucket only. */
 const BOUNDS = [0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60];
 
-/** The gaps of one model's streams. */
+/** The gaps between the deltas of one model's streams. */
 export type Gaps = {
-  /** In milliseconds, at least 0. On the path of every delta. */
+  /** Counts one gap, in milliseconds and at least 0. It runs on the path of every delta. */
   observe(gapMs: number): void;
 };
 
 class BucketCounts implements Gaps {
-  /** Gaps per bucket, the endless one last; not summed up. */
+  /** The gaps per bucket, not summed up; the endless bucket is the last. */
   readonly counts = new Float64Array(BOUNDS.length + 1);
   sumSeconds = 0;
 
@@ -53,6 +53,7 @@ export class GapHistogram {
     registry.registerMetric(Object.assign(histogram, { get: read, getForPromString: read, reset }));
   }
 
+  /** Returns the gaps of a model, which is a catalog id or another word of ours: each makes new series. */
   of(model: string): Gaps {
     const known = this.#byModel.get(model);
     if (known) return known;

@@ -1,31 +1,34 @@
-/** Over which times to first token are shown. */
+/** The span over which times to first token are shown, in milliseconds. */
 const FIRST_TOKEN_SPAN_MS = 60_000;
 
-/** Totals of one model since the start; whoever shows rates takes differences. */
+/** The totals of one model since the start; whoever shows rates takes differences. */
 export type ModelTotals = {
+  /** The requests that are over. */
   requests: number;
-  /** Requests that failed for a reason of the service. */
+  /** The requests that failed for a reason of the service. */
   errors: number;
-  /** Answers under way. */
+  /** The answers that are under way. */
   active: number;
-  /** Deltas stand for tokens while an answer runs: engines send one per step. */
+  /** The deltas that engines sent. They stand for tokens while an answer runs, as engines send one per step. */
   deltas: number;
+  /** The newest times to first token, in milliseconds. */
   readonly firstTokens: RecentTimes;
 };
 
-/** Totals of one endpoint since the start. */
+/** The totals of one endpoint since the start: the deltas that it sent. */
 export type EndpointTotals = { deltas: number };
 
 /**
- * Counts for the admin page, as plain numbers that the path of every delta can add to. Models and endpoints are ours, so
- * neither table can be made to grow.
+ * Counts for the admin page, as plain numbers that the path of every delta can add to. Models and endpoints are words
+ * of ours, so neither table can be made to grow.
  */
 export class LiveTotals {
-  /** Of all models. */
+  /** The newest times to first token of all models together, in milliseconds. */
   readonly firstTokens = new RecentTimes(FIRST_TOKEN_SPAN_MS);
   readonly #models = new Map<string, ModelTotals>();
   readonly #endpoints = new Map<string, EndpointTotals>();
 
+  /** Returns the totals of a model, which start at 0. */
   model(id: string): ModelTotals {
     const known = this.#models.get(id);
     if (known) return known;
@@ -35,6 +38,7 @@ export class LiveTotals {
     return totals;
   }
 
+  /** Returns the totals of an endpoint, which start at 0. */
   endpoint(address: string): EndpointTotals {
     const known = this.#endpoints.get(address);
     if (known) return known;
@@ -43,13 +47,13 @@ export class LiveTotals {
     return totals;
   }
 
-  /** Forgets endpoints that are no more. Answers that still run on them count for nobody. */
+  /** Forgets the endpoints that are not among `addresses`. Answers that still run on them count for nobody. */
   keepEndpoints(addresses: ReadonlySet<string>): void {
     for (const address of this.#endpoints.keys()) if (!addresses.has(address)) this.#endpoints.delete(address);
   }
 }
 
-/** Samples that are kept; with more in the span, the newest count. */
+/** The samples that are kept; where more fall into the span, only the newest count. */
 const CAPACITY = 1_024;
 
 /** The newest samples of a quantity, for percentiles over the last span of time. */
@@ -59,12 +63,12 @@ export class RecentTimes {
   readonly #values = new Float64Array(CAPACITY);
   #count = 0;
 
-  /** `spanMs`: how long a sample counts. */
+  /** `spanMs` is how long a sample counts, in milliseconds. */
   constructor(spanMs: number) {
     this.#spanMs = spanMs;
   }
 
-  /** `nowMs`: monotonic. */
+  /** Adds a sample that was taken at `nowMs`, in monotonic milliseconds. */
   add(value: number, nowMs: number): void {
     const at = this.#count % CAPACITY;
     this.#atMs[at] = nowMs;
@@ -72,7 +76,10 @@ export class RecentTimes {
     this.#count += 1;
   }
 
-  /** The values below which these shares (above 0, to 1) of the span's samples lie; undefined without any sample. */
+  /**
+   * Returns the values below which these shares (above 0, up to 1) of the span's samples lie; undefined without any
+   * sample.
+   */
   percentiles(shares: readonly number[], nowMs: number): readonly (number | undefined)[] {
     const kept = Math.min(this.#count, CAPACITY);
     const recent = this.#values.slice(0, kept).filter((_, at) => nowMs - (this.#atMs[at] ?? 0) <= this.#spanMs);

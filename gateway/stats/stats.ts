@@ -25,28 +25,55 @@ const SECONDS_IN_QUEUE: readonly number[] = [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 
 const POWERS_OF_FOUR: readonly number[] = Array.from({ length: 14 }, (_, power) => 4 ** power);
 
 /**
- * The gateway's measurements. Label values come from our tables only, so that nobody can make new series, and none says
- * whose a request was.
+ * The gateway's measurements of requests. Label values come from tables of ours only, so that no caller can make new
+ * series, and none says whose a request was.
  */
 export class Stats {
+  /** The registry that `/stats/prometheus` writes out. */
   readonly registry = new Registry();
+  /** Counts the requests that are over; the code is 0 where the client left before a status was sent. */
   readonly httpRequests: Counter<"route" | "format" | "code" | "outcome">;
+  /** Measures requests from arrival to the end of their answer, in seconds. */
   readonly requestDuration: Histogram<"operation" | "model" | "outcome">;
-  /** `cache`: how much of the prompt was read from it: `hit` (half or more), `partial`, `miss`, or `unknown`. */
+  /**
+   * Measures the time from a request's arrival to its first delta, in seconds. `cache` is how much of the prompt was
+   * read from the cache: `hit` (half or more), `partial`, `miss`, or `unknown`.
+   */
   readonly timeToFirstToken: Histogram<"model" | "cache">;
+  /** Measures the mean time between the tokens of a complete answer, in seconds. */
   readonly timePerOutputToken: Histogram<"model">;
+  /**
+   * Measures the time from a checked request to its being taken up by an engine, in seconds. `class` is the class of
+   * service of the key.
+   */
   readonly queueWait: Histogram<"model" | "class">;
+  /**
+   * Measures the tokens of answers that ended with a count. `token_type` is `input`, `cached` (part of the input),
+   * `output` or `reasoning` (part of the output).
+   */
   readonly tokens: Histogram<"model" | "token_type">;
+  /** Counts the event streams that are open. */
   readonly streamsActive: Gauge<"format">;
+  /** Counts the open event streams that a slow reader holds up. */
   readonly streamsPaused: Gauge<"format">;
+  /** Counts event streams that are over, by how they ended. */
   readonly streamEnd: Counter<"format" | "reason">;
+  /** Counts the lines of the log that were dropped for want of room. */
   readonly logLinesDropped: Counter;
+  /** Measures the time from a client's leaving to the end of the call to the engine, in seconds. */
   readonly cancelLatency: Histogram;
-  /** `dim`: the limit that refused; `all` where none did. */
+  /**
+   * Counts requests that were held against the limits of their key. `dim` is the limit that refused, `all` where none
+   * did.
+   */
   readonly rateLimitDecisions: Counter<"dim" | "decision">;
+  /** Measures how long requests waited for the counts of their key, in seconds. */
   readonly rateLimitStore: Histogram;
+  /** Counts requests without a key that is valid now. */
   readonly authFailures: Counter<"reason">;
+  /** Measures the gaps between deltas, by model. */
   readonly gaps: GapHistogram;
+  /** Counts what happens to calls to endpoints. */
   readonly upstream: UpstreamStats;
   /** What the admin page shows, as it happens. */
   readonly live = new LiveTotals();
@@ -125,7 +152,7 @@ export class Stats {
   }
 }
 
-/** Share of time in which the event loop had work, since the last scrape. */
+/** Registers the share of time in which the event loop had work since the last scrape. */
 function registerEventLoopUtilization(registry: Registry): void {
   let last = performance.eventLoopUtilization();
   new Gauge({

@@ -3,11 +3,11 @@ import { type Detail, OUTCOMES, type OutcomeRow } from "../outcome.ts";
 
 /** A call to an endpoint that runs. */
 export type RunningTry = {
-  /** `cancelled`: by us. `failed`: the detail token of what went wrong. */
+  /** Counts the end of the call. `cancelled` is by this gateway; `failed` is the detail token of what went wrong. */
   end(ending: "answered" | "cancelled" | { readonly failed: Detail }): void;
 };
 
-/** What happens to a cluster's requests, under Envoy's names: `upstream_rq_total` counts tries, not requests. */
+/** Counts what happens to a cluster's requests, under Envoy's names: `upstream_rq_total` counts tries, not requests. */
 export class UpstreamStats {
   readonly #total: Counter<"cluster">;
   readonly #active: Gauge<"cluster">;
@@ -49,7 +49,7 @@ export class UpstreamStats {
     });
   }
 
-  /** `retry`: the call repeats one that failed. */
+  /** Counts a call that begins. `retry` says that it repeats one that failed. */
   begin(cluster: string, retry: boolean): RunningTry {
     const labels = { cluster };
     this.#total.inc(labels);
@@ -66,16 +66,17 @@ export class UpstreamStats {
     };
   }
 
-  /** `type`: what found the outlier. `enforced`: it was ejected. */
+  /** Counts an outlier. `type` is what found it; `enforced` says whether it was ejected. */
   ejected(cluster: string, type: string, enforced: boolean): void {
     this.#ejections.inc({ cluster, type, enforced: String(enforced) });
   }
 
-  /** A request was refused that kills endpoints. */
+  /** Counts a request that was refused because it kills endpoints. */
   requestDenied(cluster: string): void {
     this.#requestsOfDeath.inc({ cluster });
   }
 
+  /** Counts a request for which no endpoint was healthy. */
   noneHealthy(cluster: string): void {
     this.#noneHealthy.inc({ cluster });
   }

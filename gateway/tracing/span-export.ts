@@ -19,21 +19,27 @@ import {
 import type { Span, SpanAttributes } from "./span.ts";
 import type { Tracing } from "./tracing.ts";
 
-/** The orders to end a process have limits of their own: a collector must not use them up. */
+/**
+ * The longest wait for the last export, in milliseconds: the orders to end a process have limits of their own, which a
+ * collector must not use up.
+ */
 const LAST_EXPORT_MS = 3_000;
 
 const KIND = { server: SpanKind.SERVER, internal: SpanKind.INTERNAL, client: SpanKind.CLIENT } as const;
 
+/** What an export of spans works with. */
 export type SpanExportOptions = {
+  /** What takes finished spans and sends them in batches. */
   readonly processor: SpanProcessor;
+  /** What is said of this process with every batch. */
   readonly resource: Resource;
-  /** From 0 to 1. */
+  /** The share of traces that are sampled where their caller does not sample them, from 0 to 1. */
   readonly samplingRatio: number;
 };
 
 /**
- * Finished spans on their way to the SDK. Whether a trace is exported is decided before, from the whole request; so the SDK's
- * own sampler takes all it gets.
+ * Hands finished spans over to the SDK. Whether a trace is exported is decided before, from the whole request; so the
+ * SDK's own sampler takes all it gets.
  */
 export class SpanExport implements Tracing {
   readonly #processor: SpanProcessor;
@@ -81,7 +87,7 @@ export class SpanExport implements Tracing {
   }
 }
 
-/** Spans have got their ids before: an engine has been told one as its parent. */
+/** Gives spans the ids that they have got before: an engine has been told one as its parent. */
 class GivenIds implements IdGenerator {
   next: Pick<Span, "traceId" | "spanId"> = { traceId: "", spanId: "" };
 

@@ -1,27 +1,34 @@
-/** What may stand in an attribute; absent ones are left out. */
+/** The attributes of a span by name. Absent ones are left out. */
 export type SpanAttributes = Readonly<Record<string, string | number | readonly string[] | undefined>>;
 
+/** A moment within a span. */
 export type SpanEvent = {
+  /** The name of the event. */
   readonly name: string;
-  /** Wall clock, milliseconds since the epoch. */
+  /** The wall clock at that moment, in milliseconds since the epoch. */
   readonly atMs: number;
 };
 
-/** A finished span, told apart from any SDK: names and numbers of ours only, no text of a request. */
+/** A finished span, kept apart from any SDK. It holds names and numbers of ours only, no text of a request. */
 export type Span = {
+  /** The name of the span. */
   readonly name: string;
+  /** The kind of the span: the request itself, work within the gateway, or a call to an engine. */
   readonly kind: "server" | "internal" | "client";
-  /** 32 hex digits. */
+  /** The id of the trace, 32 hex digits. */
   readonly traceId: string;
-  /** 16 hex digits. */
+  /** The id of the span, 16 hex digits. */
   readonly spanId: string;
-  /** The span above it; undefined for the first of its trace. `remote`: it is another process's. */
+  /** The span above this one; undefined for the first of its trace. `remote` says that it is another process's. */
   readonly parent: { readonly spanId: string; readonly remote: boolean } | undefined;
-  /** Wall clock, milliseconds since the epoch, with fractions. */
+  /** The wall clock at the start, in milliseconds since the epoch, with fractions. */
   readonly startMs: number;
+  /** The wall clock at the end, in milliseconds since the epoch, with fractions. */
   readonly endMs: number;
+  /** The attributes of the span. */
   readonly attributes: SpanAttributes;
+  /** The moments within the span, in their order. */
   readonly events: readonly SpanEvent[];
-  /** Why it failed, a token of ours: its `error.type`. Undefined where it did not. */
+  /** The `error.type` of the span, a token of ours; undefined where it did not fail. */
   readonly error: string | undefined;
 };

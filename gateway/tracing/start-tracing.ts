@@ -6,7 +6,10 @@ import type { TracingConfig } from "../../deploy/runtime/tracing/tracing-schema.
 import { SpanExport } from "./span-export.ts";
 import type { Tracing } from "./tracing.ts";
 
-/** `nowMs`: monotonic milliseconds. */
+/**
+ * Starts to export the gateway's spans to the collector of the configuration. `nowMs` is a monotonic clock in
+ * milliseconds.
+ */
 export function startTracing(config: TracingConfig, log: Logger, nowMs: () => number): Tracing {
   const self = { name: "svc-gateway", version: packageVersion(), instanceId: randomUUID() };
   return new SpanExport({ ...traceExport(config, self, log, nowMs), samplingRatio: config.samplingRatio });

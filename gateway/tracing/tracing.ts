@@ -2,10 +2,13 @@ import type { Span } from "./span.ts";
 
 /** Where the spans of a gateway go. */
 export type Tracing = {
-  /** Whether a trace that its caller does not sample shall be: by its id, so that everyone decides alike. */
+  /**
+   * Returns whether a trace that its caller does not sample is to be sampled: by its id, so that every process decides
+   * alike.
+   */
   headSampler(traceId: string): boolean;
-  /** Takes the spans of one request. Never waits: what finds no room is dropped. */
+  /** Takes the spans of one request. It never waits: what finds no room is dropped. */
   export(spans: readonly Span[]): void;
-  /** Sends what is left, within a bounded time. Never rejects. */
+  /** Sends what is left, within a bounded time. It never rejects. */
   close(): Promise<void>;
 };

@@ -5,7 +5,10 @@ import type { ClusterManager } from "../../../upstream/cluster-manager.ts";
 type Cluster = ClusterManager["clusters"][number];
 type Member = Cluster["members"][number];
 
-/** Clusters and endpoints as gauges under Envoy's names, read at the moment of the scrape. `now`: monotonic milliseconds. */
+/**
+ * Registers clusters and endpoints as gauges under Envoy's names, read at the moment of the scrape. `now` is a
+ * monotonic clock in milliseconds; default: the system's.
+ */
 export function registerClusterStats(
   registry: Registry,
   clusters: ClusterManager,

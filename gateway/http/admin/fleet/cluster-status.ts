@@ -2,37 +2,49 @@ import type { ClusterManager } from "../../../upstream/cluster-manager.ts";
 
 /** An endpoint as one cluster sees it. Calls are counted over all models that the endpoint serves. */
 export type EndpointStatus = {
+  /** The address of the endpoint, host and port. */
   readonly address: string;
-  /** Why it gets no requests, in Envoy's words; empty: it is healthy. */
+  /** Why the endpoint gets no requests, in Envoy's words; empty for a healthy one. */
   readonly healthFlags: readonly string[];
-  /** Why its newest health check failed; undefined when it passed. */
+  /** Why the newest health check failed; undefined when it passed. */
   readonly healthFailure: string | undefined;
+  /** The calls of this gateway that are open on the endpoint. */
   readonly rqActive: number;
+  /** The calls of this gateway to the endpoint so far. */
   readonly rqTotal: number;
+  /** The calls of this gateway to the endpoint that failed. */
   readonly rqError: number;
+  /** The share of requests that the endpoint is to get, relative to the others. */
   readonly weight: number;
+  /** The priority level of the endpoint; 0 is used first. */
   readonly priority: number;
-  /** Empty where it was not given. */
+  /** The zone of the endpoint; empty where none was given. */
   readonly zone: string;
-  /** Generations that it runs at once. */
+  /** The generations that the endpoint runs at once. */
   readonly slots: number;
-  /** Calls of all gateways that run there, as it reports; likewise the next ones, 0 where it reports nothing. */
+  /** The generations of all gateways that run on the endpoint, as it reports; 0 where it reports nothing. */
   readonly running: number;
+  /** The generations of all gateways that wait on the endpoint, as it reports; 0 where it reports nothing. */
   readonly waiting: number;
-  /** 0 to 1. */
+  /** The share of the endpoint's KV memory in use, from 0 to 1, as it reports; 0 where it reports nothing. */
   readonly kvUse: number;
+  /** The prompt tokens that this gateway has sent to the endpoint and that are not prefilled yet, as predicted. */
   readonly outstandingPrefillTokens: number;
-  /** How long its ejection lasts yet, in milliseconds; undefined: it is not ejected. */
+  /** How long the ejection of the endpoint still lasts, in milliseconds; undefined when it is not ejected. */
   readonly ejectedForMs: number | undefined;
 };
 
+/** A cluster and its endpoints at a moment. */
 export type ClusterStatus = {
+  /** The catalog id of the model that the cluster serves. */
   readonly model: string;
+  /** The load-balancing policy of the cluster. */
   readonly lbPolicy: string;
+  /** The endpoints of the cluster. */
   readonly endpoints: readonly EndpointStatus[];
 };
 
-/** All clusters as they are at `nowMs`, monotonic. */
+/** Returns all clusters as they are at `nowMs`, in monotonic milliseconds. */
 export function clusterStatuses({ clusters }: ClusterManager, nowMs: number): readonly ClusterStatus[] {
   return clusters.map(({ model, settings, members, outliers }) => ({
     model,

@@ -1,7 +1,7 @@
 import { Gauge, type Registry } from "prom-client";
 import { PRIORITY_CLASSES, type PriorityClass } from "../../../upstream/queue/class-share.ts";
 
-/** Requests that may yet run or wait, and whether none may. */
+/** The requests that may still run or wait, and whether none may. */
 type BreakerState = {
   readonly remainingRequests: number;
   readonly remainingPending: number;
@@ -10,20 +10,25 @@ type BreakerState = {
   readonly pendingOverflows: number;
 };
 
-/** What a cluster's traffic looks like at a moment. */
+/** What the traffic of a cluster looks like at a moment. */
 export type TrafficView = {
+  /** The cluster, named by its model. */
   readonly cluster: { readonly model: string };
+  /** The queue and the circuit breaker of the cluster. */
   readonly admission: {
-    /** Requests that wait for an endpoint. */
+    /** The requests that wait for an endpoint. */
     readonly pending: number;
-    /** Of those, the ones of one class. */
+    /** Returns the waiting requests of one class of service. */
     pendingOf(priorityClass: PriorityClass): number;
     breakerState(): BreakerState;
   };
+  /** The retry budget of the cluster: retries that run, and retries that were refused so far. */
   readonly budget: { readonly activeRetries: number; readonly overflows: number };
 };
 
-/** Queues, circuit breakers and retry budgets as gauges under Envoy's names, read at the moment of the scrape. */
+/**
+ * Registers queues, circuit breakers and retry budgets as gauges under Envoy's names, read at the moment of the scrape.
+ */
 export function registerTrafficStats(registry: Registry, traffic: readonly TrafficView[]): void {
   const perCluster = (name: string, help: string, value: (view: TrafficView) => number) =>
     new Gauge({
