@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import type { Logger } from "pino";
 import { ConfigError, loadConfig } from "../deploy/runtime/config/load-config.ts";
@@ -11,10 +10,7 @@ import { outliveReaders } from "../deploy/runtime/process/outlive-readers.ts";
 import { startFailure } from "../deploy/runtime/process/start-failure.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { Backend } from "./backend.ts";
-import { createOpenAiCompatible } from "./backends/openai-compatible/create.ts";
-import { agentScript } from "./backends/scripted/agent-script.ts";
-import { fixedSentence, playTranscript, readTranscript, ScriptedBackend } from "./backends/scripted/scripted.ts";
-import { SimulatorBackend } from "./backends/simulator/simulator-backend.ts";
+import { backendKind } from "./backend-kinds.ts";
 import { type EngineConfig, engineConfigSchema } from "./config.ts";
 import { EngineError } from "./errors.ts";
 import { followTls } from "./grpc/server-tls.ts";
@@ -26,27 +22,13 @@ import type { Tracing } from "./tracing/tracing.ts";
 /** Ctrl-C reaches a child both from the terminal and from npm: only a signal after this long is a second one. */
 const SECOND_SIGNAL_AFTER_MS = 500;
 
-async function createBackend(config: EngineConfig): Promise<Backend> {
-  const { nodeId, models, backend } = config;
-  if (backend.kind === "scripted") {
-    const builtIn = backend.script === "agent" ? agentScript : fixedSentence;
-    const script = backend.transcript ? playTranscript(readTranscript(backend.transcript)) : builtIn;
-    return new ScriptedBackend({ nodeId, models, slots: backend.slots, script });
-  }
-  if (backend.kind === "simulator") return new SimulatorBackend({ ...backend, nodeId, models });
-  if (backend.kind === "openai-compatible") return createOpenAiCompatible(backend, nodeId, models);
-  if (!existsSync(backend.modelPath)) throw new ConfigError(`backend.modelPath: there is no file ${backend.modelPath}`);
-  // Only a node that runs llama.cpp itself loads the module, and with it the optional dependency.
-  const { LlamaBackend } = await import("./backends/llama/llama-backend.ts");
-  return new LlamaBackend({ ...backend, nodeId, models });
-}
-
 /** Resolves to the exit code. */
 async function run(config: EngineConfig): Promise<number> {
   const log = processLog({ level: config.log.level, base: { node_id: config.nodeId } });
   logWarnings(log);
   const tls = config.tls && followTls(config.tls, systemClock, log);
-  const backend = await createBackend(config);
+  const { nodeId, models, maxStepAgeMs, reflection } = config;
+  const backend = await backendKind(config.backend).create(config.backend, { nodeId, models });
   const metrics = new EngineMetrics();
   const stop = new AbortController();
   const hurry = new AbortController();
@@ -54,12 +36,20 @@ async function run(config: EngineConfig): Promise<number> {
   const crashed = endOnCrash(() => stop.abort(), log);
 
   const metricsServer = await serveMetrics(metrics.registry, config.metrics.host, config.metrics.port);
-  const { nodeId, models, maxStepAgeMs, reflection } = config;
-  const allowedClientNames = config.tls?.allowedClientNames;
-  const watched = { maxStepAgeMs, reflection, allowedClientNames };
   const tracing = await loadTracing(config, log);
-  const node = { nodeId, nodeVersion: packageVersion(), models, backend, metrics, log, tracing, ...watched };
-  const server = new EngineServer({ ...node, tls });
+  const server = new EngineServer({
+    nodeId,
+    nodeVersion: packageVersion(),
+    models,
+    backend,
+    metrics,
+    log,
+    tls,
+    allowedClientNames: config.tls?.allowedClientNames,
+    maxStepAgeMs,
+    reflection,
+    tracing,
+  });
   // Health answers NOT_SERVING while the model loads: a gateway sees a node that comes up, not one that is missing.
   const port = await server.listen(config.listen.host, config.listen.port);
   log.info(startingFacts(config), "starting");
@@ -99,9 +89,8 @@ async function started(backend: Backend, stop: AbortSignal): Promise<boolean> {
 }
 
 /** What a node waits for before it serves: large weights, or an engine beside it, may take long. */
-function startingFacts({ backend }: EngineConfig): { readonly backend: string; readonly engine?: string } {
-  const { kind } = backend;
-  return kind === "openai-compatible" ? { backend: kind, engine: new URL(backend.baseUrl).host } : { backend: kind };
+function startingFacts({ backend }: EngineConfig): { readonly backend: string; readonly engine?: string | undefined } {
+  return { backend: backend.kind, engine: backendKind(backend).engineOf?.(backend) };
 }
 
 /** First signal: `stop`. A second one, or a supervisor that has gone: `hurry` too. */

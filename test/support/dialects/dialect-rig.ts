@@ -1,8 +1,8 @@
 import { afterEach, expect } from "vitest";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import type { DialectName } from "../../../engine/backends/openai-compatible/dialect/dialect.ts";
-import type { OpenAiCompatibleOptions } from "../../../engine/backends/openai-compatible/dialect/options.ts";
 import { OpenAiCompatibleBackend } from "../../../engine/backends/openai-compatible/openai-compatible-backend.ts";
+import type { OpenAiCompatibleOptions } from "../../../engine/backends/openai-compatible/options.ts";
 import { loadProfile } from "../../../engine/profiles/profile.ts";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { NodeClient } from "../engine/node-client.ts";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { LlamaBackend } from "../../../engine/backends/llama/llama-backend.ts";
-import type { LlamaOptions } from "../../../engine/backends/llama/runtime/llama-options.ts";
+import type { LlamaOptions } from "../../../engine/backends/llama/llama-options.ts";
 import { loadLibrary } from "../../../engine/backends/llama/runtime/load-library.ts";
 import { type Event, type Finished, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Message } from "../../../proto/gen/svc/inference/v1/messages.ts";

@@ -19,6 +19,7 @@ export function fastSimulator(options: Partial<SimulatorOptions> = {}, clock: Cl
       jitter: 0.2,
       seed: 1,
       failure: "none",
+      stepProcess: false,
       ...options,
     },
     clock,

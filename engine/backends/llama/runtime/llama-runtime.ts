@@ -2,7 +2,7 @@ import { stat } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import type { Llama, LlamaContext, LlamaContextSequence, LlamaModel } from "node-llama-cpp";
 import { EngineError } from "../../../errors.ts";
-import type { LlamaOptions } from "./llama-options.ts";
+import type { LlamaOptions } from "../llama-options.ts";
 import { type LlamaLibrary, loadLibrary } from "./load-library.ts";
 
 /** Below this a second thread costs more at the barriers than it computes. */

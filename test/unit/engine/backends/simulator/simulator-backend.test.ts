@@ -28,6 +28,7 @@ const OPTIONS: SimulatorOptions = {
   jitter: 0,
   seed: 7,
   failure: "none",
+  stepProcess: false,
 };
 
 function simulator(options: Partial<SimulatorOptions> = {}) {

@@ -3,13 +3,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { ConfigError, loadConfig } from "../../../../../deploy/runtime/config/load-config.ts";
-import { createOpenAiCompatible } from "../../../../../engine/backends/openai-compatible/create.ts";
-import { engineConfigSchema, type OpenAiCompatibleConfig } from "../../../../../engine/config.ts";
+import type { Backend } from "../../../../../engine/backend.ts";
+import { openAiCompatible } from "../../../../../engine/backends/openai-compatible/kind.ts";
+import { engineConfigSchema } from "../../../../../engine/config.ts";
 
-const folder = mkdtempSync(join(tmpdir(), "create-"));
+const folder = mkdtempSync(join(tmpdir(), "kind-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-function configOf(backend: object): OpenAiCompatibleConfig {
+/** Makes the backend of a configuration file with these keys. */
+async function create(backend: object): Promise<Backend> {
   const file = join(folder, "engine.yaml");
   // JSON is YAML.
   const whole = {
@@ -22,11 +24,11 @@ function configOf(backend: object): OpenAiCompatibleConfig {
   writeFileSync(file, JSON.stringify({ models: ["svc-qwen"], backend: whole }));
   const config = loadConfig(engineConfigSchema, file).backend;
   if (config.kind !== "openai-compatible") throw new Error("another kind");
-  return config;
+  return openAiCompatible.create(config, { nodeId: "n1", models: ["svc-qwen"] });
 }
 
-test("a short configuration is enough, and its models are known before the engine is up", () => {
-  const backend = createOpenAiCompatible(configOf({}), "n1", ["svc-qwen"]);
+test("a short configuration is enough, and its models are known before the engine is up", async () => {
+  const backend = await create({});
   expect(backend.describe().models.map(({ id }) => id)).toEqual(["svc-qwen"]);
   expect(backend.load()).toEqual({ slots: 256, busySlots: 0, waiting: 0 });
 });
@@ -37,19 +39,18 @@ test.each([
   ["an address that is none", { baseUrl: "engine:8000" }, /backend.baseUrl/],
   ["an unknown profile", { profile: "nope" }, /no model profile/],
   ["a key file that is not there", { apiKeyFile: join(folder, "none") }, /backend.apiKeyFile/],
-])("%s stops the start", (_what, fields, message) => {
-  const start = () => createOpenAiCompatible(configOf(fields), "n1", ["svc-qwen"]);
-  expect(start).toThrow(ConfigError);
-  expect(start).toThrow(message);
+])("%s stops the start", async (_what, fields, message) => {
+  const failure = await create(fields).catch((error: unknown) => error);
+  expect(failure).toBeInstanceOf(ConfigError);
+  expect(String(failure)).toMatch(message);
 });
 
-test("a key file has to hold one key", () => {
+test("a key file has to hold one key", async () => {
   const file = join(folder, "key");
-  const start = () => createOpenAiCompatible(configOf({ apiKeyFile: file }), "n1", ["svc-qwen"]);
   writeFileSync(file, "sk-1\n");
-  expect(start).not.toThrow();
+  await expect(create({ apiKeyFile: file })).resolves.toBeDefined();
   for (const bad of ["", "two words", "a\nb"]) {
     writeFileSync(file, bad);
-    expect(start).toThrow("backend.apiKeyFile: holds no key.");
+    await expect(create({ apiKeyFile: file })).rejects.toThrow("backend.apiKeyFile: holds no key.");
   }
 });

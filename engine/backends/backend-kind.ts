@@ -1,0 +1,24 @@
+import type * as z from "zod";
+import type { Backend } from "../backend.ts";
+
+/** What a node tells its backend about itself. */
+export type ServedNode = {
+  /** The node's name, which a backend puts into `started`. */
+  readonly nodeId: string;
+  /** The model ids under which the one checkpoint is served; at least one. */
+  readonly models: readonly string[];
+};
+
+/** How a kind of backend is made of its configuration. */
+export type BackendMaker<Config> = {
+  /** Makes a backend that has not been started. Throws `ConfigError` for what a schema cannot see, such as a missing file. */
+  readonly create: (config: Config, node: ServedNode) => Backend | Promise<Backend>;
+  /** Names the engine beside the node that a start waits for, `host:port`. Absent where there is none. */
+  readonly engineOf?: (config: Config) => string;
+};
+
+/** A kind of backend: how it is configured, and how one is made. */
+export type BackendKind<Schema extends z.ZodObject> = BackendMaker<Readonly<z.output<Schema>>> & {
+  /** The node's `backend` setting. Its literal `kind` is the name of the kind; defaults stand in it and nowhere else. */
+  readonly schema: Schema;
+};

@@ -1,0 +1,32 @@
+import { readFileSync } from "node:fs";
+import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
+import { loadProfile } from "../../profiles/profile.ts";
+import type { BackendKind } from "../backend-kind.ts";
+import { OpenAiCompatibleBackend } from "./openai-compatible-backend.ts";
+import { openAiCompatibleSchema } from "./options.ts";
+
+/** An engine beside the node: vLLM, SGLang or llama-server. */
+export const openAiCompatible: BackendKind<typeof openAiCompatibleSchema> = {
+  schema: openAiCompatibleSchema,
+  create({ apiKeyFile, profile, ...options }, node) {
+    return new OpenAiCompatibleBackend({
+      ...options,
+      ...node,
+      profile: loadProfile(profile),
+      apiKey: apiKeyFile === undefined ? undefined : readKey(apiKeyFile),
+    });
+  },
+  engineOf: ({ baseUrl }) => new URL(baseUrl).host,
+};
+
+/** Throws `ConfigError` for a file that cannot be read or holds no key. */
+function readKey(file: string): string {
+  let key: string;
+  try {
+    key = readFileSync(file, "utf8").trim();
+  } catch (cause) {
+    throw new ConfigError("backend.apiKeyFile: cannot be read.", { cause });
+  }
+  if (!/^[\x21-\x7e]+$/.test(key)) throw new ConfigError("backend.apiKeyFile: holds no key.");
+  return key;
+}
