@@ -5,10 +5,12 @@ const SECRET_NAME = /(secret|password|passphrase|token|credential|bearer|salt|ha
 const KEY_NAME = /(key|auth)s?$/i;
 /** `scheme://user:password@host`. */
 const USER_INFO = /^([a-z][a-z0-9+.-]*:\/\/)[^/@\s]*@/i;
+/** What stands behind the path of a URL, where some services want their credentials. */
+const BEHIND_PATH = /^([a-z][a-z0-9+.-]*:\/\/[^?#\s]*[?#]).+$/is;
 
 /** A copy of a configuration that may be shown: secrets and hashes are gone, whatever their depth. */
 export function maskSecrets(value: unknown): unknown {
-  if (typeof value === "string") return value.replace(USER_INFO, `$1${MASK}@`);
+  if (typeof value === "string") return value.replace(USER_INFO, `$1${MASK}@`).replace(BEHIND_PATH, `$1${MASK}`);
   if (Array.isArray(value)) return value.map(maskSecrets);
   if (typeof value !== "object" || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, maskMember(name, inner)]));

@@ -17,6 +17,8 @@ test("no canary in the place of a secret comes through, at any depth and in any 
     oldKeys: [canary, { token: canary }],
     sealingKey: canary,
     basicAuth: canary,
+    otlpEndpoint: `https://collector.example/v1/traces?region=eu&api-key=${canary}`,
+    fragment: `https://collector.example/#${canary}`,
   });
   expect(JSON.stringify(masked).toLowerCase()).not.toContain(canary);
 });
@@ -27,6 +29,7 @@ test("what is no secret stays as it is", () => {
     keys: { file: "keys.json" },
     auth: { maxFailuresPerMinute: 20 },
     sealingKeyFile: "sealing.key",
+    otlpEndpoint: "https://collector.example:4318/v1/traces",
     limits: { requestBurstSeconds: 10, tokenBurstSeconds: 60 },
     clusters: [{ model: "svc-qwen", endpoints: [{ address: "10.0.0.1:50051" }], lbPolicy: "ring_hash" }],
     cachedInputWeight: 0,
