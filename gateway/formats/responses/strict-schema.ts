@@ -38,5 +38,6 @@ function mayBeObject({ type, properties }: JsonObject): boolean {
 
 function isClosedObject({ properties, required, additionalProperties }: JsonObject): boolean {
   if (additionalProperties !== false || !isJsonObject(properties) || !Array.isArray(required)) return false;
-  return Object.entries(properties).every(([name, schema]) => required.includes(name) && isStrict(schema));
+  const names = new Set(required);
+  return Object.entries(properties).every(([name, schema]) => names.has(name) && isStrict(schema));
 }
