@@ -4,6 +4,9 @@ import { gatewayConfigSchema } from "../../gateway/config/gateway-config.ts";
 import { configurationPage } from "./configuration-page.ts";
 import { ENVOY_NAMES } from "./envoy-names.ts";
 import { fileSchema, type SchemaNode } from "./json-schema.ts";
+import { engineRegistry, gatewayRegistry } from "./live-registries.ts";
+import { ENGINE_METRIC_ACTIONS, GATEWAY_METRIC_ACTIONS } from "./metric-actions.ts";
+import { metricsPage } from "./metrics-page.ts";
 import { engineErrorsPage, outcomesPage } from "./outcomes-page.ts";
 
 /** A file that is made from code: its path in the repository, and its whole text. */
@@ -38,6 +41,35 @@ function engineConfiguration(schema: SchemaNode): string {
   });
 }
 
+const PLATFORM_METRICS = [
+  "Beside these stand the metrics that prom-client and Node bring for every process, `process_…` and `nodejs_…`. Alert on",
+  "`nodejs_eventloop_lag_p99_seconds` above 0.2, on `process_open_fds` near `process_max_fds`, and on",
+  "`process_resident_memory_bytes` near the memory of the machine.",
+].join("\n");
+
+function gatewayMetrics(): string {
+  return metricsPage({
+    title: "Metrics of the gateway",
+    madeFrom: "the registry of a gateway and `deploy/docs/metric-actions.ts`",
+    intro: [
+      "Served as Prometheus text at `/stats` of the admin port. No label says whose a request was.",
+      PLATFORM_METRICS,
+    ],
+    registry: gatewayRegistry(),
+    actions: GATEWAY_METRIC_ACTIONS,
+  });
+}
+
+function engineMetrics(): string {
+  return metricsPage({
+    title: "Metrics of an engine node",
+    madeFrom: "the registry of a node and `deploy/docs/metric-actions.ts`",
+    intro: ["Served as Prometheus text at `/metrics` of `metrics.port`.", PLATFORM_METRICS],
+    registry: engineRegistry(),
+    actions: ENGINE_METRIC_ACTIONS,
+  });
+}
+
 function editorLine(path: string): string {
   return `Editors with a YAML language server complete and check a file that begins with \`# yaml-language-server: $schema=${path}\`.`;
 }
@@ -54,6 +86,8 @@ export function generatedFiles(): readonly GeneratedFile[] {
     { path: "engine/docs/engine.schema.json", text: json(engine) },
     { path: "gateway/docs/outcomes.md", text: outcomesPage() },
     { path: "engine/docs/errors.md", text: engineErrorsPage() },
+    { path: "gateway/docs/metrics.md", text: gatewayMetrics() },
+    { path: "engine/docs/metrics.md", text: engineMetrics() },
     { path: "engine/docs/profile.schema.json", text: json(profile) },
   ];
 }

@@ -163,8 +163,10 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "deploy/docs/",
     [
       ...[RUNTIME, "gateway/config/", "gateway/errors.ts", "gateway/formats/error-envelope.ts", "gateway/outcome.ts"],
-      ...["gateway/upstream/call/grpc-error.ts"],
-      ...["engine/config.ts", "engine/errors.ts", "engine/profiles/profile.ts"],
+      ...["gateway/upstream/call/grpc-error.ts", "gateway/upstream/cluster-manager.ts", "gateway/http/admin/fleet/"],
+      ...["gateway/keys/key-stats.ts", "gateway/keys/key-store.ts", "gateway/limits/limit-stats.ts"],
+      ...["gateway/overload/", "gateway/stats/stats.ts"],
+      ...["engine/config.ts", "engine/errors.ts", "engine/metrics/", "engine/profiles/profile.ts"],
     ],
   ],
   ["deploy/local/", [RUNTIME, "gateway/catalog.ts", "gateway/keys/", "gateway/limits/", "gateway/workers.ts"]],

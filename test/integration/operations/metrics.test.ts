@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CATALOG } from "../../../gateway/catalog.ts";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
@@ -119,6 +120,12 @@ describe("the measurements", () => {
     expect(types.get(name)).toBe(type);
     const known = [...(labels.get(name) ?? [])].filter((label) => label !== "kind" || !name.startsWith("nodejs_"));
     expect(known.sort()).toEqual(names);
+  });
+
+  test("all have a row in gateway/docs/metrics.md, but for those of the platform", () => {
+    const page = readFileSync(new URL("../../../gateway/docs/metrics.md", import.meta.url), "utf8");
+    const ours = [...types.keys()].filter((name) => /^(?:svc|gen_ai)_/.test(name));
+    expect(ours.filter((name) => !page.includes(`| \`${name}\` |`))).toEqual([]);
   });
 
   test("say nothing of callers: no key, id, or text of a request", () => {

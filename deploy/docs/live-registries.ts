@@ -1,0 +1,57 @@
+import { pino } from "pino";
+import type { Registry } from "prom-client";
+import { EngineMetrics } from "../../engine/metrics/engine-metrics.ts";
+import { registerNodeGauges } from "../../engine/metrics/node-gauges.ts";
+import { overloadSchema } from "../../gateway/config/overload-schema.ts";
+import { registerClusterStats } from "../../gateway/http/admin/fleet/cluster-stats.ts";
+import { registerTrafficStats } from "../../gateway/http/admin/fleet/traffic-stats.ts";
+import { registerKeyStats } from "../../gateway/keys/key-stats.ts";
+import type { KeyStore } from "../../gateway/keys/key-store.ts";
+import { registerLimitStats } from "../../gateway/limits/limit-stats.ts";
+import { OverloadManager } from "../../gateway/overload/overload-manager.ts";
+import { registerOverloadStats } from "../../gateway/overload/overload-stats.ts";
+import { Stats } from "../../gateway/stats/stats.ts";
+import { ClusterManager } from "../../gateway/upstream/cluster-manager.ts";
+import { systemClock } from "../runtime/time/clock.ts";
+
+const NO_KEYS: KeyStore = {
+  find: () => undefined,
+  byId: () => undefined,
+  status: () => ({
+    keys: 0,
+    counts: { active: 0, disabled: 0, revoked: 0 },
+    revision: 0,
+    loadedAtMs: 0,
+    loadErrors: 0,
+    fault: undefined,
+  }),
+  onChange: () => () => {},
+  close: () => {},
+};
+
+/** Every metric of a gateway, those of one worker among several included, without a gateway. */
+export function gatewayRegistry(): Registry {
+  const { registry } = new Stats();
+  const overload = new OverloadManager(overloadSchema.parse({}), systemClock);
+  registerKeyStats(registry, NO_KEYS);
+  registerClusterStats(registry, new ClusterManager([], systemClock, pino({ enabled: false })));
+  registerTrafficStats(registry, []);
+  registerLimitStats(registry, () => true);
+  registerOverloadStats(registry, overload);
+  overload.close();
+  return registry;
+}
+
+/** Every metric of an engine node, without a node. */
+export function engineRegistry(): Registry {
+  const { registry } = new EngineMetrics();
+  registerNodeGauges(registry, {
+    load: () => ({ slots: 0, busySlots: 0, waiting: 0 }),
+    rates: () => ({ prefillTokensPerSecond: undefined, decodeTokensPerSecond: undefined }),
+    running: () => 0,
+    pausedStreams: () => 0,
+    stepAgeMs: () => 0,
+    gpuMemoryBytes: async () => undefined,
+  });
+  return registry;
+}

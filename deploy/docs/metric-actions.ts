@@ -1,0 +1,147 @@
+/** Advice by metric name, in groups whose names are the headings of the page. */
+export type MetricActions = Readonly<Record<string, Readonly<Record<string, string>>>>;
+
+/*
+ * What to do when a metric moves. A metric without a row here, and a row without a metric, fail `npm run docs` and its
+ * test: whoever adds a metric says what it is for.
+ */
+
+export const GATEWAY_METRIC_ACTIONS: MetricActions = {
+  "Requests and answers": {
+    svc_http_requests_total:
+      'Alert on the share of `outcome="server_error"`: the log lines of those requests have a detail token that says why. More `client_error` is mostly a new version of some client; more `rate_limited` a key that has outgrown its limits.',
+    gen_ai_server_request_duration_seconds:
+      "Compare it with the time to the first token and the time per output token: whichever grew with it is the part to look at. If neither did, answers have become longer.",
+    gen_ai_server_time_to_first_token_seconds:
+      'If only `cache="miss"` has more requests, prefixes are being lost: look for restarted engines or another `lbPolicy`. If hits are slow too, requests wait: look at `svc_queue_wait_seconds` and `svc_engine_queue`.',
+    gen_ai_server_time_per_output_token_seconds:
+      "Engines decode more slowly: too many generations at once for the accelerator, a prompt being read beside them, or another program on the machine. Fewer `slots` per node makes each stream faster.",
+    gen_ai_client_token_usage_tokens:
+      "The sizes of prompts and answers, for capacity planning. If `cached` falls while `input` does not, see the advice for the time to the first token.",
+    svc_queue_wait_seconds:
+      "A p95 above 10 s means too few slots for the load: add engine nodes. If only one class waits, the others outrank it as configured in their keys.",
+    svc_inter_delta_gap_seconds:
+      "Gaps that users see as stutter. Long ones together with a high event loop utilization come from this gateway: add workers. Otherwise they come from engines: look at the node's step age.",
+    svc_streams_active:
+      "The load to plan for. A value that never falls while no requests come is a leak worth a bug report.",
+    svc_streams_paused_backpressure:
+      "Many at once point at the network or at a proxy in front; each is cut when it takes nothing for `timeouts.clientWriteStallMs`.",
+    svc_stream_end_total:
+      "The most telling one. Alert on `engine_died` and `stall` (engines), `shed` (too little capacity) and `deadline` (limits too short). `slow_reader` and `client_closed` are the clients' doing.",
+    svc_cancel_latency_seconds:
+      "Above 0.1 s, engines go on working for callers who have left: look at the event loop of the gateway, then at the nodes' own `svc_engine_cancel_latency_seconds`.",
+    svc_log_lines_dropped_total:
+      "Whatever reads the log is too slow or stands still. Lines are lost until it reads again; requests are not held up.",
+  },
+  "Clusters and endpoints": {
+    svc_cluster_upstream_rq_total: "Divide the rows below by it: their share tells more than their number.",
+    svc_cluster_upstream_rq_active: "At the number of slots the cluster is full, and requests queue.",
+    svc_cluster_upstream_rq_retry:
+      "Tries fail. Look at `svc_cluster_upstream_rq_rx_reset` and `…_per_try_timeout` for the kind, and at `/clusters` on the admin port for the endpoint.",
+    svc_cluster_upstream_rq_retry_success:
+      "Far fewer than `svc_cluster_upstream_rq_retry` means that the fault is not one endpoint's: look for what all endpoints share.",
+    svc_cluster_upstream_rq_retry_active: "Near the retry budget, further failures reach the callers.",
+    svc_cluster_upstream_rq_retry_overflow: "The cluster is failing as a whole: mend it, and do not raise the budget.",
+    svc_cluster_upstream_rq_timeout:
+      "Raise `timeouts.maxStreamDurationMs` or `timeouts.maxRequestDurationMs` if such long answers are wanted.",
+    svc_cluster_upstream_rq_per_try_timeout:
+      "Look at the step age of the node; if it is fine, `timeouts.perTryTimeout` is too short for the prompts that come.",
+    svc_cluster_upstream_rq_rx_reset:
+      "Endpoints die or lose the connection: look at the log of the node, and at the network.",
+    svc_cluster_upstream_rq_pending_active: "If it stays above 0, the cluster needs nodes.",
+    svc_cluster_upstream_rq_pending_overflow: "Add nodes; a longer queue only makes everybody wait longer.",
+    svc_cluster_upstream_cx_none_healthy:
+      "Look at `/clusters`: each endpoint has the reason why its newest health check failed.",
+    svc_cluster_membership_total: "A fall that nobody meant comes from discovery: see the update counters.",
+    svc_cluster_membership_healthy:
+      "Alert below half of `membership_total`, and page at 0. `/clusters` says what is wrong with each.",
+    svc_cluster_membership_draining: "If it stays above 0, somebody has forgotten `/undrain`.",
+    svc_cluster_update_attempt_total: "If it stands still on a cluster with DNS, discovery has stopped.",
+    svc_cluster_update_success_total: "Should grow as attempts do.",
+    svc_cluster_update_failure_total:
+      "The name server does not answer, or the file cannot be read. The last good endpoints stay in use.",
+    svc_cluster_update_rejected_total:
+      "The file was read and is wrong; the log says where. The last good endpoints stay in use.",
+    svc_cluster_outlier_ejections_total:
+      'An endpoint fails more than the others. Look at its node. Many with `enforced="false"` mean that `maxEjectionPercent` stops further ones: the fault is wider.',
+    svc_cluster_outlier_ejections_active:
+      "Above 0 for 15 minutes: the endpoint does not recover by itself. Take its node out, or uneject it on the admin port once it is mended.",
+    svc_cluster_circuit_breakers_open:
+      "Requests are turned away while it is 1: add nodes, or raise the limit if the nodes can bear it.",
+    svc_cluster_circuit_breakers_remaining: "Alert before it is 0.",
+    svc_request_of_death_total: "Look for the crash in the node's log, and report it to the engine's makers.",
+    svc_queue_depth: "Read it beside `svc_queue_wait_seconds`: many who wait shortly are no trouble.",
+    svc_endpoint_rq_active:
+      "It shows how evenly the load is spread. With `prefix_affinity`, an endpoint above the others holds a popular prefix; that is meant, up to its slots.",
+  },
+  "Engines, as they report themselves": {
+    svc_engine_slots: "A change that nobody meant: the node was restarted with another configuration.",
+    svc_engine_running: "At `svc_engine_slots` the node is full.",
+    svc_engine_queue:
+      "Requests wait at the node although the gateway admits by slots: another gateway or client uses the same node.",
+    svc_engine_kv_cache_usage_ratio:
+      "Near 1, cached prefixes are thrown out early: the time to the first token will rise. Add nodes or memory.",
+    svc_engine_tokens_per_second: "A node far below its fellows is slow or shared with another program.",
+  },
+  "Keys and limits": {
+    svc_ratelimit_decisions_total:
+      "`refused` by `dim` says which limit is hit most. The log lines name the key; raise its limit or talk to its owner.",
+    svc_ratelimit_store_seconds:
+      "Above 0.01 s, asking for the counts of a key takes noticeable time: the starting process of the workers is busy.",
+    svc_ratelimit_store_up:
+      "0: this worker counts alone by its share of each limit, because the starting process does not answer. Look at that process. Only workers of several have this metric.",
+    svc_auth_failures_total:
+      "A burst of `api_key_invalid` is a revoked key still in use, or somebody guessing. The log lines have the network.",
+    svc_keystore_keys: "A fall nobody made: the key file was replaced by another one.",
+    svc_keystore_last_success_timestamp_seconds:
+      "Older than the newest change of the key file: the change was not taken over, see the two rows below.",
+    svc_keystore_load_errors_total:
+      "The key file could not be read or is wrong. The last good keys stay in force; the log has the reason.",
+    svc_keystore_stale:
+      "Alert on 1: revoked keys still open the service until the file is mended. `npm run keys -- doctor` says what is wrong.",
+  },
+  "This process": {
+    svc_overload_pressure_ratio: "How near each resource is to its end. Above 0.8 for long: add gateways or workers.",
+    svc_overload_action_active:
+      "Alert on 1: this gateway turns requests away to stay alive. `svc_overload_pressure_ratio` says which resource it is.",
+    svc_inflight_body_bytes: "Near `overloadManager.resourceMonitors.inflightBodyBytes.maxBytes`, new ones get 503.",
+    nodejs_eventloop_utilization_ratio:
+      "Above 0.9 for long, the core is full: add workers with `--gateways`, or gateways.",
+  },
+};
+
+export const ENGINE_METRIC_ACTIONS: MetricActions = {
+  Generations: {
+    svc_engine_generations_total:
+      "Alert on reasons that are the node's fault (errors.md has a column for that). `CANCELLED` is callers leaving, `QUEUE_FULL` too little capacity.",
+    svc_engine_tokens_total:
+      "`cached` as a share of `input` says how much of the prompts the prefix cache saves. If it falls, see `svc_engine_kv_cache_usage_ratio`.",
+    svc_engine_time_to_first_delta_seconds:
+      "Compare with `svc_engine_queue_wait_seconds`: the difference is the time to read the prompt.",
+    svc_engine_time_per_output_token_seconds:
+      "Slower decoding: too many slots for the machine, more `threads` than free cores, or long prompts being read beside it (`batchTokens`).",
+    svc_engine_queue_wait_seconds:
+      "The node is full. Gateways should queue instead: see whether something else calls the node.",
+    svc_engine_count_tokens_total: "Failures other than `INVALID_REQUEST` are worth a look at the log.",
+    svc_engine_schema_mismatches_total:
+      "Answers that break their schema. On `llama` with `strict` that is a bug to report; elsewhere it is how well the model or the engine beside the node keeps to schemas.",
+    svc_engine_cancel_latency_seconds:
+      "Above 0.1 s, slots stay busy for callers who have left: steps of the engine take that long.",
+  },
+  "The node now": {
+    svc_engine_running: "More than `svc_engine_slots_total`: some of them wait in the queue.",
+    svc_engine_slots_total:
+      "A change that nobody meant: the configuration, or the engine beside the node, was changed.",
+    svc_engine_slots_busy: "At `svc_engine_slots_total` the node is full.",
+    svc_engine_queue: "If it stays above 0, add nodes.",
+    svc_engine_streams_paused:
+      "Slow readers hold their own generations back. They keep their slots: many of them make the node look full while it idles.",
+    svc_engine_kv_cache_usage_ratio:
+      "Near 1, cached prefixes are thrown out early. A smaller `contextTokens` or fewer `slots` leave more room for them.",
+    svc_engine_step_age_seconds:
+      "Alert above 30: work is running and the engine makes no step. The node takes itself out at `maxStepAgeMs`; restart it if it does not come back.",
+    svc_engine_tokens_per_second:
+      "The speeds that gateways route by. A fall without more load: look at the machine's clock rates and at other programs.",
+    svc_engine_gpu_memory_bytes: "Near the card's size, the next growth of a cache fails. Leave some room.",
+  },
+};

@@ -1,0 +1,68 @@
+import type { Registry } from "prom-client";
+import { code, page, table } from "./markdown.ts";
+import type { MetricActions } from "./metric-actions.ts";
+
+/** One metric as its registry describes it. */
+export type MetricFacts = {
+  readonly name: string;
+  readonly type: string;
+  readonly help: string;
+  readonly labels: readonly string[];
+};
+
+/** What a page of metrics is made of. */
+export type MetricsPage = {
+  readonly title: string;
+  readonly madeFrom: string;
+  readonly intro: readonly string[];
+  readonly registry: Registry;
+  readonly actions: MetricActions;
+};
+
+/** Endings of names that tell the unit, as Prometheus has it. */
+const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
+  [/_timestamp_seconds$/, "seconds since the epoch"],
+  [/_per_second$/, "per second"],
+  [/_seconds$/, "seconds"],
+  [/_bytes$/, "bytes"],
+  [/_ratio$/, "share, 0 to 1"],
+  [/_tokens(?:_total)?$/, "tokens"],
+];
+
+/** Metrics that the library and Node bring for every process; which there are depends on the machine. */
+const OF_THE_PLATFORM = /^(?:process|nodejs)_(?!eventloop_utilization_ratio$)/;
+
+/** The page of a program's metrics. Throws where a metric has no advice, or advice has no metric. */
+export function metricsPage({ title, madeFrom, intro, registry, actions }: MetricsPage): string {
+  const metrics = new Map(metricsOf(registry).map((metric) => [metric.name, metric]));
+  const advised = Object.values(actions).flatMap((group) => Object.keys(group));
+  const without = [...metrics.keys()].filter((name) => !advised.includes(name));
+  if (without.length > 0) throw new Error(`${title}: nobody says what to do about ${without.join(", ")}`);
+  const sections = Object.entries(actions).map(([heading, group]) => {
+    const rows = Object.entries(group).map(([name, action]) => {
+      const metric = metrics.get(name);
+      if (!metric) throw new Error(`${title}: there is advice about ${name}, and no such metric`);
+      return metricRow(metric, action);
+    });
+    return `## ${heading}\n\n${table(["metric", "type", "labels", "unit", "meaning", "when it moves"], rows)}`;
+  });
+  return page(title, madeFrom, [...intro, ...sections]);
+}
+
+/** The metrics of ours in a registry. */
+export function metricsOf(registry: Registry): readonly MetricFacts[] {
+  return registry
+    .getMetricsAsArray()
+    .filter(({ name }) => !OF_THE_PLATFORM.test(name))
+    .map((metric) => ({ name: metric.name, type: String(metric.type), help: metric.help, labels: labelsOf(metric) }));
+}
+
+/** The library keeps the names of labels, and leaves them out of its types. */
+function labelsOf(metric: object): readonly string[] {
+  return "labelNames" in metric && Array.isArray(metric.labelNames) ? metric.labelNames.map(String) : [];
+}
+
+function metricRow({ name, type, help, labels }: MetricFacts, action: string): readonly string[] {
+  const unit = UNITS.find(([ending]) => ending.test(name))?.[1] ?? "count";
+  return [code(name), type, labels.map(code).join(", "), unit, help, action];
+}
