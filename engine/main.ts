@@ -8,6 +8,7 @@ import { processLog } from "../deploy/runtime/log/process-log.ts";
 import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
 import { outliveReaders } from "../deploy/runtime/process/outlive-readers.ts";
 import { startFailure } from "../deploy/runtime/process/start-failure.ts";
+import { untilAborted } from "../deploy/runtime/time/abort.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { Backend } from "./backend.ts";
 import { backendKind } from "./backend-kinds.ts";
@@ -59,8 +60,7 @@ async function run(config: EngineConfig): Promise<number> {
   log.info(ready, "serving");
   process.stdout.write(`ready ${JSON.stringify(ready)}\n`);
 
-  if (!stop.signal.aborted)
-    await new Promise((resolve) => stop.signal.addEventListener("abort", resolve, { once: true }));
+  await untilAborted(stop.signal);
   await server.close(config.drainTimeoutMs, hurry.signal);
   await backend.close();
   await metricsServer.close();

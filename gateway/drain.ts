@@ -1,5 +1,6 @@
 import type { Server } from "node:net";
 import type { Logger } from "pino";
+import { untilAborted } from "../deploy/runtime/time/abort.ts";
 import type { Clock } from "../deploy/runtime/time/clock.ts";
 import { sleep } from "../deploy/runtime/time/sleep.ts";
 import type { GatewayConfig } from "./config/gateway-config.ts";
@@ -27,7 +28,7 @@ export type DrainDeps = {
 
 /** Waits for the order to drain and for the one to stop, and obeys them. When it resolves no connection is open. */
 export async function drainWhenTold({ config, lifecycle, server, sockets, clock, log }: DrainDeps): Promise<void> {
-  await aborted(lifecycle.drain);
+  await untilAborted(lifecycle.drain);
   log.info({ connections: sockets.open, graceful: lifecycle.graceful }, "draining");
   if (lifecycle.graceful) {
     sockets.announceDrain();
@@ -35,17 +36,10 @@ export async function drainWhenTold({ config, lifecycle, server, sockets, clock,
   }
   server.close();
   const drained = sockets.drain();
-  await aborted(lifecycle.stop);
+  await untilAborted(lifecycle.stop);
   await Promise.race([drained, sleep(clock, config.drainTimeoutMs, lifecycle.hardStop)]);
   // Whatever still runs ends in its format's error frame; then the rest is cut.
   lifecycle.quitNow();
   await Promise.race([drained, sleep(clock, LAST_FRAME_MS, new AbortController().signal)]);
   sockets.destroyAll();
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }

@@ -1,5 +1,6 @@
 import type { FastifyInstance, RouteHandlerMethod } from "fastify";
 import type { Logger } from "pino";
+import { onAbort } from "../deploy/runtime/time/abort.ts";
 import type { Clock } from "../deploy/runtime/time/clock.ts";
 import type { GatewayConfig } from "./config/gateway-config.ts";
 import { timeoutsOf } from "./config/timeouts-schema.ts";
@@ -76,7 +77,7 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const limiter = new Limiter({ store: limitStore, ...settings });
   const limits: RateLimitDeps = { limiter, clock, headerPrefix, stats };
   const running = new RunningAnswers();
-  hardStop.addEventListener("abort", () => running.stop(), { once: true });
+  onAbort(hardStop, () => running.stop());
   const router = new Router({
     clusters,
     clock,

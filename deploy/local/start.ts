@@ -4,6 +4,7 @@ import { CommanderError } from "commander";
 import { isKeyStoreError } from "../../gateway/keys/key-store-error.ts";
 import { projectFolder } from "../runtime/files/project-folder.ts";
 import { outliveReaders } from "../runtime/process/outlive-readers.ts";
+import { untilAborted } from "../runtime/time/abort.ts";
 import { Child, ChildFailed, startProcess } from "./child.ts";
 import { PortError, requireFreePorts } from "./free-ports.ts";
 import { GatewayWorkers } from "./gateway-workers.ts";
@@ -37,7 +38,7 @@ async function run(options: LocalOptions): Promise<void> {
     await requireFreePorts(wantedPorts(options));
     const failed = bringUp(supervisor, folder, options, stop).then(() => new Promise<never>(() => {}));
     try {
-      await Promise.race([failed, aborted(stop)]);
+      await Promise.race([failed, untilAborted(stop)]);
     } finally {
       // Who was told to stop need not hear what became of the start.
       failed.catch(() => {});
@@ -132,13 +133,6 @@ curl ${ready.baseUrl}/v1/chat/completions -H 'authorization: Bearer ${key}' -H '
 Ctrl-C stops it.
 `);
   console.log(`ready ${JSON.stringify(ready)}`);
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }
 
 /** Resolves to the exit code: 0 fine, 2 usage or bad configuration, 1 anything else. */

@@ -1,3 +1,4 @@
+import { waitUnlessAborted } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { Event, GenerateResponse } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 
@@ -53,16 +54,13 @@ export class EventWriter {
   }
 
   /** Until the reader has caught up, or the signal is aborted. */
-  room(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      const done = () => {
-        signal.removeEventListener("abort", done);
+  async room(signal: AbortSignal): Promise<void> {
+    if (!this.#blocked) return;
+    await waitUnlessAborted<void>(signal, (wake) => {
+      this.#wake = wake;
+      return () => {
         this.#wake = undefined;
-        resolve();
       };
-      this.#wake = done;
-      signal.addEventListener("abort", done);
-      if (signal.aborted || !this.#blocked) done();
     });
   }
 

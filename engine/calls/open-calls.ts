@@ -1,3 +1,4 @@
+import { waitUnlessAborted } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { EngineError } from "../errors.ts";
 import type { GenerationCall } from "./generation-call.ts";
@@ -48,16 +49,10 @@ export class OpenCalls {
 
   /** Until nothing runs and nothing is unsent, `timeoutMs` have passed or `hurry` is aborted. */
   async idle(timeoutMs: number, hurry: AbortSignal): Promise<void> {
-    if (this.#running.size + this.#unsent.size === 0 || hurry.aborted) return;
-    await new Promise<void>((resolve) => {
-      const done = () => {
-        cancel();
-        hurry.removeEventListener("abort", done);
-        resolve();
-      };
-      const cancel = this.#clock.after(timeoutMs, done);
-      hurry.addEventListener("abort", done);
+    if (this.#running.size + this.#unsent.size === 0) return;
+    await waitUnlessAborted<void>(hurry, (done) => {
       this.#whenIdle.push(done);
+      return this.#clock.after(timeoutMs, done);
     });
   }
 

@@ -1,4 +1,6 @@
+import { linkAbort } from "../../../deploy/runtime/time/abort.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
+import { sleep } from "../../../deploy/runtime/time/sleep.ts";
 import type {
   CountTokensRequest,
   Event,
@@ -8,13 +10,12 @@ import { Modality, type ModelDescription, ModelState } from "../../../proto/gen/
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
 import { keepMs } from "../../conversation/cache-breakpoints.ts";
 import { EngineError } from "../../errors.ts";
-import { callerLeft } from "../caller-left.ts";
+import { throwIfLeft } from "../caller-left.ts";
 import { DIALECTS, type Dialect } from "./dialect/dialect.ts";
 import { countTokens } from "./generation/count-tokens.ts";
 import { generate } from "./generation/generation.ts";
 import type { GenerationParts } from "./generation/generation-parts.ts";
 import { EngineHttp } from "./http/engine-http.ts";
-import { linkAbort } from "./http/linked-abort.ts";
 import type { OpenAiCompatibleOptions } from "./options.ts";
 import { type ProbeResult, probe } from "./probe/probe.ts";
 import { CacheSessions } from "./request/cache-sessions.ts";
@@ -189,22 +190,8 @@ export class OpenAiCompatibleBackend implements Backend {
       if (this.#clock.nowMs() >= until) {
         throw new EngineError("ENGINE_DOWN", `The engine did not come up within ${startTimeoutMs} ms.`);
       }
-      await this.#pause(HEALTH_INTERVAL_MS, signal);
+      await sleep(this.#clock, HEALTH_INTERVAL_MS, signal);
+      throwIfLeft(signal);
     }
-  }
-
-  #pause(ms: number, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const leave = () => {
-        cancel();
-        reject(callerLeft(signal));
-      };
-      const cancel = this.#clock.after(ms, () => {
-        signal.removeEventListener("abort", leave);
-        resolve();
-      });
-      if (signal.aborted) leave();
-      else signal.addEventListener("abort", leave, { once: true });
-    });
   }
 }

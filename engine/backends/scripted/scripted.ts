@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { untilAborted } from "../../../deploy/runtime/time/abort.ts";
 import {
   type CountTokensRequest,
   Event,
@@ -84,10 +85,8 @@ export class ScriptedBackend implements Backend {
     if (this.#busy >= this.#options.slots) throw new EngineError("QUEUE_FULL", "All slots are taken.");
     this.#busy += 1;
     this.requests.push(request);
-    const left = new Promise<never>((_, reject) => {
-      const leave = () => reject(new EngineError("CANCELLED", "The caller has left."));
-      if (signal.aborted) leave();
-      else signal.addEventListener("abort", leave, { once: true });
+    const left = untilAborted(signal).then((): never => {
+      throw new EngineError("CANCELLED", "The caller has left.");
     });
     left.catch(() => {});
     const script = this.#options.script(request, signal);

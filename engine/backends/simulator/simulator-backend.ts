@@ -1,3 +1,4 @@
+import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import {
   type CountTokensRequest,
@@ -95,12 +96,11 @@ export class SimulatorBackend implements Backend {
     throwIfLeft(signal);
     const generation = this.#plan(request);
     this.#enter(generation);
-    const onAbort = () => generation.fail(callerLeft(signal));
-    signal.addEventListener("abort", onAbort, { once: true });
+    const letGo = onAbort(signal, () => generation.fail(callerLeft(signal)));
     try {
       for (let events = await generation.next(); events; events = await generation.next()) yield events;
     } finally {
-      signal.removeEventListener("abort", onAbort);
+      letGo();
       this.#leave(generation);
     }
   }

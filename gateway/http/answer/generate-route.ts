@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { needsTurns, nextTurn } from "../../event-loop-turn.ts";
 import type { Format, Head } from "../../formats/format.ts";
@@ -64,9 +65,9 @@ function timeCancelling(signal: AbortSignal, { clock, stats, running }: AnswerDe
   const left = () => {
     if (!running.stopped) leftMs = clock.nowMs();
   };
-  signal.addEventListener("abort", left);
+  const letGo = onAbort(signal, left);
   return () => {
-    signal.removeEventListener("abort", left);
+    letGo();
     if (leftMs !== undefined) stats.cancelLatency.observe((clock.nowMs() - leftMs) / 1000);
   };
 }

@@ -1,4 +1,5 @@
 import type { ServiceError } from "@grpc/grpc-js";
+import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import {
   type CountTokensRequest,
@@ -38,7 +39,7 @@ export function callCountTokens(
       { deadline },
       (error: ServiceError | null, reply) => {
         cancelConnect();
-        signal.removeEventListener("abort", cancel);
+        letGo();
         resolve(reply ? reply.inputTokens : (failure ?? fromGrpc(error as ServiceError, false)));
       },
     );
@@ -48,7 +49,6 @@ export function callCountTokens(
       failure = stalled("connect");
       cancel();
     });
-    signal.addEventListener("abort", cancel);
-    if (signal.aborted) cancel();
+    const letGo = onAbort(signal, cancel);
   });
 }

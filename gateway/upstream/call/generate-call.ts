@@ -1,4 +1,5 @@
 import { type ClientReadableStream, Metadata, type ServiceError, status } from "@grpc/grpc-js";
+import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import {
   type Event,
@@ -72,7 +73,7 @@ export function callGenerate(
     let ended = false;
     const end = () => {
       watch.close();
-      signal.removeEventListener("abort", cancel);
+      letGo();
       resolve(failure);
     };
     const cancel = () => {
@@ -96,8 +97,7 @@ export function callGenerate(
         call.resume();
       },
     };
-    signal.addEventListener("abort", cancel);
-    if (signal.aborted) cancel();
+    const letGo = onAbort(signal, cancel);
 
     call.on("data", ({ events }: GenerateResponse) => {
       // After cancelling, what was already on its way is of no interest.

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { linkAbort } from "../../../../deploy/runtime/time/abort.ts";
 import type { Event, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../../errors.ts";
 import { finished, progress, started, timings } from "../../stream-events.ts";
@@ -7,7 +8,6 @@ import { ChunkReader } from "../answer/chunk-reader.ts";
 import { readText } from "../http/engine-http.ts";
 import { EventStream } from "../http/event-stream.ts";
 import { faultOfReply, toEngineFault } from "../http/http-error.ts";
-import { linkAbort } from "../http/linked-abort.ts";
 import { toJsonText } from "../http/raw-json.ts";
 import { type ChatRequest, toChatRequest } from "../request/request.ts";
 import type { GenerationParts } from "./generation-parts.ts";

@@ -1,8 +1,8 @@
 import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
+import { linkAbort } from "../../../../deploy/runtime/time/abort.ts";
 import { EngineError } from "../../../errors.ts";
 import { callerLeft } from "../../caller-left.ts";
-import { linkAbort } from "./linked-abort.ts";
 
 /** Bytes of a reply that is read as a whole; a token count comes with all its tokens. */
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;

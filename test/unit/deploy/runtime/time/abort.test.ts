@@ -1,0 +1,94 @@
+import { getEventListeners } from "node:events";
+import { expect, test } from "vitest";
+import { linkAbort, onAbort, untilAborted, waitUnlessAborted } from "../../../../../deploy/runtime/time/abort.ts";
+
+const listeners = (signal: AbortSignal) => getEventListeners(signal, "abort").length;
+
+test("onAbort calls once, later or at once, and not after letting go", () => {
+  const leave = new AbortController();
+  const called: string[] = [];
+  onAbort(leave.signal, () => called.push("later"));
+  onAbort(leave.signal, () => called.push("never"))();
+  leave.abort();
+  onAbort(leave.signal, () => called.push("at once"))();
+  expect(called).toEqual(["later", "at once"]);
+  expect(listeners(leave.signal)).toBe(0);
+});
+
+test("untilAborted resolves for a signal that is aborted, before or after", async () => {
+  await untilAborted(AbortSignal.abort());
+  const leave = new AbortController();
+  const waited = untilAborted(leave.signal);
+  leave.abort();
+  await waited;
+});
+
+test("a wait ends with the value it is given, cleans up once and leaves no listener", async () => {
+  const { signal } = new AbortController();
+  let cleaned = 0;
+  let give: (value: string) => void = () => {};
+  const waited = waitUnlessAborted<string>(signal, (resolve) => {
+    give = resolve;
+    return () => {
+      cleaned += 1;
+    };
+  });
+  expect(listeners(signal)).toBe(1);
+  give("first");
+  give("second");
+  expect(await waited).toBe("first");
+  expect([cleaned, listeners(signal)]).toEqual([1, 0]);
+});
+
+test("a wait that is answered within its beginning cleans up too", async () => {
+  const { signal } = new AbortController();
+  let cleaned = 0;
+  const waited = waitUnlessAborted<number>(signal, (resolve) => {
+    resolve(1);
+    return () => {
+      cleaned += 1;
+    };
+  });
+  expect(await waited).toBe(1);
+  expect([cleaned, listeners(signal)]).toEqual([1, 0]);
+});
+
+test("a wait whose signal is aborted resolves to undefined and cleans up; one that never began has nothing to clean", async () => {
+  const leave = new AbortController();
+  const seen: string[] = [];
+  const begin = () => {
+    seen.push("begun");
+    return () => seen.push("cleaned");
+  };
+  const waited = waitUnlessAborted<string>(leave.signal, () => {
+    const clean = begin();
+    return () => void clean();
+  });
+  leave.abort();
+  expect(await waited).toBeUndefined();
+  expect(seen).toEqual(["begun", "cleaned"]);
+  expect(await waitUnlessAborted<string>(leave.signal, () => void begin())).toBeUndefined();
+  expect(seen).toEqual(["begun", "cleaned"]);
+});
+
+test("a linked signal follows the first of its sources, with its reason, until it is released", () => {
+  const one = new AbortController();
+  const two = new AbortController();
+  const link = linkAbort(one.signal, two.signal);
+  const released = linkAbort(one.signal, two.signal);
+  released.release();
+  two.abort("two");
+  one.abort("one");
+  expect(link.signal.reason).toBe("two");
+  expect(released.signal.aborted).toBe(false);
+  expect(listeners(one.signal)).toBe(0);
+  expect(linkAbort(two.signal).signal.reason).toBe("two");
+});
+
+test("a linked signal that is aborted by itself leaves its sources alone", () => {
+  const source = new AbortController();
+  const link = linkAbort(source.signal);
+  link.abort("own");
+  expect(link.signal.reason).toBe("own");
+  expect(source.signal.aborted).toBe(false);
+});
