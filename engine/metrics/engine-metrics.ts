@@ -28,7 +28,7 @@ export class EngineMetrics {
   /** Seconds from the arrival of a Generate call to its first delta, by model. */
   readonly timeToFirstDelta = new Histogram({
     name: "svc_engine_time_to_first_delta_seconds",
-    help: "Time from the arrival of a Generate call to its first delta.",
+    help: "Time from the arrival of a Generate call to its first delta, in seconds, by model.",
     labelNames: ["model"],
     buckets: [0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 600],
     registers: this.#registers,
@@ -37,7 +37,7 @@ export class EngineMetrics {
   /** Seconds per output token of finished generations, as the backend measured its decoding, by model. */
   readonly timePerOutputToken = new Histogram({
     name: "svc_engine_time_per_output_token_seconds",
-    help: "Time from the end of the prefill to the end of the answer, per output token.",
+    help: "Time from the end of the prefill to the end of the answer per output token, in seconds, by model.",
     labelNames: ["model"],
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5],
     registers: this.#registers,
@@ -46,7 +46,7 @@ export class EngineMetrics {
   /** Seconds from a request's arrival at the backend to its slot, by model, where the backend tells them. */
   readonly queueWait = new Histogram({
     name: "svc_engine_queue_wait_seconds",
-    help: "Time from a request's arrival at the backend to its slot.",
+    help: "Time from a request's arrival at the backend to its slot, in seconds, by model.",
     labelNames: ["model"],
     buckets: [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160],
     registers: this.#registers,
@@ -71,7 +71,7 @@ export class EngineMetrics {
   /** Seconds from a caller's leaving, or its deadline, to the backend's having let go of the slot. */
   readonly cancelLatency = new Histogram({
     name: "svc_engine_cancel_latency_seconds",
-    help: "Time from a caller's leaving, or its deadline, to its slot being free.",
+    help: "Time from a caller's leaving, or its deadline, to its slot being free, in seconds.",
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
     registers: this.#registers,
   });

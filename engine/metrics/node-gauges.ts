@@ -33,19 +33,23 @@ export function registerNodeGauges(registry: Registry, readings: NodeReadings): 
       },
     });
   const { load, rates, running, pausedStreams, stepAgeMs, gpuMemoryBytes } = readings;
-  gauge("svc_engine_running", "Generate calls that the backend works on.", running);
-  gauge("svc_engine_slots_total", "Generations that can run at once.", () => load().slots);
-  gauge("svc_engine_slots_busy", "Slots that a generation holds.", () => load().busySlots);
-  gauge("svc_engine_queue", "Requests that wait for a slot.", () => load().waiting);
+  gauge("svc_engine_running", "Generate calls that the backend works on now, waiting ones included.", running);
+  gauge("svc_engine_slots_total", "Generations that the backend can run at once.", () => load().slots);
+  gauge("svc_engine_slots_busy", "Slots of the backend that generations hold now.", () => load().busySlots);
+  gauge("svc_engine_queue", "Generate calls that wait for a slot now.", () => load().waiting);
   gauge("svc_engine_kv_cache_usage_ratio", "Share of the KV memory in use, 0 to 1, where known.", () => load().kvUse);
-  gauge("svc_engine_streams_paused", "Generations that wait for a slow reader.", pausedStreams);
-  gauge("svc_engine_step_age_seconds", "How long running work has seen no step.", () => stepAgeMs() / 1000);
-  gauge("svc_engine_gpu_memory_bytes", "GPU memory in use, where known.", () =>
+  gauge("svc_engine_streams_paused", "Generations that wait for a slow reader now.", pausedStreams);
+  gauge(
+    "svc_engine_step_age_seconds",
+    "Seconds for which running work has seen no step of the engine; 0 where it moves or nobody watches.",
+    () => stepAgeMs() / 1000,
+  );
+  gauge("svc_engine_gpu_memory_bytes", "GPU memory in use in bytes, where known.", () =>
     gpuMemoryBytes().catch(() => undefined),
   );
   new Gauge({
     name: "svc_engine_tokens_per_second",
-    help: "Recent speed by phase: uncached prompt tokens in prefill, tokens of one generation in decode.",
+    help: "Recent speed in tokens per second by phase: uncached prompt tokens in prefill, tokens of one generation in decode.",
     labelNames: ["phase"],
     registers,
     collect() {

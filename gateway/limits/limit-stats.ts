@@ -7,7 +7,7 @@ import { Gauge, type Registry } from "prom-client";
 export function registerLimitStats(registry: Registry, shared: () => boolean): void {
   new Gauge({
     name: "svc_ratelimit_store_up",
-    help: "0 while this gateway counts the limits of keys alone, by its share of them.",
+    help: "1 while the process that counts the limits of keys for all workers answers; else 0.",
     registers: [registry],
     collect() {
       this.set(shared() ? 1 : 0);

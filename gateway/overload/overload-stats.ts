@@ -10,7 +10,7 @@ export function registerOverloadStats(registry: Registry, overload: OverloadMana
   const registers = [registry];
   new Gauge({
     name: "svc_overload_pressure_ratio",
-    help: "How near a resource of this process is to its end; 1: there.",
+    help: "Share of a resource of this process that is used, by resource; at 1 it is used up.",
     labelNames: ["resource"],
     registers,
     collect() {
@@ -19,7 +19,7 @@ export function registerOverloadStats(registry: Registry, overload: OverloadMana
   });
   new Gauge({
     name: "svc_overload_action_active",
-    help: "1 while this is done to keep the process alive.",
+    help: "1 while an overload action is in force, by action; else 0.",
     labelNames: ["action"],
     registers,
     collect() {
@@ -28,7 +28,7 @@ export function registerOverloadStats(registry: Registry, overload: OverloadMana
   });
   new Gauge({
     name: "svc_inflight_body_bytes",
-    help: "Bytes of request bodies that have come and are not understood yet.",
+    help: "Bytes of request bodies that have arrived and are not parsed yet.",
     registers,
     collect() {
       this.set(overload.bodies.bytes);

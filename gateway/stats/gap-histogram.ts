@@ -37,7 +37,7 @@ export class GapHistogram {
 
   constructor(registry: Registry) {
     const name = "svc_inter_delta_gap_seconds";
-    const help = "Between two writes of deltas to one stream.";
+    const help = "Time between two deltas of one event stream, in seconds, by model.";
     const read = async () => ({
       name,
       help,

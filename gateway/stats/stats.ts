@@ -90,7 +90,7 @@ export class Stats {
       new Histogram({ name, help, labelNames, buckets: [...bounds], registers });
     this.httpRequests = counter(
       "svc_http_requests_total",
-      "Requests that were answered; code 0: the client left before.",
+      "Requests that are over, by route, format, status code and outcome; code 0: the client left before a status was sent.",
       "route",
       "format",
       "code",
@@ -98,7 +98,7 @@ export class Stats {
     );
     this.requestDuration = histogram(
       "gen_ai_server_request_duration_seconds",
-      "From a request's arrival to the end of its answer.",
+      "Time from a request's arrival to the end of its answer, in seconds.",
       SECONDS_TO_AN_HOUR,
       "operation",
       "model",
@@ -106,47 +106,68 @@ export class Stats {
     );
     this.timeToFirstToken = histogram(
       "gen_ai_server_time_to_first_token_seconds",
-      "From a request's arrival to its first delta.",
+      "Time from a request's arrival to its first delta, in seconds, by how much of its prompt came from the cache.",
       SECONDS_TO_FIRST_TOKEN,
       "model",
       "cache",
     );
     this.timePerOutputToken = histogram(
       "gen_ai_server_time_per_output_token_seconds",
-      "Time between tokens of a complete answer, on average.",
+      "Mean time between the tokens of a complete answer, in seconds.",
       SECONDS_PER_TOKEN,
       "model",
     );
     this.queueWait = histogram(
       "svc_queue_wait_seconds",
-      "From a checked request to an engine having taken it up.",
+      "Time from a checked request to its being taken up by an engine, in seconds, by class of service.",
       SECONDS_IN_QUEUE,
       "model",
       "class",
     );
     this.tokens = histogram(
       "gen_ai_client_token_usage_tokens",
-      "Tokens of one answer: input, cached, output, reasoning.",
+      "Tokens of one answer by type: input, cached (a part of input), output, reasoning (a part of output).",
       POWERS_OF_FOUR,
       "model",
       "token_type",
     );
-    this.streamsActive = gauge("svc_streams_active", "Event streams that are open.", "format");
-    this.streamsPaused = gauge("svc_streams_paused_backpressure", "Of those, held by a slow reader.", "format");
-    this.streamEnd = counter("svc_stream_end_total", "Event streams by the way they ended.", "format", "reason");
-    this.logLinesDropped = counter("svc_log_lines_dropped_total", "Lines of the log for which there was no room.");
+    this.streamsActive = gauge("svc_streams_active", "Event streams that are open now, by format.", "format");
+    this.streamsPaused = gauge(
+      "svc_streams_paused_backpressure",
+      "Event streams that are open now and wait for a slow reader, by format.",
+      "format",
+    );
+    this.streamEnd = counter(
+      "svc_stream_end_total",
+      "Event streams that are over, by format and by how their answer ended.",
+      "format",
+      "reason",
+    );
+    this.logLinesDropped = counter(
+      "svc_log_lines_dropped_total",
+      "Lines of the log that were dropped because nobody took them in time.",
+    );
     this.cancelLatency = histogram(
       "svc_cancel_latency_seconds",
-      "From the client's leaving to the engine's call being over.",
+      "Time from a client's leaving to the end of its call to the engine, in seconds.",
       SECONDS_TO_CANCEL,
     );
-    this.rateLimitDecisions = counter("svc_ratelimit_decisions_total", "Requests by limits.", "dim", "decision");
+    this.rateLimitDecisions = counter(
+      "svc_ratelimit_decisions_total",
+      "Requests that were held against the limits of their key, by decision and by the limit that refused (dim; all: none did).",
+      "dim",
+      "decision",
+    );
     this.rateLimitStore = histogram(
       "svc_ratelimit_store_seconds",
-      "For how long a request waited for the counts of its key.",
+      "Time that a request waited for the counts of its key's limits, in seconds.",
       SECONDS_IN_STORE,
     );
-    this.authFailures = counter("svc_auth_failures_total", "Requests without a key that is valid now.", "reason");
+    this.authFailures = counter(
+      "svc_auth_failures_total",
+      "Requests without a key that is valid now, by reason.",
+      "reason",
+    );
     this.gaps = new GapHistogram(this.registry);
     this.upstream = new UpstreamStats(this.registry);
   }
@@ -157,7 +178,7 @@ function registerEventLoopUtilization(registry: Registry): void {
   let last = performance.eventLoopUtilization();
   new Gauge({
     name: "nodejs_eventloop_utilization_ratio",
-    help: "Share of time in which the event loop had work, since the last scrape.",
+    help: "Share of the time since the last scrape in which the event loop had work, 0 to 1.",
     registers: [registry],
     collect() {
       const now = performance.eventLoopUtilization();

@@ -25,25 +25,40 @@ export class UpstreamStats {
       labelNames: ["cluster"] as const,
       registers: [registry],
     });
-    this.#total = new Counter(options("rq_total", "Calls to endpoints of the cluster, repeated ones included."));
-    this.#active = new Gauge(options("rq_active", "Calls to endpoints of the cluster that run."));
-    this.#retry = new Counter(options("rq_retry", "Calls that repeated a failed one."));
-    this.#retrySuccess = new Counter(options("rq_retry_success", "Of those, calls that were answered."));
+    this.#total = new Counter(
+      options("rq_total", "Calls that were opened to endpoints of the cluster, repeated ones included."),
+    );
+    this.#active = new Gauge(options("rq_active", "Calls to endpoints of the cluster that are open now."));
+    this.#retry = new Counter(
+      options("rq_retry", "Calls to endpoints that repeated a failed one of the same request."),
+    );
+    this.#retrySuccess = new Counter(
+      options("rq_retry_success", "Calls that repeated a failed one and were answered to the end."),
+    );
     this.#failed = {
-      timeout: new Counter(options("rq_timeout", "Calls that ran into the longest duration of a request.")),
-      per_try_timeout: new Counter(options("rq_per_try_timeout", "Calls that ran into a time limit of one try.")),
+      timeout: new Counter(
+        options("rq_timeout", "Calls that ended because their request took longer than a request may."),
+      ),
+      per_try_timeout: new Counter(
+        options(
+          "rq_per_try_timeout",
+          "Calls that ended at a time limit of one try: accepting, first token, silence, or between tokens.",
+        ),
+      ),
       rx_reset: new Counter(options("rq_rx_reset", "Calls that the endpoint or its connection broke off.")),
     };
-    this.#noneHealthy = new Counter(options("cx_none_healthy", "Requests for which no endpoint was healthy."));
+    this.#noneHealthy = new Counter(
+      options("cx_none_healthy", "Requests that found no healthy endpoint in the cluster."),
+    );
     this.#requestsOfDeath = new Counter({
       name: "svc_request_of_death_total",
-      help: "Requests that were refused because they kill endpoints.",
+      help: "Requests that were refused because requests like them made endpoints of the cluster fail.",
       labelNames: ["cluster"],
       registers: [registry],
     });
     this.#ejections = new Counter({
       name: "svc_cluster_outlier_ejections_total",
-      help: "Outliers, by what found them; enforced=false: found, but left, as too many were ejected already.",
+      help: "Outliers among the endpoints, by what found them; enforced=false: left, as too many were ejected already.",
       labelNames: ["cluster", "type", "enforced"],
       registers: [registry],
     });

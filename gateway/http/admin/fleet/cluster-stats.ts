@@ -26,14 +26,38 @@ export function registerClusterStats(
     });
   const flagged = ({ members }: Cluster, flag: string) =>
     members.filter((member) => member.healthFlags(now()).includes(flag)).length;
-  perCluster("membership_total", "Endpoints of the cluster.", ({ members }) => members.length);
-  perCluster("membership_healthy", "Endpoints that take requests.", ({ healthyEndpoints }) => healthyEndpoints.length);
-  perCluster("outlier_ejections_active", "Endpoints that are ejected.", (c) => flagged(c, "/failed_outlier_check"));
-  perCluster("membership_draining", "Endpoints that get no new requests.", (c) => flagged(c, "/draining"));
-  perCluster("update_attempt_total", "Times that discovery looked.", ({ discovery }) => discovery.attempts);
-  perCluster("update_success_total", "Of those, with a usable answer.", ({ discovery }) => discovery.successes);
-  perCluster("update_failure_total", "Of those, without an answer.", ({ discovery }) => discovery.failures);
-  perCluster("update_rejected_total", "Of those, with an unusable one.", ({ discovery }) => discovery.rejected);
+  perCluster("membership_total", "Endpoints of the cluster, whatever their state.", ({ members }) => members.length);
+  perCluster(
+    "membership_healthy",
+    "Endpoints of the cluster that are healthy and may get requests.",
+    ({ healthyEndpoints }) => healthyEndpoints.length,
+  );
+  perCluster("outlier_ejections_active", "Endpoints of the cluster that are ejected as outliers now.", (c) =>
+    flagged(c, "/failed_outlier_check"),
+  );
+  perCluster("membership_draining", "Endpoints of the cluster that drain and get no new requests.", (c) =>
+    flagged(c, "/draining"),
+  );
+  perCluster(
+    "update_attempt_total",
+    "Look-ups of the cluster's endpoints by discovery: DNS queries, or reads of the endpoint file.",
+    ({ discovery }) => discovery.attempts,
+  );
+  perCluster(
+    "update_success_total",
+    "Look-ups by discovery whose answer could be used.",
+    ({ discovery }) => discovery.successes,
+  );
+  perCluster(
+    "update_failure_total",
+    "Look-ups by discovery that got no answer.",
+    ({ discovery }) => discovery.failures,
+  );
+  perCluster(
+    "update_rejected_total",
+    "Look-ups by discovery whose answer could not be used; the endpoints stayed as they were.",
+    ({ discovery }) => discovery.rejected,
+  );
 
   // What a node reports about one of its models: endpoints come and go, so old series are taken out.
   const perMember = (name: string, help: string, value: (member: Member) => number) =>
@@ -48,16 +72,32 @@ export function registerClusterStats(
           for (const member of members) this.set({ cluster: model, endpoint: member.endpoint.address }, value(member));
       },
     });
-  perMember("slots", "Generations that the endpoint runs at once.", ({ slots }) => slots);
-  perMember("running", "Generations that run, as reported.", (member) => member.load(now()).running);
-  perMember("queue", "Requests that wait there, as reported.", (member) => member.load(now()).waiting);
-  perMember("kv_cache_usage_ratio", "Share of its KV cache in use, as reported.", (member) => member.load(now()).kvUse);
-  perMember("tokens_per_second", "Tokens that it writes, as reported.", (member) => {
-    return member.load(now()).decodeTokensPerSecond ?? 0;
-  });
+  perMember("slots", "Generations that the endpoint can run at once, by cluster.", ({ slots }) => slots);
+  perMember(
+    "running",
+    "Generations of all gateways that run on the endpoint, as it reports; 0 where it reports nothing.",
+    (member) => member.load(now()).running,
+  );
+  perMember(
+    "queue",
+    "Generations of all gateways that wait in the endpoint's queue, as it reports; 0 where it reports nothing.",
+    (member) => member.load(now()).waiting,
+  );
+  perMember(
+    "kv_cache_usage_ratio",
+    "Share of the endpoint's KV memory in use, 0 to 1, as it reports; 0 where it reports nothing.",
+    (member) => member.load(now()).kvUse,
+  );
+  perMember(
+    "tokens_per_second",
+    "Tokens per second that one generation on the endpoint gets, as it reports; 0 where it reports nothing.",
+    (member) => {
+      return member.load(now()).decodeTokensPerSecond ?? 0;
+    },
+  );
   new Gauge({
     name: "svc_endpoint_rq_active",
-    help: "Calls that are open on an endpoint, of all its models.",
+    help: "Calls of this gateway that are open on the endpoint, for all its models.",
     labelNames: ["endpoint"],
     registers: [registry],
     collect() {

@@ -42,7 +42,7 @@ export function registerTrafficStats(registry: Registry, traffic: readonly Traff
     });
   new Gauge({
     name: "svc_queue_depth",
-    help: "Requests that wait for an endpoint, by class of service.",
+    help: "Requests that wait for an endpoint of the model now, by class of service.",
     labelNames: ["model", "class"],
     registers: [registry],
     collect() {
@@ -66,18 +66,42 @@ export function registerTrafficStats(registry: Registry, traffic: readonly Traff
             this.set({ cluster: cluster.model, kind }, count);
       },
     });
-  perCluster("upstream_rq_pending_active", "Requests that wait for an endpoint.", ({ admission }) => admission.pending);
-  perCluster("upstream_rq_pending_overflow", "Requests for which the queue was full.", ({ admission }) => {
-    return admission.breakerState().pendingOverflows;
-  });
-  perCluster("upstream_rq_retry_active", "Retries that are under way.", ({ budget }) => budget.activeRetries);
-  perCluster("upstream_rq_retry_overflow", "Retries beyond the budget.", ({ budget }) => budget.overflows);
-  perLimit("open", "1 while the limit is reached.", ({ requestsOpen, pendingOpen }) => ({
-    rq: Number(requestsOpen),
-    rq_pending: Number(pendingOpen),
-  }));
-  perLimit("remaining", "Requests until the limit is reached.", ({ remainingRequests, remainingPending }) => ({
-    rq: remainingRequests,
-    rq_pending: remainingPending,
-  }));
+  perCluster(
+    "upstream_rq_pending_active",
+    "Requests that wait for an endpoint of the cluster now.",
+    ({ admission }) => admission.pending,
+  );
+  perCluster(
+    "upstream_rq_pending_overflow",
+    "Requests so far that found the cluster's queue full.",
+    ({ admission }) => {
+      return admission.breakerState().pendingOverflows;
+    },
+  );
+  perCluster(
+    "upstream_rq_retry_active",
+    "Calls that repeat a failed one and are open now.",
+    ({ budget }) => budget.activeRetries,
+  );
+  perCluster(
+    "upstream_rq_retry_overflow",
+    "Repeated calls so far that the cluster's retry budget did not allow.",
+    ({ budget }) => budget.overflows,
+  );
+  perLimit(
+    "open",
+    "1 while a limit of the circuit breaker is reached, by kind: requests that run (rq) or wait (rq_pending); else 0.",
+    ({ requestsOpen, pendingOpen }) => ({
+      rq: Number(requestsOpen),
+      rq_pending: Number(pendingOpen),
+    }),
+  );
+  perLimit(
+    "remaining",
+    "Requests until a limit of the circuit breaker is reached, by kind: requests that run (rq) or wait (rq_pending).",
+    ({ remainingRequests, remainingPending }) => ({
+      rq: remainingRequests,
+      rq_pending: remainingPending,
+    }),
+  );
 }
