@@ -5,22 +5,28 @@ import type { Steps } from "../event-loop-turn.ts";
  * keys that are array indices, as objects put these first, and how numbers were written, as `1.0` and `1` are one value.
  */
 
-/** What of the text of an object or an array its value does not tell, all the way down. */
+/** What the text of an object or an array says beyond its parsed value, all the way down. */
 export type Notation = {
-  /** The keys of an object as they came; undefined where the object has the same order. */
+  /** The keys of an object in the order of the text; undefined where the parsed object has the same order. */
   readonly keys: readonly string[] | undefined;
-  /** By key or position: the text of a number, or the notation of what stands there. Only where the value does not tell. */
+  /**
+   * By key or position, the text of a number or the notation of what stands there. Members that the parsed value tells
+   * in full are left out.
+   */
   readonly members: ReadonlyMap<string, string | Notation>;
 };
 
 const INDEX = /^(?:0|[1-9][0-9]{0,9})$/;
 
-/** Whether objects may move this key to the front. May be wrong in saying yes: that costs time, not truth. */
+/**
+ * Returns whether JavaScript objects may move this key to the front. It may be wrong in saying yes, which costs time,
+ * not truth.
+ */
 export function isIndexKey(key: string): boolean {
   return INDEX.test(key);
 }
 
-/** Whether `JSON.stringify` writes a number in another way than `text`, which is JSON. */
+/** Returns whether `JSON.stringify` writes a number in another way than `text`, which is valid JSON. */
 export function isRestated(text: string): boolean {
   return String(Number(text)) !== text;
 }
@@ -39,13 +45,13 @@ const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/** Values that are passed before the event loop gets a turn: a few milliseconds, whatever they are. */
+/** The values that are passed before the event loop gets a turn: a few milliseconds, whatever they are. */
 const VALUES_PER_TURN = 10_000;
 
 /**
- * Reads a text that `JSON.parse` has taken; anything else has no meaning here. Of a key that an object holds more than
- * once the first place and the last value count, as for the parser: the notation always fits the parsed value. Recursive:
- * for texts of bounded depth. Undefined when the value tells all.
+ * Reads the notation of a text that `JSON.parse` has taken; undefined when the parsed value tells all. Of a key that an
+ * object holds more than once the first place and the last value count, as for the parser, so that the notation always
+ * fits the parsed value. It is recursive, for texts of bounded depth.
  */
 export function* notationOf(json: string): Steps<Notation | undefined> {
   const found = yield* new Reader(json).value();

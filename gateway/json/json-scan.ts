@@ -9,34 +9,39 @@ import { CUT, endOfLetters, endOfNumber, endOfString, endsEscaped, isLetter, isN
  * JSON; whether it is valid is left to the parser, which stops at the same byte that misleads the scan.
  */
 
+/** How large a JSON text may be. */
 export type JsonLimits = {
-  /** Objects and arrays within one another, the outermost included. Default 64. */
+  /** The most objects and arrays within one another, the outermost included. Default: 64. */
   readonly maxDepth: number;
-  /** Values of all kinds together: objects, arrays, strings, numbers, literals; keys do not count. Default 200,000. */
+  /**
+   * The most values of all kinds together: objects, arrays, strings, numbers and literals; keys do not count. Default:
+   * 200,000.
+   */
   readonly maxNodes: number;
 };
 
+/** The limits that hold where none are given. */
 export const DEFAULT_JSON_LIMITS: JsonLimits = { maxDepth: 64, maxNodes: 200_000 };
 
-/** Characters of one that is written as `\uXXXX`. */
+/** The length of a character that is written as `\uXXXX`. */
 const ESCAPED_LENGTH = 6;
 
-/** Length of the longest key that is an array index. */
+/** The length of the longest key that is an array index. */
 const LONGEST_INDEX_KEY = "4294967294".length;
 
 /**
- * What is nested less deeply is read field by field and never handed on as text. The least deep object that is: the schema
- * in `output_format`.
+ * The depth from which values may be handed on as text: what is nested less deeply is read field by field. The least
+ * deep object that is handed on is the schema in `output_format`.
  */
 const OUTERMOST_TEXT_DEPTH = 3;
 
-/** A number without an exponent is finite below 309 digits. */
+/** The length up to which a number without an exponent is surely finite; that ends at 309 digits. */
 const SURELY_FINITE_LENGTH = 300;
 
-/** Every integer of as many digits is a number of its own, and is written back as it was. */
+/** The length up to which every integer is a number of its own and is written back as it was. */
 const SURELY_EXACT_LENGTH = 15;
 
-/** No number is written with more bytes; reading one would cost more than its bytes are worth. */
+/** The most bytes of a number: nobody writes a longer one, and reading it would cost more than its bytes are worth. */
 const MAX_NUMBER_LENGTH = 1000;
 
 const SPACE = 0x20;
@@ -53,7 +58,7 @@ const CLOSE_BRACE = 0x7d;
 /** Ends a number that is the last of a text. */
 const END = Buffer.from(" ");
 
-/** The scan of one text, chunk by chunk as it arrives. The time it takes is linear in the length of the text. */
+/** Scans one JSON text, chunk by chunk as it arrives, in time that is linear in its length. */
 export class JsonScan {
   readonly #limits: JsonLimits;
   readonly #singleKeys: readonly string[];
@@ -73,8 +78,8 @@ export class JsonScan {
   #refusal: unknown;
 
   /**
-   * `singleKeys`: keys that may stand only once at the top of the text. Something in front of the gateway may go by the first
-   * of two, while the parser takes the last.
+   * `singleKeys` are keys that may stand only once at the top of the text: something in front of the gateway may go by
+   * the first of two, while the parser takes the last.
    */
   constructor(singleKeys: readonly string[], limits: JsonLimits = DEFAULT_JSON_LIMITS) {
     this.#limits = limits;
@@ -84,14 +89,15 @@ export class JsonScan {
   }
 
   /**
-   * Whether `JSON.stringify` would not write the objects of this text as they are written here, white space, escapes and
-   * repeated keys aside. May be wrong in saying yes. True for few: a key that is an array index, a number such as `1.0`.
+   * Whether `JSON.stringify` would not write the objects of this text as they are written here, white space, escapes
+   * and repeated keys aside. It may be wrong in saying yes. It is true for few texts: those with a key that is an array
+   * index, or a number such as `1.0`.
    */
   get isRestated(): boolean {
     return this.#isRestated;
   }
 
-  /** Takes the next chunk. Never throws: nothing more is looked at once the text is to be refused. */
+  /** Takes the next chunk. It never throws: once the text is to be refused nothing more is looked at. */
   feed(chunk: Buffer): void {
     if (this.#refusal !== undefined || chunk.length === 0) return;
     try {
@@ -102,8 +108,8 @@ export class JsonScan {
   }
 
   /**
-   * To be called when all chunks were fed. Throws ApiError: `bad_request` for a text over the limits, a number that is not
-   * finite (`1e999`), or a second one of a key that may stand only once at the top.
+   * Ends the text when all chunks were fed. Throws `ApiError` `bad_request` for a text over the limits, for a number
+   * that is not finite (`1e999`), and for the second of a key that may stand only once at the top.
    */
   end(): void {
     this.feed(END);

@@ -4,21 +4,25 @@ import type { Notation } from "./json-notation.ts";
 /** A JSON object as `JSON.parse` made it. */
 export type JsonObject = { readonly [key: string]: unknown };
 
-/** True for a JSON object; arrays and null are none. */
+/** Returns whether a value is a JSON object; arrays and null are none. */
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /**
- * Notations of the parsed objects and arrays that have one, kept here because neither the framework nor a schema check
- * passes on anything beside the value. An entry lives as long as the object it is about, which is one request.
+ * The notations of the parsed objects and arrays that have one. They are kept here because neither the framework nor a
+ * schema check passes on anything beside the value. An entry lives as long as the object it is about, which is one
+ * request.
  */
 const NOTATIONS = new WeakMap<object, Notation>();
 
-/** Entries that are made before the event loop gets a turn: a few milliseconds. */
+/** The entries that are made before the event loop gets a turn: a few milliseconds. */
 const ENTRIES_PER_TURN = 10_000;
 
-/** Lets `jsonText` know how `value`, and everything in it, was written. `notation` must be that of the text it is from. */
+/**
+ * Lets `jsonText` know how `value`, and everything in it, was written. `notation` has to be that of the text which
+ * `value` was parsed from.
+ */
 export function* keepNotation(value: object, notation: Notation): Steps<void> {
   const waiting: [object, Notation][] = [[value, notation]];
   let made = 0;
@@ -35,11 +39,11 @@ export function* keepNotation(value: object, notation: Notation): Steps<void> {
 }
 
 /**
- * The JSON text of a parsed JSON value: what the caller wrote, in canonical form. Canonical means: no white space between
- * tokens; strings and keys escaped as `JSON.stringify` does it; of a key given more than once, the first place and the
- * last value, so that the text parses to the value that was checked. The order of keys and the text of numbers are the
- * caller's, where `keepNotation` was called for a value that does not tell them. The same text thus always gives the same
- * bytes, whatever else stands in its body, which is what the engine's prefix cache lives on.
+ * Writes the JSON text of a parsed value as the caller wrote it, in canonical form: no white space between tokens;
+ * strings and keys escaped as `JSON.stringify` does it; of a key given more than once the first place and the last
+ * value, so that the text parses to the value that was checked. The order of keys and the text of numbers are the
+ * caller's, where `keepNotation` was called for a value that does not tell them. The same text thus always gives the
+ * same bytes, whatever else stands in its body, which is what the engine's prefix cache lives on.
  */
 export function jsonText(value: JsonObject | readonly unknown[] | string | number | boolean | null): string {
   return written(value, typeof value === "object" && value !== null ? NOTATIONS.get(value) : undefined);
@@ -55,14 +59,17 @@ function written(value: unknown, notation: string | Notation | undefined): strin
 }
 
 /**
- * The arguments of an earlier tool call, as they go into the prompt: the caller's text, byte for byte, even when it is
- * not JSON, as models make mistakes and the history must stay usable. No text at all means no arguments.
+ * Returns the arguments of an earlier tool call as they go into the prompt: the caller's text, byte for byte, even
+ * where it is not JSON, as models make mistakes and the history must stay usable. An empty text becomes `{}`.
  */
 export function argumentsText(text: string): string {
   return text === "" ? "{}" : text;
 }
 
-/** The arguments of a tool call as an object; undefined when the text is not that of a JSON object. "" is `{}`. */
+/**
+ * Parses the arguments of a tool call; undefined when the text is not that of a JSON object. An empty text is an empty
+ * object.
+ */
 export function parseArguments(text: string): JsonObject | undefined {
   if (text === "") return {};
   try {

@@ -1,6 +1,6 @@
 /* Where the tokens of a JSON text end, in its bytes; `text` may break off anywhere. */
 
-/** Bytes of a string that are walked one by one before the search for its end is left to native code. */
+/** The bytes of a string that are walked one by one before the search for its end is left to native code. */
 const WALKED_BYTES = 48;
 
 // Not imported: an imported constant is looked up for every byte, which takes half as much time again.
@@ -16,12 +16,12 @@ const LOWER_A = 0x61;
 const LOWER_E = 0x65;
 const LOWER_Z = 0x7a;
 
-/** The string has no end in this text. */
+/** Stands for the end of a string that has none in the text. */
 export const CUT = -1;
 
 /**
- * The position of the quote that ends the string whose text goes on at `start`, or `CUT`. Walks and searches in turn: a
- * search is far faster over long text, and far slower where every other byte is a quote.
+ * Returns the position of the quote that ends the string whose text goes on at `start`, or `CUT`. It walks and searches
+ * in turn: a search is far faster over long text, and far slower where every other byte is a quote.
  */
 export function endOfString(text: Buffer, start: number): number {
   let at = start;
@@ -40,31 +40,33 @@ export function endOfString(text: Buffer, start: number): number {
   return CUT;
 }
 
-/** Whether what stands behind `start` up to `end`, in a string, makes the byte at `end` a part of an escape. */
+/** Returns whether what stands from `start` up to `end`, in a string, makes the byte at `end` a part of an escape. */
 export function endsEscaped(text: Buffer, start: number, end: number): boolean {
   let unescaped = end;
   while (unescaped > start && text[unescaped - 1] === BACKSLASH) unescaped -= 1;
   return (end - unescaped) % 2 === 1;
 }
 
+/** Returns whether a byte may be part of a number; false for undefined. */
 export function isNumberByte(byte: number | undefined): boolean {
   if (byte === undefined) return false;
   const isDigit = byte >= ZERO && byte <= NINE;
   return isDigit || byte === POINT || byte === MINUS || byte === PLUS || byte === LOWER_E || byte === UPPER_E;
 }
 
+/** Returns whether a byte is a lower-case ASCII letter; false for undefined. */
 export function isLetter(byte: number | undefined): boolean {
   return byte !== undefined && byte >= LOWER_A && byte <= LOWER_Z;
 }
 
-/** The position behind the number that goes on at `start`. */
+/** Returns the position behind the number that goes on at `start`. */
 export function endOfNumber(text: Buffer, start: number): number {
   let end = start;
   while (end < text.length && isNumberByte(text[end])) end += 1;
   return end;
 }
 
-/** The position behind the letters that go on at `start`. */
+/** Returns the position behind the letters that go on at `start`. */
 export function endOfLetters(text: Buffer, start: number): number {
   let end = start;
   while (end < text.length && isLetter(text[end])) end += 1;

@@ -13,38 +13,40 @@ import { KeyStoreError } from "./key-store-error.ts";
  */
 
 const entry = z.strictObject({
-  /** RFC 3339 in UTC. */
+  /** The time of the change, RFC 3339 in UTC. */
   ts: z.iso.datetime(),
-  /** `uid`: null on a system without. `program`: the file that was run. */
+  /** Who made the change. `uid` is null on a system without user ids; `program` is the file that was run. */
   actor: z.strictObject({ uid: z.int().nullable(), host: z.string(), program: z.string() }),
   action: z.string(),
   keyId: z.string(),
   fields: z.array(z.string()),
-  /** Of the key set that the change made. */
+  /** The revision of the key set that the change made. */
   revision: z.int(),
-  /** SHA-256 of the line before, without its end, in hex; zeros for the first. */
+  /** The SHA-256 of the line before without its line break, in hex; zeros for the first line. */
   prev: z.string().regex(/^[0-9a-f]{64}$/),
 });
 
+/** One line of the audit log. */
 export type AuditEntry = Readonly<z.infer<typeof entry>>;
 
-/** What stands in the log, as far as it can be relied on. */
+/** What stands in the audit log, as far as it can be relied on. */
 export type AuditLog = {
+  /** The entries in their order, up to the first broken line. */
   readonly entries: readonly AuditEntry[];
-  /** The first line, from 1, that is not what was written; undefined: all of them are. */
+  /** The number of the first line, from 1, that is not as it was written; undefined when all are. */
   readonly brokenAt: number | undefined;
 };
 
 const NO_LINE = "0".repeat(64);
-/** Far more than one line can have. */
+/** The bytes in which the last line surely fits: far more than one line can have. */
 const TAIL_BYTES = 65_536;
 
-/** The log of a key file lies beside it. */
+/** Returns the path of the audit log of a key file, which lies beside it. */
 export function auditFileOf(keyFile: string): string {
   return `${keyFile}.audit.jsonl`;
 }
 
-/** Reads a log's text. Entries behind a broken line are left out. */
+/** Reads the text of an audit log. Entries behind a broken line are left out. */
 export function readAudit(text: string): AuditLog {
   const entries: AuditEntry[] = [];
   let prev = NO_LINE;
@@ -61,8 +63,8 @@ export function readAudit(text: string): AuditLog {
 }
 
 /**
- * Adds a line for each change and waits until they are on disk. `wallMs`: since the epoch. To be called while nobody else
- * writes. Throws KeyStoreError `unwritable`.
+ * Adds a line for each change and waits until they are on disk. `wallMs` is the wall clock in milliseconds since the
+ * epoch. It is to be called while nobody else writes. Throws KeyStoreError `unwritable`.
  */
 export async function appendAudit(
   file: string,

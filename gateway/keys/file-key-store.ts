@@ -9,11 +9,13 @@ import type { KeyCounts, KeyStore, KeyStoreStatus } from "./key-store.ts";
 import { isKeyStoreError, KeyStoreError } from "./key-store-error.ts";
 import type { Principal } from "./principal.ts";
 
+/** What a file key store works with. */
 export type FileKeyStoreOptions = {
-  /** The key file; the pepper lies beside it. */
+  /** The path of the key file; the pepper lies beside it. */
   readonly file: string;
+  /** The clock by which keys expire and the file is looked at. */
   readonly clock: Clock;
-  /** Keys of the other kind are unknown. Default "live". */
+  /** The kind of keys that are taken; keys of the other kind are unknown. Default: "live". */
   readonly env?: KeyEnv;
 };
 
@@ -31,8 +33,8 @@ function countKeys({ keys }: KeySet): KeyCounts {
 }
 
 /**
- * Keys from one JSON file, followed while it changes. A file that cannot be used never takes keys away: the last good set
- * stays in use and `status()` tells why.
+ * Keys from one JSON file, followed while it changes. A file that cannot be used never takes keys away: the last good
+ * set stays in use, and `status()` tells why.
  */
 export class FileKeyStore implements KeyStore {
   readonly #options: FileKeyStoreOptions;

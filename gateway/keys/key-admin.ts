@@ -8,8 +8,9 @@ import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord, KeySecret, KeySet } f
  * should follow it; time and chance come in as arguments. None of them takes a record away.
  */
 
-/** A change that cannot be made. `not_found`: no key has that id. `conflict`: the key's state forbids it. */
+/** A change of keys that cannot be made. */
 export class KeyAdminError extends Error {
+  /** Why it cannot be made. `not_found`: no key has that id. `conflict`: the key's state forbids it. */
   readonly reason: "not_found" | "conflict";
 
   constructor(reason: "not_found" | "conflict", message: string) {
@@ -19,30 +20,39 @@ export class KeyAdminError extends Error {
   }
 }
 
+/** What a new key is to be. */
 export type KeyRequest = {
+  /** The name of the key for people; it need not be unique. */
   readonly name: string;
-  /** null: the key stands for itself. */
+  /** The owner, whose keys are one tenant; null where the key stands for itself. */
   readonly owner: string | null;
+  /** The kind of deployment that takes the key. */
   readonly env: KeyEnv;
-  /** Catalog ids, or "all". */
+  /** The catalog ids of the models that the key may use, or "all". */
   readonly models: readonly string[] | "all";
+  /** The key's limits; an absent one is no limit of its own. */
   readonly limits: KeyLimits;
+  /** The key's quota; an absent one is none. */
   readonly quota: KeyQuota;
+  /** The class of service while requests wait. */
   readonly priority: KeyPriority;
+  /** The share among keys of the same class while requests wait, from 1 to 1000. */
   readonly weight: number;
-  /** Milliseconds since the epoch; null: never. */
+  /** The end of the key in milliseconds since the epoch; null for never. */
   readonly expiresAtMs: number | null;
 };
 
 /** What making a secret needs besides the set. */
 export type Minting = {
+  /** The pepper that digests are made with. */
   readonly pepper: Pepper;
-  /** Wall-clock time in milliseconds since the epoch. */
+  /** The wall clock in milliseconds since the epoch. */
   readonly nowMs: number;
+  /** The source of random bytes. */
   readonly random: RandomBytes;
 };
 
-/** A record and the key that opens it; the key is to be shown once and forgotten. */
+/** A record and the key that opens it. The key is to be shown once and forgotten. */
 export type MintedKey = { readonly record: KeyRecord; readonly key: string };
 
 const SALT_BYTES = 16;
@@ -76,7 +86,7 @@ function freeId(set: KeySet, random: RandomBytes): string {
   }
 }
 
-/** Throws KeyAdminError `not_found`. */
+/** Returns the record with this id. Throws KeyAdminError `not_found`. */
 export function findKey(set: KeySet, id: string): KeyRecord {
   const record = set.keys.find((candidate) => candidate.id === id);
   if (record === undefined) throw new KeyAdminError("not_found", "no key has this id");
@@ -111,9 +121,9 @@ export function createKey(set: KeySet, request: KeyRequest, minting: Minting): K
 }
 
 /**
- * Gives the key a new secret; the old one works for `overlapMs` more, 0 ends it at once.
- * Throws KeyAdminError: `conflict` for a revoked or expired key, and while an earlier rotation's old secret still works,
- * unless `overlapMs` is 0, which ends all older ones.
+ * Gives the key a new secret. The old one works for `overlapMs` more; 0 ends it at once. Throws KeyAdminError
+ * `conflict` for a revoked or expired key, and while the old secret of an earlier rotation still works, unless
+ * `overlapMs` is 0, which ends all older ones.
  */
 export function rotateKey(set: KeySet, id: string, overlapMs: number, minting: Minting): KeySetChange<MintedKey> {
   const { nowMs, random } = minting;
@@ -139,22 +149,25 @@ function withStatus(set: KeySet, id: string, status: KeyRecord["status"], nowMs:
   return { set: replaceKey(set, next), value: next };
 }
 
-/** Ends the key for good. A key that is revoked already stays as it is. */
+/** Ends the key for good. A key that is revoked already stays as it is. Throws KeyAdminError `not_found`. */
 export function revokeKey(set: KeySet, id: string, nowMs: number): KeySetChange<KeyRecord> {
   return withStatus(set, id, "revoked", nowMs);
 }
 
-/** Ends the key until `enableKey`. Throws KeyAdminError `conflict` for a revoked key. */
+/** Ends the key until `enableKey`. Throws KeyAdminError: `not_found`, or `conflict` for a revoked key. */
 export function disableKey(set: KeySet, id: string, nowMs: number): KeySetChange<KeyRecord> {
   return withStatus(set, id, "disabled", nowMs);
 }
 
-/** Undoes `disableKey`. Throws KeyAdminError `conflict` for a revoked key. */
+/** Undoes `disableKey`. Throws KeyAdminError: `not_found`, or `conflict` for a revoked key. */
 export function enableKey(set: KeySet, id: string, nowMs: number): KeySetChange<KeyRecord> {
   return withStatus(set, id, "active", nowMs);
 }
 
-/** `models`: catalog ids, or "all". Throws KeyAdminError `conflict` for a revoked key. */
+/**
+ * Sets the models that the key may use: catalog ids, or "all". Throws KeyAdminError: `not_found`, or `conflict` for a
+ * revoked key.
+ */
 export function setModels(
   set: KeySet,
   id: string,
@@ -164,7 +177,10 @@ export function setModels(
   return changeFields(set, id, nowMs, () => ({ models: modelList(models) }));
 }
 
-/** Throws KeyAdminError: `not_found`, and `conflict` for a revoked key. */
+/**
+ * Replaces the fields of a record that `fields` returns. Throws KeyAdminError: `not_found`, or `conflict` for a revoked
+ * key.
+ */
 export function changeFields(
   set: KeySet,
   id: string,
@@ -181,20 +197,27 @@ function modelList(models: readonly string[] | "all"): string[] {
   return models === "all" ? ["*"] : [...models];
 }
 
+/** What a key is at a moment: the status of its record, or `expired`. */
 export type KeyState = KeyRecord["status"] | "expired";
 
-/** What the key is at `nowMs`: its status, or `expired` where that alone would let it in. */
+/**
+ * Returns what the key is at `nowMs`, in milliseconds since the epoch: its status, or `expired` where the status alone
+ * would let it in.
+ */
 export function stateOf(record: KeyRecord, nowMs: number): KeyState {
   const past = record.expiresAt !== null && nowMs >= Date.parse(record.expiresAt);
   return record.status === "active" && past ? "expired" : record.status;
 }
 
-/** A record without what only the service needs: no digest, no salt. */
+/** A record without what only the service needs: no digest of a secret, and no salt. */
 export type KeySummary = Omit<KeyRecord, "v" | "status" | "secrets" | "cacheSalt"> & {
+  /** What the key is now. */
   readonly state: KeyState;
+  /** The secrets by their last characters, newest last. */
   readonly secrets: readonly Pick<KeySecret, "last4" | "created" | "notAfter">[];
 };
 
+/** Makes the summary of a record at `nowMs`, in milliseconds since the epoch. */
 export function summarize(record: KeyRecord, nowMs: number): KeySummary {
   const { v: _v, status: _status, cacheSalt: _salt, secrets, ...rest } = record;
   return {
@@ -204,7 +227,7 @@ export function summarize(record: KeyRecord, nowMs: number): KeySummary {
   };
 }
 
-/** All keys, in the order of their making. */
+/** Returns the summaries of all keys, in the order of their making. */
 export function listKeys(set: KeySet, nowMs: number): readonly KeySummary[] {
   return set.keys.map((record) => summarize(record, nowMs));
 }

@@ -3,10 +3,11 @@ import type { KeyRecord, KeySet } from "./key-record.ts";
 
 /** What happened to one key between two sets. */
 export type KeyChange = {
-  /** The command that does this: `create`, `rotate`, `set-limits` and so on; `change` for anything else. */
+  /** The command that does this, such as `create`, `rotate` or `set-limits`; `change` for anything else. */
   readonly action: string;
+  /** The public id of the key. */
   readonly keyId: string;
-  /** Names of the fields that differ; those of limits with the limit's own name. */
+  /** The names of the fields that differ; those of limits have the limit's own name behind a dot. */
   readonly fields: string[];
 };
 
@@ -16,9 +17,10 @@ const STATUS_ACTION: Readonly<Record<KeyRecord["status"], string>> = {
   revoked: "revoke",
 };
 
-/** Fields that every change touches. */
+/** The fields that every change touches. */
 const BOOKKEEPING = new Set(["updated", "revision"]);
 
+/** Returns what happened to each key between two sets, the keys of `after` first. */
 export function keyChanges(before: KeySet, after: KeySet): readonly KeyChange[] {
   const known = new Map(before.keys.map((record) => [record.id, record]));
   const changes = after.keys.flatMap((record): KeyChange[] => {

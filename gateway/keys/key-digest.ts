@@ -5,34 +5,37 @@ import { createHmac, timingSafeEqual } from "node:crypto";
  * password hash would only let strangers burn our CPU. The pepper makes a stolen key file worthless by itself.
  */
 
+/** The length of a pepper, in bytes. */
 export const PEPPER_BYTES = 32;
 
 const DIGEST_BYTES = 32;
 
-/** A key has this many secrets at most: the one in use and, while rotating, the one before. */
+/** The most secrets that a key has: the one in use and, while rotating, the one before. */
 export const MAX_SECRETS = 2;
 
 /** Never equal to a digest that stands in a record; keeps the work the same where there is none to compare with. */
 const NO_DIGEST = Buffer.alloc(DIGEST_BYTES);
 
+/** The secret that digests of keys are made with, which lies apart from them. */
 export type Pepper = {
-  /** 8 hex digits that tell one pepper from another and nothing about its bytes. */
+  /** The name of the pepper: 8 hex digits that tell one from another and nothing about its bytes. */
   readonly id: string;
+  /** The secret itself, 32 random bytes. */
   readonly bytes: Buffer;
 };
 
-/** `bytes` are 32 random ones; throws RangeError on another number. */
+/** Makes a pepper of 32 random bytes. Throws RangeError for another number of bytes. */
 export function makePepper(bytes: Buffer): Pepper {
   if (bytes.length !== PEPPER_BYTES) throw new RangeError(`a pepper has ${PEPPER_BYTES} bytes`);
   return { id: createHmac("sha256", bytes).update("pepper-id").digest("hex").slice(0, 8), bytes };
 }
 
-/** 32 bytes: what is kept of a key. */
+/** Returns the digest of a key that is stored in its place, 32 bytes. */
 export function keyDigest(pepper: Pepper, key: string): Buffer {
   return createHmac("sha256", pepper.bytes).update(key).digest();
 }
 
-/** 32 bytes that stand for `parts` in one use (`label`) and cannot be led back to them without the pepper. */
+/** Returns 32 bytes that stand for `parts` in one use, `label`, and cannot be led back to them without the pepper. */
 export function pseudonym(pepper: Pepper, label: string, parts: readonly string[]): Buffer {
   return createHmac("sha256", pepper.bytes)
     .update(JSON.stringify([label, ...parts]))
@@ -40,8 +43,9 @@ export function pseudonym(pepper: Pepper, label: string, parts: readonly string[
 }
 
 /**
- * Position of `presented` in `stored`, or -1. Takes the same time wherever the match is, and whether there is one or
- * anything to compare with: the caller passes an empty list for an id that it does not know. All digests have 32 bytes.
+ * Returns the position of `presented` in `stored`, or -1. It takes the same time wherever the match is, and whether
+ * there is one or anything to compare with: the caller passes an empty list for an id that it does not know. All
+ * digests have 32 bytes.
  */
 export function matchDigest(presented: Buffer, stored: readonly Buffer[]): number {
   let found = -1;

@@ -12,17 +12,21 @@ import { KeyStoreError } from "./key-store-error.ts";
 
 /** What stands on disk: the key file and, beside it, the pepper of its digests. */
 export type KeyFile = {
+  /** The keys. */
   readonly set: KeySet;
-  /** Undefined only while the set is empty. */
+  /** The pepper; undefined only while the set is empty. */
   readonly pepper: Pepper | undefined;
 };
 
-/** The pepper lies in the folder of the key file: 32 random bytes, mode 0600. Whoever moves keys moves both. */
+/**
+ * Returns the path of the pepper, which lies in the folder of the key file: 32 random bytes, mode 0600. Whoever moves
+ * keys moves both.
+ */
 export function pepperFileOf(keyFile: string): string {
   return join(dirname(keyFile), "pepper");
 }
 
-/** The key set that a file's bytes hold. Throws KeyStoreError, whose message names `path` and the field at fault. */
+/** Parses the bytes of a key file. Throws KeyStoreError, whose message names `path` and the field at fault. */
 export function parseKeySet(path: string, bytes: Buffer): KeySet {
   let json: unknown;
   try {
@@ -70,7 +74,9 @@ export async function readKeyFile(path: string): Promise<KeyFile | undefined> {
   return { set, pepper };
 }
 
-/** What a change makes of a key set; the same `set` as before means that there is nothing to write. */
+/**
+ * What a change makes of a key set, and what it returns; the same `set` as before means that there is nothing to write.
+ */
 export type KeySetChange<T> = { readonly set: KeySet; readonly value: T };
 
 type Change<T> = (set: KeySet, pepper: Pepper) => KeySetChange<T>;

@@ -6,28 +6,32 @@ import { crc32 } from "node:zlib";
  * without a look-up.
  */
 
-/** Which deployments take the key: a test key is unknown to a live one, and the other way round. */
+/** The kind of deployment that takes a key: a test key is unknown to a live one, and the other way round. */
 export type KeyEnv = "live" | "test";
 
+/** All kinds of deployments. */
 export const KEY_ENVS = ["live", "test"] as const satisfies readonly KeyEnv[];
 
-/** The form of a key, for secret scanners; has no anchors. */
+/** The form of a key as a regular expression without anchors, for secret scanners. */
 export const KEY_PATTERN = "svc_(live|test)_([0-9A-Za-z]{12})_([0-9A-Za-z]{43})_([0-9A-Za-z]{6})";
 
-/** Nothing longer than this is looked at, in characters. */
+/** The length in characters beyond which a presented key is not looked at. */
 export const MAX_KEY_LENGTH = 128;
 
-/** Random bytes; `crypto.randomBytes` outside tests. */
+/** Returns `size` random bytes; `crypto.randomBytes` outside tests. */
 export type RandomBytes = (size: number) => Buffer;
 
+/** The public parts of a key. */
 export type ParsedKey = {
+  /** The kind of deployment that takes the key. */
   readonly env: KeyEnv;
-  /** Public part: 12 base62 characters. Fit for logs. */
+  /** The public id, 12 base62 characters. It is fit for logs. */
   readonly id: string;
 };
 
+/** A key that was just made. */
 export type GeneratedKey = ParsedKey & {
-  /** The whole key, secret included. Shown once to its holder, stored nowhere. */
+  /** The whole key, secret included. It is shown once to its holder and stored nowhere. */
   readonly key: string;
 };
 
@@ -37,7 +41,7 @@ const SECRET_LENGTH = 43;
 const CHECK_LENGTH = 6;
 const WHOLE_KEY = new RegExp(`^${KEY_PATTERN}$`);
 
-/** The lowest `length` base62 digits of `value`, most significant first. */
+/** Writes the lowest `length` base62 digits of `value`, most significant first. */
 function base62(value: bigint, length: number): string {
   let rest = value;
   let text = "";
@@ -56,18 +60,21 @@ function checkSum(text: string): string {
   return base62(BigInt(crc32(text)), CHECK_LENGTH);
 }
 
-/** A fresh public part. 16 bytes for 71 bits leave no bias worth naming. */
+/** Makes a fresh public id. 16 bytes for 71 bits leave no bias worth naming. */
 export function generateKeyId(random: RandomBytes): string {
   return randomBase62(random, 16, ID_LENGTH);
 }
 
-/** A key with 256 bits of `random` for the given id. */
+/** Makes a key with 256 bits of `random` for the given id. */
 export function generateKey(env: KeyEnv, id: string, random: RandomBytes): GeneratedKey {
   const body = `svc_${env}_${id}_${randomBase62(random, 32, SECRET_LENGTH)}`;
   return { env, id, key: `${body}_${checkSum(body)}` };
 }
 
-/** The public parts of a key, or undefined when the form or the check sum is wrong. Takes text of any size and content. */
+/**
+ * Parses the public parts of a key; undefined when its form or its check sum is wrong. It takes text of any size and
+ * content.
+ */
 export function parseKey(text: string): ParsedKey | undefined {
   if (text.length > MAX_KEY_LENGTH) return undefined;
   const match = WHOLE_KEY.exec(text);

@@ -3,16 +3,22 @@ import { type KeyEnv, parseKey } from "./key-format.ts";
 import type { KeyRecord, KeySet } from "./key-record.ts";
 import { makePrincipal, type Principal } from "./principal.ts";
 
-/** Why a key was refused; for operators, never for the caller. `unknown` is also the right id with a wrong secret. */
+/**
+ * Why a key was refused, for operators and never for the caller. `unknown` is also the right id with a wrong secret.
+ */
 export type KeyRefusal = "malformed" | "unknown" | "disabled" | "revoked" | "expired";
 
+/** What a look-up of a key found. */
 export type KeyLookup = { readonly principal: Principal } | { readonly refused: KeyRefusal };
 
-/** A key set made ready for look-up. Immutable: a change of the set makes a new one. */
+/** A key set made ready for look-up. It is immutable: a change of the set makes a new index. */
 export type KeyIndex = {
-  /** `nowMs` is wall-clock time in milliseconds since the epoch. Takes text of any size and content; never throws. */
+  /**
+   * Looks a presented key up at `nowMs`, in milliseconds since the epoch. It takes text of any size and content, and
+   * never throws.
+   */
   look(presented: string, nowMs: number): KeyLookup;
-  /** Whose record has this id, whatever its status. */
+  /** Returns whose record has this id, whatever its status; undefined where none has. */
   byId(id: string): Principal | undefined;
 };
 
@@ -41,7 +47,10 @@ function makeEntry(record: KeyRecord, pepper: Pepper): Entry {
   };
 }
 
-/** `pepper` may be missing only where the set is empty. Keys of another `env` than the given one are unknown. */
+/**
+ * Makes the index of a set. `pepper` may be missing only where the set is empty. Keys of another `env` than the given
+ * one are unknown.
+ */
 export function indexKeys(set: KeySet, pepper: Pepper | undefined, env: KeyEnv): KeyIndex {
   // Without any key the digest is worked out all the same, so that an empty store answers no faster.
   const used = pepper ?? makePepper(Buffer.alloc(PEPPER_BYTES));

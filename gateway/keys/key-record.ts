@@ -25,13 +25,15 @@ const rates = {
 
 const limits = z.strictObject({
   ...rates,
-  /** Requests that may wait at one time for one model; absent: what the model's cluster lets every key have. */
+  /** The requests that may wait at one time for one model; absent: what the model's cluster lets every key have. */
   queued: positive.optional(),
-  /** Largest request body in bytes; never raises the gateway's own limit. */
+  /** The largest request body in bytes; it never raises the gateway's own limit. */
   maxBodyBytes: positive.optional(),
-  /** Most tokens of one answer, reasoning included; what asks for more, or does not say, gets this many. */
+  /**
+   * The most tokens of one answer, reasoning included; a request that asks for more, or does not say, gets this many.
+   */
   maxOutputTokens: positive.optional(),
-  /** Tighter limits for single models, by catalog id; they apply besides the limits above. */
+  /** Tighter limits for single models by catalog id; they apply besides the limits above. */
   perModel: z.record(z.string().min(1).max(64), z.strictObject(rates)).optional(),
 });
 
@@ -41,63 +43,79 @@ const quota = z.strictObject({
 });
 
 const secret = z.strictObject({
-  /** HMAC-SHA256 of the whole key under the pepper, base64url. */
+  /** The HMAC-SHA256 of the whole key under the pepper, in base64url. */
   hash: z.string().regex(/^[A-Za-z0-9_-]{43}$/),
-  /** Which pepper made `hash`. */
+  /** The id of the pepper that made `hash`. */
   pepperId: z.string().regex(/^[0-9a-f]{8}$/),
+  /** The time at which the secret was made. */
   created: instant,
-  /** The secret is refused from this moment on; null: it ends with the key. */
+  /** The moment from which on the secret is refused; null: it ends with the key. */
   notAfter: instant.nullable(),
-  /** The last four characters of the key, by which its holder can tell it from another. They belong to the check sum. */
+  /**
+   * The last four characters of the key, by which its holder can tell it from another. They belong to the check sum.
+   */
   last4: z.string().regex(/^[0-9A-Za-z]{4}$/),
 });
 
 const record = z.strictObject({
-  /** Version of the form of this record. */
+  /** The version of the form of this record. */
   v: z.literal(1),
-  /** Public part of the key: 12 base62 characters. Never changes, also not by rotation. */
+  /** The public part of the key, 12 base62 characters. It never changes, also not by rotation. */
   id: z.string().regex(/^[0-9A-Za-z]{12}$/),
-  /** For people; need not be unique. */
+  /** The name for people; it need not be unique. */
   name: z.string().min(1).max(128),
-  /** Keys of one owner count as one tenant: they share cached prefixes. null: the key stands for itself. */
+  /** The owner. Keys of one owner count as one tenant and share cached prefixes. null: the key stands for itself. */
   owner: z.string().min(1).max(128).nullable(),
+  /** The kind of deployment that takes the key. */
   env: z.enum(KEY_ENVS),
-  /** `disabled` can be undone, `revoked` cannot. */
+  /** What the operator made of the key. `disabled` can be undone, `revoked` cannot. */
   status: z.enum(["active", "disabled", "revoked"]),
-  /** Newest last. One, or two while the holder changes over to a new one. */
+  /** The secrets, newest last: one, or two while the holder changes over to a new one. */
   secrets: z.array(secret).min(1).max(2),
-  /** Catalog ids, or `["*"]` for every model. */
+  /** The catalog ids of the models that the key may use, or `["*"]` for every model. */
   models: z.array(z.string().min(1).max(64)).refine((list) => list.length === 1 || !list.includes("*")),
-  /** Class of service while requests wait. */
+  /** The class of service while requests wait. */
   priority: z.enum(["HIGH", "DEFAULT", "LOW"]),
-  /** Share among keys of the same class while requests wait; 1 is the usual share. */
+  /** The share among keys of the same class while requests wait; 1 is the usual share. */
   weight: z.int().min(1).max(1000),
   limits,
   quota,
-  /** 16 random bytes, base64url. A new value parts the key from every prefix that was cached for it. */
+  /** 16 random bytes in base64url. A new value parts the key from every prefix that was cached for it. */
   cacheSalt: z.string().regex(/^[A-Za-z0-9_-]{22}$/),
+  /** The time at which the key was made. */
   created: instant,
-  /** The key is refused from this moment on; null: never by itself. */
+  /** The moment from which on the key is refused; null: never by itself. */
   expiresAt: instant.nullable(),
+  /** The time of the newest change. */
   updated: instant,
-  /** Grows by one with every change of this record. */
+  /** The number of changes of this record, which grows by one with each. */
   revision: positive,
 });
 
-/** Everything that is stored: what the key file holds. */
+/** The schema of everything that is stored: what the key file holds. */
 export const keySetSchema = z.strictObject({
-  /** Version of the form of the set. */
+  /** The version of the form of the set. */
   v: z.literal(1),
-  /** Grows by one with every change; a set with a smaller one is taken for an old copy and refused. */
+  /**
+   * The number of changes of the set, which grows by one with each; a set with a smaller one is taken for an old copy
+   * and refused.
+   */
   revision: z.int().min(0),
   keys: z.array(record).refine((keys) => new Set(keys.map((key) => key.id)).size === keys.length),
 });
 
+/** What is stored of one key. */
 export type KeyRecord = Readonly<z.infer<typeof record>>;
+/** What is stored of one secret of a key: a digest, never the secret. */
 export type KeySecret = Readonly<z.infer<typeof secret>>;
+/** The limits of a key; an absent one is no limit of its own. */
 export type KeyLimits = Readonly<z.infer<typeof limits>>;
+/** The quotas of a key; an absent one is none. */
 export type KeyQuota = Readonly<z.infer<typeof quota>>;
+/** The class of service of a key while requests wait. */
 export type KeyPriority = KeyRecord["priority"];
+/** Everything that is stored about keys. */
 export type KeySet = { readonly v: 1; readonly revision: number; readonly keys: readonly KeyRecord[] };
 
+/** The set before its first key. */
 export const EMPTY_KEY_SET: KeySet = { v: 1, revision: 0, keys: [] };

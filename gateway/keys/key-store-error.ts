@@ -12,8 +12,12 @@ export type KeyStoreFault =
   | "pepper_not_valid"
   | "pepper_mismatch";
 
-/** The stored keys cannot be used or changed. The message names files and fields, never what stands in them. */
+/**
+ * An error of stored keys that cannot be used or changed. Its message names files and fields, never what stands in
+ * them.
+ */
 export class KeyStoreError extends Error {
+  /** The kind of the error, for programs. */
   readonly fault: KeyStoreFault;
 
   constructor(fault: KeyStoreFault, message: string, options: { readonly cause?: unknown } = {}) {
@@ -23,7 +27,7 @@ export class KeyStoreError extends Error {
   }
 }
 
-/** Whether `error` says why stored keys cannot be used or changed; otherwise it is a fault of ours. */
+/** Returns whether `error` says why stored keys cannot be used or changed; otherwise it is a fault of ours. */
 export function isKeyStoreError(error: unknown): error is KeyStoreError | FileError {
   return error instanceof KeyStoreError || error instanceof FileError;
 }

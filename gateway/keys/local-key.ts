@@ -3,18 +3,22 @@ import { createKey } from "./key-admin.ts";
 import { updateKeyFile } from "./key-file.ts";
 import { indexKeys } from "./key-index.ts";
 
+/** What issuing a local key needs. */
 export type LocalKeyOptions = {
-  /** The key file; made with its folder and pepper when missing. */
+  /** The path of the key file, which is made with its folder and pepper when missing. */
   readonly file: string;
-  /** The key of an earlier start, as it was stored: used again while it still opens every model. */
+  /**
+   * The key of an earlier start as it was stored; it is used again while it still opens every model. Undefined where
+   * there is none.
+   */
   readonly existing: string | undefined;
-  /** Wall-clock time in milliseconds since the epoch. */
+  /** The wall clock in milliseconds since the epoch. */
   readonly nowMs: number;
 };
 
 /**
- * The text of a key without limits for all models, for the start on one machine: the existing one, or a new one.
- * Waits for the key file's lock until `signal` aborts. Throws what `isKeyStoreError` knows.
+ * Returns the text of a key without limits for all models, for the start on one machine: the existing one, or a new
+ * one. Waits for the key file's lock until `signal` aborts. Throws what `isKeyStoreError` knows.
  */
 export async function issueLocalKey(options: LocalKeyOptions, signal: AbortSignal): Promise<string> {
   const { file, existing, nowMs } = options;

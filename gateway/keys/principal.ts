@@ -1,28 +1,36 @@
 import { type Pepper, pseudonym } from "./key-digest.ts";
 import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord } from "./key-record.ts";
 
-/** Whoever a request comes from, and what they may do. Made once per change of the record; holds no secret. */
+/** Whoever a request comes from, and what they may do. It is made once per change of the record and holds no secret. */
 export type Principal = {
-  /** Public part of the key. Fit for logs. */
+  /** The public id of the key. It is fit for logs. */
   readonly keyId: string;
-  /** As the operator wrote it; null: the key stands for itself. */
+  /** The owner as the operator wrote it; null where the key stands for itself. */
   readonly owner: string | null;
+  /** The catalog ids of the models that the key may use, or "all". */
   readonly models: ReadonlySet<string> | "all";
+  /** The key's limits; an absent one is no limit of its own. */
   readonly limits: KeyLimits;
+  /** The key's quota; an absent one is none. */
   readonly quota: KeyQuota;
+  /** The class of service while requests wait. */
   readonly priority: KeyPriority;
-  /** Share among waiting keys of the same class; at least 1. */
+  /** The share among waiting keys of the same class, at least 1. */
   readonly weight: number;
-  /** 32 base64url characters standing for the owner, or for the key where it has none; the same on every gateway. */
+  /**
+   * 32 base64url characters that stand for the owner, or for the key where it has none; they are the same on every
+   * gateway.
+   */
   readonly tenant: string;
-  /** 43 base64url characters: the isolation domain of cached prefixes. Keys of one owner have one. */
+  /** The isolation domain of cached prefixes, 43 base64url characters. Keys of one owner have one. */
   readonly cacheSalt: string;
-  /** Revision of the record; grows with every change of it. */
+  /** The revision of the record, which grows with every change of it. */
   readonly revision: number;
 };
 
 const TENANT_BYTES = 24;
 
+/** Makes the principal of a record. */
 export function makePrincipal(record: KeyRecord, pepper: Pepper): Principal {
   const subject = record.owner === null ? ["key", record.id] : ["owner", record.owner];
   return Object.freeze<Principal>({
@@ -39,7 +47,7 @@ export function makePrincipal(record: KeyRecord, pepper: Pepper): Principal {
   });
 }
 
-/** Whether the key may see and use `model`, a catalog id. */
+/** Returns whether the key may see and use `model`, a catalog id. */
 export function mayUse(principal: Principal, model: string): boolean {
   return principal.models === "all" || principal.models.has(model);
 }

@@ -34,7 +34,7 @@ type CreateOptions = LimitOptions & {
 
 type SetLimitsOptions = LimitOptions & { readonly clear?: ReadonlySet<string> | "all" };
 
-/** The commands that change keys. */
+/** Adds the commands that change keys to `program`. */
 export function addChangeCommands(program: Command, context: CliContext): void {
   const create = program
     .command("create")
@@ -112,7 +112,7 @@ function createCommand(context: CliContext, options: CreateOptions): Promise<voi
 
 type Mint = (set: KeySet, pepper: Pepper, nowMs: number) => KeySetChange<MintedKey>;
 
-/** `create`: a store that is missing is made. */
+/** Makes a secret and prints it. With `create` a missing store is made. */
 async function mint(context: CliContext, create: boolean, make: Mint): Promise<void> {
   const { file } = context.options;
   const nowMs = context.io.nowMs();
@@ -138,15 +138,17 @@ async function importCommand(context: CliContext, path: string): Promise<void> {
   context.print(done, () => `${done.added} keys added, ${done.present} were here already\n`);
 }
 
-/** What becomes of a key's limits: what is named is taken away first, then the new ones are set; others stay. */
+/** What becomes of a key's limits: what `clear` names is taken away first, then the new ones are set; others stay. */
 export type LimitChange = {
+  /** The limits to set; undefined ones stay as they are. */
   readonly limits: KeyLimits;
+  /** The quotas to set; undefined ones stay as they are. */
   readonly quota: KeyQuota;
-  /** Names of limits and quotas, or catalog ids whose own limits go. */
+  /** The names of limits and quotas to take away, or catalog ids whose own limits go. */
   readonly clear: ReadonlySet<string> | "all";
 };
 
-/** Throws KeyAdminError: `not_found`, and `conflict` for a revoked key. */
+/** Changes the limits of a key. Throws KeyAdminError: `not_found`, or `conflict` for a revoked key. */
 export function setLimits(set: KeySet, id: string, change: LimitChange, nowMs: number): KeySetChange<KeyRecord> {
   return changeFields(set, id, nowMs, ({ limits, quota }) => {
     const { perModel: newPerModel, ...newLimits } = change.limits;
@@ -159,7 +161,7 @@ export function setLimits(set: KeySet, id: string, change: LimitChange, nowMs: n
   });
 }
 
-/** Of values that may all be absent. */
+/** Returns the values whose names are not among `names`; all of them may be absent. */
 function without<T extends object>(values: T, names: ReadonlySet<string> | "all"): T {
   return pick(values, (name) => names !== "all" && !names.has(name));
 }
@@ -172,7 +174,7 @@ function pick<T extends object>(values: T, wanted: (name: string, value: unknown
   return Object.fromEntries(Object.entries(values).filter(([name, value]) => wanted(name, value))) as T;
 }
 
-/** How many keys came, and how many were there already. */
+/** How many keys were taken over, and how many were there already. */
 export type Imported = { readonly added: number; readonly present: number };
 
 /**

@@ -8,28 +8,32 @@ import { keyText } from "./text.ts";
 /** How long a command waits for another one to finish its change, in milliseconds. */
 const LOCK_WAIT_MS = 5000;
 
+/** The exit codes of the program. */
 export const EXIT = { ok: 0, other: 1, usage: 2, notFound: 3, store: 4 } as const;
 
 /** The outer world of a command. */
 export type KeysIo = {
+  /** Standard input, in chunks of text or bytes. */
   readonly stdin: AsyncIterable<string | Uint8Array>;
-  /** Results. */
+  /** Writes results to standard output. */
   readonly out: (text: string) => void;
-  /** Notes and errors. */
+  /** Writes notes and errors to standard error. */
   readonly err: (text: string) => void;
+  /** The environment variables. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Wall-clock time in milliseconds since the epoch. */
+  /** Returns the wall clock in milliseconds since the epoch. */
   readonly nowMs: () => number;
 };
 
-/** Options of every command. */
+/** The options of every command: the path of the key file, and whether to print JSON. */
 export type GlobalOptions = { readonly file: string; readonly json: boolean };
 
 /** What every command has at hand. */
 export class CliContext {
+  /** The outer world of the command. */
   readonly io: KeysIo;
   readonly #program: Command;
-  /** What the command ends with when nothing is thrown. */
+  /** The exit code of the command when nothing is thrown; 0 unless it sets another. */
   exitCode: number = EXIT.ok;
 
   constructor(program: Command, io: KeysIo) {
@@ -37,6 +41,7 @@ export class CliContext {
     this.io = io;
   }
 
+  /** The options that were given before the command's name. */
   get options(): GlobalOptions {
     return this.#program.opts<GlobalOptions>();
   }
@@ -49,21 +54,23 @@ export class CliContext {
     return found;
   }
 
-  /** For how long to wait for the key file's lock. */
+  /** Returns a signal that is aborted when the key file's lock has been waited for long enough, after 5 s. */
   lockSignal(): AbortSignal {
     return AbortSignal.timeout(LOCK_WAIT_MS);
   }
 
-  /** The value as JSON, or as text where that was not asked for. */
+  /** Prints `value` as JSON with `--json`, otherwise `text()`. */
   print(value: object, text: () => string): void {
     this.io.out(this.options.json ? `${JSON.stringify(value)}\n` : text());
   }
 
+  /** Prints one key without its secret. */
   printRecord(record: KeyRecord): void {
     const summary = summarize(record, this.io.nowMs());
     this.print(summary, () => keyText(summary));
   }
 
+  /** Prints a key that was just made, secret included. */
   printMinted({ record, key }: MintedKey): void {
     const summary = summarize(record, this.io.nowMs());
     this.print({ key, ...summary }, () => `${key}\n\n${keyText(summary)}`);

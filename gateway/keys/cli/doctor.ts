@@ -11,16 +11,22 @@ import { readKeyFile } from "../key-file.ts";
 import type { KeySet } from "../key-record.ts";
 import { isKeyStoreError } from "../key-store-error.ts";
 
-/** `error`: keys cannot be used, changed or trusted so. `warning`: worth a look. */
+/**
+ * One thing that was found out about a key store. `error`: keys cannot be used, changed or trusted so. `warning`: worth
+ * a look.
+ */
 export type Finding = { readonly level: "ok" | "warning" | "error"; readonly text: string };
 
-/** Others who may write in the folder may put another file in the place of the key file. */
+/** The bits of a mode that let others write: in the folder, they may put another file in the place of the key file. */
 const WRITABLE_BY_OTHERS = 0o022;
 const STICKY = 0o1000;
-/** Random bytes of a pepper are hardly ever fewer than 20 different ones. */
+/** The different bytes that a pepper has at least: 32 random ones are hardly ever fewer than 20 different ones. */
 const MIN_DIFFERENT_BYTES = 16;
 
-/** Looks at everything about a key store that goes wrong in practice. Changes nothing. `nowMs`: since the epoch. */
+/**
+ * Looks at everything about a key store that goes wrong in practice, and changes nothing. `nowMs` is the wall clock in
+ * milliseconds since the epoch.
+ */
 export async function examine(file: string, nowMs: number): Promise<readonly Finding[]> {
   const folder = await examineFolder(dirname(file));
   const lock = await examineLock(`${file}.lock`);
@@ -70,7 +76,7 @@ async function examineAudit(file: string, { revision }: KeySet): Promise<Finding
   return [auditFinding(file, bytes, revision)];
 }
 
-/** Whether the log is as it was written, and goes up to the key set of `revision`. */
+/** Judges whether the audit log is as it was written, and goes up to the key set of `revision`. */
 export function auditFinding(file: string, bytes: Buffer, revision: number): Finding {
   const { entries, brokenAt } = readAudit(bytes.toString("utf8"));
   if (brokenAt !== undefined) return error(`${file} is not as it was written, from line ${brokenAt} on`);

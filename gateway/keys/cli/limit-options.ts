@@ -5,22 +5,31 @@ import { parseCount } from "./options.ts";
 
 type PerModel = NonNullable<KeyLimits["perModel"]>;
 
-/** Limits as the options of a command say them. */
+/** Limits as the options of a command say them; what was not given is absent. */
 export type LimitOptions = {
+  /** Requests per minute. */
   readonly rpm?: number;
+  /** Input tokens per minute. */
   readonly itpm?: number;
+  /** Output tokens per minute. */
   readonly otpm?: number;
+  /** Generations at one time. */
   readonly concurrency?: number;
+  /** Requests that may wait at one time for one model. */
   readonly queued?: number;
+  /** The largest request body, in bytes. */
   readonly maxBodyBytes?: number;
+  /** The longest answer, in tokens. */
   readonly maxOutputTokens?: number;
+  /** Input and output tokens per day in UTC. */
   readonly tokensPerDay?: number;
+  /** Limits for single models, by catalog id. */
   readonly perModel?: PerModel;
 };
 
 const RATES = ["rpm", "itpm", "otpm", "concurrency"];
 
-/** What `--clear` takes, and what it is in a record. */
+/** The names that `--clear` takes, and what each is in a record. */
 const CLEARABLE: Readonly<Record<string, string>> = {
   rpm: "rpm",
   itpm: "itpm",
@@ -33,6 +42,7 @@ const CLEARABLE: Readonly<Record<string, string>> = {
   "per-model": "perModel",
 };
 
+/** Adds an option for every limit to `command`. */
 export function addLimitOptions(command: Command): Command {
   return command
     .option("--rpm <n>", "requests per minute", parseCount)
@@ -46,6 +56,7 @@ export function addLimitOptions(command: Command): Command {
     .option("--per-model <model:limits>", "such as svc-qwen:rpm=10,otpm=500; may be repeated", parsePerModel);
 }
 
+/** Returns limits and quota as records have them. */
 export function limitsOf(options: LimitOptions): { limits: KeyLimits; quota: KeyQuota } {
   const { rpm, itpm, otpm, concurrency, queued, maxBodyBytes, maxOutputTokens, perModel, tokensPerDay } = options;
   return {
@@ -54,7 +65,10 @@ export function limitsOf(options: LimitOptions): { limits: KeyLimits; quota: Key
   };
 }
 
-/** `rpm,svc-qwen` to names as records have them; `all` to "all". Throws InvalidArgumentError. */
+/**
+ * Parses the names of limits to take away: `rpm,svc-qwen` to names as records have them, `all` to "all". Throws
+ * InvalidArgumentError.
+ */
 export function parseClear(text: string): ReadonlySet<string> | "all" {
   if (text === "all") return "all";
   return new Set(

@@ -29,9 +29,8 @@ function exitCodeOf(error: unknown, io: KeysIo): number {
 }
 
 /**
- * One command. `argv` starts behind the name of the program.
- * Returns the exit code: 0 fine, 2 usage, 3 no such key (for `verify` also: not valid, for `import`: no file),
- * 4 the store cannot be used.
+ * Runs one command. `argv` starts behind the name of the program. Returns the exit code: 0 fine, 2 usage, 3 no such key
+ * (for `verify` also: not valid, for `import`: no file), 4 the store cannot be used.
  */
 export async function run(argv: readonly string[], io: KeysIo): Promise<number> {
   const program = new Command("keys")

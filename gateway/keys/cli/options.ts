@@ -3,7 +3,7 @@ import { CATALOG, findModel } from "../../catalog.ts";
 
 /* Parsers of option values, each of which throws commander's InvalidArgumentError: that ends in a usage error. */
 
-/** `svc-qwen,svc-glm53` to catalog ids, `*` or `all` to "all". */
+/** Parses a list of models: `svc-qwen,svc-glm53` to catalog ids, `*` or `all` to "all". */
 export function parseModels(text: string): readonly string[] | "all" {
   if (text === "*" || text === "all") return "all";
   const ids = [...new Set(text.split(",").map((id) => id.trim()))];
@@ -14,35 +14,35 @@ export function parseModels(text: string): readonly string[] | "all" {
   return ids;
 }
 
-/** A whole number of at least 1. */
+/** Parses a whole number of at least 1. */
 export function parseCount(text: string): number {
   const value = /^[0-9]{1,15}$/.test(text) ? Number(text) : 0;
   if (value < 1) throw new InvalidArgumentError("Expected a whole number of at least 1.");
   return value;
 }
 
-/** A whole number from 1 to 1000. */
+/** Parses a whole number from 1 to 1000. */
 export function parseWeight(text: string): number {
   const value = parseCount(text);
   if (value > 1000) throw new InvalidArgumentError("Expected a whole number of at most 1000.");
   return value;
 }
 
-/** Milliseconds; 0 is allowed. */
+/** Parses a duration into milliseconds; 0 is allowed. */
 export function parseOverlapMs(text: string): number {
   const ms = parseDurationMs(text);
   if (ms === undefined) throw new InvalidArgumentError("Expected a duration such as 90s, 30m, 24h, 90d or 0.");
   return ms;
 }
 
-/** Milliseconds, more than 0. */
+/** Parses a duration into milliseconds, more than 0. */
 export function parseLifetimeMs(text: string): number {
   const ms = parseOverlapMs(text);
   if (ms === 0) throw new InvalidArgumentError("A key should live for longer than 0.");
   return ms;
 }
 
-/** 1 to 128 characters, none of them a control character: the text is shown in terminals. */
+/** Parses a text of 1 to 128 characters, none of them a control character, as it is shown in terminals. */
 export function parseLabel(text: string): string {
   if (!/^[^\p{C}]{1,128}$/u.test(text))
     throw new InvalidArgumentError("Expected 1 to 128 characters without control characters.");
@@ -56,10 +56,10 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   d: 86_400_000,
 };
 
-/** Longest duration that is taken, in milliseconds: 100 years of 365 days. */
+/** The longest duration that is taken, in milliseconds: 100 years of 365 days. */
 const MAX_DURATION_MS = 100 * 365 * 86_400_000;
 
-/** Milliseconds of `90s`, `30m`, `24h`, `90d` or `0`; undefined for anything else. */
+/** Parses `90s`, `30m`, `24h`, `90d` or `0` into milliseconds; undefined for anything else. */
 export function parseDurationMs(text: string): number | undefined {
   if (text === "0") return 0;
   const match = /^([0-9]{1,12})([smhd])$/.exec(text);
@@ -70,8 +70,8 @@ export function parseDurationMs(text: string): number | undefined {
 }
 
 /**
- * The first line of `input`, without the blanks around it. Reads no further than the line, or than `maxLength` characters
- * need: what comes back may then be longer than that, but is cut.
+ * Reads the first line of `input`, without the blanks around it. It reads no further than the line, or than `maxLength`
+ * characters need; what it returns may then be longer than that, but is cut.
  */
 export async function readLine(input: AsyncIterable<string | Uint8Array>, maxLength: number): Promise<string> {
   const decoder = new TextDecoder();

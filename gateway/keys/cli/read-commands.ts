@@ -10,7 +10,7 @@ import { auditFinding, examine, type Finding } from "./doctor.ts";
 import { readLine } from "./options.ts";
 import { auditText, findingsText, listText } from "./text.ts";
 
-/** The commands that change nothing. */
+/** Adds the commands that change nothing to `program`. */
 export function addReadCommands(program: Command, context: CliContext): void {
   program
     .command("list")
