@@ -2,10 +2,7 @@ import * as z from "zod";
 import { milliseconds } from "../../deploy/runtime/config/process-schema.ts";
 import { CATALOG } from "../catalog.ts";
 import { endpointsSchema, hostPortSchema } from "../upstream/discovery/endpoint-schema.ts";
-import { DEFAULT_CHOICE_COUNT } from "../upstream/load-balancing/policies/least-request.ts";
-import { DEFAULT_HASH_BALANCE_FACTOR } from "../upstream/load-balancing/policies/ring-hash.ts";
-import { DEFAULT_PRIORITIES } from "../upstream/load-balancing/priority-levels.ts";
-import { DEFAULT_SLOW_START } from "../upstream/load-balancing/slow-start.ts";
+import { balancerShape } from "../upstream/load-balancing/balancer-settings.ts";
 import { circuitBreakerSchema } from "./circuit-breaker-schema.ts";
 import { outlierSchema } from "./outlier-schema.ts";
 import { tlsSchema } from "./tls-schema.ts";
@@ -25,54 +22,12 @@ const healthChecks = z
   })
   .prefault({});
 
-const slowStart = z
-  .strictObject({
-    windowMs: z.int().min(0).default(DEFAULT_SLOW_START.windowMs).describe("How long an endpoint warms up; 0: not."),
-    aggression: z.number().positive().default(DEFAULT_SLOW_START.aggression).describe("1 raises its weight evenly."),
-    minWeightPercent: z
-      .number()
-      .min(0)
-      .max(100)
-      .default(DEFAULT_SLOW_START.minWeightPercent)
-      .describe("The least share of its weight that it has."),
-  })
-  .prefault({});
-
 const everyCluster = {
   model: z.enum(CATALOG.map((model) => model.id)).describe("The catalog model that these endpoints serve."),
-  lbPolicy: z
-    .enum(["prefix_affinity", "least_request", "ring_hash", "round_robin", "random"])
-    .default("prefix_affinity")
-    .describe("How an endpoint is picked."),
-  leastRequestLbConfig: z
-    .strictObject({
-      choiceCount: z.int().min(2).default(DEFAULT_CHOICE_COUNT).describe("Endpoints that are drawn and compared."),
-    })
-    .prefault({}),
-  ringHashLbConfig: z
-    .strictObject({
-      hashBalanceFactor: z
-        .int()
-        .min(100)
-        .default(DEFAULT_HASH_BALANCE_FACTOR)
-        .describe("Percent of its share of the requests that an endpoint gets at most."),
-    })
-    .prefault({}),
-  healthyPanicThreshold: z
-    .number()
-    .min(0)
-    .max(100)
-    .default(DEFAULT_PRIORITIES.panicThresholdPercent)
-    .describe("Percent of available endpoints below which health is not looked at; 0: always looked at."),
-  overprovisioningFactor: z
-    .int()
-    .min(100)
-    .default(DEFAULT_PRIORITIES.overprovisioningPercent)
-    .describe("Percent: at 140 a priority bears its whole load down to 71 % of its endpoints."),
+  ...balancerShape,
   healthChecks,
   outlierDetection: outlierSchema,
   circuitBreakers: circuitBreakerSchema,
-  slowStart,
   tls: tlsSchema.optional(),
 };
 

@@ -1,11 +1,12 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { Cluster } from "./cluster.ts";
 import type { ClusterMember } from "./cluster-member.ts";
-import type { Balancer, Route } from "./load-balancing/balancer.ts";
+import type { Balancer } from "./load-balancing/balancer.ts";
 import type { NoPick } from "./load-balancing/choose.ts";
 import { DEFAULT_ENDPOINT_CAPS, isWithinCaps } from "./load-balancing/endpoint-caps.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
-import type { Placement } from "./load-balancing/policies/prefix-affinity/prefix-placement.ts";
+import type { Placement } from "./load-balancing/policy.ts";
+import type { Route } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import { CircuitBreaker, type CircuitBreakerState, limitsForSlots, type Permit } from "./queue/circuit-breaker.ts";
 import type { PriorityClass } from "./queue/class-share.ts";
@@ -173,14 +174,15 @@ export class ClusterAdmission {
       this.#breaker.hasRoom(view.address, this.#cap(view));
     const choice = this.#balancer.pick(route, tried, hasRoom);
     if ("none" in choice) return choice.none;
-    const member = this.#cluster.member(choice.pick.address);
-    const permit = this.#breaker.tryRequest(choice.pick.address, this.#cap(choice.pick));
+    const { endpoint, placement } = choice.pick;
+    const member = this.#cluster.member(endpoint.address);
+    const permit = this.#breaker.tryRequest(endpoint.address, this.#cap(endpoint));
     if (!member || !permit) return "all_full";
     const release = () => {
       permit.release();
       this.#serve();
     };
-    return { member, placement: choice.placement, release };
+    return { member, placement, release };
   }
 
   #cap({ slots }: EndpointView): number {

@@ -1,7 +1,7 @@
 import type { DiscoverySettings } from "./discovery/start-discovery.ts";
 import type { TlsSettings } from "./endpoint/upstream-tls.ts";
 import type { HealthCheckSettings } from "./health/health-checker.ts";
-import type { BalancerSettings } from "./load-balancing/balancer.ts";
+import type { BalancerSettings } from "./load-balancing/balancer-settings.ts";
 import type { OutlierSettings } from "./outlier/outlier-detector.ts";
 import type { AdaptiveLifoSettings } from "./queue/adaptive-lifo.ts";
 import type { RetryBudgetSettings } from "./retry/retry-budget.ts";

@@ -15,7 +15,7 @@ import type { ClusterManager } from "./cluster-manager.ts";
 import type { ClusterMember } from "./cluster-member.ts";
 import { ClusterTraffic } from "./cluster-traffic.ts";
 import type { Endpoint, Outcome } from "./endpoint/endpoint.ts";
-import { type Route, routing } from "./load-balancing/balancer.ts";
+import { type Route, routing } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import type { Ejection } from "./outlier/outlier-detector.ts";
 import { comeBackMs } from "./retry/come-back.ts";

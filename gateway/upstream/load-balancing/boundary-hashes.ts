@@ -67,6 +67,11 @@ export function* promptShape(request: Pick<GenerateRequest, "messages" | "tools"
   return { boundaries, lastTurn };
 }
 
+/** Size of the whole prompt in bytes. */
+export function promptBytes({ boundaries }: PromptShape): number {
+  return boundaries.at(-1)?.bytes ?? 0;
+}
+
 /** The digest that stays the same through a conversation: its system part, tools and first message. */
 export function headOf({ boundaries }: PromptShape): string {
   return (boundaries[1] ?? boundaries[0])?.hash ?? "";

@@ -1,33 +1,36 @@
 import { canServe, type EndpointView, isAvailable } from "./endpoint-view.ts";
 import { type PrioritySettings, priorityLoads } from "./priority-levels.ts";
 
-/** Why there is no pick. `all_full` is worth waiting for; the others are not. */
+/** The reason why there is no pick. `all_full` is worth waiting for; the others are not. */
 export type NoPick = "no_endpoints" | "none_available" | "all_tried" | "all_full";
 
-export type Choice<E> =
+/** What came of a pick, or why there is none. */
+export type Choice<P> =
   | {
-      readonly pick: E;
-      /** Its health was not looked at. */
+      /** What the policy gave. */
+      readonly pick: P;
+      /** Whether it was picked without a look at its health. */
       readonly panic: boolean;
     }
   | { readonly none: NoPick };
 
-export type ChooseOptions<E extends EndpointView> = {
-  /** Addresses that had their try at this request. */
+/** How one endpoint is chosen; `P` is what the policy gives for one. */
+export type ChooseOptions<E extends EndpointView, P> = {
+  /** Addresses of the endpoints that have had their try at the request. */
   readonly tried: ReadonlySet<string>;
-  /** Whether a cap (circuit breaker, the node's own queue, KV cache) leaves room for one more. */
+  /** Whether all caps (circuit breaker, the node's own queue, KV cache) leave the endpoint room for one more request. */
   readonly hasRoom: (endpoint: E) => boolean;
   readonly priorities: PrioritySettings;
-  /** The load-balancing policy: picks from a list that is never empty. */
-  readonly policy: (candidates: readonly E[]) => E | undefined;
-  /** Even over [0, 1). */
+  /** The load-balancing policy, which picks from a list that is never empty; undefined when none suits it. */
+  readonly policy: (candidates: readonly E[]) => P | undefined;
+  /** Returns a random number that is even over [0, 1). */
   readonly chance: () => number;
 };
 
 type Level<E> = {
   readonly usable: readonly E[];
   readonly loadPercent: number;
-  /** Health is not looked at. */
+  /** Whether the health of the level's endpoints is not looked at. */
   readonly panic: boolean;
 };
 
@@ -54,7 +57,7 @@ export function usableLevels<E extends EndpointView>(
  * One pick from a snapshot of a cluster: the priority by its load, and of what is usable there one by the policy. Where all
  * of a priority were tried or are full, the others follow in their order: any endpoint is better than a failed request.
  */
-export function choose<E extends EndpointView>(endpoints: readonly E[], options: ChooseOptions<E>): Choice<E> {
+export function choose<E extends EndpointView, P>(endpoints: readonly E[], options: ChooseOptions<E, P>): Choice<P> {
   if (endpoints.length === 0) return { none: "no_endpoints" };
   const levels = usableLevels(endpoints, options.priorities);
   const first = drawLevel(
@@ -83,7 +86,7 @@ function byPriority<E extends EndpointView>(endpoints: readonly E[]): E[][] {
   return [...levels].sort(([a], [b]) => a - b).map(([, level]) => level);
 }
 
-/** The index of a level, as often as its load says. */
+/** Draws the index of a level, as often as its load says. */
 function drawLevel(loads: readonly number[], chance: () => number): number {
   // One level needs no chance.
   if (loads.length === 1) return 0;

@@ -38,6 +38,11 @@ export type EndpointView = {
   readonly prefillTokensPerSecond: number;
 };
 
+/** Number of requests on an endpoint, waiting ones included: the report knows other gateways', the own count is newer. */
+export function requestsOn({ activeRequests, running, waiting }: EndpointView): number {
+  return Math.max(activeRequests, running + waiting);
+}
+
 /** Whether an endpoint may get requests, panic aside. */
 export function isAvailable(endpoint: EndpointView): boolean {
   return endpoint.healthy && !endpoint.ejected && canServe(endpoint);

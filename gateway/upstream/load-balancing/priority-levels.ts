@@ -1,24 +1,41 @@
-/** Endpoints of one priority. */
+import * as z from "zod";
+import type { SettingsOf } from "./policy.ts";
+
+/** Number of endpoints of one priority. */
 export type LevelHealth = {
+  /** Endpoints that may get requests. */
   readonly available: number;
   readonly total: number;
 };
 
-export type PrioritySettings = {
-  /** Envoy's `overprovisioning_factor`, in percent: at 140 a level counts as whole down to 71.4 % of its endpoints. */
-  readonly overprovisioningPercent: number;
-  /** Envoy's `healthy_panic_threshold`, 0 to 100; at 0 nothing unhealthy is ever picked. */
-  readonly panicThresholdPercent: number;
+/** The schemas of the settings on priorities. */
+export const priorityShape = {
+  // No panic towards engines by default: a request to a dead GPU only burns the caller's time.
+  healthyPanicThreshold: z
+    .number()
+    .min(0)
+    .max(100)
+    .default(0)
+    .describe(
+      "The share of available endpoints, in percent, below which a priority picks among all its endpoints whatever their health; at 0 health always counts.",
+    ),
+  overprovisioningFactor: z
+    .int()
+    .min(100)
+    .default(140)
+    .describe(
+      "The load that the available endpoints of a priority can bear, in percent of their share: at 140 a priority bears its whole load down to 71 % of its endpoints.",
+    ),
 };
 
-/** No panic towards engines: a request to a dead GPU only burns the caller's time. */
-export const DEFAULT_PRIORITIES: PrioritySettings = { overprovisioningPercent: 140, panicThresholdPercent: 0 };
+/** How requests are spread over priorities. */
+export type PrioritySettings = SettingsOf<typeof priorityShape>;
 
-/** What a priority gets. */
+/** What one priority gets of the requests. */
 export type LevelLoad = {
   /** Whole percent of the requests; over all levels 100, or 0 where nothing can be picked. */
   readonly loadPercent: number;
-  /** Its health is not looked at. */
+  /** Whether the health of the priority's endpoints is not looked at. */
   readonly panic: boolean;
 };
 
@@ -28,13 +45,13 @@ export type LevelLoad = {
  * Only when all levels together cannot bear everything does the panic threshold count.
  */
 export function priorityLoads(levels: readonly LevelHealth[], settings: PrioritySettings): LevelLoad[] {
-  const { overprovisioningPercent, panicThresholdPercent } = settings;
+  const { overprovisioningFactor, healthyPanicThreshold } = settings;
   const health = levels.map(({ available, total }) =>
-    total === 0 ? 0 : Math.min(100, Math.floor((overprovisioningPercent * available) / total)),
+    total === 0 ? 0 : Math.min(100, Math.floor((overprovisioningFactor * available) / total)),
   );
   const totalHealth = Math.min(100, sum(health));
   const panic = levels.map(
-    ({ available, total }) => totalHealth < 100 && total > 0 && (available * 100) / total < panicThresholdPercent,
+    ({ available, total }) => totalHealth < 100 && total > 0 && (available * 100) / total < healthyPanicThreshold,
   );
   const allPanic = levels.every(({ total }, index) => total === 0 || panic[index]);
   // Where no level's health means anything, as many as there are endpoints.

@@ -1,19 +1,33 @@
+import * as z from "zod";
 import type { EndpointView } from "./endpoint-view.ts";
 
-/** Envoy's `slow_start_config`. */
-export type SlowStartSettings = {
-  /** How long an endpoint warms up, in milliseconds; 0 switches slow start off. */
-  readonly windowMs: number;
-  /** 1 raises the weight evenly, more raises it faster at the beginning; above 0. */
-  readonly aggression: number;
-  /** The least share of its weight that an endpoint has; 0 to 100. */
-  readonly minWeightPercent: number;
-};
+/** The schema of the settings of slow start. A node that comes back has a cold prefix cache. */
+export const slowStartSchema = z
+  .strictObject({
+    windowMs: z
+      .int()
+      .min(0)
+      .default(30_000)
+      .describe("The time, in milliseconds, for which an endpoint that came back warms up; 0 switches slow start off."),
+    aggression: z
+      .number()
+      .positive()
+      .default(1)
+      .describe("The shape of the rise: 1 raises the weight evenly, more raises it faster at the beginning."),
+    minWeightPercent: z
+      .number()
+      .min(0)
+      .max(100)
+      .default(10)
+      .describe("The least share of its weight, in percent, that an endpoint has while it warms up."),
+  })
+  .prefault({})
+  .describe("An endpoint that came back gets few requests at first, as its prefix cache is cold.");
 
-/** A node that comes back has a cold prefix cache. */
-export const DEFAULT_SLOW_START: SlowStartSettings = { windowMs: 30_000, aggression: 1, minWeightPercent: 10 };
+/** How an endpoint that came back warms up. */
+export type SlowStartSettings = Readonly<z.infer<typeof slowStartSchema>>;
 
-/** As in Envoy, the first second counts whole. */
+/** The first second of a warm-up counts as a whole second, as in Envoy. */
 const FIRST_STEP_MS = 1_000;
 
 /**
@@ -32,9 +46,10 @@ export function slowStartShare(
   return Math.max(minWeightPercent / 100, timeFactor ** (1 / aggression));
 }
 
-/** The weight of an endpoint at a moment, slow start included. */
+/** Returns the weight of an endpoint at a moment, slow start included. */
 export type WeightOf = (endpoint: EndpointView) => number;
 
+/** Makes the function that gives every endpoint its weight at the monotonic time `nowMs`. */
 export function slowStartWeights(nowMs: number, settings: SlowStartSettings): WeightOf {
   return ({ weight, healthySinceMs }) => weight * slowStartShare(healthySinceMs, nowMs, settings);
 }

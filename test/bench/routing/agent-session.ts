@@ -54,6 +54,10 @@ export class AgentSession {
     return this.#segments;
   }
 
+  get promptTokens(): number {
+    return this.#segments.reduce((sum, { tokens }) => sum + tokens, 0);
+  }
+
   get shape(): PromptShape {
     const turns = (this.#boundaries.length - 2) / 2;
     return { boundaries: [...this.#boundaries], lastTurn: turns === 0 ? undefined : this.#boundaries.length - 3 };

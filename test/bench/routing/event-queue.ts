@@ -1,25 +1,30 @@
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+
 type Entry = { readonly atMs: number; readonly order: number; readonly run: () => void };
 
 /** Virtual time: runs what was planned in the order of its time, and of equals in the order of planning. */
-export class EventQueue {
+export class EventQueue implements Clock {
   /** A binary heap. */
   readonly #heap: Entry[] = [];
   #planned = 0;
   #nowMs = 0;
 
-  get nowMs(): number {
+  nowMs(): number {
     return this.#nowMs;
   }
 
-  after(ms: number, run: () => void): void {
-    this.#planned += 1;
-    this.#heap.push({ atMs: this.#nowMs + ms, order: this.#planned, run });
-    let index = this.#heap.length - 1;
-    while (index > 0) {
-      const parent = (index - 1) >>> 1;
-      if (!this.#swapIfLater(parent, index)) return;
-      index = parent;
-    }
+  wallMs(): number {
+    return this.#nowMs;
+  }
+
+  after(ms: number, run: () => void): () => void {
+    let cancelled = false;
+    this.#plan(ms, () => {
+      if (!cancelled) run();
+    });
+    return () => {
+      cancelled = true;
+    };
   }
 
   /** Until `endMs`, or until nothing is planned. */
@@ -30,6 +35,17 @@ export class EventQueue {
       first.run();
     }
     this.#nowMs = endMs;
+  }
+
+  #plan(ms: number, run: () => void): void {
+    this.#planned += 1;
+    this.#heap.push({ atMs: this.#nowMs + ms, order: this.#planned, run });
+    let index = this.#heap.length - 1;
+    while (index > 0) {
+      const parent = (index - 1) >>> 1;
+      if (!this.#swapIfLater(parent, index)) return;
+      index = parent;
+    }
   }
 
   #takeFirst(): void {

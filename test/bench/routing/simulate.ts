@@ -1,13 +1,14 @@
+import type { LbPolicy } from "../../../gateway/upstream/load-balancing/policies.ts";
 import { AgentSession, type AgentTraffic } from "./agent-session.ts";
 import { EventQueue } from "./event-queue.ts";
 import { PrefixCache } from "./prefix-cache.ts";
 import { exponential, seededRandom } from "./seeded-random.ts";
-import { type Dispatched, SimulatedGateway, type SimulatedPolicy } from "./simulated-gateway.ts";
+import { SimulatedGateway } from "./simulated-gateway.ts";
 import { NODE_SPEED, SimulatedNode } from "./simulated-node.ts";
 
 export type Scenario = {
   /** `oracle`: all nodes share one cache as large as theirs together, and the one with the least work is picked. */
-  readonly policy: SimulatedPolicy | "oracle";
+  readonly policy: LbPolicy | "oracle";
   readonly traffic: AgentTraffic;
   readonly nodes: number;
   /** Gateways that share nothing; every request comes in at any of them. */
@@ -45,12 +46,12 @@ export function simulate(scenario: Scenario): SimulationResult {
   let cachedTokens = 0;
 
   const runTurn = (session: AgentSession, chance: () => number) => {
-    const startMs = time.nowMs;
+    const startMs = time.nowMs();
     fleet.send(session, {
       onFirstToken(cached) {
-        if (time.nowMs < warmUpMs) return;
-        ttfts.push(time.nowMs - startMs);
-        promptTokens += session.prompt.reduce((sum, { tokens }) => sum + tokens, 0);
+        if (time.nowMs() < warmUpMs) return;
+        ttfts.push(time.nowMs() - startMs);
+        promptTokens += session.promptTokens;
         cachedTokens += cached;
       },
       onFinished() {
@@ -107,22 +108,27 @@ class Fleet {
     this.#gateways =
       policy === "oracle"
         ? []
-        : Array.from({ length: scenario.gateways }, () => new SimulatedGateway(policy, addresses, chance));
+        : Array.from({ length: scenario.gateways }, () => new SimulatedGateway(policy, addresses, time, chance));
     this.#report();
   }
 
   send(session: AgentSession, turn: TurnEvents): void {
     const gateway = this.#gateways[Math.floor(this.#chance() * this.#gateways.length)];
-    const dispatched = gateway?.dispatch(session, this.#time.nowMs);
+    const dispatched = gateway?.dispatch(session);
     const node = dispatched ? this.#nodes.get(dispatched.address) : this.#leastBusy();
+    let cached = 0;
     node?.submit({
       prompt: [...session.prompt],
-      onFirstToken: (cachedTokens, prefillMs) => {
-        this.#tell(dispatched, session, cachedTokens, prefillMs);
-        turn.onFirstToken(cachedTokens);
+      onStarted: (cachedTokens) => {
+        cached = cachedTokens;
+        dispatched?.started(cachedTokens);
       },
-      onFinished: () => {
-        dispatched?.finished();
+      onFirstToken: () => {
+        dispatched?.firstToken();
+        turn.onFirstToken(cached);
+      },
+      onFinished: (prefillMs) => {
+        dispatched?.finished(prefillMs);
         const answered = session.answered();
         turn.onFinished();
         return answered;
@@ -135,11 +141,6 @@ class Fleet {
     return [...this.#nodes.values()].map(({ load }) => load.requestMs);
   }
 
-  #tell(dispatched: Dispatched | undefined, session: AgentSession, cachedTokens: number, prefillMs: number): void {
-    const inputTokens = session.prompt.reduce((sum, { tokens }) => sum + tokens, 0);
-    dispatched?.firstToken(inputTokens, cachedTokens, prefillMs, this.#time.nowMs);
-  }
-
   #leastBusy(): SimulatedNode | undefined {
     const score = ({ report }: SimulatedNode) => report.queuedUncachedTokens + report.running;
     return [...this.#nodes.values()].reduce((best, node) => (score(node) < score(best) ? node : best));
@@ -147,7 +148,7 @@ class Fleet {
 
   #report(): void {
     const reports = new Map([...this.#nodes].map(([address, node]) => [address, node.report]));
-    for (const gateway of this.#gateways) gateway.reported(reports, this.#time.nowMs);
+    for (const gateway of this.#gateways) gateway.reported(reports);
     this.#time.after(REPORT_INTERVAL_MS, () => this.#report());
   }
 }

@@ -1,135 +1,86 @@
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { averageLoad, type LoadAverage } from "../../../gateway/upstream/endpoint/load-average.ts";
-import { choose } from "../../../gateway/upstream/load-balancing/choose.ts";
+import { Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
 import type { EndpointView } from "../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { HashRing } from "../../../gateway/upstream/load-balancing/hash-ring.ts";
-import {
-  DEFAULT_CHOICE_COUNT,
-  pickLeastRequest,
-} from "../../../gateway/upstream/load-balancing/policies/least-request.ts";
-import {
-  DEFAULT_PLACEMENT,
-  PlacementMap,
-} from "../../../gateway/upstream/load-balancing/policies/prefix-affinity/placement-map.ts";
-import { PrefixLearning } from "../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-learning.ts";
-import {
-  DEFAULT_PREFIX_AFFINITY,
-  type Prediction,
-  pickPrefixAffinity,
-} from "../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-score.ts";
-import { pickRandom } from "../../../gateway/upstream/load-balancing/policies/random.ts";
-import {
-  DEFAULT_HASH_BALANCE_FACTOR,
-  pickRingHash,
-} from "../../../gateway/upstream/load-balancing/policies/ring-hash.ts";
-import { RoundRobin } from "../../../gateway/upstream/load-balancing/policies/round-robin.ts";
-import { DEFAULT_PRIORITIES } from "../../../gateway/upstream/load-balancing/priority-levels.ts";
+import type { LbPolicy } from "../../../gateway/upstream/load-balancing/policies.ts";
+import type { Placement } from "../../../gateway/upstream/load-balancing/policy.ts";
 import { WorkLedger } from "../../../gateway/upstream/load-balancing/work-ledger.ts";
+import { delta, finished, started } from "../../support/events/events.ts";
+import { balancerSettings } from "../../support/gateway/balancer-settings.ts";
 import type { AgentSession } from "./agent-session.ts";
 import type { NodeReport } from "./simulated-node.ts";
-
-export type SimulatedPolicy = "round_robin" | "random" | "least_request" | "ring_hash" | "prefix_affinity";
 
 /** What a gateway does about one request on one endpoint. */
 export type Dispatched = {
   readonly address: string;
-  firstToken(inputTokens: number, cachedTokens: number, prefillMs: number, nowMs: number): void;
-  finished(): void;
+  /** The engine has taken the prompt up: it says how many of its tokens are cached. */
+  started(cachedTokens: number): void;
+  firstToken(): void;
+  /** The engine has sent the whole answer, and says at its end how long the prefill took. */
+  finished(prefillMs: number): void;
 };
 
-const TTL_MS = 300_000;
-/** Until a node's speed is measured. */
+/** The prefill speed that a gateway assumes of a node until it has measured one, as the gateway's members do. */
 const INITIAL_SPEED = 5_000;
 
-/** One gateway with the real policies, which knows only what a real one would know. */
+/** One gateway: the real `Balancer` with the default settings, in front of members that know what reports say. */
 export class SimulatedGateway {
-  readonly #policy: SimulatedPolicy;
-  readonly #chance: () => number;
   readonly #addresses: readonly string[];
-  readonly #ring: HashRing;
-  readonly #placements = new PlacementMap(DEFAULT_PLACEMENT);
-  readonly #learning = new PrefixLearning(this.#placements);
-  readonly #ledger = new WorkLedger();
-  readonly #roundRobin = new RoundRobin();
+  readonly #clock: Clock;
+  readonly #balancer: Balancer;
+  readonly #work = new WorkLedger();
   readonly #active = new Map<string, number>();
   readonly #averages = new Map<string, LoadAverage>();
   #reports: ReadonlyMap<string, NodeReport> = new Map();
 
-  constructor(policy: SimulatedPolicy, addresses: readonly string[], chance: () => number) {
-    this.#policy = policy;
+  constructor(lbPolicy: LbPolicy, addresses: readonly string[], clock: Clock, chance: () => number) {
     this.#addresses = addresses;
-    this.#chance = chance;
-    this.#ring = new HashRing(addresses.map((address) => ({ address, weight: 1 })));
+    this.#clock = clock;
+    const cluster = {
+      settings: balancerSettings({ lbPolicy }),
+      ring: new HashRing(addresses.map((address) => ({ address, weight: 1 }))),
+      views: () => this.#addresses.map((address) => this.#view(address, this.#reports.get(address))),
+      // The members stay the same throughout.
+      onMembersChange: () => () => {},
+    };
+    this.#balancer = new Balancer(cluster, this.#work, clock, chance);
   }
 
-  /** What the nodes say of themselves, once a second. */
-  reported(reports: ReadonlyMap<string, NodeReport>, nowMs: number): void {
+  /** Takes what the nodes say of themselves, once a second. */
+  reported(reports: ReadonlyMap<string, NodeReport>): void {
     this.#reports = reports;
     for (const [address, { running, waiting }] of reports) {
-      this.#averages.set(address, averageLoad(this.#averages.get(address), running + waiting, nowMs));
+      this.#averages.set(address, averageLoad(this.#averages.get(address), running + waiting, this.#clock.nowMs()));
     }
   }
 
-  dispatch(session: AgentSession, nowMs: number): Dispatched {
-    const { affinityKey, shape } = session;
-    let prediction: Prediction | undefined;
-    const choice = choose(
-      this.#addresses.map((address) => this.#view(address, this.#reports.get(address))),
-      {
-        tried: new Set<string>(),
-        hasRoom: () => true,
-        priorities: DEFAULT_PRIORITIES,
-        chance: this.#chance,
-        policy: (candidates) => {
-          const weightOf = ({ weight }: EndpointView) => weight;
-          switch (this.#policy) {
-            case "round_robin":
-              return this.#roundRobin.pick(candidates, weightOf);
-            case "random":
-              return pickRandom(candidates, weightOf, this.#chance);
-            case "least_request":
-              return pickLeastRequest(candidates, DEFAULT_CHOICE_COUNT, weightOf, this.#chance);
-            case "ring_hash":
-              return pickRingHash(candidates, this.#ring, affinityKey, DEFAULT_HASH_BALANCE_FACTOR);
-            case "prefix_affinity": {
-              const picked = pickPrefixAffinity(
-                candidates,
-                { affinityKey, shape },
-                {
-                  placements: this.#placements,
-                  ring: this.#ring,
-                  tokensPerByte: this.#learning.tokensPerByte,
-                  nowMs,
-                  shareOf: () => 1,
-                  chance: this.#chance,
-                  settings: DEFAULT_PREFIX_AFFINITY,
-                },
-              );
-              prediction = picked?.prediction;
-              return picked?.endpoint;
-            }
-            default:
-              return this.#policy satisfies never;
-          }
-        },
-      },
-    );
-    if (!("pick" in choice)) throw new Error(`no pick: ${choice.none}`);
-    return this.#send(choice.pick.address, session, prediction, nowMs);
+  dispatch({ affinityKey, shape, promptTokens }: AgentSession): Dispatched {
+    const route = { shape, affinityKey, ttlMs: undefined };
+    const choice = this.#balancer.pick(route, new Set(), () => true);
+    if ("none" in choice) throw new Error(`no pick: ${choice.none}`);
+    const { endpoint, placement } = choice.pick;
+    return this.#send(endpoint.address, placement, promptTokens);
   }
 
-  #send(address: string, { shape }: AgentSession, prediction: Prediction | undefined, nowMs: number): Dispatched {
-    const placed = prediction && { shape, address, prediction, ttlMs: TTL_MS };
-    if (placed) this.#learning.dispatched(placed, nowMs);
-    const work = this.#ledger.add(address, prediction?.uncachedTokens ?? 0);
+  #send(address: string, placement: Placement | undefined, inputTokens: number): Dispatched {
     this.#active.set(address, (this.#active.get(address) ?? 0) + 1);
+    placement?.begin();
+    let cachedInputTokens = 0;
     return {
       address,
-      firstToken: (inputTokens, cachedInputTokens, prefillMs, firstTokenMs) => {
-        work.done();
-        this.#ledger.measured(address, inputTokens - cachedInputTokens, prefillMs);
-        if (placed) this.#learning.prefilled(placed, { inputTokens, cachedInputTokens }, firstTokenMs);
+      started: (cachedTokens) => {
+        cachedInputTokens = cachedTokens;
+        placement?.see([started({ inputTokens, cachedInputTokens })]);
       },
-      finished: () => this.#active.set(address, (this.#active.get(address) ?? 1) - 1),
+      firstToken: () => placement?.see([delta(0, "a")]),
+      finished: (prefillMs) => {
+        const usage = { inputTokens, cachedInputTokens };
+        const timings = { queue: duration(0), prefill: duration(prefillMs), decode: undefined };
+        placement?.see([finished(undefined, usage, { timings })]);
+        placement?.end();
+        this.#active.set(address, (this.#active.get(address) ?? 1) - 1);
+      },
     };
   }
 
@@ -150,8 +101,12 @@ export class SimulatedGateway {
       priority: 0,
       locality: "",
       healthySinceMs: undefined,
-      outstandingPrefillTokens: Math.max(this.#ledger.outstanding(address), report?.queuedUncachedTokens ?? 0),
-      prefillTokensPerSecond: this.#ledger.speed(address) ?? INITIAL_SPEED,
+      outstandingPrefillTokens: Math.max(this.#work.outstanding(address), report?.queuedUncachedTokens ?? 0),
+      prefillTokensPerSecond: this.#work.speed(address) ?? INITIAL_SPEED,
     };
   }
+}
+
+function duration(ms: number) {
+  return { seconds: Math.floor(ms / 1_000), nanos: Math.round((ms % 1_000) * 1e6) };
 }

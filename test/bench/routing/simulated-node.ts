@@ -18,10 +18,11 @@ export type NodeReport = {
 
 export type Job = {
   readonly prompt: readonly Segment[];
-  /** The first token; `cachedTokens` as the node measured them. */
-  readonly onFirstToken: (cachedTokens: number, prefillMs: number) => void;
-  /** Returns the prompt with the answer in it. */
-  readonly onFinished: () => readonly Segment[];
+  /** The prefill begins; `cachedTokens` of the prompt were found in the cache. */
+  readonly onStarted: (cachedTokens: number) => void;
+  readonly onFirstToken: () => void;
+  /** The answer is whole; its prompt was prefilled in `prefillMs`. Returns the prompt with the answer in it. */
+  readonly onFinished: (prefillMs: number) => readonly Segment[];
 };
 
 /** An engine node: prefills one prompt after the other, decodes side by side, keeps prefixes in its cache. */
@@ -75,16 +76,17 @@ export class SimulatedNode {
     // Even a prompt that is all in the cache takes a step.
     this.#prefilling = Math.max(1, uncachedTokens);
     const prefillMs = (this.#prefilling * 1_000) / this.#speed.prefillTokensPerSecond;
+    job.onStarted(cachedTokens);
     this.#time.after(prefillMs, () => {
       this.#account();
       this.#prefilling = 0;
       this.#decoding += 1;
       this.#cache.use(job.prompt);
-      job.onFirstToken(cachedTokens, prefillMs);
+      job.onFirstToken();
       this.#time.after(this.#speed.meanDecodeMs * (0.5 + this.#chance()), () => {
         this.#account();
         this.#decoding -= 1;
-        this.#cache.use(job.onFinished());
+        this.#cache.use(job.onFinished(prefillMs));
       });
       this.#prefillNext();
     });
@@ -95,8 +97,8 @@ export class SimulatedNode {
   }
 
   #account(): void {
-    const elapsedMs = this.#time.nowMs - this.#changedMs;
-    this.#changedMs = this.#time.nowMs;
+    const elapsedMs = this.#time.nowMs() - this.#changedMs;
+    this.#changedMs = this.#time.nowMs();
     const { running, waiting } = this.report;
     this.#requestMs += elapsedMs * (running + waiting);
     if (this.#prefilling > 0) this.#prefillMs += elapsedMs;

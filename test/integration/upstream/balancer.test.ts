@@ -1,6 +1,8 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { atOnce } from "../../../gateway/event-loop-turn.ts";
-import { Balancer, type Route, routing } from "../../../gateway/upstream/load-balancing/balancer.ts";
+import { Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
+import { LB_POLICIES } from "../../../gateway/upstream/load-balancing/policies.ts";
+import { type Route, routing } from "../../../gateway/upstream/load-balancing/route.ts";
 import { HealthNode } from "../../support/engine/health-node.ts";
 import { FrontRig, HINTS } from "../../support/gateway/front-rig.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
@@ -26,7 +28,7 @@ async function balanced(cluster: Readonly<Record<string, unknown>>, nodeCount = 
   const balancer = new Balancer(rig.cluster, rig.manager.work, rig.clock, chance);
   const pick = (route: Route, tried = NONE, hasRoom: (view: { address: string }) => boolean = () => true) => {
     const choice = balancer.pick(route, tried, hasRoom);
-    return "pick" in choice ? choice.pick.address : choice.none;
+    return "pick" in choice ? choice.pick.endpoint.address : choice.none;
   };
   return { rig, cluster: rig.cluster, balancer, pick, addresses: nodes.map(({ address }) => address) };
 }
@@ -34,7 +36,7 @@ async function balanced(cluster: Readonly<Record<string, unknown>>, nodeCount = 
 const route = (text: string, headers: Record<string, string> = {}) =>
   atOnce(routing(generateRequest({}, text), { ...HINTS, headers }));
 
-describe.each(["prefix_affinity", "least_request", "ring_hash", "round_robin", "random"])("%s", (lbPolicy) => {
+describe.each(LB_POLICIES)("%s", (lbPolicy) => {
   test("picks an endpoint, never one that is full, was tried or is ejected", async () => {
     const { pick, addresses, cluster } = await balanced({ lbPolicy });
     const [first = "", second = "", third = ""] = addresses;
@@ -72,9 +74,9 @@ describe("prefix affinity", () => {
     const { balancer } = await balanced({ lbPolicy: "prefix_affinity" });
     const first = generateRequest({}, "a long beginning ".repeat(2_000));
     const choice = balancer.pick(atOnce(routing(first, HINTS)), NONE, () => true);
-    if (!("pick" in choice) || !choice.placement) throw new Error("there was no placement");
-    choice.placement.begin();
-    choice.placement.see([
+    if (!("pick" in choice) || !choice.pick.placement) throw new Error("there was no placement");
+    choice.pick.placement.begin();
+    choice.pick.placement.see([
       {
         kind: {
           $case: "started",
@@ -86,26 +88,27 @@ describe("prefix affinity", () => {
     const more = generateRequest({ messages: [...first.messages, ...first.messages.slice(0, 1)] });
     for (let index = 0; index < 5; index += 1) {
       const next = balancer.pick(atOnce(routing(more, HINTS)), NONE, () => true);
-      expect("pick" in next && next.pick.address).toBe(choice.pick.address);
+      expect("pick" in next && next.pick.endpoint.address).toBe(choice.pick.endpoint.address);
     }
   });
 
   test("the placement's work is on the endpoint as long as the try runs", async () => {
     const { balancer, cluster } = await balanced({ lbPolicy: "prefix_affinity" }, 1);
     const choice = balancer.pick(route("x".repeat(40_000)), NONE, () => true);
-    if (!("pick" in choice) || !choice.placement) throw new Error("there was no placement");
+    if (!("pick" in choice) || !choice.pick.placement) throw new Error("there was no placement");
     const outstanding = () => cluster.views(0)[0]?.outstandingPrefillTokens;
     expect(outstanding()).toBe(0);
-    choice.placement.begin();
+    choice.pick.placement.begin();
     expect(outstanding()).toBeGreaterThan(1_000);
-    choice.placement.end();
+    choice.pick.placement.end();
     expect(outstanding()).toBe(0);
   });
 });
 
 test("a policy that remembers nothing makes no placement", async () => {
   const { balancer } = await balanced({ lbPolicy: "random" }, 1);
-  expect(balancer.pick(route("x"), NONE, () => true)).not.toHaveProperty("placement");
+  const choice = balancer.pick(route("x"), NONE, () => true);
+  expect("pick" in choice && Object.keys(choice.pick)).toEqual(["endpoint"]);
 });
 
 test("how long a prompt is can be guessed by its bytes", async () => {

@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { atOnce } from "../../../gateway/event-loop-turn.ts";
 import { type Admitted, ClusterAdmission, type NotAdmitted } from "../../../gateway/upstream/cluster-admission.ts";
-import { Balancer, routing } from "../../../gateway/upstream/load-balancing/balancer.ts";
+import { Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
+import { routing } from "../../../gateway/upstream/load-balancing/route.ts";
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/routing-hints.ts";
 import { HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen/grpc/health/v1/health.ts";
 import { HealthNode } from "../../support/engine/health-node.ts";

@@ -1,8 +1,26 @@
-import type { EndpointView } from "../endpoint-view.ts";
-import type { WeightOf } from "../slow-start.ts";
+import * as z from "zod";
+import { type EndpointView, requestsOn } from "../endpoint-view.ts";
+import { policyRow } from "../policy.ts";
+import { slowStartWeights, type WeightOf } from "../slow-start.ts";
 
-/** Envoy's `least_request_lb_config.choice_count`. */
-export const DEFAULT_CHOICE_COUNT = 2;
+/** The policy that compares a few endpoints drawn by chance. It remembers nothing. */
+export const leastRequest = policyRow({
+  summary: "The least loaded of a few endpoints that are drawn by chance.",
+  settings: {
+    leastRequestLbConfig: z
+      .strictObject({
+        choiceCount: z.int().min(2).default(2).describe("The number of endpoints that are drawn and compared."),
+      })
+      .prefault({})
+      .describe("Settings of the policy least_request."),
+  },
+  create: ({ leastRequestLbConfig: { choiceCount } }, { slowStart, chance }) => ({
+    pick(candidates, _route, nowMs) {
+      const endpoint = pickLeastRequest(candidates, choiceCount, slowStartWeights(nowMs, slowStart), chance);
+      return endpoint && { endpoint };
+    },
+  }),
+});
 
 /**
  * The least loaded of `choiceCount` endpoints drawn by chance, all of them where there are no more: gateways that know
@@ -23,9 +41,4 @@ export function pickLeastRequest<E extends EndpointView>(
     if (!best || load < best.load) best = { endpoint, load };
   }
   return best?.endpoint;
-}
-
-/** Requests on an endpoint, waiting ones included: the report knows other gateways', the own count is newer. */
-export function requestsOn({ activeRequests, running, waiting }: EndpointView): number {
-  return Math.max(activeRequests, running + waiting);
 }

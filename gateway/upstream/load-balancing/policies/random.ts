@@ -1,5 +1,18 @@
 import type { EndpointView } from "../endpoint-view.ts";
-import type { WeightOf } from "../slow-start.ts";
+import { policyRow } from "../policy.ts";
+import { slowStartWeights, type WeightOf } from "../slow-start.ts";
+
+/** The policy that picks by chance. It remembers nothing. */
+export const random = policyRow({
+  summary: "Any endpoint, as often as its weight says.",
+  settings: {},
+  create: (_settings, { slowStart, chance }) => ({
+    pick(candidates, _route, nowMs) {
+      const endpoint = pickRandom(candidates, slowStartWeights(nowMs, slowStart), chance);
+      return endpoint && { endpoint };
+    },
+  }),
+});
 
 /** Any endpoint, as often as its weight says. Undefined for an empty list only. `chance`: even over [0, 1). */
 export function pickRandom<E extends EndpointView>(

@@ -1,9 +1,30 @@
-import type { EndpointView } from "../endpoint-view.ts";
+import * as z from "zod";
+import { type EndpointView, requestsOn } from "../endpoint-view.ts";
 import type { HashRing } from "../hash-ring.ts";
-import { requestsOn } from "./least-request.ts";
+import { policyRow } from "../policy.ts";
 
-/** Envoy's `hash_balance_factor`, in percent of the mean load. */
-export const DEFAULT_HASH_BALANCE_FACTOR = 150;
+/** The policy that keeps everything with one affinity key on one endpoint. It remembers nothing. */
+export const ringHash = policyRow({
+  summary: "The owner of the request's affinity key on a hash ring, unless it has much more than its share.",
+  settings: {
+    ringHashLbConfig: z
+      .strictObject({
+        hashBalanceFactor: z
+          .int()
+          .min(100)
+          .default(150)
+          .describe("The most requests that an endpoint gets, in percent of its share of all requests."),
+      })
+      .prefault({})
+      .describe("Settings of the policy ring_hash."),
+  },
+  create: ({ ringHashLbConfig: { hashBalanceFactor } }, { ring }) => ({
+    pick(candidates, { affinityKey }) {
+      const endpoint = pickRingHash(candidates, ring(), affinityKey, hashBalanceFactor);
+      return endpoint && { endpoint };
+    },
+  }),
+});
 
 /**
  * The first owner of `key` that is a candidate and has no more than its bounded load: `hashBalanceFactor` percent of its

@@ -1,5 +1,22 @@
 import type { EndpointView } from "../endpoint-view.ts";
-import type { WeightOf } from "../slow-start.ts";
+import { policyRow } from "../policy.ts";
+import { slowStartWeights, type WeightOf } from "../slow-start.ts";
+
+/** The policy that takes all endpoints in turn. It remembers whose turn it is. */
+export const roundRobin = policyRow({
+  summary: "Every endpoint in its turn, as often as its weight says.",
+  settings: {},
+  create: (_settings, { slowStart }) => {
+    const turns = new RoundRobin();
+    return {
+      pick(candidates, _route, nowMs) {
+        const endpoint = turns.pick(candidates, slowStartWeights(nowMs, slowStart));
+        return endpoint && { endpoint };
+      },
+      forget: (address) => turns.forget(address),
+    };
+  },
+});
 
 /**
  * Weighted round robin: every pick gives each candidate credit by its weight, the richest is picked and pays for all. An
@@ -8,7 +25,7 @@ import type { WeightOf } from "../slow-start.ts";
 export class RoundRobin {
   readonly #credit = new Map<string, number>();
 
-  /** Undefined for an empty list only. */
+  /** Picks the next endpoint. Undefined for an empty list only. */
   pick<E extends EndpointView>(candidates: readonly E[], weightOf: WeightOf): E | undefined {
     let best: { endpoint: E; credit: number } | undefined;
     let total = 0;
@@ -24,7 +41,7 @@ export class RoundRobin {
     return best.endpoint;
   }
 
-  /** For an endpoint that left the cluster. */
+  /** Drops the credit of an endpoint that has left the cluster. */
   forget(address: string): void {
     this.#credit.delete(address);
   }

@@ -3,8 +3,6 @@ import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
 import { gatewayConfigSchema } from "../../../../gateway/config/gateway-config.ts";
 import { timeoutsOf } from "../../../../gateway/config/timeouts-schema.ts";
 import { DEFAULT_TIMEOUTS } from "../../../../gateway/upstream/call/timeouts.ts";
-import { DEFAULT_PRIORITIES } from "../../../../gateway/upstream/load-balancing/priority-levels.ts";
-import { DEFAULT_SLOW_START } from "../../../../gateway/upstream/load-balancing/slow-start.ts";
 import { DEFAULT_OUTLIER_DETECTION } from "../../../../gateway/upstream/outlier/outlier-detector.ts";
 import { DEFAULT_ADAPTIVE_LIFO } from "../../../../gateway/upstream/queue/adaptive-lifo.ts";
 import { DEFAULT_BACK_OFF } from "../../../../gateway/upstream/retry/retry-back-off.ts";
@@ -25,8 +23,21 @@ describe("what is left out", () => {
       lbPolicy: "prefix_affinity",
       leastRequestLbConfig: { choiceCount: 2 },
       ringHashLbConfig: { hashBalanceFactor: 150 },
-      healthyPanicThreshold: DEFAULT_PRIORITIES.panicThresholdPercent,
-      overprovisioningFactor: DEFAULT_PRIORITIES.overprovisioningPercent,
+      prefixAffinityLbConfig: {
+        maxPrefixes: 50_000,
+        maxHolders: 8,
+        idleTtlMs: 300_000,
+        scoreAllUpTo: 4,
+        placementCandidates: 2,
+        ownerCandidates: 2,
+        uncachedWeight: 2,
+        kvCostSeconds: 0.15,
+        requestCostSeconds: 0.1,
+        ownerWorthSeconds: [5, 2],
+        ownerBelief: [0.9, 0.3],
+      },
+      healthyPanicThreshold: 0,
+      overprovisioningFactor: 140,
       healthChecks: {
         intervalMs: 5_000,
         intervalJitterMs: 1_000,
@@ -42,7 +53,7 @@ describe("what is left out", () => {
         adaptiveLifo: DEFAULT_ADAPTIVE_LIFO,
         retryBudget: DEFAULT_RETRY_BUDGET,
       },
-      slowStart: DEFAULT_SLOW_START,
+      slowStart: { windowMs: 30_000, aggression: 1, minWeightPercent: 10 },
     });
   });
 

@@ -1,26 +1,21 @@
 import type { Boundary } from "../../boundary-hashes.ts";
+import type { PrefixAffinitySettings } from "./prefix-affinity-settings.ts";
 
 /** The belief that an endpoint has a prefix in its cache. */
 export type Holder = {
   readonly address: string;
-  /** Tokens of the prefix. */
+  /** Size of the prefix in tokens. */
   readonly tokens: number;
-  /** Monotonic milliseconds at which a request last used it. */
+  /** Monotonic milliseconds at which a request last used the prefix there. */
   readonly usedAtMs: number;
+  /** Monotonic milliseconds from which on the belief is void. */
   readonly expiresAtMs: number;
-  /** An engine has said that it prefilled it; else a request with it is only on its way there. */
+  /** Whether the engine has said that it prefilled the prefix; else a request with it is only on its way there. */
   readonly confirmed: boolean;
 };
 
-export type PlacementSettings = {
-  /** Prefixes to remember; the ones that were not used for longest go first. */
-  readonly maxEntries: number;
-  /** Endpoints to remember for one prefix; a prompt head that all sessions share is soon everywhere. */
-  readonly maxHolders: number;
-};
-
-/** Some 20 MB at most. */
-export const DEFAULT_PLACEMENT: PlacementSettings = { maxEntries: 50_000, maxHolders: 8 };
+/** How much a placement map remembers. */
+export type PlacementSettings = Pick<PrefixAffinitySettings, "maxPrefixes" | "maxHolders">;
 
 /** Boundaries at the end of a prompt that are remembered: the next turn branches off at one of them. */
 const INDEXED_TAIL = 8;
@@ -39,11 +34,12 @@ export class PlacementMap {
     this.#settings = settings;
   }
 
+  /** Number of prefixes that are remembered. */
   get size(): number {
     return this.#entries.size;
   }
 
-  /** Who is believed to hold the prefix that ends at `hash`. */
+  /** The endpoints that are believed to hold the prefix that ends at `hash`. */
   holders(hash: string, nowMs: number): readonly Holder[] {
     const entry = this.#entries.get(hash);
     return entry ? entry.filter((holder) => this.#isBelieved(holder, nowMs)) : [];
@@ -94,7 +90,7 @@ export class PlacementMap {
     this.#evictedUntilMs.set(address, Math.max(usedAtMs, this.#evictedUntilMs.get(address) ?? usedAtMs));
   }
 
-  /** For an endpoint that left, or came back with an empty cache. */
+  /** Drops all beliefs about an endpoint that left, or came back with an empty cache. */
   forgetEndpoint(address: string): void {
     this.#evictedUntilMs.delete(address);
     for (const [hash, entry] of this.#entries) {
@@ -119,7 +115,7 @@ export class PlacementMap {
 
   #makeRoom(): void {
     for (const hash of this.#entries.keys()) {
-      if (this.#entries.size <= this.#settings.maxEntries) return;
+      if (this.#entries.size <= this.#settings.maxPrefixes) return;
       this.#entries.delete(hash);
     }
   }

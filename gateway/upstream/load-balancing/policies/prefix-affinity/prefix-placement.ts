@@ -1,11 +1,12 @@
 import type { Clock } from "../../../../../deploy/runtime/time/clock.ts";
 import { durationMs } from "../../../../../deploy/runtime/time/proto-duration.ts";
 import type { Event, Finished } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Placement } from "../../policy.ts";
 import type { Work, WorkLedger } from "../../work-ledger.ts";
 import type { Measured, Placed, PrefixLearning } from "./prefix-learning.ts";
 
-/** A prompt on its way to an endpoint: what was expected of it, corrected by what the engine says. */
-export class Placement {
+/** A prompt on its way to an endpoint: what was expected of the endpoint, corrected by what its engine says. */
+export class PrefixPlacement implements Placement {
   readonly #placed: Placed;
   readonly #learning: PrefixLearning;
   readonly #ledger: WorkLedger;
@@ -21,20 +22,18 @@ export class Placement {
     this.#clock = clock;
   }
 
-  /** The try begins. */
   begin(): void {
     this.#learning.dispatched(this.#placed, this.#clock.nowMs());
     this.#work = this.#ledger.add(this.#placed.address, this.#placed.prediction.uncachedTokens);
   }
 
-  /** The events of one message; on the path of every delta, where the last event says enough. */
+  // On the path of every delta, where the last event of a message says enough.
   see(events: readonly Event[]): void {
     if (!this.#prefilled) for (const event of events) this.#observe(event);
     const last = events.at(-1)?.kind;
     if (last?.$case === "finished") this.#timed(last.value);
   }
 
-  /** The try is over, however it went. */
   end(): void {
     this.#work?.done();
     if (!this.#prefilled) this.#learning.abandoned(this.#placed);

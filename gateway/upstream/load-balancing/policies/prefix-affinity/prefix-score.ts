@@ -1,79 +1,41 @@
 import { headOf, type PromptShape } from "../../boundary-hashes.ts";
-import type { EndpointView } from "../../endpoint-view.ts";
+import { type EndpointView, requestsOn } from "../../endpoint-view.ts";
 import { type HashRing, hashShare } from "../../hash-ring.ts";
-import { requestsOn } from "../least-request.ts";
 import type { Holder, PlacementMap } from "./placement-map.ts";
-
-export type PrefixAffinitySettings = {
-  /** Pools up to this size are scored whole; larger ones by candidates. */
-  readonly scoreAllUpTo: number;
-  /** Endpoints believed to hold the longest part of the prompt, that are candidates. */
-  readonly placementCandidates: number;
-  /** Ring owners that are candidates. */
-  readonly ownerCandidates: number;
-  /**
-   * What a token to be prefilled anew counts beside one that waits already: above 1, as it is work that every later request
-   * waits for, too. At 1 a burst makes conversations run from busy endpoints to others, where all of them is prefilled
-   * anew. The prompt's head counts once: later conversations will find it there.
-   */
-  readonly uncachedWeight: number;
-  /** What a KV cache at one half costs, in seconds; it grows without bound towards a full one. */
-  readonly kvCostSeconds: number;
-  /** What each request on an endpoint costs a new one, in seconds. */
-  readonly requestCostSeconds: number;
-  /**
-   * What it is worth, in seconds, that a conversation which this gateway has not met goes to its first owner, its second,
-   * ...: where it goes once it will be expected by all gateways.
-   */
-  readonly ownerWorthSeconds: readonly number[];
-  /**
-   * Share of the earlier turns that the first owner, the second, ... are taken to hold of a conversation that this gateway
-   * has not met: another gateway placed it.
-   */
-  readonly ownerBelief: readonly number[];
-};
-
-/** Settled by `test/bench/routing/routing-simulation.ts`. */
-export const DEFAULT_PREFIX_AFFINITY: PrefixAffinitySettings = {
-  scoreAllUpTo: 4,
-  placementCandidates: 2,
-  ownerCandidates: 2,
-  uncachedWeight: 2,
-  kvCostSeconds: 0.15,
-  requestCostSeconds: 0.1,
-  ownerWorthSeconds: [5, 2],
-  ownerBelief: [0.9, 0.3],
-};
+import type { PrefixAffinitySettings } from "./prefix-affinity-settings.ts";
 
 /** How many times the second owner's load the first one may have: between the least, and that and the spread. */
 const OWNER_TOLERANCE = { least: 1.1, spread: 1 };
 
+/** The request that an endpoint is picked for. */
 export type PrefixRequest = {
   readonly shape: PromptShape;
-  /** Who asks, as `affinity-key.ts` finds it out. */
+  /** A digest of the caller, session or conversation that the request belongs to. */
   readonly affinityKey: string;
 };
 
+/** What a pick by prefix affinity goes by, beside endpoints and request. */
 export type PrefixContext = {
   readonly placements: PlacementMap;
   readonly ring: HashRing;
-  /** As learned for the model; above 0. */
+  /** Tokens to a byte of prompt, as learned for the model; above 0. */
   readonly tokensPerByte: number;
+  /** Monotonic milliseconds of the pick. */
   readonly nowMs: number;
-  /** The share of its speed that an endpoint is trusted with, above 0 and at most 1: slow start. */
+  /** Returns the share of its speed that an endpoint is trusted with, above 0 and at most 1: slow start. */
   readonly shareOf: (endpoint: EndpointView) => number;
-  /** Even over [0, 1). */
+  /** Returns a random number that is even over [0, 1). */
   readonly chance: () => number;
   readonly settings: PrefixAffinitySettings;
 };
 
-/** What a pick expects; to be held against what the engine then measures. */
+/** What a pick expects of its endpoint, to be held against what the engine then measures. */
 export type Prediction = {
-  /** Of the whole prompt. */
+  /** Tokens of the whole prompt. */
   readonly tokens: number;
-  /** Of those, not in the endpoint's cache. */
+  /** Tokens of the prompt that are not in the endpoint's cache. */
   readonly uncachedTokens: number;
-  /** The belief that it rests on; undefined where there was none. */
+  /** The belief that the prediction rests on; undefined when there was none. */
   readonly belief: Holder | undefined;
 };
 

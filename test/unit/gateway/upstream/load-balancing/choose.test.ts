@@ -1,22 +1,24 @@
 import { describe, expect, test } from "vitest";
-import { type ChooseOptions, choose } from "../../../../../gateway/upstream/load-balancing/choose.ts";
+import { type Choice, type ChooseOptions, choose } from "../../../../../gateway/upstream/load-balancing/choose.ts";
 import type { EndpointView } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { pickRandom } from "../../../../../gateway/upstream/load-balancing/policies/random.ts";
 import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
 import { endpoints, endpointWith, tally } from "./endpoint-with.ts";
 
-function options(given: Partial<ChooseOptions<EndpointView>> = {}): ChooseOptions<EndpointView> {
+type Options = ChooseOptions<EndpointView, EndpointView>;
+
+function options(given: Partial<Options> = {}): Options {
   return {
     tried: new Set(),
     hasRoom: () => true,
-    priorities: { overprovisioningPercent: 140, panicThresholdPercent: 0 },
+    priorities: { overprovisioningFactor: 140, healthyPanicThreshold: 0 },
     policy: ([first]) => first,
     chance: seededRandom(1),
     ...given,
   };
 }
 
-const addressOf = (choice: ReturnType<typeof choose>) => ("pick" in choice ? choice.pick.address : choice.none);
+const addressOf = (choice: Choice<EndpointView>) => ("pick" in choice ? choice.pick.address : choice.none);
 
 const nowhere = (): boolean => false;
 
@@ -76,7 +78,7 @@ describe("candidates", () => {
 });
 
 describe("in panic", () => {
-  const priorities = { overprovisioningPercent: 140, panicThresholdPercent: 50 };
+  const priorities = { overprovisioningFactor: 140, healthyPanicThreshold: 50 };
 
   test("unhealthy and ejected endpoints are picked, too, but none that would refuse", () => {
     const pool = [
@@ -122,7 +124,7 @@ test("whatever the cluster looks like, no ejected, unhealthy, tried or full endp
       options({
         tried,
         hasRoom: ({ activeRequests }) => activeRequests < 3,
-        priorities: { overprovisioningPercent: 140, panicThresholdPercent: maybe(0.5) ? 0 : 50 },
+        priorities: { overprovisioningFactor: 140, healthyPanicThreshold: maybe(0.5) ? 0 : 50 },
         policy: (candidates) => pickRandom(candidates, () => 1, chance),
         chance,
       }),

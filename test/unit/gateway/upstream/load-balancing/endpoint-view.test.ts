@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { canServe, isAvailable } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
+import { canServe, isAvailable, requestsOn } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { endpointWith } from "./endpoint-with.ts";
 
 test.each([
@@ -12,4 +12,11 @@ test.each([
   const endpoint = endpointWith({ address: "e", ...given });
   expect(isAvailable(endpoint)).toBe(available);
   expect(canServe(endpoint)).toBe(serves);
+});
+
+test.each([
+  ["its own count where the report is older", { activeRequests: 5, running: 2, waiting: 1 }, 5],
+  ["the report where other gateways send, too", { activeRequests: 1, running: 4, waiting: 3 }, 7],
+])("requests on an endpoint are %s", (_, given, expected) => {
+  expect(requestsOn(endpointWith({ address: "e", ...given }))).toBe(expected);
 });

@@ -1,13 +1,11 @@
 import { describe, expect, test } from "vitest";
-import {
-  DEFAULT_PRIORITIES,
-  type LevelHealth,
-  priorityLoads,
-} from "../../../../../gateway/upstream/load-balancing/priority-levels.ts";
+import { type LevelHealth, priorityLoads } from "../../../../../gateway/upstream/load-balancing/priority-levels.ts";
 import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
+import { balancerSettings } from "../../../../support/gateway/balancer-settings.ts";
 
 /** Envoy's default. */
-const ENVOY = { ...DEFAULT_PRIORITIES, panicThresholdPercent: 50 };
+const BY_DEFAULT = balancerSettings();
+const ENVOY = { ...BY_DEFAULT, healthyPanicThreshold: 50 };
 
 const levels = (...percents: readonly number[]): LevelHealth[] =>
   percents.map((available) => ({ available, total: 100 }));
@@ -86,7 +84,7 @@ describe("loads of priorities, from the tables of Envoy's page on priority level
   });
 
   test("healthy [25, 25, 20] % are sent [36, 36, 28] % where there is no panic", () => {
-    expect(loadsOf([25, 25, 20], DEFAULT_PRIORITIES)).toEqual([36, 36, 28]);
+    expect(loadsOf([25, 25, 20], BY_DEFAULT)).toEqual([36, 36, 28]);
   });
 });
 
@@ -149,7 +147,7 @@ describe("panic, from the tables of Envoy's page on the panic threshold", () => 
   });
 
   test("at a threshold of 0 % there is none: nothing is sent when none is healthy", () => {
-    expect(priorityLoads(levels(0, 0), DEFAULT_PRIORITIES)).toEqual([
+    expect(priorityLoads(levels(0, 0), BY_DEFAULT)).toEqual([
       { loadPercent: 0, panic: false },
       { loadPercent: 0, panic: false },
     ]);
@@ -174,10 +172,10 @@ test("loads of whatever health are whole percents, none below 0, and 100 togethe
       const total = Math.floor(chance() * 9);
       return { available: Math.floor(chance() * (total + 1)), total };
     });
-    const panicThresholdPercent = chance() < 0.5 ? 0 : 50;
-    const loads = priorityLoads(given, { overprovisioningPercent: 140, panicThresholdPercent });
+    const healthyPanicThreshold = chance() < 0.5 ? 0 : 50;
+    const loads = priorityLoads(given, { overprovisioningFactor: 140, healthyPanicThreshold });
     const sum = loads.reduce((all, { loadPercent }) => all + loadPercent, 0);
-    const anything = given.some(({ available, total }) => available > 0 || (panicThresholdPercent > 0 && total > 0));
+    const anything = given.some(({ available, total }) => available > 0 || (healthyPanicThreshold > 0 && total > 0));
     expect(sum).toBe(anything ? 100 : 0);
     for (const { loadPercent } of loads) {
       expect(Number.isInteger(loadPercent)).toBe(true);

@@ -1,9 +1,6 @@
 import { expect, test } from "vitest";
-import {
-  DEFAULT_SLOW_START,
-  slowStartShare,
-  slowStartWeights,
-} from "../../../../../gateway/upstream/load-balancing/slow-start.ts";
+import { slowStartShare, slowStartWeights } from "../../../../../gateway/upstream/load-balancing/slow-start.ts";
+import { balancerSettings } from "../../../../support/gateway/balancer-settings.ts";
 import { endpointWith } from "./endpoint-with.ts";
 
 const LINEAR = { windowMs: 60_000, aggression: 1, minWeightPercent: 10 };
@@ -22,7 +19,7 @@ test.each([
 });
 
 test("an endpoint that was there from the beginning needs no slow start", () => {
-  expect(slowStartShare(undefined, 0, DEFAULT_SLOW_START)).toBe(1);
+  expect(slowStartShare(undefined, 0, balancerSettings().slowStart)).toBe(1);
 });
 
 test("the share goes on top of the weight", () => {

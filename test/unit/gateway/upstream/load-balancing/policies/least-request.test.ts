@@ -1,8 +1,5 @@
 import { describe, expect, test } from "vitest";
-import {
-  pickLeastRequest,
-  requestsOn,
-} from "../../../../../../gateway/upstream/load-balancing/policies/least-request.ts";
+import { pickLeastRequest } from "../../../../../../gateway/upstream/load-balancing/policies/least-request.ts";
 import { seededRandom } from "../../../../../bench/routing/seeded-random.ts";
 import { endpoints, endpointWith, tally } from "../endpoint-with.ts";
 
@@ -45,11 +42,4 @@ describe("least request", () => {
     ];
     expect(pickLeastRequest(pool, 2, byWeight, seededRandom(1))?.address).toBe("big");
   });
-});
-
-test.each([
-  ["its own count where the report is older", { activeRequests: 5, running: 2, waiting: 1 }, 5],
-  ["the report where other gateways send, too", { activeRequests: 1, running: 4, waiting: 3 }, 7],
-])("requests on an endpoint are %s", (_, given, expected) => {
-  expect(requestsOn(endpointWith({ address: "e", ...given }))).toBe(expected);
 });

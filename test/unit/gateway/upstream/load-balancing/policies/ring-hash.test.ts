@@ -1,16 +1,14 @@
 import { expect, test } from "vitest";
 import { HashRing } from "../../../../../../gateway/upstream/load-balancing/hash-ring.ts";
-import {
-  DEFAULT_HASH_BALANCE_FACTOR,
-  pickRingHash,
-} from "../../../../../../gateway/upstream/load-balancing/policies/ring-hash.ts";
+import { pickRingHash } from "../../../../../../gateway/upstream/load-balancing/policies/ring-hash.ts";
+import { balancerSettings } from "../../../../../support/gateway/balancer-settings.ts";
 import { endpoints, endpointWith } from "../endpoint-with.ts";
 
 const POOL = endpoints(4);
 const RING = new HashRing(POOL);
 const [FIRST = "", SECOND = "", THIRD = ""] = RING.ownersOf("key");
 
-const pick = (pool: typeof POOL, factor = DEFAULT_HASH_BALANCE_FACTOR) =>
+const pick = (pool: typeof POOL, factor = balancerSettings().ringHashLbConfig.hashBalanceFactor) =>
   pickRingHash(pool, RING, "key", factor)?.address;
 
 test("a key goes to its owner", () => {

@@ -6,8 +6,8 @@ const at = (hash: string, bytes = 100, marked = false): Boundary => ({ hash, byt
 const chain = (length: number) => Array.from({ length }, (_, index) => at(`h${index}`, (index + 1) * 100));
 const USE = { tokensPerByte: 0.25, ttlMs: 1_000, nowMs: 0, confirmed: true };
 
-const map = (settings: Partial<{ maxEntries: number; maxHolders: number }> = {}) =>
-  new PlacementMap({ maxEntries: 100, maxHolders: 3, ...settings });
+const map = (settings: Partial<{ maxPrefixes: number; maxHolders: number }> = {}) =>
+  new PlacementMap({ maxPrefixes: 100, maxHolders: 3, ...settings });
 const addresses = (placements: PlacementMap, hash: string, nowMs = 0) =>
   placements.holders(hash, nowMs).map(({ address }) => address);
 
@@ -36,7 +36,7 @@ describe("the placement map", () => {
   });
 
   test("is bounded: the prefix that was not used for longest goes", () => {
-    const placements = map({ maxEntries: 2 });
+    const placements = map({ maxPrefixes: 2 });
     placements.record([at("h0")], "a", USE);
     placements.record([at("h1")], "a", USE);
     placements.record([at("h0")], "a", USE);

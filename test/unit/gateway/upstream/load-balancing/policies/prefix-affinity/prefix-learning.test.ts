@@ -1,12 +1,10 @@
 import { describe, expect, test } from "vitest";
-import {
-  DEFAULT_PLACEMENT,
-  PlacementMap,
-} from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/placement-map.ts";
+import { PlacementMap } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/placement-map.ts";
 import {
   type Placed,
   PrefixLearning,
 } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-learning.ts";
+import { balancerSettings } from "../../../../../../support/gateway/balancer-settings.ts";
 
 const SHAPE = {
   boundaries: [
@@ -17,7 +15,7 @@ const SHAPE = {
 };
 
 function learner() {
-  const placements = new PlacementMap(DEFAULT_PLACEMENT);
+  const placements = new PlacementMap(balancerSettings().prefixAffinityLbConfig);
   return { placements, learning: new PrefixLearning(placements) };
 }
 

@@ -1,13 +1,11 @@
 import { describe, expect, test } from "vitest";
-import {
-  DEFAULT_PLACEMENT,
-  PlacementMap,
-} from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/placement-map.ts";
+import { PlacementMap } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/placement-map.ts";
 import { PrefixLearning } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-learning.ts";
-import { Placement } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-placement.ts";
+import { PrefixPlacement } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-placement.ts";
 import { WorkLedger } from "../../../../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import type { Event, Timings } from "../../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { delta, finished, started } from "../../../../../../support/events/events.ts";
+import { balancerSettings } from "../../../../../../support/gateway/balancer-settings.ts";
 import { VirtualClock } from "../../../../../../support/virtual-clock.ts";
 
 const ADDRESS = "127.0.0.1:1";
@@ -18,11 +16,11 @@ const progress = (prefilledTokens: number): Event => ({
 });
 
 function placed() {
-  const placements = new PlacementMap(DEFAULT_PLACEMENT);
+  const placements = new PlacementMap(balancerSettings().prefixAffinityLbConfig);
   const learning = new PrefixLearning(placements);
   const work = new WorkLedger();
   const prediction = { tokens: 1_000, uncachedTokens: 1_000, belief: undefined };
-  const placement = new Placement(
+  const placement = new PrefixPlacement(
     { shape: SHAPE, address: ADDRESS, prediction, ttlMs: 60_000 },
     learning,
     work,

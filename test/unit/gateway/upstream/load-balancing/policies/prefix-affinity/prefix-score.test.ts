@@ -2,16 +2,13 @@ import { describe, expect, test } from "vitest";
 import type { PromptShape } from "../../../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
 import type { EndpointView } from "../../../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { HashRing } from "../../../../../../../gateway/upstream/load-balancing/hash-ring.ts";
+import { PlacementMap } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/placement-map.ts";
 import {
-  DEFAULT_PLACEMENT,
-  PlacementMap,
-} from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/placement-map.ts";
-import {
-  DEFAULT_PREFIX_AFFINITY,
   type PrefixContext,
   pickPrefixAffinity,
 } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-score.ts";
 import { seededRandom } from "../../../../../../bench/routing/seeded-random.ts";
+import { balancerSettings } from "../../../../../../support/gateway/balancer-settings.ts";
 import { endpoints, tally } from "../../endpoint-with.ts";
 
 const POOL = endpoints(8);
@@ -33,13 +30,13 @@ function turn(session: string, turns: number): PromptShape {
 
 function context(given: Partial<PrefixContext> = {}): PrefixContext {
   return {
-    placements: new PlacementMap(DEFAULT_PLACEMENT),
+    placements: new PlacementMap(balancerSettings().prefixAffinityLbConfig),
     ring: RING,
     tokensPerByte: 0.25,
     nowMs: 0,
     shareOf: () => 1,
     chance: seededRandom(1),
-    settings: DEFAULT_PREFIX_AFFINITY,
+    settings: balancerSettings().prefixAffinityLbConfig,
     ...given,
   };
 }

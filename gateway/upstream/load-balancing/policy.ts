@@ -1,0 +1,68 @@
+import type * as z from "zod";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { EndpointView } from "./endpoint-view.ts";
+import type { HashRing } from "./hash-ring.ts";
+import type { Route } from "./route.ts";
+import type { SlowStartSettings } from "./slow-start.ts";
+import type { WorkLedger } from "./work-ledger.ts";
+
+/** What a policy stands on in its cluster. */
+export type PolicyParts = {
+  /** Returns the hash ring of all members of the cluster by their weights, as it is now. */
+  readonly ring: () => HashRing;
+  readonly slowStart: SlowStartSettings;
+  /** The prefill work on all endpoints, of all clusters: a node prefills for all its models in one row. */
+  readonly work: WorkLedger;
+  readonly clock: Clock;
+  /** Returns a random number that is even over [0, 1). */
+  readonly chance: () => number;
+};
+
+/**
+ * A load-balancing policy at work for one cluster. It owns whatever it remembers between picks; nobody else keeps state for
+ * it. What it wants to learn from a try it learns through the `Placement` that its pick gives out.
+ */
+export type Policy = {
+  /** Picks one of the candidates, which are never none. Undefined when none of them suits. */
+  pick(candidates: readonly EndpointView[], route: Route, nowMs: number): PolicyPick | undefined;
+  /** Tokens of the prompt, where the policy has learned how many there are to a byte. */
+  expectedTokens?(route: Route): number;
+  /** Tells the policy that an endpoint has left the cluster, and what was in its cache with it. */
+  forget?(address: string): void;
+};
+
+/** What a policy has picked. */
+export type PolicyPick = {
+  readonly endpoint: EndpointView;
+  /** Follows the try for the policy; absent when the policy learns nothing from tries. */
+  readonly placement?: Placement;
+};
+
+/** Follows one try of a request for the policy that picked its endpoint. A pick that comes to nothing is never begun. */
+export type Placement = {
+  /** Tells that the call is on its way to the endpoint. */
+  begin(): void;
+  /** Tells of the events of one message from the engine: what was cached, how far the prefill is, how fast it was. */
+  see(events: readonly Event[]): void;
+  /** Tells that the try is over, however it went. A second call does nothing. */
+  end(): void;
+};
+
+/** A policy as the table of all policies has it. */
+export type PolicyRow<Settings extends z.ZodRawShape> = {
+  /** One sentence on how the policy picks, for the reference of the configuration. */
+  readonly summary: string;
+  /** The schema of the policy's own settings under its key in the configuration of a cluster; empty when it has none. */
+  readonly settings: Settings;
+  /** Makes the policy for one cluster. */
+  create(settings: SettingsOf<Settings>, parts: PolicyParts): Policy;
+};
+
+/** The values that a shape of schemas checks. */
+export type SettingsOf<Shape extends z.ZodRawShape> = { readonly [Key in keyof Shape]: z.infer<Shape[Key]> };
+
+/** Gives a row of the table of policies its type. */
+export function policyRow<Settings extends z.ZodRawShape>(row: PolicyRow<Settings>): PolicyRow<Settings> {
+  return row;
+}

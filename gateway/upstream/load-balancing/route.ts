@@ -1,0 +1,25 @@
+import { durationMs } from "../../../deploy/runtime/time/proto-duration.ts";
+import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { needsTurns, type Steps } from "../../event-loop-turn.ts";
+import { affinityKey } from "./affinity-key.ts";
+import { headOf, type PromptShape, promptBytes, promptShape } from "./boundary-hashes.ts";
+import type { RoutingHints } from "./routing-hints.ts";
+
+/** What picks look at of a request, made once for all its tries. */
+export type Route = {
+  readonly shape: PromptShape;
+  /** A digest of the caller, session or conversation that the request belongs to. */
+  readonly affinityKey: string;
+  /** How long the prompt is to stay in an engine's cache, in milliseconds; undefined when the request does not say. */
+  readonly ttlMs: number | undefined;
+};
+
+/** Makes the route of a request. After a big prompt it pauses at the end too, as sending the prompt comes next. */
+export function* routing(request: GenerateRequest, hints: RoutingHints): Steps<Route> {
+  const shape = yield* promptShape(request, hints.prefixKey);
+  const { tenant, cache } = request;
+  const input = { cacheKey: cache?.affinityKey ?? "", headers: hints.headers, tenant, conversationHead: headOf(shape) };
+  if (needsTurns(promptBytes(shape))) yield;
+  const { key } = affinityKey(input, hints.digest);
+  return { shape, affinityKey: key, ttlMs: cache?.ttl && durationMs(cache.ttl) };
+}
