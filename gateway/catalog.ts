@@ -1,4 +1,4 @@
-/** The fixed catalog (specification 2.1): what a model id promises, whoever serves it. */
+/** The fixed catalog: what a model id promises, whoever serves it. */
 export type CatalogModel = {
   /** The id by which callers name the model. */
   readonly id: string;

@@ -3,7 +3,7 @@ import type { Detail } from "./outcome.ts";
 /**
  * The one error that may cross a module boundary, and the closed set of its codes.
  *
- * A code is the `error.code` of Format A (reference: E1 of the wire tables); `formats/error-envelope.ts` says for every
+ * A code is the `error.code` of Format A ("Errors" in formats/README.md); `formats/error-envelope.ts` says for every
  * code which HTTP status and which `error.type` each envelope gives it.
  */
 export type ErrorCode =

@@ -2,7 +2,7 @@ import type { FieldPath } from "../errors.ts";
 import { isJsonObject, jsonText } from "../json/json-text.ts";
 import { invalidSchema, wrongType } from "./field-error.ts";
 
-/** Bytes of the JSON text of one schema (reference: F of the wire tables). */
+/** Bytes that the JSON text of one schema may have. */
 export const MAX_SCHEMA_BYTES = 256 * 1024;
 
 /** Levels of arrays and objects, the schema itself being the first. */

@@ -1,7 +1,7 @@
 import type { FieldPath } from "../errors.ts";
 import { tooMany, wrongType } from "./field-error.ts";
 
-/** Stop strings of one request (reference: A1 of the wire tables). */
+/** The number of stop strings that one request may have. */
 export const MAX_STOP_STRINGS = 16;
 
 /**

@@ -4,7 +4,7 @@ import type { JsonObject } from "../json/json-text.ts";
 import { invalidValue, missing, tooMany, wrongType } from "./field-error.ts";
 import { schemaText } from "./json-schema-limits.ts";
 
-/** Tools of one request (reference: F of the wire tables). */
+/** The number of tools that one request may have. */
 export const MAX_TOOLS = 512;
 
 /** Wider than the formats' own rule: names of MCP tools hold dots and colons. */

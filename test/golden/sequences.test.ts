@@ -15,7 +15,7 @@ import { StreamFault, stepsOf } from "../support/checkers/machine.ts";
 import { eventsOf, reasonsOf, type Shape, shapes } from "../support/events/canonical-sequences.ts";
 
 /*
- * Every answer up to a bound through every encoder, judged by checkers that know the wire tables and not the encoders.
+ * Every answer up to a bound through every encoder, judged by checkers that know the wire rules and not the encoders.
  */
 
 const sealer: Sealer = {

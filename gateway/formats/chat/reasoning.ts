@@ -9,7 +9,7 @@ import type { ChatScalars } from "./schema.ts";
 
 const { LOW, MEDIUM, HIGH, UNSPECIFIED } = ReasoningEffort;
 
-/** The three levels of the specification. */
+/** The three levels that `reasoning.effort` may name. */
 const EFFORTS: ReadonlyMap<string, ReasoningEffort> = new Map<string, ReasoningEffort>([
   ["low", LOW],
   ["medium", MEDIUM],
@@ -26,8 +26,8 @@ const SDK_EFFORTS: ReadonlyMap<string, ReasoningEffort> = new Map([
 
 /**
  * Whether and how much to reason: `reasoning.effort`, else `reasoning_effort`, else the switches that self-hosted stacks
- * know. Undefined when the body says nothing: the model's default. Switches of another form are ignored, they are in no
- * specification. `maxOutputTokens` bounds a budget: some of the answer must be left to be seen.
+ * know. Undefined when the body says nothing: the model's default. Switches of another form are ignored, as
+ * nobody has said what they mean. `maxOutputTokens` bounds a budget: some of the answer must be left to be seen.
  */
 export function readReasoning(
   scalars: ChatScalars,

@@ -14,7 +14,7 @@ import { type ChatScalars, chatScalars } from "./schema.ts";
 import { ChatEncoder } from "./stream.ts";
 import { readToolChoice, readTools } from "./tool-fields.ts";
 
-/** Characters of a `prompt_cache_key` (specification 8). */
+/** Characters that a `prompt_cache_key` may have. */
 const MAX_CACHE_KEY_LENGTH = 512;
 
 /** To ignore one of these would change what the answer means. The value is what to say besides. */
@@ -32,7 +32,7 @@ const REFUSED: Readonly<Record<string, string>> = {
 };
 
 /**
- * Format A, POST /v1/chat/completions (specification 4.1). Faults are reported in the order in which they help: model,
+ * Format A, POST /v1/chat/completions. Faults are reported in the order in which they help: model,
  * messages, plain fields, tools, and what stands inside the messages last.
  */
 export const chat: Format = {

@@ -2,7 +2,7 @@ import * as z from "zod";
 
 /*
  * The plain fields of a body and their ranges; absent and null are one. The schema is open: what stands in no table is
- * tolerated (specification 9.3). What differs by a tag, and what must come first or last in the order of faults, is read
+ * tolerated ("Openness" in formats/README.md). What differs by a tag, and what must come first or last in the order of faults, is read
  * by hand in the files beside this one.
  */
 

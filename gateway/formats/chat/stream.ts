@@ -24,7 +24,7 @@ type Position =
   | { readonly at: "in_tool_call"; readonly open: OpenFrame; readonly toolCalls: number }
   | { readonly at: "end" };
 
-/** Canonical events to chunks of Format A (reference: A4 of the wire tables, whose rules the comments number). */
+/** Canonical events to chunks of Format A, by the numbered rules of "Stream of chat" in formats/README.md. */
 export class ChatEncoder implements StreamEncoder {
   readonly #options: ReplyOptions;
   readonly #base: object;

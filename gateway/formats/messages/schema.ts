@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-/** Messages of one request (reference: F of the wire tables). */
+/** The number of messages that one request may have. */
 export const MAX_MESSAGES = 100_000;
 
 /** The widest number that the contract carries. */

@@ -3,7 +3,7 @@ import { framePieces, HOLE } from "../sse.ts";
 import { callerName, itemId, type OutputItem, type ReplyView, textPart } from "./output-item.ts";
 
 /*
- * What the events of one item look like (wire table C5). The kinds differ in names and payloads only; their order is the
+ * What the events of one item look like ("Events of responses" in formats/README.md). The kinds differ in names and payloads only; their order is the
  * same, so the stream walks one description of them.
  */
 

@@ -4,7 +4,7 @@ import type { Head } from "../format.ts";
 import type { ToolNames } from "./tool-names.ts";
 
 /*
- * Output items (wire table C3). The stream and the folded reply both make a finished item here and nowhere else, so that
+ * Output items ("Response object" in formats/README.md). The stream and the folded reply both make a finished item here and nowhere else, so that
  * what `response.output_item.done` announced is what the final object holds.
  */
 

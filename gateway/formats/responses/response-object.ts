@@ -73,7 +73,7 @@ export function finishedOutcome(finished: Finished, output: readonly OutputItem[
   }
 }
 
-/** The response object (wire table C3), of every lifecycle event and of the folded reply alike. */
+/** The response object ("Response object" in formats/README.md), of every lifecycle event and of the folded reply alike. */
 export function responseObject(head: Head, echo: Echo, outcome: Outcome) {
   const output = outcome.status === "in_progress" ? [] : outcome.output;
   return {

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyInstance } from "fastify";
 import { ApiError } from "../../errors.ts";
 
-/** The specification's name first; real clients send the other. */
+/** The headers that may name the version, the service's own name first; official clients send the other. */
 const HEADERS = ["vendor-version", "anthropic-version"] as const;
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/;

@@ -4,7 +4,7 @@ import { mayUse } from "../../keys/principal.ts";
 import { modelNotFound } from "../access/model-access.ts";
 import { principalOf } from "../request-context.ts";
 
-/** Beside the four fields of the specification stand what other SDKs read from the same path. */
+/** Beside the four fields that chat clients know stand those that other SDKs read from the same path. */
 function present(model: CatalogModel) {
   return {
     id: model.id,

@@ -1,7 +1,7 @@
 import { AGENT_TRAFFIC, type AgentTraffic } from "./agent-session.ts";
 import { type Scenario, type SimulationResult, simulate } from "./simulate.ts";
 
-/** The traffic of the routing study in the reference: eight nodes, 40 minutes, of which the first ten do not count. */
+/** The traffic of the routing study: eight nodes, 40 minutes, of which the first ten do not count. */
 const FULL = { nodes: 8, cacheTokensPerNode: 3_000_000, warmUpMs: 600_000, untilMs: 2_400_000 };
 /** Every number is a mean over these. */
 const SEEDS = [1, 2, 3];

@@ -45,7 +45,7 @@ const block = {
   error: "failed",
 } as const;
 
-/** The legal sequences of Format A (reference: A4 of the wire tables; the rules' numbers stand in the code). */
+/** The legal sequences of Format A ("Stream of chat" in formats/README.md, whose rules the comments number). */
 export const CHAT_TRANSITIONS: Transitions<State, Kind> = {
   start: { keep_alive: "start", role: "begun", error: "failed" },
   begun: block,

@@ -30,7 +30,7 @@ type Kind =
   | "message_stop"
   | "error";
 
-/** The legal sequences of Format B (reference: B6 of the wire tables; the rules' numbers stand in the code). */
+/** The legal sequences of Format B ("Stream of messages" in formats/README.md, whose rules the comments number). */
 export const MESSAGES_TRANSITIONS: Transitions<State, Kind> = {
   start: { ping: "start", message_start: "between_blocks", error: "failed" },
   between_blocks: {

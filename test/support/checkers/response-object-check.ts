@@ -34,7 +34,7 @@ const ECHOED = [
   "user",
 ] as const;
 
-/** The part of a response that no event may change (reference: C3 of the wire tables). Throws `StreamFault`. */
+/** The part of a response that no event may change ("Response object" in formats/README.md). Throws `StreamFault`. */
 export function checkedIdentity(response: JsonObject): string {
   exactKeys(
     response,

@@ -41,7 +41,7 @@ function inside<S extends ResponsesState>(self: S) {
   return { keepalive: self, "response.failed": "failed" } as const;
 }
 
-/** The legal sequences of the responses format (reference: C5 of the wire tables). */
+/** The legal sequences of the responses format ("Events of responses" in formats/README.md). */
 export const RESPONSES_TRANSITIONS: Transitions<ResponsesState, ResponsesKind> = {
   start: { "response.created": "created" },
   created: { "response.in_progress": "between_items" },

@@ -260,7 +260,7 @@ describe("failure", () => {
   });
 });
 
-/** Event types of the wire table C5; clients throw on any other. */
+/** Event types of "Events of responses" in formats/README.md; clients throw on any other. */
 const ALLOWED = new Set([
   "response.created",
   "response.in_progress",

@@ -1,0 +1,102 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { basename, dirname, join, normalize, resolve } from "node:path";
+import { expect, test } from "vitest";
+
+/*
+ * Documents name files and headings, and comments name documents. Nobody reads them again when a file moves, so this does.
+ */
+
+const ROOT = resolve(import.meta.dirname, "../..");
+
+const NO_SOURCES: ReadonlySet<string> = new Set(["node_modules", "dist", ".git", ".svc", "coverage", "bench-results"]);
+
+function filesBelow(folder: string): readonly string[] {
+  return readdirSync(join(ROOT, folder), { withFileTypes: true }).flatMap((entry) => {
+    const path = folder === "" ? entry.name : `${folder}/${entry.name}`;
+    if (!entry.isDirectory()) return [path];
+    return NO_SOURCES.has(entry.name) ? [] : filesBelow(path);
+  });
+}
+
+const files = filesBelow("");
+const known = new Set(files);
+const names = new Set(files.map((file) => basename(file)));
+const documents = files.filter((file) => file.endsWith(".md"));
+const sources = files.filter((file) => /\.(?:ts|mjs|proto)$/.test(file) && !file.startsWith("proto/gen/"));
+
+const read = (file: string) => readFileSync(join(ROOT, file), "utf8");
+
+/** What is written while the service runs or is built, by whoever reads the document, or only there as an example. */
+const NOT_HERE = /^(?:\.svc|dist|node_modules|bench-results|~|\/|path|\$)/;
+
+/** Where a path in `file` may begin: beside the file, in the room that it describes, or at the root. */
+function candidates(file: string, path: string): readonly string[] {
+  const rooms = [
+    "",
+    "gateway",
+    "engine",
+    "engine/backends",
+    "deploy",
+    "test",
+    "proto",
+    "gateway/formats",
+    dirname(file),
+    dirname(dirname(file)),
+  ];
+  return rooms.map((room) => normalize(join(room, path)));
+}
+
+function stands(file: string, path: string): boolean {
+  return candidates(file, path).some(
+    (one) => known.has(one) || files.some((other) => other.startsWith(`${one.replace(/\/$/, "")}/`)),
+  );
+}
+
+test.each(documents)("every link of %s leads to a file", (document) => {
+  const links = [...read(document).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = ""]) => target);
+  const relative = links.filter((target) => !/^[a-z]+:|^#/.test(target)).map((target) => target.replace(/#.*$/, ""));
+  const dead = relative.filter((target) => !known.has(normalize(join(dirname(document), target))));
+  expect(dead).toEqual([]);
+});
+
+test.each(documents)("every file that %s names is there", (document) => {
+  const words = [...read(document).matchAll(/`([^`\s]+)`/g)].map(([, word = ""]) => word);
+  const paths = words.filter(
+    (word) => /^[\w./-]+\.(?:ts|mjs|proto|md|yaml|json)$/.test(word) || /^[\w-]+(?:\/[\w.-]+)*\/$/.test(word),
+  );
+  const named = paths.filter((path) => path.includes("/") && !NOT_HERE.test(path));
+  expect(named.filter((path) => !stands(document, path))).toEqual([]);
+  const bare = words.filter((word) => /^[\w.-]+\.(?:ts|mjs|proto)$/.test(word));
+  expect(bare.filter((name) => !names.has(name))).toEqual([]);
+});
+
+/** A heading that a comment cites as its words in quotes, then `in` and the path. */
+const CITED_HEADING = /"([A-Z][^"\n]*(?:\n \* [^"\n]*)?)" in ([\w./-]+\.md)/g;
+
+test("every heading that a comment cites is in the document", () => {
+  const wrong = sources.flatMap((file) =>
+    [...read(file).matchAll(CITED_HEADING)].flatMap(([, raw = "", path = ""]) => {
+      const heading = raw.replace(/\n \* /, " ");
+      const document = candidates(file, path).find((one) => known.has(one));
+      const found = document !== undefined && new RegExp(`^#+ ${heading}$`, "m").test(read(document));
+      return found ? [] : [`${file}: "${heading}" in ${path}`];
+    }),
+  );
+  expect(wrong).toEqual([]);
+});
+
+/** Ways to cite a document that is none of the repository's. */
+const FOREIGN_CITATION =
+  /\bwire tables?\b|\bspecification \d|\(reference: [A-Z0-9]|\b(?:spec|ops|wire|style|design)\.md\b/;
+
+test("no comment cites a document outside the repository", () => {
+  const self = basename(import.meta.filename);
+  const wrong = [...sources, ...documents].flatMap((file) =>
+    read(file)
+      .split("\n")
+      .flatMap((line, at) =>
+        basename(file) !== self && FOREIGN_CITATION.test(line) ? [`${file}:${at + 1}: ${line.trim()}`] : [],
+      ),
+  );
+  expect(wrong).toEqual([]);
+});
