@@ -3,8 +3,9 @@ import { ApiError } from "../errors.ts";
 
 /** One finished block of an answer. */
 export type CompletedBlock = {
-  /** Position in the answer. */
+  /** The position of the block in the answer, from 0. */
   readonly index: number;
+  /** Whether the block is whole; false where generation stopped inside it. */
   readonly complete: boolean;
 } & (
   | { readonly kind: "text"; readonly text: string; readonly logprobs: readonly TokenLogprob[] }
@@ -14,7 +15,9 @@ export type CompletedBlock = {
 
 /** A whole answer: the fold of its event stream. */
 export type Completion = {
+  /** The blocks in their order. */
   readonly blocks: readonly CompletedBlock[];
+  /** How the answer ended, and what it took. */
   readonly finished: Finished;
 };
 
@@ -25,12 +28,13 @@ type OpenBlock = {
   readonly logprobs: TokenLogprob[];
 };
 
-/** Folds canonical events, one after the other. The order of events has been checked where they came in. */
+/** Folds canonical events into a whole answer. The order of events has been checked where they came in. */
 export class CompletionFold {
   readonly #blocks: CompletedBlock[] = [];
   #open: OpenBlock | undefined;
   #finished: Finished | undefined;
 
+  /** Takes the next event. */
   next(event: Event): void {
     const kind = event.kind;
     switch (kind?.$case) {
@@ -59,7 +63,9 @@ export class CompletionFold {
     }
   }
 
-  /** The whole answer. Throws when the stream ended before `finished`: half an answer is no answer. */
+  /**
+   * Returns the whole answer. Throws `ApiError` when the stream ended before `finished`: half an answer is no answer.
+   */
   result(): Completion {
     if (!this.#finished)
       throw new ApiError("engine_unavailable", "The engine stopped before the answer was complete.", {
@@ -80,12 +86,12 @@ export class CompletionFold {
   }
 }
 
-/** All text blocks joined: what formats without blocks show as the content. */
+/** Joins all text blocks: what formats without blocks show as the content. */
 export function textOf(completion: Completion): string {
   return completion.blocks.map((block) => (block.kind === "text" ? block.text : "")).join("");
 }
 
-/** All reasoning blocks joined. */
+/** Joins all reasoning blocks. */
 export function reasoningOf(completion: Completion): string {
   return completion.blocks.map((block) => (block.kind === "reasoning" ? block.text : "")).join("");
 }

@@ -2,21 +2,21 @@ import type { ApiError, Envelope, ErrorCode, FieldPath } from "../errors.ts";
 
 /** What the two error envelopes make of an error code. */
 export type ErrorAnswer = {
-  /** The HTTP status, but for Format B where `bStatus` says otherwise. */
+  /** The HTTP status of both formats, but for Format B where `bStatus` says otherwise. */
   readonly status: number;
-  /** `error.type` of Format A. */
+  /** The `error.type` of Format A. */
   readonly a: string;
-  /** `error.code` of Format A where it is not the error code's own name. */
+  /** The `error.code` of Format A where it is not the error code's own name. */
   readonly aCode?: string;
-  /** `error.type` of Format B. */
+  /** The `error.type` of Format B. */
   readonly b: string;
-  /** Status of Format B where it differs: overload is 529 there. */
+  /** The HTTP status of Format B where it differs: overload is 529 there. */
   readonly bStatus?: number;
 };
 
 const invalid = { status: 400, a: "invalid_request_error", b: "invalid_request_error" } as const;
 
-/** One row per code: a code without an answer in both envelopes does not compile. */
+/** The answer to every error code: a code without an answer in both envelopes does not compile. */
 export const ERROR_ANSWERS: Readonly<Record<ErrorCode, ErrorAnswer>> = {
   invalid_json: invalid,
   missing_required_parameter: invalid,
@@ -56,16 +56,18 @@ export const ERROR_ANSWERS: Readonly<Record<ErrorCode, ErrorAnswer>> = {
   server_error: { status: 500, a: "server_error", b: "api_error" },
 };
 
+/** Returns the HTTP status of an error in an envelope. */
 export function statusOf(error: ApiError, envelope: Envelope): number {
   const row = ERROR_ANSWERS[error.code];
   return envelope === "b" ? (row.bStatus ?? row.status) : row.status;
 }
 
+/** Returns the message of an error as an envelope words it. */
 export function messageOf(error: ApiError, envelope: Envelope): string {
   return typeof error.wording === "string" ? error.wording : error.wording[envelope];
 }
 
-/** `messages[0].content[1].type`, the path syntax of Format A. */
+/** Writes a path in the syntax of Format A, such as `messages[0].content[1].type`. */
 export function bracketPath(path: FieldPath): string {
   return path.reduce<string>(
     (text, step) => (typeof step === "number" ? `${text}[${step}]` : text === "" ? step : `${text}.${step}`),
@@ -73,12 +75,12 @@ export function bracketPath(path: FieldPath): string {
   );
 }
 
-/** `messages.0.content.1.type`, the path syntax of Format B. */
+/** Writes a path in the syntax of Format B, such as `messages.0.content.1.type`. */
 export function dottedPath(path: FieldPath): string {
   return path.join(".");
 }
 
-/** The `error` object of Format A; in-stream frames of chat carry it too. */
+/** Makes the `error` object of Format A, which in-stream frames of chat carry too. */
 export function errorObjectA(error: ApiError) {
   const row = ERROR_ANSWERS[error.code];
   return {
@@ -89,7 +91,7 @@ export function errorObjectA(error: ApiError) {
   };
 }
 
-/** The whole body of Format B; in-stream frames carry it too. */
+/** Makes the whole body of Format B, which in-stream frames carry too. */
 export function errorBodyB(error: ApiError, requestId: string) {
   return {
     type: "error" as const,
@@ -102,6 +104,7 @@ export function errorBodyB(error: ApiError, requestId: string) {
   };
 }
 
+/** Makes the whole body of an error answer in an envelope. */
 export function errorBody(error: ApiError, envelope: Envelope, requestId: string): object {
   return envelope === "a" ? { error: errorObjectA(error) } : errorBodyB(error, requestId);
 }

@@ -11,11 +11,15 @@ function fault(code: ErrorCode, path: FieldPath, a: (field: string) => string, b
   return new ApiError(code, { a: a(bracketPath(path)), b: `${dottedPath(path)}: ${b}` }, { path });
 }
 
+/** Makes the error for a field that has to be there. */
 export function missing(path: FieldPath): ApiError {
   return fault("missing_required_parameter", path, (f) => `Missing required parameter: '${f}'.`, "Field required");
 }
 
-/** `expected` reads as a noun with its article: "a number", "an array of strings". */
+/**
+ * Makes the error for a value of the wrong type. `expected` reads as a noun with its article: "a number", "an array of
+ * strings".
+ */
 export function wrongType(path: FieldPath, expected: string, got: unknown): ApiError {
   return fault(
     "invalid_type",
@@ -25,6 +29,7 @@ export function wrongType(path: FieldPath, expected: string, got: unknown): ApiE
   );
 }
 
+/** Makes the error for a number below `minimum`. `integer` says whether the value is one. */
 export function belowMinimum(path: FieldPath, minimum: number, integer: boolean): ApiError {
   return fault(
     integer ? "integer_below_min_value" : "decimal_below_min_value",
@@ -34,6 +39,7 @@ export function belowMinimum(path: FieldPath, minimum: number, integer: boolean)
   );
 }
 
+/** Makes the error for a number above `maximum`. `integer` says whether the value is one. */
 export function aboveMaximum(path: FieldPath, maximum: number, integer: boolean): ApiError {
   return fault(
     integer ? "integer_above_max_value" : "decimal_above_max_value",
@@ -43,6 +49,7 @@ export function aboveMaximum(path: FieldPath, maximum: number, integer: boolean)
   );
 }
 
+/** Makes the error for a text of more than `maximum` characters. */
 export function tooLong(path: FieldPath, maximum: number): ApiError {
   return fault(
     "string_above_max_length",
@@ -52,6 +59,7 @@ export function tooLong(path: FieldPath, maximum: number): ApiError {
   );
 }
 
+/** Makes the error for an array of more than `maximum` items. */
 export function tooMany(path: FieldPath, maximum: number): ApiError {
   return fault(
     "array_above_max_length",
@@ -61,6 +69,7 @@ export function tooMany(path: FieldPath, maximum: number): ApiError {
   );
 }
 
+/** Makes the error for an array that needs an item. */
 export function emptyArray(path: FieldPath): ApiError {
   return fault(
     "empty_array",
@@ -70,11 +79,12 @@ export function emptyArray(path: FieldPath): ApiError {
   );
 }
 
-/** `explanation` is a sentence of ours: what would be right. */
+/** Makes the error for any other wrong value. `explanation` is a sentence of ours that says what would be right. */
 export function invalidValue(path: FieldPath, explanation: string): ApiError {
   return fault("invalid_value", path, (f) => `Invalid value for '${f}': ${explanation}`, explanation);
 }
 
+/** Makes the error for a value that is not one of `allowed`. */
 export function oneOf(path: FieldPath, allowed: readonly string[]): ApiError {
   const list = allowed.map((value) => `'${value}'`).join(", ");
   return fault(
@@ -85,6 +95,10 @@ export function oneOf(path: FieldPath, allowed: readonly string[]): ApiError {
   );
 }
 
+/**
+ * Makes the error for a field of the format that this service does not have. `explanation` is a sentence of ours, or
+ * empty.
+ */
 export function unsupportedParameter(path: FieldPath, explanation = ""): ApiError {
   const more = explanation && ` ${explanation}`;
   return fault(
@@ -95,16 +109,23 @@ export function unsupportedParameter(path: FieldPath, explanation = ""): ApiErro
   );
 }
 
+/** Makes the error for a value of the format that this service does not have. `explanation` is a sentence of ours. */
 export function unsupportedValue(path: FieldPath, explanation: string): ApiError {
   return fault("unsupported_value", path, (f) => `Unsupported value: '${f}'. ${explanation}`, explanation);
 }
 
-/** For a top-level key that the endpoint does not know; the key is shown only when it looks like one. */
+/**
+ * Makes the error for a top-level key that the endpoint does not know. The key is shown only when it looks like one.
+ */
 export function unknownParameter(key: string): ApiError {
   const shown = /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/.test(key) ? key : "?";
   return fault("unknown_parameter", [shown], (f) => `Unknown parameter: '${f}'.`, "Extra inputs are not permitted");
 }
 
+/**
+ * Makes the error for a schema of the answer (`response`) or of a tool (`function`). `explanation` is a sentence of
+ * ours.
+ */
 export function invalidSchema(path: FieldPath, explanation: string, of: "response" | "function"): ApiError {
   const code = of === "response" ? "invalid_json_schema" : "invalid_function_parameters";
   return fault(code, path, (f) => `Invalid schema for '${f}': ${explanation}`, explanation);
@@ -135,9 +156,9 @@ function valueAt(body: unknown, path: FieldPath): unknown {
 }
 
 /**
- * The first issue that zod found, as the format words it. `body` is what was checked: zod does not say what it got.
- * Schemas are plain (objects, arrays, enums, ranges): forms that differ by a tag are walked by hand, as a union's issues
- * point nowhere.
+ * Makes the error of the first issue that zod found, as the format words it. `body` is what was checked, as zod does
+ * not say what it got. Schemas are plain (objects, arrays, enums, ranges): forms that differ by a tag are walked by
+ * hand, as a union's issues point nowhere.
  */
 export function fromZod(error: z.ZodError, body: unknown): ApiError {
   const issue = error.issues[0];

@@ -7,71 +7,88 @@ import type { Completion } from "./completion.ts";
  * arguments, so that the same canonical events give the same bytes.
  */
 
-/** The request as the engine sees it, without what only the gateway's route knows. */
+/** A request as the engine sees it, without what only the gateway's route knows. */
 export type CanonicalRequest = Omit<GenerateRequest, "requestId" | "tenant" | "priority" | "stream">;
 
 /**
- * Makes reasoning safe to hand to a stateless caller and to take back: only text that this service produced for the same
- * tenant opens again.
+ * Makes reasoning safe to hand to a stateless caller and to take back: only text that this service produced for the
+ * same tenant opens again.
  */
 export type Sealer = {
-  /** Authenticates `text` without hiding it: the `signature` of a thinking block. */
+  /** Authenticates `text` without hiding it, for the `signature` of a thinking block. */
   sign(text: string): string;
-  /** Hides and authenticates `text`: `encrypted_content` of a reasoning item. */
+  /** Hides and authenticates `text`, for the `encrypted_content` of a reasoning item. */
   seal(text: string): string;
-  /** The text that `seal` was given, or undefined when `sealed` is not ours. */
+  /** Returns the text that `seal` was given; undefined when `sealed` is not ours. */
   open(sealed: string): string | undefined;
 };
 
 /** What checking a body needs to know beyond the body. */
 export type PrepareContext = {
+  /** Opens the reasoning that the caller sends back. */
   readonly sealer: Sealer;
-  /** Whether some engine of this model takes images; without one they are refused with the path of the part. */
+  /**
+   * Returns whether some engine of this model takes images; where none does, images are refused with the path of the
+   * part.
+   */
   readonly acceptsImages: (model: string) => boolean;
+  /** The settings of the formats. */
   readonly settings: FormatSettings;
 };
 
+/** What the configuration says about the formats. */
 export type FormatSettings = {
-  /** Format B: refuse consecutive turns of one role instead of merging them. */
+  /** Whether Format B refuses consecutive turns of one role instead of merging them. */
   readonly strictAlternation: boolean;
-  /** Responses: hosted tools are refused with 400, or left out. */
+  /** Whether hosted tools of the Responses format are refused with 400, or left out. */
   readonly unsupportedTools: "reject" | "skip";
 };
 
 /** What a reply needs to know beyond the events. */
 export type Head = {
-  /** 24 to 32 of `[A-Za-z0-9]`: the part of `chatcmpl-…`, `msg_…` and `resp_…` behind the prefix; item ids are built from it. */
+  /**
+   * The part of `chatcmpl-…`, `msg_…` and `resp_…` behind the prefix, 24 to 32 of `[A-Za-z0-9]`; item ids are built
+   * from it.
+   */
   readonly replyId: string;
+  /** The id of the request, which error frames carry. */
   readonly requestId: string;
+  /** The time at which the reply was begun, in seconds since the epoch. */
   readonly createdSeconds: number;
-  /** When the reply was complete; only a folded reply knows it from the start. */
+  /** Returns the time now in seconds since the epoch, for when the reply is complete. */
   readonly nowSeconds: () => number;
+  /** Seals and signs the reasoning that the reply shows. */
   readonly sealer: Sealer;
 };
 
-/** A checked request: the canonical form of it, and how its answer is written. */
+/** A checked request: its canonical form, and how its answer is written. */
 export type Prepared = {
-  /** Catalog id. */
+  /** The catalog id of the model. */
   readonly model: string;
+  /** Whether the caller asked for an event stream. */
   readonly stream: boolean;
+  /** The canonical form of the request. */
   readonly request: CanonicalRequest;
+  /** Makes the encoder of the event stream. */
   encoder(head: Head): StreamEncoder;
-  /** The body of the non-streaming reply. */
+  /** Makes the body of the non-streaming reply. */
   reply(head: Head, completion: Completion): object;
 };
 
 /**
- * Canonical events to the text of a server-sent event stream. Each call returns complete frames, or "" where the format
- * shows nothing. A `started` after the first one (a repeated try) is ignored.
+ * Writes canonical events as the text of a server-sent event stream. Each call returns complete frames, or "" where the
+ * format shows nothing. A `started` after the first one, of a repeated try, is ignored.
  */
 export interface StreamEncoder {
+  /** Returns the frames of an event. */
   next(event: Event): string;
-  /** The format's error frame, ending the stream. */
+  /** Returns the format's error frame, which ends the stream. */
   fail(error: ApiError): string;
-  /** A sign of life that every known client takes, at any point of the stream. */
+  /** Returns a sign of life that every known client takes, at any point of the stream. */
   keepAlive(): string;
 }
 
+/** One HTTP format: how its bodies are read, and how its answers are written. */
 export type Format = {
   /** The label of the format in log and statistics. */
   readonly name: string;

@@ -20,15 +20,21 @@ const DETAILS: ReadonlyMap<string, ImageDetail> = new Map([
   ["high", Detail.HIGH],
 ]);
 
-/** `data:<mime type>;base64,` with other parameters in between; bounded, as the rest of the text may be megabytes. */
+/**
+ * The head of a `data:` URL with base64 data, other parameters in between. It is bounded, as the rest of the text may
+ * be megabytes.
+ */
 const DATA_URL_HEAD = /^data:([a-z]{1,16}\/[a-z0-9.+-]{1,64})(?:;[a-z0-9=._-]{1,64}){0,4};base64,/i;
 
-/** For an image in a request whose model takes none; `path` leads to the content part. */
+/** Makes the error for an image in a request whose model takes none; `path` leads to the content part. */
 export function imagesNotAccepted(path: FieldPath): ApiError {
   return unsupportedValue(path, "This model does not take images.");
 }
 
-/** `auto`, `low` or `high`; null and absent are `auto`. Throws `invalid_type` or `invalid_value`. */
+/**
+ * Reads a `detail`: `auto`, `low` or `high`; null and absent are `auto`. Throws `ApiError` `invalid_type` or
+ * `invalid_value`.
+ */
 export function imageDetail(value: unknown, path: FieldPath): ImageDetail {
   if (value === undefined || value === null) return Detail.UNSPECIFIED;
   if (typeof value !== "string") throw wrongType(path, "a string", value);
@@ -38,8 +44,8 @@ export function imageDetail(value: unknown, path: FieldPath): ImageDetail {
 }
 
 /**
- * An image out of a `data:` URL. Other URLs are refused: fetching what a caller names would let callers reach whatever
- * the gateway can reach. Throws `unsupported_value` for those, otherwise as `imageFromBase64`.
+ * Makes an image out of a `data:` URL. Other URLs are refused: fetching what a caller names would let callers reach
+ * whatever the gateway can reach. Throws `ApiError` `unsupported_value` for those, otherwise as `imageFromBase64`.
  */
 export function imageFromUrl(url: string, path: FieldPath, detail: ImageDetail = Detail.UNSPECIFIED): ImagePart {
   if (!/^data:/i.test(url))
@@ -50,8 +56,8 @@ export function imageFromUrl(url: string, path: FieldPath, detail: ImageDetail =
 }
 
 /**
- * An image out of its base64 text. Throws `unsupported_value` for a type that is none of PNG, JPEG, GIF and WebP, and
- * `invalid_value` for text that is not base64 or data that is not of the named type.
+ * Makes an image out of its base64 text. Throws `ApiError` `unsupported_value` for a type that is none of PNG, JPEG,
+ * GIF and WebP, and `invalid_value` for text that is not base64 or data that is not of the named type.
  */
 export function imageFromBase64(
   mimeType: string,
@@ -78,7 +84,7 @@ export function imageFromBase64(
   };
 }
 
-/** The type that the first bytes speak of. */
+/** Returns the type that the first bytes speak of. */
 function sniff(data: Buffer): MimeType | undefined {
   const ascii = data.toString("latin1", 0, 12);
   if (ascii.startsWith("\x89PNG\r\n\x1a\n")) return "image/png";

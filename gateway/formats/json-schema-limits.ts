@@ -5,10 +5,10 @@ import { invalidSchema, wrongType } from "./field-error.ts";
 /** Bytes that the JSON text of one schema may have. */
 export const MAX_SCHEMA_BYTES = 256 * 1024;
 
-/** Levels of arrays and objects, the schema itself being the first. */
+/** The most levels of arrays and objects in a schema, the schema itself being the first. */
 export const MAX_SCHEMA_DEPTH = 64;
 
-/** Keywords whose value maps names of the caller's choice to schemas, so that a key below them is no keyword. */
+/** The keywords whose value maps names of the caller's choice to schemas, so that a key below them is no keyword. */
 const NAME_MAPS: ReadonlySet<string> = new Set([
   "properties",
   "patternProperties",
@@ -18,16 +18,16 @@ const NAME_MAPS: ReadonlySet<string> = new Set([
   "$defs",
 ]);
 
-/** Keywords whose value is plain data and never a schema. */
+/** The keywords whose value is plain data and never a schema. */
 const DATA: ReadonlySet<string> = new Set(["const", "default", "enum", "examples", "example"]);
 
 type Reading = "schema" | "names" | "data";
 
 /**
- * The JSON text of a schema from the caller, once it is within the limits. Keywords are not judged here: which of them a
- * grammar can express is the engine's knowledge. Throws `invalid_type` for what is no object; for a schema that is too
- * big, too deep, holds a number beyond the range of JSON readers or refers to another document, `invalid_json_schema`
- * (`of` response) or `invalid_function_parameters` (`of` function).
+ * Returns the JSON text of a schema from the caller once it is within the limits. Keywords are not judged here: which
+ * of them a grammar can express is the engine's knowledge. Throws `ApiError` `invalid_type` for what is no object; for
+ * a schema that is too big, too deep, holds a number beyond the range of JSON readers or refers to another document,
+ * `invalid_json_schema` (`of` response) or `invalid_function_parameters` (`of` function).
  */
 export function schemaText(schema: unknown, path: FieldPath, of: "response" | "function"): string {
   if (!isJsonObject(schema)) throw wrongType(path, "an object", schema);
@@ -39,7 +39,9 @@ export function schemaText(schema: unknown, path: FieldPath, of: "response" | "f
   return text;
 }
 
-/** What is wrong with a value inside a schema, as a sentence. The recursion is bounded by the limit it enforces. */
+/**
+ * Says what is wrong with a value inside a schema, as a sentence. The recursion is bounded by the limit it enforces.
+ */
 function faultOf(value: unknown, reading: Reading, depth: number): string | undefined {
   if (typeof value === "number" && !Number.isFinite(value)) return "a number is out of range.";
   if (typeof value !== "object" || value === null) return undefined;
@@ -60,7 +62,10 @@ function faultOf(value: unknown, reading: Reading, depth: number): string | unde
   return undefined;
 }
 
-/** A reference out of the document would make whoever compiles the schema fetch something. */
+/**
+ * Returns whether a member is a reference out of the document, which would make whoever compiles the schema fetch
+ * something.
+ */
 function isForeignReference(key: string, value: unknown): boolean {
   return (key === "$ref" || key === "$dynamicRef") && typeof value === "string" && !value.startsWith("#");
 }

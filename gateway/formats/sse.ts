@@ -3,41 +3,46 @@
  * data is never built: SDKs parse the empty text and throw.
  */
 
-/** One event. `event` is the text of its `event:` line, undefined for formats that have none; `data` is one line. */
+/**
+ * Writes one event. `event` is the text of its `event:` line, undefined for formats that have none; `data` is one line.
+ */
 export function frame(event: string | undefined, data: string): string {
   return event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`;
 }
 
-/** A comment line: a sign of life where every client skips comments. */
+/** A comment line, as a sign of life where every client skips comments. */
 export const COMMENT_KEEP_ALIVE = ": keep-alive\n\n";
 
 /** The last event of formats that end a stream by a marker. */
 export const DONE = frame(undefined, "[DONE]");
 
-/** Stands in a template where a value comes later. Nothing of a caller stands in a template: it could be equal to it. */
+/**
+ * Stands in a template where a value comes later. Nothing of a caller stands in a template, as it could be equal to
+ * this.
+ */
 export const HOLE = "\u0000";
 
 const HOLE_JSON = JSON.stringify(HOLE);
 
 /**
- * The texts before, between and after the holes of an event, for what differs from event to event by a value or two:
- * the JSON text of the values between these pieces is the event. One piece more than there are holes.
+ * Returns the texts before, between and after the holes of an event, for events that differ by a value or two: the JSON
+ * text of the values between these pieces is the event. There is one piece more than there are holes.
  */
 export function framePieces(event: string | undefined, template: object): readonly string[] {
   return frame(event, JSON.stringify(template)).split(HOLE_JSON);
 }
 
-/** An event but for one value. */
+/** An event but for one value: the text before it, and the text behind it. */
 export type OpenFrame = { readonly prefix: string; readonly suffix: string };
 
-/** An event whose template has exactly one hole. Throws a `TypeError` otherwise: that is a fault of the template. */
+/** Makes an event whose template has exactly one hole. Throws TypeError otherwise: that is a fault of the template. */
 export function openFrame(event: string | undefined, template: object): OpenFrame {
   const [prefix, suffix, ...more] = framePieces(event, template);
   if (prefix === undefined || suffix === undefined || more.length > 0) throw new TypeError("expected exactly one hole");
   return { prefix, suffix };
 }
 
-/** The event with `text` in its hole: costs the escaping of the text and nothing else. */
+/** Writes the event with `text` in its hole. It costs the escaping of the text and nothing else. */
 export function filled(open: OpenFrame, text: string): string {
   return open.prefix + JSON.stringify(text) + open.suffix;
 }

@@ -5,8 +5,8 @@ import { tooMany, wrongType } from "./field-error.ts";
 export const MAX_STOP_STRINGS = 16;
 
 /**
- * The stop strings of a body: one string or an array of them; null and absent are none, empty strings are dropped as
- * they would end every answer at once. Throws `invalid_type` or `array_above_max_length`.
+ * Reads the stop strings of a body: one string or an array of them. Null and absent are none; empty strings are
+ * dropped, as they would end every answer at once. Throws `ApiError` `invalid_type` or `array_above_max_length`.
  */
 export function stopStrings(value: unknown, path: FieldPath): readonly string[] {
   if (value === undefined || value === null || value === "") return [];

@@ -7,13 +7,16 @@ import { schemaText } from "./json-schema-limits.ts";
 /** The number of tools that one request may have. */
 export const MAX_TOOLS = 512;
 
-/** Wider than the formats' own rule: names of MCP tools hold dots and colons. */
+/** The names that tools may have, wider than the formats' own rule: names of MCP tools hold dots and colons. */
 const NAME = /^[A-Za-z0-9_.:-]{1,128}$/;
 
-/** The schema of a tool that names none: no arguments. */
+/** The schema of a tool that names none and so takes no arguments. */
 export const EMPTY_PARAMETERS = '{"type":"object","properties":{}}';
 
-/** The `tools` of a body; null and absent are none. Throws `invalid_type` or `array_above_max_length`. */
+/**
+ * Reads the `tools` of a body as a list; null and absent are none. Throws `ApiError` `invalid_type` or
+ * `array_above_max_length`.
+ */
 export function toolList(value: unknown, path: FieldPath): readonly unknown[] {
   if (value === undefined || value === null) return [];
   if (!Array.isArray(value)) throw wrongType(path, "an array of tools", value);
@@ -21,7 +24,9 @@ export function toolList(value: unknown, path: FieldPath): readonly unknown[] {
   return value;
 }
 
-/** A tool's name as the model will see it. Throws when it is missing, no string or not within the rule. */
+/**
+ * Reads a tool's name as the model will see it. Throws `ApiError` when it is missing, no string or not within the rule.
+ */
 export function toolName(value: unknown, path: FieldPath): string {
   if (value === undefined || value === null) throw missing(path);
   if (typeof value !== "string") throw wrongType(path, "a string", value);
@@ -32,15 +37,15 @@ export function toolName(value: unknown, path: FieldPath): string {
 
 /** How a format writes a tool down. */
 export type ToolShape = {
-  /** Where the schema stands. */
+  /** The key of the tool under which its schema stands. */
   readonly schemaKey: "parameters" | "input_schema";
-  /** Whether a tool must have one; otherwise a tool without takes no arguments. */
+  /** Whether a tool has to have a schema; otherwise one without takes no arguments. */
   readonly schemaRequired: boolean;
 };
 
 /**
- * One tool out of the object that holds `name`, `description`, `strict` and the schema; `path` leads to that object.
- * Null is absent. Throws with the path of the field at fault.
+ * Reads one tool out of the object that holds `name`, `description`, `strict` and the schema; `path` leads to that
+ * object. Null is absent. Throws `ApiError` with the path of the field at fault.
  */
 export function toolOf(
   source: JsonObject,

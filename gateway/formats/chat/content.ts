@@ -7,14 +7,15 @@ import { imageDetail, imageFromUrl, imagesNotAccepted } from "../image.ts";
 
 /** What a message's content may hold besides text. */
 export type ContentRule = {
-  /** In what other forms a part may come; `image_url` also needs a model that takes images. */
+  /** The other form in which a part may come; undefined for none. `image_url` also needs a model that takes images. */
   readonly also: "image_url" | "refusal" | undefined;
+  /** Whether the model takes images. */
   readonly acceptsImages: boolean;
 };
 
 /**
- * The parts of a `content`: a string, an array of parts, or null and absent for none. Empty text is left out unless a
- * prefix is marked to end there, so that all ways to say nothing give the same prompt.
+ * Reads the parts of a `content`: a string, an array of parts, or null and absent for none. Empty text is left out
+ * unless a prefix is marked to end there, so that all ways to say nothing give the same prompt.
  */
 export function contentParts(content: unknown, path: FieldPath, rule: ContentRule): readonly Part[] {
   if (content === undefined || content === null) return [];
@@ -25,6 +26,7 @@ export function contentParts(content: unknown, path: FieldPath, rule: ContentRul
     .filter((part) => part.kind?.$case !== "text" || part.kind.value.text !== "" || part.cacheBreakpoint);
 }
 
+/** Makes a text part. */
 export function textPart(text: string): Part {
   return { kind: { $case: "text", value: { text } } };
 }
@@ -57,7 +59,10 @@ function imageKind(part: JsonObject, path: FieldPath, rule: ContentRule): Part["
   return { $case: "image", value: imageFromUrl(requiredString(image.url, urlPath), urlPath, detail) };
 }
 
-/** A string that must be there; null is absent. Throws `missing_required_parameter` or `invalid_type`. */
+/**
+ * Reads a string that has to be there; null is absent. Throws `ApiError` `missing_required_parameter` or
+ * `invalid_type`.
+ */
 export function requiredString(value: unknown, path: FieldPath): string {
   if (value === undefined || value === null) throw missing(path);
   if (typeof value !== "string") throw wrongType(path, "a string", value);

@@ -1,5 +1,6 @@
 import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 
+/** Why a choice ended, in the words of Format A. */
 export type ChatFinishReason = "stop" | "length" | "tool_calls" | "content_filter";
 
 const REASONS: Readonly<Record<FinishReason, ChatFinishReason>> = {
@@ -12,7 +13,7 @@ const REASONS: Readonly<Record<FinishReason, ChatFinishReason>> = {
   [FinishReason.CONTENT_FILTER]: "content_filter",
 };
 
-/** The `finish_reason` of an answer; a reason of a newer engine reads as `stop`, which ends the turn. */
+/** Returns the `finish_reason` of an answer. A reason of a newer engine reads as `stop`, which ends the turn. */
 export function finishReason(reason: FinishReason): ChatFinishReason {
   return REASONS[reason] ?? "stop";
 }

@@ -1,9 +1,9 @@
 import type { AlternativeLogprob, TokenLogprob } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 
-/** Stands for a probability of zero, whose logarithm JSON cannot say. */
+/** Stands for the logarithm of zero, which JSON cannot say. */
 const LOWEST = -9999;
 
-/** The `logprobs` object of some tokens, or null where the engine sent none. */
+/** Makes the `logprobs` object of some tokens; null where the engine sent none. */
 export function chatLogprobs(tokens: readonly TokenLogprob[]) {
   if (tokens.length === 0) return null;
   return {

@@ -18,22 +18,25 @@ const ROLES: ReadonlyMap<string, Role> = new Map<string, Role>([
 ]);
 
 /**
- * Where the walk stands. Calls of an assistant turn are answered right behind it and before anything else is said; more
- * than one answer to a call is tolerated, all of them stay.
+ * Where the walk over the messages stands. Calls of an assistant turn are answered right behind it and before anything
+ * else is said; more than one answer to a call is tolerated, and all of them stay.
  */
 type Position =
   | { readonly at: "conversation" }
   | {
       readonly at: "tool_results";
       readonly assistant: number;
-      /** Names of all calls of the turn by their id. */
+      /** The names of all calls of the turn by their id. */
       readonly names: ReadonlyMap<string, string>;
       readonly unanswered: Set<string>;
     };
 
 const CONVERSATION: Position = { at: "conversation" };
 
-/** The array of `messages`, not yet looked into. Throws when it is missing, no array, empty or too long. */
+/**
+ * Returns the array of `messages`, not yet looked into. Throws `ApiError` when it is missing, no array, empty or too
+ * long.
+ */
 export function messageList(value: unknown): readonly unknown[] {
   const path = ["messages"];
   if (value === undefined || value === null) throw missing(path);
@@ -43,7 +46,7 @@ export function messageList(value: unknown): readonly unknown[] {
   return value;
 }
 
-/** The conversation in canonical form, one message each. Throws `ApiError` with the path of the first fault. */
+/** Reads the conversation into canonical form, one message each. Throws `ApiError` with the path of the first fault. */
 export function readMessages(list: readonly unknown[], acceptsImages: boolean): readonly Message[] {
   let position = CONVERSATION;
   const messages = list.map((item, index) => {
@@ -96,7 +99,7 @@ function plainParts(role: Role, message: JsonObject, path: FieldPath, acceptsIma
   return orEmptyText(contentParts(message.content, [...path, "content"], { also, acceptsImages }));
 }
 
-/** In the order in which the model said it: reasoning, text, calls. */
+/** Reads an assistant message in the order in which the model said it: reasoning, text, calls. */
 function assistantParts(message: JsonObject, path: FieldPath): readonly Part[] {
   if (message.function_call !== undefined && message.function_call !== null)
     throw unsupportedParameter([...path, "function_call"], "Use 'tool_calls' instead.");
@@ -108,7 +111,9 @@ function assistantParts(message: JsonObject, path: FieldPath): readonly Part[] {
   ]);
 }
 
-/** Both names are in use for the same thing; where both are sent, they say the same. */
+/**
+ * Reads the reasoning of a message. Both names are in use for the same thing; where both are sent, they say the same.
+ */
 function reasoningParts(message: JsonObject, path: FieldPath): readonly Part[] {
   const key =
     message.reasoning_content === undefined || message.reasoning_content === null ? "reasoning" : "reasoning_content";
@@ -145,7 +150,7 @@ function orEmptyText(parts: readonly Part[]): readonly Part[] {
   return parts.length > 0 ? parts : [textPart("")];
 }
 
-/** A message-level mark stands behind the last part, unless that has its own. */
+/** Moves a message-level mark to the last part, unless that has its own. */
 function withBreakpoint(parts: readonly Part[], message: JsonObject): readonly Part[] {
   const breakpoint = cacheBreakpoint(message.cache_control);
   const last = parts.at(-1);

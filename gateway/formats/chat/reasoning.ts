@@ -16,7 +16,7 @@ const EFFORTS: ReadonlyMap<string, ReasoningEffort> = new Map<string, ReasoningE
   ["high", HIGH],
 ]);
 
-/** What SDKs send in `reasoning_effort`, on the same three levels. */
+/** The words that SDKs send in `reasoning_effort`, on the same three levels. */
 const SDK_EFFORTS: ReadonlyMap<string, ReasoningEffort> = new Map([
   ["minimal", LOW],
   ...EFFORTS,
@@ -59,7 +59,7 @@ function namedEffort(scalars: ChatScalars): Reasoning | undefined {
   return { mode: ReasoningMode.ENABLED, effort };
 }
 
-/** The first switch that says something; the more specific one comes first. */
+/** Returns the first switch that says something; the more specific one comes first. */
 function switchOf(body: JsonObject): boolean | undefined {
   const template = isJsonObject(body.chat_template_kwargs) ? body.chat_template_kwargs : {};
   const switches = [

@@ -7,20 +7,22 @@ import { chatUsage } from "./usage.ts";
 
 /** What the request says about its reply. */
 export type ReplyOptions = {
-  /** Catalog id. */
+  /** The catalog id of the model. */
   readonly model: string;
+  /** Whether the request asked for log probabilities. */
   readonly logprobs: boolean;
-  /** Only streams ask for it; a folded reply always has its usage. */
+  /** Whether a stream ends with its usage; a folded reply always has it. */
   readonly includeUsage: boolean;
-  /** The request named a service tier: the reply says that there is one only. */
+  /** Whether the request named a service tier: the reply then says that there is one only. */
   readonly echoServiceTier: boolean;
 };
 
+/** Returns the `id` of a reply. */
 export function completionId(head: Head): string {
   return `chatcmpl-${head.replyId}`;
 }
 
-/** The body of the reply to a request without `stream`. */
+/** Makes the body of the reply to a request without `stream`. */
 export function chatReply(head: Head, completion: Completion, options: ReplyOptions): object {
   return {
     id: completionId(head),
@@ -53,7 +55,9 @@ function messageOf(completion: Completion) {
   };
 }
 
-/** A call that was cut short is shown with what there is of it, as a stream would have shown it. */
+/**
+ * Makes the entry of a call. One that was cut short is shown with what there is of it, as a stream would have shown it.
+ */
 function toolCallOf(block: CompletedBlock) {
   if (block.kind !== "toolCall") return [];
   const text = block.complete ? argumentsText(block.argumentsJson) : block.argumentsJson;

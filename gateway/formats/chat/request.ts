@@ -17,7 +17,7 @@ import { readToolChoice, readTools } from "./tool-fields.ts";
 /** Characters that a `prompt_cache_key` may have. */
 const MAX_CACHE_KEY_LENGTH = 512;
 
-/** To ignore one of these would change what the answer means. The value is what to say besides. */
+/** The fields whose ignoring would change what the answer means, and what to say besides the refusal. */
 const REFUSED: Readonly<Record<string, string>> = {
   audio: "",
   functions: "Use 'tools' instead.",
@@ -97,13 +97,16 @@ function canonicalRequest(
   };
 }
 
-/** More than the window holds is as much as it holds. */
+/** Reads the token limit of the answer; a limit of more than the window holds is as much as it holds. */
 function readMaxOutputTokens(scalars: ChatScalars, model: CatalogModel): number | undefined {
   const limit = scalars.max_completion_tokens ?? scalars.max_tokens ?? undefined;
   return limit === undefined ? undefined : Math.min(limit, model.contextWindow);
 }
 
-/** The affinity key is still the caller's own here: only the route knows the tenant to make a digest for. */
+/**
+ * Reads the cache hints. The affinity key is still the caller's own here: only the route knows the tenant to make a
+ * digest for.
+ */
 function readCacheHints(scalars: ChatScalars): CacheHints {
   const affinityKey = scalars.prompt_cache_key ?? "";
   if (affinityKey.length > MAX_CACHE_KEY_LENGTH && hasMoreCharacters(affinityKey, MAX_CACHE_KEY_LENGTH))
@@ -114,7 +117,7 @@ function readCacheHints(scalars: ChatScalars): CacheHints {
   return { affinityKey, isolationSalt: "", ttl };
 }
 
-/** A character may take two units of a string's length. */
+/** Returns whether a text has more characters than `limit`; one may take two units of a string's length. */
 function hasMoreCharacters(text: string, limit: number): boolean {
   return text.length > 2 * limit || [...text].length > limit;
 }

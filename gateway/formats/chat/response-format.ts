@@ -8,7 +8,9 @@ const PATH = ["response_format"];
 const SCHEMA_PATH = [...PATH, "json_schema"];
 const NAME = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** The `response_format` of a body; undefined for free text. Throws with the path of the first fault. */
+/**
+ * Reads the `response_format` of a body; undefined for free text. Throws `ApiError` with the path of the first fault.
+ */
 export function readResponseFormat(value: unknown): OutputConstraint | undefined {
   if (value === undefined || value === null) return undefined;
   if (!isJsonObject(value)) throw wrongType(PATH, "an object", value);

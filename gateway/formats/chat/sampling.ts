@@ -4,15 +4,18 @@ import { invalidValue, tooMany, wrongType } from "../field-error.ts";
 import { stopStrings } from "../stop-strings.ts";
 import type { ChatScalars } from "./schema.ts";
 
-/** Entries of one `logit_bias`. */
+/** The most entries of one `logit_bias`. */
 export const MAX_LOGIT_BIAS = 1_024;
 
 const MAX_TOKEN_ID = 2 ** 32 - 1;
 
-/** Seeds are handed on as integers that a double holds exactly. */
+/** The number of seeds: they are handed on as integers that a double holds exactly. */
 const SEEDS = 2 ** 53;
 
-/** The sampling of a body; what it does not say is the model's default. Throws with the path of the first fault. */
+/**
+ * Reads the sampling of a body; what it does not say is the model's default. Throws `ApiError` with the path of the
+ * first fault.
+ */
 export function readSampling(scalars: ChatScalars, body: JsonObject): Sampling {
   return {
     temperature: scalars.temperature ?? undefined,
@@ -29,7 +32,7 @@ export function readSampling(scalars: ChatScalars, body: JsonObject): Sampling {
   };
 }
 
-/** Any integer is a seed; negative and large ones are folded into the range, always in the same way. */
+/** Reads a seed. Any integer is one; negative and large ones are folded into the range, always in the same way. */
 function readSeed(value: unknown): number | undefined {
   if (value === undefined || value === null) return undefined;
   if (typeof value !== "number" || !Number.isInteger(value)) throw wrongType(["seed"], "an integer", value);
@@ -37,7 +40,7 @@ function readSeed(value: unknown): number | undefined {
   return rest < 0 ? rest + SEEDS : Math.abs(rest);
 }
 
-/** Paths stop at the field: its keys are the caller's. */
+/** Reads a `logit_bias`. Paths of faults stop at the field, as its keys are the caller's. */
 function readLogitBias(value: unknown): { [token: number]: number } {
   const path = ["logit_bias"];
   if (value === undefined || value === null) return {};

@@ -9,23 +9,24 @@ import * as z from "zod";
 const flag = z.boolean().nullish();
 const tokens = z.int().min(1).nullish();
 
-/** An object of which only the named keys are looked at. */
+/** Makes the schema of an object of which only the named keys are looked at. */
 const open = <Shape extends z.ZodRawShape>(shape: Shape) => z.looseObject(shape).nullish();
 
+/** The schema of the plain fields of a body. */
 export const chatScalars = z.object({
   stream: flag,
   stream_options: open({ include_usage: flag }),
-  /** Tokens of reasoning and visible text together. */
+  /** The most tokens of reasoning and visible text together. */
   max_tokens: tokens,
-  /** The newer name of the same; it wins where both are sent. */
+  /** The newer name of `max_tokens`; it wins where both are sent. */
   max_completion_tokens: tokens,
   temperature: z.number().min(0).max(2).nullish(),
   top_p: z.number().min(0).max(1).nullish(),
   frequency_penalty: z.number().min(-2).max(2).nullish(),
   presence_penalty: z.number().min(-2).max(2).nullish(),
-  /** Multiplier on the odds of what was said already: 1 is neutral. */
+  /** A divisor of the odds of what was said already: 1 is neutral. */
   repetition_penalty: z.number().min(0.01).max(10).nullish(),
-  /** 0 and -1 switch it off. */
+  /** The number of likeliest tokens to choose from; 0 and -1 switch it off. */
   top_k: z
     .int()
     .min(-1)
@@ -43,4 +44,5 @@ export const chatScalars = z.object({
   reasoning_effort: z.string().nullish(),
 });
 
+/** The plain fields of a checked body. */
 export type ChatScalars = z.infer<typeof chatScalars>;

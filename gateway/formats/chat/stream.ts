@@ -13,13 +13,16 @@ import { chatLogprobs } from "./logprobs.ts";
 import { completionId, type ReplyOptions } from "./reply.ts";
 import { chatUsage } from "./usage.ts";
 
-/** Where the stream is. `toolCalls` counts those begun: the next call's `index`, which counts calls and not blocks. */
+/**
+ * Where the stream is. `toolCalls` counts the calls that were begun: it is the next call's `index`, which counts calls
+ * and not blocks.
+ */
 type Position =
   | { readonly at: "start" }
   | { readonly at: "between_blocks"; readonly toolCalls: number }
   | { readonly at: "in_text"; readonly open: OpenFrame; readonly toolCalls: number }
   | { readonly at: "in_reasoning"; readonly open: OpenFrame; readonly toolCalls: number }
-  /** Nothing of its arguments has been sent yet. */
+  /** A call has begun, and nothing of its arguments has been sent yet. */
   | { readonly at: "tool_call_begun"; readonly open: OpenFrame; readonly toolCalls: number }
   | { readonly at: "in_tool_call"; readonly open: OpenFrame; readonly toolCalls: number }
   | { readonly at: "end" };
@@ -168,8 +171,8 @@ function argumentsDelta(index: number, text: string): object {
 }
 
 /**
- * The error of a broken stream. An engine that went away is `server_error` here, whose message tells the rest: there is
- * no status any more that a code of its own would explain.
+ * Makes the error of a broken stream. An engine that went away is `server_error` here, whose message tells the rest:
+ * there is no status any more that a code of its own would explain.
  */
 function inStreamError(error: ApiError) {
   const object = errorObjectA(error);

@@ -4,13 +4,16 @@ import { argumentsText, isJsonObject } from "../../json/json-text.ts";
 import { invalidValue, missing, unsupportedValue, wrongType } from "../field-error.ts";
 import { requiredString } from "./content.ts";
 
-/** No half of a surrogate pair either: it would be another character once it is sent on. */
+/**
+ * A text without control characters and without half of a surrogate pair, which would be another character once it is
+ * sent on.
+ */
 const WORD = /^[^\p{Cc}\p{Cs}]+$/u;
 
 /**
- * The `tool_calls` of an assistant message; null and absent are none. Names and arguments are the model's own words and
- * are taken as they are. Throws for a fault in the form, and for an id that the same message uses twice: ids may come
- * again in a later turn, as some models count from 0 in each.
+ * Reads the `tool_calls` of an assistant message; null and absent are none. Names and arguments are the model's own
+ * words and are taken as they are. Throws `ApiError` for a fault in the form, and for an id that the same message uses
+ * twice: ids may come again in a later turn, as some models count from 0 in each.
  */
 export function toolCallParts(value: unknown, path: FieldPath): readonly Part[] {
   if (value === undefined || value === null) return [];

@@ -6,7 +6,10 @@ import { emptyArray, invalidValue, missing, oneOf, unsupportedValue, wrongType }
 import { toolList, toolOf } from "../tools.ts";
 import { requiredString } from "./content.ts";
 
-/** The `tools` of a body. A tool without `parameters` takes none. Throws with the path of the first fault. */
+/**
+ * Reads the `tools` of a body. A tool without `parameters` takes none. Throws `ApiError` with the path of the first
+ * fault.
+ */
 export function readTools(value: unknown): readonly Tool[] {
   return toolList(value, ["tools"]).map((item, index) => readTool(item, ["tools", index]));
 }
@@ -29,8 +32,8 @@ const MODES: ReadonlyMap<string, ToolChoiceMode> = new Map<string, ToolChoiceMod
 const PATH = ["tool_choice"];
 
 /**
- * The `tool_choice` of a body; absent, it is `auto` where there are tools. Undefined where there are none: the engine
- * then has nothing to choose from. Throws when the choice needs a tool that `tools` does not hold.
+ * Reads the `tool_choice` of a body; absent, it is `auto`. Undefined where there are no tools, as the engine then has
+ * nothing to choose from. Throws `ApiError` when the choice needs a tool that `tools` does not hold.
  */
 export function readToolChoice(value: unknown, tools: readonly Tool[], parallel: boolean): ToolChoice | undefined {
   const choice = { ...readMode(value ?? "auto"), disableParallelCalls: !parallel };

@@ -16,7 +16,9 @@ import { toolChoiceOf, toolsOf } from "./tools.ts";
 
 /** A body that passed every check, and what it means. */
 export type CheckedBody = {
+  /** The flat part of the body. */
   readonly body: MessagesBody;
+  /** The canonical form of the request. */
   readonly request: CanonicalRequest;
 };
 
@@ -25,7 +27,7 @@ export function checkMessagesBody(value: unknown, context: PrepareContext): Chec
   return check(value, messagesBody, context);
 }
 
-/** Checks the body of a count: the same but for `max_tokens`. Throws `ApiError` only. */
+/** Checks the body of a count, which is that of a message but for `max_tokens`. Throws `ApiError` only. */
 export function checkCountTokensBody(value: unknown, context: PrepareContext): CheckedBody {
   return check(value, countTokensBody, context);
 }
@@ -72,15 +74,15 @@ function check(
   return { body, request };
 }
 
-/** Counting takes any `max_tokens`; one that says nothing is no limit. */
+/** Returns the token limit of the answer. Counting takes any `max_tokens`; one that says nothing is no limit. */
 function answerLimit(maxTokens: unknown): number {
   const limit = messagesBody.shape.max_tokens.safeParse(maxTokens);
   return limit.success ? limit.data : Number.POSITIVE_INFINITY;
 }
 
 /**
- * Fields by which a server would have to remember earlier requests, or to act itself: answering without them would be
- * answering something else. The details of `thread` make the vendor's SDK send the whole conversation instead.
+ * Refuses fields by which a server would have to remember earlier requests, or to act itself: answering without them
+ * would be answering something else. The details of `thread` make the vendor's SDK send the whole conversation instead.
  */
 function refuseServerState(body: JsonObject): void {
   if ((body.thread ?? undefined) !== undefined)
@@ -96,7 +98,7 @@ function refuseServerState(body: JsonObject): void {
     throw unsupportedParameter(["mcp_servers"], "No tools run here; send their definitions in 'tools'.");
 }
 
-/** A schema has no name in this format; engines that want one get this. */
+/** The name of every schema, as it has none in this format and some engines want one. */
 const SCHEMA_NAME = "output";
 
 function outputConstraintOf(body: MessagesBody): OutputConstraint | undefined {
@@ -108,7 +110,7 @@ function outputConstraintOf(body: MessagesBody): OutputConstraint | undefined {
   return { kind: { $case: "jsonSchema", value: { name: SCHEMA_NAME, schemaJson, strict: true } } };
 }
 
-/** `cache_control` beside the messages marks the end of all of them. */
+/** Marks the end of all messages where `cache_control` stands beside them. */
 function withFinalBreakpoint(messages: readonly Message[], breakpoint: CacheBreakpoint | undefined) {
   const last = messages.at(-1);
   const part = last?.parts.at(-1);
@@ -117,7 +119,10 @@ function withFinalBreakpoint(messages: readonly Message[], breakpoint: CacheBrea
   return [...messages.slice(0, -1), { ...last, parts }];
 }
 
-/** Who asks, as far as the caller says so: requests of one user share prefixes. Never refused, as it only steers. */
+/**
+ * Returns who asks, as far as the caller says so: requests of one user share prefixes. It is never refused, as it only
+ * steers.
+ */
 function userId(body: JsonObject): string {
   const metadata = body.metadata;
   const id = isJsonObject(metadata) ? metadata.user_id : undefined;

@@ -6,7 +6,7 @@ import { invalidValue, missing, oneOf, unsupportedValue, wrongType } from "../fi
 import type { Sealer } from "../format.ts";
 import { imageFromBase64, imageFromUrl, imagesNotAccepted } from "../image.ts";
 
-/** Where blocks stand; not every block may stand everywhere. */
+/** Where a block stands; not every block may stand everywhere. */
 export type Place = "user" | "assistant" | "tool_result" | "document";
 
 /** A content block of a kind that may stand where it stands, and its path in the body. */
@@ -14,7 +14,9 @@ export type Block = { readonly type: BlockType; readonly value: JsonObject; read
 
 /** What reading a block needs to know beyond the block. */
 export type ContentContext = {
+  /** Whether the model takes images. */
   readonly acceptsImages: boolean;
+  /** Opens the reasoning that was withheld from the caller. */
   readonly sealer: Pick<Sealer, "open">;
 };
 
@@ -31,18 +33,20 @@ const PLACES = {
   compaction: ["user", "assistant"],
 } as const satisfies Record<string, readonly Place[]>;
 
+/** The kinds of blocks that reach the model. */
 export type BlockType = keyof typeof PLACES;
 
 /**
- * Traces of tools that ran at a vendor, and reasoning that only a vendor can read. Left out of the prompt: what came of
- * them stands in the text behind them, and a model shown such traces begins to write them itself.
+ * The blocks that are left out of the prompt: traces of tools that ran at a vendor, and reasoning that only a vendor
+ * can read. What came of them stands in the text behind them, and a model shown such traces begins to write them
+ * itself.
  */
 const LEFT_OUT =
   /^(redacted_thinking|server_tool_use|container_upload|mcp_[a-z_]+|(web_search|web_fetch|tool_search|[a-z_]*code_execution)_tool_result)$/;
 
 /**
- * Content as blocks: a string is one text block, absent content is none. Blocks of unknown kinds are left out, as
- * schemas are open; content of nothing else is refused, as the model would see none of it.
+ * Reads content as blocks: a string is one text block, absent content is none. Blocks of unknown kinds are left out, as
+ * schemas are open; content of nothing else is refused, as the model would see none of it. Throws `ApiError`.
  */
 export function contentBlocks(content: unknown, path: FieldPath, place: Place): readonly Block[] {
   if (content === undefined || content === null) return [];
@@ -63,17 +67,20 @@ export function contentBlocks(content: unknown, path: FieldPath, place: Place): 
   return blocks;
 }
 
-/** What a block says to the model. Empty text says nothing; `tool_result` is for the conversation to read. */
+/**
+ * Returns what a block says to the model. Empty text says nothing; a `tool_result` is for the conversation to read.
+ * Throws `ApiError`.
+ */
 export function partsOf(block: Block, context: ContentContext): readonly Part[] {
   return withBreakpoint(plainParts(block, context), block);
 }
 
-/** The parts of all blocks, in order. */
+/** Returns the parts of all blocks, in order. Throws `ApiError`. */
 export function allParts(blocks: readonly Block[], context: ContentContext): Part[] {
   return blocks.flatMap((block) => partsOf(block, context));
 }
 
-/** A field that must be a string; throws with the path of the field. */
+/** Reads a field that has to be a string. Throws `ApiError` with the path of the field. */
 export function requiredText(value: JsonObject, key: string, path: FieldPath): string {
   const text = value[key];
   if (text === undefined || text === null) throw missing([...path, key]);
@@ -81,14 +88,14 @@ export function requiredText(value: JsonObject, key: string, path: FieldPath): s
   return text;
 }
 
-/** A field that must not be an empty string either, such as an id. */
+/** Reads a field that has to be a string and not empty, such as an id. Throws `ApiError` with the path of the field. */
 export function requiredName(value: JsonObject, key: string, path: FieldPath): string {
   const text = requiredText(value, key, path);
   if (text === "") throw invalidValue([...path, key], "expected a non-empty string.");
   return text;
 }
 
-/** The caller marked a prefix end behind the block: it moves to the last of the parts that the block became. */
+/** Marks the last of the parts that a block became where the caller marked a prefix end behind the block. */
 export function withBreakpoint(parts: readonly Part[], block: Pick<Block, "value">): readonly Part[] {
   const breakpoint = cacheBreakpoint(block.value.cache_control);
   const last = parts.at(-1);
@@ -125,8 +132,8 @@ function plainParts(block: Block, context: ContentContext): readonly Part[] {
 const NO_SIGNATURE = Buffer.alloc(0);
 
 /**
- * Reasoning of an earlier turn. Its signature is never asked for: it may come from another service. Where the text was
- * withheld from the caller, the signature is the sealed text.
+ * Reads reasoning of an earlier turn. Its signature is never asked for, as it may come from another service. Where the
+ * text was withheld from the caller, the signature is the sealed text.
  */
 function thinkingParts(value: JsonObject, path: FieldPath, context: ContentContext): readonly Part[] {
   const shown = optionalText(value, "thinking", path);
@@ -161,7 +168,7 @@ function imageOf(source: JsonObject, path: FieldPath) {
   throw oneOf([...path, "type"], ["base64", "url"]);
 }
 
-/** A document goes into the prompt as tagged text; only sources that are text (or text and images) can. */
+/** Reads a document, which goes into the prompt as tagged text; only sources that are text (or text and images) can. */
 function documentParts(value: JsonObject, path: FieldPath, context: ContentContext): readonly Part[] {
   const source = requiredObject(value, "source", path);
   const sourcePath = [...path, "source"];
@@ -188,7 +195,7 @@ function tagged(tag: string, text: string): string {
   return text === "" ? "" : `<${tag}>${text}</${tag}>\n`;
 }
 
-/** One text part where all is text; images stay parts of their own between the tags. */
+/** Puts parts between tags: one text part where all is text; images stay parts of their own. */
 function enclosed(tag: string, head: string, inner: readonly Part[]): readonly Part[] {
   const parts: Part[] = [];
   let text = `<${tag}>\n${head}`;

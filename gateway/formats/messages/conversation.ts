@@ -12,20 +12,22 @@ import {
   withBreakpoint,
 } from "./content.ts";
 
-/** Neighbouring messages of one role are one turn. */
+/** Neighbouring messages of one role, which are one turn. */
 type Turn = { readonly role: "user" | "assistant"; readonly blocks: Block[] };
 
 /** A tool call that waits for its result. */
 type OpenCall = { readonly name: string; readonly messagePath: FieldPath };
 
+/** What reading a conversation needs to know beyond its messages. */
 export type ConversationContext = ContentContext & {
-  /** Refuse neighbouring messages of one role instead of joining them. */
+  /** Whether to refuse neighbouring messages of one role instead of joining them. */
   readonly strictAlternation: boolean;
 };
 
 /**
- * The `messages` of a body as canonical messages. Every tool result becomes a message of its own, and what else its user
- * turn says one behind them. Throws on a result without its call in the turn before, and on a call without its result.
+ * Reads the `messages` of a body as canonical messages. Every tool result becomes a message of its own, and what else
+ * its user turn says one behind them. Throws `ApiError` for a result without its call in the turn before, and for a
+ * call without its result.
  */
 export function conversation(messages: readonly unknown[], context: ConversationContext): Message[] {
   const result: Message[] = [];
@@ -130,7 +132,10 @@ function refuseUnanswered(calls: ReadonlyMap<string, OpenCall>): void {
     );
 }
 
-/** Going on from an empty assistant turn is answering: without it the template opens the turn itself. */
+/**
+ * Drops an empty assistant turn at the end: going on from it is answering, and without it the template opens the turn
+ * itself.
+ */
 function withoutEmptyPrefill(messages: Message[]): Message[] {
   const last = messages.at(-1);
   return messages.length > 1 && last?.role === Role.ASSISTANT && last.parts.length === 0

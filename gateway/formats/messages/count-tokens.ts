@@ -3,12 +3,13 @@ import type { PrepareContext } from "../format.ts";
 import { checkCountTokensBody } from "./canonical-request.ts";
 
 /**
- * A checked count. It is the prompt of the message that the same body would ask for, so that the count equals the input
- * tokens of that message.
+ * A checked count. Its prompt is that of the message that the same body would ask for, so that the count equals the
+ * input tokens of that message.
  */
 export type PreparedCount = {
-  /** Catalog id. */
+  /** The catalog id of the model. */
   readonly model: string;
+  /** The canonical form of the count. */
   readonly request: CountTokensRequest;
 };
 

@@ -15,7 +15,7 @@ export type ThinkingDisplay = "shown" | "omitted" | "none";
 
 type EffortName = NonNullable<NonNullable<MessagesBody["output_config"]>["effort"]>;
 
-/** Models know three levels; `none` is a mode and no level. */
+/** The level of each effort: models know three, and `none` is a mode and no level. */
 const EFFORTS: Readonly<Record<EffortName, ReasoningEffort>> = {
   none: Effort.UNSPECIFIED,
   minimal: Effort.LOW,
@@ -26,7 +26,10 @@ const EFFORTS: Readonly<Record<EffortName, ReasoningEffort>> = {
   max: Effort.HIGH,
 };
 
-/** `summarized`, `updates` and whatever else a client knows mean the text, as there is no summary of it. */
+/**
+ * Returns what the caller sees of the reasoning. `summarized`, `updates` and whatever else a client knows mean the
+ * text, as there is no summary of it.
+ */
 export function thinkingDisplay(body: MessagesBody): ThinkingDisplay {
   const off = body.thinking ? body.thinking.type === "disabled" : body.output_config?.effort === "none";
   if (off) return "none";
@@ -34,8 +37,8 @@ export function thinkingDisplay(body: MessagesBody): ThinkingDisplay {
 }
 
 /**
- * The reasoning that a body asks for; undefined leaves it to the model. A budget is clamped below `maxOutputTokens`,
- * which it is part of. Throws when `enabled` comes without a budget.
+ * Reads the reasoning that a body asks for; undefined leaves it to the model. A budget is clamped below
+ * `maxOutputTokens`, which it is part of. Throws `ApiError` when `enabled` comes without a budget.
  */
 export function reasoningOf(body: MessagesBody, maxOutputTokens: number): Reasoning | undefined {
   const { thinking, output_config: config } = body;

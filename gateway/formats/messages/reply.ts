@@ -4,9 +4,12 @@ import type { CompletedBlock, Completion } from "../completion.ts";
 import type { Head } from "../format.ts";
 import type { ThinkingDisplay } from "./reasoning.ts";
 
-/** What of the request the reply repeats or depends on. */
+/**
+ * What of the request the reply repeats or depends on: the catalog id of the model, and what is shown of the reasoning.
+ */
 export type Asked = { readonly model: string; readonly display: ThinkingDisplay };
 
+/** Why a message ended, in the words of Format B. */
 export type StopReason =
   | "end_turn"
   | "stop_sequence"
@@ -15,7 +18,7 @@ export type StopReason =
   | "tool_use"
   | "refusal";
 
-/** How the message ended, in the words of the format. */
+/** How a message ended, and the stop string where one ended it. */
 export type Stop = { readonly stop_reason: StopReason; readonly stop_sequence: string | null };
 
 /** The kinds of blocks that every known client takes in a reply. */
@@ -24,7 +27,7 @@ export type ReplyBlock =
   | { readonly type: "thinking"; readonly thinking: string; readonly signature: string }
   | { readonly type: "tool_use"; readonly id: string; readonly name: string; readonly input: object };
 
-/** The three input counters add up to the tokens of the prompt. */
+/** The token counts of a message as Format B splits them: its three input counts add up to the tokens of the prompt. */
 export type MessageUsage = {
   readonly input_tokens: number;
   readonly cache_creation_input_tokens: number;
@@ -33,7 +36,7 @@ export type MessageUsage = {
   readonly output_tokens_details?: { readonly thinking_tokens: number };
 };
 
-/** The body of the non-streaming reply. */
+/** Makes the body of the non-streaming reply. */
 export function messageReply(head: Head, asked: Asked, completion: Completion): object {
   return {
     ...messageHead(head, asked),
@@ -43,25 +46,29 @@ export function messageReply(head: Head, asked: Asked, completion: Completion): 
   };
 }
 
-/** The fields that no event of the stream changes. */
+/** Makes the fields that no event of the stream changes. */
 export function messageHead(head: Head, asked: Asked) {
   return { id: `msg_${head.replyId}`, type: "message", role: "assistant", model: asked.model } as const;
 }
 
-/** Engines mint `call_…` for all formats; this one has a prefix of its own. */
+/**
+ * Returns the id of a call in this format: engines mint `call_…` for all formats, and this one has a prefix of its own.
+ */
 export function toolUseId(callId: string): string {
   return callId.startsWith("call_") ? `toolu_${callId.slice("call_".length)}` : callId;
 }
 
 /**
- * What a thinking block is signed with. Where the text is withheld the signature holds it, sealed: the caller sends the
- * block back with its next turn, and the model then finds its own reasoning again.
+ * Returns what a thinking block is signed with. Where the text is withheld the signature holds it, sealed: the caller
+ * sends the block back with its next turn, and the model then finds its own reasoning again.
  */
 export function signatureOf(text: string, head: Head, display: ThinkingDisplay): string {
   return display === "omitted" ? head.sealer.seal(text) : head.sealer.sign(text);
 }
 
-/** Counters as the format splits them: input tokens without those read from and written to the cache. */
+/**
+ * Splits counts as the format does: its input tokens are those that were neither read from nor written to the cache.
+ */
 export function usageOf(usage: Usage | undefined): MessageUsage {
   const { inputTokens = 0, cachedInputTokens = 0, cacheWriteTokens = 0 } = usage ?? {};
   const { outputTokens = 0, reasoningTokens = 0 } = usage ?? {};
@@ -74,7 +81,10 @@ export function usageOf(usage: Usage | undefined): MessageUsage {
   };
 }
 
-/** A stop by something else than one of the caller's strings has no string to name, and is the model's own end. */
+/**
+ * Returns how a message ended. A stop by something else than one of the caller's strings has no string to name, and is
+ * the model's own end.
+ */
 export function stopOf(finished: Finished): Stop {
   if (finished.reason === FinishReason.STOP_SEQUENCE && finished.matchedStop !== undefined)
     return { stop_reason: "stop_sequence", stop_sequence: finished.matchedStop };
@@ -101,7 +111,10 @@ function stopReason(reason: FinishReason): StopReason {
   }
 }
 
-/** No block is ever empty, but for a call without arguments and a withheld thought. */
+/**
+ * Makes the blocks of the reply that a block of the answer becomes. None is ever empty, but for a call without
+ * arguments and a withheld thought.
+ */
 function replyBlocks(block: CompletedBlock, head: Head, asked: Asked): readonly ReplyBlock[] {
   switch (block.kind) {
     case "text":

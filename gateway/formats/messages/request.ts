@@ -5,7 +5,7 @@ import { thinkingDisplay } from "./reasoning.ts";
 import { messageReply } from "./reply.ts";
 import { messagesEncoder } from "./stream.ts";
 
-/** Format B: `POST /v1/messages`. */
+/** Format B, `POST /v1/messages`. */
 export const messages: Format = {
   name: "messages",
   fields: { prompt: ["messages"], outputSchema: ["output_config", "format", "schema"] },

@@ -3,7 +3,7 @@ import * as z from "zod";
 /** The number of messages that one request may have. */
 export const MAX_MESSAGES = 100_000;
 
-/** The widest number that the contract carries. */
+/** The largest `top_k`, the widest number that the contract carries. */
 const MAX_TOP_K = 2 ** 32 - 1;
 
 const outputFormat = z.object({ type: z.enum(["json_schema"]), schema: z.unknown() });
@@ -36,8 +36,8 @@ export const messagesBody = z.object({
   output_format: outputFormat.nullish(),
 });
 
-/** Counting asks for no answer, so that `max_tokens` may be absent or anything. */
+/** The flat part of a count, which asks for no answer, so that `max_tokens` may be absent or anything. */
 export const countTokensBody = messagesBody.extend({ max_tokens: z.unknown().optional() });
 
-/** What both bodies have in common once they are checked. */
+/** What the bodies of messages and counts have in common once they are checked. */
 export type MessagesBody = Omit<z.infer<typeof messagesBody>, "max_tokens">;

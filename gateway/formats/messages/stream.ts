@@ -25,7 +25,10 @@ type TypedEvent = { readonly type: string; readonly [field: string]: unknown };
 
 const PING = event({ type: "ping" });
 
-/** The stream of one message. Events come in the order that the contract names; that was checked where they came in. */
+/**
+ * Makes the encoder of one message. Events come in the order that the contract names, which was checked where they came
+ * in.
+ */
 export function messagesEncoder(head: Head, asked: Asked): StreamEncoder {
   return new MessagesEncoder(head, asked);
 }
@@ -182,7 +185,7 @@ class MessagesEncoder implements StreamEncoder {
   }
 }
 
-/** SDKs dispatch on the `event:` line, others on `type`: they are always the same. */
+/** Writes one event. SDKs dispatch on the `event:` line, others on `type`: they are always the same. */
 function event(data: TypedEvent): string {
   return frame(data.type, JSON.stringify(data));
 }

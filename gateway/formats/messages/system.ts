@@ -5,20 +5,24 @@ import { oneOf, wrongType } from "../field-error.ts";
 import { type Block, type ContentContext, partsOf, requiredText } from "./content.ts";
 
 /**
- * Some agents put a line for their vendor's accounting in front of the system text. It differs from request to request,
- * and so would keep every prompt from sharing a prefix with the one before.
+ * The beginning of a line that some agents put in front of the system text for their vendor's accounting. It differs
+ * from request to request, and so would keep every prompt from sharing a prefix with the one before.
  */
 const ATTRIBUTION = "x-anthropic-billing-header:";
 
-/** The top-level `system` as one message; undefined when it says nothing. Throws on blocks that are not text. */
+/**
+ * Reads the top-level `system` as one message; undefined when it says nothing. Throws `ApiError` for blocks that are
+ * not text.
+ */
 export function systemMessage(system: unknown): Message | undefined {
   const parts = withoutAttribution(systemBlocks(system)).flatMap((block) => partsOf(block, NO_CONTEXT));
   return parts.length > 0 ? { role: Role.SYSTEM, parts } : undefined;
 }
 
 /**
- * Refuses a `system` role inside `messages`. The wording is part of the contract: agents that send it look for it, and
- * repeat the request without. To be asked before anything else about the body, as that refusal opens every session.
+ * Refuses a `system` role inside `messages` with an `ApiError`. The wording is part of the contract: agents that send
+ * it look for it, and repeat the request without. It is to be asked before anything else about the body, as that
+ * refusal opens every session.
  */
 export function refuseSystemRole(body: JsonObject): void {
   const messages = body.messages;
@@ -33,7 +37,7 @@ export function refuseSystemRole(body: JsonObject): void {
   );
 }
 
-/** Text blocks need nothing from outside. */
+/** What text blocks need from outside: nothing. */
 const NO_CONTEXT: ContentContext = { acceptsImages: false, sealer: { open: () => undefined } };
 
 function systemBlocks(system: unknown): readonly Block[] {

@@ -11,7 +11,7 @@ import { invalidValue, oneOf, wrongType } from "../field-error.ts";
 import { toolList, toolOf } from "../tools.ts";
 import { requiredName, requiredText } from "./content.ts";
 
-/** Kinds of tools that their vendor defines, without a schema; the texts by which a refusal names them. */
+/** The kinds of tools that their vendor defines, without a schema: the texts by which a refusal names them. */
 const VENDOR_TOOLS = [
   "web_search",
   "web_fetch",
@@ -25,10 +25,10 @@ const VENDOR_TOOLS = [
   "browser_toolset",
 ];
 
-/** Stands in the list while an agent holds its other tools back; nobody can call it. */
+/** The name of a tool that stands in the list while an agent holds its other tools back; nobody can call it. */
 const PLACEHOLDER = "DeferredToolPlaceholder";
 
-/** The `tools` of a body. Throws on a tool without `input_schema` and on two tools of one name. */
+/** Reads the `tools` of a body. Throws `ApiError` for a tool without `input_schema` and for two tools of one name. */
 export function toolsOf(value: unknown): readonly Tool[] {
   const names = new Set<string>();
   return toolList(value, ["tools"]).flatMap((source, index) => {
@@ -51,8 +51,8 @@ const MODES = new Map<string, ToolChoiceMode>([
 ]);
 
 /**
- * The `tool_choice` of a body; absent, it is `auto` where there are tools. Undefined where there are none. Throws when it
- * asks for a tool that is not there.
+ * Reads the `tool_choice` of a body; absent, it is `auto`. Undefined where there are no tools. Throws `ApiError` when
+ * it asks for a tool that is not there.
  */
 export function toolChoiceOf(value: unknown, tools: readonly Tool[]): ToolChoice | undefined {
   if (value === undefined || value === null)

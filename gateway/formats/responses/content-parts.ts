@@ -4,10 +4,10 @@ import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { missing, oneOf, unsupportedParameter, unsupportedValue, wrongType } from "../field-error.ts";
 import { imageDetail, imageFromUrl, imagesNotAccepted } from "../image.ts";
 
-/** Where images are refused, and with which words. */
+/** Whether images are accepted, and if not, why: by the model, or at this place. */
 export type ImageRule = "accepted" | "not_by_model" | "not_here";
 
-/** A string, or an array of content parts; `path` leads to it. Throws `ApiError`. */
+/** Reads a string or an array of content parts; `path` leads to it. Throws `ApiError`. */
 export function contentParts(content: unknown, path: FieldPath, images: ImageRule): readonly Part[] {
   if (content === undefined) throw missing(path);
   if (typeof content === "string") return [textPart(content)];
@@ -15,11 +15,12 @@ export function contentParts(content: unknown, path: FieldPath, images: ImageRul
   return content.map((part: unknown, index) => contentPart(part, [...path, index], images));
 }
 
+/** Makes a text part. */
 export function textPart(text: string): Part {
   return { kind: { $case: "text", value: { text } } };
 }
 
-/** A string that must be there. Throws `ApiError`. */
+/** Reads a string that has to be there. Throws `ApiError`. */
 export function requiredString(source: JsonObject, key: string, path: FieldPath): string {
   const value = source[key];
   if (value === undefined || value === null) throw missing([...path, key]);
@@ -27,7 +28,7 @@ export function requiredString(source: JsonObject, key: string, path: FieldPath)
   return value;
 }
 
-/** Agents mix the words for input and output text, so either is taken in every role. */
+/** Reads one part. Agents mix the words for input and output text, so either is taken in every role. */
 function contentPart(part: unknown, path: FieldPath, images: ImageRule): Part {
   if (!isJsonObject(part)) throw wrongType(path, "an object", part);
   switch (part.type) {

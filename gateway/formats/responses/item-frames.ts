@@ -13,28 +13,30 @@ export type BlockHead =
   | { readonly kind: "reasoning" }
   | { readonly kind: "toolCall"; readonly callId: string; readonly name: string };
 
-/** Event type and the fields that differ by kind. */
+/** The type of an event and the fields that differ by kind of item. */
 export type ItemEvent = { readonly type: string; readonly fields: object };
 
-/** A delta event but for its text and its sequence number. */
+/** A delta event but for its text and its sequence number: the texts around them. */
 export type DeltaFrame = { readonly before: string; readonly between: string; readonly after: string };
 
 /** The description of one item that is being written. */
 export type ItemFrames = {
+  /** The events that announce the item. */
   readonly opening: readonly ItemEvent[];
+  /** The type of the item's delta events. */
   readonly deltaType: string;
-  /** Fields of every event inside the item. */
+  /** The fields of every event inside the item. */
   readonly place: object;
-  /** Events that close the item, given its finished form. */
+  /** Returns the events that close the item, given its finished form. */
   closing(item: OutputItem): readonly ItemEvent[];
 };
 
 type Kind = "text" | "summary" | "reasoningText" | "call";
 
 type Names = {
-  /** Prefix of the events about the part, for items that have parts. */
+  /** The prefix of the events about the part; undefined for items that have no parts. */
   readonly part: string | undefined;
-  /** Prefix of the events about the part's text. */
+  /** The prefix of the events about the part's text. */
   readonly text: string;
   readonly index: object;
 };
@@ -50,7 +52,7 @@ const NAMES: Readonly<Record<Kind, Names>> = {
   call: { part: undefined, text: "response.function_call_arguments", index: {} },
 };
 
-/** `position` is the item's `output_index`. */
+/** Describes the item of a block. `position` is the item's `output_index`. */
 export function itemFrames(head: Head, position: number, block: BlockHead, view: ReplyView): ItemFrames {
   const names = NAMES[kindOf(block, view)];
   const id = itemId(head, position, block.kind);
@@ -74,7 +76,7 @@ export function itemFrames(head: Head, position: number, block: BlockHead, view:
   };
 }
 
-/** Formatted once per item, so that a delta costs the escaping of its text and nothing else. */
+/** Formats the delta event of an item once, so that a delta costs the escaping of its text and nothing else. */
 export function deltaFrame(frames: ItemFrames): DeltaFrame {
   const type = frames.deltaType;
   const logprobs = type === "response.output_text.delta" ? { logprobs: [] } : {};
@@ -88,7 +90,7 @@ function kindOf(block: BlockHead, view: ReplyView): Kind {
   return block.kind === "text" ? "text" : "call";
 }
 
-/** The item as it is announced, and its part where it has one. */
+/** Returns the item as it is announced, and its part where it has one. */
 function emptyForm(
   id: string,
   block: BlockHead,
@@ -114,7 +116,7 @@ function emptyForm(
   }
 }
 
-/** What the closing events repeat of the finished item: the payload of the text's event, and the part. */
+/** Returns what the closing events repeat of the finished item: the payload of the text's event, and the part. */
 function finishedForm(item: OutputItem): { readonly payload: object; readonly part?: object | undefined } {
   switch (item.type) {
     case "message": {

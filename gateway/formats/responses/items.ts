@@ -7,7 +7,7 @@ import type { Sealer } from "../format.ts";
 import { contentParts, requiredString, textPart } from "./content-parts.ts";
 import { modelName } from "./tool-names.ts";
 
-/** Items of one request; the number that the service of this format allows for messages. */
+/** The most items of one request: the number that the service of this format allows for messages. */
 const MAX_ITEMS = 100_000;
 
 const ROLES = {
@@ -17,10 +17,14 @@ const ROLES = {
   developer: Role.SYSTEM,
 } as const;
 
-/** Items that belong to tools of this format that only its own service runs, or to what only that service stores. */
+/**
+ * The types of items that belong to tools of this format that only its own service runs, or to what only that service
+ * stores.
+ */
 const FOREIGN_ITEM =
   /^(?:(?:web_search|file_search|image_generation|code_interpreter)_call|(?:computer|local_shell|shell|apply_patch|custom_tool)_call(?:_output)?|mcp_[a-z_]{1,32}|tool_search_[a-z_]{1,32}|compaction|additional_tools|program(?:_[a-z_]{1,32})?)$/;
 
+/** What reading items needs to know beyond them: who opens sealed reasoning, and whether the model takes images. */
 export type ItemContext = {
   readonly sealer: Sealer;
   readonly acceptsImages: boolean;
@@ -51,10 +55,10 @@ type Call = { readonly name: string; readonly path: FieldPath };
 class Conversation {
   readonly #context: ItemContext;
   readonly #messages: Message[] = [];
-  /** Parts of the assistant turn that the next item may still belong to. */
+  /** The parts of the assistant turn that the next item may still belong to. */
   #turn: Part[] = [];
   readonly #calls = new Map<string, Call>();
-  /** Calls that have no output yet. */
+  /** The calls that have no output yet. */
   readonly #open = new Map<string, Call>();
 
   constructor(context: ItemContext) {
@@ -79,7 +83,7 @@ class Conversation {
     }
   }
 
-  /** All messages. Throws when a call has no output: the model would take it for unfinished. */
+  /** Returns all messages. Throws `ApiError` when a call has no output, as the model would take it for unfinished. */
   end(): readonly Message[] {
     for (const { path } of this.#open.values())
       throw unpaired(`No tool output found for function call '${bracketPath(path)}'.`, path);
@@ -143,7 +147,10 @@ class Conversation {
 
 const ITEM_TYPES = ["message", "function_call", "function_call_output", "reasoning"] as const;
 
-/** The item's tag; messages may leave it out, and so may references. Throws for everything that is not taken. */
+/**
+ * Returns the item's type; messages may leave it out, and so may references. Throws `ApiError` for everything that is
+ * not taken.
+ */
 function typeOf(item: JsonObject, path: FieldPath): (typeof ITEM_TYPES)[number] {
   const { type, role, id } = item;
   const typePath = [...path, "type"];
@@ -167,7 +174,10 @@ function itemReference(path: FieldPath): ApiError {
   );
 }
 
-/** The caller's ids stay out of the wording: the path says which item is meant. */
+/**
+ * Makes the error for a call or an output that stands alone. The caller's ids stay out of the wording: the path says
+ * which item is meant.
+ */
 function unpaired(message: string, path: FieldPath): ApiError {
   return new ApiError("invalid_value", message, { path });
 }

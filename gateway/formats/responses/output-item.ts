@@ -10,17 +10,23 @@ import type { ToolNames } from "./tool-names.ts";
 
 /** What of an answer this caller asked to see. */
 export type ReplyView = {
-  /** `none` leaves reasoning items out: a client that did not ask sends back references that nobody can resolve. */
+  /**
+   * How reasoning is shown. `none` leaves reasoning items out: a client that did not ask sends back references that
+   * nobody can resolve.
+   */
   readonly reasoning: "none" | "summary" | "text";
   /** Whether a reasoning item carries a sealed copy that the caller may send back. */
   readonly sealReasoning: boolean;
+  /** Whether text carries log probabilities. */
   readonly logprobs: boolean;
-  /** Tools that the caller knows under another name than the model. */
+  /** The tools that the caller knows under another name than the model. */
   readonly toolNames: ToolNames;
 };
 
+/** How far an item is. */
 export type ItemStatus = "in_progress" | "completed" | "incomplete";
 
+/** A token and its log probability as this format writes it, with the likeliest alternatives. */
 export type Logprob = {
   readonly token: string;
   readonly bytes: readonly number[];
@@ -28,6 +34,7 @@ export type Logprob = {
   readonly top_logprobs: readonly Omit<Logprob, "top_logprobs">[];
 };
 
+/** The one part of a message item. */
 export type TextPart = {
   readonly type: "output_text";
   readonly text: string;
@@ -35,10 +42,13 @@ export type TextPart = {
   readonly logprobs: readonly Logprob[];
 };
 
+/** Reasoning as it is. */
 export type ReasoningTextPart = { readonly type: "reasoning_text"; readonly text: string };
 
+/** Reasoning shown as its summary, which is the reasoning itself. */
 export type SummaryPart = { readonly type: "summary_text"; readonly text: string };
 
+/** An output item of visible text. */
 export type MessageItem = {
   readonly id: string;
   readonly type: "message";
@@ -47,27 +57,31 @@ export type MessageItem = {
   readonly content: readonly TextPart[];
 };
 
+/** An output item of reasoning. */
 export type ReasoningItem = {
   readonly id: string;
   readonly type: "reasoning";
   readonly summary: readonly SummaryPart[];
-  /** Present where reasoning is shown as it is, absent where it is shown as a summary. */
+  /** The reasoning as it is; absent where it is shown as a summary. */
   readonly content?: readonly ReasoningTextPart[];
+  /** The sealed copy of the reasoning; absent where the caller did not ask for one. */
   readonly encrypted_content?: string;
   readonly status: ItemStatus;
 };
 
+/** An output item of one tool call. */
 export type FunctionCallItem = {
   readonly id: string;
   readonly type: "function_call";
   readonly status: ItemStatus;
   readonly call_id: string;
-  /** Set only for a tool that was declared inside a namespace. */
+  /** The namespace of the tool; absent for a tool that was declared outside one. */
   readonly namespace?: string;
   readonly name: string;
   readonly arguments: string;
 };
 
+/** One item of a response's `output`. */
 export type OutputItem = MessageItem | ReasoningItem | FunctionCallItem;
 
 const ID_PREFIX = { text: "msg", reasoning: "rs", toolCall: "fc" } as const satisfies Record<
@@ -75,14 +89,17 @@ const ID_PREFIX = { text: "msg", reasoning: "rs", toolCall: "fc" } as const sati
   string
 >;
 
-/** The same for the same reply and place in `output`, however the answer is delivered. */
+/**
+ * Returns the id of an item, which is the same for the same reply and place in `output`, however the answer is
+ * delivered.
+ */
 export function itemId(head: Head, position: number, kind: CompletedBlock["kind"]): string {
   return `${ID_PREFIX[kind]}_${head.replyId}_${position}`;
 }
 
 /**
- * The finished item of one block, or undefined for a block that this caller does not see. `position` is the place of the
- * item in `output`. Sealing uses chance, so a finished item is made once and kept.
+ * Makes the finished item of one block; undefined for a block that this caller does not see. `position` is the place of
+ * the item in `output`. Sealing uses chance, so a finished item is made once and kept.
  */
 export function finishedItem(
   head: Head,
@@ -109,20 +126,25 @@ export function finishedItem(
   }
 }
 
+/** Makes the part of a message item. */
 export function textPart(text: string, logprobs: readonly Logprob[]): TextPart {
   return { type: "output_text", text, annotations: [], logprobs };
 }
 
-/** The tool as the caller declared it. */
+/** Returns the tool as the caller declared it. */
 export function callerName(modelName: string, view: ReplyView): { readonly namespace?: string; readonly name: string } {
   return view.toolNames.get(modelName) ?? { name: modelName };
 }
 
-/** A call that needs no arguments may come without text; clients parse the text, so it becomes an empty object. */
+/**
+ * Returns the arguments of a call. One that needs none may come without text; clients parse the text, so it becomes an
+ * empty object.
+ */
 export function argumentsOf(block: { readonly complete: boolean; readonly argumentsJson: string }): string {
   return block.complete && block.argumentsJson === "" ? "{}" : block.argumentsJson;
 }
 
+/** Writes the log probabilities of tokens. */
 export function toLogprobs(tokens: readonly TokenLogprob[]): readonly Logprob[] {
   return tokens.map((token) => ({ ...oneLogprob(token), top_logprobs: token.alternatives.map(oneLogprob) }));
 }
@@ -140,7 +162,7 @@ function shownReasoning(
     : { summary: [], content: [{ type: "reasoning_text", text }] };
 }
 
-/** JSON has no infinity: an impossible token gets a number far below every real one. */
+/** The log probability of an impossible token, far below every real one, as JSON has no infinity. */
 const IMPOSSIBLE_LOGPROB = -9999;
 
 function oneLogprob(token: { readonly token: string; readonly tokenBytes: Uint8Array; readonly logprob: number }) {

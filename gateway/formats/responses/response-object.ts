@@ -4,12 +4,15 @@ import type { Completion } from "../completion.ts";
 import type { Head } from "../format.ts";
 import { finishedItem, type OutputItem, type ReplyView } from "./output-item.ts";
 
-/** The fields of the response object that repeat the request, with the defaults that were used. */
+/**
+ * The fields of the response object that repeat the request under the format's own names, with the defaults that were
+ * used.
+ */
 export type Echo = {
   readonly instructions: string | null;
   readonly max_output_tokens: number | null;
   readonly metadata: Readonly<Record<string, string>>;
-  /** Catalog id, whichever form the request used. */
+  /** The catalog id of the model, whichever form the request used. */
   readonly model: string;
   readonly parallel_tool_calls: boolean;
   readonly prompt_cache_key: string | null;
@@ -28,7 +31,7 @@ export type Echo = {
 /** The error codes of a failed response that clients know. */
 export type FailureCode = "server_error" | "rate_limit_exceeded" | "server_is_overloaded" | "context_length_exceeded";
 
-/** How far the response is, with everything that is known only there. */
+/** How far a response is, with everything that is known only there. */
 export type Outcome =
   | { readonly status: "in_progress" }
   | {
@@ -52,7 +55,7 @@ export type Outcome =
 /** How a response ends. */
 export type FinalOutcome = Exclude<Outcome, { status: "in_progress" }>;
 
-/** The outcome of an answer that the engine finished. */
+/** Returns the outcome of an answer that the engine finished. */
 export function finishedOutcome(finished: Finished, output: readonly OutputItem[], nowSeconds: number): FinalOutcome {
   const { reason, usage } = finished;
   switch (reason) {
@@ -117,7 +120,9 @@ function textOf(output: readonly OutputItem[]): string {
   return output.flatMap((item) => (item.type === "message" ? item.content.map((part) => part.text) : [])).join("");
 }
 
-/** Clients loop when a finished response has no usage, so an engine that measured nothing gives zeros. */
+/**
+ * Writes the usage. Clients loop when a finished response has no usage, so an engine that measured nothing gives zeros.
+ */
 function usageObject(usage: Finished["usage"]) {
   const inputTokens = usage?.inputTokens ?? 0;
   const outputTokens = usage?.outputTokens ?? 0;
@@ -133,7 +138,7 @@ function usageObject(usage: Finished["usage"]) {
   };
 }
 
-/** The body of a non-streaming reply; HTTP 200 for an incomplete answer too. */
+/** Makes the body of a non-streaming reply, which has HTTP 200 for an incomplete answer, too. */
 export function foldedReply(head: Head, echo: Echo, view: ReplyView, completion: Completion): object {
   const output: OutputItem[] = [];
   for (const block of completion.blocks) {

@@ -65,9 +65,10 @@ const responsesBody = z.strictObject({
   presence_penalty: z.unknown().optional(),
 });
 
+/** The top level of a checked body. */
 export type ResponsesBody = z.infer<typeof responsesBody>;
 
-/** A field that changes nothing here: `allowed` besides null, or nothing but null. */
+/** A field that changes nothing here: `allowed` are its values besides null. */
 type Neutral = { readonly path: FieldPath; readonly allowed: readonly unknown[]; readonly explanation: string };
 
 const STATELESS = "Nothing is kept between requests: send the whole conversation in 'input'.";
@@ -102,10 +103,13 @@ const NEUTRAL: readonly Neutral[] = [
   { path: ["reasoning", "mode"], allowed: ["standard"], explanation: "Only 'standard' is supported." },
 ];
 
-/** Bytes of all keys and values of `client_metadata` together. */
+/** The most bytes of all keys and values of `client_metadata` together. */
 const MAX_CLIENT_METADATA_BYTES = 16 * 1024;
 
-/** The checked top level. Throws `ApiError` for the first field at fault; a missing `model` or `input` comes first. */
+/**
+ * Checks the top level of a body. Throws `ApiError` for the first field at fault; a missing `model` or `input` comes
+ * first.
+ */
 export function checkBody(value: unknown): ResponsesBody {
   const body = requestBody(value);
   for (const key of ["model", "input"]) if (body[key] === undefined || body[key] === null) throw missing([key]);
@@ -117,7 +121,7 @@ export function checkBody(value: unknown): ResponsesBody {
   return result.data;
 }
 
-/** `metadata`, at most 16 pairs of strings. A key of it never stands in a path: the caller invented it. */
+/** Reads `metadata`, at most 16 pairs of strings. A key of it never stands in a path, as the caller invented it. */
 export function metadataOf(value: unknown): Readonly<Record<string, string>> {
   const path = ["metadata"];
   const pairs = stringPairs(value, path);
@@ -129,7 +133,7 @@ export function metadataOf(value: unknown): Readonly<Record<string, string>> {
   return Object.fromEntries(pairs);
 }
 
-/** Counts characters: one may take two units of a string's length. */
+/** Throws `ApiError` for a text of more than `limit` characters; one may take two units of a string's length. */
 function checkLength(text: string, limit: number, path: FieldPath): void {
   if (text.length > limit && (text.length > 2 * limit || [...text].length > limit)) throw tooLong(path, limit);
 }

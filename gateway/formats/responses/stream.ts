@@ -41,7 +41,7 @@ type State =
   | { readonly at: "in_hidden_block" }
   | { readonly at: "end" };
 
-/** Our codes that clients know as the code of a failed response; every other one is a `server_error` there. */
+/** The codes of ours that clients know as the code of a failed response; every other one is a `server_error` there. */
 const FAILURE_CODES: Partial<Record<ErrorCode, FailureCode>> = {
   context_length_exceeded: "context_length_exceeded",
   rate_limit_exceeded: "rate_limit_exceeded",
@@ -57,7 +57,7 @@ export class ResponsesStream implements StreamEncoder {
   readonly #head: Head;
   readonly #echo: Echo;
   readonly #view: ReplyView;
-  /** Items announced as done: the `output` of the final object. */
+  /** The items that were announced as done, which are the `output` of the final object. */
   readonly #output: OutputItem[] = [];
   #state: State = { at: "start" };
   #sequenceNumber = 0;
@@ -106,7 +106,7 @@ export class ResponsesStream implements StreamEncoder {
     );
   }
 
-  /** A known event and not a comment: some clients count only events as a sign of life. */
+  /** Returns a known event and not a comment, as some clients count only events as a sign of life. */
   keepAlive(): string {
     if (this.#state.at === "end") return "";
     // SDKs refuse any event ahead of `response.created`.
@@ -190,7 +190,7 @@ export class ResponsesStream implements StreamEncoder {
     return closed + this.#end(finishedOutcome(finished, this.#output, this.#head.nowSeconds()));
   }
 
-  /** What was being written when the stream broke: in the final object, but never announced as done. */
+  /** Returns what was being written when the stream broke: it is in the final object, but never announced as done. */
   #partialItem(): OutputItem | undefined {
     if (this.#state.at !== "in_item") return undefined;
     return finishedItem(this.#head, this.#output.length, blockOf(this.#state.item, false), this.#view);

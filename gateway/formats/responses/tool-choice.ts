@@ -57,7 +57,7 @@ function allowedTools({ mode, tools }: JsonObject, declared: DeclaredTools) {
   return { mode: MODES[mode], allowedNames };
 }
 
-/** The name as the model knows it; `path` leads to the object that names the tool. */
+/** Returns a tool's name as the model knows it; `path` leads to the object that names the tool. */
 function declaredName({ name, namespace }: JsonObject, path: FieldPath, declared: DeclaredTools): string {
   if (name === undefined || name === null) throw missing([...path, "name"]);
   if (typeof name !== "string") throw wrongType([...path, "name"], "a string", name);

@@ -1,9 +1,9 @@
-/** Names as the model knows them, to the names under which the caller declared the tools inside a namespace. */
+/** By the name that the model knows, the name and the namespace under which the caller declared a tool. */
 export type ToolNames = ReadonlyMap<string, { readonly namespace: string; readonly name: string }>;
 
 /**
- * The name under which the model knows a tool. Inside a namespace it is joined from both; as two pairs may give the same
- * text, declared tools are checked for it, and the way back is a look-up, never a split.
+ * Returns the name under which the model knows a tool. Inside a namespace it is joined from both; as two pairs may give
+ * the same text, declared tools are checked for it, and the way back is a look-up, never a split.
  */
 export function modelName(namespace: string | undefined, name: string): string {
   return namespace === undefined ? name : `${namespace}__${name}`;

@@ -7,14 +7,17 @@ import { MAX_TOOLS, toolList, toolName, toolOf } from "../tools.ts";
 import { strictCompatible } from "./strict-schema.ts";
 import { modelName, type ToolNames } from "./tool-names.ts";
 
-/** The declared tools: as the model sees them, the way back to the caller's names, and as the reply repeats them. */
+/** The tools that a body declares. */
 export type DeclaredTools = {
+  /** The tools as the model sees them. */
   readonly tools: readonly Tool[];
+  /** The way back from the model's names to the caller's. */
   readonly names: ToolNames;
+  /** The tools as the reply repeats them. */
   readonly echo: readonly object[];
 };
 
-/** Tools of this format that a message may name, as the caller's own text never stands in one. */
+/** The types of tools of this format that a message may name, as the caller's own text never stands in one. */
 const KNOWN_TOOL_TYPES: ReadonlySet<string> = new Set([
   "web_search",
   "web_search_preview",
@@ -33,7 +36,7 @@ const KNOWN_TOOL_TYPES: ReadonlySet<string> = new Set([
   "programmatic_tool_calling",
 ]);
 
-/** Some types also come with the date of their version. */
+/** The date of their version that some types end in. */
 const DATED = /_\d{4}_\d{2}_\d{2}$/;
 
 /**
@@ -42,7 +45,7 @@ const DATED = /_\d{4}_\d{2}_\d{2}$/;
  */
 export function declaredTools(value: unknown, unsupported: FormatSettings["unsupportedTools"]): DeclaredTools {
   const tools: Tool[] = [];
-  /** Namespace of each name that the model sees. */
+  /** The namespace of each name that the model sees. */
   const seen = new Map<string, string | undefined>();
   const names = new Map<string, { readonly namespace: string; readonly name: string }>();
 
@@ -60,7 +63,7 @@ export function declaredTools(value: unknown, unsupported: FormatSettings["unsup
     return functionEcho(source, tool.name, declared);
   };
 
-  /** One list of tools; a group may not hold groups. */
+  /** Reads one list of tools; a group may not hold groups. */
   const walk = (list: readonly unknown[], path: FieldPath, namespace: string | undefined): readonly object[] =>
     list.flatMap((entry, index): readonly object[] => {
       const at = [...path, index];
@@ -77,7 +80,7 @@ export function declaredTools(value: unknown, unsupported: FormatSettings["unsup
   return { tools, names, echo };
 }
 
-/** The error for a tool, or a choice of one, that this service does not have; `path` leads to its type. */
+/** Makes the error for a tool, or a choice of one, that this service does not have; `path` leads to its type. */
 export function unsupportedTool(type: unknown, path: FieldPath): ApiError {
   const known = typeof type === "string" && KNOWN_TOOL_TYPES.has(type.replace(DATED, ""));
   const subject = known ? `The tool type '${type}'` : "This tool type";
