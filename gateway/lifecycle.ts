@@ -1,7 +1,5 @@
-/**
- * The time after which a second order to end is meant as one: Ctrl-C reaches a child from the terminal and from npm.
- */
-const SECOND_ORDER_AFTER_MS = 500;
+import type { StopOrders } from "../deploy/runtime/process/stop-orders.ts";
+import { onAbort } from "../deploy/runtime/time/abort.ts";
 
 /** The state of a gateway in Envoy's words. A gateway whose health was failed by hand says DRAINING, too. */
 export type ServerState = "LIVE" | "DRAINING" | "PRE_INITIALIZING";
@@ -12,16 +10,14 @@ export type ServerState = "LIVE" | "DRAINING" | "PRE_INITIALIZING";
  */
 export class Lifecycle {
   readonly #drain = new AbortController();
-  readonly #stop = new AbortController();
-  readonly #hardStop = new AbortController();
-  readonly #nowMs: () => number;
+  readonly #orders: StopOrders;
   #graceful = false;
   #healthFailed = false;
-  #firstOrderMs: number | undefined;
 
-  /** `nowMs` is a monotonic clock in milliseconds. */
-  constructor(nowMs: () => number) {
-    this.#nowMs = nowMs;
+  /** A gateway that `orders` tell to end drains as well. */
+  constructor(orders: StopOrders) {
+    this.#orders = orders;
+    onAbort(orders.stop, () => this.#drain.abort());
   }
 
   /** The signal that is aborted when the gateway is to take no new connections. */
@@ -34,17 +30,17 @@ export class Lifecycle {
    * then.
    */
   get stop(): AbortSignal {
-    return this.#stop.signal;
+    return this.#orders.stop;
   }
 
   /** The signal that is aborted when running answers have to end now. */
   get hardStop(): AbortSignal {
-    return this.#hardStop.signal;
+    return this.#orders.stopNow;
   }
 
   /** Whether draining goes on taking connections for a while, so that load balancers in front can notice first. */
   get graceful(): boolean {
-    return this.#graceful && !this.#stop.signal.aborted;
+    return this.#graceful && !this.stop.aborted;
   }
 
   /** Returns the state of the gateway. `initialized` says whether any model can be served. */
@@ -61,18 +57,12 @@ export class Lifecycle {
 
   /** Ends the process as SIGTERM does. A second order, some time after the first, cuts what still runs. */
   quit(): void {
-    const nowMs = this.#nowMs();
-    if (this.#firstOrderMs !== undefined && nowMs - this.#firstOrderMs > SECOND_ORDER_AFTER_MS) this.#hardStop.abort();
-    this.#firstOrderMs ??= nowMs;
-    this.#drain.abort();
-    this.#stop.abort();
+    this.#orders.order();
   }
 
   /** Ends the process at once, as nobody waits for it any more. */
   quitNow(): void {
-    this.#drain.abort();
-    this.#stop.abort();
-    this.#hardStop.abort();
+    this.#orders.orderNow();
   }
 
   /** Whether health was failed by hand. */

@@ -1,17 +1,15 @@
 import cluster from "node:cluster";
 import { readFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
-import { Command, CommanderError } from "commander";
 import type { Logger } from "pino";
-import { ConfigError, loadConfig } from "../deploy/runtime/config/load-config.ts";
+import { ConfigError } from "../deploy/runtime/config/load-config.ts";
 import { errnoOf } from "../deploy/runtime/files/errno.ts";
-import { PemError } from "../deploy/runtime/files/followed-pems.ts";
-import { packageVersion, programVersion } from "../deploy/runtime/files/project-folder.ts";
+import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
 import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
 import { processLog } from "../deploy/runtime/log/process-log.ts";
 import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
-import { outliveReaders } from "../deploy/runtime/process/outlive-readers.ts";
-import { startFailure } from "../deploy/runtime/process/start-failure.ts";
+import { runConfigured } from "../deploy/runtime/process/run-main.ts";
+import { StopOrders } from "../deploy/runtime/process/stop-orders.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { TracingConfig } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { type GatewayConfig, gatewayConfigSchema } from "./config/gateway-config.ts";
@@ -46,9 +44,11 @@ async function run(config: GatewayConfig): Promise<number> {
     onDrop: () => stats.logLinesDropped.inc(),
   });
   logWarnings(log);
-  const lifecycle = new Lifecycle(clock.nowMs);
-  onStopSignal(lifecycle);
-  const crashed = endOnCrash(() => lifecycle.quit(), log);
+  const orders = new StopOrders(clock.nowMs);
+  orders.obeySignals();
+  outliveDisconnect();
+  const lifecycle = new Lifecycle(orders);
+  const crashed = endOnCrash(() => orders.order(), log);
   const workers = openWorkers(config);
 
   const keys = await openKeys(config.keys.file);
@@ -156,12 +156,8 @@ function openSealing(file: string | undefined): Sealing {
   }
 }
 
-/** A supervisor that has gone wants nothing finished any more. */
-function onStopSignal(lifecycle: Lifecycle): void {
-  process.on("SIGINT", () => lifecycle.quit());
-  process.on("SIGTERM", () => lifecycle.quit());
-  process.on("disconnect", () => lifecycle.quitNow());
-  // Node would end a worker at once, in the middle of its answers.
+/** Node would end a worker whose supervisor has gone at once, in the middle of its answers. */
+function outliveDisconnect(): void {
   const { worker } = cluster;
   worker?.once("disconnect", () => {
     worker.exitedAfterDisconnect = true;
@@ -172,25 +168,11 @@ function urlOf({ address, family, port }: AddressInfo): string {
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 
-/** Exit codes: 0 fine, 2 usage or bad configuration, 1 anything else. */
-async function main(): Promise<number> {
-  outliveReaders();
-  const command = new Command("gateway")
-    .description("The public API in front of engine nodes.")
-    .version(programVersion("gateway"), "--version", "print name and version")
-    .requiredOption("--config <file>", "YAML configuration")
-    .exitOverride();
-  try {
-    command.parse();
-    return await run(loadConfig(gatewayConfigSchema, command.opts<{ config: string }>().config));
-  } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    const isConfig = error instanceof ConfigError || error instanceof PemError;
-    process.stderr.write(`gateway: ${startFailure(error, isConfig)}\n`);
-    return isConfig ? 2 : 1;
-  }
-}
-
-process.exitCode = await main();
+process.exitCode = await runConfigured({
+  name: "gateway",
+  description: "The public API in front of engine nodes.",
+  schema: gatewayConfigSchema,
+  run,
+});
 // Timers of libraries do not keep a finished process.
 process.exit();

@@ -1,10 +1,11 @@
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { CommanderError } from "commander";
 import { isKeyStoreError } from "../../gateway/keys/key-store-error.ts";
 import { projectFolder } from "../runtime/files/project-folder.ts";
-import { outliveReaders } from "../runtime/process/outlive-readers.ts";
-import { untilAborted } from "../runtime/time/abort.ts";
+import { runMain } from "../runtime/process/run-main.ts";
+import { StopOrders } from "../runtime/process/stop-orders.ts";
+import { onAbort, untilAborted } from "../runtime/time/abort.ts";
+import { systemClock } from "../runtime/time/clock.ts";
 import { Child, ChildFailed, startProcess } from "./child.ts";
 import { PortError, requireFreePorts } from "./free-ports.ts";
 import { GatewayWorkers } from "./gateway-workers.ts";
@@ -24,15 +25,16 @@ const PROGRAM = {
   engine: join(HERE, "..", "..", "engine", "main.js"),
   gateway: join(HERE, "..", "..", "gateway", "main.js"),
 };
-/** Ctrl-C comes from the terminal and from npm: only a signal after this long is a second one. */
-const SECOND_SIGNAL_AFTER_MS = 500;
 
 const say = (text: string): void => console.error(text);
 
 /** Until it is told to stop. */
 async function run(options: LocalOptions): Promise<void> {
   const supervisor = new Supervisor(say);
-  const stop = onStopSignal(() => supervisor.hurry());
+  const orders = new StopOrders(systemClock.nowMs);
+  orders.obeySignals();
+  onAbort(orders.stopNow, () => supervisor.hurry());
+  const { stop } = orders;
   const folder = await stateFolder(options.stateDir);
   await ownState(folder, async () => {
     await requireFreePorts(wantedPorts(options));
@@ -75,19 +77,6 @@ async function bringUp(
     keyFile: state.localKeyFile,
   };
   announce(ready, key);
-}
-
-/** Aborted at the first signal; `hurry` is called at each that comes some time after it. */
-function onStopSignal(hurry: () => void): AbortSignal {
-  const stop = new AbortController();
-  let firstAtMs: number | undefined;
-  const onSignal = () => {
-    if (firstAtMs !== undefined && performance.now() - firstAtMs > SECOND_SIGNAL_AFTER_MS) hurry();
-    firstAtMs ??= performance.now();
-    stop.abort();
-  };
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, onSignal);
-  return stop.signal;
 }
 
 function engineProgram(state: State, options: LocalOptions, model: LocalModel, index: number): Program {
@@ -135,19 +124,21 @@ Ctrl-C stops it.
   console.log(`ready ${JSON.stringify(ready)}`);
 }
 
-/** Resolves to the exit code: 0 fine, 2 usage or bad configuration, 1 anything else. */
-export async function start(argv: readonly string[]): Promise<number> {
-  outliveReaders();
-  try {
-    await run(parseOptions(argv));
-    return 0;
-  } catch (error) {
-    // Commander has printed its own message.
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-    const wrongUse = error instanceof ModelError || error instanceof StateFolderError;
-    const known = wrongUse || error instanceof ChildFailed || isKeyStoreError(error) || error instanceof PortError;
-    say(`start: ${error instanceof Error ? (known ? error.message : error.stack) : error}`);
-    if (wrongUse) return 2;
-    return error instanceof ChildFailed ? error.exitCode : 1;
-  }
+/** Runs `npm start` with the options of its command line. Resolves to its exit code, as of `runMain`. */
+export function start(argv: readonly string[]): Promise<number> {
+  return runMain({
+    name: "start",
+    exitCodeOf,
+    run: async () => {
+      await run(parseOptions(argv));
+      return 0;
+    },
+  });
+}
+
+function exitCodeOf(error: unknown): number | undefined {
+  if (error instanceof ModelError || error instanceof StateFolderError) return 2;
+  // The program that did not start has said why; its code is the answer to how this one ends.
+  if (error instanceof ChildFailed) return error.exitCode;
+  return isKeyStoreError(error) || error instanceof PortError ? 1 : undefined;
 }

@@ -110,6 +110,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "gateway/drain.ts",
     [RUNTIME, "gateway/config/gateway-config.ts", "gateway/lifecycle.ts", "gateway/http/connection/"],
   ],
+  ["gateway/lifecycle.ts", [RUNTIME]],
   ["gateway/server.ts", ["gateway/", GEN, RUNTIME]],
   ["gateway/main.ts", ["gateway/", RUNTIME]],
   ["gateway/errors.ts", ["gateway/outcome.ts"]],

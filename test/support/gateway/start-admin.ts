@@ -1,6 +1,7 @@
 import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
+import { StopOrders } from "../../../deploy/runtime/process/stop-orders.ts";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { gatewayConfigSchema } from "../../../gateway/config/gateway-config.ts";
 import { buildAdmin } from "../../../gateway/http/admin/admin-server.ts";
@@ -27,7 +28,7 @@ export async function startAdmin(
   config: Readonly<Record<string, unknown>> = {},
   workers = new Workers({ index: 1, count: 1 }),
 ): Promise<RunningAdmin> {
-  const lifecycle = new Lifecycle(systemClock.nowMs);
+  const lifecycle = new Lifecycle(new StopOrders(systemClock.nowMs));
   const lines: string[] = [];
   const log = pino({ level: "info" }, { write: (line) => lines.push(line) });
   const { clusters, stats, keys, keyFile, limiter, overload } = gateway;

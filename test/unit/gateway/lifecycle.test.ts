@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
+import { StopOrders } from "../../../deploy/runtime/process/stop-orders.ts";
 import { Lifecycle } from "../../../gateway/lifecycle.ts";
 
 function started() {
   const time = { nowMs: 0 };
-  const lifecycle = new Lifecycle(() => time.nowMs);
+  const lifecycle = new Lifecycle(new StopOrders(() => time.nowMs));
   const told = () => [lifecycle.drain, lifecycle.stop, lifecycle.hardStop].map(({ aborted }) => aborted);
   return { lifecycle, time, told };
 }
