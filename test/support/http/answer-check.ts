@@ -19,6 +19,9 @@ export type StreamEnd =
 
 type Data = Readonly<Record<string, unknown>>;
 
+/** Of a messages stream, and of a responses stream that ended of its own accord or at the length that was asked for. */
+const LAST_WORDS = ["message_stop", "response.completed", "response.incomplete"];
+
 /** Reads the end of a whole stream; nothing may follow an error but what its format puts there. */
 export function endOf(path: AnswerPath, text: string): StreamEnd {
   const events = parseSse(text);
@@ -29,7 +32,7 @@ export function endOf(path: AnswerPath, text: string): StreamEnd {
     if (last?.error) return { end: "error", error: last.error };
     return finishes(events.map(({ data }) => data as Data)) ? { end: "complete" } : { end: "cut" };
   }
-  if (last?.type === "message_stop" || last?.type === "response.completed") return { end: "complete" };
+  if (LAST_WORDS.some((type) => type === last?.type)) return { end: "complete" };
   if (last?.type === "error") return { end: "error", error: last.error };
   const response = last?.response as Data | undefined;
   return last?.type === "response.failed" ? { end: "error", error: response?.error } : { end: "cut" };

@@ -4,8 +4,5 @@ import { join } from "node:path";
 /** Builds once before tests that start the programs as users do. */
 export function setup(): void {
   const root = join(import.meta.dirname, "../../..");
-  execFileSync(join(root, "node_modules/.bin/tsc"), ["-p", "deploy/tsconfig.build.json"], {
-    cwd: root,
-    stdio: "inherit",
-  });
+  execFileSync(process.execPath, [join(root, "deploy/build.mjs")], { stdio: "inherit" });
 }

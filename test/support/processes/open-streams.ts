@@ -5,16 +5,24 @@ import type { GatewayProcess } from "./gateway-process.ts";
 /** A streamed answer of which a delta has come. */
 export type OpenStream = { readonly path: AnswerPath; readonly status: number; readonly body: BodyReader };
 
-type Client = { readonly key?: string; readonly signal?: AbortSignal };
+type Client = {
+  readonly key?: string;
+  readonly signal?: AbortSignal;
+  /** Fields of the body beside model, text and `stream`. */
+  readonly fields?: (path: AnswerPath) => object;
+};
+
+/** Who takes the requests: a gateway process, or what stands for one. */
+type Front = Pick<GatewayProcess, "post">;
 
 /** Streams that have all begun, the formats in turn. One that was refused has no text yet. */
-export function openStreams(gateway: GatewayProcess, count: number, client: Client = {}): Promise<OpenStream[]> {
+export function openStreams(gateway: Front, count: number, client: Client = {}): Promise<OpenStream[]> {
   return Promise.all(Array.from({ length: count }, (_, index) => openStream(gateway, index, client)));
 }
 
-async function openStream(gateway: GatewayProcess, index: number, { key, signal }: Client): Promise<OpenStream> {
+async function openStream(gateway: Front, index: number, { key, signal, fields }: Client): Promise<OpenStream> {
   const path = ANSWER_PATHS[index % ANSWER_PATHS.length] ?? "/v1/messages";
-  const body = bodyFor(path, `stream ${index}`, { stream: true });
+  const body = bodyFor(path, `stream ${index}`, { stream: true, ...fields?.(path) });
   const response = await gateway.post(path, body, signal, key);
   const reader = readBody(response);
   if (response.status === 200) await reader.until((text) => hasDelta(path, text));
