@@ -40,6 +40,11 @@ export type BackendLoad = {
  * the work and frees what it holds.
  */
 export interface Backend {
+  /**
+   * Whether the backend holds answers and arguments to schemas that are `strict`: one that breaks its schema is then the
+   * backend's fault and ends in ENGINE_ERROR. Default: false, and it is counted only.
+   */
+  readonly holdsStrict?: boolean;
   /** Loads and warms up; when it returns the backend answers. Throws when it never will. */
   start(signal: AbortSignal): Promise<void>;
   /** Before `start` has returned, what the models are like may be unknown: the list is then empty. */

@@ -96,15 +96,17 @@ export class GenerationCall {
     let finished: Finished | undefined;
     let firstDeltaMs: number | undefined;
     let failure: EngineError | undefined;
-    const check = new AnswerCheck(request, "all");
+    const check = new AnswerCheck(request);
     const mismatches: Mismatch[] = [];
     try {
       admit(request.model);
       for await (const events of backend.generate(request, signal)) {
         if (signal.aborted) break;
         if (firstDeltaMs === undefined && events.some(isDelta)) firstDeltaMs = clock.nowMs() - this.#begunMs;
+        const wrong = check.see(events);
+        mismatches.push(...wrong);
+        if (backend.holdsStrict && wrong.some(({ strict }) => strict)) throw brokenPromise();
         finished = lastFinished(events) ?? finished;
-        mismatches.push(...check.see(events));
         writer.add(events);
         if (!writer.full) continue;
         this.#paused = true;
@@ -143,6 +145,10 @@ function batchDelayMs({ stream }: GenerateRequest): number {
   const delay = stream?.maxBatchDelay;
   if (!delay) return 0;
   return Math.min(MAX_BATCH_DELAY_MS, Math.max(0, durationMs(delay)));
+}
+
+function brokenPromise(): EngineError {
+  return new EngineError("ENGINE_ERROR", "The answer does not satisfy the schema.");
 }
 
 function isDelta({ kind }: Event): boolean {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
 import { GrammarCache } from "../../engine/backends/llama/grammar/grammar-cache.ts";
 import { GrammarCompiler } from "../../engine/backends/llama/grammar/grammar-compiler.ts";
-import { grammarOf } from "../../engine/backends/llama/grammar/grammar-wish.ts";
+import { grammarOf } from "../../engine/backends/llama/grammar/grammar-input.ts";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import { loadLibrary } from "../../engine/backends/llama/runtime/load-library.ts";
 import { EngineError } from "../../engine/errors.ts";
@@ -65,7 +65,7 @@ const constrained = (schemaJson: string, strict: boolean): Partial<GenerateReque
 test.each(BOMBS)("become a grammar of a bounded size, or are refused: %s", (_name, schemaJson) => {
   const kind = { $case: "jsonSchema" as const, value: { name: "x", schemaJson, strict: false } };
   const tools = [{ name: "get", parametersJsonSchema: schemaJson, strict: false }];
-  const common = { maxToolCalls: 1, reasoning: "none", markers: HERMES_MARKERS } as const;
+  const common = { maxCalls: 1, reasoning: "none", markers: HERMES_MARKERS } as const;
   for (const wish of [
     { ...common, tools: [], mustCall: false, constraint: { kind } },
     { ...common, tools, mustCall: true, constraint: undefined },
@@ -175,7 +175,7 @@ test.skipIf(missing !== "")(
       const wish = {
         tools: [],
         mustCall: false,
-        maxToolCalls: undefined,
+        maxCalls: Number.POSITIVE_INFINITY,
         constraint: { kind },
         reasoning: "none",
       } as const;

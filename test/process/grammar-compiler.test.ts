@@ -5,7 +5,7 @@ import { pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
 import { GrammarCompiler } from "../../engine/backends/llama/grammar/grammar-compiler.ts";
-import type { GrammarWish } from "../../engine/backends/llama/grammar/grammar-wish.ts";
+import type { GrammarInput } from "../../engine/backends/llama/grammar/grammar-input.ts";
 import { never } from "../support/engine/demo-engine.ts";
 import { HERMES_MARKERS } from "../support/engine/hermes-markers.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
@@ -14,10 +14,10 @@ const ROOT = join(import.meta.dirname, "../..");
 /** Inside the project, so that the program finds its libraries. */
 const BUILT = join(ROOT, "node_modules/.cache", `grammar-worker-${process.pid}`);
 
-const wish = (schema: object, more: Partial<GrammarWish> = {}): GrammarWish => ({
+const input = (schema: object, more: Partial<GrammarInput> = {}): GrammarInput => ({
   tools: [],
   mustCall: false,
-  maxToolCalls: undefined,
+  maxCalls: Number.POSITIVE_INFINITY,
   constraint: {
     kind: { $case: "jsonSchema", value: { name: "x", schemaJson: JSON.stringify(schema), strict: true } },
   },
@@ -28,7 +28,7 @@ const wish = (schema: object, more: Partial<GrammarWish> = {}): GrammarWish => (
 /** Programs that stand in for one that a schema has brought down. */
 const program = (body: string) =>
   new URL(
-    `data:text/javascript,import { parentPort } from "node:worker_threads"; parentPort.on("message", (wish) => { ${body}; parentPort.postMessage({ grammar: "fine" }); });`,
+    `data:text/javascript,import { parentPort } from "node:worker_threads"; parentPort.on("message", (input) => { ${body}; parentPort.postMessage({ grammar: "fine" }); });`,
   );
 
 let compiler: GrammarCompiler;
@@ -50,9 +50,9 @@ describe("on a thread, with the program as it is deployed", () => {
     const built = pathToFileURL(join(BUILT, "engine/backends/llama/grammar/grammar-worker.js"));
     compiler = new GrammarCompiler({ clock: systemClock, program: built });
     const [good, bad, unenforced] = await Promise.allSettled([
-      compiler.compile(wish({ enum: ["yes", "no"] }), never()),
-      compiler.compile(wish({ properties: { a: { type: "x" } } }), never()),
-      compiler.compile(wish({ items: { not: {} } }), never()),
+      compiler.compile(input({ enum: ["yes", "no"] }), never()),
+      compiler.compile(input({ properties: { a: { type: "x" } } }), never()),
+      compiler.compile(input({ items: { not: {} } }), never()),
     ]);
     expect(good).toMatchObject({ value: expect.stringContaining("yes") });
     const field = "output_constraint.json_schema.schema_json";
@@ -65,10 +65,10 @@ describe("on a thread, with the program as it is deployed", () => {
 
 test("a schema that takes too long is refused, and those behind it are not", async () => {
   const clock = new VirtualClock();
-  compiler = new GrammarCompiler({ clock, program: program("if (wish.mustCall) for (;;);") });
+  compiler = new GrammarCompiler({ clock, program: program("if (input.mustCall) for (;;);") });
   const outcome = Promise.allSettled([
-    compiler.compile(wish({}, { mustCall: true }), never()),
-    compiler.compile(wish({}), never()),
+    compiler.compile(input({}, { mustCall: true }), never()),
+    compiler.compile(input({}), never()),
   ]);
   await clock.advance(5000);
   expect(await outcome).toMatchObject([{ reason: { reason: "INVALID_SCHEMA" } }, { value: "fine" }]);
@@ -77,36 +77,36 @@ test("a schema that takes too long is refused, and those behind it are not", asy
 test("a schema that takes too much memory is refused, and the next is not", async () => {
   compiler = new GrammarCompiler({
     clock: new VirtualClock(),
-    program: program("if (wish.mustCall) for (const all = []; ; ) all.push(new Array(1e6).fill(wish))"),
+    program: program("if (input.mustCall) for (const all = []; ; ) all.push(new Array(1e6).fill(input))"),
   });
-  await expect(compiler.compile(wish({}, { mustCall: true }), never())).rejects.toMatchObject({
+  await expect(compiler.compile(input({}, { mustCall: true }), never())).rejects.toMatchObject({
     reason: "INVALID_SCHEMA",
   });
-  expect(await compiler.compile(wish({}), never())).toBe("fine");
+  expect(await compiler.compile(input({}), never())).toBe("fine");
 }, 60_000);
 
 test("a thread that ends by itself is replaced, in its work and out of it", async () => {
   const clock = new VirtualClock();
-  const dies = "if (wish.mustCall) process.exit(1); if (wish.maxToolCalls) setImmediate(() => process.exit(1))";
+  const dies = "if (input.mustCall) process.exit(1); if (input.maxCalls) setImmediate(() => process.exit(1))";
   compiler = new GrammarCompiler({ clock, program: program(dies) });
-  await expect(compiler.compile(wish({}, { mustCall: true }), never())).rejects.toMatchObject({
+  await expect(compiler.compile(input({}, { mustCall: true }), never())).rejects.toMatchObject({
     reason: "INVALID_SCHEMA",
   });
-  expect(await compiler.compile(wish({}, { maxToolCalls: 1 }), never())).toBe("fine");
-  const again = () => compiler.compile(wish({}), never()).catch(() => "died while it was asked");
+  expect(await compiler.compile(input({}, { maxCalls: 1 }), never())).toBe("fine");
+  const again = () => compiler.compile(input({}), never()).catch(() => "died while it was asked");
   await expect.poll(again).toBe("fine");
 });
 
 test("nothing is done for callers who have left while they waited", async () => {
   compiler = new GrammarCompiler({ clock: systemClock, program: program("") });
-  const first = compiler.compile(wish({}), never());
-  await expect(compiler.compile(wish({}), AbortSignal.abort())).rejects.toMatchObject({ reason: "CANCELLED" });
+  const first = compiler.compile(input({}), never());
+  await expect(compiler.compile(input({}), AbortSignal.abort())).rejects.toMatchObject({ reason: "CANCELLED" });
   expect(await first).toBe("fine");
 });
 
 test("closing ends those who wait", async () => {
   compiler = new GrammarCompiler({ clock: systemClock, program: program("for (;;);") });
-  const outcome = Promise.allSettled([compiler.compile(wish({}), never()), compiler.compile(wish({}), never())]);
+  const outcome = Promise.allSettled([compiler.compile(input({}), never()), compiler.compile(input({}), never())]);
   await compiler.close();
   expect(await outcome).toMatchObject([{ reason: { reason: "ENGINE_DOWN" } }, { reason: { reason: "ENGINE_DOWN" } }]);
 });

@@ -12,9 +12,9 @@ import { EngineError } from "../../errors.ts";
 import { loadProfile, type ModelProfile } from "../../profiles/profile.ts";
 import { chooseProfile, usableMarkers } from "../../profiles/profile-choice.ts";
 import { type DescribedModel, describeModel, modelRevision } from "./describe.ts";
+import { planConversation } from "./generation/answer-plan.ts";
 import type { EngineParts, Waiting } from "./generation/engine-parts.ts";
 import { generate } from "./generation/generation.ts";
-import { planReasoning } from "./generation/reasoning-plan.ts";
 import { GrammarCache } from "./grammar/grammar-cache.ts";
 import { GrammarCompiler } from "./grammar/grammar-compiler.ts";
 import type { LlamaOptions } from "./llama-options.ts";
@@ -42,6 +42,8 @@ type Running = {
 
 /** llama.cpp in this process: one model, one context, a fixed number of slots that are decoded together. */
 export class LlamaBackend implements Backend {
+  /** The sampler cannot leave the grammar of a strict schema. */
+  readonly holdsStrict = true;
   readonly #options: LlamaOptions;
   readonly #clock: Clock;
   #running: Running | undefined;
@@ -100,11 +102,9 @@ export class LlamaBackend implements Backend {
   }
 
   async countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number> {
-    const { messages, tools } = request;
     const { prompts, profile } = this.#parts();
-    const { reasoning, effortVariables } = planReasoning(request.reasoning, profile.thinking);
-    const prompt = await prompts.encode({ messages, tools, reasoning, effortVariables }, signal);
-    return prompt.tokens.length;
+    const { conversation } = planConversation(request, profile.thinking);
+    return (await prompts.encode(conversation, signal)).tokens.length;
   }
 
   async close(): Promise<void> {

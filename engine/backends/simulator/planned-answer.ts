@@ -2,11 +2,12 @@ import {
   type BlockStarted,
   FinishReason,
   type GenerateRequest,
-  ReasoningMode,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { type Part, type Tool, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import type { Part } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../../errors.ts";
 import { exampleValue, type Schema } from "../example-value.ts";
+import { planReasoning } from "../request-plan/reasoning-use.ts";
+import { planToolUse } from "../request-plan/tool-use.ts";
 import { seededRandom } from "./seeded-random.ts";
 import type { SimulatorOptions } from "./simulator-options.ts";
 import { hashText } from "./text-hash.ts";
@@ -39,20 +40,19 @@ export function planAnswer(
   { seed, answerTokens }: Pick<SimulatorOptions, "seed" | "answerTokens">,
 ): PlannedAnswer {
   const { sampling, reasoning, toolChoice, outputConstraint } = request;
+  const { callable, mustCall } = planToolUse(request);
   const facts = JSON.stringify([seed, sampling?.seed, reasoning, toolChoice, outputConstraint]);
   const hash = hashText(facts, hashText(prompt));
   const random = seededRandom(hash.first ^ hash.second);
   const between = ({ min, max }: { readonly min: number; readonly max: number }) =>
     min + Math.floor(random() * (max - min + 1));
   const blocks: PlannedBlock[] = [];
-  if (reasoning?.mode === ReasoningMode.ENABLED) {
-    const tokens = words(
-      Math.min(between(REASONING_TOKENS), reasoning.budgetTokens ?? Number.POSITIVE_INFINITY),
-      random,
-    );
+  const { wanted, budgetTokens = Number.POSITIVE_INFINITY } = planReasoning(reasoning, undefined);
+  if (wanted) {
+    const tokens = words(Math.min(between(REASONING_TOKENS), budgetTokens), random);
     if (tokens.length > 0) blocks.push({ block: { $case: "reasoning", value: {} }, tokens, complete: true });
   }
-  const tool = forcedTool(request);
+  const tool = mustCall ? callable[0] : undefined;
   if (tool) {
     const callId = `call_${hash.first.toString(16).padStart(8, "0")}${hash.second.toString(16).padStart(8, "0")}`;
     const tokens = jsonTokens(exampleText(tool.parametersJsonSchema, "tools", { type: "object" }));
@@ -92,17 +92,6 @@ export function answerParts({ blocks }: PlannedAnswer): readonly Part[] {
       parts.push({ kind: { $case: "toolCall", value: { ...block.value, argumentsJson: text } }, cacheBreakpoint });
   }
   return parts;
-}
-
-/** The tool that the request demands, if it demands one. */
-function forcedTool({ tools, toolChoice }: GenerateRequest): Tool | undefined {
-  if (toolChoice?.mode !== ToolChoiceMode.NAMED && toolChoice?.mode !== ToolChoiceMode.REQUIRED) return undefined;
-  const { mode, name, allowedNames } = toolChoice;
-  const wanted = (tool: Tool) =>
-    mode === ToolChoiceMode.NAMED ? tool.name === name : allowedNames.length === 0 || allowedNames.includes(tool.name);
-  const found = tools.find(wanted);
-  if (!found) throw new EngineError("INVALID_REQUEST", "tool_choice: there is no such tool.");
-  return found;
 }
 
 function constrained({ outputConstraint }: GenerateRequest): readonly string[] | undefined {

@@ -1,14 +1,14 @@
 import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
-import {
-  type CountTokensRequest,
-  type Event,
-  FinishReason,
-  type GenerateRequest,
+import type {
+  CountTokensRequest,
+  Event,
+  GenerateRequest,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
 import { EngineError } from "../../errors.ts";
 import { callerLeft, throwIfLeft } from "../caller-left.ts";
+import { limitOutput } from "../request-plan/output-limit.ts";
 import { describeSimulator, simulatorRevision } from "./describe-simulator.ts";
 import { cutAnswer, planAnswer } from "./planned-answer.ts";
 import { PrefixCache } from "./prefix-cache.ts";
@@ -113,15 +113,7 @@ export class SimulatorBackend implements Backend {
     const { nodeId, contextTokens, timeToFirstTokenMs, failure } = this.#options;
     const prompt = renderPrompt(request.tools, request.messages);
     const inputTokens = countTokens(prompt.text);
-    const room = contextTokens - inputTokens;
-    if (room < 1)
-      throw new EngineError("CONTEXT_WINDOW_EXCEEDED", "The prompt is longer than the model's context window.", {
-        input_tokens: String(inputTokens),
-        context_window: String(contextTokens),
-      });
-    const asked = request.maxOutputTokens ?? Number.POSITIVE_INFINITY;
-    if (asked < 1) throw new EngineError("INVALID_REQUEST", "max_output_tokens: must be at least 1.");
-    const limitReason = asked <= room ? FinishReason.MAX_OUTPUT_TOKENS : FinishReason.CONTEXT_WINDOW;
+    const { maxOutputTokens, limitReason } = limitOutput(request, inputTokens, contextTokens);
     const answer = planAnswer(request, prompt.text, this.#options);
     return new SimulatedGeneration({
       nodeId,
@@ -131,7 +123,7 @@ export class SimulatorBackend implements Backend {
       breakpointTokens: countTokens(prompt.text.slice(0, prompt.breakpointAt)),
       isolation: JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]),
       priority: request.priority,
-      answer: cutAnswer(answer, Math.min(asked, room), limitReason),
+      answer: cutAnswer(answer, maxOutputTokens, limitReason),
       timeToFirstTokenMs,
       failure,
       cache: this.#cache,

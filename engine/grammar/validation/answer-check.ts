@@ -30,16 +30,10 @@ export class AnswerCheck {
   #open: { readonly wanted: Wanted; text: string } | undefined;
   #unchecked = 0;
 
-  /** `which`: only what is `strict`, or all. */
-  constructor(
-    { outputConstraint, tools }: Pick<GenerateRequest, "outputConstraint" | "tools">,
-    which: "strict" | "all",
-  ) {
-    const answer = answerOf(outputConstraint);
-    const isLookedAt = (wanted: Pick<Mismatch, "strict">) => which === "all" || wanted.strict;
-    this.#answer = answer && isLookedAt(answer) ? answer : undefined;
+  constructor({ outputConstraint, tools }: Pick<GenerateRequest, "outputConstraint" | "tools">) {
+    this.#answer = answerOf(outputConstraint);
     this.#tools = new Map(
-      tools.filter(isLookedAt).map(({ name, parametersJsonSchema, strict }) => {
+      tools.map(({ name, parametersJsonSchema, strict }) => {
         const schema = parametersJsonSchema === "" ? ANY_OBJECT : parametersJsonSchema;
         return [name, { part: "arguments", strict, schema }];
       }),

@@ -35,3 +35,28 @@ test("an answer and arguments that are not what a schema wants are counted and l
     await node.stop();
   }
 });
+
+test.each([
+  ["a backend that promises strict schemas", true, 13],
+  ["a backend that does not", false, 0],
+])("an answer that breaks a strict schema, from %s", async (_who, holdsStrict, status) => {
+  const backend = new ScriptedBackend({
+    nodeId: "n1",
+    models: ["svc-qwen"],
+    slots: 1,
+    script: () => [[started(), textStart(0), delta(0, "{}"), blockEnd(0), finished()]],
+  });
+  const node = await startNode(Object.assign(backend, { holdsStrict }));
+  const client = new NodeClient(node.address);
+  try {
+    const value = { name: "answer", schemaJson: JSON.stringify(SCHEMA), strict: true };
+    const outputConstraint = { kind: { $case: "jsonSchema" as const, value } };
+    const reading = client.generate(generateRequest({ outputConstraint }));
+    expect((await reading.ended).code).toBe(status);
+    expect(reading.finished()).toBe(status === 0);
+    await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ schema_mismatches: 1 }));
+  } finally {
+    client.close();
+    await node.stop();
+  }
+});

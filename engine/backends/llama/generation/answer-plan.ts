@@ -1,44 +1,54 @@
-import type { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { type Tool, ToolChoiceMode } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import { EngineError } from "../../../errors.ts";
+import type { CountTokensRequest, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Conversation } from "../../../conversation/chat-template.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
-import { planReasoning, type ReasoningPlan } from "./reasoning-plan.ts";
+import { newCallIds } from "../../request-plan/new-call-ids.ts";
+import { planReasoning } from "../../request-plan/reasoning-use.ts";
+import { planToolUse, type ToolUse } from "../../request-plan/tool-use.ts";
+import type { GrammarInput } from "../grammar/grammar-input.ts";
 
 /** What a request allows its answer to be. */
-export type AnswerPlan = ReasoningPlan & {
-  /** The tools that may be called. */
-  readonly callable: readonly Tool[];
-  /** Whether the answer has to be a call. */
-  readonly mustCall: boolean;
-  readonly maxToolCalls: number | undefined;
-  /** What the visible text has to be, where it is not free. */
+export type AnswerPlan = ToolUse & {
+  /** What the prompt is rendered from. */
+  readonly conversation: Conversation;
+  /** Tokens that the model may reason for; Infinity without a bound, 0 where it is not to reason. */
+  readonly reasoningBudget: number;
+  /** The JSON that the visible text has to be; undefined where the text is free. */
   readonly json: "any" | "object" | undefined;
+  /** What the request fixes of the answer's form. */
+  readonly fixed: Omit<GrammarInput, "markers" | "reasoning">;
+  /** The caller's stop strings. */
+  readonly stop: readonly string[];
+  /** Makes an id for a call to which the model gave none. */
+  readonly newCallId: (toolName: string) => string;
 };
 
 /** Reads a request. Throws `EngineError` INVALID_REQUEST for a tool choice that no tool fits. */
-export function planAnswer(request: GenerateRequest, thinking: ModelProfile["thinking"] | undefined): AnswerPlan {
-  const constraint = request.outputConstraint?.kind;
-  const choice = request.toolChoice;
-  const mode = choice?.mode ?? ToolChoiceMode.AUTO;
-  const callable = callableTools(request);
-  const mustCall = mode === ToolChoiceMode.REQUIRED || mode === ToolChoiceMode.NAMED;
-  if (mustCall && callable.length === 0) {
-    throw new EngineError("INVALID_REQUEST", "tool_choice: names no tool of the request.");
-  }
-  const once = choice?.disableParallelCalls === true || mode === ToolChoiceMode.NAMED;
+export function planAnswer(request: GenerateRequest, profile: Pick<ModelProfile, "thinking" | "callIds">): AnswerPlan {
+  const { messages, outputConstraint, sampling } = request;
+  const toolUse = planToolUse(request);
+  const { callable, mustCall, maxCalls } = toolUse;
+  const kind = mustCall ? undefined : outputConstraint?.kind;
+  const tools = callable.map(({ name, parametersJsonSchema, strict }) => ({ name, parametersJsonSchema, strict }));
   return {
-    ...planReasoning(request.reasoning, thinking),
-    callable,
-    mustCall,
-    maxToolCalls: once && callable.length > 0 ? 1 : undefined,
-    json: mustCall || !constraint ? undefined : constraint.$case === "jsonObject" ? "object" : "any",
+    ...toolUse,
+    ...planConversation(request, profile.thinking),
+    json: kind && (kind.$case === "jsonObject" ? "object" : "any"),
+    fixed: { tools, mustCall, maxCalls, constraint: kind && outputConstraint },
+    stop: sampling?.stop ?? [],
+    newCallId: newCallIds(profile.callIds, messages),
   };
 }
 
-function callableTools({ tools, toolChoice }: GenerateRequest): readonly Tool[] {
-  const mode = toolChoice?.mode ?? ToolChoiceMode.AUTO;
-  if (mode === ToolChoiceMode.NONE) return [];
-  if (mode === ToolChoiceMode.NAMED) return tools.filter(({ name }) => name === toolChoice?.name);
-  const allowed = toolChoice?.allowedNames ?? [];
-  return allowed.length === 0 ? tools : tools.filter(({ name }) => allowed.includes(name));
+/** Reads what the prompt depends on, and how long the model may reason about it. */
+export function planConversation(
+  { messages, tools, reasoning }: Pick<CountTokensRequest, "messages" | "tools" | "reasoning">,
+  thinking: ModelProfile["thinking"] | undefined,
+): Pick<AnswerPlan, "conversation" | "reasoningBudget"> {
+  const { wanted, effort, budgetTokens = Number.POSITIVE_INFINITY } = planReasoning(reasoning, thinking);
+  const word = effort?.reasoningEffort;
+  const effortVariables = { ...effort?.templateKwargs, ...(word === undefined ? {} : { reasoning_effort: word }) };
+  return {
+    conversation: { messages, tools, reasoning: wanted, effortVariables },
+    reasoningBudget: wanted ? budgetTokens : 0,
+  };
 }

@@ -1,12 +1,13 @@
-import type { Event, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { EngineError } from "../../../errors.ts";
-import type { Mismatch } from "../../../grammar/validation/answer-check.ts";
+import type { Event, GenerateRequest, Started } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { finished, progress, started, timings } from "../../stream-events.ts";
 import { Lease } from "../slots/lease.ts";
-import { admit } from "./admission.ts";
+import type { Slot } from "../slots/slot.ts";
 import { Decoding, type DecodingStep } from "./decoding.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import { type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";
+
+/** How many tokens of an answer are paid for in advance, at most: how long it will be nobody knows. */
+const OUTPUT_RESERVE_TOKENS = 1024;
 
 /**
  * One generation, from the queue to its last event. The request is checked and counted before it takes a slot. `started`
@@ -20,7 +21,7 @@ export async function* generate(
 ): AsyncGenerator<readonly Event[], void, void> {
   const joinedMs = parts.clock.nowMs();
   const prepared = await prepareGeneration(parts, request, signal);
-  const { demand, keepMs, answer, check } = prepared;
+  const { demand, keepMs, answer } = prepared;
   const inputTokens = demand.prompt.length;
   const start = { nodeId: parts.nodeId, modelRevision: parts.revision, inputTokens };
 
@@ -46,10 +47,8 @@ export async function* generate(
     while (!step.over) {
       if (step.events.length > 0) yield step.events;
       step = await decoding.step();
-      throwIfBroken(check.see(step.events));
     }
     const last = answer.end(decoding.cut !== undefined);
-    throwIfBroken(check.see(last));
     const times = { joinedMs, slotMs, endMs: parts.clock.nowMs() };
     // Before the last event: the next turn of this conversation may follow at once, and wants this slot.
     await lease.close();
@@ -57,6 +56,45 @@ export async function* generate(
   } finally {
     parts.pieces.end(slot);
     await lease.close();
+  }
+}
+
+type Admission = {
+  readonly slot: Slot;
+  /** Whether `started` is out: it is when the request had to wait. */
+  readonly announced: boolean;
+};
+
+/**
+ * A slot for a request: at once, or after a wait with signs of life. The caller owns the slot that is returned. Throws
+ * `EngineError`: QUEUE_FULL, or why the caller left.
+ */
+async function* admit(
+  parts: EngineParts,
+  { demand, keepMs, maxOutputTokens }: PreparedGeneration,
+  { tenant, priority }: GenerateRequest,
+  start: Started,
+  signal: AbortSignal,
+): AsyncGenerator<readonly Event[], Admission, void> {
+  const free = parts.queue.length === 0 ? parts.slots.take(demand) : undefined;
+  if (free) return { slot: free, announced: false };
+  const cost = demand.prompt.length + Math.min(maxOutputTokens, OUTPUT_RESERVE_TOKENS);
+  const waiting = { demand, uncachedTokens: parts.slots.uncachedTokens(demand) };
+  const ticket = parts.queue.join(waiting, { tenant, priority, cost }, signal);
+  let taken: Slot | undefined;
+  try {
+    yield [started(start), progress(ticket.position, 0, parts.queue.beats)];
+    for (;;) {
+      const news = await ticket.next();
+      if (news.kind === "granted") {
+        taken = news.grant;
+        return { slot: taken, announced: true };
+      }
+      yield [progress(news.position, 0, parts.queue.beats)];
+    }
+  } finally {
+    const granted = ticket.close();
+    if (granted && !taken) parts.slots.release(granted, keepMs);
   }
 }
 
@@ -86,9 +124,4 @@ function ending(
       decodeMs: endMs - decodingMs,
     }),
   });
-}
-
-/** The grammar has seen to it already: a slip ends in an error, never in a clean end. */
-function throwIfBroken(mismatches: readonly Mismatch[]): void {
-  if (mismatches.length > 0) throw new EngineError("ENGINE_ERROR", "The answer does not satisfy the schema.");
 }

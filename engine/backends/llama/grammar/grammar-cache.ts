@@ -4,7 +4,7 @@ import { EngineError } from "../../../errors.ts";
 import { BEHIND_REASONING } from "../../../grammar/output/output-grammar.ts";
 import { ByteBoundedCache } from "./byte-bounded-cache.ts";
 import type { GrammarCompiler } from "./grammar-compiler.ts";
-import { type GrammarWish, needsGrammar } from "./grammar-wish.ts";
+import { type GrammarInput, needsGrammar } from "./grammar-input.ts";
 
 /** What compiled grammars may hold, all together. */
 const MAX_BYTES = 32 * 1024 * 1024;
@@ -39,17 +39,17 @@ export class GrammarCache {
    * Undefined where nothing is fixed. Throws `EngineError` INVALID_SCHEMA where a schema cannot be used, or why the caller
    * left.
    */
-  async get(wish: GrammarWish, signal: AbortSignal): Promise<CompiledGrammar | undefined> {
-    if (!needsGrammar(wish)) return undefined;
-    const key = createHash("sha256").update(JSON.stringify(wish)).digest("base64");
+  async get(input: GrammarInput, signal: AbortSignal): Promise<CompiledGrammar | undefined> {
+    if (!needsGrammar(input)) return undefined;
+    const key = createHash("sha256").update(JSON.stringify(input)).digest("base64");
     const known = this.#compiled.get(key);
     if (known) return known;
-    const text = await this.#compiler.compile(wish, signal);
+    const text = await this.#compiler.compile(input, signal);
     if (text === undefined) return undefined;
     const whole = await this.#parse(text, "root");
     const grammar = {
       whole,
-      behindReasoning: wish.markers.reasoning ? await this.#parse(text, BEHIND_REASONING) : whole,
+      behindReasoning: input.markers.reasoning ? await this.#parse(text, BEHIND_REASONING) : whole,
     };
     this.#compiled.set(key, grammar, BYTES_PER_GRAMMAR + 4 * text.length);
     return grammar;

@@ -2,7 +2,7 @@ import { Worker } from "node:worker_threads";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { EngineError } from "../../../errors.ts";
 import { throwIfLeft } from "../../caller-left.ts";
-import { type GrammarWish, grammarOf } from "./grammar-wish.ts";
+import { type GrammarInput, grammarOf } from "./grammar-input.ts";
 import type { GrammarReply } from "./grammar-worker.ts";
 
 /** A schema that takes longer is refused. */
@@ -10,8 +10,8 @@ const TIMEOUT_MS = 5000;
 /** Memory of the thread, in MiB. */
 const MAX_HEAP_MIB = 256;
 
-/** Resolves a program that stands beside this one; undefined where Node cannot run it: TypeScript, before it could. */
-function besides(name: string): URL | undefined {
+/** Finds the program of a thread beside this file; undefined where Node cannot run it: TypeScript, before Node could. */
+function programBeside(name: string): URL | undefined {
   const isSource = import.meta.url.endsWith(".ts");
   const runsSource = "typescript" in process.features && Boolean(process.features.typescript);
   return isSource && !runsSource ? undefined : new URL(`${name}${isSource ? ".ts" : ".js"}`, import.meta.url);
@@ -24,7 +24,7 @@ export type GrammarCompilerOptions = {
 };
 
 type Job = {
-  readonly wish: GrammarWish;
+  readonly input: GrammarInput;
   readonly signal: AbortSignal;
   readonly resolve: (grammar: string | undefined) => void;
   readonly reject: (error: EngineError) => void;
@@ -44,15 +44,15 @@ export class GrammarCompiler {
 
   constructor(options: GrammarCompilerOptions) {
     this.#clock = options.clock;
-    this.#program = "program" in options ? options.program : besides("./grammar-worker");
+    this.#program = "program" in options ? options.program : programBeside("./grammar-worker");
     this.#start();
   }
 
   /** GBNF, or undefined where nothing is fixed. Throws `EngineError` INVALID_SCHEMA, or why the caller left. */
-  compile(wish: GrammarWish, signal: AbortSignal): Promise<string | undefined> {
-    if (!this.#program) return new Promise((resolve) => resolve(grammarOf(wish)));
+  compile(input: GrammarInput, signal: AbortSignal): Promise<string | undefined> {
+    if (!this.#program) return new Promise((resolve) => resolve(grammarOf(input)));
     return new Promise((resolve, reject) => {
-      this.#jobs.push({ wish, signal, resolve, reject });
+      this.#jobs.push({ input, signal, resolve, reject });
       this.#next();
     });
   }
@@ -98,7 +98,7 @@ export class GrammarCompiler {
       this.#replace(worker, "The schema takes too long to turn into a grammar.", undefined),
     );
     this.#running = { job, stopTimer };
-    worker.postMessage(job.wish);
+    worker.postMessage(job.input);
   }
 
   /** Gives up a thread that has died or does not come to an end; the next job gets a new one. */

@@ -1,8 +1,8 @@
 import { parentPort } from "node:worker_threads";
 import { type ErrorReason, toEngineError } from "../../../errors.ts";
-import { type GrammarWish, grammarOf } from "./grammar-wish.ts";
+import { type GrammarInput, grammarOf } from "./grammar-input.ts";
 
-/** What the thread answers to a wish. */
+/** What the thread answers: the grammar of an input, or why there is none. */
 export type GrammarReply =
   | { readonly grammar: string | undefined }
   | {
@@ -13,13 +13,13 @@ export type GrammarReply =
       };
     };
 
-parentPort?.on("message", (wish: GrammarWish) => {
-  parentPort?.postMessage(reply(wish));
+parentPort?.on("message", (input: GrammarInput) => {
+  parentPort?.postMessage(reply(input));
 });
 
-function reply(wish: GrammarWish): GrammarReply {
+function reply(input: GrammarInput): GrammarReply {
   try {
-    return { grammar: grammarOf(wish) };
+    return { grammar: grammarOf(input) };
   } catch (error) {
     const { reason, message, facts } = toEngineError(error);
     return { error: { reason, message, facts } };

@@ -8,7 +8,7 @@ export type ToolCallsOptions = {
   /** Calls beyond so many are left out. */
   readonly maxCalls: number;
   /** For calls that the engine gave no id, or one that is taken. */
-  readonly newCallId: () => string;
+  readonly newCallId: (toolName: string) => string;
 };
 
 type Call = {
@@ -105,7 +105,7 @@ export class ToolCalls {
 
   #startCall(call: Call): void {
     this.#started += 1;
-    const id = call.id === "" || this.#usedIds.has(call.id) ? this.#options.newCallId() : call.id;
+    const id = call.id === "" || this.#usedIds.has(call.id) ? this.#options.newCallId(call.name) : call.id;
     this.#usedIds.add(id);
     call.state = "open";
     this.#blocks.startCall(id, call.name);

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { linkAbort } from "../../../../deploy/runtime/time/abort.ts";
 import type { Event, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../../errors.ts";
+import { newCallIds } from "../../request-plan/new-call-ids.ts";
 import { finished, progress, started, timings } from "../../stream-events.ts";
 import { readChunk } from "../answer/chunk.ts";
 import { ChunkReader } from "../answer/chunk-reader.ts";
@@ -114,7 +115,7 @@ function newReader({ settings, facts }: GenerationParts, chat: ChatRequest, requ
     stops: chat.nodeStops,
     callable: chat.tools.callable,
     maxCalls: chat.tools.maxCalls,
-    newCallId: () => `call_${randomBytes(12).toString("hex")}`,
+    newCallId: newCallIds("any", []),
     callerStops: request.sampling?.stop ?? [],
     maxOutputTokens: request.maxOutputTokens,
     contextWindow: facts.contextWindow,

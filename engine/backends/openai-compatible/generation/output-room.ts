@@ -1,5 +1,6 @@
 import type { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../../errors.ts";
+import { roomBehind } from "../../request-plan/output-limit.ts";
 import { toJsonText } from "../http/raw-json.ts";
 import type { ChatRequest } from "../request/request.ts";
 import { countTokens } from "./count-tokens.ts";
@@ -42,13 +43,7 @@ export class OutputRoom {
     if (most + asked <= contextWindow) return {};
     const inputTokens = await this.#count();
     if (inputTokens === undefined) return {};
-    if (inputTokens >= contextWindow) {
-      throw new EngineError("CONTEXT_WINDOW_EXCEEDED", "The prompt is longer than the model's context window.", {
-        input_tokens: String(inputTokens),
-        context_window: String(contextWindow),
-      });
-    }
-    return { [field]: Math.min(asked, contextWindow - inputTokens) };
+    return { [field]: Math.min(asked, roomBehind(inputTokens, contextWindow)) };
   }
 
   /** Tokens of the prompt as far as they were counted here; 0 if they were not, as the engine tells them at the end. */

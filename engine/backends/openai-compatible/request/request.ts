@@ -8,6 +8,7 @@ import type {
 import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../../../errors.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
+import { askedOutputTokens } from "../../request-plan/output-limit.ts";
 import type { Dialect, RequestField } from "../dialect/dialect.ts";
 import { type JsonValue, rawObject } from "../http/raw-json.ts";
 import { toChatMessages } from "./chat-messages.ts";
@@ -58,7 +59,7 @@ export function toChatRequest(
   const fields: Fields = {
     ...promptFields(request.messages, tools, thinking),
     ...samplingFields(request.sampling, tools, dialect),
-    maxOutputTokens: askedTokens(request),
+    maxOutputTokens: askedOutputTokens(request),
     stop: stop.length > 0 && !dialect.stopsInNode ? stop : undefined,
     parallelToolCalls: tools.maxCalls === 1 ? false : undefined,
     // A call that has to come is a constraint of its own; one engine drops it where both are given.
@@ -154,11 +155,6 @@ function responseFormat(constraint: OutputConstraint | undefined): JsonValue {
     type: "json_schema",
     json_schema: { name: name === "" ? "answer" : name, schema, strict: strict || undefined },
   };
-}
-
-function askedTokens({ maxOutputTokens }: GenerateRequest): number | undefined {
-  if (maxOutputTokens === undefined || maxOutputTokens >= 1) return maxOutputTokens;
-  throw new EngineError("INVALID_REQUEST", "max_output_tokens: must be at least 1.");
 }
 
 /** 43 characters of base64url: engines allow as few as 128 characters, and not all characters. */

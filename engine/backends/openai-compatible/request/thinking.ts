@@ -1,9 +1,6 @@
-import {
-  type Reasoning,
-  ReasoningEffort,
-  ReasoningMode,
-} from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { ModelProfile, ThinkingEffort } from "../../../profiles/profile.ts";
+import type { Reasoning } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { ModelProfile } from "../../../profiles/profile.ts";
+import { planReasoning } from "../../request-plan/reasoning-use.ts";
 import type { Dialect } from "../dialect/dialect.ts";
 
 /** What a request's wish for reasoning means for a model. */
@@ -26,12 +23,8 @@ export function planThinking(
   reasoning: Reasoning | undefined,
 ): ThinkingPlan {
   if (!thinking) return plan({});
-  const mode = reasoning?.mode ?? ReasoningMode.UNSPECIFIED;
-  const byDefault = mode === ReasoningMode.UNSPECIFIED && thinking.default === "off";
-  if (mode === ReasoningMode.DISABLED || byDefault) {
-    return thinking.off ? plan({ templateKwargs: thinking.off }) : plan({ hidden: true });
-  }
-  const effort = thinking.effort && effortOf(thinking.effort, reasoning?.effort ?? ReasoningEffort.UNSPECIFIED);
+  const { wanted, effort, budgetTokens } = planReasoning(reasoning, thinking);
+  if (!wanted) return thinking.off ? plan({ templateKwargs: thinking.off }) : plan({ hidden: true });
   const hasField = dialect.fields.reasoningEffort !== undefined;
   const word = effort?.reasoningEffort;
   return plan({
@@ -41,24 +34,8 @@ export function planThinking(
       ...(word !== undefined && !hasField ? { reasoning_effort: word } : {}),
     },
     reasoningEffort: hasField ? word : undefined,
-    budgetTokens: reasoning?.budgetTokens ?? effort?.budgetTokens,
+    budgetTokens,
   });
-}
-
-function effortOf(
-  levels: Readonly<Record<"low" | "medium" | "high", ThinkingEffort>>,
-  effort: ReasoningEffort,
-): ThinkingEffort | undefined {
-  switch (effort) {
-    case ReasoningEffort.LOW:
-      return levels.low;
-    case ReasoningEffort.MEDIUM:
-      return levels.medium;
-    case ReasoningEffort.HIGH:
-      return levels.high;
-    default:
-      return undefined;
-  }
 }
 
 function plan(parts: Partial<ThinkingPlan>): ThinkingPlan {

@@ -13,14 +13,8 @@ const answer = (strict: boolean, schema: object = SCHEMA): Asked => ({
 const anyObject: Asked = { outputConstraint: { kind: { $case: "jsonObject", value: {} } } };
 const tools = (strict: boolean): Asked => ({ tools: [{ ...tool("set", "Set", SCHEMA), strict }] });
 
-function see(
-  asked: Asked,
-  start: ReturnType<typeof textStart>,
-  text: string,
-  complete = true,
-  which: "strict" | "all" = "all",
-): readonly Mismatch[] {
-  const check = new AnswerCheck({ outputConstraint: undefined, tools: [], ...asked }, which);
+function see(asked: Asked, start: ReturnType<typeof textStart>, text: string, complete = true): readonly Mismatch[] {
+  const check = new AnswerCheck({ outputConstraint: undefined, tools: [], ...asked });
   return [
     ...check.see([start, ...[...text].map((piece) => delta(0, piece))]),
     ...check.see([blockEnd(0, complete)]),
@@ -50,10 +44,5 @@ describe("what came whole is looked at with its schema", () => {
     ["what has a schema that is none", answer(false, { type: "x" }), textStart(0), "{}"],
   ])("and passed: %s", (_name, asked, start, text, complete = true) => {
     expect(see(asked, start, text, complete)).toEqual([]);
-  });
-
-  test.each([true, false])("or, where only promises count, only if it is strict: %s", (strict) => {
-    expect(see(answer(strict), textStart(0), "{}", true, "strict")).toHaveLength(strict ? 1 : 0);
-    expect(see(tools(strict), call, "{}", true, "strict")).toHaveLength(strict ? 1 : 0);
   });
 });

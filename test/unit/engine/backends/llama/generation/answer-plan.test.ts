@@ -1,0 +1,34 @@
+import { expect, test } from "vitest";
+import { planAnswer, planConversation } from "../../../../../../engine/backends/llama/generation/answer-plan.ts";
+import { loadProfile } from "../../../../../../engine/profiles/profile.ts";
+import { ReasoningEffort, ReasoningMode } from "../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { ToolChoiceMode } from "../../../../../../proto/gen/svc/inference/v1/messages.ts";
+import { generateRequest } from "../../../../../support/requests/generate-request.ts";
+
+const OUTPUT_CONSTRAINT = { kind: { $case: "jsonObject", value: {} } } as const;
+const TOOL = { name: "run", description: "", parametersJsonSchema: "", strict: true };
+
+test("the template hears the family's own word for an effort", () => {
+  const reasoning = { mode: ReasoningMode.ENABLED, effort: ReasoningEffort.HIGH };
+  const { conversation } = planConversation(generateRequest({ reasoning }), loadProfile("deepseek-v4").thinking);
+  expect(conversation).toMatchObject({ reasoning: true, effortVariables: { reasoning_effort: "high" } });
+});
+
+test("a model that is not to reason has no budget for it, and one without a bound an endless one", () => {
+  const budgetOf = (mode: ReasoningMode) =>
+    planConversation(generateRequest({ reasoning: { mode, effort: ReasoningEffort.UNSPECIFIED } }), undefined)
+      .reasoningBudget;
+  expect([budgetOf(ReasoningMode.DISABLED), budgetOf(ReasoningMode.ENABLED)]).toEqual([0, Number.POSITIVE_INFINITY]);
+});
+
+test("a call that has to come leaves no room for another form of answer", () => {
+  const profile = loadProfile("qwen3");
+  const free = planAnswer(generateRequest({ outputConstraint: OUTPUT_CONSTRAINT, tools: [TOOL] }), profile);
+  expect([free.json, free.fixed.constraint]).toEqual(["object", OUTPUT_CONSTRAINT]);
+  const toolChoice = { mode: ToolChoiceMode.REQUIRED, name: "", allowedNames: [], disableParallelCalls: false };
+  const forced = planAnswer(
+    generateRequest({ outputConstraint: OUTPUT_CONSTRAINT, tools: [TOOL], toolChoice }),
+    profile,
+  );
+  expect([forced.json, forced.fixed.constraint, forced.fixed.mustCall]).toEqual([undefined, undefined, true]);
+});
