@@ -74,7 +74,7 @@ export const PRIORITY_CLASS = { HIGH: "high", DEFAULT: "default", LOW: "low" } a
 
 /** The key's owner. Throws where a route forgot to ask for a key: that is a fault of ours. */
 export function principalOf(request: FastifyRequest): Principal {
-  const { principal } = request.facts;
+  const { principal } = request.record;
   if (!principal) throw new ApiError("server_error", "The server had an error while processing your request.");
   return principal;
 }

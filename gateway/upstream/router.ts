@@ -5,6 +5,7 @@ import type { ApiError } from "../errors.ts";
 import { inTurns, nextTurn } from "../event-loop-turn.ts";
 import { OUTCOMES } from "../outcome.ts";
 import type { UpstreamStats } from "../stats/upstream-stats.ts";
+import type { CallRecord } from "./call/call-record.ts";
 import { CommitGate, type EventSink } from "./call/commit-gate.ts";
 import { callCountTokens } from "./call/count-tokens-call.ts";
 import { type CallHeaders, callGenerate, type Flow } from "./call/generate-call.ts";
@@ -33,23 +34,23 @@ const PENDING_DETAIL = {
   pending_timeout: "upstream_pending_timeout",
 } as const;
 
-/** What happened to a request on its way to the engines; filled in as it goes, for the access log. */
-export type Trip = {
-  attempts: number;
-  endpoint: string | undefined;
-  /** When the newest Generate call was sent: monotonic milliseconds. */
-  sentMs: number | undefined;
-  /** Goes along with every call. */
-  readonly headers: CallHeaders;
-  /** Only where the request is traced: told of every Generate call as it begins. */
-  readonly beginTry?: (endpoint: string) => TryTrace;
+/** A request that an engine shall answer. */
+export type Dispatch = {
+  readonly request: GenerateRequest;
+  readonly hints: RoutingHints;
+  /** How long the whole answer may take, in milliseconds from now. */
+  readonly timeoutMs: number;
+  /** Takes the answer. */
+  readonly sink: EventSink;
+  /** Is told of every call that is made for the request. */
+  readonly record: CallRecord;
 };
 
-/** What follows one call for the trace of its request. */
-export type TryTrace = {
-  /** Go along with this call, in place of the request's. */
-  readonly headers: CallHeaders;
-  ended(how: UpstreamFailure | "answered" | "cancelled"): void;
+/** A prompt whose tokens an engine shall count. */
+export type Counting = {
+  readonly request: CountTokensRequest;
+  /** Is told of every call that is made for the request. */
+  readonly record: CallRecord;
 };
 
 export type RouterOptions = {
@@ -90,14 +91,7 @@ export class Router {
   }
 
   /** Returns when the answer is complete. Throws `ApiError`. */
-  async dispatch(
-    request: GenerateRequest,
-    hints: RoutingHints,
-    timeoutMs: number,
-    sink: EventSink,
-    trip: Trip,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async dispatch({ request, hints, timeoutMs, sink, record }: Dispatch, signal: AbortSignal): Promise<void> {
     const { clock, stats, timeouts } = this.#options;
     const traffic = this.#traffic.get(request.model);
     if (!traffic) throw this.#notAdmitted("no_endpoints", request.model);
@@ -125,14 +119,11 @@ export class Router {
         if (typeof place === "string") throw this.#notAdmitted(place, request.model, traffic.admission.drainMs());
         const { address } = place.member.endpoint;
         tried.add(address);
-        trip.attempts += 1;
-        trip.endpoint = address;
-        trip.sentMs = clock.nowMs();
+        const traced = record.generateSent(address);
         const running = stats.begin(request.model, retries > 0);
-        const traced = trip.beginTry?.(address);
-        const headers = traced?.headers ?? trip.headers;
+        const { headers } = traced;
         const failure = await this.#try(place, request, route, deadline, gate, headers, permit, signal);
-        traced?.ended(signal.aborted ? "cancelled" : (failure ?? "answered"));
+        traced.ended(signal.aborted ? "cancelled" : (failure ?? "answered"));
         permit?.release();
         running.end(signal.aborted ? "cancelled" : failure ? { failed: failure.error.detail } : "answered");
         if (signal.aborted) throw clientClosed();
@@ -156,10 +147,9 @@ export class Router {
   }
 
   /** Tokens of the rendered prompt. Throws `ApiError`. */
-  async countTokens(request: CountTokensRequest, trip: Trip, signal: AbortSignal): Promise<number> {
+  async countTokens({ request, record }: Counting, signal: AbortSignal): Promise<number> {
     const { clusters, clock, numRetries, timeouts } = this.#options;
     const deadline = clock.wallMs() + COUNT_TIMEOUT_MS;
-    const options = { headers: trip.headers, deadline, clock, connectMs: timeouts.connectMs };
     const tried = new Set<Endpoint>();
     let failure: UpstreamFailure | undefined;
     // Counting takes no slot: neither queue nor breaker has a say.
@@ -167,8 +157,8 @@ export class Router {
       const endpoint = clusters.cluster(request.model)?.pick(tried);
       if (!endpoint) break;
       tried.add(endpoint);
-      trip.attempts += 1;
-      trip.endpoint = endpoint.address;
+      const headers = record.countSent(endpoint.address);
+      const options = { headers, deadline, clock, connectMs: timeouts.connectMs };
       const counted = await callCountTokens(endpoint, request, options, signal);
       if (signal.aborted) throw clientClosed();
       if (typeof counted === "number") return counted;

@@ -24,14 +24,14 @@ export function requireKey(app: FastifyInstance, deps: AuthDeps): void {
     try {
       const principal = deps.keys.find(presentedKey(request.raw.rawHeaders));
       if (!principal) throw invalidApiKey();
-      request.facts.principal = principal;
+      request.record.authenticated(principal);
     } catch (error) {
       const within = deps.failures.add(networkOf(addressOf(request.raw, deps.trustedHops)));
       if (!within) {
         reply.header("connection", "close");
-        request.facts.detail = "auth_failures_exceeded";
+        request.record.refused("auth_failures_exceeded");
       }
-      deps.stats.authFailures.inc({ reason: request.facts.detail ?? toApiError(error).detail });
+      deps.stats.authFailures.inc({ reason: request.record.detail ?? toApiError(error).detail });
       throw error;
     }
   });

@@ -8,7 +8,7 @@ import type { Limiter, Use } from "../../limits/limiter.ts";
 import { rateLimitHeaders } from "../../limits/rate-limit-headers.ts";
 import { END_REASONS, OUTCOMES } from "../../outcome.ts";
 import type { Stats } from "../../stats/stats.ts";
-import type { RequestFacts } from "../record/request-facts.ts";
+import type { RequestRecord } from "../record/request-record.ts";
 import { principalOf, routeOf } from "../request-context.ts";
 
 export type RateLimitDeps = {
@@ -22,16 +22,16 @@ export type RateLimitDeps = {
 /** Every route of this context is held against the limits of its key, before a byte of the body is read. */
 export function limitRequests(app: FastifyInstance, deps: RateLimitDeps): void {
   app.addHook("onRequest", async (request, reply) => {
-    const { facts } = request;
+    const { record } = request;
     const { use } = limitedRouteOf(request);
     const { grant, refusal } = await timed(deps, () => deps.limiter.admit(principalOf(request), use));
     showLimits(request, reply, grant, deps);
     if (refusal) throw refused(refusal, deps.stats);
     // A generation is yet to ask for its tokens.
     if (use !== "generation") deps.stats.rateLimitDecisions.inc({ dim: "all", decision: "allowed" });
-    facts.grant = grant;
+    record.charged(grant);
     // Every request ends here, whatever happens to it.
-    const end = () => endGrant(grant, facts, reply.raw.headersSent ? reply.raw.statusCode : 0);
+    const end = () => endGrant(grant, record, reply.raw.headersSent ? reply.raw.statusCode : 0);
     if (reply.raw.destroyed) end();
     else reply.raw.once("close", end);
   });
@@ -44,7 +44,7 @@ export async function reserveTokens(
   { model, messages, maxOutputTokens }: Pick<GenerateRequest, "model" | "messages" | "maxOutputTokens">,
   deps: RateLimitDeps,
 ): Promise<void> {
-  const { grant, bodyBytes } = request.facts;
+  const { grant, bodyBytes } = request.record;
   if (!grant) return;
   const inputTokens = estimateInputTokens(bodyBytes, messages);
   const expected = { model, inputTokens, maxOutputTokens };
@@ -80,12 +80,12 @@ function showLimits(request: FastifyRequest, reply: FastifyReply, grant: Grant, 
 }
 
 /** `status`: 0 when none was sent. */
-function endGrant(grant: Grant, facts: RequestFacts, status: number): void {
-  const { detail, endReason, firstDeltaMs } = facts;
+function endGrant(grant: Grant, record: RequestRecord, status: number): void {
+  const { detail, endReason, firstDeltaMs, usage } = record;
   const ourFailure = endReason !== undefined && END_REASONS[endReason].outcome === "server_error";
   const emptyHanded = status === 200 && firstDeltaMs === undefined && ourFailure;
   if (status >= 500 || emptyHanded || (detail && OUTCOMES[detail].free)) grant.refund();
   else if (status >= 400) grant.settleWithoutTokens();
-  else grant.settle(facts.usage);
+  else grant.settle(usage);
   grant.release();
 }

@@ -9,13 +9,14 @@ import type { RunningAnswers } from "./running-answers.ts";
 /** POST /v1/messages/count_tokens: exact, by the engine's own template and tokenizer; takes no slot. */
 export function countTokensRoute(router: Router, context: RequestContext, running: RunningAnswers) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-    const { facts } = request;
+    const { record } = request;
     const principal = principalOf(request);
     const prepared = prepareCountTokens(request.body, context.prepareContext(principal));
-    facts.model = prepared.model;
+    record.prepared(prepared.model, undefined);
     requireModel(principal, prepared.model);
-    if (needsTurns(facts.bodyBytes)) await nextTurn();
-    const inputTokens = await router.countTokens(prepared.request, facts.trip, running.begin(reply.raw).signal);
+    if (needsTurns(record.bodyBytes)) await nextTurn();
+    const { signal } = running.begin(reply.raw);
+    const inputTokens = await router.countTokens({ request: prepared.request, record }, signal);
     return reply.type("application/json; charset=utf-8").send(JSON.stringify({ input_tokens: inputTokens }));
   };
 }

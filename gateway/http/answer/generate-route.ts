@@ -1,57 +1,73 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { onAbort } from "../../../deploy/runtime/time/abort.ts";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { needsTurns, nextTurn } from "../../event-loop-turn.ts";
-import type { Format, Head } from "../../formats/format.ts";
-import { requireModel } from "../access/model-access.ts";
-import { withinOutputLimit } from "../access/output-limit.ts";
+import { CompletionFold } from "../../formats/completion.ts";
+import type { Format, Head, Prepared } from "../../formats/format.ts";
+import type { Stats } from "../../stats/stats.ts";
+import type { EventSink } from "../../upstream/call/commit-gate.ts";
+import type { RoutingHints } from "../../upstream/load-balancing/routing-hints.ts";
+import type { Router } from "../../upstream/router.ts";
+import { requireModel, withinOutputLimit } from "../access/model-access.ts";
 import { type RateLimitDeps, reserveTokens } from "../access/rate-limit.ts";
-import { randomId } from "../record/ids.ts";
+import { randomId } from "../record/random-id.ts";
+import type { RequestRecord } from "../record/request-record.ts";
 import { principalOf, type RequestContext } from "../request-context.ts";
-import type { AnswerDeps } from "./answering.ts";
-import { foldedAnswer } from "./folded-answer.ts";
-import { streamedAnswer } from "./streamed-answer.ts";
+import { answerFailure } from "./answer-failure.ts";
+import { AnswerProgress } from "./answer-progress.ts";
+import type { FlushQueue } from "./flush-queue.ts";
+import type { RunningAnswer, RunningAnswers } from "./running-answers.ts";
+import { SseStream } from "./sse-stream.ts";
 
-export type GenerateRouteDeps = AnswerDeps & {
+/** What answering a generation takes beside its request. */
+export type GenerateRouteDeps = {
+  readonly router: Router;
   readonly context: RequestContext;
   readonly limits: RateLimitDeps;
+  readonly queue: FlushQueue;
+  readonly clock: Clock;
+  readonly stats: Stats;
+  readonly timeouts: {
+    readonly keepAliveIntervalMs: number;
+    readonly headerCommitMs: number;
+    readonly clientWriteStallMs: number;
+    readonly maxStreamDurationMs: number;
+    readonly maxRequestDurationMs: number;
+  };
+  readonly running: RunningAnswers;
 };
 
-/** The one handler of all three formats: check, translate, dispatch, and write what comes. */
+/** A request that was checked, translated and paid for: all that is left is to answer it. */
+type CheckedRequest = {
+  readonly format: Format;
+  readonly prepared: Prepared;
+  readonly request: GenerateRequest;
+  readonly hints: RoutingHints;
+  readonly head: Head;
+  readonly record: RequestRecord;
+  readonly reply: FastifyReply;
+  /** Aborted when the caller has left or the service must stop. */
+  readonly answer: RunningAnswer;
+};
+
+const STREAM_HEADERS = {
+  "content-type": "text/event-stream; charset=utf-8",
+  "cache-control": "no-cache, no-transform",
+  // Some proxies gather a response before they pass it on unless told so.
+  "x-accel-buffering": "no",
+};
+
+/** The one handler of all routes that generate: check, translate, dispatch, and write what comes. */
 export function generateRoute(format: Format, deps: GenerateRouteDeps) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-    const { facts } = request;
-    const principal = principalOf(request);
-    const prepared = format.prepare(request.body, deps.context.prepareContext(principal));
-    facts.model = prepared.model;
-    facts.stream = prepared.stream;
-    requireModel(principal, prepared.model);
-    const asked = withinOutputLimit(prepared.request, principal);
-    await reserveTokens(request, reply, asked, deps.limits);
-    if (needsTurns(facts.bodyBytes)) await nextTurn();
-    const generate: GenerateRequest = {
-      ...asked,
-      cache: deps.context.cacheHints(principal, prepared.request.cache),
-      requestId: facts.requestId,
-      tenant: principal.tenant,
-      priority: 0,
-      stream: undefined,
-    };
-    const head: Head = {
-      replyId: randomId(),
-      requestId: facts.requestId,
-      createdSeconds: Math.floor(deps.clock.wallMs() / 1000),
-      nowSeconds: () => Math.floor(deps.clock.wallMs() / 1000),
-      sealer: deps.context.sealing.for(principal.tenant),
-    };
-    const answer = deps.running.begin(reply.raw);
-    const hints = deps.context.routingHints(principal, prepared.model, request.headers);
-    const answering = { format, prepared, generate, head, hints, reply, answer };
+    const checked = await check(format, request, reply, deps);
+    const { prepared, answer } = checked;
     const live = deps.stats.live.model(prepared.model);
     const cancelled = timeCancelling(answer.signal, deps);
     live.active += 1;
     try {
-      return await (prepared.stream ? streamedAnswer(answering, deps) : foldedAnswer(answering, deps));
+      return await (prepared.stream ? streamedAnswer(checked, deps) : foldedAnswer(checked, deps));
     } finally {
       live.active -= 1;
       cancelled();
@@ -59,8 +75,140 @@ export function generateRoute(format: Format, deps: GenerateRouteDeps) {
   };
 }
 
+/** Checks the body, the key's right to the model and its limits. Throws `ApiError`. */
+async function check(
+  format: Format,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  deps: GenerateRouteDeps,
+): Promise<CheckedRequest> {
+  const { context, clock, running } = deps;
+  const { record } = request;
+  const principal = principalOf(request);
+  const prepared = format.prepare(request.body, context.prepareContext(principal));
+  record.prepared(prepared.model, prepared.stream);
+  requireModel(principal, prepared.model);
+  const asked = withinOutputLimit(prepared.request, principal);
+  await reserveTokens(request, reply, asked, deps.limits);
+  if (needsTurns(record.bodyBytes)) await nextTurn();
+  const { requestId } = record;
+  const cache = context.cacheHints(principal, prepared.request.cache);
+  const head: Head = {
+    replyId: randomId(),
+    requestId,
+    createdSeconds: Math.floor(clock.wallMs() / 1000),
+    nowSeconds: () => Math.floor(clock.wallMs() / 1000),
+    sealer: context.sealing.for(principal.tenant),
+  };
+  return {
+    format,
+    prepared,
+    request: { ...asked, cache, requestId, tenant: principal.tenant, priority: 0, stream: undefined },
+    hints: context.routingHints(principal, prepared.model, request.headers),
+    head,
+    record,
+    reply,
+    answer: running.begin(reply.raw),
+  };
+}
+
+/** `stream: true`: frames as the events come. Until the first one that counts, a failure has a status of its own. */
+async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): Promise<FastifyReply> {
+  const { format, prepared, request, hints, record, reply, answer } = checked;
+  const { router, clock, stats, timeouts, running } = deps;
+  const labels = { format: format.name };
+  const stream = openStream(checked, deps);
+  const progress = new AnswerProgress(record, prepared.model, stats.live, clock);
+  const sink: EventSink = {
+    events(events, flow) {
+      progress.see(events);
+      stream.events(events, flow);
+    },
+  };
+  stats.streamsActive.inc(labels);
+  record.sent();
+  try {
+    const timeoutMs = timeouts.maxStreamDurationMs;
+    await router.dispatch({ request, hints, timeoutMs, sink, record }, answer.signal);
+    reply.hijack();
+    stream.end();
+  } catch (thrown) {
+    const error = answerFailure(thrown, { record, format, answer, running });
+    // Nothing has been sent: the caller gets a real status, and its SDK may try again.
+    if (!stream.committed) {
+      stream.abandon();
+      throw error;
+    }
+    reply.hijack();
+    stream.fail(error);
+  } finally {
+    stats.streamsActive.dec(labels);
+    stats.streamEnd.inc({ ...labels, reason: record.endReason ?? "complete" });
+  }
+  return reply;
+}
+
+function openStream({ format, prepared, head, record, reply, answer }: CheckedRequest, deps: GenerateRouteDeps) {
+  const { clock, queue, stats, timeouts } = deps;
+  const labels = { format: format.name };
+  const gaps = stats.gaps.of(prepared.model);
+  return new SseStream({
+    response: reply.raw,
+    encoder: prepared.encoder(head),
+    // What hooks have set so far, such as the request id: the stream is written past Fastify.
+    headers: { ...(reply.getHeaders() as Record<string, string>), ...STREAM_HEADERS },
+    queue,
+    clock,
+    keepAliveIntervalMs: timeouts.keepAliveIntervalMs,
+    headerCommitMs: timeouts.headerCommitMs,
+    writeStallMs: timeouts.clientWriteStallMs,
+    onStall: () => {
+      record.readerStalled();
+      answer.abort();
+    },
+    onGap: (gapMs) => {
+      gaps.observe(gapMs);
+      record.wrote(gapMs);
+    },
+    onPaused: (paused) => {
+      if (paused) {
+        stats.streamsPaused.inc(labels);
+        record.paused();
+      } else {
+        stats.streamsPaused.dec(labels);
+        record.resumed();
+      }
+    },
+  });
+}
+
+/** `stream: false`: the same events, folded. Nothing reaches the client before the end, so that a try may be repeated. */
+async function foldedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): Promise<FastifyReply> {
+  const { format, prepared, request, head, hints, record, reply, answer } = checked;
+  const { router, timeouts, clock, running, stats } = deps;
+  let fold = new CompletionFold();
+  const progress = new AnswerProgress(record, prepared.model, stats.live, clock);
+  const sink: EventSink = {
+    events(events) {
+      progress.see(events);
+      for (const event of events) fold.next(event);
+    },
+    restart() {
+      fold = new CompletionFold();
+    },
+  };
+  record.sent();
+  try {
+    const timeoutMs = timeouts.maxRequestDurationMs;
+    await router.dispatch({ request, hints, timeoutMs, sink, record }, answer.signal);
+  } catch (thrown) {
+    throw answerFailure(thrown, { record, format, answer, running });
+  }
+  return reply.type("application/json; charset=utf-8").send(JSON.stringify(prepared.reply(head, fold.result())));
+}
+
 /** To be called when the answer is over: measures how long that took when nobody waited for it any more. */
-function timeCancelling(signal: AbortSignal, { clock, stats, running }: AnswerDeps): () => void {
+function timeCancelling(signal: AbortSignal, { clock, stats, running }: GenerateRouteDeps): () => void {
   let leftMs: number | undefined;
   const left = () => {
     if (!running.stopped) leftMs = clock.nowMs();

@@ -25,9 +25,9 @@ export type BodyLimits = {
 
 /** What a body that is announced in its head cannot have, refused before a byte of it is read. For routes with a key. */
 export function limitBodies(app: FastifyInstance, limits: BodyLimits): void {
-  app.addHook("onRequest", async ({ raw, facts }) => {
+  app.addHook("onRequest", async ({ raw, record }) => {
     const announced = Number(raw.headers["content-length"] ?? 0);
-    if (announced > maxBytesOf(facts, limits)) throw bodyTooLarge();
+    if (announced > maxBytesOf(record, limits)) throw bodyTooLarge();
     const lacking = limits.overload.lacksFor(announced);
     if (lacking) throw inTrouble(LACKING[lacking], limits.random);
   });
@@ -46,9 +46,9 @@ export function parseBodies(app: FastifyInstance, limits: BodyLimits): void {
       scan.feed(chunk);
     };
     try {
-      const bytes = await receiveBody(payload, maxBytesOf(request.facts, limits), take);
+      const bytes = await receiveBody(payload, maxBytesOf(request.record, limits), take);
       if (!limits.overload.mayParse(bytes.length)) throw inTrouble(LACKING.fixed_heap, limits.random);
-      request.facts.bodyBytes = bytes.length;
+      request.record.bodyRead(bytes.length);
       return await parseFrom(request.socket, bytes, scan);
     } finally {
       inflight.release();
@@ -56,6 +56,6 @@ export function parseBodies(app: FastifyInstance, limits: BodyLimits): void {
   });
 }
 
-function maxBytesOf({ principal }: FastifyRequest["facts"], { maxBodyBytes }: BodyLimits): number {
+function maxBytesOf({ principal }: FastifyRequest["record"], { maxBodyBytes }: BodyLimits): number {
   return Math.min(maxBodyBytes, principal?.limits.maxBodyBytes ?? maxBodyBytes);
 }

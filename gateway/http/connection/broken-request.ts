@@ -3,8 +3,8 @@ import type { Socket } from "node:net";
 import { ApiError, type Envelope, type ErrorCode } from "../../errors.ts";
 import { errorBody } from "../../formats/error-envelope.ts";
 import { envelopeOf } from "../../routes.ts";
-import { randomId } from "../record/ids.ts";
-import { pathOf } from "../record/request-facts.ts";
+import { newRequestId } from "../record/random-id.ts";
+import { pathOf } from "./envelope.ts";
 import type { SocketTable } from "./sockets.ts";
 
 const REASON_PHRASE = {
@@ -54,7 +54,7 @@ export function answerBrokenRequest(
     return;
   }
   const code = CODE_OF[error.code ?? ""] ?? "bad_request";
-  const requestId = `req_${randomId()}`;
+  const requestId = newRequestId();
   const envelope = envelopeFor(sockets.requestOn(socket), error.rawPacket);
   const body = JSON.stringify(errorBody(new ApiError(code, MESSAGE[code]), envelope, requestId));
   const head = [

@@ -1,9 +1,9 @@
+import type { IncomingMessage } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError, type Envelope } from "../../errors.ts";
 import { errorBody, statusOf } from "../../formats/error-envelope.ts";
 import { envelopeOf, OFFERED_PATHS, routeAt } from "../../routes.ts";
 import { fromFastify } from "../fastify-error.ts";
-import { pathOf } from "../record/request-facts.ts";
 import { answerToUnread } from "./unread-body.ts";
 
 /** Waiting longer than a minute is not obeyed by the SDKs: they fall back to a rule of their own. */
@@ -20,11 +20,11 @@ export function sendError(
   envelope: Envelope,
   error: ApiError,
 ): FastifyReply {
-  request.facts.detail ??= error.detail;
+  request.record.refused(error.detail);
   reply.code(statusOf(error, envelope)).headers(retryHeaders(error));
   if (error.code === "invalid_api_key") reply.header("www-authenticate", "Bearer");
   reply.type("application/json; charset=utf-8");
-  const body = JSON.stringify(errorBody(error, envelope, request.facts.requestId));
+  const body = JSON.stringify(errorBody(error, envelope, request.record.requestId));
   if (request.raw.complete) return reply.send(body);
   // What is left of a body that was not read would be taken for the next request.
   return reply
@@ -55,4 +55,11 @@ export function answerNotFound(request: FastifyRequest, reply: FastifyReply): Fa
   reply.header("allow", methods.join(", "));
   const wrong = new ApiError("method_not_allowed", `This URL does not take this method. Use ${methods[0]}.`);
   return sendError(request, reply, envelopeOf(path), wrong);
+}
+
+/** Returns the path of a request target without its query string. */
+export function pathOf(request: IncomingMessage): string {
+  const url = request.url ?? "/";
+  const query = url.indexOf("?");
+  return query === -1 ? url : url.slice(0, query);
 }

@@ -2,14 +2,12 @@ import type { Server } from "node:http";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { envelopeOf } from "../../routes.ts";
 import { fromFastify } from "../fastify-error.ts";
-import { logWhenClosed, type RequestRecords } from "../record/access-log.ts";
-import { newFacts, pathOf } from "../record/request-facts.ts";
-import { routeLabels } from "../record/route-labels.ts";
+import { logWhenClosed, type RecordSinks } from "../record/access-log.ts";
+import { RequestRecord, routeLabels } from "../record/request-record.ts";
 import { traceContextOf } from "../record/trace-context.ts";
-import { TracedTries } from "../record/traced-tries.ts";
 import { routeOf } from "../request-context.ts";
 import { answerBrokenRequest } from "./broken-request.ts";
-import { sendError } from "./envelope.ts";
+import { pathOf, sendError } from "./envelope.ts";
 import { SocketTable } from "./sockets.ts";
 
 const MAX_HEADER_BYTES = 16 * 1024;
@@ -26,22 +24,22 @@ export type ReceiveTimeouts = {
 };
 
 /**
- * A server without routes: how requests are read, what answers those that cannot be, and that each has its facts from its
+ * A server without routes: how requests are read, what answers those that cannot be, and that each has its record from its
  * beginning and a line of the log at its end.
  */
 export function publicApp(
   timeouts: ReceiveTimeouts,
-  records: RequestRecords,
+  sinks: RecordSinks,
 ): { readonly app: FastifyInstance; readonly sockets: SocketTable } {
-  const { clock, tracing } = records;
+  const { clock, tracing } = sinks;
   const begin = (request: FastifyRequest, reply: FastifyReply) => {
     const { raw } = request;
     const spec = routeOf(request);
     const trace = traceContextOf(raw.headers, tracing && ((traceId) => tracing.headSampler(traceId)));
-    const tries = tracing && new TracedTries(trace, clock);
-    request.facts = newFacts(clock.nowMs(), routeLabels(spec), trace, tries);
-    reply.headers({ "x-request-id": request.facts.requestId, "request-id": request.facts.requestId });
-    if (!spec?.unrecorded) logWhenClosed(request.facts, raw, reply.raw, records);
+    const record = new RequestRecord({ labels: routeLabels(spec), trace, clock, traced: tracing !== undefined });
+    request.record = record;
+    reply.headers({ "x-request-id": record.requestId, "request-id": record.requestId });
+    if (!spec?.unrecorded) logWhenClosed(record, raw, reply.raw, sinks);
   };
   const app = Fastify({
     keepAliveTimeout: CONNECTION_IDLE_MS,
@@ -65,7 +63,7 @@ export function publicApp(
     },
   });
   const sockets = new SocketTable(app.server as Server);
-  app.decorateRequest("facts");
+  app.decorateRequest("record");
   app.addHook("onRequest", async (request, reply) => begin(request, reply));
   return { app, sockets };
 }

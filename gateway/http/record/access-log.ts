@@ -4,93 +4,116 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { Tracing } from "../../tracing/tracing.ts";
 import { addressOf, loggedNetwork } from "./client-address.ts";
-import type { RequestFacts } from "./request-facts.ts";
-import { requestOutcome } from "./request-outcome.ts";
+import type { ClosedRequest, RequestRecord } from "./request-record.ts";
 import { traceRequest } from "./request-spans.ts";
-import { recordRequest } from "./request-stats.ts";
+import { countRequest } from "./request-stats.ts";
 import { responseFlags } from "./response-flags.ts";
-import { userAgentFamily } from "./user-agent-family.ts";
 
-export type RequestRecords = {
+/** Where requests that are over are written down. */
+export type RecordSinks = {
   readonly log: Logger;
   readonly stats: Stats;
   readonly clock: Clock;
   /** Undefined: no traces are exported. */
   readonly tracing: Tracing | undefined;
-  /** Proxies in front that say in `x-forwarded-for` where a request came from. */
+  /** Number of proxies in front that say in `x-forwarded-for` where a request came from. */
   readonly trustedHops: number;
 };
 
-/**
- * One line, one set of stats and perhaps a trace for every request, when its connection or its reply is over. The fields are
- * a list of their own: nothing gets into the log by being somewhere in a request.
- */
+/** Writes one line of the log, one set of statistics and perhaps a trace of every request, when its reply or connection is over. */
 export function logWhenClosed(
-  facts: RequestFacts,
+  record: RequestRecord,
   request: Pick<IncomingMessage, "method" | "socket" | "headers">,
   response: ServerResponse,
-  { log, stats, clock, tracing, trustedHops }: RequestRecords,
+  { log, stats, clock, tracing, trustedHops }: RecordSinks,
 ): void {
   const { method, socket, headers } = request;
   const bytesBefore = socket.bytesWritten;
   // A closed socket has none.
   const address = addressOf(request, trustedHops);
   response.once("close", () => {
-    const totalMs = clock.nowMs() - facts.startedMs;
     // No status line was sent: Envoy's code for a client that went away.
-    const code = response.headersSent ? response.statusCode : 0;
-    // A refusal of an unread body is complete before it ends. Of anything else that was cut, its route learns only now.
-    if (!response.writableFinished && code < 400 && facts.endReason === undefined) {
-      facts.endReason = "client_closed";
-      facts.detail ??= "downstream_remote_disconnect";
-    }
-    const outcome = requestOutcome(code, facts.endReason);
-    recordRequest(stats, facts, { code, outcome, totalMs });
-    if (tracing) traceRequest(tracing, facts, { method, code, outcome, totalMs }, clock);
-    const { usage, trip, trace } = facts;
-    log.info(
-      {
-        request_id: facts.requestId,
-        trace_id: trace.traceId,
-        span_id: trace.spanId,
-        method,
-        route: facts.labels.route,
-        format: facts.labels.format,
-        code,
-        stream: facts.stream,
-        model: facts.model,
-        end_reason: facts.endReason,
-        response_flags: responseFlags({
-          detail: facts.detail,
-          endReason: facts.endReason,
-          attempts: trip.attempts,
-          begun: facts.firstDeltaMs !== undefined,
-        }),
-        detail: facts.detail,
-        key_id: facts.principal?.keyId,
-        owner: facts.principal?.owner ?? undefined,
-        endpoint: trip.endpoint,
-        attempts: trip.attempts || undefined,
-        bytes_in: facts.bodyBytes || undefined,
-        bytes_out: socket.bytesWritten - bytesBefore,
-        prompt_tokens: usage?.inputTokens,
-        cached_tokens: usage?.cachedInputTokens,
-        output_tokens: usage?.outputTokens,
-        reasoning_tokens: usage?.reasoningTokens,
-        queue_ms: rounded(facts.queueMs),
-        accept_ms: rounded(facts.acceptMs),
-        ttft_ms: rounded(facts.firstDeltaMs),
-        max_gap_ms: rounded(facts.maxGapMs),
-        backpressure_ms: rounded(facts.backpressureMs),
-        total_ms: Math.round(totalMs),
-        client_ip: loggedNetwork(address),
-        ua_family: userAgentFamily(headers["user-agent"]),
-      },
-      "request",
-    );
+    const closed = record.closed(response.headersSent ? response.statusCode : 0, response.writableFinished);
+    countRequest(stats, closed);
+    if (tracing) traceRequest(tracing, closed, method, clock);
+    const caller = { client_ip: loggedNetwork(address), ua_family: userAgentFamily(headers["user-agent"]) };
+    log.info({ ...lineOf(closed, method, socket.bytesWritten - bytesBefore), ...caller }, "request");
   });
+}
+
+/** The fields of a request's line. They are a list of their own: nothing gets into the log by being somewhere in a request. */
+function lineOf(request: ClosedRequest, method: string | undefined, bytesOut: number): object {
+  const { usage, trace, labels, principal } = request;
+  return {
+    request_id: request.requestId,
+    trace_id: trace.traceId,
+    span_id: trace.spanId,
+    method,
+    route: labels.route,
+    format: labels.format,
+    code: request.code,
+    stream: request.stream,
+    model: request.model,
+    end_reason: request.endReason,
+    response_flags: responseFlags(request),
+    detail: request.detail,
+    key_id: principal?.keyId,
+    owner: principal?.owner ?? undefined,
+    endpoint: request.endpoint,
+    attempts: request.attempts || undefined,
+    bytes_in: request.bodyBytes || undefined,
+    bytes_out: bytesOut,
+    prompt_tokens: usage?.inputTokens,
+    cached_tokens: usage?.cachedInputTokens,
+    output_tokens: usage?.outputTokens,
+    reasoning_tokens: usage?.reasoningTokens,
+    queue_ms: rounded(request.queueMs),
+    accept_ms: rounded(request.acceptMs),
+    ttft_ms: rounded(request.firstDeltaMs),
+    max_gap_ms: rounded(request.maxGapMs),
+    backpressure_ms: rounded(request.backpressureMs),
+    total_ms: Math.round(request.totalMs),
+  };
 }
 
 function rounded(ms: number | undefined): number | undefined {
   return ms === undefined ? undefined : Math.round(ms);
+}
+
+/**
+ * Callers that an operator wants to tell apart, by how their `user-agent` begins; first match wins. The words of the header
+ * itself are the caller's and get nowhere.
+ */
+const FAMILIES: readonly (readonly [start: string, family: string])[] = [
+  ["claude-cli/", "claude-code"],
+  ["codex", "codex"],
+  ["opencode/", "opencode"],
+  ["copilot", "copilot"],
+  ["githubcopilot", "copilot"],
+  ["cline", "cline"],
+  ["qwencode", "qwen-code"],
+  ["openai/js", "openai-node"],
+  ["openai/python", "openai-python"],
+  ["asyncopenai/python", "openai-python"],
+  ["anthropic/js", "anthropic-node"],
+  ["anthropic/python", "anthropic-python"],
+  ["asyncanthropic/python", "anthropic-python"],
+  ["agents/", "openai-agents"],
+  ["langchain", "langchain"],
+  ["ai/", "ai-sdk"],
+  ["ai-sdk/", "ai-sdk"],
+  ["litellm", "litellm"],
+  ["curl/", "curl"],
+  ["python", "python"],
+  ["go-http-client/", "go"],
+  ["node", "node"],
+  ["undici", "node"],
+  ["mozilla/", "browser"],
+];
+
+/** The kind of program that sent a request: one of a fixed list, `other`, or undefined where it does not say. */
+export function userAgentFamily(userAgent: string | undefined): string | undefined {
+  if (userAgent === undefined || userAgent === "") return undefined;
+  const start = userAgent.slice(0, 32).toLowerCase();
+  return FAMILIES.find(([prefix]) => start.startsWith(prefix))?.[1] ?? "other";
 }

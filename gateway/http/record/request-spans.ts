@@ -3,80 +3,87 @@ import { finishReason } from "../../formats/chat/finish-reason.ts";
 import type { Span, SpanEvent } from "../../tracing/span.ts";
 import type { Tracing } from "../../tracing/tracing.ts";
 import { grpcStatusOf } from "../../upstream/call/grpc-error.ts";
-import type { RequestFacts } from "./request-facts.ts";
-import type { RequestEnd } from "./request-stats.ts";
+import type { ClosedRequest } from "./request-record.ts";
 import { isSampled, newSpanId } from "./trace-context.ts";
 import type { TracedTry } from "./traced-tries.ts";
 
-export type TracedEnd = RequestEnd & { readonly method: string | undefined };
-
-/** Exports the spans of a request that is over, if its trace is sampled or it failed. */
-export function traceRequest(tracing: Tracing, facts: RequestFacts, end: TracedEnd, clock: Clock): void {
-  if (!isSampled(facts.trace) && end.outcome !== "server_error") return;
-  tracing.export(requestSpans(facts, end, clock.wallMs() - clock.nowMs(), newSpanId));
+/** Exports the spans of a request that is over, if its trace is sampled or the service failed it. */
+export function traceRequest(tracing: Tracing, request: ClosedRequest, method: string | undefined, clock: Clock): void {
+  if (!isSampled(request.trace) && request.outcome !== "server_error") return;
+  const offsetMs = clock.wallMs() - clock.nowMs();
+  tracing.export(requestSpans(request, { method: method ?? "", offsetMs, newId: newSpanId }));
 }
 
+/** What the spans of a request need to know beside the request. */
+export type SpanSurroundings = {
+  /** The HTTP method of the request. */
+  readonly method: string;
+  /** Milliseconds from the monotonic clock's time to the wall clock's. */
+  readonly offsetMs: number;
+  /** Returns the id of a new span, 16 hex digits. */
+  readonly newId: () => string;
+};
+
 /**
- * A span of the request; where it was sent to an engine one of the generation below it, and below that one of each call.
- * Names and attributes are OpenTelemetry's for HTTP, GenAI and RPC. `offsetMs`: from the clock's time to the wall clock's.
+ * The spans of a request: one of the request itself; where it was sent to an engine one of the generation below it, and below
+ * that one of each call. Names and attributes are OpenTelemetry's for HTTP, GenAI and RPC.
  */
-export function requestSpans(facts: RequestFacts, end: TracedEnd, offsetMs: number, newId: () => string): Span[] {
-  const { trace, startedMs, labels, detail } = facts;
-  const { method = "", code, outcome, totalMs } = end;
-  const startMs = offsetMs + startedMs;
-  const error = outcome === "server_error" ? (detail ?? String(code)) : undefined;
+export function requestSpans(request: ClosedRequest, surroundings: SpanSurroundings): Span[] {
+  const { sentMs, model, tries } = request;
+  const { offsetMs, newId } = surroundings;
+  const server = serverSpan(request, surroundings);
+  if (sentMs === undefined || model === undefined) return [server];
+  const chat = chatSpan({ ...request, sentMs, model }, server, offsetMs, newId());
+  return [server, chat, ...tries.map((tried, index) => trySpan(tried, index, chat, offsetMs))];
+}
+
+function serverSpan(request: ClosedRequest, { method, offsetMs }: SpanSurroundings): Span {
+  const { trace, labels, code, outcome, detail } = request;
+  const startMs = offsetMs + request.startedMs;
   const route = labels.route === "unknown" ? undefined : labels.route;
-  const server: Span = {
+  return {
     name: route === undefined ? method : `${method} ${route}`,
     kind: "server",
     traceId: trace.traceId,
     spanId: trace.spanId,
     parent: trace.parentId === undefined ? undefined : { spanId: trace.parentId, remote: true },
     startMs,
-    endMs: startMs + totalMs,
+    endMs: startMs + request.totalMs,
     attributes: {
       "http.request.method": method,
       "http.route": route,
       "http.response.status_code": code === 0 ? undefined : code,
       "url.scheme": "http",
-      "svc.request_id": facts.requestId,
-      "svc.end_reason": facts.endReason,
+      "svc.request_id": request.requestId,
+      "svc.end_reason": request.endReason,
     },
     events: [],
-    error,
+    error: outcome === "server_error" ? (detail ?? String(code)) : undefined,
   };
-  if (facts.sentMs === undefined || facts.model === undefined) return [server];
-  const chat = chatSpan(facts, server, facts.sentMs, facts.model, offsetMs, newId());
-  return [server, chat, ...triesOf(facts).map((tried, index) => trySpan(tried, index, chat, offsetMs))];
 }
 
-function chatSpan(
-  facts: RequestFacts,
-  { traceId, spanId: above, startMs, endMs, error }: Span,
-  sentMs: number,
-  model: string,
-  offsetMs: number,
-  spanId: string,
-): Span {
-  const { usage, queueMs, firstDeltaMs, finishedMs } = facts;
-  const tries = triesOf(facts);
+type SentRequest = ClosedRequest & { readonly sentMs: number; readonly model: string };
+
+function chatSpan(request: SentRequest, server: Span, offsetMs: number, spanId: string): Span {
+  const { usage, sentMs, queueMs, firstDeltaMs, finishedMs, tries, model } = request;
+  const { startMs } = server;
   // An answer is complete a moment before its call is.
   const answeredMs = finishedMs === undefined ? undefined : tries.at(-1)?.end?.atMs;
   // OpenTelemetry has no list of words for them; its examples and most backends use these.
-  const finishReasons = facts.finishReason === undefined ? undefined : [finishReason(facts.finishReason)];
+  const finishReasons = request.finishReason === undefined ? undefined : [finishReason(request.finishReason)];
   return {
     name: `chat ${model}`,
     kind: "internal",
-    traceId,
+    traceId: server.traceId,
     spanId,
-    parent: { spanId: above, remote: false },
+    parent: { spanId: server.spanId, remote: false },
     startMs: startMs + sentMs,
-    endMs: answeredMs === undefined ? endMs : offsetMs + answeredMs,
+    endMs: answeredMs === undefined ? server.endMs : offsetMs + answeredMs,
     attributes: {
       "gen_ai.operation.name": "chat",
       "gen_ai.provider.name": "svc",
       "gen_ai.request.model": model,
-      "gen_ai.response.model": facts.finishReason === undefined ? undefined : model,
+      "gen_ai.response.model": request.finishReason === undefined ? undefined : model,
       "gen_ai.response.finish_reasons": finishReasons,
       "gen_ai.usage.input_tokens": usage?.inputTokens,
       "gen_ai.usage.cache_read.input_tokens": usage?.cachedInputTokens,
@@ -89,7 +96,7 @@ function chatSpan(
       ...tries.slice(1).map(({ startedMs }) => ({ name: "retry", atMs: offsetMs + startedMs })),
       ...eventAt("finish", finishedMs === undefined ? undefined : startMs + finishedMs),
     ].sort((one, other) => one.atMs - other.atMs),
-    error,
+    error: server.error,
   };
 }
 
@@ -118,10 +125,6 @@ function trySpan({ endpoint, spanId, startedMs, end }: TracedTry, index: number,
     events: failure?.ending.kind === "stalled" ? eventAt("stall", endMs) : [],
     error: failure?.error.detail,
   };
-}
-
-function triesOf({ tries }: RequestFacts): readonly TracedTry[] {
-  return tries?.all ?? [];
 }
 
 function eventAt(name: string, atMs: number | undefined): SpanEvent[] {

@@ -1,28 +1,21 @@
 import type { Usage } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { findModel } from "../../catalog.ts";
-import type { RequestOutcome } from "../../outcome.ts";
 import type { Stats } from "../../stats/stats.ts";
 import { PRIORITY_CLASS } from "../request-context.ts";
-import type { RequestFacts } from "./request-facts.ts";
-
-export type RequestEnd = {
-  /** The status that was sent, 0 for none. */
-  readonly code: number;
-  readonly outcome: RequestOutcome;
-  readonly totalMs: number;
-};
+import type { ClosedRequest } from "./request-record.ts";
 
 /** Counts a request that is over. */
-export function recordRequest(stats: Stats, facts: RequestFacts, { code, outcome, totalMs }: RequestEnd): void {
-  const { route, format, operation } = facts.labels;
+export function countRequest(stats: Stats, request: ClosedRequest): void {
+  const { code, outcome, totalMs } = request;
+  const { route, format, operation } = request.labels;
   stats.httpRequests.inc({ route, format, code, outcome });
-  if (facts.model === undefined) return;
+  if (request.model === undefined) return;
   // Whatever stands there, a caller cannot make new series.
-  const model = findModel(facts.model) ? facts.model : "other";
-  const { usage, firstDeltaMs, finishedMs } = facts;
+  const model = findModel(request.model) ? request.model : "other";
+  const { usage, firstDeltaMs, finishedMs } = request;
   stats.requestDuration.observe({ operation, model, outcome }, totalMs / 1000);
-  if (facts.queueMs !== undefined && facts.principal)
-    stats.queueWait.observe({ model, class: PRIORITY_CLASS[facts.principal.priority] }, facts.queueMs / 1000);
+  if (request.queueMs !== undefined && request.principal)
+    stats.queueWait.observe({ model, class: PRIORITY_CLASS[request.principal.priority] }, request.queueMs / 1000);
   if (firstDeltaMs !== undefined)
     stats.timeToFirstToken.observe({ model, cache: cacheUse(usage) }, firstDeltaMs / 1000);
   if (usage) {

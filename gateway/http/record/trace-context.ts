@@ -1,4 +1,4 @@
-import { randomId } from "./ids.ts";
+import { randomId } from "./random-id.ts";
 
 /** Where a request stands in a distributed trace: W3C Trace Context, level 1. */
 export type TraceContext = {

@@ -1,6 +1,5 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { UpstreamFailure } from "../../upstream/call/grpc-error.ts";
-import type { TryTrace } from "../../upstream/router.ts";
+import type { AttemptEnd, AttemptTrace } from "../../upstream/call/call-record.ts";
 import { type TraceContext, traceHeaders, underSpan } from "./trace-context.ts";
 
 /** A call to an engine, as its span will tell of it. Times are the clock's, in milliseconds. */
@@ -9,7 +8,7 @@ export type TracedTry = {
   readonly spanId: string;
   readonly startedMs: number;
   /** Undefined while it runs. */
-  end: { readonly atMs: number; readonly how: UpstreamFailure | "answered" | "cancelled" } | undefined;
+  end: { readonly atMs: number; readonly how: AttemptEnd } | undefined;
 };
 
 /** The calls of one request, in their order. Each is a span of its own, which the engine is told as its parent. */
@@ -27,7 +26,7 @@ export class TracedTries {
     return this.#all;
   }
 
-  begin(endpoint: string): TryTrace {
+  begin(endpoint: string): AttemptTrace {
     const trace = underSpan(this.#trace);
     const tried: TracedTry = { endpoint, spanId: trace.spanId, startedMs: this.#clock.nowMs(), end: undefined };
     this.#all.push(tried);

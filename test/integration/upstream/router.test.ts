@@ -1,14 +1,13 @@
 import { afterEach, describe, expect, test } from "vitest";
 import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError, toFailedCall } from "../../../engine/errors.ts";
-import type { Trip } from "../../../gateway/upstream/router.ts";
 import { CountTokensRequest, type Event, FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { FaultyWire } from "../../support/engine/faulty-wire.ts";
 import { HealthNode } from "../../support/engine/health-node.ts";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
 import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
-import { FrontRig, type FrontRigOptions, HINTS } from "../../support/gateway/front-rig.ts";
+import { CallNotes, FrontRig, type FrontRigOptions, HINTS } from "../../support/gateway/front-rig.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
 
@@ -72,10 +71,10 @@ describe("a try that failed", () => {
   test.each(beforeDelta)("%s is repeated on another endpoint, unseen", async (_when, script) => {
     const { rig, engines } = await routed([script, hello]);
     const sent = rig.send();
-    await until(() => sent.trip.attempts === 1, "the first try");
+    await until(() => sent.calls.attempts === 1, "the first try");
     await settle(rig, sent.outcome);
     expect(await sent.outcome).toBe("ok");
-    expect(sent.trip).toMatchObject({ attempts: 2, endpoint: engines[1]?.address });
+    expect(sent.calls).toMatchObject({ attempts: 2, endpoint: engines[1]?.address });
     expect(sent.events.filter(({ kind }) => kind?.$case !== "started")).toEqual(textAnswer("Hello.").slice(1));
     await rig.atRest();
   });
@@ -144,11 +143,11 @@ describe("a try that failed", () => {
     const first = rig.send(generateRequest({}, "one"));
     await settle(
       rig,
-      until(() => first.trip.attempts === 2, "it is repeated"),
+      until(() => first.calls.attempts === 2, "it is repeated"),
     );
     const second = rig.send(generateRequest({}, "two"));
     expect(await second.outcome).toBe("upstream_reset");
-    expect(second.trip.attempts).toBe(1);
+    expect(second.calls.attempts).toBe(1);
     expect(rig.router.traffic[0]?.budget).toMatchObject({ activeRetries: 1, overflows: 1 });
     first.leave();
     await first.outcome;
@@ -189,7 +188,7 @@ describe("a caller that leaves", () => {
     const leaves = rig.send(big);
     leaves.leave();
     expect([await stays.outcome, await leaves.outcome]).toEqual(["ok", "downstream_remote_disconnect"]);
-    expect([stays.trip.attempts, leaves.trip.attempts]).toEqual([1, 0]);
+    expect([stays.calls.attempts, leaves.calls.attempts]).toEqual([1, 0]);
     expect(callsOf(engines)).toEqual([1]);
   });
 
@@ -314,7 +313,7 @@ describe("an endpoint that does not get on", () => {
       if (detail !== "upstream_accept_timeout") await until(() => sent.events.length > 0, "the first events");
       await settle(rig, sent.outcome);
       expect(await sent.outcome).toBe(retried && scripts.length === 2 ? "ok" : detail);
-      expect(sent.trip.attempts).toBe(retried ? scripts.length : 1);
+      expect(sent.calls.attempts).toBe(retried ? scripts.length : 1);
       await rig.atRest();
     }
   });
@@ -330,11 +329,11 @@ describe("an endpoint that does not get on", () => {
     await until(() => member?.endpoint.connected === false, "the connection is gone");
     const sent = rig.send();
     await rig.clock.advance(999);
-    expect(sent.trip).toMatchObject({ attempts: 1, endpoint: wire.address });
+    expect(sent.calls).toMatchObject({ attempts: 1, endpoint: wire.address });
     await rig.clock.advance(1);
     await settle(rig, sent.outcome);
     expect(await sent.outcome).toBe("ok");
-    expect(sent.trip.endpoint).toBe(well.address);
+    expect(sent.calls.endpoint).toBe(well.address);
   });
 
   test.each(["a generation", "a count of tokens"])("because nobody answers at its only address: %s", async (what) => {
@@ -344,12 +343,13 @@ describe("an endpoint that does not get on", () => {
     const { rig } = await inFrontOf([wire], { timeouts: { connectMs: 1_000, acceptMs: 60_000 } });
     wire.vanish();
     await until(() => rig.manager.endpoints[0]?.connected === false, "the connection is gone");
-    const trip: Trip = { attempts: 0, endpoint: undefined, sentMs: undefined, headers: {} };
     const count = CountTokensRequest.fromPartial({ model: "svc-qwen" });
     const outcome =
       what === "a generation"
         ? rig.send().outcome
-        : rig.router.countTokens(count, trip, new AbortController().signal).catch(({ detail }) => detail);
+        : rig.router
+            .countTokens({ request: count, record: new CallNotes() }, new AbortController().signal)
+            .catch(({ detail }) => detail);
     await rig.clock.advance(1_000);
     expect(await outcome).toBe("upstream_connect_failure");
   });
@@ -391,7 +391,7 @@ describe("a request that kills engines", () => {
     }
     await settle(rig, sent.outcome);
     expect(await sent.outcome).toBe("request_of_death");
-    expect(sent.trip.attempts).toBe(2);
+    expect(sent.calls.attempts).toBe(2);
     expect(await rig.send(poison).outcome).toBe("request_of_death");
     expect(one.backend.requests).toHaveLength(2);
     const other = rig.send(generateRequest({}, "harmless"));
@@ -423,10 +423,10 @@ describe("a request that kills engines", () => {
       );
       wire.cut();
     }
-    for (const { outcome, trip } of sent) {
+    for (const { outcome, calls } of sent) {
       await settle(rig, outcome);
       expect(await outcome).toBe("request_of_death_suspected");
-      expect(trip.attempts).toBe(2);
+      expect(calls.attempts).toBe(2);
     }
     await rig.clock.advance(10_000);
     await until(() => rig.cluster.healthyEndpoints.length > 0, "it goes on");
@@ -474,7 +474,7 @@ describe("a request that kills engines", () => {
       const sent = rig.send();
       await settle(rig, sent.outcome);
       expect(await sent.outcome).toBe("upstream_connect_failure");
-      expect(sent.trip.attempts).toBe(3);
+      expect(sent.calls.attempts).toBe(3);
     }
     await rig.atRest();
   });
@@ -506,9 +506,9 @@ test("where all endpoints are full, the caller hears when there is room, spread 
     full.refusal = toFailedCall(new EngineError("QUEUE_FULL", "full"), 10_000);
     closing.push(() => full.stop());
     const { rig } = await inFrontOf([full], { router: { random: () => chance } });
-    const trip: Trip = { attempts: 0, endpoint: undefined, sentMs: undefined, headers: {} };
     const sink = { events: () => {} };
-    const dispatched = rig.router.dispatch(generateRequest(), HINTS, 60_000, sink, trip, new AbortController().signal);
+    const request = { request: generateRequest(), hints: HINTS, timeoutMs: 60_000, sink, record: new CallNotes() };
+    const dispatched = rig.router.dispatch(request, new AbortController().signal);
     await expect(dispatched).rejects.toMatchObject({ detail: "upstream_queue_full", retryAfterMs: expected });
   }
 });

@@ -3,13 +3,14 @@ import { Registry } from "prom-client";
 import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { gatewayConfigSchema } from "../../../gateway/config/gateway-config.ts";
 import { UpstreamStats } from "../../../gateway/stats/upstream-stats.ts";
+import type { AttemptTrace, CallRecord } from "../../../gateway/upstream/call/call-record.ts";
 import type { EventSink } from "../../../gateway/upstream/call/commit-gate.ts";
-import type { Flow } from "../../../gateway/upstream/call/generate-call.ts";
+import type { CallHeaders, Flow } from "../../../gateway/upstream/call/generate-call.ts";
 import { DEFAULT_TIMEOUTS, type Timeouts } from "../../../gateway/upstream/call/timeouts.ts";
 import type { Cluster } from "../../../gateway/upstream/cluster.ts";
 import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/routing-hints.ts";
-import { Router, type RouterOptions, type Trip } from "../../../gateway/upstream/router.ts";
+import { Router, type RouterOptions } from "../../../gateway/upstream/router.ts";
 import type { Event, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { generateRequest } from "../requests/generate-request.ts";
 import { until } from "../until.ts";
@@ -34,9 +35,26 @@ export type FrontRigOptions = {
   readonly healthy?: number;
 };
 
+/** Notes the calls that are made for one request. */
+export class CallNotes implements CallRecord {
+  attempts = 0;
+  /** The address of the endpoint that was called last. */
+  endpoint: string | undefined;
+
+  generateSent(address: string): AttemptTrace {
+    return { headers: this.countSent(address), ended() {} };
+  }
+
+  countSent(address: string): CallHeaders {
+    this.attempts += 1;
+    this.endpoint = address;
+    return {};
+  }
+}
+
 /** A request on its way through the router. */
 export type Sent = {
-  readonly trip: Trip;
+  readonly calls: CallNotes;
   /** What was passed on. */
   readonly events: Event[];
   /** Of the newest message. */
@@ -87,7 +105,7 @@ export class FrontRig {
   send(request: GenerateRequest = generateRequest(), { folded = false, timeoutMs = 600_000 } = {}): Sent {
     const controller = new AbortController();
     const events: Event[] = [];
-    const trip: Trip = { attempts: 0, endpoint: undefined, sentMs: undefined, headers: {} };
+    const calls = new CallNotes();
     let newest: Flow | undefined;
     const take: EventSink["events"] = (more, flow) => {
       newest = flow;
@@ -95,11 +113,11 @@ export class FrontRig {
     };
     const sink: EventSink = folded ? { events: take, restart: () => events.splice(0) } : { events: take };
     const outcome = this.router
-      .dispatch(request, HINTS, timeoutMs, sink, trip, controller.signal)
+      .dispatch({ request, hints: HINTS, timeoutMs, sink, record: calls }, controller.signal)
       .then(() => "ok")
       .catch((error) => error.detail ?? String(error));
     return {
-      trip,
+      calls,
       events,
       outcome,
       flow() {

@@ -1,44 +1,44 @@
 import { status } from "@grpc/grpc-js";
 import { describe, expect, test } from "vitest";
-import { newFacts, type RequestFacts } from "../../../../../gateway/http/record/request-facts.ts";
-import { requestSpans, type TracedEnd, traceRequest } from "../../../../../gateway/http/record/request-spans.ts";
-import { routeLabels } from "../../../../../gateway/http/record/route-labels.ts";
+import type { ClosedRequest } from "../../../../../gateway/http/record/request-record.ts";
+import { requestSpans, traceRequest } from "../../../../../gateway/http/record/request-spans.ts";
 import { traceContextOf } from "../../../../../gateway/http/record/trace-context.ts";
-import { TracedTries } from "../../../../../gateway/http/record/traced-tries.ts";
-import { routeAt } from "../../../../../gateway/routes.ts";
 import type { Span } from "../../../../../gateway/tracing/span.ts";
+import type { AttemptEnd } from "../../../../../gateway/upstream/call/call-record.ts";
 import { fromGrpc, stalled } from "../../../../../gateway/upstream/call/grpc-error.ts";
 import { FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { closedRequest, newRecord } from "../../../../support/requests/closed-request.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const ROUTE = "/v1/messages";
-const END: TracedEnd = { method: "POST", code: 200, outcome: "ok", totalMs: 100 };
-const FAILED: TracedEnd = { ...END, code: 503, outcome: "server_error" };
+const FAILED: Partial<ClosedRequest> = { code: 503, outcome: "server_error" };
 /** What the wall clock says at the beginning of the clock. */
 const OFFSET_MS = 1_000_000;
 const newId = () => "e".repeat(16);
 
 const lost = () => fromGrpc(Object.assign(new Error("gone"), { code: status.UNAVAILABLE }) as never, true);
 
-type Try = readonly [endpoint: string, endsMs: number, how: Parameters<ReturnType<TracedTries["begin"]>["ended"]>[0]];
+type Try = readonly [endpoint: string, endsMs: number, how: AttemptEnd];
 
 /** A request that began at 5 ms; each try begins when the one before has ended. */
-async function request(fields: Partial<RequestFacts> = {}, tries: readonly Try[] = [], pattern = ROUTE) {
+async function request(fields: Partial<ClosedRequest> = {}, tries: readonly Try[] = [], path = ROUTE) {
   const clock = new VirtualClock();
   await clock.advance(5);
-  const trace = traceContextOf({});
-  const traced = new TracedTries(trace, clock);
-  const facts = Object.assign(newFacts(clock.nowMs(), routeLabels(routeAt(pattern)), trace, traced), fields);
+  const record = newRecord({ path, clock, traced: true });
   for (const [endpoint, endsMs, how] of tries) {
-    const begun = facts.trip.beginTry?.(endpoint);
+    const begun = record.generateSent(endpoint);
     await clock.advance(endsMs - clock.nowMs());
-    begun?.ended(how);
+    begun.ended(how);
   }
-  return { facts, spans: (end: TracedEnd = END) => requestSpans(facts, end, OFFSET_MS, newId) };
+  const spans = (end: Partial<ClosedRequest> = {}) => {
+    const closed = closedRequest({ ...fields, ...end }, record);
+    return requestSpans(closed, { method: "POST", offsetMs: OFFSET_MS, newId });
+  };
+  return { record, spans };
 }
 
-const SENT: Partial<RequestFacts> = { model: "svc-qwen", sentMs: 2 };
-const ANSWERED: Partial<RequestFacts> = {
+const SENT: Partial<ClosedRequest> = { model: "svc-qwen", sentMs: 2 };
+const ANSWERED: Partial<ClosedRequest> = {
   ...SENT,
   queueMs: 10,
   firstDeltaMs: 30,
@@ -53,7 +53,7 @@ const timesOf = (span: Span | undefined) => span?.events.map(({ name, atMs }) =>
 
 describe("the spans of a request", () => {
   test("that was answered: the request, the generation, the call, each within the one above", async () => {
-    const { facts, spans } = await request(ANSWERED, [["10.0.0.1:50051", 97, "answered"]]);
+    const { record, spans } = await request(ANSWERED, [["10.0.0.1:50051", 97, "answered"]]);
     const [server, chat, call, ...more] = spans();
     expect(more).toEqual([]);
     expect([server, chat, call].map(at)).toEqual([
@@ -61,9 +61,12 @@ describe("the spans of a request", () => {
       [7, 97],
       [5, 97],
     ]);
-    expect(server).toMatchObject({ name: "POST /v1/messages", spanId: facts.trace.spanId, parent: undefined });
-    expect(chat).toMatchObject({ name: "chat svc-qwen", parent: { spanId: facts.trace.spanId, remote: false } });
-    expect(call).toMatchObject({ spanId: facts.tries?.all[0]?.spanId, parent: { spanId: newId(), remote: false } });
+    expect(server).toMatchObject({ name: "POST /v1/messages", spanId: record.trace.spanId, parent: undefined });
+    expect(chat).toMatchObject({ name: "chat svc-qwen", parent: { spanId: record.trace.spanId, remote: false } });
+    expect(call).toMatchObject({
+      spanId: record.closed(200, true).tries[0]?.spanId,
+      parent: { spanId: newId(), remote: false },
+    });
     expect(timesOf(chat)).toEqual([
       ["accepted", 17],
       ["first_delta", 35],
@@ -82,13 +85,13 @@ describe("the spans of a request", () => {
 
   test("that was refused: the request only", async () => {
     const { spans } = await request({ detail: "invalid_value" });
-    expect(spans({ ...END, code: 400, outcome: "client_error" })).toMatchObject([
+    expect(spans({ code: 400, outcome: "client_error" })).toMatchObject([
       { name: "POST /v1/messages", error: undefined, attributes: { "http.response.status_code": 400 } },
     ]);
   });
 
   test("of a path that no route has are named by the method alone", async () => {
-    const [span] = (await request({}, [], "/v1/secret")).spans({ ...END, code: 404, outcome: "client_error" });
+    const [span] = (await request({}, [], "/v1/secret")).spans({ code: 404, outcome: "client_error" });
     expect(span?.name).toBe("POST");
     expect(JSON.stringify(span)).not.toContain("secret");
   });
@@ -126,9 +129,9 @@ describe("the spans of a request", () => {
   });
 
   test("whose client left while a call ran: it ends with the request, cancelled and no error", async () => {
-    const { facts, spans } = await request({ ...SENT, endReason: "client_closed" });
-    facts.trip.beginTry?.("10.0.0.1:1");
-    const [server, , call] = spans({ ...END, code: 0, outcome: "client_closed" });
+    const { record, spans } = await request({ ...SENT, endReason: "client_closed" });
+    record.generateSent("10.0.0.1:1");
+    const [server, , call] = spans({ code: 0, outcome: "client_closed" });
     expect(call).toMatchObject({ error: undefined, attributes: { "rpc.response.status_code": "CANCELLED" } });
     expect(call?.endMs).toBe(server?.endMs);
     expect(server?.attributes["http.response.status_code"]).toBeUndefined();
@@ -136,7 +139,7 @@ describe("the spans of a request", () => {
 });
 
 describe("whether a request is exported", () => {
-  const cases: readonly (readonly [string, string, TracedEnd["outcome"], boolean])[] = [
+  const cases: readonly (readonly [string, string, ClosedRequest["outcome"], boolean])[] = [
     ["sampled and answered", "01", "ok", true],
     ["sampled and refused", "01", "client_error", true],
     ["not sampled and answered", "00", "ok", false],
@@ -155,7 +158,7 @@ describe("whether a request is exported", () => {
       close: async () => {},
     };
     const clock = new VirtualClock();
-    traceRequest(tracing, newFacts(0, routeLabels(routeAt(ROUTE)), trace), { ...END, outcome }, clock);
+    traceRequest(tracing, closedRequest({ outcome }, newRecord({ trace })), "POST", clock);
     expect(exported.length > 0).toBe(expected);
     if (expected) expect(exported[0]?.parent).toEqual({ spanId: "b".repeat(16), remote: true });
   });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { type FlaggedRequest, responseFlags } from "../../../../../gateway/http/record/response-flags.ts";
 
 const failed = (detail: FlaggedRequest["detail"], more: Partial<FlaggedRequest> = {}) =>
-  responseFlags({ detail, endReason: undefined, attempts: 1, begun: false, ...more });
+  responseFlags({ detail, endReason: undefined, attempts: 1, firstDeltaMs: undefined, ...more });
 
 describe("response flags", () => {
   test.each([
@@ -47,6 +47,6 @@ describe("response flags", () => {
     ["the end of this process", "drain_timeout", false],
     ["a request that kills engines", "request_of_death", false],
   ] as const)("%s was not tried again, however many tries came before", (_, detail, begun) => {
-    expect(failed(detail, { attempts: 3, begun })).not.toContain("URX");
+    expect(failed(detail, { attempts: 3, firstDeltaMs: begun ? 5 : undefined })).not.toContain("URX");
   });
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { withinOutputLimit } from "../../../../../gateway/http/access/output-limit.ts";
+import { withinOutputLimit } from "../../../../../gateway/http/access/model-access.ts";
 import { generateRequest } from "../../../../support/requests/generate-request.ts";
 import { principalWith } from "../../limits/principal-with.ts";
 

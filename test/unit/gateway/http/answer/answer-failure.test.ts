@@ -3,21 +3,18 @@ import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
 import { ApiError, type ErrorCode } from "../../../../../gateway/errors.ts";
 import { chat } from "../../../../../gateway/formats/chat/request.ts";
-import { failureOf } from "../../../../../gateway/http/answer/answer-outcome.ts";
+import { answerFailure } from "../../../../../gateway/http/answer/answer-failure.ts";
 import { RunningAnswers } from "../../../../../gateway/http/answer/running-answers.ts";
-import { newFacts } from "../../../../../gateway/http/record/request-facts.ts";
-import { routeLabels } from "../../../../../gateway/http/record/route-labels.ts";
-import { traceContextOf } from "../../../../../gateway/http/record/trace-context.ts";
 import type { Detail } from "../../../../../gateway/outcome.ts";
-import { routeAt } from "../../../../../gateway/routes.ts";
+import { newRecord } from "../../../../support/requests/closed-request.ts";
 
 function failed(code: ErrorCode, detail: Detail, before: (running: RunningAnswers) => void = () => {}) {
   const running = new RunningAnswers();
   const answer = running.begin(new PassThrough() as unknown as ServerResponse);
   before(running);
-  const facts = newFacts(0, routeLabels(routeAt("/v1/chat/completions")), traceContextOf({}));
-  const shown = failureOf(new ApiError(code, "It failed.", { detail }), facts, chat, answer, running);
-  return { shown, facts };
+  const record = newRecord();
+  const shown = answerFailure(new ApiError(code, "It failed.", { detail }), { record, format: chat, answer, running });
+  return { shown, closed: record.closed(200, true) };
 }
 
 test.each([
@@ -35,11 +32,11 @@ test.each([
   ["server_is_overloaded", "upstream_model_not_served", "shed"],
   ["server_is_overloaded", "request_of_death_suspected", "shed"],
 ] as const)("%s with the token %s ends as %s", (code, detail, endReason) => {
-  expect(failed(code, detail).facts).toMatchObject({ detail, endReason });
+  expect(failed(code, detail).closed).toMatchObject({ detail, endReason });
 });
 
 test("what was told to stop ends as drain, whatever broke", () => {
-  const { shown, facts } = failed("engine_unavailable", "upstream_reset", (running) => running.stop());
-  expect(facts).toMatchObject({ detail: "drain_timeout", endReason: "drain" });
+  const { shown, closed } = failed("engine_unavailable", "upstream_reset", (running) => running.stop());
+  expect(closed).toMatchObject({ detail: "drain_timeout", endReason: "drain" });
   expect(shown.code).toBe("server_is_overloaded");
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { userAgentFamily } from "../../../../../gateway/http/record/user-agent-family.ts";
+import { userAgentFamily } from "../../../../../gateway/http/record/access-log.ts";
 
 test.each([
   ["claude-cli/2.1.329 (external, cli)", "claude-code"],

@@ -1,0 +1,50 @@
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { EndpointTotals, LiveTotals, ModelTotals } from "../../stats/live-totals.ts";
+import type { RequestRecord } from "../record/request-record.ts";
+
+/** Follows the events of one answer for the record of its request, the limits of its key and the live totals. */
+export class AnswerProgress {
+  readonly #record: RequestRecord;
+  readonly #grant: RequestRecord["grant"];
+  readonly #clock: Clock;
+  readonly #live: LiveTotals;
+  readonly #ofModel: ModelTotals;
+  #ofEndpoint: EndpointTotals | undefined;
+
+  constructor(record: RequestRecord, model: string, live: LiveTotals, clock: Clock) {
+    this.#record = record;
+    this.#grant = record.grant;
+    this.#clock = clock;
+    this.#live = live;
+    this.#ofModel = live.model(model);
+  }
+
+  /** Takes the events of one message. On the path of every delta. */
+  see(events: readonly Event[]): void {
+    for (const { kind } of events) {
+      if (kind?.$case === "blockDelta") {
+        if (this.#record.delta()) this.#firstDelta();
+        this.#grant?.delta();
+        this.#ofModel.deltas += 1;
+        if (this.#ofEndpoint) this.#ofEndpoint.deltas += 1;
+      } else if (kind?.$case === "started") {
+        this.#grant?.started(kind.value);
+        this.#record.started();
+        // A repeated try is on another endpoint.
+        const { endpoint } = this.#record;
+        this.#ofEndpoint = endpoint === undefined ? undefined : this.#live.endpoint(endpoint);
+      } else if (kind?.$case === "finished") {
+        this.#record.finished(kind.value);
+      }
+    }
+  }
+
+  #firstDelta(): void {
+    const { firstDeltaMs } = this.#record;
+    if (firstDeltaMs === undefined) return;
+    const nowMs = this.#clock.nowMs();
+    this.#ofModel.firstTokens.add(firstDeltaMs, nowMs);
+    this.#live.firstTokens.add(firstDeltaMs, nowMs);
+  }
+}

@@ -1,0 +1,323 @@
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import { type Finished, FinishReason, type Usage } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Principal } from "../../keys/principal.ts";
+import type { Grant } from "../../limits/grant.ts";
+import { type Detail, END_REASONS, type EndReason, OUTCOMES, type RequestOutcome } from "../../outcome.ts";
+import type { RouteSpec } from "../../routes.ts";
+import type { AttemptTrace, CallRecord } from "../../upstream/call/call-record.ts";
+import type { CallHeaders } from "../../upstream/call/generate-call.ts";
+import { newRequestId } from "./random-id.ts";
+import { type TraceContext, traceHeaders } from "./trace-context.ts";
+import { TracedTries, type TracedTry } from "./traced-tries.ts";
+
+/** What log and statistics call a route. */
+export type RouteLabels = {
+  /** The pattern of the path, never the path itself; `unknown` where no route has it. */
+  readonly route: string;
+  /** The name of the route's format, or `none`. */
+  readonly format: string;
+  /** What is done on the route: the `gen_ai.operation.name` of its statistics; `none` where no route has the path. */
+  readonly operation: string;
+};
+
+const UNKNOWN_ROUTE: RouteLabels = { route: "unknown", format: "none", operation: "none" };
+
+/** The labels of requests on a route; undefined stands for paths that no route has. */
+export function routeLabels(spec: RouteSpec | undefined): RouteLabels {
+  if (!spec) return UNKNOWN_ROUTE;
+  return { route: spec.path, format: spec.format?.name ?? "none", operation: spec.operation };
+}
+
+/** Times of a request, in milliseconds with fractions. Each is undefined until the request has come that far. */
+export type RequestTimes = {
+  /** From the request's arrival to its being checked and sent on its way to an engine. */
+  readonly sentMs: number | undefined;
+  /** From the checked request to an engine having taken it up: queues of gateway and engine, and failed tries. */
+  readonly queueMs: number | undefined;
+  /** From the newest call's being sent to its engine having taken it up. */
+  readonly acceptMs: number | undefined;
+  /** From the request's arrival to its first delta. */
+  readonly firstDeltaMs: number | undefined;
+  /** From the request's arrival to the engine's last event. */
+  readonly finishedMs: number | undefined;
+  /** The longest time between two writes of deltas; undefined before the second, and where the answer is not streamed. */
+  readonly maxGapMs: number | undefined;
+  /** How long the engine was held back because the client read slowly. */
+  readonly backpressureMs: number | undefined;
+};
+
+/** All that is known of a request when it is over: its access-log line, statistics and spans are made of it. */
+export type ClosedRequest = RequestTimes & {
+  readonly requestId: string;
+  /** When the request arrived, in milliseconds of the monotonic clock. */
+  readonly startedMs: number;
+  /** From the request's arrival to its end, in milliseconds. */
+  readonly totalMs: number;
+  readonly labels: RouteLabels;
+  readonly trace: TraceContext;
+  /** The status that was sent; 0 where none was, as Envoy has it. */
+  readonly code: number;
+  readonly outcome: RequestOutcome;
+  /** Why the request did not end well; undefined where it did. */
+  readonly detail: Detail | undefined;
+  /** How the answer ended; undefined where there was to be none. */
+  readonly endReason: EndReason | undefined;
+  readonly principal: Principal | undefined;
+  /** The size of the body; 0 where it was not read. */
+  readonly bodyBytes: number;
+  /** The model that the body names; undefined where the body was not understood. */
+  readonly model: string | undefined;
+  /** Whether the body asks for an event stream; undefined where it was not understood. */
+  readonly stream: boolean | undefined;
+  /** Calls to engines that were made for the request. */
+  readonly attempts: number;
+  /** The address of the endpoint that was called last. */
+  readonly endpoint: string | undefined;
+  /** The Generate calls as their spans will tell of them; empty where no traces are exported. */
+  readonly tries: readonly TracedTry[];
+  readonly finishReason: FinishReason | undefined;
+  /** What the engine counted; undefined where the answer did not come to its end. */
+  readonly usage: Usage | undefined;
+};
+
+export type RequestRecordOptions = {
+  readonly labels: RouteLabels;
+  readonly trace: TraceContext;
+  readonly clock: Clock;
+  /** Whether the calls to engines are followed for spans. */
+  readonly traced: boolean;
+};
+
+/**
+ * What happens to one request, as it happens; the counterpart of Envoy's `StreamInfo`. Whoever sees something happen says so
+ * by one of the events below. Nobody sets a fact: of several failures the first one names the reason. Numbers and names of
+ * ours only: no text of a request ever gets in here.
+ */
+export class RequestRecord implements CallRecord {
+  readonly requestId = newRequestId();
+  readonly labels: RouteLabels;
+  readonly trace: TraceContext;
+  readonly #clock: Clock;
+  readonly #startedMs: number;
+  readonly #tries: TracedTries | undefined;
+  #principal: Principal | undefined;
+  #grant: Grant | undefined;
+  #bodyBytes = 0;
+  #model: string | undefined;
+  #stream: boolean | undefined;
+  #attempts = 0;
+  #endpoint: string | undefined;
+  #callSentMs: number | undefined;
+  #detail: Detail | undefined;
+  #endReason: EndReason | undefined;
+  #finished: Finished | undefined;
+  #sentMs: number | undefined;
+  #queueMs: number | undefined;
+  #acceptMs: number | undefined;
+  #firstDeltaMs: number | undefined;
+  #finishedMs: number | undefined;
+  #maxGapMs: number | undefined;
+  #pausedAtMs: number | undefined;
+  #backpressureMs: number | undefined;
+
+  constructor({ labels, trace, clock, traced }: RequestRecordOptions) {
+    this.labels = labels;
+    this.trace = trace;
+    this.#clock = clock;
+    this.#startedMs = clock.nowMs();
+    this.#tries = traced ? new TracedTries(trace, clock) : undefined;
+  }
+
+  /** The key's owner; undefined until the key was found. */
+  get principal(): Principal | undefined {
+    return this.#principal;
+  }
+
+  /** What was charged to the key; undefined until the request was held against its limits. */
+  get grant(): Grant | undefined {
+    return this.#grant;
+  }
+
+  /** The size of the body; 0 until it was read. */
+  get bodyBytes(): number {
+    return this.#bodyBytes;
+  }
+
+  /** The token of the first failure; undefined while there is none. */
+  get detail(): Detail | undefined {
+    return this.#detail;
+  }
+
+  /** How the answer ended; undefined while it runs, and where there was to be none. */
+  get endReason(): EndReason | undefined {
+    return this.#endReason;
+  }
+
+  /** What the engine counted; undefined until the answer is complete. */
+  get usage(): Usage | undefined {
+    return this.#finished?.usage;
+  }
+
+  /** The address of the endpoint that was called last; undefined until one was. */
+  get endpoint(): string | undefined {
+    return this.#endpoint;
+  }
+
+  /** From the request's arrival to its first delta, in milliseconds; undefined until that came. */
+  get firstDeltaMs(): number | undefined {
+    return this.#firstDeltaMs;
+  }
+
+  /** The key of the request opens the service. */
+  authenticated(principal: Principal): void {
+    this.#principal = principal;
+  }
+
+  /** The request was held against the limits of its key. */
+  charged(grant: Grant): void {
+    this.#grant = grant;
+  }
+
+  /** The whole body has arrived. */
+  bodyRead(bytes: number): void {
+    this.#bodyBytes = bytes;
+  }
+
+  /** The body is understood. `stream` is undefined for requests whose answer is never an event stream. */
+  prepared(model: string, stream: boolean | undefined): void {
+    this.#model = model;
+    this.#stream = stream;
+  }
+
+  /** The checked request is on its way to an engine. */
+  sent(): void {
+    this.#sentMs = this.#sinceStart();
+  }
+
+  generateSent(address: string): AttemptTrace {
+    this.#called(address);
+    return this.#tries?.begin(address) ?? { headers: traceHeaders(this.trace), ended() {} };
+  }
+
+  countSent(address: string): CallHeaders {
+    this.#called(address);
+    return traceHeaders(this.trace);
+  }
+
+  /** An engine has taken the request up; may come again, where a try is repeated. */
+  started(): void {
+    const nowMs = this.#clock.nowMs();
+    this.#queueMs = nowMs - this.#startedMs - (this.#sentMs ?? 0);
+    this.#acceptMs = this.#callSentMs === undefined ? undefined : nowMs - this.#callSentMs;
+  }
+
+  /** A delta has come from the engine. On the path of every delta. Returns whether it was the first one. */
+  delta(): boolean {
+    if (this.#firstDeltaMs !== undefined) return false;
+    this.#firstDeltaMs = this.#sinceStart();
+    return true;
+  }
+
+  /** The engine has completed its answer; may come again, where a folded answer is repeated. */
+  finished(finished: Finished): void {
+    this.#finished = finished;
+    this.#finishedMs = this.#sinceStart();
+    const { reason } = finished;
+    const cut = reason === FinishReason.MAX_OUTPUT_TOKENS || reason === FinishReason.CONTEXT_WINDOW;
+    this.#endReason = cut ? "length" : "complete";
+  }
+
+  /** Deltas were written `gapMs` milliseconds after the ones before. On the path of every delta. */
+  wrote(gapMs: number): void {
+    if (this.#maxGapMs === undefined || gapMs > this.#maxGapMs) this.#maxGapMs = gapMs;
+  }
+
+  /** The engine begins to wait for the client. */
+  paused(): void {
+    this.#pausedAtMs = this.#clock.nowMs();
+  }
+
+  /** The engine waits for the client no more. */
+  resumed(): void {
+    if (this.#pausedAtMs === undefined) return;
+    this.#backpressureMs = (this.#backpressureMs ?? 0) + this.#clock.nowMs() - this.#pausedAtMs;
+    this.#pausedAtMs = undefined;
+  }
+
+  /** The client has taken nothing of its answer for too long, and is cut. */
+  readerStalled(): void {
+    this.#endReason = "slow_reader";
+  }
+
+  /** The request is answered with an error, or will be. Of several tokens the first one stays. */
+  refused(detail: Detail): void {
+    this.#detail ??= detail;
+  }
+
+  /** An answer that was under way has failed. The first reason stays, which may be its client. */
+  failed(detail: Detail, clientLeft: boolean): void {
+    this.#detail ??= detail;
+    this.#endReason ??= clientLeft ? "client_closed" : (OUTCOMES[detail].end ?? "error");
+  }
+
+  /**
+   * The reply is over or its connection is. `code`: the status that was sent, 0 for none. `whole`: whether the reply was
+   * written to its end.
+   */
+  closed(code: number, whole: boolean): ClosedRequest {
+    // A refusal of an unread body is complete before it ends. Of anything else that was cut, its route learns only now.
+    if (!whole && code < 400 && this.#endReason === undefined) this.failed("downstream_remote_disconnect", true);
+    return {
+      requestId: this.requestId,
+      startedMs: this.#startedMs,
+      totalMs: this.#sinceStart(),
+      labels: this.labels,
+      trace: this.trace,
+      code,
+      outcome: requestOutcome(code, this.#endReason),
+      detail: this.#detail,
+      endReason: this.#endReason,
+      principal: this.#principal,
+      bodyBytes: this.#bodyBytes,
+      model: this.#model,
+      stream: this.#stream,
+      attempts: this.#attempts,
+      endpoint: this.#endpoint,
+      tries: this.#tries?.all ?? [],
+      finishReason: this.#finished?.reason,
+      usage: this.#finished?.usage,
+      sentMs: this.#sentMs,
+      queueMs: this.#queueMs,
+      acceptMs: this.#acceptMs,
+      firstDeltaMs: this.#firstDeltaMs,
+      finishedMs: this.#finishedMs,
+      maxGapMs: this.#maxGapMs,
+      backpressureMs: this.#backpressureMs,
+    };
+  }
+
+  #called(address: string): void {
+    this.#attempts += 1;
+    this.#endpoint = address;
+    this.#callSentMs = this.#clock.nowMs();
+  }
+
+  #sinceStart(): number {
+    return this.#clock.nowMs() - this.#startedMs;
+  }
+}
+
+declare module "fastify" {
+  interface FastifyRequest {
+    record: RequestRecord;
+  }
+}
+
+/** How a request ended, as one word. A stream that failed half-way was sent 200 all the same: then the end reason decides. */
+export function requestOutcome(code: number, endReason: EndReason | undefined): RequestOutcome {
+  if (code === 0) return "client_closed";
+  if (code === 429) return "rate_limited";
+  if (code >= 500) return "server_error";
+  if (code >= 400) return "client_error";
+  return endReason === undefined ? "ok" : END_REASONS[endReason].outcome;
+}

@@ -1,0 +1,19 @@
+import { type ClosedRequest, RequestRecord, routeLabels } from "../../../gateway/http/record/request-record.ts";
+import { traceContextOf } from "../../../gateway/http/record/trace-context.ts";
+import { routeAt } from "../../../gateway/routes.ts";
+import { VirtualClock } from "../virtual-clock.ts";
+
+/** A record of a request for `path`, untraced unless told otherwise. */
+export function newRecord({
+  path = "/v1/messages",
+  clock = new VirtualClock(),
+  trace = traceContextOf({}),
+  traced = false,
+} = {}) {
+  return new RequestRecord({ labels: routeLabels(routeAt(path)), trace, clock, traced });
+}
+
+/** A request that was answered with 200 and 100 ms after its arrival, but for what `fields` say. */
+export function closedRequest(fields: Partial<ClosedRequest> = {}, record = newRecord()): ClosedRequest {
+  return { ...record.closed(200, true), totalMs: 100, ...fields };
+}
