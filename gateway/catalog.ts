@@ -1,4 +1,4 @@
-/** The fixed catalog: what a model id promises, whoever serves it. */
+/** A model of the fixed catalog: what its id promises, whoever serves it. */
 export type CatalogModel = {
   /** The id by which callers name the model. */
   readonly id: string;

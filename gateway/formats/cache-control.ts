@@ -2,7 +2,7 @@ import type { Duration } from "../../proto/gen/google/protobuf/duration.ts";
 import type { CacheBreakpoint } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { isJsonObject } from "../json/json-text.ts";
 
-/** Seconds of the retention times that the formats have names for. */
+/** The retention times that the formats have names for, in seconds. */
 const TTL_SECONDS: ReadonlyMap<string, number> = new Map([
   ["5m", 300],
   ["30m", 1_800],

@@ -2,7 +2,7 @@ import type { FieldPath } from "../errors.ts";
 import { isJsonObject, jsonText } from "../json/json-text.ts";
 import { invalidSchema, wrongType } from "./field-error.ts";
 
-/** Bytes that the JSON text of one schema may have. */
+/** The most bytes that the JSON text of one schema may have. */
 export const MAX_SCHEMA_BYTES = 256 * 1024;
 
 /** The most levels of arrays and objects in a schema, the schema itself being the first. */

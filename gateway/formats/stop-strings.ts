@@ -1,7 +1,7 @@
 import type { FieldPath } from "../errors.ts";
 import { tooMany, wrongType } from "./field-error.ts";
 
-/** The number of stop strings that one request may have. */
+/** The most stop strings that one request may have. */
 export const MAX_STOP_STRINGS = 16;
 
 /**

@@ -4,7 +4,7 @@ import type { JsonObject } from "../json/json-text.ts";
 import { invalidValue, missing, tooMany, wrongType } from "./field-error.ts";
 import { schemaText } from "./json-schema-limits.ts";
 
-/** The number of tools that one request may have. */
+/** The most tools that one request may have. */
 export const MAX_TOOLS = 512;
 
 /** The names that tools may have, wider than the formats' own rule: names of MCP tools hold dots and colons. */

@@ -6,7 +6,7 @@ import { emptyArray, invalidValue, missing, oneOf, tooMany, unsupportedParameter
 import { contentParts, requiredString, textPart } from "./content.ts";
 import { toolCallParts } from "./tool-calls.ts";
 
-/** The number of messages that one request may have. */
+/** The most messages that one request may have. */
 export const MAX_MESSAGES = 100_000;
 
 const ROLES: ReadonlyMap<string, Role> = new Map<string, Role>([

@@ -25,9 +25,10 @@ const SDK_EFFORTS: ReadonlyMap<string, ReasoningEffort> = new Map([
 ]);
 
 /**
- * Whether and how much to reason: `reasoning.effort`, else `reasoning_effort`, else the switches that self-hosted stacks
- * know. Undefined when the body says nothing: the model's default. Switches of another form are ignored, as
- * nobody has said what they mean. `maxOutputTokens` bounds a budget: some of the answer must be left to be seen.
+ * Reads whether and how much to reason: `reasoning.effort`, else `reasoning_effort`, else the switches that self-hosted
+ * stacks know. Undefined when the body says nothing, which leaves it to the model. Switches of another form are
+ * ignored, as they are in no specification. `maxOutputTokens` bounds a budget, as some of the answer must be left to be
+ * seen.
  */
 export function readReasoning(
   scalars: ChatScalars,

@@ -14,7 +14,7 @@ import { type ChatScalars, chatScalars } from "./schema.ts";
 import { ChatEncoder } from "./stream.ts";
 import { readToolChoice, readTools } from "./tool-fields.ts";
 
-/** Characters that a `prompt_cache_key` may have. */
+/** The most characters that a `prompt_cache_key` may have. */
 const MAX_CACHE_KEY_LENGTH = 512;
 
 /** The fields whose ignoring would change what the answer means, and what to say besides the refusal. */

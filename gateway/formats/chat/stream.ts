@@ -27,7 +27,7 @@ type Position =
   | { readonly at: "in_tool_call"; readonly open: OpenFrame; readonly toolCalls: number }
   | { readonly at: "end" };
 
-/** Canonical events to chunks of Format A, by the numbered rules of "Stream of chat" in formats/README.md. */
+/** Writes canonical events as chunks of Format A, by the numbered rules of "Stream of chat" in formats/README.md. */
 export class ChatEncoder implements StreamEncoder {
   readonly #options: ReplyOptions;
   readonly #base: object;

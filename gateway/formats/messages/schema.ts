@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-/** The number of messages that one request may have. */
+/** The most messages that one request may have. */
 export const MAX_MESSAGES = 100_000;
 
 /** The largest `top_k`, the widest number that the contract carries. */
@@ -9,8 +9,8 @@ const MAX_TOP_K = 2 ** 32 - 1;
 const outputFormat = z.object({ type: z.enum(["json_schema"]), schema: z.unknown() });
 
 /**
- * The flat part of a request; keys that are not named are tolerated. `model`, `system`, `messages`, `tools` and
- * `tool_choice` hold forms that differ by a tag: they are walked by hand, as a union's issues point nowhere.
+ * The flat part of the body of a message; keys that are not named are tolerated. `model`, `system`, `messages`, `tools`
+ * and `tool_choice` hold forms that differ by a tag: they are walked by hand, as a union's issues point nowhere.
  */
 export const messagesBody = z.object({
   messages: z.array(z.unknown()).min(1).max(MAX_MESSAGES),

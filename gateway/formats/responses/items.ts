@@ -31,8 +31,9 @@ export type ItemContext = {
 };
 
 /**
- * `input` ("Input items of responses" in formats/README.md) as canonical messages. Neighbouring assistant messages, reasoning and function calls are one
- * assistant turn, as the model made them in one; every function call output is a tool turn of its own. Throws `ApiError`.
+ * Reads `input` ("Input items of responses" in formats/README.md) as canonical messages. Neighbouring assistant
+ * messages, reasoning and function calls are one assistant turn, as the model made them in one; every function call
+ * output is a tool turn of its own. Throws `ApiError`.
  */
 export function inputMessages(input: unknown, context: ItemContext): readonly Message[] {
   const path = ["input"];
@@ -193,8 +194,9 @@ function nonEmpty(item: JsonObject, key: string, path: FieldPath): string {
 }
 
 /**
- * The text of a reasoning item that comes back ("Reasoning of responses" in formats/README.md): the sealed copy where it is ours, else the plain text,
- * else the summary, else "". Agents pass on items of other services and leave parts out, so nothing here is an error.
+ * Returns the text of a reasoning item that comes back ("Reasoning of responses" in formats/README.md): the sealed copy
+ * where it is ours, else the plain text, else the summary, else "". Agents pass on items of other services and leave
+ * parts out, so nothing here is an error.
  */
 function reasoningText(item: JsonObject, sealer: Sealer): string {
   const sealed = item.encrypted_content;

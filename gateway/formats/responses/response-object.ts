@@ -76,7 +76,10 @@ export function finishedOutcome(finished: Finished, output: readonly OutputItem[
   }
 }
 
-/** The response object ("Response object" in formats/README.md), of every lifecycle event and of the folded reply alike. */
+/**
+ * Makes the response object ("Response object" in formats/README.md), which every lifecycle event and the folded reply
+ * carry alike.
+ */
 export function responseObject(head: Head, echo: Echo, outcome: Outcome) {
   const output = outcome.status === "in_progress" ? [] : outcome.output;
   return {

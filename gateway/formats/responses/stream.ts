@@ -49,9 +49,9 @@ const FAILURE_CODES: Partial<Record<ErrorCode, FailureCode>> = {
 };
 
 /**
- * The event stream of this format ("Events of responses" in formats/README.md): `response.created` and `response.in_progress`, then the items one
- * after the other, then one of `response.completed`, `response.incomplete` and `response.failed`. Sequence numbers are
- * dense over all of it. After the end every call returns "".
+ * Writes the event stream of this format ("Events of responses" in formats/README.md): `response.created` and
+ * `response.in_progress`, then the items one after the other, then one of `response.completed`, `response.incomplete`
+ * and `response.failed`. Sequence numbers are dense over all of it. After the end every call returns "".
  */
 export class ResponsesStream implements StreamEncoder {
   readonly #head: Head;

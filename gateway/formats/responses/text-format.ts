@@ -10,7 +10,10 @@ const NAME = /^[A-Za-z0-9_-]{1,64}$/;
 /** What `text.format` asks of the answer, and how the reply repeats it. */
 export type TextFormat = { readonly constraint: OutputConstraint | undefined; readonly echo: object };
 
-/** `text.format` ("Formats and choices of responses" in formats/README.md); absent is free text. Throws `ApiError`. */
+/**
+ * Reads `text.format` ("Formats and choices of responses" in formats/README.md); absent is free text. Throws
+ * `ApiError`.
+ */
 export function textFormat(value: unknown): TextFormat {
   if (value === undefined || value === null) return { constraint: undefined, echo: { type: "text" } };
   if (!isJsonObject(value)) throw wrongType(PATH, "an object", value);

@@ -14,8 +14,8 @@ const MODES = {
 const PATH = ["tool_choice"];
 
 /**
- * `tool_choice` ("Formats and choices of responses" in formats/README.md); absent is `auto`. Undefined when there are no tools, where only `none` and `auto` make
- * sense. Throws `ApiError`.
+ * Reads `tool_choice` ("Formats and choices of responses" in formats/README.md); absent is `auto`. Undefined when there
+ * are no tools, where only `none` and `auto` make sense. Throws `ApiError`.
  */
 export function toolChoice(value: unknown, declared: DeclaredTools, parallel: boolean): ToolChoice | undefined {
   const choice = value ?? "auto";
