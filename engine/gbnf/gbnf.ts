@@ -1,7 +1,9 @@
-/** Inclusive range of Unicode code points. */
+/** An inclusive range of Unicode code points. */
 export type CodeRange = readonly [low: number, high: number];
 
-/** An expression of llama.cpp's grammar language (GBNF). A choice of nothing matches nothing; an empty sequence is "". */
+/**
+ * An expression of llama.cpp's grammar language (GBNF). A choice of nothing matches nothing; an empty sequence is "".
+ */
 export type Gbnf =
   | { readonly kind: "literal"; readonly text: string }
   | { readonly kind: "chars"; readonly ranges: readonly CodeRange[] }
@@ -10,26 +12,32 @@ export type Gbnf =
   | { readonly kind: "repeat"; readonly part: Gbnf; readonly min: number; readonly max: number | undefined }
   | { readonly kind: "rule"; readonly name: string };
 
+/** Matches the empty text only. */
 export const EMPTY: Gbnf = { kind: "sequence", parts: [] };
+/** Matches nothing at all. */
 export const NEVER: Gbnf = { kind: "choice", options: [] };
 
+/** Matches `text`. */
 export function literal(text: string): Gbnf {
   return text === "" ? EMPTY : { kind: "literal", text };
 }
 
+/** Matches one character of the ranges. */
 export function chars(...ranges: CodeRange[]): Gbnf {
   return ranges.length === 0 ? NEVER : { kind: "chars", ranges };
 }
 
-/** Each pair of characters is an inclusive range: `charsOf("09", "az")`. */
+/** Matches one character of inclusive ranges, each given as a pair of characters: `charsOf("09", "az")`. */
 export function charsOf(...pairs: string[]): Gbnf {
   return chars(...pairs.map((pair): CodeRange => [pair.charCodeAt(0), pair.charCodeAt(1)]));
 }
 
+/** Matches what the rule of this name does. */
 export function rule(name: string): Gbnf {
   return { kind: "rule", name };
 }
 
+/** Matches the parts one after the other. */
 export function sequence(...parts: Gbnf[]): Gbnf {
   const flat: Gbnf[] = [];
   for (const part of parts.flatMap((each) => (each.kind === "sequence" ? each.parts : [each]))) {
@@ -40,29 +48,31 @@ export function sequence(...parts: Gbnf[]): Gbnf {
   return flat.length === 1 && flat[0] ? flat[0] : { kind: "sequence", parts: flat };
 }
 
+/** Matches one of the options. */
 export function choice(...options: Gbnf[]): Gbnf {
   const flat = options.flatMap((each) => (each.kind === "choice" ? each.options : [each]));
   return flat.length === 1 && flat[0] ? flat[0] : { kind: "choice", options: flat };
 }
 
+/** Matches the part or nothing. */
 export function optional(part: Gbnf): Gbnf {
   return repeat(part, 0, 1);
 }
 
-/** `max` undefined: without end. */
+/** Matches between `min` and `max` times the part; `max` undefined is without end. */
 export function repeat(part: Gbnf, min: number, max: number | undefined): Gbnf {
   if (max === 0 || (part.kind === "sequence" && part.parts.length === 0)) return EMPTY;
   return min === 1 && max === 1 ? part : { kind: "repeat", part, min, max };
 }
 
-/** The text of a grammar whose first rule is `root`. */
+/** Writes the text of a grammar whose first rule is `root`. */
 export function grammarText(root: Gbnf, rules: ReadonlyMap<string, Gbnf>): string {
   const lines = [`root ::= ${write(root, "top")}`];
   for (const [name, body] of rules) lines.push(`${name} ::= ${write(body, "top")}`);
   return `${lines.join("\n")}\n`;
 }
 
-/** `within` says what stands around the expression, and so whether it needs parentheses. */
+/** Writes an expression. `within` says what stands around it, and so whether it needs parentheses. */
 function write(node: Gbnf, within: "top" | "sequence" | "repeat"): string {
   switch (node.kind) {
     case "literal":
@@ -98,7 +108,10 @@ function writeRange([low, high]: CodeRange): string {
   return low === high ? writeCode(low, special) : `${writeCode(low, special)}-${writeCode(high, special)}`;
 }
 
-/** Plain ASCII stays; the rest is written as a number, so that no reader's view of the encoding matters. */
+/**
+ * Writes one character. Plain ASCII stays; the rest is written as a number, so that no reader's view of the encoding
+ * matters.
+ */
 function writeCode(code: number, special: string): string {
   const char = String.fromCodePoint(code);
   if (code >= 0x20 && code < 0x7f && !special.includes(char)) return char;

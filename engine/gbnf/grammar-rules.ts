@@ -1,9 +1,12 @@
 import { choice, EMPTY, type Gbnf, optional, repeat, rule, sequence } from "./gbnf.ts";
 
-/** Repetitions are written in blocks of so many, because llama.cpp copies a repeated part once per repetition. */
+/**
+ * The size of the blocks in which repetitions are written, because llama.cpp copies a repeated part once per
+ * repetition.
+ */
 const BLOCK = 16;
 
-/** States of the automata of all patterns of a grammar; each can be a reading that llama.cpp follows. */
+/** The most states of the automata of all patterns of a grammar; each can be a reading that llama.cpp follows. */
 const MAX_PATTERN_STATES = 1024;
 
 /** The named rules of a grammar while it is built. */
@@ -12,18 +15,19 @@ export class GrammarRules {
   #count = 0;
   #patternStates = 0;
 
+  /** All rules by name. */
   get all(): ReadonlyMap<string, Gbnf> {
     return this.#rules;
   }
 
-  /** Asks for so many states for a pattern; false where there is no room for them. */
+  /** Asks for `count` states for a pattern; false where there is no room for them. */
   takePatternStates(count: number): boolean {
     if (this.#patternStates + count > MAX_PATTERN_STATES) return false;
     this.#patternStates += count;
     return true;
   }
 
-  /** Makes the rule at its first use. */
+  /** Refers to the rule of this name, which is made at its first use. */
   named(name: string, build: () => Gbnf): Gbnf {
     if (!this.#rules.has(name)) {
       this.#rules.set(name, EMPTY);
@@ -32,14 +36,17 @@ export class GrammarRules {
     return rule(name);
   }
 
-  /** A new rule; `build` gets the reference to it, so that it may refer to itself. */
+  /** Makes a new rule. `build` gets the reference to it, so that it may refer to itself. */
   fresh(build: (self: Gbnf) => Gbnf): Gbnf {
     const name = `r${this.#count}`;
     this.#count += 1;
     return this.named(name, () => build(rule(name)));
   }
 
-  /** Between `min` and `max` times `part` (undefined: without end), in space that grows with the logarithm of the counts. */
+  /**
+   * Matches between `min` and `max` times `part` (undefined: without end), in space that grows with the logarithm of
+   * the counts.
+   */
   times(part: Gbnf, min: number, max: number | undefined): Gbnf {
     if (max === undefined) return sequence(this.#exactly(part, min), repeat(part, 0, undefined));
     if (max <= BLOCK) return repeat(part, min, max);
@@ -52,7 +59,7 @@ export class GrammarRules {
     return sequence(this.#exactly(block, Math.floor(count / BLOCK)), repeat(part, count % BLOCK, count % BLOCK));
   }
 
-  /** Full blocks and then less than a block: every count has one reading. */
+  /** Matches up to `count` times: full blocks and then less than a block, so that every count has one reading. */
   #upTo(part: Gbnf, count: number): Gbnf {
     if (count <= BLOCK) return repeat(part, 0, count);
     const block = this.fresh(() => repeat(part, BLOCK, BLOCK));
@@ -63,7 +70,7 @@ export class GrammarRules {
     return choice(sequence(this.#upTo(block, blocks - 1), partial), sequence(this.#exactly(block, blocks), last));
   }
 
-  /** `part` and then more of them with `separator` between; `optional` if `min` is 0. */
+  /** Matches `part` between `min` and `max` times with `separator` between; `max` undefined is without end. */
   list(part: Gbnf, separator: Gbnf, min: number, max: number | undefined): Gbnf {
     if (max !== undefined && max < Math.max(min, 1)) return max < min ? choice() : EMPTY;
     const element = part.kind === "rule" ? part : this.fresh(() => part);

@@ -4,26 +4,31 @@ import type { GrammarRules } from "./grammar-rules.ts";
 /** A JSON value as JSON.parse gives it. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [key: string]: JsonValue };
 
-/** At most one space behind `,` and `:`, none elsewhere: models write both forms, and a grammar must not offer a loop. */
+/**
+ * The white space behind `,` and `:`: at most one space, and none elsewhere. Models write both forms, and a grammar
+ * must not offer a loop.
+ */
 const SPACE = optional(literal(" "));
 const COMMA = sequence(literal(","), SPACE);
 const COLON = sequence(literal(":"), SPACE);
 const DIGIT = charsOf("09");
 
-/** Digits of an integer without bounds: as many as a signed 64-bit integer can have. */
+/** The most digits of an integer without bounds: as many as a signed 64-bit integer can have. */
 export const MAX_DIGITS = 19;
-/** Digits after the point. */
+/** The most digits after the point. */
 const MAX_FRACTION_DIGITS = 16;
 
+/** Matches the comma between members or items. */
 export function comma(rules: GrammarRules): Gbnf {
   return rules.named("comma", () => COMMA);
 }
 
+/** Matches the colon behind a key. */
 export function colon(rules: GrammarRules): Gbnf {
   return rules.named("colon", () => COLON);
 }
 
-/** One character of a string, escaped or not; a pair of `\u` escapes counts as the one character that it is. */
+/** Matches one character of a string, escaped or not; a pair of `\u` escapes counts as the one character that it is. */
 export function stringChar(rules: GrammarRules): Gbnf {
   return rules.named("char", () => {
     const hex = charsOf("09", "AF", "af");
@@ -41,11 +46,12 @@ export function stringChar(rules: GrammarRules): Gbnf {
   });
 }
 
+/** Matches any string, quotes included. */
 export function anyString(rules: GrammarRules): Gbnf {
   return rules.named("string", () => sequence(literal('"'), repeat(stringChar(rules), 0, undefined), literal('"')));
 }
 
-/** A number; digits and exponent are bounded so that every one of them is finite in double precision. */
+/** Matches any number; digits and exponent are bounded so that every one of them is finite in double precision. */
 export function anyNumber(rules: GrammarRules): Gbnf {
   return rules.named("number", () => {
     const exponent = sequence(choice(literal("e"), literal("E")), optional(choice(literal("+"), literal("-"))));
@@ -53,6 +59,7 @@ export function anyNumber(rules: GrammarRules): Gbnf {
   });
 }
 
+/** Matches any integer of up to 19 digits. */
 export function anyInteger(rules: GrammarRules): Gbnf {
   return rules.named("integer", () => {
     const digits = sequence(charsOf("19"), repeat(DIGIT, 0, MAX_DIGITS - 1));
@@ -60,20 +67,22 @@ export function anyInteger(rules: GrammarRules): Gbnf {
   });
 }
 
-/** A point and so many digits at most (default 16). */
+/** Matches a point and at most `maxDigits` digits; default: 16. */
 export function fraction(maxDigits = MAX_FRACTION_DIGITS): Gbnf {
   return sequence(literal("."), repeat(DIGIT, 1, maxDigits));
 }
 
+/** Matches `true` or `false`. */
 export function boolean(): Gbnf {
   return choice(literal("true"), literal("false"));
 }
 
-/** `"key": value` for any key. */
+/** Matches a member of an object, whatever grammar its key has. */
 export function anyMember(rules: GrammarRules, key: Gbnf, value: Gbnf): Gbnf {
   return sequence(key, colon(rules), value);
 }
 
+/** Matches any object. */
 export function anyObject(rules: GrammarRules): Gbnf {
   return rules.named("object", () => {
     const member = rules.named("member", () => anyMember(rules, anyString(rules), anyValue(rules)));
@@ -81,19 +90,21 @@ export function anyObject(rules: GrammarRules): Gbnf {
   });
 }
 
+/** Matches any array. */
 export function anyArray(rules: GrammarRules): Gbnf {
   return rules.named("array", () =>
     sequence(literal("["), rules.list(anyValue(rules), comma(rules), 0, undefined), literal("]")),
   );
 }
 
+/** Matches any JSON value. */
 export function anyValue(rules: GrammarRules): Gbnf {
   return rules.named("value", () =>
     choice(anyObject(rules), anyArray(rules), anyString(rules), anyNumber(rules), boolean(), literal("null")),
   );
 }
 
-/** One fixed value. */
+/** Matches one fixed value. */
 export function fixedValue(rules: GrammarRules, value: JsonValue): Gbnf {
   if (typeof value !== "object" || value === null) return literal(JSON.stringify(value));
   const join = (parts: readonly Gbnf[]) => parts.flatMap((part, i) => (i === 0 ? [part] : [comma(rules), part]));
@@ -104,12 +115,14 @@ export function fixedValue(rules: GrammarRules, value: JsonValue): Gbnf {
   return sequence(literal("{"), ...join(members), literal("}"));
 }
 
-/** `"key": value` for one key. */
+/** Matches a member of an object with one fixed key. */
 export function fixedMember(rules: GrammarRules, key: string, value: Gbnf): Gbnf {
   return sequence(literal(JSON.stringify(key)), colon(rules), value);
 }
 
-/** Any of the texts, with their common beginnings written once: each open alternative costs work on every token. */
+/**
+ * Matches any of the texts, with their common beginnings written once: each open alternative costs work on every token.
+ */
 export function anyOfTexts(texts: readonly string[]): Gbnf {
   const byFirst = new Map<string, string[][]>();
   let hasEmpty = false;

@@ -1,11 +1,11 @@
 import { choice, EMPTY, type Gbnf, NEVER, repeat, sequence } from "./gbnf.ts";
 
-/** A grammar without dead ends, or undefined where nothing can match at all. */
+/** A grammar without dead ends. */
 export type PrunedGrammar = { readonly root: Gbnf; readonly rules: ReadonlyMap<string, Gbnf> };
 
 /**
- * Takes out what can never be finished (an object that must hold itself, a choice of nothing), so that a model cannot walk
- * into it, and the rules that nothing refers to.
+ * Takes out what can never be finished (an object that must hold itself, a choice of nothing), so that a model cannot
+ * walk into it, and the rules that nothing refers to. Undefined where nothing can match at all.
  */
 export function prune(root: Gbnf, rules: ReadonlyMap<string, Gbnf>): PrunedGrammar | undefined {
   const productive = productiveRules(rules);

@@ -1,12 +1,12 @@
 import type { CodeRange } from "../../gbnf/gbnf.ts";
 
-/** Code points of text: all but the halves of surrogate pairs. */
+/** All code points of text: all but the halves of surrogate pairs. */
 export const ALL_CODES: readonly CodeRange[] = [
   [0, 0xd7ff],
   [0xe000, 0x10ffff],
 ];
 
-/** The union, sorted, without overlaps. */
+/** Returns the union of ranges, sorted and without overlaps. */
 export function unite(ranges: readonly CodeRange[]): readonly CodeRange[] {
   const result: [number, number][] = [];
   for (const [low, high] of [...ranges].sort((a, b) => a[0] - b[0])) {
@@ -17,7 +17,7 @@ export function unite(ranges: readonly CodeRange[]): readonly CodeRange[] {
   return result;
 }
 
-/** What is in `from` and not in `taken`. */
+/** Returns what is in `from` and not in `taken`. */
 export function subtract(from: readonly CodeRange[], taken: readonly CodeRange[]): readonly CodeRange[] {
   let left = unite(from);
   for (const [low, high] of taken) {
@@ -32,6 +32,7 @@ export function subtract(from: readonly CodeRange[], taken: readonly CodeRange[]
   return left;
 }
 
+/** Returns whether one of the ranges holds a code point. */
 export function includes(ranges: readonly CodeRange[], code: number): boolean {
   return ranges.some(([low, high]) => low <= code && code <= high);
 }

@@ -2,9 +2,9 @@ import { includes } from "./code-set.ts";
 import type { Expression } from "./regular-expression.ts";
 
 /**
- * Whether an expression matches anywhere in a text. All ways of reading it are followed at once, as sets of places: the time
- * grows with the sizes of text and expression, and never with the number of ways. `afford` is told of each step how many
- * places it looks at; undefined where it says no.
+ * Returns whether an expression matches anywhere in a text. All ways of reading it are followed at once, as sets of
+ * places: the time grows with the sizes of text and expression, and never with the number of ways. `afford` is told of
+ * each step how many places it looks at; where it says no the result is undefined.
  */
 export function matchesExpression(
   expression: Expression,

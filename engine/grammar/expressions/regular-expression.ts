@@ -9,7 +9,7 @@ export type Expression =
   | { readonly kind: "repeat"; readonly part: Expression; readonly min: number; readonly max: number | undefined }
   | { readonly kind: "start" | "end" };
 
-/** The pattern uses something outside the subset. */
+/** Says that a pattern uses something outside the subset. */
 export class UnsupportedPattern extends Error {}
 
 const MAX_LENGTH = 1024;
@@ -18,7 +18,7 @@ const MAX_NESTING = 16;
 const range = (pair: string): CodeRange => [pair.charCodeAt(0), pair.charCodeAt(1)];
 const DIGITS = [range("09")];
 const WORD = [range("09"), range("AZ"), range("__"), range("az")];
-/** White space of ECMAScript, in expressions and in `trim`. */
+/** The white space of ECMAScript, in expressions and in `trim`. */
 export const SPACES: readonly CodeRange[] = [
   [0x09, 0x0d],
   [0x20, 0x20],

@@ -3,13 +3,13 @@ import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { ALL_CODES, includes, subtract } from "./code-set.ts";
 import { type Expression, parseExpression, UnsupportedPattern } from "./regular-expression.ts";
 
-/** Bounds of the length of a text, in characters; `maxLength` undefined: none. */
+/** Bounds of the length of a text, in characters; `maxLength` undefined is without end. */
 export type LengthBounds = { readonly minLength: number; readonly maxLength: number | undefined };
 
-/** A pattern as grammar, with bounds that every text has that it matches. */
+/** A pattern as grammar, with bounds that the length of every text keeps that it matches. */
 export type PatternGrammar = LengthBounds & { readonly inside: Gbnf };
 
-/** Characters that stand in a JSON string only as escapes, with the short forms. */
+/** The characters that stand in a JSON string only as escapes, with the short forms. */
 const ESCAPES: readonly (readonly [code: number, text: string])[] = [
   [0x22, '\\"'],
   [0x5c, "\\\\"],
@@ -25,7 +25,10 @@ const NOT_PLAIN: readonly CodeRange[] = [
   [0x5c, 0x5c],
 ];
 const MAX_ALTERNATIVES = 256;
-/** Counts in a pattern multiply where they are nested; one repeated class has one reading and is free. */
+/**
+ * The most states of one pattern. Counts multiply where they are nested; one repeated class has one reading and is
+ * free.
+ */
 const MAX_STATES = 512;
 
 /**
@@ -66,7 +69,7 @@ function bounded(expression: Expression, bounds: LengthBounds): Expression {
   return { ...only, min, max: max === Number.POSITIVE_INFINITY ? undefined : max };
 }
 
-/** The alternatives at the top, where anchors may stand. */
+/** Returns the alternatives at the top, where anchors may stand. */
 function branches(expression: Expression): readonly (readonly Expression[])[] {
   if (expression.kind === "choice") return expression.options.flatMap(branches);
   if (expression.kind !== "sequence") return [[expression]];
@@ -77,7 +80,10 @@ function branches(expression: Expression): readonly (readonly Expression[])[] {
   return [expression.parts];
 }
 
-/** The inside of a JSON string that an expression without anchors matches as a whole. Throws `UnsupportedPattern`. */
+/**
+ * Matches the inside of a JSON string that an expression without anchors matches as a whole. Throws
+ * `UnsupportedPattern`.
+ */
 export function expressionGrammar(rules: GrammarRules, expression: Expression): Gbnf {
   switch (expression.kind) {
     case "set":
@@ -101,7 +107,7 @@ export function expressionGrammar(rules: GrammarRules, expression: Expression): 
   }
 }
 
-/** The same language without the empty text, and whether the empty text was in it. */
+/** Returns the same language without the empty text, and whether the empty text was in it. */
 function withoutEmpty(expression: Expression): { readonly rest: Expression | undefined; readonly hadEmpty: boolean } {
   switch (expression.kind) {
     case "set":
@@ -139,7 +145,7 @@ function anyOf(options: readonly Expression[]): Expression | undefined {
   return options.length === 0 ? undefined : { kind: "choice", options };
 }
 
-/** One character of a set, as a JSON string writes it: plain where it may be, else by its short escape. */
+/** Matches one character of a set as a JSON string writes it: plain where it may be, else by its short escape. */
 function jsonChar(ranges: readonly CodeRange[]): Gbnf {
   const plain = subtract(ranges, NOT_PLAIN);
   const escaped = ESCAPES.filter(([code]) => includes(ranges, code)).map(([, text]) => literal(text));
@@ -154,7 +160,7 @@ function isOneClass(options: readonly Expression[]): boolean {
   return options.length === 1 && only?.kind === "repeat" && only.part.kind === "set";
 }
 
-/** Size of the automaton that reads an expression. */
+/** Returns the size of the automaton that reads an expression. */
 function states(expression: Expression): number {
   const sum = (parts: readonly Expression[]) => parts.reduce((total, part) => total + states(part), 0);
   switch (expression.kind) {
@@ -169,7 +175,7 @@ function states(expression: Expression): number {
   }
 }
 
-/** Bounds of the length of every text that an expression matches. */
+/** Returns bounds of the length of every text that an expression matches. */
 export function lengthBounds(expression: Expression): LengthBounds {
   switch (expression.kind) {
     case "set":

@@ -5,20 +5,20 @@ import { SPACES } from "./regular-expression.ts";
 
 /** A mark that ends a text, and what comes behind it. */
 export type TextEnd = {
-  /** Not empty, and with no white space at its start. */
+  /** The mark, which is not empty and has no white space at its start. */
   readonly mark: string;
+  /** What comes behind the mark. */
   readonly behind: Gbnf;
-  /** It counts only where nothing but white space came before. Default false. */
+  /** Whether the mark counts only where nothing but white space came before. Default: false. */
   readonly onlyFirst?: boolean;
-  /** `behind` begins with the mark, which is one character. Default false. */
+  /** Whether `behind` begins with the mark, which is one character then. Default: false. */
   readonly isKept?: boolean;
 };
 
 /**
- * Any text up to the first of the marks, and what comes behind that. `mayEnd`: the text may end without a mark.
- *
- * One rule per beginning of a mark, each of which says what a further character makes of it (the automaton of Aho and
- * Corasick): a text has one reading, and costs the sampler next to nothing.
+ * Matches any text up to the first of the marks, and what comes behind that. `mayEnd` says that the text may end
+ * without a mark. There is one rule per beginning of a mark, each of which says what a further character makes of it
+ * (the automaton of Aho and Corasick): a text has one reading, and costs the sampler next to nothing.
  */
 export function textUntil(rules: GrammarRules, ends: readonly TextEnd[], mayEnd: boolean): Gbnf {
   const states = new Map<string, Gbnf>();
@@ -61,20 +61,20 @@ export function textUntil(rules: GrammarRules, ends: readonly TextEnd[], mayEnd:
   );
 }
 
-/** Any text in which `mark` does not stand, "" too. */
+/** Matches any text in which `mark` does not stand, the empty one included. */
 export function textWithout(rules: GrammarRules, mark: string): Gbnf {
   const name = [...mark].map((char) => (char.codePointAt(0) ?? 0).toString(16)).join("-");
   return rules.named(`without-${name}`, () => textUntil(rules, [{ mark, behind: NEVER }], true));
 }
 
-/** The mark that is whole at the end of a text; of several the longest, which began first. */
+/** Returns the mark that is whole at the end of a text; of several the longest, which began first. */
 function endOf(ends: readonly TextEnd[], text: string, isFirst: boolean): TextEnd | undefined {
   return ends
     .filter(({ mark, onlyFirst }) => (onlyFirst ? isFirst && text === mark : text.endsWith(mark)))
     .reduce<TextEnd | undefined>((a, b) => (a === undefined || b.mark.length > a.mark.length ? b : a), undefined);
 }
 
-/** The longest end of a text with which a mark could begin, other than one that counts only first. */
+/** Returns the longest end of a text with which a mark could begin, other than one that counts only first. */
 function beginningIn(ends: readonly TextEnd[], text: string): string {
   const chars = [...text];
   for (let from = 0; from < chars.length; from += 1) {

@@ -4,15 +4,13 @@ import { anyObject } from "../../gbnf/json-value.ts";
 import { type SchemaGrammar, toGrammar } from "../values/json-schema.ts";
 import { parseSchema, refuseUnenforced } from "./constraint-grammar.ts";
 
-/** Names the schema of the answer in messages. */
+/** The field that holds the schema of the answer, for error messages. */
 export const ANSWER_FIELD = "output_constraint.json_schema.schema_json";
 
 /**
- * The grammar of a constrained answer: one JSON object, or one value of a schema, and nothing behind it. Undefined where
- * nothing is constrained.
- *
- * Throws `EngineError` INVALID_SCHEMA for a schema that is invalid, too large or cannot be satisfied, and under `strict`
- * for one with keywords that the grammar does not enforce.
+ * Makes the grammar of a constrained answer: one JSON object, or one value of a schema, and nothing behind it.
+ * Undefined where nothing is constrained. Throws `EngineError` INVALID_SCHEMA for a schema that is invalid, too large
+ * or cannot be satisfied, and under `strict` for one with keywords that the grammar does not enforce.
  */
 export function answerGrammar(
   constraint: OutputConstraint | undefined,

@@ -7,9 +7,11 @@ import { ANSWER_FIELD, answerGrammar } from "./answer-grammar.ts";
 import { finishGrammar } from "./constraint-grammar.ts";
 import { type ToolCallGrammar, type ToolCallGrammarOptions, toolCallGrammar } from "./tool-call-grammar.ts";
 
+/** What a request fixes of the output, and how the model writes it. */
 export type OutputGrammarOptions = Pick<ToolCallGrammarOptions, "tools" | "maxCalls" | "argumentTypes"> & {
+  /** The marks by which the model tells reasoning and calls from text. */
   readonly markers: OutputMarkers;
-  /** The output has to be calls. */
+  /** Whether the output has to be calls. */
   readonly mustCall: boolean;
   /** What the visible text has to be, unless it is calls; undefined where it is free. */
   readonly constraint: OutputConstraint | undefined;
@@ -17,7 +19,7 @@ export type OutputGrammarOptions = Pick<ToolCallGrammarOptions, "tools" | "maxCa
   readonly reasoning: "opened" | "may-open" | "none";
 };
 
-/** The rule that holds from the end of the reasoning on. */
+/** The name of the rule that holds from the end of the reasoning on. */
 export const BEHIND_REASONING = "answer";
 
 /**
@@ -54,7 +56,7 @@ export function outputGrammar(options: OutputGrammarOptions): string | undefined
   return finishGrammar(root, rules, value === undefined ? "tools" : ANSWER_FIELD);
 }
 
-/** Visible text in which calls may begin, and reasoning where nothing was said yet. */
+/** Matches visible text in which calls may begin, and reasoning where nothing was said yet. */
 function freeText(rules: GrammarRules, markers: OutputMarkers, calls: ToolCallGrammar | undefined): Gbnf {
   const { reasoning } = markers;
   const opens: readonly TextEnd[] = reasoning
@@ -63,7 +65,7 @@ function freeText(rules: GrammarRules, markers: OutputMarkers, calls: ToolCallGr
   return textUntil(rules, [...(calls?.openers ?? []), ...opens], true);
 }
 
-/** Reasoning from behind its opening mark on, and the answer. */
+/** Matches reasoning from behind its opening mark on, and the answer. */
 function thinking(
   rules: GrammarRules,
   { reasoning }: OutputMarkers,

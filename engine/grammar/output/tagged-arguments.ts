@@ -8,21 +8,23 @@ import { keyword, type SchemaType } from "../schema/schema-keywords.ts";
 import { toGrammar } from "../values/json-schema.ts";
 import { enforcedFormat, formatGrammar } from "../values/string-grammar.ts";
 
+/** How the arguments of a call stand between tags. */
 export type TaggedArgumentsOptions = {
+  /** The tags around names and values. */
   readonly tags: ParameterTags;
-  /** Names the field that held the schema. */
+  /** The field that held the schema, for error messages. */
   readonly at: string;
-  /** The types that the schema allows for a parameter; undefined: any. */
+  /** Returns the types that the schema allows for a parameter; undefined for any. */
   readonly typesOf: (key: string) => ReadonlySet<string> | undefined;
 };
 
-/** What is enforced of the object as a whole: other keywords that speak of an object are not. */
+/** The keywords that are enforced of the object as a whole: others that speak of an object are not. */
 const OF_THE_WHOLE = ["type", "nullable", "properties", "required", "additionalProperties"];
 
 /**
- * The parameters of a call as text between tags: the declared ones in the order of the schema, optional ones may be left
- * out. A value that is a string is any text without the closing mark, or one of an `enum`; other values are JSON of their
- * schema. Throws `EngineError` INVALID_SCHEMA as `toGrammar` does.
+ * Matches the parameters of a call as text between tags: the declared ones in the order of the schema, optional ones
+ * may be left out. A value that is a string is any text without the closing mark, or one of an `enum`; other values are
+ * JSON of their schema. Throws `EngineError` INVALID_SCHEMA as `toGrammar` does.
  */
 export function taggedArguments(
   schema: unknown,
@@ -86,8 +88,8 @@ function parameterValue(
 }
 
 /**
- * The keywords of a parameter of text that a text of any kind may break. Its types are those that the output parser gives
- * a text, which knows of no integers beside text.
+ * Returns the keywords of a parameter of text that a text of any kind may break. Its types are those that the output
+ * parser gives a text, which knows of no integers beside text.
  */
 function ignoredIn(property: SchemaObject, isText: boolean): readonly string[] {
   return Object.keys(property).filter((name) => {
@@ -101,19 +103,19 @@ function ignoredIn(property: SchemaObject, isText: boolean): readonly string[] {
   });
 }
 
-/** Whether a keyword can say something of a value of the type. */
+/** Returns whether a keyword can say something of a value of the type. */
 function speaksOf(name: string, type: SchemaType): boolean {
   const found = keyword(name);
   return found !== undefined && (found.type === undefined || found.type === type);
 }
 
-/** The strings that the parameter may be, where they are listed. */
+/** Returns the strings that the parameter may be, where they are listed. */
 function fixedTexts(property: SchemaObject): readonly string[] | undefined {
   const values: JsonValue | undefined = Object.hasOwn(property, "const") ? [property.const ?? null] : property.enum;
   return isList(values) ? values.filter((value) => typeof value === "string") : undefined;
 }
 
-/** Whether all references of a parameter name definitions, which it can take along. */
+/** Returns whether all references of a parameter name definitions, which it can take along. */
 function refersInside(property: JsonValue): boolean {
   const references = JSON.stringify(property).matchAll(/"\$ref":"([^"]*)/g);
   return [...references].every(

@@ -9,27 +9,30 @@ import { type SchemaGrammar, toGrammar } from "../values/json-schema.ts";
 import { parseSchema, refuseUnenforced } from "./constraint-grammar.ts";
 import { taggedArguments } from "./tagged-arguments.ts";
 
+/** Which calls a model may make, and how it writes them. */
 export type ToolCallGrammarOptions = {
+  /** The form in which the model writes calls. */
   readonly markers: ToolCallMarkers;
-  /** The tools that may be called: all of them, the allowed ones, or the named one. At least one. */
+  /** The tools that may be called, at least one: all of them, the allowed ones, or the named one. */
   readonly tools: readonly Pick<Tool, "name" | "parametersJsonSchema" | "strict">[];
   /**
-   * Tools that are not strict are held to no schema, so that a strict one beside them costs them nothing; where their
-   * arguments are text between tags they are. Default false.
+   * Whether tools that are not strict are held to no schema, so that a strict one beside them costs them nothing; where
+   * their arguments are text between tags they are. Default: false.
    */
   readonly onlyStrict?: boolean;
-  /** Most calls in one answer. Default: 1. */
+  /** The most calls in one answer. Default: 1. */
   readonly maxCalls?: number;
   /**
-   * The types of a tool's arguments, as the output parser takes them; they count where arguments are text between tags.
-   * Undefined, and the default: any.
+   * Returns the types of a tool's argument as the output parser takes them, which count where arguments are text
+   * between tags. Undefined, and the default: any.
    */
   readonly argumentTypes?: (toolName: string, key: string) => ReadonlySet<string> | undefined;
 };
 
-/** A tool without parameters takes no arguments. */
+/** The schema of a tool without parameters, which takes no arguments. */
 const NO_PARAMETERS = '{"type":"object","properties":{}}';
 
+/** The grammar of calls. */
 export type ToolCallGrammar = SchemaGrammar & {
   /** Where calls begin in another text, and what comes behind: the calls, and nothing more. */
   readonly openers: readonly TextEnd[];

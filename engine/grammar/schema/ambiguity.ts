@@ -2,25 +2,27 @@ import { fixedValues } from "./fixed-values.ts";
 import { isList, isObject } from "./schema-document.ts";
 import { allowedTypes, type PlainNode } from "./schema-facets.ts";
 
-/** llama.cpp follows every reading of a text at once; more than this many make each token slow. */
+/** The most readings of a text: llama.cpp follows all of them at once, and more than this many make each token slow. */
 const MAX_READINGS = 256;
 
 type Edge = { readonly to: string; readonly readings: number };
 
 /**
- * How many readings a text can have under a grammar. Where several alternatives begin alike, each value inside them is read
- * once for each; in a schema that refers to itself there, the readings double with every level of the text.
+ * Counts how many readings a text can have under a grammar. Where several alternatives begin alike, each value inside
+ * them is read once for each; in a schema that refers to itself there, the readings double with every level of the
+ * text.
  */
 export class ReadingsGraph {
   readonly #edges = new Map<string, Edge[]>();
 
-  /** A value inside `from` may be `to`, one of `readings` alternatives that can look alike. */
+  /** Notes that a value inside `from` may be `to`, one of `readings` alternatives that can look alike. */
   add(from: string, to: string, readings: number): void {
     const edges = this.#edges.get(from) ?? [];
     edges.push({ to, readings });
     this.#edges.set(from, edges);
   }
 
+  /** Returns whether a text that begins at `from` can have too many readings. */
   isTooAmbiguous(from: string): boolean {
     const components = this.#components();
     for (const [start, edges] of this.#edges) {
@@ -31,7 +33,7 @@ export class ReadingsGraph {
     return this.#most(from, new Map()) > MAX_READINGS;
   }
 
-  /** The largest product of readings on a way from here; circles, where nothing multiplies, count once. */
+  /** Returns the largest product of readings on a way from here; circles, where nothing multiplies, count once. */
   #most(from: string, known: Map<string, number>): number {
     const before = known.get(from);
     if (before !== undefined) return before;
@@ -42,7 +44,7 @@ export class ReadingsGraph {
     return most;
   }
 
-  /** Strongly connected components (Tarjan): nodes with the same number can reach each other. */
+  /** Returns the strongly connected components (Tarjan): nodes with the same number can reach each other. */
   #components(): ReadonlyMap<string, number> {
     const low = new Map<string, number>();
     const component = new Map<string, number>();
@@ -68,7 +70,7 @@ export class ReadingsGraph {
   }
 }
 
-/** How many of the alternatives can have the same text up to a value inside them. */
+/** Returns how many of the alternatives can have the same text up to a value inside them. */
 export function readingsOf(alternatives: readonly (readonly PlainNode[])[]): number {
   if (alternatives.length < 2) return 1;
   let arrays = 0;
@@ -92,14 +94,14 @@ export function readingsOf(alternatives: readonly (readonly PlainNode[])[]): num
   return Math.max(1, arrays, open + Math.max(0, ...alike));
 }
 
-/** The types that a value may have, also by an `enum` without one; undefined: any. */
+/** Returns the types that a value may have, also by an `enum` without one; undefined for any. */
 function possibleTypes(nodes: readonly PlainNode[]): ReadonlySet<string> | undefined {
   const types = allowedTypes(nodes);
   const values = fixedValues(nodes, types);
   return values === undefined ? types : new Set(values.map((value) => (isList(value) ? "array" : typeof value)));
 }
 
-/** What an object always begins with: the name of its first property and, if these are fixed, its values. */
+/** Returns what an object always begins with: the name of its first property and, if these are fixed, its values. */
 function startOf(
   nodes: readonly PlainNode[],
 ): { readonly name: string; readonly values?: readonly string[] } | undefined {

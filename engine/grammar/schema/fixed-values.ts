@@ -3,7 +3,10 @@ import { isList, isObject } from "./schema-document.ts";
 import { atLeast, atMost, numbers, type PlainNode } from "./schema-facets.ts";
 import type { SchemaType } from "./schema-keywords.ts";
 
-/** The values of `enum` and `const` that all nodes allow, by type and bounds too; undefined: none of them fixes any. */
+/**
+ * Returns the values of `enum` and `const` that all nodes allow, by type and bounds too; undefined where none of them
+ * fixes any.
+ */
 export function fixedValues(
   nodes: readonly PlainNode[],
   types: ReadonlySet<SchemaType> | undefined,
@@ -42,7 +45,7 @@ function isInBounds(value: JsonValue, nodes: readonly PlainNode[]): boolean {
   );
 }
 
-/** The same text for equal values. */
+/** Writes the same text for equal values. */
 export function canonical(value: JsonValue): string {
   if (isList(value)) return `[${value.map(canonical).join()}]`;
   if (!isObject(value)) return JSON.stringify(value);

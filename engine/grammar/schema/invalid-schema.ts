@@ -1,8 +1,8 @@
 import { EngineError } from "../../errors.ts";
 
 /**
- * The error for a schema that cannot be used. `where` is the field, `#` and a JSON pointer, in which unusual keys are left
- * out; both go into the facts too, as `field` and `pointer`.
+ * Makes the error for a schema that cannot be used. `where` is the field, `#` and a JSON pointer, in which unusual keys
+ * are left out; both go into the facts too, as `field` and `pointer`.
  */
 export function invalidSchema(where: string, what: string): EngineError {
   const [field = "", pointer = ""] = where.split("#");

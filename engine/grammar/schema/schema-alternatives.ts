@@ -1,7 +1,10 @@
 import { isList, type SchemaDocument, type SchemaNode } from "./schema-document.ts";
 import type { PlainNode } from "./schema-facets.ts";
 
-/** Ways to satisfy a schema: in each, all nodes hold at once by their own keywords. */
+/**
+ * The ways to satisfy a schema, in each of which all nodes hold at once by their own keywords, and the work that
+ * finding them took.
+ */
 export type Alternatives = { readonly alternatives: readonly (readonly PlainNode[])[]; readonly work: number };
 
 const MAX_ALTERNATIVES = 256;
@@ -78,7 +81,7 @@ function listed(node: PlainNode, keyword: string, document: SchemaDocument): rea
   return list.map((schema, i) => document.node(schema, `${node.pointer}/${keyword}/${i}`));
 }
 
-/** One of each list that is not empty, in every combination. */
+/** Yields one of each list that is not empty, in every combination. */
 function* product(lists: readonly (readonly SchemaNode[])[]): Generator<readonly SchemaNode[]> {
   const [first, ...rest] = lists;
   if (first === undefined) {

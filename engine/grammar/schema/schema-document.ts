@@ -2,16 +2,17 @@ import type { JsonValue } from "../../gbnf/json-value.ts";
 import { invalidSchema } from "./invalid-schema.ts";
 import { KEYWORDS, keyword as keywordOf, SUBSCHEMA_LISTS, SUBSCHEMA_MAPS, SUBSCHEMAS } from "./schema-keywords.ts";
 
+/** A schema that is an object, by keyword. */
 export type SchemaObject = { readonly [keyword: string]: JsonValue };
 
 /** A schema in its document; one schema has one node, so that nodes can be compared. */
 export type SchemaNode = { readonly id: number; readonly schema: SchemaObject | boolean; readonly pointer: string };
 
-/** Text of a schema, in bytes. */
+/** The most bytes of the text of a schema. */
 export const MAX_SCHEMA_BYTES = 64 * 1024;
 const MAX_LEVELS = 32;
 const MAX_SCHEMAS = 2000;
-/** Objects and lists inside each other, also in `enum`, `default` and the like. */
+/** The most objects and lists inside each other, also in `enum`, `default` and the like. */
 const MAX_NESTING = 128;
 
 const SHOWN_KEY = /^[A-Za-z0-9_$-]{1,64}$/;
@@ -21,13 +22,14 @@ const SHOWN_KEY = /^[A-Za-z0-9_$-]{1,64}$/;
  * costing more than it is worth (64 KiB, 2,000 schemas, 32 levels).
  */
 export class SchemaDocument {
+  /** The node of the whole schema. */
   readonly root: SchemaNode;
   readonly #at: string;
   readonly #nodes = new Map<SchemaObject, SchemaNode>();
   readonly #schema: JsonValue;
   #count = 0;
 
-  /** `at` names the field that held the schema. Throws `EngineError` INVALID_SCHEMA. */
+  /** Checks a schema. `at` names the field that held it. Throws `EngineError` INVALID_SCHEMA. */
   constructor(schema: unknown, at: string) {
     this.#at = at;
     if (isTooDeep(schema)) this.fail("", "is nested too deeply");
@@ -37,7 +39,7 @@ export class SchemaDocument {
     this.root = this.node(this.#schema, "");
   }
 
-  /** The node of a schema inside the document. */
+  /** Returns the node of a schema inside the document. */
   node(schema: JsonValue, pointer: string): SchemaNode {
     if (typeof schema === "boolean") return { id: schema ? 0 : 1, schema, pointer };
     if (!isObject(schema)) return this.fail(pointer, "must be an object or true or false");
@@ -48,7 +50,7 @@ export class SchemaDocument {
     return node;
   }
 
-  /** What a `$ref` names; undefined where it names another document. */
+  /** Returns what a `$ref` names; undefined where it names another document. */
   resolve(reference: string, pointer: string): SchemaNode | undefined {
     if (!reference.startsWith("#")) return undefined;
     let value: JsonValue | undefined = this.#schema;
@@ -69,11 +71,12 @@ export class SchemaDocument {
     return node;
   }
 
-  /** Where a keyword stands, for people: the field, and a JSON pointer with unusual keys left out. */
+  /** Says where a keyword stands, for people: the field, and a JSON pointer with unusual keys left out. */
   path(pointer: string): string {
     return `${this.#at}#${pointer}`;
   }
 
+  /** Throws `EngineError` INVALID_SCHEMA for the place of `pointer`. */
   fail(pointer: string, what: string): never {
     throw invalidSchema(this.path(pointer), what);
   }
@@ -118,15 +121,17 @@ export class SchemaDocument {
   }
 }
 
+/** Returns whether a JSON value is an object. */
 export function isObject(value: JsonValue | undefined): value is SchemaObject {
   return typeof value === "object" && value !== null && !isList(value);
 }
 
+/** Returns whether a JSON value is a list. */
 export function isList(value: JsonValue | undefined): value is readonly JsonValue[] {
   return Array.isArray(value);
 }
 
-/** A key as it may stand in a message: what a caller named oddly could be anything. */
+/** Returns a key as it may stand in a message, as what a caller named oddly could be anything. */
 export function shown(key: string): string {
   return SHOWN_KEY.test(key) ? key : "*";
 }
@@ -143,7 +148,7 @@ function decode(fragment: string): string | undefined {
   }
 }
 
-/** Not recursive: the depth of the text is the caller's. */
+/** Returns whether a value is nested too deeply. It is not recursive, as the depth of the text is the caller's. */
 function isTooDeep(value: unknown): boolean {
   let level = [value];
   for (let depth = 0; level.length > 0; depth += 1) {

@@ -9,10 +9,11 @@ export type PlainNode = SchemaNode & { readonly schema: SchemaObject };
 
 /** What the grammars of the single types need from the conversion as a whole. */
 export type Conversion = {
+  /** The rules of the grammar that is being made. */
   readonly rules: GrammarRules;
-  /** The node of a schema inside `parent`. */
+  /** Returns the node of a schema inside `parent`. */
   child(parent: PlainNode, schema: JsonValue, ...path: string[]): SchemaNode;
-  /** The grammar of a value that all of the schemas allow. */
+  /** Returns the grammar of a value that all of the schemas allow. */
   value(nodes: readonly SchemaNode[]): Gbnf;
   /** Notes that a keyword is not enforced. */
   skip(node: PlainNode, keyword: string): void;
@@ -20,8 +21,8 @@ export type Conversion = {
 };
 
 /**
- * The types that all nodes allow; undefined: any. A schema that names no type but has keywords of some is read as one of
- * these types, which is what its author means.
+ * Returns the types that all nodes allow; undefined for any. A schema that names no type but has keywords of some is
+ * read as one of these types, which is what its author means.
  */
 export function allowedTypes(nodes: readonly PlainNode[]): ReadonlySet<SchemaType> | undefined {
   const named = nodes.flatMap(({ schema }) => namedTypes(schema) ?? []);
@@ -39,29 +40,30 @@ function namedTypes(schema: SchemaObject): ReadonlySet<SchemaType> | undefined {
   return new Set(schema.nullable === true ? [...types, "null"] : types);
 }
 
-/** Every integer is a number. */
+/** Returns the types in both sets, where every integer is a number. */
 function commonTypes(a: ReadonlySet<SchemaType>, b: ReadonlySet<SchemaType>): ReadonlySet<SchemaType> {
   const has = (types: ReadonlySet<SchemaType>, type: SchemaType) =>
     types.has(type) || (type === "integer" && types.has("number"));
   return new Set(TYPES.filter((type) => has(a, type) && has(b, type)));
 }
 
-/** The strictest of a lower bound that several nodes may set (default 0). */
+/** Returns the strictest of a lower bound that several nodes may set; 0 where none does. */
 export function atLeast(nodes: readonly PlainNode[], keyword: string): number {
   return Math.max(0, ...numbers(nodes, keyword));
 }
 
-/** The strictest of an upper bound; undefined: none. */
+/** Returns the strictest of an upper bound that several nodes may set; undefined where none does. */
 export function atMost(nodes: readonly PlainNode[], keyword: string): number | undefined {
   const bounds = numbers(nodes, keyword);
   return bounds.length === 0 ? undefined : Math.min(...bounds);
 }
 
+/** Returns the numbers that the nodes have under a keyword. */
 export function numbers(nodes: readonly PlainNode[], keyword: string): readonly number[] {
   return nodes.flatMap(({ schema }) => (typeof schema[keyword] === "number" ? [schema[keyword]] : []));
 }
 
-/** The schemas that the nodes have under a keyword. */
+/** Returns the schemas that the nodes have under a keyword. */
 export function children(conversion: Conversion, nodes: readonly PlainNode[], keyword: string): readonly SchemaNode[] {
   return nodes.flatMap((node) => {
     const schema = node.schema[keyword];
@@ -69,7 +71,7 @@ export function children(conversion: Conversion, nodes: readonly PlainNode[], ke
   });
 }
 
-/** The schema that a node has under a keyword's key, or nothing. */
+/** Returns the schemas that a node has under a keyword's key: one or none. */
 export function entryOf(conversion: Conversion, node: PlainNode, keyword: string, key: string): SchemaNode | undefined {
   const map = node.schema[keyword];
   const schema = isObject(map) && Object.hasOwn(map, key) ? map[key] : undefined;

@@ -1,10 +1,13 @@
 /** The types of JSON Schema. */
 export const TYPES = ["object", "array", "string", "number", "integer", "boolean", "null"] as const;
+/** One of `TYPES`. */
 export type SchemaType = (typeof TYPES)[number];
 
-/** Where a schema holds other schemas: under each key of a map, in a list, or directly. */
+/** The keywords under which a schema holds other schemas by key. */
 export const SUBSCHEMA_MAPS = ["properties", "$defs", "definitions", "patternProperties", "dependentSchemas"] as const;
+/** The keywords under which a schema holds other schemas in a list. */
 export const SUBSCHEMA_LISTS = ["allOf", "anyOf", "oneOf", "prefixItems"] as const;
+/** The keywords under which a schema holds another schema directly. */
 export const SUBSCHEMAS = [
   "items",
   "additionalItems",
@@ -20,11 +23,13 @@ export const SUBSCHEMAS = [
 ] as const;
 
 type Keyword = {
-  /** What a grammar enforces of it: all, what it can (a strict schema with the rest is refused), or nothing. */
+  /**
+   * What a grammar enforces of the keyword: all, what it can (a strict schema with the rest is refused), or nothing.
+   */
   readonly grammar: "all" | "some" | "none";
-  /** The type of which it speaks; undefined: any. Where no type is named it tells the type. */
+  /** The type of which the keyword speaks; undefined for any. Where no type is named it tells the type. */
   readonly type?: SchemaType;
-  /** What its value must be: the words for it, and the check. Default: a schema, or schemas. */
+  /** What the keyword's value must be: the words for it, and the check. Default: a schema, or schemas. */
   readonly form?: Form;
 };
 type Form = readonly [words: string, check: (value: unknown) => boolean];
@@ -107,19 +112,22 @@ export const KEYWORDS = {
   dependencies: { grammar: "none" },
 } as const satisfies Readonly<Record<string, Keyword>>;
 
+/** The name of a keyword that says something of a value. */
 export type KeywordName = keyof typeof KEYWORDS;
 
-/** The same, for any name. */
+/** Returns the keyword of any name; undefined where `KEYWORDS` has none. */
 export function keyword(name: string): Keyword | undefined {
   return Object.hasOwn(KEYWORDS, name) ? KEYWORDS[name as KeywordName] : undefined;
 }
 
-/** Keywords of which no grammar enforces anything. */
+/** The keywords of which no grammar enforces anything. */
 export const NOT_ENFORCED: readonly string[] = Object.keys(KEYWORDS).filter(
   (name) => keyword(name)?.grammar === "none",
 );
 
-/** Compiles only: a hostile expression costs time where it is run. */
+/**
+ * Returns whether a pattern is a regular expression. It only compiles: a hostile expression costs time where it is run.
+ */
 function isExpression(pattern: string): boolean {
   for (const flags of ["u", ""]) {
     try {

@@ -9,7 +9,7 @@ type Format = {
 
 const DAY = "(?:0[1-9]|1\\d|2[0-8])";
 const YEAR_DAY = `(?:(?:0[13578]|1[02])-(?:${DAY}|29|3[01]|30)|(?:0[469]|11)-(?:${DAY}|29|30)|02-${DAY})`;
-/** Multiples of four other than 00. */
+/** The multiples of four other than 00. */
 const FOURS = "(?:0[48]|[2468][048]|[13579][26])";
 const DATE = `(?:\\d{4}-${YEAR_DAY}|(?:\\d{2}${FOURS}|${FOURS}00)-02-29)`;
 const CLOCK = "(?:[01]\\d|2[0-3]):[0-5]\\d";
@@ -33,12 +33,14 @@ const FORMATS: Readonly<Record<string, Format>> = {
   ipv4: { written: `${BYTE}(?:\\.${BYTE}){3}` },
 };
 
-/** The whole text of a string of this format as a model writes it; undefined where the format is a note only. */
+/**
+ * Returns the whole text of a string of this format as a model writes it; undefined where the format is a note only.
+ */
 export function writtenFormat(name: string): Expression | undefined {
   return expressionOf(name, ({ written }) => written);
 }
 
-/** The whole text of any string of this format. */
+/** Returns the whole text of any string of this format; undefined where the format is a note only. */
 export function allowedFormat(name: string): Expression | undefined {
   return expressionOf(name, ({ written, allowed }) => allowed ?? written);
 }

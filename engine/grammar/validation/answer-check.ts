@@ -10,7 +10,7 @@ type Wanted = Mismatch & { readonly schema: string };
 
 const NONE: readonly Mismatch[] = [];
 
-/** Reading a schema costs as much as going through its text so many times. */
+/** The number of times that going through the text of a schema costs as much as reading it. */
 const READINGS_OF_SCHEMA = 8;
 
 const ANY_OBJECT = '{"type":"object"}';
@@ -40,7 +40,10 @@ export class AnswerCheck {
     );
   }
 
-  /** Answers and calls that ended whole and that nothing can be said of: their schema is none, or the budget was spent. */
+  /**
+   * The answers and calls that ended whole and that nothing can be said of: their schema is none, or the budget was
+   * spent.
+   */
   get unchecked(): number {
     return this.#unchecked;
   }
@@ -95,7 +98,7 @@ function answerOf(constraint: GenerateRequest["outputConstraint"]): Wanted | und
   return { part: "answer", strict: kind.value.strict, schema: kind.value.schemaJson };
 }
 
-/** Undefined for what is no schema. */
+/** Makes the validator of a schema; undefined for what is no schema. */
 function validatorOf(schema: string): SchemaValidator | undefined {
   try {
     return new SchemaValidator(JSON.parse(schema));

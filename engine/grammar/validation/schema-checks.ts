@@ -7,28 +7,35 @@ import { allowedFormat } from "../schema/string-format.ts";
 import { enforcedFormat } from "../values/string-grammar.ts";
 import type { WorkBudget } from "./work-budget.ts";
 
-/** Keys of an object that cost as much to go through as one step of a budget. */
+/** The number of keys of an object that cost as much to go through as one step of a budget. */
 export const KEYS_PER_WORK = 4;
 
 /** A schema that a value is looked at with, and how values are looked at with the schemas inside it. */
 export type Look = {
+  /** The schema. */
   readonly schema: SchemaObject;
-  /** `path`: where the inner schema stands. */
+  /** Returns whether a value satisfies a schema inside this one; `path` is where that stands. */
   readonly holds: (inner: JsonValue, value: JsonValue, ...path: string[]) => boolean;
-  /** What is left for looking at this answer. A keyword pays for what it goes through beside the looks inside it. */
+  /**
+   * The work that is left for looking at this answer. A keyword pays for what it goes through beside the looks inside
+   * it.
+   */
   readonly budget: WorkBudget;
-  /** The same text for equal values. */
+  /** Writes the same text for equal values. */
   readonly canonical: (value: JsonValue) => string;
-  /** Undefined for what is outside of what `parseExpression` knows. */
+  /** Parses a pattern; undefined for what is outside of what `parseExpression` knows. */
   readonly expressionOf: (pattern: string) => Expression | undefined;
-  /** True for what another document holds. */
+  /** Returns whether a value satisfies what a reference names; true for what another document holds. */
   readonly refersTo: (reference: string, value: JsonValue) => boolean;
 };
 
-/** Whether a value does what a keyword of the schema says; of a value of another type it says nothing. */
+/**
+ * Returns whether a value does what a keyword of the schema says; true for a value of a type that the keyword does not
+ * speak of.
+ */
 export type Check = (look: Look, value: JsonValue) => boolean;
 
-/** No grammar enforces it, and it says nothing that could be found out here. */
+/** The check of a keyword that no grammar enforces and that says nothing that could be found out here. */
 const notLookedAt: Check = () => true;
 
 /** A keyword of numbers, and what it says where its value is one. */
@@ -94,6 +101,7 @@ function countOf({ schema, holds }: Look, name: string, value: JsonValue, enough
   return count;
 }
 
+/** The check of every keyword. */
 export const CHECKS: Readonly<Record<KeywordName, Check>> = {
   type: ({ schema: { type = null }, budget }, value) =>
     !isList(type) ? isOfType([type], value) : !budget.spend(type.length / KEYS_PER_WORK) || isOfType(type, value),

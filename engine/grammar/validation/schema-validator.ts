@@ -6,9 +6,9 @@ import type { KeywordName } from "../schema/schema-keywords.ts";
 import { CHECKS, KEYS_PER_WORK, type Look } from "./schema-checks.ts";
 import { WorkBudget } from "./work-budget.ts";
 
-/** What a look at a value with a schema costs beside what its keywords do. */
+/** The work that a look at a value with a schema costs beside what its keywords do. */
 const LOOK_WORK = 3;
-/** Looks, or lists and objects, inside each other. */
+/** The most looks, or lists and objects, inside each other. */
 const MAX_DEPTH = 1000;
 
 /** What looking at a value has shown: `unchecked` where finding out would take too long, or cannot be done. */

@@ -5,8 +5,8 @@ import { isList } from "../schema/schema-document.ts";
 import { atLeast, atMost, type Conversion, type PlainNode } from "../schema/schema-facets.ts";
 
 /**
- * Arrays: `items`, `prefixItems` (also as a list under `items`), and their number. Behind a prefix there are more items
- * only where `items` or `minItems` asks for them.
+ * Matches arrays: `items`, `prefixItems` (also as a list under `items`), and their number. Behind a prefix there are
+ * more items only where `items` or `minItems` asks for them.
  */
 export function arrayGrammar(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
   const { rules } = conversion;
@@ -64,7 +64,7 @@ function itemAt(conversion: Conversion, node: PlainNode, index: number): SchemaN
   return schema === undefined ? otherItems(conversion, node) : conversion.child(node, schema, keyword, String(index));
 }
 
-/** The schema of the items behind the prefix. */
+/** Returns the schema of the items behind the prefix. */
 function otherItems(conversion: Conversion, node: PlainNode): SchemaNode | undefined {
   const keyword = isList(node.schema.items) ? "additionalItems" : "items";
   const schema = node.schema[keyword];

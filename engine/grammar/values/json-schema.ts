@@ -14,24 +14,29 @@ import { numberGrammar } from "./number-grammar.ts";
 import { objectGrammar } from "./object-grammar.ts";
 import { stringGrammar } from "./string-grammar.ts";
 
+/** The grammar of a schema. */
 export type SchemaGrammar = {
-  /** The grammar of a value; its rules are in the `GrammarRules` given. */
+  /** The grammar of a value; its rules are in the `GrammarRules` that were given. */
   readonly root: Gbnf;
-  /** Where keywords stand that the grammar does not enforce: the field and a JSON pointer, keys in it shown where harmless. */
+  /**
+   * The places of keywords that the grammar does not enforce: the field and a JSON pointer, keys in it shown where
+   * harmless.
+   */
   readonly unenforced: readonly string[];
 };
 
+/** How a schema is converted. */
 export type SchemaGrammarOptions = {
-  /** Names the field that held the schema, for messages. Default: nothing. */
+  /** The field that held the schema, for error messages. Default: nothing. */
   readonly at?: string;
-  /** Allow objects only, whatever the schema says besides. Default false. */
+  /** Whether to allow objects only, whatever the schema says besides. Default: false. */
   readonly objectOnly?: boolean;
 };
 
 const MAX_WORK = 20_000;
-/** Schemas inside each other by `$ref`, which may go on where the text of the schema is not nested. */
+/** The most schemas inside each other by `$ref`, which may go on where the text of the schema is not nested. */
 const MAX_DEPTH = 256;
-/** Alternatives of a `oneOf` that are compared with each other, each with each. */
+/** The most alternatives of a `oneOf` that are compared with each other, each with each. */
 const MAX_COMPARED = 32;
 const ROOT = "root";
 const OBJECT = { type: "object" };

@@ -4,7 +4,7 @@ import { anyString } from "../../gbnf/json-value.ts";
 import { includes, subtract } from "../expressions/code-set.ts";
 import { type Conversion, children, type PlainNode } from "../schema/schema-facets.ts";
 
-/** Characters of a key that needs no escape. */
+/** The characters of a key that needs no escape. */
 const PLAIN: readonly CodeRange[] = [
   [0x20, 0x21],
   [0x23, 0x5b],
@@ -13,8 +13,9 @@ const PLAIN: readonly CodeRange[] = [
 ];
 
 /**
- * The key of a member that the schema does not declare: any string but the declared names, under `propertyNames` where no
- * name is declared. A key beside declared ones has no escapes, so that no name can be written in another way.
+ * Matches the key of a member that the schema does not declare: any string but the declared names, under
+ * `propertyNames` where no name is declared. A key beside declared ones has no escapes, so that no name can be written
+ * in another way.
  */
 export function memberKey(conversion: Conversion, nodes: readonly PlainNode[], names: readonly string[]): Gbnf {
   const { rules } = conversion;
@@ -33,7 +34,7 @@ export function memberKey(conversion: Conversion, nodes: readonly PlainNode[], n
 /** One object for all: a node is known by its schema. */
 const TEXT = { type: "string" };
 
-/** `propertyNames` that says nothing, as generators of schemas like to write it. */
+/** Returns whether a `propertyNames` says nothing, as generators of schemas like to write it. */
 function isAnyName(schema: unknown): boolean {
   if (schema === undefined || schema === true) return true;
   if (typeof schema !== "object" || schema === null) return false;
@@ -41,10 +42,13 @@ function isAnyName(schema: unknown): boolean {
   return keywords.every(([keyword, value]) => keyword === "type" && value === "string");
 }
 
-/** Names that agree in so many characters with a declared one are taken for it: the rules grow with this. */
+/**
+ * The number of characters in which a name has to agree with a declared one to be taken for it: the rules grow with
+ * this.
+ */
 const MAX_COMPARED = 64;
 
-/** Every plain text but the given ones, one character at a time. */
+/** Matches every plain text but the given ones, one character at a time. */
 function otherThan(rules: GrammarRules, texts: readonly string[], depth = 0): Gbnf {
   if (depth === MAX_COMPARED) return NEVER;
   const anyRest = rules.named("plain", () => repeat(chars(...PLAIN), 0, undefined));

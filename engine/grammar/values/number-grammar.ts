@@ -7,8 +7,8 @@ import { integerInRange, numberInRange } from "./number-range.ts";
 type Bound = { readonly value: number; readonly isOut: boolean };
 
 /**
- * Numbers: bounds of integers exactly; of other numbers exactly where the bounds are whole, else widened to the next whole
- * number and noted.
+ * Matches numbers: bounds of integers exactly; of other numbers exactly where the bounds are whole, else widened to the
+ * next whole number and noted.
  */
 export function numberGrammar(conversion: Conversion, nodes: readonly PlainNode[], isInteger: boolean): Gbnf {
   const low = strictest(nodes, "minimum", "exclusiveMinimum", (a, b) => a > b);

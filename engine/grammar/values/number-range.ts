@@ -1,7 +1,7 @@
 import { charsOf, choice, type Gbnf, literal, NEVER, optional, repeat, sequence } from "../../gbnf/gbnf.ts";
 import { fraction, MAX_DIGITS } from "../../gbnf/json-value.ts";
 
-/** Bounds of a number; both are part of the range. Undefined: none. */
+/** The bounds of a number, both of which are part of the range; undefined is none. */
 export type IntegerRange = { readonly min: bigint | undefined; readonly max: bigint | undefined };
 
 const DIGIT = charsOf("09");
@@ -10,7 +10,7 @@ const LARGEST = 10n ** BigInt(MAX_DIGITS) - 1n;
 const span = (low: string, high: string) => (low === high ? literal(low) : charsOf(low + high));
 const digits = (count: number) => repeat(DIGIT, count, count);
 
-/** The integers of a range, digit by digit; where a bound is missing or beyond it, up to 19 digits. */
+/** Matches the integers of a range, digit by digit; where a bound is missing or beyond it, up to 19 digits. */
 export function integerInRange({ min = -LARGEST, max = LARGEST }: IntegerRange): Gbnf {
   const low = min < -LARGEST ? -LARGEST : min;
   const high = max > LARGEST ? LARGEST : max;
@@ -22,8 +22,8 @@ export function integerInRange({ min = -LARGEST, max = LARGEST }: IntegerRange):
 }
 
 /**
- * The numbers between two integers, with or without digits after the point, never with an exponent. `minIsOut` and
- * `maxIsOut` take the bound itself out.
+ * Matches the numbers between two integers, with or without digits after the point, never with an exponent. `minIsOut`
+ * and `maxIsOut` take the bound itself out.
  */
 export function numberInRange(range: IntegerRange & { readonly minIsOut: boolean; readonly maxIsOut: boolean }): Gbnf {
   const { min, max, minIsOut, maxIsOut } = range;
@@ -44,7 +44,7 @@ export function numberInRange(range: IntegerRange & { readonly minIsOut: boolean
 
 type Bound<T> = { readonly value: T; readonly isOut: boolean };
 
-/** From a bound of at least zero upwards. */
+/** Matches numbers from a bound of at least zero upwards. */
 function positives(from: Bound<bigint>, to: Bound<bigint | undefined>): Gbnf {
   const top = to.value ?? LARGEST;
   if (from.value > top) return NEVER;
@@ -73,7 +73,7 @@ function naturals(low: bigint, high: bigint): Gbnf {
   return choice(...options);
 }
 
-/** Digit strings between two of the same length. */
+/** Matches digit strings between two of the same length. */
 function sameLength(from: string, to: string): Gbnf {
   const low = from.charAt(0);
   const high = to.charAt(0);

@@ -7,13 +7,16 @@ import { memberKey } from "./member-key.ts";
 
 type Member = { readonly text: Gbnf; readonly isRequired: boolean };
 
-/** Each of these is an open alternative at the same place, and costs work on every token. */
+/**
+ * The most optional properties of one object: each is an open alternative at the same place, and costs work on every
+ * token.
+ */
 const MAX_OPTIONAL = 256;
 
 /**
- * Objects: declared properties in the order of the schema, optional ones may be left out; behind them others, where
- * `additionalProperties` or `patternProperties` says so. Where nothing says so an object with `properties` has no others
- * (a model gains nothing from them), and one without `properties` is any object.
+ * Matches objects: declared properties in the order of the schema, optional ones may be left out; behind them others,
+ * where `additionalProperties` or `patternProperties` says so. Where nothing says so an object with `properties` has no
+ * others (a model gains nothing from them), and one without `properties` is any object.
  */
 export function objectGrammar(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
   const { rules } = conversion;
@@ -45,7 +48,10 @@ export function objectGrammar(conversion: Conversion, nodes: readonly PlainNode[
   return sequence(literal("{"), memberList(conversion, members, other), literal("}"));
 }
 
-/** Commas stand between members, so what may follow depends on whether a member came before. */
+/**
+ * Matches the members of an object. Commas stand between members, so what may follow depends on whether a member came
+ * before.
+ */
 function memberList(conversion: Conversion, members: readonly Member[], other: Gbnf | undefined): Gbnf {
   const { rules } = conversion;
   const separated = (text: Gbnf) => sequence(comma(rules), text);
@@ -76,7 +82,7 @@ function memberList(conversion: Conversion, members: readonly Member[], other: G
   return choice(...starts);
 }
 
-/** A member that is not declared, or undefined where there is none. */
+/** Matches a member that is not declared; undefined where there is none. */
 function otherMember(
   conversion: Conversion,
   nodes: readonly PlainNode[],
@@ -95,7 +101,7 @@ function otherMember(
   return anyMember(rules, memberKey(conversion, nodes, names), conversion.value(additional));
 }
 
-/** A member whose key matches one of the patterns; a key that no grammar can hold does not occur. */
+/** Matches a member whose key matches one of the patterns; a key that no grammar can hold does not occur. */
 function patternMember(conversion: Conversion, node: PlainNode): Gbnf {
   const patterns = keysOf(node.schema.patternProperties);
   if (patterns.length > 1 || node.schema.propertyNames !== undefined) conversion.skip(node, "patternProperties");
@@ -109,7 +115,7 @@ function patternMember(conversion: Conversion, node: PlainNode): Gbnf {
   return choice(...options);
 }
 
-/** What a node says about a property: its schema, or that of the properties it does not name. */
+/** Returns what a node says about a property: its schema, or that of the properties it does not name. */
 function propertyOf(conversion: Conversion, node: PlainNode, name: string): SchemaNode | undefined {
   const own = entryOf(conversion, node, "properties", name);
   return (

@@ -7,8 +7,8 @@ import { atLeast, atMost, type Conversion, numbers, type PlainNode } from "../sc
 import { writtenFormat } from "../schema/string-format.ts";
 
 /**
- * Strings: length, pattern, and the formats that are easy to enforce. A format gives way to a pattern, and to bounds of the
- * length that it does not keep by itself: beside these, in one schema, it is a note.
+ * Matches strings: length, pattern, and the formats that are easy to enforce. A format gives way to a pattern, and to
+ * bounds of the length that it does not keep by itself: beside these, in one schema, it is a note.
  */
 export function stringGrammar(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
   const { rules } = conversion;
@@ -30,15 +30,15 @@ export function stringGrammar(conversion: Conversion, nodes: readonly PlainNode[
   return quoted(rules.times(stringChar(rules), minLength, maxLength));
 }
 
-/** A text of a format that is enforced; NEVER for others. */
+/** Matches a text of a format that is enforced; it is NEVER for others. */
 export function formatGrammar(rules: GrammarRules, format: string): Gbnf {
   const expression = writtenFormat(format);
   return expression ? rules.named(`format-${format}`, () => expressionGrammar(rules, expression)) : NEVER;
 }
 
 /**
- * The format to which a schema holds a string: none beside a pattern, or beside bounds of the length that it does not keep by
- * itself. `bounds` default to those of the schema.
+ * Returns the format to which a schema holds a string: none beside a pattern, or beside bounds of the length that it
+ * does not keep by itself. `bounds` default to those of the schema.
  */
 export function enforcedFormat(schema: SchemaObject, bounds = boundsOf(schema)): string | undefined {
   const { format, pattern } = schema;
@@ -57,7 +57,7 @@ function boundsOf({ minLength, maxLength }: SchemaObject): LengthBounds {
   };
 }
 
-/** The first pattern that a grammar can hold; what it leaves open is noted. */
+/** Matches the first pattern that a grammar can hold; what it leaves open is noted. */
 function patternGrammar(
   conversion: Conversion,
   nodes: readonly PlainNode[],
