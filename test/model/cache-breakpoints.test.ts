@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import { keepMs, upToBreakpoint } from "../../engine/conversation/cache-breakpoints.ts";
 import type { Duration } from "../../proto/gen/google/protobuf/duration.ts";
 import { type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { ask, missing, never, request, startBackend } from "../support/engine/demo-engine.ts";
+import { ask, missing, never, request, sharedBackend } from "../support/engine/demo-engine.ts";
 import { assistant, part, system, text, tool, user } from "../unit/engine/conversation/canonical.ts";
 
 const seconds = (count: number): Duration => ({ seconds: count, nanos: 0 });
@@ -49,9 +49,8 @@ describe("the conversation up to the last mark", () => {
 describe.skipIf(missing !== "")("what was written behind a mark", () => {
   let backend: LlamaBackend;
   beforeAll(async () => {
-    backend = await startBackend();
+    backend = await sharedBackend();
   });
-  afterAll(() => backend.close());
 
   const usage = async (messages: readonly Message[], more = {}) =>
     (await ask(backend, request(messages, { ...more, maxOutputTokens: 4 }))).finished.usage;

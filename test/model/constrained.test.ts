@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import { loadRuntime } from "../../engine/backends/llama/runtime/llama-runtime.ts";
 import {
@@ -7,7 +7,7 @@ import {
   ReasoningMode,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type ToolChoice, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { ask, missing, never, OPTIONS, request, startBackend } from "../support/engine/demo-engine.ts";
+import { ask, missing, never, OPTIONS, request, sharedBackend } from "../support/engine/demo-engine.ts";
 import { assistant, call, text, tool, toolResult, user } from "../unit/engine/conversation/canonical.ts";
 
 const WEATHER = tool("get_weather", "Get the weather for a city");
@@ -52,9 +52,8 @@ async function tokensOf(text: string): Promise<readonly number[]> {
 describe.skipIf(missing !== "")("what the answer must look like", () => {
   let backend: LlamaBackend;
   beforeAll(async () => {
-    backend = await startBackend();
+    backend = await sharedBackend();
   });
-  afterAll(() => backend.close());
 
   test("a tool is called when the model sees fit, and its result gets an answer", async () => {
     const question = [user("What is the weather in Ljubljana?")];

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import {
   FinishReason,
@@ -6,7 +6,7 @@ import {
   ReasoningMode,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ModelState } from "../../proto/gen/svc/inference/v1/node_service.ts";
-import { ask, missing, never, OPTIONS, request, startBackend } from "../support/engine/demo-engine.ts";
+import { ask, missing, never, OPTIONS, request, sharedBackend, startBackend } from "../support/engine/demo-engine.ts";
 import { assistant, system, text, user } from "../unit/engine/conversation/canonical.ts";
 
 const COUNT = "Count from 1 to 12.";
@@ -21,9 +21,8 @@ const salted = (isolationSalt: string, tenant = "t") => ({
 describe.skipIf(missing !== "")("the demonstration model in process", () => {
   let backend: LlamaBackend;
   beforeAll(async () => {
-    backend = await startBackend();
+    backend = await sharedBackend();
   });
-  afterAll(() => backend.close());
 
   const idle = () => expect(backend.load()).toMatchObject({ slots: 3, busySlots: 0, waiting: 0 });
 
@@ -197,7 +196,7 @@ describe.skipIf(missing !== "")("what cannot start says why", () => {
   });
 
   test("a file that is no model", async () => {
-    const modelPath = new URL(import.meta.url).pathname;
+    const modelPath = import.meta.filename;
     await expect(start({ modelPath })).rejects.toEqual(reason("ENGINE_DOWN"));
   });
 });

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import { ReasoningMode, type Sampling } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { ask, missing, RANDOM_MODEL, request, startBackend } from "../support/engine/demo-engine.ts";
+import { ask, missing, RANDOM_MODEL, request, sharedBackend, startBackend } from "../support/engine/demo-engine.ts";
 
 const POEM = "Write me a short poem about rain.";
 
@@ -10,13 +10,10 @@ describe.skipIf(missing !== "")("sampling parameters do what their names say", (
   /** Weights of chance: small differences between tokens, so that a penalty shows. */
   let undecided: LlamaBackend;
   beforeAll(async () => {
-    backend = await startBackend();
+    backend = await sharedBackend();
     undecided = await startBackend({ modelPath: RANDOM_MODEL });
   });
-  afterAll(async () => {
-    await backend.close();
-    await undecided.close();
-  });
+  afterAll(() => undecided.close());
 
   const write = async (fields: Partial<Sampling>, engine = backend) => {
     const sampling = { stop: [], logitBias: {}, topK: 0, topP: 1, minP: 0, ...fields };

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import {
   FinishReason,
@@ -6,7 +6,7 @@ import {
   ReasoningMode,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { ask, missing, type Reply, request, startBackend } from "../support/engine/demo-engine.ts";
+import { ask, missing, type Reply, request, sharedBackend } from "../support/engine/demo-engine.ts";
 import { assistant, text, tool, user } from "../unit/engine/conversation/canonical.ts";
 
 const CITY = { type: "object", properties: { city: { type: "string", maxLength: 20 } }, required: ["city"] };
@@ -33,9 +33,8 @@ function logprobTokens({ events }: Reply): ReadonlyMap<number, string> {
 describe.skipIf(missing !== "")("wishes that meet in one request", () => {
   let backend: LlamaBackend;
   beforeAll(async () => {
-    backend = await startBackend();
+    backend = await sharedBackend();
   });
-  afterAll(() => backend.close());
   const reply = (question: string, more: Partial<GenerateRequest>) => ask(backend, request(question, more));
 
   test.each([false, true])("log probabilities and tools, strict %s: text has them, calls have none", async (strict) => {

@@ -32,6 +32,14 @@ export async function startBackend(options: Partial<LlamaOptions> = {}): Promise
   return backend;
 }
 
+let shared: Promise<LlamaBackend> | undefined;
+
+/** The backend with `OPTIONS` that the files of a worker have together. It ends with the worker: nobody closes it. */
+export function sharedBackend(): Promise<LlamaBackend> {
+  shared ??= startBackend();
+  return shared;
+}
+
 /** A request at temperature 0. */
 export function request(messages: string | readonly Message[], more: Partial<GenerateRequest> = {}): GenerateRequest {
   return {
