@@ -1,35 +1,79 @@
-import { defineConfig } from "vitest/config";
+import { readdirSync, readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config";
+import { NoSkips } from "./support/no-skips.ts";
 
-const project = (name: string, extra: object = {}) => ({
-  test: { name, include: [`test/${name}/**/*.test.ts`], ...extra },
-});
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
-/** Tests that start processes or servers get time for it; none asserts on how long something took. */
-const slow = { testTimeout: 60_000, hookTimeout: 120_000 };
+type TestOptions = NonNullable<TestProjectInlineConfiguration["test"]>;
+
+/**
+ * How large the tests of a lane are, which `test/support/size.ts` hands them: `quick` in `npm test`, `exhaustive` in the
+ * lane of that name, `promised` for the sizes that the service promises, which take a larger machine.
+ */
+export type Size = "quick" | "exhaustive" | "promised";
+
+/** FULL=1 gives every lane the promised sizes. */
+const FULL = process.env.FULL === "1";
+
+/** A lane: a folder below test/, and how its files are run. Time limits are for busy machines: no test asserts on time. */
+function lane(name: string, options: TestOptions): TestProjectInlineConfiguration {
+  const size: Size = FULL ? "promised" : "quick";
+  const limits = { testTimeout: 60_000, hookTimeout: 120_000 };
+  return { test: { name, include: [`test/${name}/**/*.test.ts`], provide: { size }, ...limits, ...options } };
+}
+
+/**
+ * Files that share a thread and its modules with those before them: most of the time of a small test is the start of a
+ * process and the reading of modules. They change nothing of the process (listeners, environment, working directory).
+ */
+const threads = { pool: "threads", isolate: false } as const;
+
+/** Files that share a process and its modules with those before them. */
+const processes = { pool: "forks", isolate: false } as const;
+
+/** Files that each have a process to themselves. */
+const isolated = { pool: "forks", isolate: true } as const;
+
+/** The built programs as processes of their own. */
+const programs = { ...processes, globalSetup: ["test/support/processes/build.ts"] };
+
+/** Files of `npm test` that do more in the exhaustive lane. */
+function filesWithSizes(): string[] {
+  return readdirSync(join(ROOT, "test"), { recursive: true, encoding: "utf8" })
+    .filter((file) => /^(?:unit|golden|contract|integration|process)\b.*\.test\.ts$/.test(file))
+    .map((file) => join("test", file))
+    .filter((file) => readFileSync(join(ROOT, file), "utf8").includes('/support/size.ts"'));
+}
 
 export default defineConfig({
   test: {
-    root: new URL("..", import.meta.url).pathname,
+    root: ROOT,
+    maxWorkers: availableParallelism(),
+    // `.ci/run` sees to it that nothing is missing, and asks that nothing is skipped.
+    reporters: process.env.SVC_TEST_NO_SKIPS ? ["default", new NoSkips()] : ["default"],
     projects: [
-      project("unit"),
-      project("golden"),
-      project("integration", slow),
-      project("contract", slow),
-      // Of processes and what is one for each of them: listeners of the process, children, its memory.
-      project("process", slow),
-      // The demonstration model, inferring.
-      project("model", slow),
-      project("browser", slow),
-      // Only where a real counterpart has been started; see the files there.
-      ...(process.env.SVC_TEST_LLAMA_SERVER ? [project("real", slow)] : []),
-      project("start", { ...slow, fileParallelism: false, globalSetup: ["test/support/processes/build.ts"] }),
-      // Whole fleets of processes: one file at a time.
-      project("fault", {
-        testTimeout: 600_000,
-        hookTimeout: 120_000,
-        fileParallelism: false,
-        globalSetup: ["test/support/processes/build.ts"],
+      // `npm test`
+      lane("unit", threads),
+      lane("golden", threads),
+      lane("contract", threads),
+      lane("integration", threads),
+      lane("process", isolated),
+      // `npm run test:rest`
+      lane("exhaustive", {
+        ...isolated,
+        include: filesWithSizes(),
+        provide: { size: FULL ? "promised" : "exhaustive" },
+        testTimeout: 300_000,
       }),
+      lane("model", processes),
+      lane("browser", isolated),
+      lane("start", programs),
+      lane("fault", { ...programs, testTimeout: 600_000 }),
+      // Only where a real counterpart has been started; see the files there.
+      ...(process.env.SVC_TEST_LLAMA_SERVER ? [lane("real", isolated)] : []),
     ],
   },
 });

@@ -7,10 +7,11 @@ import { FULL } from "../support/requests/full-bodies.ts";
 import { MINIMAL, POST_PATHS, type PostPath } from "../support/requests/minimal-bodies.ts";
 import { JUNK_MARK, type Mutation, mutated } from "../support/requests/mutations.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
+import { sizeOf } from "../support/size.ts";
 
 /* Valid bodies with something wrong in them: whatever it is, the answer is a whole one, and never the server's fault. */
 
-const PER_ENDPOINT = 2_000;
+const PER_ENDPOINT = sizeOf({ quick: 200, exhaustive: 2_000 });
 const CONCURRENT = 8;
 /** Far above what any answer takes: a request that takes longer hangs. */
 const HANG_MS = 20_000;

@@ -13,6 +13,7 @@ import {
 import { type Frame, framesOf } from "../support/checkers/frames.ts";
 import { StreamFault, stepsOf } from "../support/checkers/machine.ts";
 import { eventsOf, reasonsOf, type Shape, shapes } from "../support/events/canonical-sequences.ts";
+import { sizeOf } from "../support/size.ts";
 
 /*
  * Every answer up to a bound through every encoder, judged by checkers that know the wire rules and not the encoders.
@@ -72,11 +73,14 @@ function whole(encoder: StreamEncoder, events: readonly Event[]): string {
   return events.map((event) => encoder.next(event)).join("");
 }
 
-/** Every reason for short answers; for the many long ones each reason in turn. */
+/** Blocks that an answer has at most. */
+const MAX_BLOCKS = sizeOf({ quick: 2, exhaustive: 3 });
+
+/** Answers with every reason they can end for; the many longest ones with each reason in turn. */
 function answers(): { readonly shape: Shape; readonly events: readonly Event[] }[] {
-  return [...shapes(3)].flatMap((shape, position) => {
+  return [...shapes(MAX_BLOCKS)].flatMap((shape, position) => {
     const reasons = reasonsOf(shape);
-    const taken = shape.blocks.length < 3 ? reasons : reasons.slice(position % reasons.length).slice(0, 1);
+    const taken = shape.blocks.length < MAX_BLOCKS ? reasons : reasons.slice(position % reasons.length).slice(0, 1);
     return taken.map((reason) => ({ shape, events: eventsOf(shape, reason) }));
   });
 }

@@ -148,4 +148,4 @@ test("memory is flat: the same random requests again and again leave nothing beh
   }
   const growth = (used.at(-1) ?? 0) - (used[WARM_ROUNDS - 1] ?? 0);
   expect(growth).toBeLessThan(MAX_GROWTH_BYTES);
-});
+}, 300_000);

@@ -1,8 +1,14 @@
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 
+/** Set to the id of the process of vitest that has built: lanes that want it are several, and have modules of their own. */
+const BUILT_BY = "SVC_TEST_BUILT_BY";
+
 /** Builds once before tests that start the programs as users do. */
 export function setup(): void {
+  const id = String(process.pid);
+  if (process.env[BUILT_BY] === id) return;
   const root = join(import.meta.dirname, "../../..");
   execFileSync(process.execPath, [join(root, "deploy/build.mjs")], { stdio: "inherit" });
+  process.env[BUILT_BY] = id;
 }

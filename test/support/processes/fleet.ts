@@ -1,18 +1,17 @@
-import { afterEach } from "vitest";
+import { afterEach, inject } from "vitest";
 import { becomes } from "../becomes.ts";
+import { sizeOf } from "../size.ts";
 import { EngineProcess } from "./engine-process.ts";
 import { GatewayProcess } from "./gateway-process.ts";
 
-/** Whether tests shall have the sizes that are promised, and not those that a small machine has time for. */
-export const FULL = process.env.FULL === "1";
-
-export function size(small: number, full: number): number {
-  return FULL ? full : small;
+/** A number for tests of fleets: `small` unless FULL=1 asks for what is promised, which a small machine has no time for. */
+export function size(small: number, promised: number): number {
+  return sizeOf({ quick: small, promised });
 }
 
 /** Prints what a test has measured. */
 export function show(what: string, seen: object): void {
-  process.stdout.write(`${FULL ? "full" : "small"} ${what}: ${JSON.stringify(seen)}\n`);
+  process.stdout.write(`${inject("size")} ${what}: ${JSON.stringify(seen)}\n`);
 }
 
 /** Some 100 ms for an answer. */

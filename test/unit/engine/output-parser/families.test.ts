@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { JsonScanner } from "../../../../engine/tool-calls/readers/json-scanner.ts";
+import { sizeOf } from "../../../support/size.ts";
 import { FAMILIES, markersOf, optionsOf, type SampleCall } from "./families.ts";
 import {
   type Block,
@@ -10,6 +11,12 @@ import {
   seededRandom,
   splitsOf,
 } from "./parse-output.ts";
+
+/** How many characters lie between two places where an output is split, cut or damaged. */
+const STRIDE = sizeOf({ quick: 7, exhaustive: 1 });
+const RANDOM_SPLITS = sizeOf({ quick: 5, exhaustive: 20 });
+/** How many outputs are stirred of fragments, for each family. */
+const SOUPS = sizeOf({ quick: 30, exhaustive: 150 });
 
 const SEARCH: SampleCall = {
   name: "search",
@@ -61,7 +68,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
     ["several", [SEARCH, RUN, SEARCH]],
   ])("%s, between texts, however the output is split", (_, calls) => {
     const output = `${before}${write(calls)}\nDone.`;
-    for (const pieces of splitsOf(output, 20)) {
+    for (const pieces of splitsOf(output, RANDOM_SPLITS, STRIDE)) {
       const { blocks, finishedToolCalls } = parsePieces(pieces, options);
       expect(blocks.map(seen)).toEqual([...spoken, ...calls.map(called), ["text", "Done.", true]]);
       expect(finishedToolCalls).toBe(calls.length);
@@ -76,7 +83,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
     test("after reasoning, however the output is split", () => {
       const output = `Hm.${reasoning.close}${reasoning.afterClose}${write([SEARCH, RUN])}`;
       const wanted = [["reasoning", "Hm.", true], called(SEARCH), called(RUN)];
-      for (const pieces of splitsOf(`${reasoning.open}${output}`, 20)) {
+      for (const pieces of splitsOf(`${reasoning.open}${output}`, RANDOM_SPLITS, STRIDE)) {
         expect(parsePieces(pieces, options).blocks.map(seen)).toEqual(wanted);
       }
       const opened = parseAnyhow(output, { ...options, startsInReasoning: true });
@@ -89,7 +96,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
 
     test("inside the reasoning are reasoning, unless the family ends it so", () => {
       const output = `${open}I could ${write([RUN])} or not.${ended}Done.`;
-      for (const pieces of splitsOf(output, 20)) {
+      for (const pieces of splitsOf(output, RANDOM_SPLITS, STRIDE)) {
         const kinds = parsePieces(pieces, options).blocks.map(({ kind }) => kind);
         if (reasoning.endedByCall) expect(kinds.slice(0, 2)).toEqual(["reasoning", "call"]);
         else expect(kinds).toEqual(["reasoning", "text"]);
@@ -117,20 +124,20 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
     );
     const q = `a ${[...marks, ...(reasoning ? [reasoning.open, reasoning.close] : [])].join(" b ")} c`;
     const call = { name: "search", args: { q, n: 1 } };
-    for (const pieces of splitsOf(write([call, RUN]), 20)) {
+    for (const pieces of splitsOf(write([call, RUN]), RANDOM_SPLITS, STRIDE)) {
       expect(parsePieces(pieces, options).blocks.map(seen)).toEqual([called(call), called(RUN)]);
     }
   });
 
   test("of a tool that is not there are text, whole", () => {
     const output = `${before}${write([UNKNOWN])}`;
-    for (const pieces of splitsOf(output, 20)) {
+    for (const pieces of splitsOf(output, RANDOM_SPLITS, STRIDE)) {
       expect(parsePieces(pieces, options).blocks.map(({ kind, text }) => [kind, text])).toEqual([["text", output]]);
     }
   });
 
   test("of a tool that is there are found behind one of a tool that is not", () => {
-    for (const pieces of splitsOf(write([UNKNOWN, SEARCH]), 20)) {
+    for (const pieces of splitsOf(write([UNKNOWN, SEARCH]), RANDOM_SPLITS, STRIDE)) {
       const { blocks } = parsePieces(pieces, options);
       expect(textOf(blocks)).toContain("rm");
       // A call without marks is one at the start of the text only.
@@ -139,7 +146,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
   });
 
   test("end with the last one that is wanted", () => {
-    for (const pieces of splitsOf(write([SEARCH, RUN]), 20)) {
+    for (const pieces of splitsOf(write([SEARCH, RUN]), RANDOM_SPLITS, STRIDE)) {
       const { blocks } = parsePieces(pieces, { ...options, maxToolCalls: 1 });
       expect(blocks.map(seen)).toEqual([called(SEARCH)]);
     }
@@ -152,7 +159,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
 
   test("cut short anywhere end in a block that is not whole, or in text", () => {
     const output = write([SEARCH, RUN]);
-    for (let at = 1; at < output.length; at += 1) {
+    for (let at = 1; at < output.length; at += STRIDE) {
       const half = output.slice(0, at);
       if (Buffer.from(half).toString() !== half) continue;
       const cut = parseAnyhow(half, { ...options, end: "cut" });
@@ -165,7 +172,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
     const output = write([SEARCH, RUN]);
     const random = seededRandom(output.length);
     const alphabet = '{}[]<>/"=:;,\\ \nax0';
-    for (let at = 0; at < output.length; at += 1) {
+    for (let at = 0; at < output.length; at += STRIDE) {
       const char = alphabet.charAt(Math.floor(random() * alphabet.length));
       const kept = Math.floor(random() * 2);
       const damaged = output.slice(0, at) + (random() < 0.3 ? "" : char) + output.slice(at + kept);
@@ -184,7 +191,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
       "text",
     ];
     const random = seededRandom(fragments.length);
-    for (let round = 0; round < 150; round += 1) {
+    for (let round = 0; round < SOUPS; round += 1) {
       const length = 1 + Math.floor(random() * 30);
       const soup = Array.from({ length }, () => fragments[Math.floor(random() * fragments.length)]).join("");
       const end = random() < 0.5 ? "cut" : "stop";

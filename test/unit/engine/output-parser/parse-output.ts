@@ -86,10 +86,13 @@ export function seededRandom(seed: number): () => number {
   };
 }
 
-/** Every split in two, one piece per character, and `count` random splits; always between whole characters. */
-export function* splitsOf(text: string, count: number): Generator<string[]> {
+/**
+ * Splits of a text, always between whole characters: in two at every place, or at every `stride`-th, then one piece for each
+ * character, then `count` random ones.
+ */
+export function* splitsOf(text: string, count: number, stride = 1): Generator<string[]> {
   const chars = [...text];
-  for (let at = 0; at <= chars.length; at += 1) yield [chars.slice(0, at).join(""), chars.slice(at).join("")];
+  for (let at = 0; at <= chars.length; at += stride) yield [chars.slice(0, at).join(""), chars.slice(at).join("")];
   yield chars;
   const random = seededRandom(chars.length);
   for (let round = 0; round < count; round += 1) {

@@ -6,9 +6,10 @@ import { toGrammar } from "../../../../../engine/grammar/values/json-schema.ts";
 import { independentValidator } from "../../../../support/schemas/independent-validator.ts";
 import { randomSchema } from "../../../../support/schemas/random-schema.ts";
 import { SeededRandom } from "../../../../support/seeded-random.ts";
+import { sizeOf } from "../../../../support/size.ts";
 import { samplerOf } from "../gbnf-sampler.ts";
 
-const SCHEMAS = 150;
+const SCHEMAS = sizeOf({ quick: 40, exhaustive: 150 });
 const TEXTS = 6;
 
 /** Values that are broken by a little. */

@@ -1,0 +1,76 @@
+// Runs a set of lanes of the tests (test/vitest.config.ts) and, beside the quick ones, the checks that are no tests.
+//   node test/run.mjs quick [args of vitest]   types, lint, freshness of generated files, and the lanes of `npm test`
+//   node test/run.mjs rest [args of vitest]    all other lanes
+//
+// What checks say goes to the standard error, a failed one with all its output; the standard output is vitest's, whose
+// summary is its end. The exit code is 1 when anything has failed.
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+const LANES = {
+  quick: ["unit", "golden", "contract", "integration", "process"],
+  rest: ["exhaustive", "model", "browser", "start", "fault", "real"],
+};
+/** The npm scripts of checks, by their names. */
+const CHECKS = Object.keys(JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")).scripts).filter((name) =>
+  name.startsWith("check:"),
+);
+
+const [set, ...more] = process.argv.slice(2);
+if (!Object.hasOwn(LANES, set ?? "")) {
+  process.stderr.write("usage: node test/run.mjs quick|rest [args of vitest]\n");
+  process.exit(2);
+}
+
+/** Programs that run now. Each leads a process group, so that a signal reaches what it has started, too. */
+const running = new Set();
+
+function start(command, args, stdio) {
+  const child = spawn(command, args, { cwd: ROOT, stdio, detached: true });
+  running.add(child);
+  const ended = new Promise((resolve) => {
+    child.on("error", (error) => resolve(String(error)));
+    child.on("close", (code, signal) => resolve(signal ?? code));
+  }).finally(() => running.delete(child));
+  return { child, ended };
+}
+
+/** Runs an npm script; says that it passed, or all that it said. Resolves to whether it passed. */
+async function check(script) {
+  const began = Date.now();
+  const { child, ended } = start("npm", ["run", "--silent", script], ["ignore", "pipe", "pipe"]);
+  const output = [];
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => output.push(chunk));
+  const end = await ended;
+  const took = `${((Date.now() - began) / 1000).toFixed(1)} s`;
+  if (end === 0) process.stderr.write(`${script} passed in ${took}\n`);
+  else process.stderr.write(`${Buffer.concat(output)}\n${script} FAILED (${end}) after ${took}\n`);
+  return end === 0;
+}
+
+async function tests() {
+  const lanes = LANES[set].map((name) => `--project=${name}`);
+  const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
+  const args = [vitest, "run", "--config", "test/vitest.config.ts", ...lanes, ...more];
+  const end = await start(process.execPath, args, ["ignore", "inherit", "inherit"]).ended;
+  if (end !== 0) process.stderr.write(`the tests FAILED (${end})\n`);
+  return end === 0;
+}
+
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"])
+  process.on(signal, () => {
+    for (const { pid } of running) {
+      try {
+        process.kill(-pid, signal);
+      } catch {
+        // It has ended meanwhile.
+      }
+    }
+    process.exitCode = 130;
+  });
+
+const passed = await Promise.all([tests(), ...(set === "quick" ? CHECKS.map(check) : [])]);
+if (passed.includes(false)) process.exitCode ||= 1;
