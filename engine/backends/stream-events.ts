@@ -1,22 +1,28 @@
 import { toDuration } from "../../deploy/runtime/time/proto-duration.ts";
 import type { Event, Finished, Started, Timings } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 
+/** Makes a `started` event. */
 export function started(value: Started): Event {
   return { kind: { $case: "started", value } };
 }
 
-/** `step`: differs from that of the event before when the engine has worked since. */
+/** Makes a `progress` event. `step` differs from that of the event before when the engine has worked since. */
 export function progress(queuePosition: number, prefilledTokens: number, step: number): Event {
   return { kind: { $case: "progress", value: { queuePosition, prefilledTokens, step } } };
 }
 
+/** Makes a `finished` event. */
 export function finished(value: Finished): Event {
   return { kind: { $case: "finished", value } };
 }
 
-/** `queueMs` is absent where the wait cannot be told from the prefill, which then holds both. */
+/**
+ * The times of a generation in milliseconds. `queueMs` is absent where the wait cannot be told from the prefill, which
+ * then holds both.
+ */
 export type PhaseTimes = { readonly queueMs?: number; readonly prefillMs: number; readonly decodeMs: number };
 
+/** Makes the timings of a `finished` event. */
 export function timings({ queueMs, prefillMs, decodeMs }: PhaseTimes): Timings {
   return {
     queue: queueMs === undefined ? undefined : toDuration(queueMs),

@@ -3,19 +3,25 @@ import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference
 import { type CacheBreakpoint, type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { Conversation } from "./chat-template.ts";
 
-/** How long a cache stays when the request does not say. */
+/** The time that a cache stays when the request does not say, in milliseconds. */
 const DEFAULT_KEEP_MS = 300_000;
-/** What a caller may ask for at most. */
+/** The longest time that a caller may ask for, in milliseconds. */
 const MAX_KEEP_MS = 86_400_000;
 
-/** How long the cache of a request is to stay: the longest that it asks for anywhere. */
+/**
+ * Returns how long the cache of a request is to stay, in milliseconds: the longest time that it asks for anywhere, at
+ * most 24 h; 5 min where it asks for none.
+ */
 export function keepMs({ messages, tools, cache }: GenerateRequest): number {
   const marked = [...messages.flatMap(({ parts }) => parts.flatMap(breakpointsOf)), ...tools.flatMap(breakpointsOf)];
   const wanted = [cache?.ttl, ...marked.map(({ ttl }) => ttl)].flatMap((ttl) => (ttl ? [durationMs(ttl)] : []));
   return wanted.length === 0 ? DEFAULT_KEEP_MS : Math.min(MAX_KEEP_MS, Math.max(0, ...wanted));
 }
 
-/** The conversation up to the last part that the caller marked as the end of a reusable prefix; undefined without one. */
+/**
+ * Returns the conversation up to the last part that the caller marked as the end of a reusable prefix; undefined
+ * without one.
+ */
 export function upToBreakpoint(conversation: Conversation): Conversation | undefined {
   const { messages, tools } = conversation;
   const prefix = { ...conversation, closed: true };

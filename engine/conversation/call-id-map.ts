@@ -4,13 +4,13 @@ import type { Message } from "../../proto/gen/svc/inference/v1/messages.ts";
 /** What a model's template demands of the ids of calls. */
 export type CallIdRule = "any" | "functions.name:index" | "nine-characters";
 
-/** The id under which a template knows an earlier call. */
+/** Returns the id under which a template knows an earlier call. */
 export type CallIdMap = (callId: string) => string;
 
 /**
- * The ids of a history's calls as the model's template demands them. Kimi's counts the calls of the whole conversation, so
- * that ids another model gave are renumbered; ids that are in order already come out the same. Mistral's takes nine
- * letters or digits.
+ * Maps the ids of a history's calls to what the model's template demands. Kimi's counts the calls of the whole
+ * conversation, so that ids another model gave are renumbered; ids that are in order already come out the same.
+ * Mistral's takes nine letters or digits.
  */
 export function callIdMap(messages: readonly Message[], rule: CallIdRule): CallIdMap {
   if (rule === "any") return (callId) => callId;

@@ -6,29 +6,37 @@ import { Placeholders, type Span } from "./placeholders.ts";
 import type { JsonStandIns } from "./template-json.ts";
 import { type TemplateMessage, textOf, toTemplateMessages, toTemplateTools } from "./template-messages.ts";
 
+/** A conversation as a template renders it. */
 export type Conversation = {
+  /** The messages, oldest first. */
   readonly messages: readonly Message[];
+  /** The tools that the model may see. */
   readonly tools: readonly Tool[];
   /** Whether the model is to think before it answers. */
   readonly reasoning: boolean;
-  /** Variables of the template for how much it is to think. Default: none. */
+  /** The variables of the template for how much the model is to think. Default: none. */
   readonly effortVariables?: TemplateVariables;
-  /** Leaves out the beginning of the model's turn. Default false. */
+  /** Whether to leave out the beginning of the model's turn. Default: false. */
   readonly closed?: boolean;
 };
 
+/** How a chat template is rendered. */
 export type ChatTemplateOptions = {
-  /** Jinja source, as it stands in the model file. */
+  /** The Jinja source, as it stands in the model file. */
   readonly source: string;
+  /** The text of the token that begins a prompt. */
   readonly bosToken: string;
+  /** The text of the token that ends a turn. */
   readonly eosToken: string;
+  /** The control tokens of the vocabulary, whose spellings callers must not write. */
   readonly controlTokens: ControlTokens;
-  /** Variables besides `enable_thinking` that are set where the model is to think, and where it is not. Default: none. */
+  /** The variables besides `enable_thinking` that are set where the model is to think. Default: none. */
   readonly reasoningOn?: TemplateVariables;
+  /** The variables besides `enable_thinking` that are set where the model is not to think. Default: none. */
   readonly reasoningOff?: TemplateVariables;
   /** Whether the template takes the arguments of earlier calls as a value, or as JSON text. Default: value. */
   readonly historyArguments?: "value" | "text";
-  /** The ids that the template is to see for those of a conversation's calls. Default: the same. */
+  /** Returns the map from a conversation's call ids to those that the template is to see. Default: the same ids. */
   readonly callIds?: (messages: readonly Message[]) => (callId: string) => string;
 };
 
@@ -36,15 +44,16 @@ export type ChatTemplateOptions = {
 export type TemplateVariables = Readonly<Record<string, string | number | boolean>>;
 
 /**
- * The model's own chat template. The same conversation always gives the same text, and a longer one begins with the text
- * of the shorter one as far as the template is written so.
+ * The model's own chat template. The same conversation always gives the same text, and a longer one begins with the
+ * text of the shorter one as far as the template is written so.
  */
 export class ChatTemplate {
+  /** The Jinja source. */
   readonly source: string;
   readonly #template: Template;
   readonly #options: ChatTemplateOptions;
 
-  /** Throws where the source is not Jinja. */
+  /** Parses the source. Throws where it is not Jinja. */
   constructor(options: ChatTemplateOptions) {
     this.source = options.source;
     this.#options = options;
@@ -52,8 +61,8 @@ export class ChatTemplate {
   }
 
   /**
-   * The prompt, up to where the model's answer begins. A conversation that ends in a text of the assistant is left open:
-   * the answer continues that text. Throws `EngineError` for what the model or its template does not take.
+   * Renders the prompt up to where the model's answer begins. A conversation that ends in a text of the assistant is
+   * left open: the answer continues that text. Throws `EngineError` for what the model or its template does not take.
    */
   render(conversation: Conversation): readonly Span[] {
     const placeholders = new Placeholders();
@@ -113,7 +122,9 @@ export class ChatTemplate {
   }
 }
 
-/** The text that the answer is to continue; "" for an empty last turn, `undefined` when the last turn is closed. */
+/**
+ * Returns the text that the answer is to continue: "" for an empty last turn, undefined when the last turn is closed.
+ */
 function openTurn(messages: readonly Message[]): string | undefined {
   const last = messages.at(-1);
   if (last?.role !== Role.ASSISTANT) return undefined;

@@ -1,20 +1,22 @@
 /** A token of the vocabulary that is matched by its spelling anywhere in a text: a control or a user-defined token. */
 export type ControlToken = {
+  /** The spelling of the token. */
   readonly text: string;
-  /** The tokenizer drops white space before it, so a text must not be cut there. */
+  /** Whether the tokenizer drops white space before the token, so that a text must not be cut there. */
   readonly stripsLeft: boolean;
 };
 
 /** A stretch of a text, in UTF-16 units; `end` is exclusive. */
 export type Range = { readonly start: number; readonly end: number };
 
+/** A place in a text where the spelling of a token stands. */
 export type Occurrence = Range & { readonly token: ControlToken };
 
 const BUCKET_SIZES = [2, 1];
 
 /**
- * The spellings that must not come from a caller: `<|im_end|>` in a user's text has to stay ten characters and never
- * become the end of the turn. White space is left out: some vocabularies define runs of it, and it marks nothing.
+ * Finds the spellings that must not come from a caller: `<|im_end|>` in a user's text has to stay ten characters and
+ * never become the end of the turn. White space is left out: some vocabularies define runs of it, and it marks nothing.
  */
 export class ControlTokens {
   readonly #byStart = new Map<number, ControlToken[]>();
@@ -43,12 +45,12 @@ export class ControlTokens {
     this.#all = kept.map(({ text }) => text).join("\n");
   }
 
-  /** Every place where a spelling stands, overlapping ones too, in order of their start. */
+  /** Returns every place where a spelling stands, overlapping ones too, in order of their start. */
   occurrences(text: string): readonly Occurrence[] {
     return this.#find(text, text.length);
   }
 
-  /** Whether no spelling can come about by putting this text anywhere among others. */
+  /** Returns whether no spelling can come about by putting this text anywhere among others. */
   isInert(text: string): boolean {
     if (text.length < this.#longest && this.#all.includes(text)) return text === "";
     const reach = Math.min(this.#longest - 1, text.length);

@@ -1,38 +1,53 @@
 import { randomBytes } from "node:crypto";
 
-/** Rendered text by who wrote it: the template's own markup may hold control tokens, a caller's text may not. */
+/**
+ * A stretch of rendered text by who wrote it: the template's own markup may hold control tokens, a caller's text may
+ * not.
+ */
 export type Span = {
+  /** The text itself. */
   readonly text: string;
+  /** Who wrote the text. */
   readonly origin: "template" | "caller";
   /** What `Placeholders.forText` gave for this span; absent for the template's own text. */
   readonly placeholder?: string;
 };
 
 /**
- * A control character: raw in plain text, but spelled out by every JSON encoder. So a placeholder shows in the rendered
- * text how often it has been JSON-encoded, and its text can be encoded the same way.
+ * The edge of a placeholder, a control character: raw in plain text, but spelled out by every JSON encoder. So a
+ * placeholder shows in the rendered text how often it has been JSON-encoded, and its text can be encoded the same way.
  */
 const EDGE = "\u0001";
 const EDGE_IN_JSON = "u0001";
 
 type Held = { readonly text: string; readonly kind: "text" | "number" };
 
-/** Stands in for texts while a template is rendered, so that the template cannot mix them up with its own. One per rendering. */
+/**
+ * Stands in for texts while a template is rendered, so that the template cannot mix them up with its own. One is used
+ * per rendering.
+ */
 export class Placeholders {
   readonly #held: Held[] = [];
   // Nobody outside this rendering knows it, hence nobody's text holds it.
   readonly #secret = randomBytes(12).toString("hex");
 
-  /** Whether a text must be held although it is harmless, as it would be taken for a remainder of a placeholder. */
+  /**
+   * Returns whether a text has to be held although it is harmless, as it would be taken for a remainder of a
+   * placeholder.
+   */
   static mustHold(text: string): boolean {
     return text.includes(EDGE);
   }
 
+  /** Returns a placeholder for a text. */
   forText(text: string): string {
     return this.#hold({ text, kind: "text" });
   }
 
-  /** For a JSON number that JavaScript would write differently; it loses the quotes a JSON encoder puts around it. */
+  /**
+   * Returns a placeholder for a JSON number that JavaScript would write differently; it loses the quotes that a JSON
+   * encoder puts around it.
+   */
   forNumber(lexeme: string): string {
     return this.#hold({ text: lexeme, kind: "number" });
   }
@@ -41,7 +56,7 @@ export class Placeholders {
     return `${EDGE}${this.#secret}:${this.#held.push(held) - 1}${EDGE}`;
   }
 
-  /** The rendered text with the texts put back. `undefined` when the template has changed a placeholder. */
+  /** Puts the texts back into the rendered text; undefined when the template has changed a placeholder. */
   restore(rendered: string): readonly Span[] | undefined {
     const pattern = new RegExp(`${this.#secret}:(\\d+)(?:(\\\\+)${EDGE_IN_JSON}|${EDGE})`, "g");
     const spans: Span[] = [];

@@ -3,19 +3,24 @@ import type { Span } from "./placeholders.ts";
 
 /** A text to be tokenised on its own; the tokens of a prompt are those of its pieces, one after the other. */
 export type PromptPiece = {
+  /** The text of the piece. */
   readonly text: string;
-  /** Whether spellings of control tokens in it stand for those tokens. */
+  /** Whether spellings of control tokens in the piece stand for those tokens. */
   readonly control: boolean;
 };
 
+/** How a prompt is cut. */
 export type PieceOptions = {
-  /** Pieces longer than this, in UTF-16 units, are cut where that does not change the tokens. */
+  /** The length beyond which pieces are cut where that does not change the tokens, in UTF-16 units. */
   readonly maxUnits: number;
-  /** Whether the tokenizer splits texts into words first, as those descending from GPT-4's do: then words are places to cut. */
+  /**
+   * Whether the tokenizer splits texts into words first, as those descending from GPT-4's do: then words are places to
+   * cut.
+   */
   readonly cutsAtWords: boolean;
 };
 
-/** A text with so many times `maxUnits` and no place to cut is no language: it is cut anywhere. */
+/** The multiple of `maxUnits` at which a text without a place to cut is cut anywhere, as it is no language. */
 const MAX_STRETCH = 4;
 
 /**

@@ -1,4 +1,4 @@
-/** Deeper values would exhaust the stack of the template's interpreter. */
+/** The depth beyond which values would exhaust the stack of the template's interpreter. */
 const MAX_DEPTH = 100;
 
 /** Strings (and whether a colon follows: a key), numbers, brackets. Sound only on text that is valid JSON. */
@@ -17,9 +17,9 @@ export type JsonKind = "arguments" | "schema";
 
 /** What may stand in for a value while the template is rendered; both return a string. */
 export type JsonStandIns = {
-  /** For any string and any key; `always` asks for a placeholder even where the text is harmless. */
+  /** Returns what stands in for a string or a key; `always` asks for a placeholder even where the text is harmless. */
   readonly text: (text: string, always: boolean) => string;
-  /** For a number that JavaScript would write differently. */
+  /** Returns what stands in for a number that JavaScript would write differently. */
   readonly number: (lexeme: string) => string;
 };
 

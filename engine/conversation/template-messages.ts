@@ -14,19 +14,20 @@ const ROLE: Readonly<Record<number, string>> = {
 
 /** How a template wants to see earlier calls. */
 export type HistoryRules = {
+  /** Returns the id that the template is to see. */
   readonly callId: (callId: string) => string;
-  /** The arguments are JSON text, not a value. */
+  /** Whether arguments are JSON text instead of a value. */
   readonly argumentsAsText: boolean;
 };
 
 const AS_THEY_ARE: HistoryRules = { callId: (callId) => callId, argumentsAsText: false };
 
-/** Between the parts of one message: they are paragraphs of their own, not one word cut in two. */
+/** Stands between the parts of one message, as they are paragraphs of their own and not one word cut in two. */
 const PART_SEPARATOR = "\n";
 
 /**
- * The canonical messages for a template. Each tool result becomes a `tool` message of its own; redacted reasoning is
- * left out, as nobody here can read it. Throws `EngineError` for what the model cannot take.
+ * Returns the canonical messages as a template knows them. Each tool result becomes a `tool` message of its own;
+ * redacted reasoning is left out, as nobody here can read it. Throws `EngineError` for what the model cannot take.
  */
 export function toTemplateMessages(
   messages: readonly Message[],
@@ -57,7 +58,7 @@ export function toTemplateMessages(
   });
 }
 
-/** The tools for a template. Throws `EngineError` for a schema that is not a JSON object. */
+/** Returns the tools as a template knows them. Throws `EngineError` for a schema that is not a JSON object. */
 export function toTemplateTools(tools: readonly Tool[], standIns: JsonStandIns): readonly TemplateMessage[] {
   return tools.map((tool, index) => {
     const schema = tool.parametersJsonSchema === "" ? "{}" : tool.parametersJsonSchema;
@@ -70,7 +71,7 @@ export function toTemplateTools(tools: readonly Tool[], standIns: JsonStandIns):
   });
 }
 
-/** The visible text of a message. Throws `EngineError` for images. */
+/** Returns the visible text of a message. Throws `EngineError` for images. */
 export function textOf(parts: readonly Part[], path: string): string {
   const texts = parts.flatMap((part, index) => {
     if (part.kind?.$case === "image") {

@@ -24,7 +24,7 @@ const CONTENT = "Hello from the scripted engine.\n";
 const WRITES = /^(write|write_file|create|create_file|write_to_file|builtin_create_new_file|editor)$/i;
 const SHELLS = /(bash|shell|exec|run_command|terminal)/i;
 
-/** Plays one turn: by what the conversation ends in. */
+/** Plays one turn of an agent's task, by what the conversation ends in. */
 export const agentScript: Script = (request) => [[started(request)], turn(request)];
 
 function turn(request: GenerateRequest): Event[] {
@@ -38,7 +38,7 @@ function turn(request: GenerateRequest): Event[] {
   return text("This is the scripted engine. Ask for a file to be written to see a tool call.");
 }
 
-/** The tool that has to be called now, if any. */
+/** Returns the tool that has to be called now, if any. */
 function chosenTool({ tools, toolChoice, messages }: GenerateRequest): Tool | undefined {
   if (toolChoice?.mode === ToolChoiceMode.NAMED) return tools.find((tool) => tool.name === toolChoice.name);
   if (toolChoice?.mode === ToolChoiceMode.NONE) return undefined;
@@ -74,7 +74,7 @@ function toolCall(request: GenerateRequest, tool: Tool): Event[] {
   ];
 }
 
-/** What agents call the things that a file is written with. */
+/** Returns the value of an argument by what agents call the things that a file is written with. */
 function known(key: string, property: Schema, path: string, command: string): unknown {
   if (/^(file_?path|path|absolute_?path|file)$/i.test(key)) return path;
   if (/^(contents?|file_?text|new_?text|text)$/i.test(key)) return CONTENT;
@@ -84,7 +84,10 @@ function known(key: string, property: Schema, path: string, command: string): un
   return property.type === "array" ? ["bash", "-lc", command] : command;
 }
 
-/** Some tools want absolute paths, and agents say in their prompt where they are. */
+/**
+ * Returns the folder in which the agent works: some tools want absolute paths, and agents say in their prompt where
+ * they are.
+ */
 function workingFolder(messages: readonly Message[]): string | undefined {
   for (const message of messages) {
     const found = /(?:working (?:in the )?directory:?|cwd[>:])\s*(?:is\s+)?(\/[^\s<>"'`]+)/i.exec(textOf(message));

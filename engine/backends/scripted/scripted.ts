@@ -26,27 +26,32 @@ export type Script = (
   signal: AbortSignal,
 ) => AsyncIterable<readonly Event[]> | Iterable<readonly Event[]>;
 
+/** How a scripted backend behaves. */
 export type ScriptedOptions = {
+  /** The name of the node. */
   readonly nodeId: string;
+  /** The model ids that the node serves. */
   readonly models: readonly string[];
+  /** The generations that run at once; more fail with QUEUE_FULL. */
   readonly slots: number;
+  /** What is played for every request. */
   readonly script: Script;
-  /** Default: 262,144. */
+  /** The context window in tokens. Default: 262,144. */
   readonly contextWindow?: number;
-  /** Default: text only. */
+  /** The kinds of input that the model takes. Default: text only. */
   readonly inputModalities?: readonly Modality[];
-  /** Default: the characters of all texts, divided by four. */
+  /** Returns the tokens of a prompt. Default: the characters of all texts, divided by four. */
   readonly countTokens?: (request: CountTokensRequest) => number;
 };
 
-/** Every capability: a script can play whatever it likes. */
+/** Every capability, as a script can play whatever it likes. */
 const ALL_CAPABILITIES = Object.values(Capability).filter((value) => value !== Capability.UNSPECIFIED);
 
 /** Plays scripts instead of running a model. It stands at the process border in the tests of the gateway. */
 export class ScriptedBackend implements Backend {
   readonly #options: ScriptedOptions;
   #busy = 0;
-  /** Requests seen so far, the newest last; for tests to look at. */
+  /** The requests seen so far, the newest last, for tests to look at. */
   readonly requests: GenerateRequest[] = [];
 
   constructor(options: ScriptedOptions) {
@@ -122,13 +127,13 @@ function roughTokens(request: CountTokensRequest): number {
   return Math.ceil((tools + request.messages.reduce((sum, message) => sum + length(message.parts), 0)) / 4) + 1;
 }
 
-/** Events of a file of JSON lines (protobuf JSON, one event each). */
+/** Reads the events of a file of JSON lines (protobuf JSON, one event each). */
 export function readTranscript(file: string): readonly Event[] {
   const lines = readFileSync(file, "utf8").split("\n");
   return lines.filter((line) => line.trim() !== "").map((line) => Event.fromJSON(JSON.parse(line)));
 }
 
-/** Plays the same events for every request, one message each. */
+/** Returns the script that plays the same events for every request, one message each. */
 export function playTranscript(events: readonly Event[]): Script {
   return () => events.map((event) => [event]);
 }
@@ -139,7 +144,7 @@ const block = (index: number, text: string): Event[] => [
   { kind: { $case: "blockEnded", value: { index, complete: true } } },
 ];
 
-/** The script of a node without a transcript. */
+/** The script of a node without a transcript: one sentence. */
 export const fixedSentence: Script = () => [
   [{ kind: { $case: "started", value: { nodeId: "scripted", modelRevision: "scripted", inputTokens: 8 } } }],
   block(0, "This is a scripted answer."),

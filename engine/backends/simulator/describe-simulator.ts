@@ -20,12 +20,15 @@ const CAPABILITIES: readonly Capability[] = [
   Capability.CACHE_ISOLATION,
 ];
 
-/** Stands where the digest of the weights would: nodes with the same one give the same answers. */
+/** Returns what stands where the digest of the weights would: nodes with the same one give the same answers. */
 export function simulatorRevision({ seed }: Pick<SimulatorOptions, "seed">): string {
   return `simulator-${seed}`;
 }
 
-/** What the node says of itself: first of all that there is no model. `stepProcess`: the id of the process that steps. */
+/**
+ * Returns what the node says of itself: first of all that there is no model. `stepProcess` is the id of the process
+ * that steps; undefined where there is none.
+ */
 export function describeSimulator(options: SimulatorOptions, stepProcess: number | undefined): BackendDescription {
   const models = options.models.map(
     (id): ModelDescription => ({

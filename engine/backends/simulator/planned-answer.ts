@@ -12,17 +12,23 @@ import { seededRandom } from "./seeded-random.ts";
 import type { SimulatorOptions } from "./simulator-options.ts";
 import { hashText } from "./text-hash.ts";
 
-/** One block of an answer, token by token; at least one token, none of them empty. */
+/** One block of an answer, token by token. */
 export type PlannedBlock = {
+  /** What the block is. */
   readonly block: NonNullable<BlockStarted["block"]>;
+  /** The tokens of the block, at least one and none of them empty. */
   readonly tokens: readonly string[];
+  /** Whether the block is whole. */
   readonly complete: boolean;
 };
 
-/** An answer, known before it begins: a simulated model has nothing to find out. */
+/** An answer that is known before it begins, as a simulated model has nothing to find out. */
 export type PlannedAnswer = {
+  /** The blocks in their order. */
   readonly blocks: readonly PlannedBlock[];
+  /** Why the answer ends. */
   readonly reason: FinishReason;
+  /** The stop string that ends the answer; absent where none does. */
   readonly matchedStop?: string;
 };
 
@@ -30,10 +36,13 @@ const WORDS =
   "a the and or of to in by for with on at as is are was node engine token model prompt answer step rate cache slot queue".split(
     " ",
   );
-/** Tokens of the reasoning, where none of the request's limits is lower. */
+/** The number of tokens of the reasoning, where none of the request's limits is lower. */
 const REASONING_TOKENS = { min: 8, max: 64 };
 
-/** The answer to `request`, whose rendered prompt is `prompt`. Throws `EngineError` for what the request gets wrong. */
+/**
+ * Plans the answer to `request`, whose rendered prompt is `prompt`. Throws `EngineError` for what the request gets
+ * wrong.
+ */
 export function planAnswer(
   request: GenerateRequest,
   prompt: string,
@@ -63,7 +72,7 @@ export function planAnswer(
   return withStop(blocks, tokens, sampling?.stop ?? []);
 }
 
-/** The answer's first `limit` tokens; where that is not all of them, it ends for `reason`. */
+/** Returns the answer's first `limit` tokens; where that is not all of them, it ends for `reason`. */
 export function cutAnswer(answer: PlannedAnswer, limit: number, reason: FinishReason): PlannedAnswer {
   let left = limit;
   const blocks: PlannedBlock[] = [];
@@ -76,12 +85,12 @@ export function cutAnswer(answer: PlannedAnswer, limit: number, reason: FinishRe
   return answer;
 }
 
-/** Tokens of the whole answer. */
+/** Returns the number of tokens of the whole answer. */
 export function answerLength({ blocks }: PlannedAnswer): number {
   return blocks.reduce((sum, { tokens }) => sum + tokens.length, 0);
 }
 
-/** The answer as callers send it back in their next request; its reasoning plays no part in a prompt. */
+/** Returns the answer as callers send it back in their next request; its reasoning plays no part in a prompt. */
 export function answerParts({ blocks }: PlannedAnswer): readonly Part[] {
   const parts: Part[] = [];
   for (const { block, tokens } of blocks) {
@@ -109,7 +118,7 @@ function exampleText(schemaJson: string, path: string, form: Schema = {}): strin
   }
 }
 
-/** Four characters each, none of them cut in two. */
+/** Cuts JSON text into tokens of four characters each, none of them cut in two. */
 function jsonTokens(json: string): readonly string[] {
   const characters = [...json];
   const tokens: string[] = [];
@@ -142,7 +151,7 @@ function withStop(before: PlannedBlock[], tokens: readonly string[], stop: reado
   return { blocks, reason: FinishReason.STOP_SEQUENCE, matchedStop };
 }
 
-/** The tokens of the first `units` UTF-16 units of their text. */
+/** Returns the tokens of the first `units` UTF-16 units of their text. */
 function firstUnits(tokens: readonly string[], units: number): readonly string[] {
   const kept: string[] = [];
   let left = units;

@@ -1,13 +1,13 @@
 import { EMPTY_HASH, hashKey, hashText } from "./text-hash.ts";
 
-/** UTF-16 units of a block: 64 tokens. */
+/** The UTF-16 units of a block: 64 tokens. */
 const BLOCK_UNITS = 256;
-/** Tokens of a block. */
+/** The tokens of a block. */
 export const BLOCK_TOKENS = 64;
 
 /**
- * The identities of a text's whole blocks, each standing for all text up to its end. Under another `isolation` the same
- * text has other ones.
+ * Returns the identities of a text's whole blocks, each standing for all text up to its end. Under another `isolation`
+ * the same text has other ones.
  */
 export function blockKeys(text: string, isolation: string): readonly number[] {
   const keys: number[] = [];
@@ -19,7 +19,10 @@ export function blockKeys(text: string, isolation: string): readonly number[] {
   return keys;
 }
 
-/** Which prefixes the node still holds: the least recently used go first, and of one text its end before its start. */
+/**
+ * Remembers which prefixes the node still holds: the least recently used go first, and of one text its end before its
+ * start.
+ */
 export class PrefixCache {
   readonly #capacity: number;
   readonly #nowMs: () => number;
@@ -27,18 +30,21 @@ export class PrefixCache {
   readonly #blocks = new Map<number, number>();
   #observedRetentionMs: number | undefined;
 
-  /** `nowMs`: a monotonic clock. */
+  /** `nowMs` is a monotonic clock in milliseconds. */
   constructor(capacityTokens: number, nowMs: () => number) {
     this.#capacity = Math.floor(capacityTokens / BLOCK_TOKENS);
     this.#nowMs = nowMs;
   }
 
-  /** For how long the block that was pushed out last had not been used; absent as long as there was room for all. */
+  /**
+   * How long the block that was pushed out last had not been used, in milliseconds; undefined as long as there was room
+   * for all.
+   */
   get observedRetentionMs(): number | undefined {
     return this.#observedRetentionMs;
   }
 
-  /** Tokens of the longest prefix that is there. */
+  /** Returns the tokens of the longest prefix that is held. */
   cachedTokens(keys: readonly number[]): number {
     const missing = keys.findIndex((key) => !this.#blocks.has(key));
     return (missing < 0 ? keys.length : missing) * BLOCK_TOKENS;

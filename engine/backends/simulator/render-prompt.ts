@@ -7,18 +7,20 @@ import {
   type Tool,
 } from "../../../proto/gen/svc/inference/v1/messages.ts";
 
-/** UTF-16 units of a simulated token. */
+/** The UTF-16 units of a simulated token. */
 const TOKEN_UNITS = 4;
-/** What an image costs. */
+/** The tokens that an image costs. */
 const IMAGE_TOKENS = 256;
 
+/** A prompt as text. */
 export type RenderedPrompt = {
+  /** The text of the prompt. */
   readonly text: string;
-  /** Where the caller's last cache breakpoint stands; 0 without one. */
+  /** The place of the caller's last cache breakpoint, in UTF-16 units; 0 without one. */
   readonly breakpointAt: number;
 };
 
-/** The prompt as text. What a conversation goes on with only ever adds to the text of what was there before. */
+/** Renders the prompt as text. What a conversation goes on with only ever adds to the text of what was there before. */
 export function renderPrompt(tools: readonly Tool[], messages: readonly Message[]): RenderedPrompt {
   let text = "";
   let breakpointAt = 0;
@@ -37,12 +39,12 @@ export function renderPrompt(tools: readonly Tool[], messages: readonly Message[
   return { text: text + head(Role.ASSISTANT), breakpointAt };
 }
 
-/** The prompt and the answer to it, as the next prompt of the conversation begins. */
+/** Renders the prompt and the answer to it, as the next prompt of the conversation begins. */
 export function renderAnswered(prompt: RenderedPrompt, answer: readonly Part[]): string {
   return `${prompt.text + answer.map(renderPart).join("")}\n`;
 }
 
-/** Tokens of a text; a rest counts as one. */
+/** Returns the tokens of a text; a rest counts as one. */
 export function countTokens(text: string): number {
   return Math.ceil(text.length / TOKEN_UNITS);
 }

@@ -1,4 +1,6 @@
-/** Numbers in [0, 1) that depend on nothing but the seed (32 bits of it): a Weyl sequence, mixed. */
+/**
+ * Returns a source of numbers in [0, 1) that depend on nothing but the seed (32 bits of it): a Weyl sequence, mixed.
+ */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -14,20 +14,31 @@ type Phase =
   | { readonly at: "decode" }
   | { readonly at: "end" };
 
+/** All that a simulated generation does, known before it begins. */
 export type GenerationPlan = {
+  /** The name of the node. */
   readonly nodeId: string;
+  /** The revision of the model. */
   readonly revision: string;
+  /** The rendered prompt. */
   readonly prompt: RenderedPrompt;
+  /** The tokens of the prompt. */
   readonly inputTokens: number;
-  /** Tokens up to the caller's last cache breakpoint; 0 without one. */
+  /** The tokens up to the caller's last cache breakpoint; 0 without one. */
   readonly breakpointTokens: number;
+  /** The tenant and salt whose prefixes the generation may reuse. */
   readonly isolation: string;
-  /** Higher runs earlier. */
+  /** The priority in the queue; a higher one runs earlier. */
   readonly priority: number;
+  /** The answer. */
   readonly answer: PlannedAnswer;
+  /** The time from the end of the prefill to the first token, in milliseconds. */
   readonly timeToFirstTokenMs: number;
+  /** What fails, and after how many tokens. */
   readonly failure: InjectedFailure;
+  /** The prefix cache of the node. */
   readonly cache: PrefixCache;
+  /** A monotonic clock in milliseconds. */
   readonly nowMs: () => number;
 };
 
@@ -54,27 +65,31 @@ export class SimulatedGeneration {
     this.#arrivedMs = plan.nowMs();
   }
 
+  /** The priority in the queue; a higher one runs earlier. */
   get priority(): number {
     return this.#plan.priority;
   }
 
-  /** Its caller waits for more. */
+  /** Whether its caller waits for more. */
   get asked(): boolean {
     return this.#wake !== undefined;
   }
 
-  /** KV memory that it may come to need. */
+  /** The tokens of KV memory that it may come to need. */
   get kvTokens(): number {
     return this.#plan.inputTokens + answerLength(this.#plan.answer);
   }
 
-  /** Prompt tokens that are still to be read. */
+  /** The prompt tokens that are still to be read. */
   get uncachedTokens(): number {
     if (this.#phase.at === "prefill") return this.#phase.remaining;
     return this.#phase.at === "queue" ? this.#plan.inputTokens - this.#hit() : 0;
   }
 
-  /** What has been produced since the last call, or what comes next; `undefined` after the end. Throws `EngineError`. */
+  /**
+   * Resolves to what has been produced since the last call, or to what comes next; undefined after the end. Throws
+   * `EngineError`.
+   */
   async next(): Promise<readonly Event[] | undefined> {
     while (this.#events.length === 0) {
       if (this.#error) throw this.#error;
@@ -88,7 +103,7 @@ export class SimulatedGeneration {
     return events;
   }
 
-  /** A slot is free: the prompt is counted and looked up. */
+  /** Begins the generation, as a slot is free: the prompt is counted and looked up. */
   admit(): void {
     const { plan, hit } = { plan: this.#plan, hit: this.#hit() };
     this.#admittedMs = plan.nowMs();
@@ -100,8 +115,8 @@ export class SimulatedGeneration {
   }
 
   /**
-   * One step at `atMs`, with `budget` prompt tokens to read at most; returns how many it took of them. A caller that
-   * does not ask gets nothing: its pace is the generation's.
+   * Makes one step at `atMs`, with at most `budget` prompt tokens to read; returns how many it took of them. A caller
+   * that does not ask gets nothing: its pace is the generation's.
    */
   step(atMs: number, budget: number): number {
     if (!this.#wake) return 0;
@@ -112,7 +127,7 @@ export class SimulatedGeneration {
     return 0;
   }
 
-  /** A sign of life for a caller that has been waiting. */
+  /** Makes a sign of life for a caller that has been waiting. */
   progress(queuePosition: number, step: number): void {
     if (!this.#wake || this.#events.length > 0 || this.#phase.at === "decode" || this.#phase.at === "end") return;
     const remaining = this.#phase.at === "prefill" ? this.#phase.remaining : 0;
@@ -127,7 +142,7 @@ export class SimulatedGeneration {
     this.#wake = undefined;
   }
 
-  /** Ends it; a caller that waits hears of it at once. */
+  /** Ends the generation with an error; a caller that waits hears of it at once. */
   fail(error: EngineError): void {
     if (this.#phase.at === "end") return;
     this.#error = error;
@@ -135,7 +150,7 @@ export class SimulatedGeneration {
     this.flush();
   }
 
-  /** At least one token of every prompt is read anew: the first output needs it. */
+  /** Returns the cached tokens. At least one token of every prompt is read anew, as the first output needs it. */
   #hit(): number {
     return Math.min(this.#plan.cache.cachedTokens(this.#keys), this.#plan.inputTokens - 1);
   }

@@ -19,7 +19,7 @@ import type { SimulatorOptions } from "./simulator-options.ts";
 import { StepLoop } from "./step-loop.ts";
 import { StepProcess } from "./step-process.ts";
 
-/** How often a waiting caller hears that the engine still works, in simulated time. */
+/** The time after which a waiting caller hears again that the engine still works, in simulated milliseconds. */
 const PROGRESS_MS = 1000;
 
 /**
@@ -160,7 +160,7 @@ export class SimulatorBackend implements Backend {
     if (this.#running.size === 0) this.#loop.stop();
   }
 
-  /** A slot, and room in the KV memory; a generation larger than that memory runs alone. */
+  /** Returns whether there is a slot, and room in the KV memory; a generation larger than that memory runs alone. */
   #fits(generation: SimulatedGeneration): boolean {
     if (this.#running.size === 0) return true;
     if (this.#running.size >= this.#options.slots) return false;

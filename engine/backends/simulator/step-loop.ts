@@ -1,19 +1,21 @@
 import type { MonotonicClock } from "../../../deploy/runtime/time/clock.ts";
 
-/** Steps made good at once after the process was held up; what is older is lost. */
+/** The most steps that are made good at once after the process was held up; what is older is lost. */
 const MAX_CATCH_UP = 32;
 
+/** What a step loop drives. */
 export type StepLoopOptions = {
+  /** The clock by which steps fall due. */
   readonly clock: MonotonicClock;
-  /** How long the step of this number takes, in milliseconds. */
+  /** Returns how long the step of this number takes, in milliseconds. */
   readonly stepMs: (step: number) => number;
-  /** One step, due at `atMs`. Returns whether there is more to do. */
+  /** Makes one step, due at `atMs`. Returns whether there is more to do. */
   readonly step: (atMs: number) => boolean;
-  /** After one or several steps: hands out what they produced. */
+  /** Hands out what one or several steps produced. */
   readonly flush: () => void;
 };
 
-/** The heart of the simulated engine: beats while there is work, and counts. */
+/** The heart of the simulated engine: it beats while there is work, and counts. */
 export class StepLoop {
   readonly #options: StepLoopOptions;
   #cancel: (() => void) | undefined;
@@ -24,18 +26,19 @@ export class StepLoop {
     this.#options = options;
   }
 
-  /** Steps so far. */
+  /** The number of steps so far. */
   get count(): number {
     return this.#count;
   }
 
-  /** There is work. */
+  /** Begins to beat, as there is work. */
   start(): void {
     if (this.#cancel) return;
     this.#nextAtMs = this.#options.clock.nowMs() + this.#options.stepMs(this.#count);
     this.#arm();
   }
 
+  /** Ends to beat until there is work again. */
   stop(): void {
     this.#cancel?.();
     this.#cancel = undefined;

@@ -8,8 +8,8 @@ import { type MonotonicClock, systemClock } from "../../../deploy/runtime/time/c
 const PROGRAM = new URL(`./step-timer${import.meta.url.endsWith(".ts") ? ".ts" : ".js"}`, import.meta.url);
 
 /**
- * A clock whose timers a process of its own keeps, as an accelerator keeps its own time: while that process stands still
- * nothing falls due, and the node goes on all the same.
+ * A clock whose timers a process of its own keeps, as an accelerator keeps its own time: while that process stands
+ * still nothing falls due, and the node goes on all the same.
  */
 export class StepProcess implements MonotonicClock {
   readonly #child: ChildProcessByStdio<Writable, Readable, null>;
@@ -28,7 +28,7 @@ export class StepProcess implements MonotonicClock {
     });
   }
 
-  /** 0 for one that could not be started. */
+  /** The id of the process; 0 for one that could not be started. */
   get pid(): number {
     return this.#child.pid ?? 0;
   }
@@ -45,6 +45,7 @@ export class StepProcess implements MonotonicClock {
     return () => this.#due.delete(id);
   }
 
+  /** Ends the process. */
   close(): void {
     this.#due.clear();
     this.#child.kill("SIGKILL");

@@ -10,9 +10,10 @@ const SECOND_BASIS = 0x6a09e667;
 /** A hash that can be gone on with. */
 export type TextHash = { readonly first: number; readonly second: number };
 
+/** The hash of the empty text. */
 export const EMPTY_HASH: TextHash = { first: FIRST_BASIS, second: SECOND_BASIS };
 
-/** The hash of what `before` stands for, followed by `text` from `start` up to `end`. */
+/** Returns the hash of what `before` stands for, followed by `text` from `start` up to `end`. */
 export function hashText(text: string, before: TextHash = EMPTY_HASH, start = 0, end = text.length): TextHash {
   let { first, second } = before;
   for (let at = start; at < end; at += 1) {
@@ -24,7 +25,7 @@ export function hashText(text: string, before: TextHash = EMPTY_HASH, start = 0,
   return { first: first >>> 0, second: second >>> 0 };
 }
 
-/** One number for look-ups: 53 bits of the hash. */
+/** Returns one number for look-ups: 53 bits of the hash. */
 export function hashKey({ first, second }: TextHash): number {
   return first * 0x20_0000 + (second & 0x1f_ffff);
 }
