@@ -57,7 +57,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/overload/", [RUNTIME]],
   ["gateway/tracing/", [RUNTIME]],
   ["gateway/stats/", ["gateway/outcome.ts"]],
-  ["gateway/http/admin/page/", []],
+  ["gateway/http/admin/page/", ["deploy/runtime/files/project-folder.ts"]],
   ["gateway/http/admin/fleet/", ["gateway/upstream/"]],
   [
     "gateway/http/admin/",

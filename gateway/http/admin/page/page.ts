@@ -1,51 +1,35 @@
 import { createHash } from "node:crypto";
-import { PAGE_SCRIPT } from "./page-script.ts";
-import { PAGE_STYLE } from "./page-style.ts";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { projectFolder } from "../../../../deploy/runtime/files/project-folder.ts";
 
-/** The admin page: one file, nothing fetched but `/live` and `/workers`, both from its own origin. */
-export const PAGE = `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>gateway</title>
-<link rel="icon" href="data:,">
-<style>${PAGE_STYLE}</style>
-</head>
-<body>
-<header>
-<h1>gateway</h1>
-<span id="state" class="badge">…</span>
-<span id="worker" class="dim"></span>
-<span id="uptime" class="dim"></span>
-<span id="lost" class="badge bad" role="status" hidden>no answer; showing old values</span>
-<nav class="dim"><a href="/clusters">clusters</a> <a href="/stats">stats</a> <a href="/config_dump">config</a> <a href="/help">help</a></nav>
-</header>
-<section id="workers" hidden><div class="scroll"><table></table></div></section>
-<dl id="tiles"></dl>
-<form id="filter">
-<label>Show <input id="words" type="search" placeholder="address, zone, state" autocomplete="off" spellcheck="false"></label>
-<label><input id="troubled" type="checkbox"> only endpoints with trouble</label>
-</form>
-<main id="clusters"></main>
-<noscript>This page needs JavaScript; <a href="/clusters">/clusters</a> and <a href="/stats">/stats</a> do not.</noscript>
-<script>${PAGE_SCRIPT}</script>
-</body>
-</html>
-`;
+const STYLE = read("page.css");
+const SCRIPT = read("page.js");
 
-/** Only this style and this script run, and nothing is sent anywhere else. */
+/**
+ * The admin page as one document: style and script stand in it, and the only addresses it fetches are `/live` and `/workers` of its
+ * own origin.
+ */
+export const PAGE = read("page.html")
+  .replace('<link rel="stylesheet" href="page.css">', () => `<style>${STYLE}</style>`)
+  .replace('<script type="module" src="page.js"></script>', () => `<script type="module">${SCRIPT}</script>`);
+
+/** The Content-Security-Policy of the admin page: only its own style and script run, and nothing is sent to another origin. */
 export const PAGE_SECURITY_POLICY = [
   "default-src 'none'",
-  `style-src ${hashOf(PAGE_STYLE)}`,
-  `script-src ${hashOf(PAGE_SCRIPT)}`,
+  `style-src ${hashOf(STYLE)}`,
+  `script-src ${hashOf(SCRIPT)}`,
   "connect-src 'self'",
   "img-src data:",
   "base-uri 'none'",
   "form-action 'none'",
   "frame-ancestors 'none'",
 ].join("; ");
+
+/** Reads a file of the page. The build copies none, so they are read where they were written. */
+function read(name: string): string {
+  return readFileSync(join(projectFolder(), "gateway/http/admin/page", name), "utf8");
+}
 
 function hashOf(text: string): string {
   return `'sha256-${createHash("sha256").update(text).digest("base64")}'`;

@@ -4,7 +4,7 @@ import { PAGE, PAGE_SECURITY_POLICY } from "../../../../../../gateway/http/admin
 
 test("the policy lets exactly the page's own style and script run", () => {
   for (const name of ["style", "script"]) {
-    const blocks = [...PAGE.matchAll(new RegExp(`<${name}>(.*?)</${name}>`, "gs"))];
+    const blocks = [...PAGE.matchAll(new RegExp(`<${name}(?: type="module")?>(.*?)</${name}>`, "gs"))];
     expect(blocks).toHaveLength(1);
     const hash = createHash("sha256")
       .update(blocks[0]?.[1] ?? "")
