@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import { untilAborted } from "../deploy/runtime/time/abort.ts";
 import type { Clock } from "../deploy/runtime/time/clock.ts";
 import { sleep } from "../deploy/runtime/time/sleep.ts";
-import type { GatewayConfig } from "./config/gateway-config.ts";
+import type { GatewayConfig } from "./config.ts";
 import type { SocketTable } from "./http/connection/sockets.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 

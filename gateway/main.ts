@@ -12,7 +12,7 @@ import { runConfigured } from "../deploy/runtime/process/run-main.ts";
 import { StopOrders } from "../deploy/runtime/process/stop-orders.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { TracingConfig } from "../deploy/runtime/tracing/tracing-schema.ts";
-import { type GatewayConfig, gatewayConfigSchema } from "./config/gateway-config.ts";
+import { type GatewayConfig, gatewayConfigSchema } from "./config.ts";
 import { drainWhenTold } from "./drain.ts";
 import { buildAdmin } from "./http/admin/admin-server.ts";
 import { registerClusterStats } from "./http/admin/fleet/cluster-stats.ts";

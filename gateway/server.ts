@@ -2,8 +2,7 @@ import type { FastifyInstance, RouteHandlerMethod } from "fastify";
 import type { Logger } from "pino";
 import { onAbort } from "../deploy/runtime/time/abort.ts";
 import type { Clock } from "../deploy/runtime/time/clock.ts";
-import type { GatewayConfig } from "./config/gateway-config.ts";
-import { timeoutsOf } from "./config/timeouts-schema.ts";
+import type { GatewayConfig } from "./config.ts";
 import { ENVELOPES } from "./errors.ts";
 import { takeApiVersion } from "./http/access/api-version.ts";
 import { type AuthDeps, requireKey } from "./http/access/auth.ts";
@@ -31,6 +30,7 @@ import { type OtherOperation, ROUTES, urlPattern } from "./routes.ts";
 import type { Sealing } from "./sealing.ts";
 import type { Stats } from "./stats/stats.ts";
 import type { Tracing } from "./tracing/tracing.ts";
+import { timeoutsOf } from "./upstream/call/timeouts.ts";
 import type { ClusterManager } from "./upstream/cluster-manager.ts";
 import { Router } from "./upstream/router.ts";
 
@@ -65,7 +65,12 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const overload = new OverloadManager(config.overloadManager, clock);
   app.server.once("close", () => overload.close());
   registerOverloadStats(stats.registry, overload);
-  const bodies: BodyLimits = { maxBodyBytes: config.maxBodyBytes, overload, random: Math.random };
+  const bodies: BodyLimits = {
+    maxBodyBytes: config.maxBodyBytes,
+    json: config.jsonLimits,
+    overload,
+    random: Math.random,
+  };
   parseBodies(app, bodies);
   refuseUnclearRequests(app);
   endConnectionsUnderPressure(app, overload);
@@ -82,8 +87,7 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
     clusters,
     clock,
     timeouts: timeoutsOf(config.timeouts),
-    numRetries: config.retry.numRetries,
-    retryBackOff: config.retry.retryBackOff,
+    ...config.retry,
     random: Math.random,
     stats: stats.upstream,
   });

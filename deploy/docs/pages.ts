@@ -1,6 +1,6 @@
 import { engineConfigSchema } from "../../engine/config.ts";
 import { profileSchema } from "../../engine/profiles/profile.ts";
-import { gatewayConfigSchema } from "../../gateway/config/gateway-config.ts";
+import { gatewayConfigSchema } from "../../gateway/config.ts";
 import { configurationPage } from "./configuration-page.ts";
 import { ENVOY_NAMES } from "./envoy-names.ts";
 import { fileSchema, type SchemaNode } from "./json-schema.ts";
@@ -21,7 +21,7 @@ const CONFIGURATION_INTRO = [
 function gatewayConfiguration(schema: SchemaNode): string {
   return configurationPage({
     title: "Configuration of the gateway",
-    madeFrom: "`gateway/config/`",
+    madeFrom: "`gateway/config.ts` and the schemas that it composes",
     intro: [
       CONFIGURATION_INTRO,
       "The last column names the field of Envoy's v3 API that means the same; its default there may be another.",

@@ -1,3 +1,4 @@
+import * as z from "zod";
 import { ApiError } from "../errors.ts";
 import type { Detail } from "../outcome.ts";
 import { isIndexKey, isRestated } from "./json-notation.ts";
@@ -10,18 +11,26 @@ import { CUT, endOfLetters, endOfNumber, endOfString, endsEscaped, isLetter, isN
  */
 
 /** How large a JSON text may be. */
-export type JsonLimits = {
-  /** The most objects and arrays within one another, the outermost included. Default: 64. */
-  readonly maxDepth: number;
-  /**
-   * The most values of all kinds together: objects, arrays, strings, numbers and literals; keys do not count. Default:
-   * 200,000.
-   */
-  readonly maxNodes: number;
-};
+/** The schema of the settings that bound what a JSON text may cost. */
+export const jsonLimitsSchema = z
+  .strictObject({
+    maxDepth: z
+      .int()
+      .min(1)
+      .max(1_000)
+      .default(64)
+      .describe("The number of objects and arrays within one another, the outermost included, that a body may have."),
+    maxNodes: z
+      .int()
+      .min(1)
+      .default(200_000)
+      .describe("The number of values of all kinds that a body may hold together; keys do not count."),
+  })
+  .prefault({})
+  .describe("Request bodies that would cost too much to parse are refused with 400.");
 
-/** The limits that hold where none are given. */
-export const DEFAULT_JSON_LIMITS: JsonLimits = { maxDepth: 64, maxNodes: 200_000 };
+/** What a JSON text may cost. */
+export type JsonLimits = Readonly<z.infer<typeof jsonLimitsSchema>>;
 
 /** The length of a character that is written as `\uXXXX`. */
 const ESCAPED_LENGTH = 6;
@@ -81,7 +90,7 @@ export class JsonScan {
    * `singleKeys` are keys that may stand only once at the top of the text: something in front of the gateway may go by
    * the first of two, while the parser takes the last.
    */
-  constructor(singleKeys: readonly string[], limits: JsonLimits = DEFAULT_JSON_LIMITS) {
+  constructor(singleKeys: readonly string[], limits: JsonLimits) {
     this.#limits = limits;
     this.#singleKeys = singleKeys;
     this.#longestKey = ESCAPED_LENGTH * Math.max(LONGEST_INDEX_KEY, ...singleKeys.map((key) => key.length));

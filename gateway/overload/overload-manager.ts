@@ -7,8 +7,8 @@ import {
   type OverloadAction,
   type Pressures,
   RESTING,
-  type Triggers,
 } from "./overload-action.ts";
+import type { OverloadSettings } from "./overload-settings.ts";
 import { heapUse, ProcessUsage, type Usage } from "./process-usage.ts";
 
 /**
@@ -24,21 +24,6 @@ const SMALL_BODY_BYTES = 65_536;
  * Latin-1 takes two bytes a character.
  */
 const HEAP_PER_BODY_BYTE = 3;
-
-/** The settings of the overload manager, as the configuration has them. */
-export type OverloadSettings = {
-  /** The time between two looks at the process, in milliseconds. */
-  readonly refreshIntervalMs: number;
-  /** What counts as a pressure of 1, for the resources that do not say it themselves. */
-  readonly resourceMonitors: {
-    readonly eventLoopDelay: { readonly maxDelayMs: number };
-    /** The size of the heap, in bytes; absent for what V8 lets it grow to. */
-    readonly fixedHeap: { readonly maxHeapSizeBytes?: number | undefined };
-    readonly inflightBodyBytes: { readonly maxBytes: number };
-  };
-  /** The triggers of each action. */
-  readonly actions: Readonly<Record<OverloadAction, Triggers>>;
-};
 
 /**
  * Watches the process and says what has to be done to keep it alive. It decides nothing about requests that were let in

@@ -3,23 +3,20 @@ import type { Cluster } from "./cluster.ts";
 import type { ClusterMember } from "./cluster-member.ts";
 import type { Balancer } from "./load-balancing/balancer.ts";
 import type { NoPick } from "./load-balancing/choose.ts";
-import { DEFAULT_ENDPOINT_CAPS, isWithinCaps } from "./load-balancing/endpoint-caps.ts";
+import { isWithinCaps } from "./load-balancing/endpoint-caps.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
 import type { Placement } from "./load-balancing/policy.ts";
 import type { Route } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import { CircuitBreaker, type CircuitBreakerState, limitsForSlots, type Permit } from "./queue/circuit-breaker.ts";
 import type { PriorityClass } from "./queue/class-share.ts";
-import { DEFAULT_PENDING_QUEUE, type Pending, PendingQueue } from "./queue/pending-queue.ts";
+import { OUTPUT_RESERVE_TOKENS, type Pending, PendingQueue } from "./queue/pending-queue.ts";
 
 /** Time between two looks at whether waiting requests can be served: an endpoint that recovers tells nobody here. */
 const RECHECK_MS = 100;
 
 /** Longest time for which an endpoint is believed that it has no room. */
 const MAX_HOLD_BACK_MS = 60_000;
-
-/** Output tokens that every request costs in the fair queue, on top of its prompt's tokens. */
-const OUTPUT_RESERVE_TOKENS = 1_024;
 
 /** A request that asks for a place on an endpoint of the cluster. */
 export type PlaceRequest = {
@@ -71,8 +68,8 @@ export class ClusterAdmission {
     this.#cluster = cluster;
     this.#balancer = balancer;
     this.#clock = clock;
-    const { maxPendingRequestsPerKey: maxPendingPerKey, adaptiveLifo } = cluster.settings.circuitBreakers;
-    this.#queue = new PendingQueue({ ...DEFAULT_PENDING_QUEUE, maxPendingPerKey, adaptiveLifo });
+    const { maxPendingRequestsPerKey: maxPendingPerKey, classShares, adaptiveLifo } = cluster.settings.circuitBreakers;
+    this.#queue = new PendingQueue({ maxPendingPerKey, classShares, adaptiveLifo });
     cluster.onMembersChange(() => {
       for (const address of this.#heldBack.keys()) if (!cluster.member(address)) this.#heldBack.delete(address);
       this.#serve();
@@ -170,7 +167,7 @@ export class ClusterAdmission {
   #attempt(route: Route, tried: ReadonlySet<string>): Admitted | NotAdmitted | "all_full" {
     const hasRoom = (view: EndpointView) =>
       !this.#isHeldBack(view.address) &&
-      isWithinCaps(view, DEFAULT_ENDPOINT_CAPS) &&
+      isWithinCaps(view, this.#cluster.settings.circuitBreakers.endpointCaps) &&
       this.#breaker.hasRoom(view.address, this.#cap(view));
     const choice = this.#balancer.pick(route, tried, hasRoom);
     if ("none" in choice) return choice.none;

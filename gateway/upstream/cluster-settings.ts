@@ -1,31 +1,67 @@
-import type { DiscoverySettings } from "./discovery/start-discovery.ts";
-import type { TlsSettings } from "./endpoint/upstream-tls.ts";
-import type { HealthCheckSettings } from "./health/health-checker.ts";
-import type { BalancerSettings } from "./load-balancing/balancer-settings.ts";
-import type { OutlierSettings } from "./outlier/outlier-detector.ts";
-import type { AdaptiveLifoSettings } from "./queue/adaptive-lifo.ts";
-import type { RetryBudgetSettings } from "./retry/retry-budget.ts";
+import * as z from "zod";
+import { CATALOG } from "../catalog.ts";
+import { discoveryShapes } from "./discovery/discovery-settings.ts";
+import { tlsSchema } from "./endpoint/upstream-tls.ts";
+import { healthCheckSchema } from "./health/health-settings.ts";
+import { balancerShape } from "./load-balancing/balancer-settings.ts";
+import { endpointCapsSchema } from "./load-balancing/endpoint-caps.ts";
+import { outlierSchema } from "./outlier/outlier-settings.ts";
+import { circuitBreakerShape } from "./queue/circuit-breaker-settings.ts";
+import { retryBudgetSchema } from "./retry/retry-settings.ts";
 
-/** Envoy's `circuit_breakers.thresholds`; what is absent follows the slots of the endpoints. */
-export type CircuitBreakerSettings = {
-  readonly maxRequests?: number | undefined;
-  readonly maxPendingRequests?: number | undefined;
-  readonly maxRequestsPerEndpoint?: number | undefined;
-  readonly maxPendingRequestsPerKey: number;
-  /** How long those who wait go on waiting while no endpoint is available. */
-  readonly failfastMs: number;
-  readonly adaptiveLifo: AdaptiveLifoSettings;
-  readonly retryBudget: RetryBudgetSettings;
+const everyCluster = {
+  model: z.enum(CATALOG.map((model) => model.id)).describe("The model of the catalog that the endpoints serve."),
+  ...balancerShape,
+  healthChecks: healthCheckSchema,
+  outlierDetection: outlierSchema,
+  circuitBreakers: z
+    .strictObject({ ...circuitBreakerShape, endpointCaps: endpointCapsSchema, retryBudget: retryBudgetSchema })
+    .prefault({}),
+  tls: tlsSchema.optional(),
 };
 
-/** How one cluster is run, as configured; the defaults stand with the configuration. */
-export type ClusterSettings = BalancerSettings & {
-  readonly model: string;
-  readonly healthChecks: HealthCheckSettings;
-  readonly outlierDetection: OutlierSettings;
-  readonly circuitBreakers: CircuitBreakerSettings;
-  /** Absent: plain text. */
-  readonly tls?: TlsSettings | undefined;
-};
+/** The schema of one cluster: which endpoints a model has, and how requests are spread over them. */
+const clusterSchema = z.discriminatedUnion("type", [
+  z.strictObject({ ...everyCluster, ...discoveryShapes.static }),
+  z.strictObject({ ...everyCluster, ...discoveryShapes.strictDns }),
+  z.strictObject({ ...everyCluster, ...discoveryShapes.file }),
+]);
 
-export type ClusterConfig = ClusterSettings & DiscoverySettings;
+/** One cluster as configured: its settings, and where its endpoints come from. */
+export type ClusterConfig = z.infer<typeof clusterSchema>;
+
+/** How one cluster is run, wherever its endpoints come from. */
+export type ClusterSettings = Readonly<Pick<ClusterConfig, keyof typeof everyCluster>>;
+
+function refuseSecondCluster(clusters: readonly ClusterConfig[], context: z.RefinementCtx): void {
+  const seen = new Set<string>();
+  for (const [index, { model }] of clusters.entries()) {
+    if (seen.has(model))
+      context.addIssue({ code: "custom", path: [index, "model"], message: `${model} has a cluster already` });
+    seen.add(model);
+  }
+}
+
+/** A node listens in one way only: of two that are written down for one address, one is a mistake. */
+function refuseUnequalTls(clusters: readonly ClusterConfig[], context: z.RefinementCtx): void {
+  const seen = new Map<string, { readonly tls: string; readonly index: number }>();
+  for (const [index, cluster] of clusters.entries()) {
+    if (cluster.type !== "static") continue;
+    const { caFile, certFile, keyFile, serverName } = cluster.tls ?? {};
+    const tls = JSON.stringify([caFile, certFile, keyFile, serverName]);
+    for (const { address } of cluster.endpoints) {
+      const first = seen.get(address);
+      if (!first) seen.set(address, { tls, index });
+      else if (first.tls !== tls) {
+        const message = `clusters.${first.index} has ${address} with other TLS settings`;
+        context.addIssue({ code: "custom", path: [index, "tls"], message });
+      }
+    }
+  }
+}
+
+export const clustersSchema = z
+  .array(clusterSchema)
+  .superRefine(refuseSecondCluster)
+  .superRefine(refuseUnequalTls)
+  .describe("At most one per model; a model without one is answered with 503.");

@@ -21,9 +21,10 @@ import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import type { Ejection } from "./outlier/outlier-detector.ts";
 import { comeBackMs } from "./retry/come-back.ts";
 import { clientClosed, requestOfDeath, tooManyWaiting } from "./retry/request-errors.ts";
-import { DEFAULT_REQUEST_OF_DEATH, RequestsOfDeath } from "./retry/request-of-death.ts";
-import { type BackOffSettings, backOffMs } from "./retry/retry-back-off.ts";
+import { RequestsOfDeath } from "./retry/request-of-death.ts";
+import { backOffMs } from "./retry/retry-back-off.ts";
 import type { RetryPermit } from "./retry/retry-budget.ts";
+import type { BackOffSettings, RequestOfDeathSettings } from "./retry/retry-settings.ts";
 
 /** Counting is quick; a node that takes longer is not well. */
 const COUNT_TIMEOUT_MS = 30_000;
@@ -60,6 +61,7 @@ export type RouterOptions = {
   /** Further tries after the first. */
   readonly numRetries: number;
   readonly retryBackOff: BackOffSettings;
+  readonly requestOfDeath: RequestOfDeathSettings;
   /** Chance, from 0 to below 1. */
   readonly random: () => number;
   readonly stats: UpstreamStats;
@@ -73,10 +75,11 @@ export type RouterOptions = {
 export class Router {
   readonly #options: RouterOptions;
   readonly #traffic: ReadonlyMap<string, ClusterTraffic>;
-  readonly #deaths = new RequestsOfDeath(DEFAULT_REQUEST_OF_DEATH);
+  readonly #deaths: RequestsOfDeath;
 
   constructor(options: RouterOptions) {
     this.#options = options;
+    this.#deaths = new RequestsOfDeath(options.requestOfDeath);
     const { clusters, clock, random, stats } = options;
     const traffic = clusters.clusters.map((cluster) => {
       const onEjection = ({ type, enforced }: Ejection) => stats.ejected(cluster.model, type, enforced);

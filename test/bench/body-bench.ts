@@ -10,6 +10,7 @@ import { JsonScan } from "../../gateway/json/json-scan.ts";
 import { estimateInputTokens } from "../../gateway/limits/input-estimate.ts";
 import { promptShape } from "../../gateway/upstream/load-balancing/boundary-hashes.ts";
 import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { DEFAULT_JSON_LIMITS } from "../support/gateway/default-settings.ts";
 import { BENCH_CONTEXT } from "./format-context.ts";
 import { agentBody } from "./load/agent-body.ts";
 import type { BenchFormat } from "./processes/request-text.ts";
@@ -130,7 +131,7 @@ async function handle(format: Format, body: Buffer): Promise<Handled> {
       if (needsTurns(body.length)) await turn();
     }
   };
-  const scan = new JsonScan(["model", "messages", "stream", "max_tokens"]);
+  const scan = new JsonScan(["model", "messages", "stream", "max_tokens"], DEFAULT_JSON_LIMITS);
   const chunks: Buffer[] = [];
   for (let at = 0; at < body.length; at += CHUNK_BYTES) {
     const chunk = body.subarray(at, at + CHUNK_BYTES);

@@ -63,7 +63,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "gateway/http/admin/",
     [
       ...[...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/limits/", "gateway/overload/", "gateway/stats/"],
-      ...["gateway/upstream/", "gateway/config/gateway-config.ts", "gateway/lifecycle.ts", "gateway/workers.ts"],
+      ...["gateway/upstream/", "gateway/config.ts", "gateway/lifecycle.ts", "gateway/workers.ts"],
     ],
   ],
   [
@@ -105,12 +105,9 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       ...["gateway/upstream/"],
     ],
   ],
-  ["gateway/config/", ["gateway/catalog.ts", RUNTIME, "gateway/upstream/"]],
+  ["gateway/config.ts", [RUNTIME, "gateway/json/", "gateway/overload/", "gateway/upstream/"]],
   ["gateway/sealing.ts", ["gateway/formats/format.ts"]],
-  [
-    "gateway/drain.ts",
-    [RUNTIME, "gateway/config/gateway-config.ts", "gateway/lifecycle.ts", "gateway/http/connection/"],
-  ],
+  ["gateway/drain.ts", [RUNTIME, "gateway/config.ts", "gateway/lifecycle.ts", "gateway/http/connection/"]],
   ["gateway/lifecycle.ts", [RUNTIME]],
   ["gateway/server.ts", ["gateway/", GEN, RUNTIME]],
   ["gateway/main.ts", ["gateway/", RUNTIME]],
@@ -165,7 +162,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   [
     "deploy/docs/",
     [
-      ...[RUNTIME, "gateway/config/", "gateway/errors.ts", "gateway/formats/error-envelope.ts", "gateway/outcome.ts"],
+      ...[RUNTIME, "gateway/config.ts", "gateway/errors.ts", "gateway/formats/error-envelope.ts", "gateway/outcome.ts"],
       ...["gateway/upstream/call/grpc-error.ts", "gateway/upstream/cluster-manager.ts", "gateway/http/admin/fleet/"],
       ...["gateway/keys/key-stats.ts", "gateway/keys/key-store.ts", "gateway/limits/limit-stats.ts"],
       ...["gateway/overload/", "gateway/stats/stats.ts"],

@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { GatewayConfig } from "../../config/gateway-config.ts";
+import type { GatewayConfig } from "../../config.ts";
 import type { Lifecycle } from "../../lifecycle.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
 import type { Workers } from "../../workers.ts";

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import { JsonScan } from "../../json/json-scan.ts";
+import { type JsonLimits, JsonScan } from "../../json/json-scan.ts";
 import type { OverloadManager } from "../../overload/overload-manager.ts";
 import { inTrouble } from "../access/overload.ts";
 import { bodyTooLarge } from "../access/request-hygiene.ts";
@@ -17,6 +17,8 @@ const LACKING = {
 export type BodyLimits = {
   /** Of one body; the record of a key may say less. */
   readonly maxBodyBytes: number;
+  /** What the JSON of one body may cost. */
+  readonly json: JsonLimits;
   /** Of all bodies together. */
   readonly overload: OverloadManager;
   /** Chance, from 0 to below 1. */
@@ -40,7 +42,7 @@ export function parseBodies(app: FastifyInstance, limits: BodyLimits): void {
     // Whoever has no key must not be able to fill the room that bodies have together.
     if (request.is404) return undefined;
     const inflight = limits.overload.bodies.begin();
-    const scan = new JsonScan(routeOf(request)?.singleKeys ?? []);
+    const scan = new JsonScan(routeOf(request)?.singleKeys ?? [], limits.json);
     const take = (chunk: Buffer) => {
       if (!inflight.add(chunk.length)) throw inTrouble(LACKING.inflight_body_bytes, limits.random);
       scan.feed(chunk);

@@ -1,55 +1,118 @@
+import * as z from "zod";
+import { milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
+
+/** The schema of the settings of every time limit of a request. */
+export const timeoutsSchema = z
+  .strictObject({
+    requestHeadersTimeoutMs: milliseconds(
+      10_000,
+      "The time, in milliseconds, from the first byte of a request to the end of its headers.",
+    ),
+    requestTimeoutMs: milliseconds(
+      120_000,
+      "The time, in milliseconds, from the first byte of a request to the end of its body.",
+    ),
+    pendingTimeoutMs: milliseconds(
+      30_000,
+      "The time, in milliseconds, for which an admitted request waits until an endpoint takes it.",
+    ),
+    connectTimeoutMs: milliseconds(2_000, "The time, in milliseconds, that connecting to an endpoint may take."),
+    acceptTimeoutMs: milliseconds(
+      5_000,
+      "The time, in milliseconds, from sending a request to an endpoint until the endpoint's first sign of life.",
+    ),
+    perTryTimeout: z
+      .strictObject({
+        baseMs: milliseconds(30_000, "The time, in milliseconds, that any prompt has."),
+        perThousandTokensMs: z
+          .int()
+          .min(0)
+          .default(500)
+          .describe("The time, in milliseconds, that is added for every 1,000 tokens of the prompt."),
+        maxMs: milliseconds(600_000, "The longest time, in milliseconds, that a prompt has."),
+      })
+      .prefault({})
+      .describe("The time from an endpoint's taking a request until the first delta grows with the prompt."),
+    perTryIdleTimeoutMs: milliseconds(
+      20_000,
+      "The time, in milliseconds, between two signs of life of an endpoint; progress is one only if its counter moved.",
+    ),
+    interTokenTimeoutMs: milliseconds(60_000, "The time, in milliseconds, between two deltas."),
+    keepAliveIntervalMs: milliseconds(
+      10_000,
+      "The silence on a stream, in milliseconds, after which the client is sent a sign of life.",
+    ),
+    headerCommitMs: milliseconds(
+      8_000,
+      "The time, in milliseconds, after which the status line of an admitted stream is sent even without a delta.",
+    ),
+    clientWriteStallMs: milliseconds(
+      30_000,
+      "The time, in milliseconds, for which a stream waits for a client that reads nothing.",
+    ),
+    maxStreamDurationMs: milliseconds(3_600_000, "The length of the longest streamed answer, in milliseconds."),
+    maxRequestDurationMs: milliseconds(
+      900_000,
+      "The length of the longest answer that is not streamed, in milliseconds.",
+    ),
+  })
+  .prefault({});
+
 /** Every time limit of a request on its way through the gateway, in milliseconds. */
 export type Timeouts = {
-  /** First byte of a request until its headers are complete. */
+  /** From the first byte of a request until its headers are complete. */
   readonly requestHeadersMs: number;
-  /** Headers complete until the body is. */
+  /** From the first byte of a request until its body is complete. */
   readonly requestMs: number;
-  /** Admitted until an endpoint takes it. */
+  /** From the admission of a request until an endpoint takes it. */
   readonly pendingMs: number;
   /** Opening a connection to an endpoint. */
   readonly connectMs: number;
-  /** Generate sent until the engine says `Started`, or that it is in its queue. */
+  /** From sending `Generate` until the engine says `Started`, or that it is in its queue. */
   readonly acceptMs: number;
-  /** Accepted until the first delta. */
+  /** From the acceptance by an engine until the first delta. */
   readonly perTry: PerTryTimeout;
   /** Between any two signs of life of an engine; progress counts only if its counter advanced. */
   readonly perTryIdleMs: number;
   /** Between two deltas while decoding. */
   readonly interTokenMs: number;
-  /** Admitted until the end of a streamed answer. */
+  /** From the admission of a request until the end of a streamed answer. */
   readonly maxStreamDurationMs: number;
-  /** Admitted until the end of an answer in one piece. */
+  /** From the admission of a request until the end of an answer in one piece. */
   readonly maxReplyDurationMs: number;
-  /** A client's socket takes nothing. */
+  /** How long a client's socket may take nothing. */
   readonly clientWriteStallMs: number;
-  /** Silence towards the client until a heartbeat is sent. */
+  /** How long the client hears nothing until a heartbeat is sent. */
   readonly heartbeatMs: number;
-  /** Admitted until the status line is sent, even without a delta. */
+  /** From the admission of a request until the status line is sent, even without a delta. */
   readonly headerCommitMs: number;
 };
 
-/** The time to the first token grows with the prompt. */
+/** The time to the first token, in milliseconds: it grows with the prompt. */
 export type PerTryTimeout = {
   readonly baseMs: number;
   readonly perThousandTokensMs: number;
   readonly maxMs: number;
 };
 
-export const DEFAULT_TIMEOUTS: Timeouts = {
-  requestHeadersMs: 10_000,
-  requestMs: 120_000,
-  pendingMs: 30_000,
-  connectMs: 2_000,
-  acceptMs: 5_000,
-  perTry: { baseMs: 30_000, perThousandTokensMs: 500, maxMs: 600_000 },
-  perTryIdleMs: 20_000,
-  interTokenMs: 60_000,
-  maxStreamDurationMs: 3_600_000,
-  maxReplyDurationMs: 900_000,
-  clientWriteStallMs: 30_000,
-  heartbeatMs: 10_000,
-  headerCommitMs: 8_000,
-};
+/** The time limits of the configuration under the names that the code uses. */
+export function timeoutsOf(checked: z.infer<typeof timeoutsSchema>): Timeouts {
+  return {
+    requestHeadersMs: checked.requestHeadersTimeoutMs,
+    requestMs: checked.requestTimeoutMs,
+    pendingMs: checked.pendingTimeoutMs,
+    connectMs: checked.connectTimeoutMs,
+    acceptMs: checked.acceptTimeoutMs,
+    perTry: checked.perTryTimeout,
+    perTryIdleMs: checked.perTryIdleTimeoutMs,
+    interTokenMs: checked.interTokenTimeoutMs,
+    maxStreamDurationMs: checked.maxStreamDurationMs,
+    maxReplyDurationMs: checked.maxRequestDurationMs,
+    clientWriteStallMs: checked.clientWriteStallMs,
+    heartbeatMs: checked.keepAliveIntervalMs,
+    headerCommitMs: checked.headerCommitMs,
+  };
+}
 
 /** How long a try may take to its first delta, for a prompt of about `inputTokens`. */
 export function perTryTimeoutMs(inputTokens: number, { baseMs, perThousandTokensMs, maxMs }: PerTryTimeout): number {

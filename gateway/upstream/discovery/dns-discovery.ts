@@ -1,6 +1,7 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Discovery, DiscoveryOptions, DiscoveryStatus } from "./discovery.ts";
 import { DiscoveryRecord } from "./discovery-record.ts";
+import type { DnsLookupFamily, DnsSettings } from "./discovery-settings.ts";
 import { type EndpointSpec, endpointSchema } from "./endpoint-schema.ts";
 
 /** A lookup without an answer by then counts as failed. */
@@ -8,18 +9,6 @@ const LOOKUP_TIMEOUT_MS = 5_000;
 /** While lookups fail they become rarer, up to so many refresh times: as Envoy's `dns_failure_refresh_rate`. */
 const MAX_BACK_OFF = 10;
 const JITTER = 0.2;
-
-export type DnsSettings = {
-  readonly address: string;
-  readonly dnsRefreshRateMs: number;
-  readonly dnsLookupFamily: DnsLookupFamily;
-};
-
-/**
- * Envoy's `dns_lookup_family`. A node that has addresses of both families would be two endpoints: so preferring one means
- * the other counts only where there is none of the first.
- */
-export type DnsLookupFamily = "v4_preferred" | "v4_only" | "v6_only" | "all";
 
 /**
  * Envoy's strict DNS: every address of a host is an endpoint, and one that is no longer answered leaves. A failed lookup or

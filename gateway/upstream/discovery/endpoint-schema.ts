@@ -13,14 +13,26 @@ export const hostPortSchema = z
 
 /** One endpoint of a cluster, as configuration and endpoint files name it. */
 export const endpointSchema = z.strictObject({
-  address: hostPortSchema.describe("host:port of an engine node's gRPC."),
-  priority: z.int().min(0).max(127).default(0).describe("0 is used first; the next ones as far as 0 is not enough."),
-  locality: z.string().max(128).default("").describe("Zone or rack."),
-  loadBalancingWeight: z.int().min(1).max(128).default(1).describe("Share of the requests beside other endpoints."),
+  address: hostPortSchema.describe("The host and port of an engine node's gRPC, as host:port."),
+  priority: z
+    .int()
+    .min(0)
+    .max(127)
+    .default(0)
+    .describe("The priority of the endpoint: those of 0 are used first, the next ones as far as these are not enough."),
+  locality: z.string().max(128).default("").describe("The zone or rack of the endpoint."),
+  loadBalancingWeight: z
+    .int()
+    .min(1)
+    .max(128)
+    .default(1)
+    .describe("The share of the requests that the endpoint gets beside others."),
   healthStatus: z
     .enum(["healthy", "unhealthy", "draining"])
     .default("healthy")
-    .describe("unhealthy: not used whatever health checks say; draining: no new requests."),
+    .describe(
+      "The health that is known from outside: an unhealthy endpoint is not used whatever health checks say, a draining one gets no new requests.",
+    ),
 });
 
 /** Each address once. */

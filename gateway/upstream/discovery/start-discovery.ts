@@ -1,13 +1,7 @@
 import type { Discovery, DiscoveryOptions } from "./discovery.ts";
-import { DnsDiscovery, type DnsSettings } from "./dns-discovery.ts";
-import type { EndpointSpec } from "./endpoint-schema.ts";
+import type { DiscoverySettings } from "./discovery-settings.ts";
+import { DnsDiscovery } from "./dns-discovery.ts";
 import { FileDiscovery } from "./file-discovery.ts";
-
-/** Where a cluster's endpoints come from. */
-export type DiscoverySettings =
-  | { readonly type: "static"; readonly endpoints: readonly EndpointSpec[] }
-  | ({ readonly type: "strict_dns" } & DnsSettings)
-  | { readonly type: "file"; readonly path: string };
 
 /** Begins to look for endpoints; static ones are told before this returns. */
 export function startDiscovery(settings: DiscoverySettings, options: DiscoveryOptions): Discovery {

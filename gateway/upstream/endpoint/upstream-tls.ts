@@ -1,17 +1,34 @@
 import { type ChannelCredentials, experimental } from "@grpc/grpc-js";
+import * as z from "zod";
 import { FollowedPems, type Pems } from "../../../deploy/runtime/files/followed-pems.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
-/** Envoy's `UpstreamTlsContext`: whom a cluster trusts, and what it shows. Paths of PEM files. */
-export type TlsSettings = {
-  /** The authority that has signed the endpoints' certificates; no other is trusted. */
-  readonly caFile: string;
-  /** What the gateway shows to endpoints that ask for a certificate; both or none. */
-  readonly certFile?: string | undefined;
-  readonly keyFile?: string | undefined;
-  /** Envoy's `sni`: the name that the endpoints' certificates are for. Absent: the host of the address. */
-  readonly serverName?: string | undefined;
-};
+const file = (text: string) => z.string().min(1).describe(text);
+
+/** The schema of the settings on whom a cluster trusts and what it shows, Envoy's `UpstreamTlsContext`. */
+export const tlsSchema = z
+  .strictObject({
+    caFile: file(
+      "The path of a PEM file with the authority that has signed the endpoints' certificates; no other is trusted.",
+    ),
+    certFile: file(
+      "The path of a PEM file with the certificate that the gateway shows to endpoints that ask for one.",
+    ).optional(),
+    keyFile: file("The path of a PEM file with the key of certFile.").optional(),
+    serverName: z
+      .string()
+      .min(1)
+      .max(253)
+      .optional()
+      .describe("The name that the endpoints' certificates are for; without it, the host of the endpoint's address."),
+  })
+  .refine(({ certFile, keyFile }) => (certFile === undefined) === (keyFile === undefined), {
+    message: "certFile and keyFile belong together",
+  })
+  .describe("How connections to the endpoints are secured; the files are followed while they change.");
+
+/** Whom a cluster trusts and what it shows: paths of PEM files. */
+export type TlsSettings = Readonly<z.infer<typeof tlsSchema>>;
 
 export type UpstreamTlsOptions = {
   readonly settings: TlsSettings;

@@ -4,7 +4,8 @@ import { HealthCheckResponse_ServingStatus, HealthService } from "../../../proto
 import type { NodeAnswer } from "../endpoint/describe-node.ts";
 import type { Endpoint } from "../endpoint/endpoint.ts";
 import { healthFailure } from "../endpoint/health-failure.ts";
-import { HealthState, type HealthThresholds } from "./health-state.ts";
+import type { HealthCheckSettings } from "./health-settings.ts";
+import { HealthState } from "./health-state.ts";
 
 type HealthReply = ReturnType<typeof HealthService.watch.responseDeserialize>;
 
@@ -12,17 +13,6 @@ type HealthReply = ReturnType<typeof HealthService.watch.responseDeserialize>;
 const STEADY_WATCH_MS = 1_000;
 const MIN_REWATCH_MS = 100;
 const JITTER = 0.2;
-
-/** Envoy's `health_checks`, in milliseconds. */
-export type HealthCheckSettings = HealthThresholds & {
-  /** Between two checks of an endpoint that is well. */
-  readonly intervalMs: number;
-  /** By how much an interval may be longer or shorter. */
-  readonly intervalJitterMs: number;
-  /** Between two checks of an endpoint that is not well, or about which a check has raised doubt. */
-  readonly unhealthyIntervalMs: number;
-  readonly timeoutMs: number;
-};
 
 export type HealthCheckerOptions = {
   readonly endpoint: Endpoint;

@@ -1,9 +1,4 @@
-export type HealthThresholds = {
-  /** Failures in a row that make it unhealthy; at least 1. */
-  readonly unhealthyThreshold: number;
-  /** Passes in a row that make it healthy again; at least 1. */
-  readonly healthyThreshold: number;
-};
+import type { HealthThresholds } from "./health-settings.ts";
 
 /**
  * What a row of health checks says, by Envoy's thresholds. The very first check decides alone: who waits for it has no

@@ -1,16 +1,30 @@
+import * as z from "zod";
 import type { EndpointView } from "./endpoint-view.ts";
 
+/** The schema of the settings on what an endpoint may have to do and still be sent more. */
+export const endpointCapsSchema = z
+  .strictObject({
+    // Long waits belong in the gateway's queue, which is fair.
+    maxWaiting: z
+      .int()
+      .min(1)
+      .default(5)
+      .describe("The number of requests in a node's own queue from which the endpoint is passed over."),
+    // Above it, the engine would soon preempt what runs.
+    maxKvUse: z
+      .number()
+      .gt(0)
+      .max(1)
+      .default(0.95)
+      .describe("The share of a node's KV cache in use, 0 to 1, from which the endpoint is passed over."),
+  })
+  .prefault({})
+  .describe("Where all endpoints are beyond their caps, requests wait in the gateway.");
+
 /** What an endpoint may have to do and still be sent more. */
-export type EndpointCaps = {
-  /** Requests in the node's own queue, from which it is passed over. Long waits belong in the gateway's queue, which is fair. */
-  readonly maxWaiting: number;
-  /** Share of its KV cache, 0 to 1, from which it is passed over: there it would soon preempt what runs. */
-  readonly maxKvUse: number;
-};
+export type EndpointCaps = Readonly<z.infer<typeof endpointCapsSchema>>;
 
-export const DEFAULT_ENDPOINT_CAPS: EndpointCaps = { maxWaiting: 5, maxKvUse: 0.95 };
-
-/** False: not for now. Where all are beyond their caps, the request waits in the gateway. */
+/** Whether an endpoint may be sent more now. Where all are beyond their caps, the request waits in the gateway. */
 export function isWithinCaps({ waiting, kvUse }: EndpointView, { maxWaiting, maxKvUse }: EndpointCaps): boolean {
   return waiting < maxWaiting && kvUse < maxKvUse;
 }

@@ -1,45 +1,6 @@
 import type { OutlierOutcome } from "./outlier-outcome.ts";
-import {
-  byFailurePercentage,
-  bySuccessRate,
-  type CallCounts,
-  type FailurePercentageSettings,
-  type SuccessRateSettings,
-} from "./outlier-rates.ts";
-
-/** Envoy's `outlier_detection`. */
-export type OutlierSettings = {
-  /** Failed answers in a row that eject; 0 switches it off. Likewise the next. */
-  readonly consecutiveGatewayFailure: number;
-  /** Times in a row that the endpoint could not be reached or did not answer. */
-  readonly consecutiveLocalOriginFailure: number;
-  /** How often rates are judged and the memory of old ejections fades, in milliseconds. */
-  readonly intervalMs: number;
-  readonly baseEjectionTimeMs: number;
-  readonly maxEjectionTimeMs: number;
-  /** An ejection is longer by up to this, so that endpoints which were ejected together do not all come back together. */
-  readonly maxEjectionTimeJitterMs: number;
-  /** Share of the cluster that may be ejected at a time; 0 to 100. */
-  readonly maxEjectionPercent: number;
-  /** One endpoint may be ejected whatever the share. */
-  readonly alwaysEjectOneHost: boolean;
-  readonly failurePercentage: FailurePercentageSettings;
-  readonly successRate: SuccessRateSettings;
-};
-
-/** For few, expensive nodes: faster to eject and to try again than Envoy's, and more of them at a time. */
-export const DEFAULT_OUTLIER_DETECTION: OutlierSettings = {
-  consecutiveGatewayFailure: 5,
-  consecutiveLocalOriginFailure: 5,
-  intervalMs: 5_000,
-  baseEjectionTimeMs: 15_000,
-  maxEjectionTimeMs: 300_000,
-  maxEjectionTimeJitterMs: 0,
-  maxEjectionPercent: 50,
-  alwaysEjectOneHost: true,
-  failurePercentage: { thresholdPercent: 85, minHosts: 1, requestVolume: 10 },
-  successRate: { minHosts: 5, requestVolume: 20, stdevFactor: 1.9 },
-};
+import { byFailurePercentage, bySuccessRate, type CallCounts } from "./outlier-rates.ts";
+import type { OutlierSettings } from "./outlier-settings.ts";
 
 /** What found an outlier, as in Envoy's statistics. */
 export type EjectionType =

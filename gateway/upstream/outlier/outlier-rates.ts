@@ -1,3 +1,5 @@
+import type { OutlierSettings } from "./outlier-settings.ts";
+
 /** Calls of one endpoint in one interval. */
 export type CallCounts = {
   readonly address: string;
@@ -5,23 +7,8 @@ export type CallCounts = {
   readonly failures: number;
 };
 
-/** Envoy's `failure_percentage_*`. */
-export type FailurePercentageSettings = {
-  /** Percent of failed calls from which an endpoint is an outlier. */
-  readonly thresholdPercent: number;
-  /** Endpoints with enough calls below which nothing is detected. */
-  readonly minHosts: number;
-  /** Calls in an interval below which an endpoint is not judged. */
-  readonly requestVolume: number;
-};
-
-/** Envoy's `success_rate_*`. */
-export type SuccessRateSettings = {
-  readonly minHosts: number;
-  readonly requestVolume: number;
-  /** How many standard deviations below the mean an endpoint may be. */
-  readonly stdevFactor: number;
-};
+type FailurePercentageSettings = OutlierSettings["failurePercentage"];
+type SuccessRateSettings = OutlierSettings["successRate"];
 
 /** Addresses whose share of failed calls is at least the threshold. */
 export function byFailurePercentage(

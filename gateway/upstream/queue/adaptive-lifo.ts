@@ -1,13 +1,29 @@
-export type AdaptiveLifoSettings = {
-  /** Milliseconds that those who are served may have waited: above it the queue is too slow. */
-  readonly targetMs: number;
-  /** How long it must be too slow without a break. */
-  readonly intervalMs: number;
-  /** Newest first, who has waited longer than this gives up. */
-  readonly timeoutMs: number;
-};
+import * as z from "zod";
+import { milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
 
-export const DEFAULT_ADAPTIVE_LIFO: AdaptiveLifoSettings = { targetMs: 5_000, intervalMs: 10_000, timeoutMs: 5_000 };
+/** The schema of the settings on when a queue is served newest first. */
+export const adaptiveLifoSchema = z
+  .strictObject({
+    targetMs: milliseconds(
+      5_000,
+      "The wait, in milliseconds, of the requests that are served, above which the queue is too slow.",
+    ),
+    intervalMs: milliseconds(
+      10_000,
+      "The time, in milliseconds, for which the queue must be too slow without a break to be served newest first.",
+    ),
+    timeoutMs: milliseconds(
+      5_000,
+      "The longest wait of any request, in milliseconds, while the queue is served newest first.",
+    ),
+  })
+  .prefault({})
+  .describe(
+    "A queue that stands is served newest first, until nobody waits: some are then served at once, instead of all too late.",
+  );
+
+/** When a queue is served newest first. */
+export type AdaptiveLifoSettings = Readonly<z.infer<typeof adaptiveLifoSchema>>;
 
 /**
  * Says when a queue is to be served newest first. A queue that nobody leaves quickly any more stands: in its order, everybody
@@ -17,7 +33,7 @@ export const DEFAULT_ADAPTIVE_LIFO: AdaptiveLifoSettings = { targetMs: 5_000, in
  */
 export class AdaptiveLifo {
   readonly #settings: AdaptiveLifoSettings;
-  /** Since when everybody has waited too long. */
+  /** Monotonic milliseconds since which every served request has waited too long. */
   #slowSinceMs: number | undefined;
   #newestFirst = false;
 
@@ -25,16 +41,17 @@ export class AdaptiveLifo {
     this.#settings = settings;
   }
 
+  /** Whether the queue is to be served newest first now. */
   get newestFirst(): boolean {
     return this.#newestFirst;
   }
 
-  /** How long somebody may wait now, beside their own deadline. */
+  /** The longest wait of a request, in milliseconds, beside its own deadline; infinite in the ordinary order. */
   get maxWaitMs(): number {
     return this.#newestFirst ? this.#settings.timeoutMs : Number.POSITIVE_INFINITY;
   }
 
-  /** `longestWaitMs`: of those who wait; undefined when nobody does. */
+  /** Tells how long the oldest waiting request has waited, in milliseconds; undefined when none waits. */
   look(longestWaitMs: number | undefined, nowMs: number): void {
     if (longestWaitMs === undefined) {
       this.#slowSinceMs = undefined;
@@ -46,6 +63,7 @@ export class AdaptiveLifo {
       this.#newestFirst = true;
   }
 
+  /** Tells that a request was served after so many milliseconds in the queue. */
   served(waitedMs: number): void {
     if (waitedMs <= this.#settings.targetMs) this.#slowSinceMs = undefined;
   }

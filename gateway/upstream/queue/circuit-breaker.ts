@@ -1,14 +1,15 @@
-/** Envoy's `circuit_breakers.thresholds`, plus a cap per endpoint. Each at least 0. */
+/** How many requests of a cluster may run and wait, as in Envoy's `circuit_breakers.thresholds`; each at least 0. */
 export type CircuitBreakerLimits = {
-  /** Requests of the cluster that run at once on its endpoints. */
+  /** Number of requests of the cluster that may run at once on its endpoints. */
   readonly maxRequests: number;
-  /** Requests of the cluster that wait for an endpoint. */
+  /** Number of requests of the cluster that may wait for an endpoint. */
   readonly maxPendingRequests: number;
 };
 
-/** Engines' slots are the truth about what a cluster can run; four times as many may wait, but never too many for one process. */
-const PENDING_PER_SLOT = 4;
-const MAX_PENDING_REQUESTS = 512;
+/** Number of requests that may wait for each slot of the endpoints, which say what a cluster can run. */
+export const PENDING_PER_SLOT = 4;
+/** Number of requests that may wait however many slots there are: more are too many for one process. */
+export const MAX_PENDING_REQUESTS = 512;
 
 /** The limits that the slots of a cluster's available endpoints ask for. */
 export function limitsForSlots(slots: number): CircuitBreakerLimits {
@@ -17,18 +18,23 @@ export function limitsForSlots(slots: number): CircuitBreakerLimits {
 
 /** A place under a limit. */
 export type Permit = {
-  /** May be called again; counts once. */
+  /** Gives the place back. A second call does nothing. */
   release(): void;
 };
 
-/** Envoy's `remaining_*` and `*_open`, always tracked. */
+/** What a circuit breaker leaves free, as Envoy's `remaining_*` and `*_open` say it. */
 export type CircuitBreakerState = {
+  /** Number of requests that may yet run. */
   readonly remainingRequests: number;
+  /** Number of requests that may yet wait. */
   readonly remainingPending: number;
+  /** Whether no further request may run. */
   readonly requestsOpen: boolean;
+  /** Whether no further request may wait. */
   readonly pendingOpen: boolean;
-  /** Requests that were refused since the start, by limit. */
+  /** Number of requests since the start that were not let run. */
   readonly requestOverflows: number;
+  /** Number of requests since the start that were not let wait. */
   readonly pendingOverflows: number;
 };
 
@@ -45,11 +51,12 @@ export class CircuitBreaker {
     this.#limits = limits;
   }
 
+  /** Takes other limits. Requests that run or wait already go on. */
   setLimits(limits: CircuitBreakerLimits): void {
     this.#limits = limits;
   }
 
-  /** Requests that run or wait. */
+  /** Number of requests that run or wait. */
   get activeAndPending(): number {
     return this.#requests + this.#pending;
   }
@@ -59,6 +66,7 @@ export class CircuitBreaker {
     return this.#requests < this.#limits.maxRequests && this.requestsOn(address) < maxRequests;
   }
 
+  /** Number of requests that run on an endpoint. */
   requestsOn(address: string): number {
     return this.#onEndpoint.get(address) ?? 0;
   }
@@ -91,6 +99,7 @@ export class CircuitBreaker {
     });
   }
 
+  /** What is left under the limits of this moment. */
   get state(): CircuitBreakerState {
     const remainingRequests = Math.max(0, this.#limits.maxRequests - this.#requests);
     const remainingPending = Math.max(0, this.#limits.maxPendingRequests - this.#pending);

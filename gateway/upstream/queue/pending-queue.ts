@@ -1,35 +1,23 @@
-import { AdaptiveLifo, type AdaptiveLifoSettings, DEFAULT_ADAPTIVE_LIFO } from "./adaptive-lifo.ts";
-import {
-  ClassShare,
-  type ClassShares,
-  DEFAULT_CLASS_SHARES,
-  PRIORITY_CLASSES,
-  type PriorityClass,
-} from "./class-share.ts";
+import { AdaptiveLifo, type AdaptiveLifoSettings } from "./adaptive-lifo.ts";
+import { ClassShare, type ClassShares, PRIORITY_CLASSES, type PriorityClass } from "./class-share.ts";
 import { DeficitRoundRobin } from "./deficit-round-robin.ts";
 
 /** Share of the newest interval between two served requests in the average: the last dozen or so count. */
 const NEWEST_SHARE = 0.15;
 
+/** How requests wait for an endpoint. */
 export type PendingQueueSettings = {
-  /** Requests that wait, all keys together. */
-  readonly maxPending: number;
-  /** Requests of one key that wait, unless it has a number of its own. */
+  /** Number of requests of one key that may wait, unless the key has a number of its own. */
   readonly maxPendingPerKey: number;
-  /** Tokens that a key of weight 1 earns in a turn: no more than the cheapest request costs. */
-  readonly quantumTokens: number;
   readonly classShares: ClassShares;
   readonly adaptiveLifo: AdaptiveLifoSettings;
 };
 
-/** A request costs at least the 1,024 tokens that are reserved for its answer. */
-export const DEFAULT_PENDING_QUEUE: PendingQueueSettings = {
-  maxPending: 512,
-  maxPendingPerKey: 32,
-  quantumTokens: 1_024,
-  classShares: DEFAULT_CLASS_SHARES,
-  adaptiveLifo: DEFAULT_ADAPTIVE_LIFO,
-};
+/** Output tokens that every request costs in the queue, on top of its prompt's tokens. */
+export const OUTPUT_RESERVE_TOKENS = 1_024;
+
+/** Tokens that a tenant of weight 1 earns in a turn: no more than the cheapest request costs. */
+const QUANTUM_TOKENS = OUTPUT_RESERVE_TOKENS;
 
 /** A request that waits for an endpoint. */
 export type Pending<T> = {
@@ -67,14 +55,13 @@ export class PendingQueue<T> {
   readonly #lifo: AdaptiveLifo;
   readonly #queues: Readonly<Record<PriorityClass, DeficitRoundRobin<Pending<T>>>>;
   readonly #drain = new DrainEstimate();
-  #maxPending: number;
+  #maxPending = 0;
 
   constructor(settings: PendingQueueSettings) {
     this.#settings = settings;
-    this.#maxPending = settings.maxPending;
     this.#shares = new ClassShare(settings.classShares);
     this.#lifo = new AdaptiveLifo(settings.adaptiveLifo);
-    const queue = () => new DeficitRoundRobin<Pending<T>>(settings.quantumTokens);
+    const queue = () => new DeficitRoundRobin<Pending<T>>(QUANTUM_TOKENS);
     this.#queues = { high: queue(), default: queue(), low: queue() };
   }
 
@@ -88,7 +75,7 @@ export class PendingQueue<T> {
     return this.#queues[priorityClass].size;
   }
 
-  /** Sets the number of requests that may wait, in place of the configured one. Requests that wait already stay. */
+  /** Sets the number of requests that may wait, 0 at first. Requests that wait already stay. */
   setMaxPending(maxPending: number): void {
     this.#maxPending = maxPending;
   }

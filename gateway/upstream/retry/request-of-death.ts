@@ -1,32 +1,4 @@
-export type RequestOfDeathSettings = {
-  /** Different endpoints that a request must have killed to be denied. */
-  readonly endpoints: number;
-  /** An endpoint that dies later than this after it took the request up was not killed by it; milliseconds. */
-  readonly withinMs: number;
-  /** How long a request is suspected after a kill; milliseconds. */
-  readonly suspectMs: number;
-  /** How long a request is denied after its last kill; milliseconds. */
-  readonly denyMs: number;
-  /** Losses of one endpoint within this time are one death; milliseconds. */
-  readonly oneDeathMs: number;
-  /** How long requests stay away that may have killed as many together; milliseconds. About a node's start. */
-  readonly apartMs: number;
-  /** Deaths after which a request is denied even if it was never the only one in question. */
-  readonly mostDeaths: number;
-  /** Requests to remember; the oldest go first. */
-  readonly maxEntries: number;
-};
-
-export const DEFAULT_REQUEST_OF_DEATH: RequestOfDeathSettings = {
-  endpoints: 2,
-  withinMs: 20_000,
-  suspectMs: 120_000,
-  denyMs: 600_000,
-  oneDeathMs: 1_000,
-  apartMs: 10_000,
-  mostDeaths: 4,
-  maxEntries: 1_024,
-};
+import type { RequestOfDeathSettings } from "./retry-settings.ts";
 
 /** An endpoint was lost, without a word of its own, while it worked on a request. */
 export type Death = {

@@ -1,10 +1,4 @@
-/** Envoy's `retry_back_off`. */
-export type BackOffSettings = {
-  readonly baseIntervalMs: number;
-  readonly maxIntervalMs: number;
-};
-
-export const DEFAULT_BACK_OFF: BackOffSettings = { baseIntervalMs: 50, maxIntervalMs: 500 };
+import type { BackOffSettings } from "./retry-settings.ts";
 
 /**
  * Milliseconds to wait before retry number `retry`, which counts from 1. Envoy's fully jittered back-off: even over

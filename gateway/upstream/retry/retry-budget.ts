@@ -1,12 +1,4 @@
-/** Envoy's `retry_budget`. */
-export type RetryBudgetSettings = {
-  /** Retries at once, in percent of the requests that run or wait. */
-  readonly budgetPercent: number;
-  /** Retries at once that are always allowed. */
-  readonly minRetryConcurrency: number;
-};
-
-export const DEFAULT_RETRY_BUDGET: RetryBudgetSettings = { budgetPercent: 20, minRetryConcurrency: 3 };
+import type { RetryBudgetSettings } from "./retry-settings.ts";
 
 /** A retry under way. */
 export type RetryPermit = {

@@ -1,7 +1,7 @@
 import { pino } from "pino";
 import { afterEach, describe, expect, test } from "vitest";
 import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
-import { gatewayConfigSchema } from "../../../gateway/config/gateway-config.ts";
+import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import type { Cluster } from "../../../gateway/upstream/cluster.ts";
 import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
 import type { EndpointCall } from "../../../gateway/upstream/endpoint/endpoint.ts";

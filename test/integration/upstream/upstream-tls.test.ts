@@ -3,7 +3,7 @@ import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { followTls } from "../../../engine/grpc/server-tls.ts";
-import { gatewayConfigSchema } from "../../../gateway/config/gateway-config.ts";
+import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
 import { type TlsSettings, UpstreamTls } from "../../../gateway/upstream/endpoint/upstream-tls.ts";
 import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificates.ts";

@@ -1,12 +1,12 @@
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
-import { gatewayConfigSchema } from "../../../gateway/config/gateway-config.ts";
+import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import { UpstreamStats } from "../../../gateway/stats/upstream-stats.ts";
 import type { AttemptTrace, CallRecord } from "../../../gateway/upstream/call/call-record.ts";
 import type { EventSink } from "../../../gateway/upstream/call/commit-gate.ts";
 import type { CallHeaders, Flow } from "../../../gateway/upstream/call/generate-call.ts";
-import { DEFAULT_TIMEOUTS, type Timeouts } from "../../../gateway/upstream/call/timeouts.ts";
+import type { Timeouts } from "../../../gateway/upstream/call/timeouts.ts";
 import type { Cluster } from "../../../gateway/upstream/cluster.ts";
 import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/routing-hints.ts";
@@ -15,6 +15,7 @@ import type { Event, GenerateRequest } from "../../../proto/gen/svc/inference/v1
 import { generateRequest } from "../requests/generate-request.ts";
 import { until } from "../until.ts";
 import { VirtualClock } from "../virtual-clock.ts";
+import { DEFAULT_BACK_OFF, DEFAULT_REQUEST_OF_DEATH, DEFAULT_TIMEOUTS } from "./default-settings.ts";
 
 export const HINTS: RoutingHints = {
   prefixKey: Buffer.alloc(32, 1),
@@ -82,7 +83,8 @@ export class FrontRig {
       clock: this.clock,
       timeouts: { ...DEFAULT_TIMEOUTS, ...options.timeouts },
       numRetries: 2,
-      retryBackOff: { baseIntervalMs: 50, maxIntervalMs: 500 },
+      retryBackOff: DEFAULT_BACK_OFF,
+      requestOfDeath: DEFAULT_REQUEST_OF_DEATH,
       random: () => 0,
       stats: new UpstreamStats(this.registry),
       ...options.router,

@@ -1,9 +1,10 @@
 import { atOnce } from "../../../gateway/event-loop-turn.ts";
 import { parsing } from "../../../gateway/http/body/json-body.ts";
 import { type JsonLimits, JsonScan } from "../../../gateway/json/json-scan.ts";
+import { DEFAULT_JSON_LIMITS } from "./default-settings.ts";
 
 /** What the gateway makes of a body that came in one piece. */
-export function parseJsonBody(body: Buffer, limits?: JsonLimits): object {
+export function parseJsonBody(body: Buffer, limits: JsonLimits = DEFAULT_JSON_LIMITS): object {
   const scan = new JsonScan(["model", "messages", "stream", "max_tokens", "input"], limits);
   scan.feed(body);
   return atOnce(parsing(body, scan));

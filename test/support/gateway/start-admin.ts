@@ -3,7 +3,7 @@ import { pino } from "pino";
 import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { StopOrders } from "../../../deploy/runtime/process/stop-orders.ts";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
-import { gatewayConfigSchema } from "../../../gateway/config/gateway-config.ts";
+import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import { buildAdmin } from "../../../gateway/http/admin/admin-server.ts";
 import { registerClusterStats } from "../../../gateway/http/admin/fleet/cluster-stats.ts";
 import { registerKeyStats } from "../../../gateway/keys/key-stats.ts";

@@ -7,7 +7,7 @@ import { pino } from "pino";
 import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
-import { gatewayConfigSchema } from "../../../gateway/config/gateway-config.ts";
+import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import { FileKeyStore } from "../../../gateway/keys/file-key-store.ts";
 import type { KeyStore } from "../../../gateway/keys/key-store.ts";
 import { issueLocalKey } from "../../../gateway/keys/local-key.ts";

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { engineConfigSchema } from "../../../../engine/config.ts";
-import { gatewayConfigSchema } from "../../../../gateway/config/gateway-config.ts";
+import { gatewayConfigSchema } from "../../../../gateway/config.ts";
 import { independentValidator } from "../../../support/schemas/independent-validator.ts";
 
 /* The schema files are for editors: what the programs take they must not mark, and what the programs refuse they should. */

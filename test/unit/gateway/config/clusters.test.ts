@@ -1,12 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
-import { gatewayConfigSchema } from "../../../../gateway/config/gateway-config.ts";
-import { timeoutsOf } from "../../../../gateway/config/timeouts-schema.ts";
-import { DEFAULT_TIMEOUTS } from "../../../../gateway/upstream/call/timeouts.ts";
-import { DEFAULT_OUTLIER_DETECTION } from "../../../../gateway/upstream/outlier/outlier-detector.ts";
-import { DEFAULT_ADAPTIVE_LIFO } from "../../../../gateway/upstream/queue/adaptive-lifo.ts";
-import { DEFAULT_BACK_OFF } from "../../../../gateway/upstream/retry/retry-back-off.ts";
-import { DEFAULT_RETRY_BUDGET } from "../../../../gateway/upstream/retry/retry-budget.ts";
+import { gatewayConfigSchema } from "../../../../gateway/config.ts";
+import { timeoutsOf } from "../../../../gateway/upstream/call/timeouts.ts";
 
 const check = (clusters: readonly object[], more: object = {}) =>
   checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters, ...more }, "gateway.yaml");
@@ -46,23 +41,63 @@ describe("what is left out", () => {
         unhealthyThreshold: 2,
         healthyThreshold: 2,
       },
-      outlierDetection: DEFAULT_OUTLIER_DETECTION,
+      outlierDetection: {
+        consecutiveGatewayFailure: 5,
+        consecutiveLocalOriginFailure: 5,
+        intervalMs: 5_000,
+        baseEjectionTimeMs: 15_000,
+        maxEjectionTimeMs: 300_000,
+        maxEjectionTimeJitterMs: 0,
+        maxEjectionPercent: 50,
+        alwaysEjectOneHost: true,
+        failurePercentage: { thresholdPercent: 85, minHosts: 1, requestVolume: 10 },
+        successRate: { minHosts: 5, requestVolume: 20, stdevFactor: 1.9 },
+      },
       circuitBreakers: {
         maxPendingRequestsPerKey: 32,
         failfastMs: 3_000,
-        adaptiveLifo: DEFAULT_ADAPTIVE_LIFO,
-        retryBudget: DEFAULT_RETRY_BUDGET,
+        classShares: { high: 80, default: 15, low: 5 },
+        adaptiveLifo: { targetMs: 5_000, intervalMs: 10_000, timeoutMs: 5_000 },
+        endpointCaps: { maxWaiting: 5, maxKvUse: 0.95 },
+        retryBudget: { budgetPercent: 20, minRetryConcurrency: 3 },
       },
       slowStart: { windowMs: 30_000, aggression: 1, minWeightPercent: 10 },
     });
   });
 
   test("of the time limits is what the policies have by default", () => {
-    expect(timeoutsOf(check([]).timeouts)).toEqual(DEFAULT_TIMEOUTS);
+    expect(timeoutsOf(check([]).timeouts)).toEqual({
+      requestHeadersMs: 10_000,
+      requestMs: 120_000,
+      pendingMs: 30_000,
+      connectMs: 2_000,
+      acceptMs: 5_000,
+      perTry: { baseMs: 30_000, perThousandTokensMs: 500, maxMs: 600_000 },
+      perTryIdleMs: 20_000,
+      interTokenMs: 60_000,
+      maxStreamDurationMs: 3_600_000,
+      maxReplyDurationMs: 900_000,
+      clientWriteStallMs: 30_000,
+      heartbeatMs: 10_000,
+      headerCommitMs: 8_000,
+    });
   });
 
   test("of the retries is what the policies have by default", () => {
-    expect(check([]).retry).toEqual({ numRetries: 2, retryBackOff: DEFAULT_BACK_OFF });
+    expect(check([]).retry).toEqual({
+      numRetries: 2,
+      retryBackOff: { baseIntervalMs: 50, maxIntervalMs: 500 },
+      requestOfDeath: {
+        endpoints: 2,
+        withinMs: 20_000,
+        suspectMs: 120_000,
+        denyMs: 600_000,
+        oneDeathMs: 1_000,
+        apartMs: 10_000,
+        mostDeaths: 4,
+        maxEntries: 1_024,
+      },
+    });
   });
 
   test("of discovery by name is a lookup each second", () => {

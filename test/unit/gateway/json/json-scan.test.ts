@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { DEFAULT_JSON_LIMITS, JsonScan } from "../../../../gateway/json/json-scan.ts";
+import { JsonScan } from "../../../../gateway/json/json-scan.ts";
+import { DEFAULT_JSON_LIMITS } from "../../../support/gateway/default-settings.ts";
 import { objectSample } from "../../../support/schemas/json-samples.ts";
 import { SeededRandom } from "../../../support/seeded-random.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
-import { gatewayConfigSchema } from "../../../../gateway/config/gateway-config.ts";
+import { gatewayConfigSchema } from "../../../../gateway/config.ts";
 import { OVERLOAD_ACTIONS } from "../../../../gateway/overload/overload-action.ts";
 import { OverloadManager } from "../../../../gateway/overload/overload-manager.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";

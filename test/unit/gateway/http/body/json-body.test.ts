@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { parseFrom, parsing, wellFormed } from "../../../../../gateway/http/body/json-body.ts";
 import { JsonScan } from "../../../../../gateway/json/json-scan.ts";
 import { jsonText } from "../../../../../gateway/json/json-text.ts";
+import { DEFAULT_JSON_LIMITS } from "../../../../support/gateway/default-settings.ts";
 import { parseJsonBody } from "../../../../support/gateway/parse-json-body.ts";
 import { objectSample } from "../../../../support/schemas/json-samples.ts";
 import { SeededRandom } from "../../../../support/seeded-random.ts";
@@ -184,7 +185,7 @@ describe("the text of what is in the body", () => {
 describe("the steps of parsing", () => {
   const stepsOf = (text: string) => {
     const body = Buffer.from(text);
-    const scan = new JsonScan([]);
+    const scan = new JsonScan([], DEFAULT_JSON_LIMITS);
     scan.feed(body);
     return [...parsing(body, scan)].length;
   };
@@ -197,7 +198,7 @@ describe("the steps of parsing", () => {
   });
 
   const scanned = (body: Buffer) => {
-    const scan = new JsonScan([]);
+    const scan = new JsonScan([], DEFAULT_JSON_LIMITS);
     scan.feed(body);
     return scan;
   };

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { DEFAULT_TIMEOUTS, perTryTimeoutMs } from "../../../../../gateway/upstream/call/timeouts.ts";
+import { perTryTimeoutMs } from "../../../../../gateway/upstream/call/timeouts.ts";
+import { DEFAULT_TIMEOUTS } from "../../../../support/gateway/default-settings.ts";
 
 test.each([
   [0, 30_000],

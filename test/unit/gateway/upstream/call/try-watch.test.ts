@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { DEFAULT_TIMEOUTS, type Timeouts } from "../../../../../gateway/upstream/call/timeouts.ts";
+import type { Timeouts } from "../../../../../gateway/upstream/call/timeouts.ts";
 import { TryWatch } from "../../../../../gateway/upstream/call/try-watch.ts";
 import type { Event } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { delta, started } from "../../../../support/events/events.ts";
+import { DEFAULT_TIMEOUTS } from "../../../../support/gateway/default-settings.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const LIMITS: Timeouts = {

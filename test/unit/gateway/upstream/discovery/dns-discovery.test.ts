@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { DnsDiscovery, type DnsLookupFamily } from "../../../../../gateway/upstream/discovery/dns-discovery.ts";
+import type { DnsLookupFamily } from "../../../../../gateway/upstream/discovery/discovery-settings.ts";
+import { DnsDiscovery } from "../../../../../gateway/upstream/discovery/dns-discovery.ts";
 import type { Resolve } from "../../../../../gateway/upstream/discovery/resolve.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 

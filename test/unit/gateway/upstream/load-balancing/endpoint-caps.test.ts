@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { DEFAULT_ENDPOINT_CAPS, isWithinCaps } from "../../../../../gateway/upstream/load-balancing/endpoint-caps.ts";
+import { isWithinCaps } from "../../../../../gateway/upstream/load-balancing/endpoint-caps.ts";
+import { DEFAULT_ENDPOINT_CAPS } from "../../../../support/gateway/default-settings.ts";
 import { endpointWith } from "./endpoint-with.ts";
 
 test.each([

@@ -1,10 +1,8 @@
 import { describe, expect, test } from "vitest";
-import {
-  DEFAULT_OUTLIER_DETECTION,
-  OutlierDetector,
-} from "../../../../../gateway/upstream/outlier/outlier-detector.ts";
+import { OutlierDetector } from "../../../../../gateway/upstream/outlier/outlier-detector.ts";
 import type { OutlierOutcome } from "../../../../../gateway/upstream/outlier/outlier-outcome.ts";
 import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
+import { DEFAULT_OUTLIER_DETECTION } from "../../../../support/gateway/default-settings.ts";
 
 const BASE_MS = DEFAULT_OUTLIER_DETECTION.baseEjectionTimeMs;
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { AdaptiveLifo, DEFAULT_ADAPTIVE_LIFO } from "../../../../../gateway/upstream/queue/adaptive-lifo.ts";
+import { AdaptiveLifo } from "../../../../../gateway/upstream/queue/adaptive-lifo.ts";
+import { DEFAULT_ADAPTIVE_LIFO } from "../../../../support/gateway/default-settings.ts";
 
 const lifo = () => new AdaptiveLifo(DEFAULT_ADAPTIVE_LIFO);
 

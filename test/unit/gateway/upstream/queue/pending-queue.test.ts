@@ -1,10 +1,12 @@
 import { describe, expect, test } from "vitest";
+import { DEFAULT_CLASS_SHARES } from "../../../../../gateway/upstream/queue/class-share.ts";
 import {
-  DEFAULT_PENDING_QUEUE,
   type Pending,
   PendingQueue,
+  type PendingQueueSettings,
 } from "../../../../../gateway/upstream/queue/pending-queue.ts";
 import { exponential, seededRandom } from "../../../../bench/routing/seeded-random.ts";
+import { DEFAULT_ADAPTIVE_LIFO } from "../../../../support/gateway/default-settings.ts";
 
 const request = (key: string, change: Partial<Pending<number>> = {}): Pending<number> => ({
   key,
@@ -19,8 +21,17 @@ const request = (key: string, change: Partial<Pending<number>> = {}): Pending<nu
   ...change,
 });
 
-const queueWith = (change: Partial<typeof DEFAULT_PENDING_QUEUE> = {}) =>
-  new PendingQueue<number>({ ...DEFAULT_PENDING_QUEUE, ...change });
+const SETTINGS: PendingQueueSettings = {
+  maxPendingPerKey: 32,
+  classShares: DEFAULT_CLASS_SHARES,
+  adaptiveLifo: DEFAULT_ADAPTIVE_LIFO,
+};
+
+function queueWith({ maxPending = 512, ...change }: Partial<PendingQueueSettings> & { maxPending?: number } = {}) {
+  const queue = new PendingQueue<number>({ ...SETTINGS, ...change });
+  queue.setMaxPending(maxPending);
+  return queue;
+}
 
 function drain(queue: PendingQueue<number>, count = Number.POSITIVE_INFINITY): Pending<number>[] {
   const served: Pending<number>[] = [];
@@ -214,7 +225,7 @@ test("the bound may be moved; who waits already stays", () => {
 });
 
 describe("a queue that stands", () => {
-  const slow = { ...DEFAULT_PENDING_QUEUE.adaptiveLifo, targetMs: 1_000, intervalMs: 2_000, timeoutMs: 1_500 };
+  const slow = { ...DEFAULT_ADAPTIVE_LIFO, targetMs: 1_000, intervalMs: 2_000, timeoutMs: 1_500 };
 
   /** One request a second joins, one every two seconds is served: what was served, and what gave up, by the second it came. */
   function overloaded(seconds: number) {

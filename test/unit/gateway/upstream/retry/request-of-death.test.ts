@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { DEFAULT_REQUEST_OF_DEATH, RequestsOfDeath } from "../../../../../gateway/upstream/retry/request-of-death.ts";
+import { RequestsOfDeath } from "../../../../../gateway/upstream/retry/request-of-death.ts";
+import { DEFAULT_REQUEST_OF_DEATH } from "../../../../support/gateway/default-settings.ts";
 
 const { denyMs: DENY_MS, suspectMs: SUSPECT_MS, apartMs: APART_MS } = DEFAULT_REQUEST_OF_DEATH;
 

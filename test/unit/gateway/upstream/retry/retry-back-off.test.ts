@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { backOffMs, DEFAULT_BACK_OFF } from "../../../../../gateway/upstream/retry/retry-back-off.ts";
+import { backOffMs } from "../../../../../gateway/upstream/retry/retry-back-off.ts";
 import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
+import { DEFAULT_BACK_OFF } from "../../../../support/gateway/default-settings.ts";
 
 describe("the back-off", () => {
   test.each([

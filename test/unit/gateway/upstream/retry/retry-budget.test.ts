@@ -1,10 +1,7 @@
 import { describe, expect, test } from "vitest";
-import {
-  DEFAULT_RETRY_BUDGET,
-  RetryBudget,
-  type RetryPermit,
-} from "../../../../../gateway/upstream/retry/retry-budget.ts";
+import { RetryBudget, type RetryPermit } from "../../../../../gateway/upstream/retry/retry-budget.ts";
 import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
+import { DEFAULT_RETRY_BUDGET } from "../../../../support/gateway/default-settings.ts";
 
 describe("the retry budget", () => {
   test.each([

@@ -1,0 +1,132 @@
+import * as z from "zod";
+import { listenSchema, logSchema } from "../deploy/runtime/config/process-schema.ts";
+import { tracingSchema } from "../deploy/runtime/tracing/tracing-schema.ts";
+import { jsonLimitsSchema } from "./json/json-scan.ts";
+import { overloadSchema } from "./overload/overload-settings.ts";
+import { timeoutsSchema } from "./upstream/call/timeouts.ts";
+import { clustersSchema } from "./upstream/cluster-settings.ts";
+import { retrySchema } from "./upstream/retry/retry-settings.ts";
+
+/*
+ * The configuration of one gateway: a YAML file, checked strictly. Names carry their units, and are Envoy's where Envoy has
+ * the thing. The schema of a setting stands in the room that obeys it, beside the code or in its `<thing>-settings.ts`; the
+ * type is inferred from it, its default stands there and nowhere else. What no one room obeys stands here.
+ */
+
+// The limits themselves stand in the records of the keys; a key without one has none.
+const limits = z
+  .strictObject({
+    headerPrefix: z
+      .string()
+      .regex(/^[a-z][a-z0-9-]{0,31}$/, "expected lower-case letters, digits and hyphens")
+      .default("anthropic")
+      .describe("The word before -ratelimit- in the header names of Format B; clients know the default."),
+    requestBurstSeconds: z
+      .int()
+      .min(1)
+      .max(60)
+      .default(10)
+      .describe(
+        "The time, in seconds, whose share of its requests per minute a rested key may send at once; at least 1 request.",
+      ),
+    tokenBurstSeconds: z
+      .int()
+      .min(1)
+      .max(60)
+      .default(60)
+      .describe("The time, in seconds, whose share of its tokens per minute a rested key may use at once."),
+    cachedInputWeight: z
+      .number()
+      .min(0)
+      .max(1)
+      .default(0)
+      .describe(
+        "The share of an input token that one read from the cache counts against input tokens per minute, 0 to 1.",
+      ),
+  })
+  .prefault({});
+
+/** The schema of the gateway's whole configuration. */
+export const gatewayConfigSchema = z.strictObject({
+  listen: listenSchema(8080).describe("Where the public API listens."),
+  admin: listenSchema(9901).describe(
+    "Where health, metrics, control and a page to look at are served; never for the public.",
+  ),
+  worker: z
+    .strictObject({
+      index: z.int().min(1).describe("The number of this worker, counted from 1."),
+      count: z.int().min(1).describe("The number of all workers, this one with them."),
+    })
+    .optional()
+    .describe(
+      "This process is one of several workers on one port, whose limits the starting process counts; npm start writes this.",
+    ),
+  keys: z.strictObject({ file: z.string().min(1).describe("The path of the key file, which `npm run keys` writes.") }),
+  sealingKeyFile: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      "The path of a file of 32 random bytes that all gateways share; without it, reasoning sealed before a restart is not read back.",
+    ),
+  maxBodyBytes: z
+    .int()
+    .min(1024)
+    .default(33_554_432)
+    .describe("The size, in bytes, above which request bodies are refused with 413."),
+  jsonLimits: jsonLimitsSchema,
+  formats: z
+    .strictObject({
+      strictAlternation: z
+        .boolean()
+        .default(false)
+        .describe("Whether Format B refuses consecutive turns of one role instead of merging them."),
+      responses: z
+        .strictObject({
+          unsupportedTools: z
+            .enum(["reject", "skip"])
+            .default("reject")
+            .describe("What becomes of hosted tools in Responses: they are refused with 400, or left out."),
+        })
+        .prefault({}),
+    })
+    .prefault({}),
+  limits,
+  auth: z
+    .strictObject({
+      maxFailuresPerMinute: z
+        .int()
+        .min(1)
+        .default(20)
+        .describe(
+          "The number of requests without a valid key in a minute from one address (IPv6: one /64), above which each costs a connection.",
+        ),
+    })
+    .prefault({}),
+  xffNumTrustedHops: z
+    .int()
+    .min(0)
+    .max(10)
+    .default(0)
+    .describe(
+      "The number of proxies in front that add to x-forwarded-for; at 0 the header means nothing, and the connection's address counts.",
+    ),
+  overloadManager: overloadSchema,
+  timeouts: timeoutsSchema,
+  clusters: clustersSchema,
+  retry: retrySchema,
+  tracing: tracingSchema.optional(),
+  drainGraceMs: z
+    .int()
+    .min(0)
+    .default(5_000)
+    .describe("The time, in milliseconds, for which connections are still taken after POST /drain_listeners?graceful."),
+  drainTimeoutMs: z
+    .int()
+    .min(0)
+    .default(600_000)
+    .describe("The time, in milliseconds, for which running answers may go on after SIGTERM."),
+  log: logSchema,
+});
+
+export type GatewayConfig = z.infer<typeof gatewayConfigSchema>;
