@@ -23,7 +23,7 @@ import { sessionId, toCountBody } from "./request/request.ts";
 import { readEngineFacts } from "./watch/engine-facts.ts";
 import { EngineWatch } from "./watch/engine-watch.ts";
 
-/** Between two questions whether the engine is up. */
+/** The time between two questions whether the engine is up, in milliseconds. */
 const HEALTH_INTERVAL_MS = 500;
 const HEALTH_TIMEOUT_MS = 5_000;
 const CLOSE_SESSION_TIMEOUT_MS = 5_000;

@@ -41,6 +41,6 @@ export const openAiCompatibleSchema = z.strictObject({
 export type OpenAiCompatibleOptions = ServedNode &
   Omit<Readonly<z.output<typeof openAiCompatibleSchema>>, "kind" | "profile" | "apiKeyFile"> & {
     readonly profile: ModelProfile;
-    /** Sent as a bearer token; absent: none is sent. */
+    /** The bearer token that every call is sent with; absent where none is sent. */
     readonly apiKey?: string | undefined;
   };

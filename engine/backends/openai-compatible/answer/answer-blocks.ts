@@ -3,18 +3,22 @@ import { BlockWriter } from "../../../output-parser/block-writer.ts";
 import type { OutputMarkers, ReasoningMarkers } from "../../../output-parser/markers.ts";
 import { OutputParser } from "../../../output-parser/output-parser.ts";
 
+/** How the pieces of an answer become blocks. */
 export type AnswerBlocksOptions = {
-  /** The model's own marks: reasoning that the engine left in the text is taken out of it. */
+  /**
+   * The model's own marks, by which reasoning that the engine left in the text is taken out of it; undefined for a
+   * model without.
+   */
   readonly reasoning: ReasoningMarkers | undefined;
-  /** Reasoning goes no further. */
+  /** Whether reasoning goes no further. */
   readonly hideReasoning: boolean;
-  /** Stop strings to look for in visible text. */
+  /** The stop strings to look for in visible text. */
   readonly stops: readonly string[];
 };
 
 /**
- * The blocks of an answer that arrives in pieces of mixed kinds: dense indexes, one block open at a time, and text that
- * still holds marks of reasoning taken apart.
+ * Makes the blocks of an answer that arrives in pieces of mixed kinds: dense indexes, one block open at a time, and
+ * text that still holds marks of reasoning taken apart.
  */
 export class AnswerBlocks {
   readonly #options: AnswerBlocksOptions;
@@ -22,17 +26,18 @@ export class AnswerBlocks {
   #open: "none" | "text" | "reasoning" | "call" = "none";
   /** Splits the text of the stretch that is running. */
   #parser: OutputParser | undefined;
-  /** The engine does separate reasoning: a mark in the text is text. */
+  /** Whether the engine separates reasoning, so that a mark in the text is text. */
   #engineSeparates = false;
   #sawReasoning = false;
   #matchedStop: string | undefined;
-  /** UTF-16 units written so far. */
+  /** The UTF-16 units written so far. */
   #written = 0;
 
   constructor(options: AnswerBlocksOptions) {
     this.#options = options;
   }
 
+  /** The stop string that was met; undefined where none was. */
   get matchedStop(): string | undefined {
     return this.#matchedStop;
   }
@@ -42,16 +47,19 @@ export class AnswerBlocks {
     return this.#open === "reasoning";
   }
 
+  /** Whether any piece was reasoning, hidden or not. */
   get sawReasoning(): boolean {
     return this.#sawReasoning;
   }
 
+  /** Takes a piece of reasoning. */
   reasoning(text: string): void {
     this.#engineSeparates = true;
     this.#endStretch();
     this.#append("reasoning", text, []);
   }
 
+  /** Takes a piece of visible text, and the log probabilities of its tokens. */
   text(text: string, logprobs: readonly TokenLogprob[]): void {
     if (this.#matchedStop !== undefined) return;
     if (this.#open === "call") this.#close(true);
@@ -60,6 +68,7 @@ export class AnswerBlocks {
     this.#matchedStop = this.#parser.matchedStop;
   }
 
+  /** Opens the block of a tool call. */
   startCall(callId: string, name: string): void {
     this.#endStretch();
     this.#close(true);
@@ -67,21 +76,24 @@ export class AnswerBlocks {
     this.#open = "call";
   }
 
+  /** Takes a piece of the open call's arguments. */
   appendArguments(text: string): void {
     this.#writer.appendArguments(text);
   }
 
+  /** Closes the block of the open call. */
   endCall(complete: boolean): void {
     this.#close(complete);
   }
 
-  /** The answer is over: by itself (`stop`), or in the middle of what the model was writing (`cut`). */
+  /** Ends the answer: by itself (`stop`), or in the middle of what the model was writing (`cut`). */
   end(reason: "stop" | "cut"): void {
     if (this.#parser) this.#replay(this.#parser.end(reason), true);
     this.#parser = undefined;
     this.#close(reason === "stop", true);
   }
 
+  /** Returns the events since the last call. */
   take(): readonly Event[] {
     return this.#writer.take();
   }
@@ -93,7 +105,7 @@ export class AnswerBlocks {
     return new OutputParser({ markers, startsInReasoning: false, toolNames: [], stop: stops, newCallId: () => "" });
   }
 
-  /** What follows is of another kind: nothing that was held can become a mark. */
+  /** Ends a stretch of text, as what follows is of another kind: nothing that was held can become a mark. */
   #endStretch(): void {
     if (!this.#parser) return;
     this.#replay(this.#parser.end("stop"), false);

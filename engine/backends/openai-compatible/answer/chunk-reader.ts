@@ -5,16 +5,18 @@ import { AnswerBlocks, type AnswerBlocksOptions } from "./answer-blocks.ts";
 import type { Chunk, ChunkUsage } from "./chunk.ts";
 import { ToolCalls, type ToolCallsOptions } from "./tool-calls.ts";
 
+/** What reading an answer needs to know of its request. */
 export type ChunkReaderOptions = AnswerBlocksOptions &
   ToolCallsOptions & {
     /** The caller's stop strings, whoever looks for them. */
     readonly callerStops: readonly string[];
+    /** The most tokens that the caller asked for; undefined for as many as fit. */
     readonly maxOutputTokens: number | undefined;
-    /** Tokens; 0 where it is not known. */
+    /** The context window in tokens; 0 where it is not known. */
     readonly contextWindow: number;
   };
 
-/** One answer of an engine as it arrives: chunks in, canonical events out, whatever the dialect made of them. */
+/** Reads one answer of an engine as it arrives: chunks in, canonical events out, whatever the dialect made of them. */
 export class ChunkReader {
   readonly #options: ChunkReaderOptions;
   readonly #blocks: AnswerBlocks;
@@ -23,7 +25,7 @@ export class ChunkReader {
   #finishReason: string | undefined;
   #engineStop: string | undefined;
   #usage: ChunkUsage | undefined;
-  /** Output tokens when the newest reasoning came. */
+  /** The output tokens when the newest reasoning came. */
   #tokensAtReasoning = 0;
 
   constructor(options: ChunkReaderOptions) {
@@ -32,17 +34,17 @@ export class ChunkReader {
     this.#calls = new ToolCalls(options, this.#blocks);
   }
 
-  /** The counts so far; `undefined` before the engine has told any. */
+  /** The counts so far; undefined before the engine has told any. */
   get usage(): ChunkUsage | undefined {
     return this.#usage;
   }
 
-  /** The node has met a stop string: nothing more is wanted of the engine. */
+  /** Whether the node has met a stop string, so that nothing more is wanted of the engine. */
   get wantsNoMore(): boolean {
     return this.#blocks.matchedStop !== undefined;
   }
 
-  /** Throws `EngineError` when the chunk tells of a failure. */
+  /** Takes the next chunk. Throws `EngineError` when it tells of a failure. */
   read(chunk: Chunk): readonly Event[] {
     if (chunk.fault) throw toEngineFault(chunk.fault);
     if (chunk.usage) this.#usage = merge(this.#usage, chunk.usage);
@@ -56,7 +58,7 @@ export class ChunkReader {
   }
 
   /**
-   * The rest of the blocks, and how the answer ended. To be called when the stream is whole. Throws `EngineError`: the
+   * Returns the rest of the blocks, and how the answer ended, when the stream is whole. Throws `EngineError` when the
    * engine gave up, or never said how it ended.
    */
   end(): {
@@ -80,7 +82,10 @@ export class ChunkReader {
     };
   }
 
-  /** As the engine measured it; reasoning tokens at least up to the last piece of reasoning. */
+  /**
+   * Returns the counts as the engine measured them; the reasoning tokens reach at least up to the last piece of
+   * reasoning.
+   */
   finalUsage(): Usage {
     const { inputTokens, cachedInputTokens, cacheWriteTokens, outputTokens, reasoningTokens } = this.#usage ?? NO_USAGE;
     return {
@@ -107,7 +112,10 @@ export class ChunkReader {
     }
   }
 
-  /** Engines stop at strings of the model's own too; those are none of the caller's business. */
+  /**
+   * Returns the caller's stop string that the engine met. Engines stop at strings of the model's own too, which are
+   * none of the caller's business.
+   */
   #callersStop(): string | undefined {
     const stop = this.#engineStop;
     return stop !== undefined && this.#options.callerStops.includes(stop) ? stop : undefined;
@@ -138,7 +146,9 @@ const NO_USAGE: ChunkUsage = {
   reasoningTokens: undefined,
 };
 
-/** The last word counts; what it leaves out stands as it was: running counts lack the cached ones. */
+/**
+ * Merges counts: the last word counts, and what it leaves out stands as it was, as running counts lack the cached ones.
+ */
 function merge(before: ChunkUsage | undefined, now: ChunkUsage): ChunkUsage {
   return {
     inputTokens: now.inputTokens ?? before?.inputTokens,

@@ -5,39 +5,56 @@ import { asCount, asFields, asList, asText, type JsonFields, parseFields } from 
 
 /** A piece of a tool call. */
 export type CallFragment = {
-  /** Which call of the answer. */
+  /** The number of the call in the answer. */
   readonly index: number;
+  /** The id of the call; empty where the piece has none. */
   readonly id: string;
+  /** The name of the tool; empty where the piece has none. */
   readonly name: string;
+  /** The next piece of the arguments' JSON text. */
   readonly arguments: string;
 };
 
-/** Counts so far; what an engine does not tell is absent. */
+/** The token counts so far; what an engine does not tell is undefined. */
 export type ChunkUsage = {
+  /** The tokens of the prompt. */
   readonly inputTokens: number | undefined;
+  /** The tokens of the prompt that were read from the cache. */
   readonly cachedInputTokens: number | undefined;
+  /** The tokens of the prompt that were written to the cache. */
   readonly cacheWriteTokens: number | undefined;
+  /** The tokens of the answer, reasoning included. */
   readonly outputTokens: number | undefined;
+  /** The tokens of the reasoning. */
   readonly reasoningTokens: number | undefined;
 };
 
 /** One datum of an engine's stream, the same for every dialect. Absent, `null` and empty text are one. */
 export type Chunk = {
-  /** Set when the engine failed after it had begun to answer. */
+  /** The failure of an engine that had begun to answer; undefined where there is none. */
   readonly fault: EngineFault | undefined;
+  /** The next piece of reasoning; may be empty. */
   readonly reasoning: string;
+  /** The next piece of visible text; may be empty. */
   readonly content: string;
+  /** The log probabilities of the tokens of the text. */
   readonly logprobs: readonly TokenLogprob[];
+  /** The next pieces of tool calls. */
   readonly calls: readonly CallFragment[];
+  /** Why the engine ended, in its own word; undefined before the end. */
   readonly finishReason: string | undefined;
-  /** The stop string that was met. Engines put ids of stop tokens there too: those are not told. */
+  /**
+   * The stop string that was met; undefined where none was. Engines put ids of stop tokens there too, which are left
+   * out.
+   */
   readonly matchedStop: string | undefined;
+  /** The token counts; undefined where the datum has none. */
   readonly usage: ChunkUsage | undefined;
-  /** Prompt tokens that the engine has worked through, while it does. */
+  /** The prompt tokens that the engine has worked through, while it does. */
   readonly prefilledTokens: number | undefined;
 };
 
-/** Throws `EngineError` PROTOCOL_VIOLATION for what is not a JSON object. */
+/** Reads one datum. Throws `EngineError` PROTOCOL_VIOLATION for what is not a JSON object. */
 export function readChunk(datum: string): Chunk {
   const fields = parseFields(datum);
   if (!fields) throw new EngineError("PROTOCOL_VIOLATION", "The engine sent something that is not JSON.");

@@ -2,12 +2,13 @@ import { JsonScanner } from "../../../tool-calls/readers/json-scanner.ts";
 import type { AnswerBlocks } from "./answer-blocks.ts";
 import type { CallFragment } from "./chunk.ts";
 
+/** Which calls an answer may hold. */
 export type ToolCallsOptions = {
-  /** Names the answer may call; the call of any other comes out as text. */
+  /** The names that the answer may call; the call of any other comes out as text. */
   readonly callable: ReadonlySet<string>;
-  /** Calls beyond so many are left out. */
+  /** The number of calls beyond which others are left out. */
   readonly maxCalls: number;
-  /** For calls that the engine gave no id, or one that is taken. */
+  /** Returns an id for a call that the engine gave none, or one that is taken. */
   readonly newCallId: (toolName: string) => string;
 };
 
@@ -25,9 +26,9 @@ type Call = {
 const NO_ARGUMENTS = "{}";
 
 /**
- * Puts the fragments of tool calls together, one call after the other. Id and name count once; fragments of a later call
- * wait until the one before is whole. Arguments go out only as far as they can become a JSON object; a call that has not
- * even the beginning of one comes out as text.
+ * Puts the fragments of tool calls together, one call after the other. Id and name count once; fragments of a later
+ * call wait until the one before is whole. Arguments go out only as far as they can become a JSON object; a call that
+ * has not even the beginning of one comes out as text.
  */
 export class ToolCalls {
   readonly #options: ToolCallsOptions;
@@ -43,11 +44,12 @@ export class ToolCalls {
     this.#blocks = blocks;
   }
 
-  /** Calls whose arguments are a whole JSON object. */
+  /** The number of calls whose arguments are a whole JSON object. */
   get wholeCalls(): number {
     return this.#whole;
   }
 
+  /** Takes the next fragment of a call. */
   push(fragment: CallFragment): void {
     const call = this.#calls.get(fragment.index) ?? this.#newCall(fragment.index);
     // What follows a call that was closed on the way to other output cannot be added to it any more.
@@ -58,7 +60,7 @@ export class ToolCalls {
     this.#advance();
   }
 
-  /** Other output follows, or none: no fragment of these calls is to come. `cut`: the model was stopped in the middle. */
+  /** Ends these calls, as other output follows or none. `cut` says that the model was stopped in the middle. */
   end(reason: "stop" | "cut"): void {
     for (const call of this.#calls.values()) {
       if (call.state === "ended") continue;

@@ -1,5 +1,6 @@
 import { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 
+/** The name of a dialect, as the configuration has it. */
 export type DialectName = "vllm" | "sglang" | "llama-server";
 
 /** What a request can carry beyond model, messages and `stream`; each dialect has its own names for these. */
@@ -41,39 +42,45 @@ export type RequestField =
 
 /** One way of speaking the chat completions API, as data. */
 export type Dialect = {
+  /** The name of the dialect. */
   readonly name: DialectName;
+  /** The kind of engine that a node with this dialect tells of. */
   readonly engineKind: EngineKind;
   /**
-   * The fields this engine is sent, under its own names. What is not here is never sent: the engines accept and ignore
-   * keys they do not know.
+   * The fields that this engine is sent, under its own names. What is not here is never sent: the engines accept and
+   * ignore keys they do not know.
    */
   readonly fields: Readonly<Partial<Record<RequestField, string>>>;
-  /** Of those, what its token count reads; `undefined`: all of them. */
+  /** The fields that the engine's token count reads; undefined for all of them. */
   readonly countFields: readonly RequestField[] | undefined;
+  /** The paths of the engine's server. */
   readonly paths: {
     readonly generate: string;
     readonly count: string;
     readonly health: string;
     readonly models: string;
-    /** Where the version stands; the first that answers counts. */
+    /** The paths where the version stands; the first that answers counts. */
     readonly about: readonly string[];
     readonly load: readonly string[];
-    /** Where a session is ended under which the engine protects cached prefixes; `undefined`: it does not. */
+    /**
+     * The path where a session is ended under which the engine protects cached prefixes; undefined where it does not
+     * protect any.
+     */
     readonly closeSession: string | undefined;
   };
-  /** The key of the count in its reply. */
+  /** The key of the count in the reply of the token count. */
   readonly countKey: string;
-  /** What switches `top_k` off. */
+  /** The value of `top_k` that switches it off. */
   readonly topKOff: number;
-  /** Seeds are taken modulo this. */
+  /** The number that seeds are taken modulo. */
   readonly seeds: number;
-  /** Higher runs earlier here; 1 or -1 is what that means to the engine. */
+  /** What a higher priority, which runs earlier here, is to the engine: 1 for higher, -1 for lower. */
   readonly prioritySign: 1 | -1;
-  /** The engine's reply does not say which stop string it met: the node looks for them itself. */
+  /** Whether the node looks for stop strings itself, as the engine's reply does not say which one it met. */
   readonly stopsInNode: boolean;
-  /** The engine refuses more output tokens than there is room for, instead of ending there. */
+  /** Whether the engine refuses more output tokens than there is room for, instead of ending there. */
   readonly refusesLongOutput: boolean;
-  /** Log probabilities in a stream that may hold tool calls. */
+  /** Whether the engine gives log probabilities in a stream that may hold tool calls. */
   readonly logprobsBesideTools: boolean;
 };
 
@@ -96,7 +103,7 @@ const SHARED = {
   streamOptions: "stream_options",
 } as const;
 
-/** https://docs.vllm.ai/en/stable/serving/online_serving/openai_compatible_server/ */
+/** vLLM: https://docs.vllm.ai/en/stable/serving/online_serving/openai_compatible_server/ */
 const VLLM: Dialect = {
   name: "vllm",
   engineKind: EngineKind.VLLM,
@@ -133,7 +140,7 @@ const VLLM: Dialect = {
   logprobsBesideTools: true,
 };
 
-/** https://docs.sglang.io/basic_usage/openai_api_completions.html */
+/** SGLang: https://docs.sglang.io/basic_usage/openai_api_completions.html */
 const SGLANG: Dialect = {
   name: "sglang",
   engineKind: EngineKind.SGLANG,
@@ -171,7 +178,7 @@ const SGLANG: Dialect = {
   logprobsBesideTools: true,
 };
 
-/** https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md */
+/** llama-server: https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md */
 const LLAMA_SERVER: Dialect = {
   name: "llama-server",
   engineKind: EngineKind.OPENAI_COMPATIBLE,
@@ -205,6 +212,7 @@ const LLAMA_SERVER: Dialect = {
   logprobsBesideTools: false,
 };
 
+/** All dialects by name. */
 export const DIALECTS: Readonly<Record<DialectName, Dialect>> = {
   vllm: VLLM,
   sglang: SGLANG,

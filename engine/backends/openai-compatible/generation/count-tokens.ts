@@ -5,8 +5,9 @@ import { faultOfReply, toEngineFault } from "../http/http-error.ts";
 import { type JsonValue, toJsonText } from "../http/raw-json.ts";
 
 /**
- * Tokens of the rendered prompt, by the engine's own template and tokenizer. `body` holds what changes the prompt, the
- * template's variables above all: without them the count is that of another prompt. Throws `EngineError`.
+ * Resolves to the tokens of the rendered prompt, by the engine's own template and tokenizer. `body` holds what changes
+ * the prompt, the template's variables above all: without them the count is that of another prompt. Throws
+ * `EngineError`.
  */
 export async function countTokens(
   http: EngineHttp,

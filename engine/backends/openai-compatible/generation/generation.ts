@@ -15,12 +15,12 @@ import type { GenerationParts } from "./generation-parts.ts";
 import { OutputRoom } from "./output-room.ts";
 import { SignsOfLife } from "./signs-of-life.ts";
 
-/** How long the text of a refusal may take. */
+/** The longest time that the text of a refusal may take, in milliseconds. */
 const REFUSAL_TIMEOUT_MS = 5_000;
 
 /**
- * One generation of the engine, in canonical events. Leaving it closes the connection, which stops the engine. Throws
- * `EngineError`; an answer that breaks off never ends cleanly.
+ * Runs one generation of the engine, in canonical events. Leaving it closes the connection, which stops the engine.
+ * Throws `EngineError`; an answer that breaks off never ends cleanly.
  */
 export async function* generate(
   parts: GenerationParts,
@@ -122,7 +122,10 @@ function newReader({ settings, facts }: GenerationParts, chat: ChatRequest, requ
   });
 }
 
-/** A second try of a request may reach the engine while it still has the first: its id must not be the same. */
+/**
+ * Makes the id under which the engine knows the request: a second try may reach it while it still has the first, so the
+ * two must differ.
+ */
 function engineRequestId({ requestId }: GenerateRequest): string | undefined {
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(requestId)) return undefined;
   return `${requestId}-${randomBytes(4).toString("hex")}`;

@@ -6,12 +6,12 @@ import type { ChatRequest } from "../request/request.ts";
 import { countTokens } from "./count-tokens.ts";
 import type { GenerationParts } from "./generation-parts.ts";
 
-/** What a template may add to the text of a request, in tokens; far more than any known one does. */
+/** The most that a template may add to the text of a request, in tokens; far more than any known one does. */
 const TEMPLATE_TOKENS = 8_192;
 
 /**
- * How much of the window a prompt leaves. Tokens are counted only where it matters: no token is shorter than a byte, so a
- * request whose bytes fit needs no count.
+ * Finds out how much of the window a prompt leaves. Tokens are counted only where it matters: no token is shorter than
+ * a byte, so a request whose bytes fit needs no count.
  */
 export class OutputRoom {
   readonly #parts: GenerationParts;
@@ -30,8 +30,9 @@ export class OutputRoom {
   }
 
   /**
-   * The field that bounds the answer, where it has to be less than what was asked for: an engine that refuses what does not
-   * fit is asked for what fits. Throws `EngineError` CONTEXT_WINDOW_EXCEEDED when not even the prompt does.
+   * Resolves to the field that bounds the answer, where it has to be less than what was asked for: an engine that
+   * refuses what does not fit is asked for what fits. Throws `EngineError` CONTEXT_WINDOW_EXCEEDED when not even the
+   * prompt does.
    */
   async limit(): Promise<Readonly<Record<string, number>>> {
     const { dialect } = this.#parts.settings;
@@ -46,12 +47,15 @@ export class OutputRoom {
     return { [field]: Math.min(asked, roomBehind(inputTokens, contextWindow)) };
   }
 
-  /** Tokens of the prompt as far as they were counted here; 0 if they were not, as the engine tells them at the end. */
+  /**
+   * Resolves to the tokens of the prompt as far as they were counted here; 0 if they were not, as the engine tells them
+   * at the end.
+   */
   async inputTokens(): Promise<number> {
     return (await this.#counted) ?? 0;
   }
 
-  /** `undefined` when the engine does not count them: the request itself will tell what is wrong. */
+  /** Counts the prompt; undefined when the engine does not count it, as the request itself will tell what is wrong. */
   #count(): Promise<number | undefined> {
     const { http, settings, countTimeoutMs } = this.#parts;
     this.#counted ??= countTokens(http, settings.dialect, this.#chat.countBody, countTimeoutMs, this.#signal).catch(

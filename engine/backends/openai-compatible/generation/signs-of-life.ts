@@ -16,7 +16,7 @@ export class SignsOfLife {
     this.#unwatch = watch.onMove(() => this.#tell());
   }
 
-  /** The engine has the request. */
+  /** Notes that the engine has the request. */
   accepted(): void {
     this.#tell();
   }
@@ -36,6 +36,7 @@ export class SignsOfLife {
     }
   }
 
+  /** Stops watching the engine. */
   close(): void {
     this.#unwatch();
   }

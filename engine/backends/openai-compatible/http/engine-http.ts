@@ -4,24 +4,29 @@ import { linkAbort } from "../../../../deploy/runtime/time/abort.ts";
 import { EngineError } from "../../../errors.ts";
 import { callerLeft } from "../../caller-left.ts";
 
-/** Bytes of a reply that is read as a whole; a token count comes with all its tokens. */
+/** The most bytes of a reply that is read as a whole; a token count comes with all its tokens. */
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;
 
+/** A call of the engine's HTTP server. */
 export type EngineCall = {
   readonly method: "GET" | "POST";
-  /** From the root of the engine's server. */
+  /** The path from the root of the engine's server. */
   readonly path: string;
-  /** JSON text. */
+  /** The body, JSON text; absent for none. */
   readonly body?: string;
-  /** How long the engine may take until its answer begins, in milliseconds; 0: as long as it likes. */
+  /** The longest time until the engine's answer begins, in milliseconds; 0 for as long as it likes. */
   readonly timeoutMs: number;
   /** Called when the whole request is on its way over an open connection. */
   readonly onSent?: () => void;
 };
 
+/** The head of a reply. */
 export type EngineReply = {
   readonly status: number;
-  /** Its bytes; whoever leaves it has to `destroy` it, which closes the connection, and that is what stops the engine. */
+  /**
+   * The bytes of the reply. Whoever leaves it has to `destroy` it, which closes the connection, and that is what stops
+   * the engine.
+   */
   readonly stream: IncomingMessage;
 };
 
@@ -35,7 +40,7 @@ export class EngineHttp {
   readonly #baseUrl: URL;
   readonly #headers: Readonly<Record<string, string>>;
 
-  /** `apiKey` goes out as a bearer token. */
+  /** `apiKey` goes out as a bearer token with every call; undefined for none. */
   constructor(baseUrl: string, apiKey: string | undefined) {
     this.#baseUrl = new URL(baseUrl);
     this.#headers = {
@@ -81,7 +86,9 @@ export class EngineHttp {
     });
   }
 
-  /** A reply as a whole. Throws `EngineError` as `open`; a status that is no success is not an error here. */
+  /**
+   * Resolves to a reply as a whole. Throws `EngineError` as `open`; a status that is no success is not an error here.
+   */
   async fetch(call: EngineCall, signal: AbortSignal): Promise<{ readonly status: number; readonly text: string }> {
     const link = linkAbort(signal);
     const late = () => link.abort(new EngineError("ENGINE_DOWN", "The engine did not answer in time."));
@@ -100,12 +107,15 @@ export class EngineHttp {
   }
 }
 
-/** Whether a call failed because there was no connection, rather than because the engine took too long. */
+/** Returns whether a call failed because there was no connection, rather than because the engine took too long. */
 export function isUnreachable(error: unknown): boolean {
   return error instanceof EngineError && error.reason === "ENGINE_DOWN" && error.cause !== undefined;
 }
 
-/** Throws what the stream throws, and `EngineError` PROTOCOL_VIOLATION for a reply that is too large. */
+/**
+ * Reads a stream as text. Throws what the stream throws, and `EngineError` PROTOCOL_VIOLATION for a reply that is too
+ * large.
+ */
 export async function readText(stream: IncomingMessage): Promise<string> {
   const pieces: Buffer[] = [];
   let length = 0;

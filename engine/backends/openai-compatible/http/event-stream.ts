@@ -20,7 +20,7 @@ export class EventStream {
   readonly #signal: AbortSignal;
   #silent = false;
 
-  /** `silenceMs`: how long nothing may come, in milliseconds; 0: for ever. */
+  /** `silenceMs` is the longest time that nothing may come, in milliseconds; 0 for ever. */
   constructor(stream: IncomingMessage, silenceMs: number, signal: AbortSignal) {
     this.#stream = stream;
     this.#pieces = stream[Symbol.asyncIterator]();
@@ -28,7 +28,10 @@ export class EventStream {
     this.#signal = signal;
   }
 
-  /** Throws `EngineError`: ENGINE_STREAM_TRUNCATED for an end without the mark, or why the caller left. */
+  /**
+   * Resolves to what comes next. Throws `EngineError`: ENGINE_STREAM_TRUNCATED for an end without the mark, or why the
+   * caller left.
+   */
   async next(): Promise<StreamStep> {
     const piece = await this.#piece();
     if (!(piece instanceof Uint8Array)) {
@@ -39,7 +42,7 @@ export class EventStream {
     return end < 0 ? { data, done: false } : { data: data.slice(0, end), done: true };
   }
 
-  /** Closes the connection: the engine stops. */
+  /** Closes the connection, which stops the engine. */
   close(): void {
     this.#stream.destroy();
   }

@@ -3,12 +3,15 @@ import { asCount, asFields, asText, type JsonFields, parseFields } from "./json-
 
 /** What an engine says about a failure. Its text may repeat what the caller sent: it is looked at, never passed on. */
 export type EngineFault = {
-  /** An HTTP status, or 0. */
+  /** The HTTP status; 0 where there is none. */
   readonly status: number;
+  /** The engine's own word for the kind of failure; may be empty. */
   readonly type: string;
+  /** The engine's message; may be empty. */
   readonly text: string;
-  /** Of a prompt that is too long, as far as the engine says. */
+  /** The tokens of a prompt that is too long; undefined where the engine does not say. */
   readonly inputTokens: number | undefined;
+  /** The context window in tokens; undefined where the engine does not say. */
   readonly contextWindow: number | undefined;
 };
 
@@ -27,7 +30,7 @@ const REASON_OF_STATUS: Readonly<Record<number, ErrorReason>> = {
   504: "ENGINE_DOWN",
 };
 
-/** For failures that name a kind but no status. */
+/** The status of failures that name a kind but no status. */
 const STATUS_OF_TYPE: Readonly<Record<string, number>> = {
   badrequesterror: 400,
   invalid_request_error: 400,
@@ -57,7 +60,7 @@ const SCHEMA_TEXT = /json.?schema|grammar|xgrammar|guidance|outlines|structured.
 const QUEUE_TEXT = /queue/i;
 const LOADING_TEXT = /loading|starting|warm/i;
 
-/** How the engines write the size of the window, and of the prompt. */
+/** The ways in which engines write the size of the window, and of the prompt. */
 const WINDOW_NUMBER = [
   /context (?:length|window|size)(?: (?:is|of|is only|limit of))? \(?(\d+)/i,
   /max_model_len[^\d]{0,20}(\d+)/i,
@@ -71,7 +74,9 @@ const INPUT_NUMBER = [
   /request \((\d+) tokens\)/i,
 ];
 
-/** The failure in a reply or in a datum of a stream; `undefined` where there is none. `status` is that of the reply. */
+/**
+ * Reads the failure in a reply or in a datum of a stream; undefined where there is none. `status` is that of the reply.
+ */
 export function readFault(fields: JsonFields, status = 0): EngineFault | undefined {
   const isOld = fields.object === "error";
   if (!isOld && (fields.error === undefined || fields.error === null)) return undefined;
@@ -88,7 +93,7 @@ export function readFault(fields: JsonFields, status = 0): EngineFault | undefin
   };
 }
 
-/** The failure of a reply that is not a success, whatever its body is. */
+/** Reads the failure of a reply that is not a success, whatever its body is. */
 export function faultOfReply(status: number, body: string): EngineFault {
   const fields = parseFields(body);
   const fault = fields && (readFault(fields, status) ?? readFault({ error: { message: messageOf(fields) } }, status));
@@ -97,7 +102,7 @@ export function faultOfReply(status: number, body: string): EngineFault {
   return { ...(fault ?? none), status };
 }
 
-/** In this service's words. */
+/** Says a failure in this service's words. */
 export function toEngineFault(fault: EngineFault): EngineError {
   const reason = reasonOf(fault);
   const facts: Record<string, string> = {};
@@ -121,7 +126,7 @@ function reasonOf({ status, type, text }: EngineFault): ErrorReason {
   return reason;
 }
 
-/** FastAPI's own refusals have `detail`; some servers put `message` at the top. */
+/** Reads the message: FastAPI's own refusals have `detail`, and some servers put `message` at the top. */
 function messageOf(fields: JsonFields): string {
   return asText(fields.message) || (fields.detail === undefined ? "" : JSON.stringify(fields.detail));
 }

@@ -11,8 +11,11 @@ import { explainFailure, isRefusal, probeFailure } from "./probe-failure.ts";
 
 /** What the probe found out. */
 export type ProbeResult = {
+  /** What the model and its engine can do. */
   readonly capabilities: readonly Capability[];
+  /** Whether the engine takes a budget for reasoning. */
   readonly thinkingBudget: boolean;
+  /** Whether the engine tells the size of the prompt before the first piece of the answer. */
   readonly countsAtStart: boolean;
 };
 
@@ -41,9 +44,9 @@ const WITH_TOOLS = [
 ];
 
 /**
- * A few tiny requests before the node says that it serves: reasoning and tool calls have to come out as what they are, or a
- * parser flag of the engine is wrong, which is the commonest mistake of all. Throws `EngineError` ENGINE_DOWN that says
- * what is wrong and which flags the model needs.
+ * Sends a few tiny requests before the node says that it serves: reasoning and tool calls have to come out as what they
+ * are, or a parser flag of the engine is wrong, which is the commonest mistake of all. Throws `EngineError` ENGINE_DOWN
+ * that says what is wrong and which flags the model needs.
  */
 export async function probe(parts: GenerationParts, signal: AbortSignal): Promise<ProbeResult> {
   const { profile, dialect, sharedCache } = parts.settings;
@@ -151,7 +154,7 @@ async function probeCount(parts: GenerationParts, signal: AbortSignal): Promise<
 
 const NO_REASONING = { mode: ReasoningMode.DISABLED, effort: ReasoningEffort.UNSPECIFIED };
 
-/** What stands in a text when a call was not read. */
+/** Returns what stands in a text when a call was not read. */
 function callMark({ toolCall }: ModelProfile): string {
   if (!toolCall || toolCall.form === "bare-json") return "";
   const mark = toolCall.form === "sections" ? toolCall.open || toolCall.callOpen : toolCall.open;

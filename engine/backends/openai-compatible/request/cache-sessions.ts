@@ -1,6 +1,6 @@
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 
-/** So many are remembered; of more, those that were used longest ago are closed early. */
+/** The most sessions that are remembered; of more, those that were used longest ago are closed early. */
 const MAX_SESSIONS = 10_000;
 
 /**
@@ -13,13 +13,13 @@ export class CacheSessions {
   /** What cancels the closing, the one used longest ago first. */
   readonly #open = new Map<string, () => void>();
 
-  /** `close` tells the engine; a session that is unknown there may be closed too. */
+  /** `close` tells the engine to end a session, which may be one that it does not know. */
   constructor(clock: Clock, close: (id: string) => void) {
     this.#clock = clock;
     this.#close = close;
   }
 
-  /** A request of this session has ended, however it did. */
+  /** Notes that a request of this session has ended, however it did; its prefix is to be kept for `keepMs` more. */
   used(id: string, keepMs: number): void {
     this.#open.get(id)?.();
     this.#open.delete(id);
@@ -31,7 +31,7 @@ export class CacheSessions {
     if (this.#open.size > MAX_SESSIONS && oldest !== undefined) this.#end(oldest);
   }
 
-  /** Forgets all; the engine is told nothing. */
+  /** Forgets all sessions; the engine is told nothing. */
   clear(): void {
     for (const cancel of this.#open.values()) cancel();
     this.#open.clear();

@@ -10,19 +10,21 @@ const ROLE: Readonly<Record<number, string>> = {
   [Role.TOOL]: "tool",
 };
 
-/** Between the parts of one message: they are paragraphs of their own, not one word cut in two. */
+/** Stands between the parts of one message, as they are paragraphs of their own and not one word cut in two. */
 const PART_SEPARATOR = "\n";
 
+/** What the engine takes of earlier turns. */
 export type HistoryRules = {
+  /** What the model's template demands of the ids of calls. */
   readonly callIds: CallIdRule;
   /** Whether the engine takes images. */
   readonly images: boolean;
 };
 
 /**
- * The canonical messages as the chat completions API has them. Each tool result becomes a message of its own; reasoning
- * goes back as `reasoning_content`, which the engines rename as their templates want it; arguments stay exact text.
- * Throws `EngineError` for what the engine cannot take.
+ * Writes the canonical messages as the chat completions API has them. Each tool result becomes a message of its own;
+ * reasoning goes back as `reasoning_content`, which the engines rename as their templates want it; arguments stay exact
+ * text. Throws `EngineError` for what the engine cannot take.
  */
 export function toChatMessages(messages: readonly Message[], rules: HistoryRules): readonly JsonValue[] {
   const ids = callIdMap(messages, rules.callIds);

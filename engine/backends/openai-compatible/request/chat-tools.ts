@@ -38,7 +38,7 @@ export function planTools(request: Pick<GenerateRequest, "tools" | "toolChoice">
   return { shown: fitting, callable, choice: mustCall ? "required" : "auto", mustCall, maxCalls };
 }
 
-/** The tools for a body, their schemas as the caller wrote them. Throws `EngineError` INVALID_SCHEMA. */
+/** Writes the tools of a body, their schemas as the caller wrote them. Throws `EngineError` INVALID_SCHEMA. */
 export function toChatTools(tools: readonly Tool[]): JsonValue {
   return tools.map((tool, index) => {
     const parameters = rawObject(tool.parametersJsonSchema === "" ? "{}" : tool.parametersJsonSchema);

@@ -17,27 +17,33 @@ import { planThinking, type ThinkingPlan } from "./thinking.ts";
 
 /** What a node knows about its engine when it writes requests for it. */
 export type RequestSettings = {
+  /** The dialect that the engine speaks. */
   readonly dialect: Dialect;
   /** The name under which the engine serves the model. */
   readonly servedModel: string;
+  /** The profile of the model's family. */
   readonly profile: ModelProfile;
+  /** Whether the engine takes images. */
   readonly images: boolean;
-  /** The engine was started with priority scheduling; without it, any priority is an error there. */
+  /** Whether the engine was started with priority scheduling; without it, any priority is an error there. */
   readonly priorities: boolean;
-  /** The engine takes a budget for reasoning. */
+  /** Whether the engine takes a budget for reasoning. */
   readonly thinkingBudget: boolean;
-  /** Where the engine cannot separate tenants: whether they may share its prefix cache. */
+  /** Whether tenants may share the engine's prefix cache where it cannot separate them. */
   readonly sharedCache: boolean;
 };
 
 /** A request in an engine's words, and what its answer may be. */
 export type ChatRequest = {
+  /** The body of the request. */
   readonly body: Readonly<Record<string, JsonValue>>;
-  /** What a token count of the same prompt is asked with. */
+  /** The body of a token count of the same prompt. */
   readonly countBody: Readonly<Record<string, JsonValue>>;
+  /** What of the tools the engine is shown, and what the answer may do with them. */
   readonly tools: ToolPlan;
+  /** What the request's wish for reasoning means for the model. */
   readonly thinking: ThinkingPlan;
-  /** Stop strings that the node has to look for. */
+  /** The stop strings that the node has to look for. */
   readonly nodeStops: readonly string[];
 };
 
@@ -90,12 +96,15 @@ export function toChatRequest(
   };
 }
 
-/** The session whose prefixes an engine is asked to protect: one per tenant and affinity key. */
+/**
+ * Returns the session whose prefixes an engine is asked to protect: one per tenant and affinity key; undefined without
+ * an affinity key.
+ */
 export function sessionId({ tenant, cache }: GenerateRequest): string | undefined {
   return cache?.affinityKey ? digest(tenant, cache.affinityKey) : undefined;
 }
 
-/** The body of a token count. Throws `EngineError` for what the engine cannot do. */
+/** Writes the body of a token count. Throws `EngineError` for what the engine cannot do. */
 export function toCountBody(request: CountTokensRequest, settings: RequestSettings): Record<string, JsonValue> {
   const { dialect, servedModel: model } = settings;
   const tools = planTools(request);
@@ -105,7 +114,7 @@ export function toCountBody(request: CountTokensRequest, settings: RequestSettin
   return { model, messages, ...named(fields, dialect, dialect.countFields) };
 }
 
-/** Everything that changes the prompt. */
+/** Returns the fields that change the prompt. */
 function promptFields(messages: readonly Message[], tools: ToolPlan, thinking: ThinkingPlan): Fields {
   const continues = messages.at(-1)?.role === Role.ASSISTANT;
   return {
@@ -157,7 +166,7 @@ function responseFormat(constraint: OutputConstraint | undefined): JsonValue {
   };
 }
 
-/** 43 characters of base64url: engines allow as few as 128 characters, and not all characters. */
+/** Returns 43 characters of base64url: engines allow as few as 128 characters, and not all characters. */
 function digest(...parts: readonly string[]): string {
   return createHash("sha256").update(JSON.stringify(parts)).digest("base64url");
 }

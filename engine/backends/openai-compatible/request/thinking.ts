@@ -5,17 +5,22 @@ import type { Dialect } from "../dialect/dialect.ts";
 
 /** What a request's wish for reasoning means for a model. */
 export type ThinkingPlan = {
+  /** The variables of the chat template. */
   readonly templateKwargs: Readonly<Record<string, string | number | boolean>>;
-  /** Only where the dialect has a field of its own for it; elsewhere it is one of the template's variables. */
+  /**
+   * The word for the effort where the dialect has a field of its own for it; undefined elsewhere, where it is one of
+   * the template's variables.
+   */
   readonly reasoningEffort: string | undefined;
+  /** The most tokens to think for; undefined without a bound. */
   readonly budgetTokens: number | undefined;
-  /** The model reasons although the caller wants none: what it reasons goes no further. */
+  /** Whether what the model reasons goes no further, as it does although the caller wants none. */
   readonly hidden: boolean;
 };
 
 /**
- * A request that does not say what it wants gets what the profile says. It is said to the engine too: one of them reasons
- * where the template alone would not.
+ * Plans the reasoning of an answer. A request that does not say what it wants gets what the profile says, and the
+ * engine is told that too: one of them reasons where the template alone would not.
  */
 export function planThinking(
   { thinking }: ModelProfile,

@@ -7,11 +7,11 @@ import { asCount, asFields, asList, asText, parseFields } from "../http/json-fie
 
 /** What an engine says of itself. */
 export type EngineFacts = {
-  /** The name under which it serves the model. */
+  /** The name under which the engine serves the model. */
   readonly servedModel: string;
-  /** Prompt and answer together, in tokens; 0 if it does not say. */
+  /** The context window in tokens, prompt and answer together; 0 if the engine does not say. */
   readonly contextWindow: number;
-  /** Empty if it does not say. */
+  /** The engine's version; empty if it does not say. */
   readonly version: string;
   /** A digest of name, version, window and profile: two nodes with the same one are taken to answer alike. */
   readonly revision: string;
@@ -20,8 +20,8 @@ export type EngineFacts = {
 const TIMEOUT_MS = 10_000;
 
 /**
- * Asks an engine that is up. `wanted`: the model to be served; without it the engine's first one. Throws `EngineError`
- * ENGINE_DOWN when it serves no such model.
+ * Asks an engine that is up what it is. `wanted` is the model to be served; without it the engine's first one. Throws
+ * `EngineError` ENGINE_DOWN when it serves no such model.
  */
 export async function readEngineFacts(
   http: EngineHttp,

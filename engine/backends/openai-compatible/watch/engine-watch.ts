@@ -23,17 +23,17 @@ export class EngineWatch {
     this.#clock = clock;
   }
 
-  /** The last answer; `undefined` while the engine does not answer. */
+  /** The last answer of the engine; undefined while it does not answer. */
   get load(): EngineLoad | undefined {
     return this.#load;
   }
 
-  /** Whether nobody answered at the engine's address when it was last asked. One that is only slow is there. */
+  /** Whether nobody answered at the engine's address when it was last asked. An engine that is only slow is there. */
   get gone(): boolean {
     return this.#gone;
   }
 
-  /** How often the engine was seen to have moved. */
+  /** The number of times that the engine was seen to have moved. */
   get moves(): number {
     return this.#moves;
   }
@@ -47,10 +47,12 @@ export class EngineWatch {
     return () => this.#listeners.delete(listener);
   }
 
+  /** Begins to ask. */
   start(): void {
     void this.#poll();
   }
 
+  /** Stops asking. */
   close(): void {
     this.#closing.abort();
     this.#cancel();

@@ -3,18 +3,23 @@ import type { EngineHttp } from "../http/engine-http.ts";
 import { asFields, asList, type JsonFields, parseFields } from "../http/json-fields.ts";
 import { labelOf, quantileOf, readMetricsPage, type Sample } from "./metrics-page.ts";
 
-/** An engine's own word on its load; what it does not tell is absent. */
+/** An engine's own word on its load; what it does not tell is undefined. */
 export type EngineLoad = {
+  /** The generations that run. */
   readonly running: number | undefined;
+  /** The generations that wait. */
   readonly waiting: number | undefined;
-  /** Share of the KV memory in use, 0 to 1. */
+  /** The share of the KV memory in use, from 0 to 1. */
   readonly kvUse: number | undefined;
+  /** The tokens in the KV memory. */
   readonly kvTokensUsed: number | undefined;
+  /** The tokens that the KV memory holds. */
   readonly kvTokensTotal: number | undefined;
+  /** The prompt tokens that wait for their prefill and are in no cache. */
   readonly queuedUncachedTokens: number | undefined;
-  /** How long nine of ten cached blocks were left alone before they had to go, since the engine started. */
+  /** How long nine of ten cached blocks were left alone before they had to go, in seconds, since the engine started. */
   readonly observedRetentionSeconds: number | undefined;
-  /** The engine's own counters in one text; only that it changes means anything. Absent: it tells none. */
+  /** The engine's own counters in one text, of which only a change means anything; undefined where it tells none. */
   readonly counters: string | undefined;
 };
 
@@ -22,7 +27,7 @@ type LoadField = Exclude<keyof EngineLoad, "counters" | "observedRetentionSecond
 
 const TIMEOUT_MS = 2_000;
 
-/** Names on a Prometheus page; of several the first that is present counts, as engines rename them. */
+/** The names of each fact on a Prometheus page; of several the first that is present counts, as engines rename them. */
 const METRICS: Readonly<Record<LoadField, readonly string[]>> = {
   running: ["vllm:num_requests_running", "sglang:num_running_reqs", "llamacpp:requests_processing"],
   waiting: ["vllm:num_requests_waiting", "sglang:num_queue_reqs", "llamacpp:requests_deferred"],
@@ -32,17 +37,17 @@ const METRICS: Readonly<Record<LoadField, readonly string[]>> = {
   queuedUncachedTokens: [],
 };
 
-/** Where the size of the KV memory stands in labels: blocks, and tokens in each. */
+/** The labels in which the size of the KV memory stands: blocks, and tokens in each. */
 const CACHE_SIZE: readonly (readonly [metric: string, blocks: string, blockTokens: string])[] = [
   ["vllm:cache_config_info", "num_gpu_blocks", "block_size"],
   ["sglang:cache_config_info", "num_pages", "page_size"],
 ];
 
-/** vLLM tells it where it was started to sample its blocks. */
+/** The metric of how long blocks were idle, which vLLM tells where it was started to sample its blocks. */
 const IDLE_BEFORE_EVICTED = "vllm:kv_block_idle_before_evict_seconds_bucket";
 const RETENTION_SHARE = 0.1;
 
-/** Names in the entries of SGLang's `/v1/loads`, one entry per data-parallel rank. */
+/** The names of each fact in the entries of SGLang's `/v1/loads`, one entry per data-parallel rank. */
 const LOADS: Readonly<Record<LoadField, readonly string[]>> = {
   running: ["num_running_reqs"],
   waiting: ["num_waiting_reqs", "num_queue_reqs"],
@@ -52,14 +57,17 @@ const LOADS: Readonly<Record<LoadField, readonly string[]>> = {
   queuedUncachedTokens: ["num_waiting_uncached_tokens"],
 };
 
-/** Samples that change only when the engine has worked. */
+/** The samples that change only when the engine has worked. */
 const COUNTER =
   /^(vllm|sglang|llamacpp):\w*(tokens_total|iteration_tokens_total_count|decode_total|used_tokens|usage\w*)$/;
 
-/** A share is averaged over ranks and replicas, everything else added up. */
+/** The facts that are averaged over ranks and replicas, being shares; everything else is added up. */
 const AVERAGED: ReadonlySet<LoadField> = new Set(["kvUse"]);
 
-/** Asks the engine; `undefined` when it has none of the pages. Throws `EngineError` when it does not answer at all. */
+/**
+ * Asks the engine for its load; undefined when it has none of the pages. Throws `EngineError` when it does not answer
+ * at all.
+ */
 export async function readLoad(
   http: EngineHttp,
   dialect: Dialect,
@@ -73,7 +81,7 @@ export async function readLoad(
   return undefined;
 }
 
-/** Reads a Prometheus page. */
+/** Reads the load of a Prometheus page. */
 export function loadOfMetrics(page: string): EngineLoad {
   const samples = readMetricsPage(page);
   const found = collect(METRICS, (name) => samples.get(name)?.map(({ value }) => value));
@@ -103,6 +111,7 @@ function product(share: number | undefined, total: number | undefined): number |
   return share === undefined || total === undefined ? undefined : Math.round(share * total);
 }
 
+/** Reads the load of a reply of SGLang's `/v1/loads`. */
 export function loadOfLoads(reply: string): EngineLoad {
   const fields = parseFields(reply) ?? {};
   const ranks = asList(fields.loads).map(asFields);

@@ -1,7 +1,10 @@
-/** One sample of a metric; labels as they stand on the page. */
+/** One sample of a metric, with its labels as they stand on the page. */
 export type Sample = { readonly labels: string; readonly value: number };
 
-/** Samples by metric. https://prometheus.io/docs/instrumenting/exposition_formats/: `name{labels} value`, one a line. */
+/**
+ * Reads the samples of a page by metric: `name{labels} value`, one a line
+ * (https://prometheus.io/docs/instrumenting/exposition_formats/).
+ */
 export function readMetricsPage(page: string): ReadonlyMap<string, readonly Sample[]> {
   const samples = new Map<string, Sample[]>();
   for (const line of page.split("\n")) {
@@ -15,14 +18,14 @@ export function readMetricsPage(page: string): ReadonlyMap<string, readonly Samp
   return samples;
 }
 
-/** The text of a label; `undefined` where the sample has none of this name. */
+/** Returns the text of a label; undefined where the sample has none of this name. */
 export function labelOf({ labels }: Sample, name: string): string | undefined {
   return new RegExp(`(?:^|,)${name}="([^"]*)"`).exec(labels)?.[1];
 }
 
 /**
- * A quantile of a histogram from its `_bucket` samples, of several replicas together, as Prometheus' `histogram_quantile`
- * reckons it. `share`: 0 to 1. `undefined` for a histogram that has seen nothing.
+ * Returns a quantile of a histogram from its `_bucket` samples, of several replicas together, as Prometheus'
+ * `histogram_quantile` reckons it. `share` is from 0 to 1. Undefined for a histogram that has seen nothing.
  */
 export function quantileOf(buckets: readonly Sample[], share: number): number | undefined {
   const counts = new Map<number, number>();
