@@ -47,18 +47,6 @@ describe.skipIf(missing !== "")("a caller that leaves frees what it held", () =>
     idle();
   });
 
-  test("by ending the iteration", async () => {
-    for await (const events of backend.generate(request(COUNT), never())) {
-      if (events.some(({ kind }) => kind?.$case === "blockDelta")) break;
-    }
-    idle();
-  });
-
-  test("before it began", async () => {
-    await expect(ask(backend, request(COUNT), AbortSignal.abort())).rejects.toEqual(cancelled);
-    idle();
-  });
-
   test("with a reason of ours, that is what it hears", async () => {
     const late = AbortSignal.abort(new EngineError("DEADLINE", "Too late."));
     await expect(ask(backend, request(COUNT), late)).rejects.toMatchObject({ reason: "DEADLINE" });

@@ -1,3 +1,4 @@
+import { linkAbort } from "../../../deploy/runtime/time/abort.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import type {
   CountTokensRequest,
@@ -46,6 +47,7 @@ export class LlamaBackend implements Backend {
   readonly holdsStrict = true;
   readonly #options: LlamaOptions;
   readonly #clock: Clock;
+  readonly #closing = new AbortController();
   #running: Running | undefined;
 
   constructor(options: LlamaOptions, clock: Clock = systemClock) {
@@ -97,8 +99,14 @@ export class LlamaBackend implements Backend {
     };
   }
 
-  generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<readonly Event[], void, void> {
-    return generate(this.#parts(), request, signal);
+  async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<readonly Event[], void, void> {
+    const parts = this.#parts();
+    const link = linkAbort(signal, this.#closing.signal);
+    try {
+      yield* generate(parts, request, link.signal);
+    } finally {
+      link.release();
+    }
   }
 
   async countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number> {
@@ -107,13 +115,17 @@ export class LlamaBackend implements Backend {
     return (await prompts.encode(conversation, signal)).tokens.length;
   }
 
+  /** Ends what runs and what waits, with ENGINE_DOWN. */
   async close(): Promise<void> {
     const running = this.#running;
     this.#running = undefined;
     if (!running) return;
     running.stopBeat();
-
-    running.parts.queue.close(new EngineError("ENGINE_DOWN", "The engine is stopping."));
+    const stopping = new EngineError("ENGINE_DOWN", "The engine is stopping.");
+    this.#closing.abort(stopping);
+    running.parts.queue.close(stopping);
+    // The context must not go while a step of it runs.
+    await Promise.all([...running.parts.leases].map((lease) => lease.close()));
     running.parts.slots.close();
     await running.compiler.close();
     await running.parts.runtime.close();
@@ -174,6 +186,7 @@ export class LlamaBackend implements Backend {
       grammars: new GrammarCache(llama, compiler),
       samplingDefaults: samplingDefaults(metadata.general),
       slots,
+      leases: new Set(),
       queue,
       steps: new StepCounter(),
       pieces: new PromptPieces(batchTokens),

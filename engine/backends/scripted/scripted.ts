@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { untilAborted } from "../../../deploy/runtime/time/abort.ts";
+import { linkAbort, untilAborted } from "../../../deploy/runtime/time/abort.ts";
 import {
   type CountTokensRequest,
   Event,
@@ -16,6 +16,7 @@ import {
 } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
 import { EngineError } from "../../errors.ts";
+import { callerLeft } from "../caller-left.ts";
 
 /**
  * What is played for a request: arrays of canonical events, in order. A script may wait for whatever it likes between
@@ -50,6 +51,7 @@ const ALL_CAPABILITIES = Object.values(Capability).filter((value) => value !== C
 /** Plays scripts instead of running a model. It stands at the process border in the tests of the gateway. */
 export class ScriptedBackend implements Backend {
   readonly #options: ScriptedOptions;
+  readonly #closing = new AbortController();
   #busy = 0;
   /** The requests seen so far, the newest last, for tests to look at. */
   readonly requests: GenerateRequest[] = [];
@@ -60,7 +62,10 @@ export class ScriptedBackend implements Backend {
 
   async start(): Promise<void> {}
 
-  async close(): Promise<void> {}
+  /** Ends what runs, with ENGINE_DOWN. */
+  async close(): Promise<void> {
+    this.#closing.abort(new EngineError("ENGINE_DOWN", "The engine is stopping."));
+  }
 
   describe(): BackendDescription {
     const contextWindow = this.#options.contextWindow ?? 262_144;
@@ -87,14 +92,16 @@ export class ScriptedBackend implements Backend {
   }
 
   async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<readonly Event[], void, void> {
+    if (this.#closing.signal.aborted) throw callerLeft(this.#closing.signal);
     if (this.#busy >= this.#options.slots) throw new EngineError("QUEUE_FULL", "All slots are taken.");
     this.#busy += 1;
     this.requests.push(request);
-    const left = untilAborted(signal).then((): never => {
-      throw new EngineError("CANCELLED", "The caller has left.");
+    const link = linkAbort(signal, this.#closing.signal);
+    const left = untilAborted(link.signal).then((): never => {
+      throw callerLeft(link.signal);
     });
     left.catch(() => {});
-    const script = this.#options.script(request, signal);
+    const script = this.#options.script(request, link.signal);
     const steps = Symbol.asyncIterator in script ? script[Symbol.asyncIterator]() : script[Symbol.iterator]();
     try {
       for (;;) {
@@ -104,6 +111,7 @@ export class ScriptedBackend implements Backend {
         yield step.value;
       }
     } finally {
+      link.release();
       this.#busy -= 1;
       // Not awaited: a generator that is waiting inside answers only when its own wait ends.
       void Promise.resolve(steps.return?.()).catch(() => {});

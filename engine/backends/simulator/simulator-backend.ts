@@ -39,6 +39,7 @@ export class SimulatorBackend implements Backend {
   readonly #waiting: SimulatedGeneration[] = [];
   /** Prompt tokens that the steps so far were not asked for in whole tokens. */
   #budget = 0;
+  #isClosed = false;
 
   constructor(options: SimulatorOptions, clock: Clock = systemClock) {
     this.#options = options;
@@ -61,10 +62,11 @@ export class SimulatorBackend implements Backend {
 
   async start(): Promise<void> {}
 
+  /** Ends what runs and what waits, with ENGINE_DOWN. */
   async close(): Promise<void> {
+    this.#isClosed = true;
     this.#loop.stop();
-    const error = new EngineError("ENGINE_DOWN", "The engine is stopping.");
-    for (const generation of [...this.#running, ...this.#waiting]) generation.fail(error);
+    for (const generation of [...this.#running, ...this.#waiting]) generation.fail(stopped());
     this.#stepProcess?.close();
   }
 
@@ -94,6 +96,7 @@ export class SimulatorBackend implements Backend {
 
   async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<readonly Event[], void, void> {
     throwIfLeft(signal);
+    if (this.#isClosed) throw stopped();
     const generation = this.#plan(request);
     this.#enter(generation);
     const letGo = onAbort(signal, () => generation.fail(callerLeft(signal)));
@@ -178,6 +181,10 @@ export class SimulatorBackend implements Backend {
     }
     return this.#running.size > 0;
   }
+}
+
+function stopped(): EngineError {
+  return new EngineError("ENGINE_DOWN", "The engine is stopping.");
 }
 
 function sum(all: Iterable<SimulatedGeneration>, of: (generation: SimulatedGeneration) => number): number {

@@ -1,7 +1,7 @@
 import type { Token } from "node-llama-cpp";
 import type { Event, FinishReason, TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../../errors.ts";
-import type { Lease } from "../slots/lease.ts";
+import type { SlotLease } from "../slots/slot-lease.ts";
 import { toTokenLogprob } from "../tokens/logprobs.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import type { PreparedGeneration } from "./prepared-generation.ts";
@@ -19,7 +19,7 @@ export type DecodingStep = {
 export class Decoding {
   readonly #parts: EngineParts;
   readonly #prepared: PreparedGeneration;
-  readonly #lease: Lease;
+  readonly #lease: SlotLease;
   readonly #samples: AsyncGenerator<Sample, void, undefined | Token | Token[]>;
   /** What is evaluated instead of the last token alone: it, and what we wrote behind it. */
   #instead: Token[] | undefined;
@@ -27,7 +27,7 @@ export class Decoding {
   #firstTokenMs: number | undefined;
 
   /** `tail`: the end of the prompt that is not in the cache; never empty. */
-  constructor(parts: EngineParts, prepared: PreparedGeneration, lease: Lease, tail: readonly Token[]) {
+  constructor(parts: EngineParts, prepared: PreparedGeneration, lease: SlotLease, tail: readonly Token[]) {
     this.#parts = parts;
     this.#prepared = prepared;
     this.#lease = lease;

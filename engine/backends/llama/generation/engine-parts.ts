@@ -7,6 +7,7 @@ import type { Queue } from "../queue/queue.ts";
 import type { LlamaRuntime } from "../runtime/llama-runtime.ts";
 import type { PromptPieces } from "../slots/batch-shares.ts";
 import type { Slot } from "../slots/slot.ts";
+import type { SlotLease } from "../slots/slot-lease.ts";
 import type { Demand, Slots } from "../slots/slots.ts";
 import type { StepCounter } from "../slots/step-counter.ts";
 import type { PromptEncoder } from "../tokens/prompt-encoder.ts";
@@ -34,6 +35,8 @@ export type EngineParts = {
   readonly grammars: GrammarCache;
   readonly samplingDefaults: SamplingDefaults;
   readonly slots: Slots;
+  /** The holds on slots of all generations that run. */
+  readonly leases: Set<SlotLease>;
   readonly queue: Queue<Waiting, Slot>;
   readonly steps: StepCounter;
   readonly pieces: PromptPieces;

@@ -1,7 +1,7 @@
 import type { Event, GenerateRequest, Started } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { finished, progress, started, timings } from "../../stream-events.ts";
-import { Lease } from "../slots/lease.ts";
 import type { Slot } from "../slots/slot.ts";
+import { SlotLease } from "../slots/slot-lease.ts";
 import { Decoding, type DecodingStep } from "./decoding.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import { type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";
@@ -26,7 +26,8 @@ export async function* generate(
   const start = { nodeId: parts.nodeId, modelRevision: parts.revision, inputTokens };
 
   const { slot, announced } = yield* admit(parts, prepared, request, start, signal);
-  const lease = new Lease({ slots: parts.slots, slot, steps: parts.steps, keepMs, signal });
+  const lease = new SlotLease({ slots: parts.slots, slot, steps: parts.steps, keepMs, signal });
+  parts.leases.add(lease);
   try {
     const slotMs = parts.clock.nowMs();
     const cachedInputTokens = await lease.run(() => slot.adapt(demand.prompt, demand.isolation));
@@ -56,6 +57,7 @@ export async function* generate(
   } finally {
     parts.pieces.end(slot);
     await lease.close();
+    parts.leases.delete(lease);
   }
 }
 

@@ -3,7 +3,7 @@ import type { Slot } from "./slot.ts";
 import type { Slots } from "./slots.ts";
 import type { StepCounter } from "./step-counter.ts";
 
-export type LeaseOptions = {
+export type SlotLeaseOptions = {
   readonly slots: Slots;
   readonly slot: Slot;
   readonly steps: StepCounter;
@@ -13,15 +13,16 @@ export type LeaseOptions = {
 };
 
 /** One request's hold on a slot. It ends when it is closed, or by itself when the caller leaves between two steps. */
-export class Lease {
+export class SlotLease {
   readonly slot: Slot;
-  readonly #options: LeaseOptions;
+  readonly #options: SlotLeaseOptions;
   #steps: AsyncGenerator<unknown, void, unknown> | undefined;
-  #inFlight = false;
+  /** The step in flight. */
+  #step: Promise<unknown> | undefined;
   #broken = false;
   #closing: Promise<void> | undefined;
 
-  constructor(options: LeaseOptions) {
+  constructor(options: SlotLeaseOptions) {
     this.slot = options.slot;
     this.#options = options;
     options.signal.addEventListener("abort", this.#onAbort, { once: true });
@@ -38,21 +39,22 @@ export class Lease {
     const { signal, steps } = this.#options;
     throwIfLeft(signal);
     if (this.#closing) throw callerLeft(signal);
-    this.#inFlight = true;
     let result: Result;
     try {
-      result = await steps.run(step);
+      const inFlight = steps.run(step);
+      this.#step = inFlight;
+      result = await inFlight;
     } catch (error) {
       this.#broken = true;
       throw signal.aborted ? callerLeft(signal) : error;
     } finally {
-      this.#inFlight = false;
+      this.#step = undefined;
     }
     throwIfLeft(signal);
     return result;
   }
 
-  /** Gives the slot back; what a failed step left in its cache is thrown away. */
+  /** Gives the slot back, behind the step in flight; what a failed step left in its cache is thrown away. Never rejects. */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
@@ -61,6 +63,7 @@ export class Lease {
   async #close(): Promise<void> {
     const { slots, slot, keepMs, signal } = this.#options;
     signal.removeEventListener("abort", this.#onAbort);
+    if (this.#step) await this.#step.catch(() => {});
     try {
       await this.#steps?.return();
     } catch {
@@ -72,6 +75,6 @@ export class Lease {
 
   readonly #onAbort = (): void => {
     // A step in flight cannot be stopped; whoever awaits it closes the lease right after it.
-    if (!this.#inFlight) void this.close();
+    if (!this.#step) void this.close();
   };
 }

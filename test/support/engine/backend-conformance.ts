@@ -1,0 +1,246 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Backend } from "../../../engine/backend.ts";
+import { EngineError, type ErrorReason } from "../../../engine/errors.ts";
+import { EventOrder } from "../../../gateway/upstream/call/event-order.ts";
+import {
+  CountTokensRequest,
+  type Event,
+  FinishReason,
+  type GenerateRequest,
+} from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { EngineKind, ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import { answerOf } from "../events/answer-of.ts";
+import { generateRequest, toolOf } from "../requests/generate-request.ts";
+import { until } from "../until.ts";
+
+/** A backend as the list of rules needs it: two slots, no queue, and an answer that is the same each time. */
+export type ConformingBackend = {
+  /** Makes the backend that all rules are tried on, started, and whatever it stands on. */
+  readonly start: () => Promise<{ readonly backend: Backend; readonly stop: () => Promise<void> }>;
+  /** The model id that it serves. */
+  readonly model: string;
+  /** A prompt whose answer is text of at least ten characters and three tokens, which nothing random decides. */
+  readonly prompt: string;
+  /** A prompt whose answer does not end before its caller has left it. */
+  readonly endlessPrompt: string;
+  /** Whether it plays what it is given, so that no request changes the answer. Default: false. */
+  readonly playsOnly?: boolean;
+};
+
+/** The tool of the demonstration model's training, of which any backend can make a call. */
+const TOOL = toolOf("get_weather", {
+  type: "object",
+  properties: { city: { type: "string" } },
+  required: ["city"],
+});
+
+const chosen = (mode: ToolChoiceMode, name = ""): ToolChoice => ({
+  mode,
+  name,
+  disableParallelCalls: true,
+  allowedNames: [],
+});
+
+/** The rules of the interface `Backend`, one test each, tried on one backend that is started once. */
+export function backendConformance(name: string, subject: ConformingBackend): void {
+  describe(`the rules of a backend, kept by ${name}`, () => {
+    const { model, prompt, endlessPrompt } = subject;
+    let running: Awaited<ReturnType<ConformingBackend["start"]>>;
+    beforeAll(async () => {
+      running = await subject.start();
+    }, 60_000);
+    afterAll(() => running.stop());
+
+    const asked = (fields: Partial<GenerateRequest> = {}, text = prompt) =>
+      generateRequest({ model, sampling: { temperature: 0, stop: [], logitBias: {} }, ...fields }, text);
+    const begin = (request = asked(), signal = new AbortController().signal) =>
+      running.backend.generate(request, signal);
+    const idle = () =>
+      until(() => {
+        const { busySlots, waiting } = running.backend.load();
+        return busySlots === 0 && waiting === 0;
+      }, `${name} is idle`);
+    /** A generation of which the first delta is there, and that nobody asks for more. */
+    const held = async (signal?: AbortSignal) => {
+      const stream = begin(asked({}, endlessPrompt), signal);
+      await firstDelta(stream);
+      return stream;
+    };
+
+    test("describe names every model that it serves, ready once it has started", () => {
+      const { engineKind, models } = running.backend.describe();
+      expect(engineKind).not.toBe(EngineKind.UNSPECIFIED);
+      expect(models).toMatchObject([{ id: model, state: ModelState.READY }]);
+      expect(models[0]?.contextWindow).toBeGreaterThan(0);
+    });
+
+    test("load tells the slots, and that none is taken while nothing runs", () => {
+      expect(running.backend.load()).toMatchObject({ slots: 2, busySlots: 0, waiting: 0 });
+    });
+
+    test("an answer has started first, then its blocks one behind the other, and finished last", async () => {
+      const { events, steps } = await whole(begin());
+      const order = new EventOrder();
+      expect(events.filter((event) => !order.allows(event))).toEqual([]);
+      expect(order.finished).toBe(true);
+      expect(events.at(-1)?.kind?.$case).toBe("finished");
+      expect(steps.filter((step) => step.length === 0)).toEqual([]);
+      const { started, blocks } = answerOf(events);
+      expect(started?.nodeId).toBe("n1");
+      expect(blocks.filter(({ kind }) => kind === "text")).toHaveLength(1);
+      expect(blocks.every(({ complete, text }) => complete && text !== "")).toBe(true);
+      await idle();
+    });
+
+    test("finished says what the answer cost, in step with started", async () => {
+      const { started, finished } = answerOf((await whole(begin())).events);
+      expect(finished?.reason).toBe(FinishReason.STOP);
+      expect(started?.inputTokens).toBeGreaterThan(0);
+      expect(finished?.usage?.inputTokens).toBe(started?.inputTokens);
+      expect(finished?.usage?.outputTokens).toBeGreaterThan(0);
+      expect(finished?.usage?.cachedInputTokens).toBeLessThanOrEqual(started?.inputTokens ?? 0);
+    });
+
+    test("two answers at once are two whole answers", async () => {
+      const texts = (await Promise.all([whole(begin()), whole(begin())])).map(({ events }) => textOf(events));
+      expect(texts[0]).not.toBe("");
+      expect(texts[1]).toBe(texts[0]);
+      await idle();
+    });
+
+    describe.skipIf(subject.playsOnly)("what a request asks for", () => {
+      test("a token count is that of the prompt of the same generation", async () => {
+        const { messages } = asked();
+        const request = { ...CountTokensRequest.create(), model, messages };
+        const counted = await running.backend.countTokens(request, new AbortController().signal);
+        const { finished } = answerOf((await whole(begin(asked({ maxOutputTokens: 1 })))).events);
+        expect(finished?.usage?.inputTokens).toBe(counted);
+      });
+
+      test("a stop string ends the answer, is named, and is not part of it", async () => {
+        const text = textOf((await whole(begin())).events);
+        const stop = text.slice(5, 8);
+        const sampling = { temperature: 0, stop: ["never to be seen", stop], logitBias: {} };
+        const { events } = await whole(begin(asked({ sampling })));
+        expect(textOf(events)).toBe(text.slice(0, text.indexOf(stop)));
+        const { reason, matchedStop } = answerOf(events).finished ?? {};
+        expect([reason, matchedStop]).toEqual([FinishReason.STOP_SEQUENCE, stop]);
+        await idle();
+      });
+
+      test("max_output_tokens ends the answer and is the reason", async () => {
+        const { finished } = answerOf((await whole(begin(asked({ maxOutputTokens: 2 })))).events);
+        expect(finished?.reason).toBe(FinishReason.MAX_OUTPUT_TOKENS);
+        expect(finished?.usage?.outputTokens).toBe(2);
+        await idle();
+      });
+
+      test("a call that is demanded comes, with an id and an object of arguments", async () => {
+        const fields = { tools: [TOOL], toolChoice: chosen(ToolChoiceMode.NAMED, TOOL.name) };
+        const { blocks, finished } = answerOf((await whole(begin(asked(fields)))).events);
+        expect(blocks).toMatchObject([{ kind: "toolCall", name: TOOL.name, complete: true }]);
+        expect(blocks[0]?.id).toMatch(/./);
+        expect(JSON.parse(blocks[0]?.text ?? "")).toBeTypeOf("object");
+        expect(finished?.reason).toBe(FinishReason.TOOL_CALLS);
+      });
+
+      test.each<[string, Partial<GenerateRequest>]>([
+        ["a demand for a tool that is not there", { toolChoice: chosen(ToolChoiceMode.NAMED, "nope") }],
+        ["a demand for any tool where none is", { toolChoice: chosen(ToolChoiceMode.REQUIRED) }],
+        ["an answer of no tokens", { maxOutputTokens: 0 }],
+      ])("%s is refused before anything is taken", async (_what, fields) => {
+        expect(await failureOf(begin(asked(fields)))).toBe("INVALID_REQUEST");
+        await idle();
+      });
+    });
+
+    test("a caller that has left before the call gets nothing", async () => {
+      expect(await failureOf(begin(asked(), AbortSignal.abort()))).toBe("CANCELLED");
+      await idle();
+    });
+
+    test("leaving the iteration stops the work", async () => {
+      for await (const events of begin(asked({}, endlessPrompt))) if (events.some(isDelta)) break;
+      await idle();
+    });
+
+    test.each(["DEADLINE", "DRAINING"] as const)(
+      "a signal that is aborted with %s ends the work with it",
+      async (why) => {
+        const leave = new AbortController();
+        const stream = await held(leave.signal);
+        const end = failureOf(stream);
+        leave.abort(new EngineError(why, "The test has ended it."));
+        expect(await end).toBe(why);
+        await idle();
+      },
+    );
+
+    test("a caller that asks for nothing keeps its slot, and no step is owed to it", async () => {
+      const stream = await held();
+      await until(() => (running.backend.load().steps?.inFlight ?? 0) === 0, "no step is in flight");
+      expect(running.backend.load().busySlots).toBe(1);
+      await stream.return();
+      await idle();
+    });
+
+    test("where all slots are taken the next call is refused, and welcome when one is free", async () => {
+      const first = await held();
+      const second = await held();
+      expect(await failureOf(begin())).toBe("QUEUE_FULL");
+      await first.return();
+      await until(() => running.backend.load().busySlots === 1, "a slot is free");
+      expect(textOf((await whole(begin())).events)).not.toBe("");
+      await second.return();
+      await idle();
+    });
+
+    // The last of all: nothing works behind it.
+    test("close ends what runs with ENGINE_DOWN, and serves nothing more", async () => {
+      const end = failureOf(await held());
+      await running.backend.close();
+      expect(await end).toBe("ENGINE_DOWN");
+      expect(await failureOf(begin())).toMatch(/^(ENGINE_DOWN|MODEL_LOADING)$/);
+    });
+  });
+}
+
+async function whole(stream: AsyncIterable<readonly Event[]>): Promise<{
+  readonly events: readonly Event[];
+  readonly steps: readonly (readonly Event[])[];
+}> {
+  const steps: (readonly Event[])[] = [];
+  for await (const events of stream) steps.push(events);
+  return { events: steps.flat(), steps };
+}
+
+/** Reads to the end, and gives the reason of the failure; throws where there is none, or one that is no `EngineError`. */
+async function failureOf(stream: AsyncIterable<readonly Event[]>): Promise<ErrorReason> {
+  try {
+    await whole(stream);
+  } catch (error) {
+    if (error instanceof EngineError) return error.reason;
+    throw error;
+  }
+  throw new Error("the generation did not fail");
+}
+
+async function firstDelta(stream: AsyncGenerator<readonly Event[], void, void>): Promise<void> {
+  for (;;) {
+    const { value, done } = await stream.next();
+    if (done) throw new Error("the generation has no delta");
+    if (value.some(isDelta)) return;
+  }
+}
+
+function textOf(events: readonly Event[]): string {
+  return answerOf(events)
+    .blocks.filter(({ kind }) => kind === "text")
+    .map(({ text }) => text)
+    .join("");
+}
+
+function isDelta({ kind }: Event): boolean {
+  return kind?.$case === "blockDelta";
+}
