@@ -1,33 +1,35 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { sleep } from "../../deploy/runtime/time/sleep.ts";
-import type { CountTokensRequest, Event, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { CountTokensRequest, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../errors.ts";
 import { inTurns, nextTurn } from "../event-loop-turn.ts";
 import { OUTCOMES } from "../outcome.ts";
 import type { UpstreamStats } from "../stats/upstream-stats.ts";
+import { Attempt } from "./call/attempt.ts";
 import type { CallRecord } from "./call/call-record.ts";
 import { CommitGate, type EventSink } from "./call/commit-gate.ts";
 import { callCountTokens } from "./call/count-tokens-call.ts";
-import { type CallHeaders, callGenerate, type Flow } from "./call/generate-call.ts";
 import { overloaded, type UpstreamFailure } from "./call/grpc-error.ts";
 import type { Timeouts } from "./call/timeouts.ts";
 import type { Admitted, NotAdmitted } from "./cluster-admission.ts";
 import type { ClusterManager } from "./cluster-manager.ts";
 import type { ClusterMember } from "./cluster-member.ts";
 import { ClusterTraffic } from "./cluster-traffic.ts";
-import type { Endpoint, Outcome } from "./endpoint/endpoint.ts";
+import type { Endpoint } from "./endpoint/endpoint.ts";
+import { promptBytes } from "./load-balancing/boundary-hashes.ts";
 import { type Route, routing } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import type { Ejection } from "./outlier/outlier-detector.ts";
-import { comeBackMs } from "./retry/come-back.ts";
-import { clientClosed, requestOfDeath, tooManyWaiting } from "./retry/request-errors.ts";
 import { RequestsOfDeath } from "./retry/request-of-death.ts";
-import { backOffMs } from "./retry/retry-back-off.ts";
-import type { RetryPermit } from "./retry/retry-budget.ts";
+import { Retries } from "./retry/retries.ts";
+import { clientClosed, requestOfDeath, spreadRetryAfterMs, tooManyWaiting } from "./retry/retry-errors.ts";
 import type { BackOffSettings, RequestOfDeathSettings } from "./retry/retry-settings.ts";
 
-/** Counting is quick; a node that takes longer is not well. */
+/** How long counting the tokens of a prompt may take, in milliseconds. It is quick: a node that takes longer is not well. */
 const COUNT_TIMEOUT_MS = 30_000;
+
+/** Bytes of prompt to a token, roughly: time limits that grow with the prompt go by it. */
+const BYTES_PER_TOKEN = 4;
 
 /** The token for each way in which the wait for an endpoint ends badly. */
 const PENDING_DETAIL = {
@@ -54,15 +56,31 @@ export type Counting = {
   readonly record: CallRecord;
 };
 
+/** What all tries of one request have in common. */
+type Journey = {
+  readonly dispatch: Dispatch;
+  readonly traffic: ClusterTraffic;
+  readonly route: Route;
+  /** A keyed digest of the whole prompt, by which requests that kill engines are known. */
+  readonly identity: string;
+  /** When the whole answer must be there, in milliseconds of the wall clock. */
+  readonly deadline: number;
+  /** Addresses of the endpoints that have had their try. */
+  readonly tried: Set<string>;
+  readonly retries: Retries;
+  readonly gate: CommitGate;
+};
+
+/** What the router stands on. */
 export type RouterOptions = {
   readonly clusters: ClusterManager;
   readonly clock: Clock;
   readonly timeouts: Timeouts;
-  /** Further tries after the first. */
+  /** Most tries of a request after its first one. */
   readonly numRetries: number;
   readonly retryBackOff: BackOffSettings;
   readonly requestOfDeath: RequestOfDeathSettings;
-  /** Chance, from 0 to below 1. */
+  /** Gives numbers from 0 to below 1. */
   readonly random: () => number;
   readonly stats: UpstreamStats;
 };
@@ -93,63 +111,37 @@ export class Router {
     return [...this.#traffic.values()];
   }
 
-  /** Returns when the answer is complete. Throws `ApiError`. */
-  async dispatch({ request, hints, timeoutMs, sink, record }: Dispatch, signal: AbortSignal): Promise<void> {
-    const { clock, stats, timeouts } = this.#options;
-    const traffic = this.#traffic.get(request.model);
-    if (!traffic) throw this.#notAdmitted("no_endpoints", request.model);
-    const deadline = clock.wallMs() + timeoutMs;
-    const mayGoOn = () => {
-      if (signal.aborted) throw clientClosed();
-    };
-    mayGoOn();
-    const route = await inTurns(routing(request, hints), mayGoOn);
-    const identity = route.shape.boundaries.at(-1)?.hash ?? "";
-    const known = this.#suspicion(identity, request.model);
-    if (known) throw known;
-    const gate = new CommitGate(sink);
-    const tried = new Set<string>();
-    let permit: RetryPermit | undefined;
+  /** Has the request answered. Returns when the answer is complete. Throws `ApiError`. */
+  async dispatch(dispatch: Dispatch, signal: AbortSignal): Promise<void> {
+    const journey = await this.#begin(dispatch, signal);
+    const { traffic, retries, identity } = journey;
     try {
-      for (let retries = 0; ; retries += 1) {
-        const { tenant } = request;
-        const asked = { route, tenant, hints, tried, timeoutMs: timeouts.pendingMs };
-        const place = await traffic.admission.acquire(asked, signal);
-        if (signal.aborted) {
-          if (typeof place !== "string") place.release();
-          throw clientClosed();
-        }
-        if (typeof place === "string") throw this.#notAdmitted(place, request.model, traffic.admission.drainMs());
-        const { address } = place.member.endpoint;
-        tried.add(address);
-        const traced = record.generateSent(address);
-        const running = stats.begin(request.model, retries > 0);
-        const { headers } = traced;
-        const failure = await this.#try(place, request, route, deadline, gate, headers, permit, signal);
-        traced.ended(signal.aborted ? "cancelled" : (failure ?? "answered"));
-        permit?.release();
-        running.end(signal.aborted ? "cancelled" : failure ? { failed: failure.error.detail } : "answered");
-        if (signal.aborted) throw clientClosed();
-        const nowMs = clock.nowMs();
-        traffic.report(address, failure, nowMs);
-        if (!failure) {
+      for (;;) {
+        const place = await this.#admit(journey, signal);
+        const end = await this.#attempt(journey, place).run(signal);
+        retries.tryEnded();
+        if (end === "cancelled") throw clientClosed();
+        traffic.report(
+          place.member.endpoint.address,
+          end === "answered" ? undefined : end,
+          this.#options.clock.nowMs(),
+        );
+        if (end === "answered") {
           this.#deaths.answered(identity);
           return;
         }
-        await this.#reportDeath(identity, place.member, failure, nowMs);
-        const suspicion = this.#suspicion(identity, request.model);
-        if (suspicion) throw suspicion;
-        if (!failure.retriable || gate.committed) throw failure.error;
-        permit = this.#mayRetry(traffic, retries + 1, tried, failure);
-        await sleep(clock, backOffMs(retries + 1, this.#options.retryBackOff, this.#options.random), signal);
+        await this.#reportDeath(identity, place.member, end);
+        this.#refuseSuspect(journey);
+        if (!end.retriable || retries.state.at === "committed") throw end.error;
+        await sleep(this.#options.clock, this.#repeat(journey, end.error), signal);
         if (signal.aborted) throw clientClosed();
       }
     } finally {
-      permit?.release();
+      retries.end();
     }
   }
 
-  /** Tokens of the rendered prompt. Throws `ApiError`. */
+  /** Returns the tokens of the rendered prompt, as an engine counts them. Throws `ApiError`. */
   async countTokens({ request, record }: Counting, signal: AbortSignal): Promise<number> {
     const { clusters, clock, numRetries, timeouts } = this.#options;
     const deadline = clock.wallMs() + COUNT_TIMEOUT_MS;
@@ -171,98 +163,103 @@ export class Router {
     throw failure ? this.#exhausted(failure.error) : this.#notAdmitted("none_available", request.model);
   }
 
-  async #try(
-    { member, placement, release }: Admitted,
-    request: GenerateRequest,
-    route: Route,
-    deadline: number,
-    gate: CommitGate,
-    headers: CallHeaders,
-    permit: RetryPermit | undefined,
-    signal: AbortSignal,
-  ): Promise<UpstreamFailure | undefined> {
-    const { clock, timeouts } = this.#options;
-    const call = member.endpoint.beginCall();
-    const inputTokens = (route.shape.boundaries.at(-1)?.bytes ?? 0) / 4;
-    let retrying = permit;
-    const onEvents = (events: readonly Event[], flow: Flow) => {
-      placement?.see(events);
-      gate.pass(events, flow);
-      if (retrying && gate.committed) {
-        retrying.release();
-        retrying = undefined;
-      }
+  /** Makes what all tries of a request have in common. Throws where there shall be none. */
+  async #begin(dispatch: Dispatch, signal: AbortSignal): Promise<Journey> {
+    const { clock, numRetries, retryBackOff, random } = this.#options;
+    const { request, hints, timeoutMs, sink } = dispatch;
+    const traffic = this.#traffic.get(request.model);
+    if (!traffic) throw this.#notAdmitted("no_endpoints", request.model);
+    const deadline = clock.wallMs() + timeoutMs;
+    const mayGoOn = () => {
+      if (signal.aborted) throw clientClosed();
     };
-    let outcome: Outcome = "failed";
-    placement?.begin();
-    try {
-      const options = { headers, deadline, clock, timeouts, inputTokens };
-      const failure = await callGenerate(member.endpoint, request, options, signal, onEvents);
-      outcome = signal.aborted ? "cancelled" : failure ? (failure.retriable ? "failed" : "refused") : "ok";
-      return failure;
-    } finally {
-      placement?.end();
-      call.end(outcome);
-      release();
-    }
+    mayGoOn();
+    const route = await inTurns(routing(request, hints), mayGoOn);
+    const identity = route.shape.boundaries.at(-1)?.hash ?? "";
+    const retries = new Retries({ numRetries, backOff: retryBackOff, budget: traffic.budget, random });
+    const gate = new CommitGate(sink, () => retries.commit());
+    const journey = { dispatch, traffic, route, identity, deadline, tried: new Set<string>(), retries, gate };
+    this.#refuseSuspect(journey);
+    return journey;
   }
 
-  /**
-   * A place in the budget for one more try, to be held until it is answered; throws when there shall be none. What no
-   * engine has worked on costs nothing to send again: it needs no place, as gRPC's transparent retries do not.
-   */
-  #mayRetry(
-    { admission, budget, cluster }: ClusterTraffic,
-    retry: number,
-    tried: ReadonlySet<string>,
-    { error }: UpstreamFailure,
-  ): RetryPermit | undefined {
-    const untried = cluster.members.some(({ endpoint }) => !tried.has(endpoint.address));
-    if (retry > this.#options.numRetries || !untried) throw this.#exhausted(error);
-    if (OUTCOMES[error.detail].untouched) return undefined;
-    const permit = budget.tryRetry(admission.breaker.activeAndPending + 1);
-    if (!permit) throw this.#exhausted(error);
-    return permit;
+  /** A place for the next try, at once or after a wait in the queue. Throws where there is none. */
+  async #admit({ dispatch, traffic, route, tried }: Journey, signal: AbortSignal): Promise<Admitted> {
+    const { request, hints } = dispatch;
+    const { pendingMs: timeoutMs } = this.#options.timeouts;
+    const place = await traffic.admission.acquire({ route, tenant: request.tenant, hints, tried, timeoutMs }, signal);
+    if (signal.aborted) {
+      if (typeof place !== "string") place.release();
+      throw clientClosed();
+    }
+    if (typeof place === "string") throw this.#notAdmitted(place, request.model, traffic.admission.drainMs());
+    tried.add(place.member.endpoint.address);
+    return place;
+  }
+
+  /** The next try of a request, on the endpoint that it has a place on. */
+  #attempt({ dispatch, route, deadline, gate, retries }: Journey, place: Admitted): Attempt {
+    const { clock, stats, timeouts } = this.#options;
+    const { request, record } = dispatch;
+    const trace = record.generateSent(place.member.endpoint.address);
+    const running = stats.begin(request.model, retries.state.at === "retrying");
+    const inputTokens = promptBytes(route.shape) / BYTES_PER_TOKEN;
+    return new Attempt({
+      place,
+      gate,
+      call: { request, headers: trace.headers, deadline, clock, timeouts, inputTokens },
+      onEnd: (end) => {
+        trace.ended(end);
+        running.end(typeof end === "string" ? end : { failed: end.error.detail });
+      },
+    });
+  }
+
+  /** Returns how long to wait before the failed try is repeated, in milliseconds. Throws where it is not. */
+  #repeat({ traffic, tried, retries }: Journey, error: ApiError): number {
+    const waitMs = retries.repeat({
+      hasUntried: traffic.cluster.members.some(({ endpoint }) => !tried.has(endpoint.address)),
+      untouched: OUTCOMES[error.detail].untouched ?? false,
+      activeAndPending: traffic.admission.breaker.activeAndPending + 1,
+    });
+    if (waitMs === undefined) throw this.#exhausted(error);
+    return waitMs;
   }
 
   /** Where the request may have killed the endpoint. Resolves when the others that were lost with it have been told of. */
-  async #reportDeath(
-    identity: string,
-    member: ClusterMember,
-    { ending, workedMs }: UpstreamFailure,
-    nowMs: number,
-  ): Promise<void> {
+  async #reportDeath(identity: string, member: ClusterMember, { ending, workedMs }: UpstreamFailure): Promise<void> {
+    const nowMs = this.#options.clock.nowMs();
     if (ending.kind !== "reset" || workedMs === undefined || member.isLeaving(nowMs)) return;
     this.#deaths.killed(identity, { address: member.endpoint.address, workedMs }, nowMs);
     await nextTurn();
   }
 
-  /** Why the request is not to be tried now; undefined: it may be. */
-  #suspicion(identity: string, model: string): ApiError | undefined {
+  /** Throws where the request kills engines, or may do so. */
+  #refuseSuspect({ identity, dispatch }: Pick<Journey, "identity" | "dispatch">): void {
     const { clock, stats } = this.#options;
     const verdict = this.#deaths.judge(identity, clock.nowMs());
-    if (verdict === "allowed") return undefined;
-    if (verdict !== "denied") return overloaded("request_of_death_suspected", this.#comeBackMs(verdict.laterMs));
-    stats.requestDenied(model);
-    return requestOfDeath();
+    if (verdict === "allowed") return;
+    if (verdict !== "denied") throw overloaded("request_of_death_suspected", this.#retryAfterMs(verdict.laterMs));
+    stats.requestDenied(dispatch.request.model);
+    throw requestOfDeath();
   }
 
-  /** All tries failed before anything was said: the caller may come again, later. */
+  /** The error of a request whose tries all failed before anything was said: its caller may come again, later. */
   #exhausted(last: ApiError): ApiError {
     if (last.code !== "engine_unavailable" && last.code !== "server_is_overloaded") return last;
-    return overloaded(last.detail, this.#comeBackMs(last.retryAfterMs), last);
+    return overloaded(last.detail, this.#retryAfterMs(last.retryAfterMs), last);
   }
 
-  /** `drainMs`: when those who wait now will have been served, where that is known. */
+  /** The error of a request that gets no place. `drainMs`: until those who wait now are served, where that is known. */
   #notAdmitted(why: NotAdmitted, model: string, drainMs?: number): ApiError {
-    if (why === "key_overflow") return tooManyWaiting(this.#comeBackMs(drainMs));
+    if (why === "key_overflow") return tooManyWaiting(this.#retryAfterMs(drainMs));
     if (why === "pending_overflow" || why === "pending_timeout")
-      return overloaded(PENDING_DETAIL[why], this.#comeBackMs(drainMs));
+      return overloaded(PENDING_DETAIL[why], this.#retryAfterMs(drainMs));
     this.#options.stats.noneHealthy(model);
-    return overloaded("no_healthy_upstream", this.#comeBackMs());
+    return overloaded("no_healthy_upstream", this.#retryAfterMs());
   }
 
-  #comeBackMs(expectedMs?: number): number {
-    return comeBackMs(expectedMs, this.#options.random);
+  #retryAfterMs(expectedMs?: number): number {
+    return spreadRetryAfterMs(expectedMs, this.#options.random);
   }
 }

@@ -14,10 +14,13 @@ export type EventSink = {
  */
 export class CommitGate {
   readonly #sink: EventSink;
+  readonly #onCommit: () => void;
   #held: Event[] | undefined = [];
 
-  constructor(sink: EventSink) {
+  /** `onCommit` is called once, just before something is passed on that cannot be taken back; perhaps never. */
+  constructor(sink: EventSink, onCommit: () => void) {
     this.#sink = sink;
+    this.#onCommit = onCommit;
   }
 
   /** Whether something has been passed on that cannot be taken back. */
@@ -37,6 +40,7 @@ export class CommitGate {
     } else if (events.some((event) => event.kind?.$case === "blockDelta" || event.kind?.$case === "finished")) {
       const all = [...this.#held, ...events];
       this.#held = undefined;
+      if (this.committed) this.#onCommit();
       this.#sink.events(all, flow);
     } else {
       const isEarly = (event: Event) => event.kind?.$case === "started" || event.kind?.$case === "progress";

@@ -31,99 +31,136 @@ export function metadataOf(headers: CallHeaders): Metadata {
   return metadata;
 }
 
-/** What a call needs beside the request. */
-export type CallOptions = {
-  /** Go along as metadata. */
+/** What one Generate call is made of. */
+export type GenerateCallOptions = {
+  readonly endpoint: Endpoint;
+  readonly request: GenerateRequest;
+  /** Go along with the call as metadata. */
   readonly headers: CallHeaders;
-  /** Wall clock, milliseconds: when the whole answer must be there. */
+  /** When the whole answer must be there, in milliseconds of the wall clock. */
   readonly deadline: number;
   readonly clock: Clock;
   readonly timeouts: Timeouts;
-  /** Tokens of the prompt, roughly. */
+  /** The length of the prompt in tokens, roughly. */
   readonly inputTokens: number;
+  /**
+   * Takes the events of one message, checked to be in order. It runs on the path of every delta, straight from the library's
+   * `data` event: an async iterator in between costs as much again.
+   */
+  readonly onEvents: (events: readonly Event[], flow: Flow) => void;
 };
 
 /**
- * One Generate call on one endpoint, from opening it to its end. Resolves to undefined when the answer was complete, else
- * to what went wrong; never rejects. Aborting the signal cancels the call: grpc-js tells the node within a millisecond.
- *
- * `onEvents` gets the events of one message, checked to be in order. It runs on the path of every delta, straight from
- * the library's `data` event: an async iterator in between costs as much again.
+ * Makes one Generate call on one endpoint, from opening it to its end. Resolves to undefined when the answer was complete, else
+ * to what went wrong; rejects only where the request cannot be put into bytes. Aborting the signal cancels the call: grpc-js
+ * tells the node within a millisecond.
  */
-export function callGenerate(
-  endpoint: Endpoint,
-  request: GenerateRequest,
-  { headers, deadline, clock, timeouts, inputTokens }: CallOptions,
-  signal: AbortSignal,
-  onEvents: (events: readonly Event[], flow: Flow) => void,
-): Promise<UpstreamFailure | undefined> {
-  const { path, requestSerialize, responseDeserialize } = InferenceServiceService.generate;
-  const call: ClientReadableStream<GenerateResponse> = endpoint.client.makeServerStreamRequest(
-    path,
-    requestSerialize,
-    responseDeserialize,
-    request,
-    metadataOf(headers),
-    { deadline },
-  );
-  const order = new EventOrder();
-  let failure: UpstreamFailure | undefined;
-
+export function callGenerate(options: GenerateCallOptions, signal: AbortSignal): Promise<UpstreamFailure | undefined> {
   return new Promise((resolve) => {
-    let ended = false;
-    const end = () => {
-      watch.close();
-      letGo();
-      resolve(failure);
-    };
-    const cancel = () => {
-      call.cancel();
-      // The call may be over while its last messages wait behind a paused stream: then nothing more will come.
-      if (ended) end();
-    };
-    const breakOff = (found: UpstreamFailure) => {
-      failure ??= found;
-      cancel();
-    };
-    const connected = () => endpoint.connected;
-    const watch = new TryWatch(clock, timeouts, inputTokens, connected, (limit) => breakOff(stalled(limit)));
-    const flow: Flow = {
-      pause() {
-        watch.hold();
-        call.pause();
-      },
-      resume() {
-        watch.goOn();
-        call.resume();
-      },
-    };
-    const letGo = onAbort(signal, cancel);
-
-    call.on("data", ({ events }: GenerateResponse) => {
-      // After cancelling, what was already on its way is of no interest.
-      if (failure || signal.aborted) return;
-      watch.seen(events);
-      if (!events.every((event) => order.allows(event))) return breakOff(protocolViolation());
-      try {
-        onEvents(events, flow);
-      } catch (error) {
-        breakOff(ourFault(error));
-      }
-    });
-    call.on("error", (error: ServiceError) => {
-      // Also emitted for a cancelled call; what led to the cancelling is the better reason.
-      const { workedMs } = watch;
-      failure ??= { ...fromGrpc(error, workedMs !== undefined), workedMs };
-    });
-    call.on("status", ({ code, metadata }) => {
-      ended = true;
-      if (metadata.get(IMMEDIATE_FAIL_TRAILER).length > 0) endpoint.failHealthNow();
-      if (code !== status.OK) end();
-    });
-    call.on("end", () => {
-      // Emitted for failed calls too, before or after their status; only a complete answer waits for it.
-      if (!order.finished) failure ??= protocolViolation();
-      if (ended) end();
-    });
+    new GenerateCall(options, signal, resolve).open();
   });
+}
+
+/** A Generate call that runs: what the library says about it, judged by the order of events and the time limits. */
+class GenerateCall {
+  readonly #endpoint: Endpoint;
+  readonly #call: ClientReadableStream<GenerateResponse>;
+  readonly #signal: AbortSignal;
+  readonly #onEvents: GenerateCallOptions["onEvents"];
+  readonly #resolve: (failure: UpstreamFailure | undefined) => void;
+  readonly #order = new EventOrder();
+  readonly #watch: TryWatch;
+  readonly #flow: Flow;
+  #failure: UpstreamFailure | undefined;
+  /** Whether the call's status has come: then the library has nothing more to say but what waits behind a paused stream. */
+  #hasStatus = false;
+  #letGo = () => {};
+
+  constructor(
+    { endpoint, request, headers, deadline, clock, timeouts, inputTokens, onEvents }: GenerateCallOptions,
+    signal: AbortSignal,
+    resolve: (failure: UpstreamFailure | undefined) => void,
+  ) {
+    const { path, requestSerialize, responseDeserialize } = InferenceServiceService.generate;
+    const metadata = metadataOf(headers);
+    this.#endpoint = endpoint;
+    this.#call = endpoint.client.makeServerStreamRequest(
+      path,
+      requestSerialize,
+      responseDeserialize,
+      request,
+      metadata,
+      { deadline },
+    );
+    this.#signal = signal;
+    this.#onEvents = onEvents;
+    this.#resolve = resolve;
+    const connected = () => endpoint.connected;
+    this.#watch = new TryWatch(clock, timeouts, inputTokens, connected, (limit) => this.#breakOff(stalled(limit)));
+    this.#flow = {
+      pause: () => {
+        this.#watch.hold();
+        this.#call.pause();
+      },
+      resume: () => {
+        this.#watch.goOn();
+        this.#call.resume();
+      },
+    };
+  }
+
+  /** Follows the call, and the signal that cancels it. */
+  open(): void {
+    this.#letGo = onAbort(this.#signal, () => this.#cancel());
+    this.#call.on("data", ({ events }: GenerateResponse) => this.#data(events));
+    this.#call.on("error", (error: ServiceError) => {
+      // Also emitted for a cancelled call; what led to the cancelling is the better reason.
+      const { workedMs } = this.#watch;
+      this.#failure ??= { ...fromGrpc(error, workedMs !== undefined), workedMs };
+    });
+    this.#call.on("status", ({ code, metadata }) => {
+      this.#hasStatus = true;
+      if (metadata.get(IMMEDIATE_FAIL_TRAILER).length > 0) this.#endpoint.failHealthNow();
+      if (code !== status.OK) this.#end();
+    });
+    this.#call.on("end", () => {
+      // Emitted for failed calls too, before or after their status; only a complete answer waits for it.
+      if (!this.#order.finished) this.#failure ??= protocolViolation();
+      if (this.#hasStatus) this.#end();
+    });
+  }
+
+  /** On the path of every delta. */
+  #data(events: readonly Event[]): void {
+    // After cancelling, what was already on its way is of no interest.
+    if (this.#failure || this.#signal.aborted) return;
+    this.#watch.seen(events);
+    for (const event of events) {
+      if (this.#order.allows(event)) continue;
+      this.#breakOff(protocolViolation());
+      return;
+    }
+    try {
+      this.#onEvents(events, this.#flow);
+    } catch (error) {
+      this.#breakOff(ourFault(error));
+    }
+  }
+
+  #breakOff(found: UpstreamFailure): void {
+    this.#failure ??= found;
+    this.#cancel();
+  }
+
+  #cancel(): void {
+    this.#call.cancel();
+    // The call may be over while its last messages wait behind a paused stream: then nothing more will come.
+    if (this.#hasStatus) this.#end();
+  }
+
+  #end(): void {
+    this.#watch.close();
+    this.#letGo();
+    this.#resolve(this.#failure);
+  }
 }

@@ -25,7 +25,7 @@ const MAKERS: readonly string[] = [
   "gateway/json/json-scan.ts",
   "gateway/limits/limit-exceeded.ts",
   "gateway/upstream/call/grpc-error.ts",
-  "gateway/upstream/retry/request-errors.ts",
+  "gateway/upstream/retry/retry-errors.ts",
   "gateway/upstream/router.ts",
 ];
 

@@ -8,14 +8,30 @@ const progress: Event = { kind: { $case: "progress", value: { queuePosition: 1, 
 
 function gated(folded = false) {
   const passed: Event[] = [];
+  const commits: boolean[] = [];
   const events = (more: readonly Event[]) => {
     passed.push(...more);
   };
-  const gate = new CommitGate(folded ? { events, restart: () => passed.splice(0) } : { events });
+  const gate = new CommitGate(folded ? { events, restart: () => passed.splice(0) } : { events }, () =>
+    commits.push(gate.committed),
+  );
   const pass = (...more: readonly Event[]) => gate.pass(more, flow);
   const kinds = () => passed.map(({ kind }) => kind?.$case);
-  return { gate, pass, passed, kinds };
+  return { gate, pass, passed, kinds, commits };
 }
+
+test("that something cannot be taken back is told once; of a folded answer never", () => {
+  for (const [folded, told] of [
+    [false, [true]],
+    [true, []],
+  ] as const) {
+    const { pass, commits } = gated(folded);
+    pass(started(), textStart(0));
+    expect(commits).toEqual([]);
+    for (const text of ["a", "b"]) pass(delta(0, text));
+    expect(commits).toEqual(told);
+  }
+});
 
 describe("a streamed answer", () => {
   test("signs of life pass at once, a block's start waits for its first delta", () => {

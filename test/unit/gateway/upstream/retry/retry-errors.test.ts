@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { comeBackMs } from "../../../../../gateway/upstream/retry/come-back.ts";
+import { spreadRetryAfterMs } from "../../../../../gateway/upstream/retry/retry-errors.ts";
 
 test.each([
   [undefined, 2_000],
@@ -12,5 +12,5 @@ test.each([
     [0.5, 1],
     [0.75, 1.1],
   ] as const)
-    expect(comeBackMs(expectedMs, () => chance)).toBeCloseTo(comeBack * share, 6);
+    expect(spreadRetryAfterMs(expectedMs, () => chance)).toBeCloseTo(comeBack * share, 6);
 });

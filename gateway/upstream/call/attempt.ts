@@ -1,0 +1,61 @@
+import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Endpoint, Outcome } from "../endpoint/endpoint.ts";
+import type { AttemptEnd } from "./call-record.ts";
+import type { CommitGate } from "./commit-gate.ts";
+import { callGenerate, type Flow, type GenerateCallOptions } from "./generate-call.ts";
+import { ourFault } from "./grpc-error.ts";
+
+/** The place on an endpoint that one try of a request holds. */
+export type AttemptPlace = {
+  readonly member: { readonly endpoint: Endpoint };
+  /** Follows the try for the load-balancing policy; undefined where the policy learns nothing from tries. */
+  readonly placement: { begin(): void; see(events: readonly Event[]): void; end(): void } | undefined;
+  /** Gives the place back. */
+  release(): void;
+};
+
+export type AttemptOptions = {
+  readonly place: AttemptPlace;
+  readonly call: Omit<GenerateCallOptions, "endpoint" | "onEvents">;
+  /** Passes on what need not be taken back if the try is repeated. */
+  readonly gate: CommitGate;
+  /** Is told once how the try ended, when everything that it held is free again. */
+  readonly onEnd: (end: AttemptEnd) => void;
+};
+
+/** One try of a request on one endpoint: all that begins and ends with it. */
+export class Attempt {
+  readonly #options: AttemptOptions;
+
+  constructor(options: AttemptOptions) {
+    this.#options = options;
+  }
+
+  /** Makes the call. Resolves when the try is over, whichever way; never rejects. To be called once. */
+  async run(signal: AbortSignal): Promise<AttemptEnd> {
+    const { call, gate, place } = this.#options;
+    const { placement } = place;
+    const { endpoint } = place.member;
+    const load = endpoint.beginCall();
+    placement?.begin();
+    // On the path of every delta.
+    const onEvents = (events: readonly Event[], flow: Flow) => {
+      placement?.see(events);
+      gate.pass(events, flow);
+    };
+    const failure = await callGenerate({ ...call, endpoint, onEvents }, signal).catch(ourFault);
+    const end = signal.aborted ? "cancelled" : (failure ?? "answered");
+    placement?.end();
+    load.end(outcomeOf(end));
+    place.release();
+    this.#options.onEnd(end);
+    return end;
+  }
+}
+
+/** What the end of a try says about its endpoint. */
+function outcomeOf(end: AttemptEnd): Outcome {
+  if (end === "cancelled") return "cancelled";
+  if (end === "answered") return "ok";
+  return end.retriable ? "failed" : "refused";
+}

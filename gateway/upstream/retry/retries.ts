@@ -1,0 +1,85 @@
+import { backOffMs } from "./retry-back-off.ts";
+import type { RetryBudget, RetryPermit } from "./retry-budget.ts";
+import type { BackOffSettings } from "./retry-settings.ts";
+
+/** Where a request stands with its tries. It only ever moves down this list. */
+export type RetryState =
+  /** No try has failed yet. A failure may be repeated. */
+  | { readonly at: "first" }
+  /**
+   * A failed try is being repeated, the wait before it included. `permit` is its place in the retry budget of the cluster;
+   * undefined where the try is over, or where it costs none because no engine had worked on the request.
+   */
+  | { readonly at: "retrying"; readonly permit: RetryPermit | undefined }
+  /** Part of an answer has been passed on: the answer belongs to one engine, whose failure is the answer's failure. */
+  | { readonly at: "committed" }
+  /** The request has its answer, or has failed for good. */
+  | { readonly at: "over" };
+
+export type RetriesOptions = {
+  /** Most tries after the first one. */
+  readonly numRetries: number;
+  readonly backOff: BackOffSettings;
+  readonly budget: RetryBudget;
+  /** Gives numbers from 0 to below 1. */
+  readonly random: () => number;
+};
+
+/** What deciding about one more try takes. */
+export type FailedTry = {
+  /** Whether an endpoint is left that has not had its try. */
+  readonly hasUntried: boolean;
+  /** Whether no engine had worked on the request: then a repeated try takes no place in the budget. */
+  readonly untouched: boolean;
+  /** Requests of the cluster that run or wait, this one included. */
+  readonly activeAndPending: number;
+};
+
+/** Decides for one request whether a failed try is repeated, and holds the place in the retry budget that this takes. */
+export class Retries {
+  readonly #options: RetriesOptions;
+  #state: RetryState = { at: "first" };
+  #count = 0;
+
+  constructor(options: RetriesOptions) {
+    this.#options = options;
+  }
+
+  get state(): RetryState {
+    return this.#state;
+  }
+
+  /** Part of an answer is passed on. What is left to do is no retry any more. */
+  commit(): void {
+    this.#moveTo({ at: "committed" });
+  }
+
+  /** The try that runs is over. If it was a repeated one, its place in the budget is free. */
+  tryEnded(): void {
+    if (this.#state.at === "retrying") this.#moveTo({ at: "retrying", permit: undefined });
+  }
+
+  /**
+   * Takes what one more try needs. Returns how long to wait before it, in milliseconds, or undefined where there shall be none.
+   * What no engine has worked on costs nothing to send again, as with gRPC's transparent retries.
+   */
+  repeat({ hasUntried, untouched, activeAndPending }: FailedTry): number | undefined {
+    const { numRetries, backOff, budget, random } = this.#options;
+    if (this.#state.at === "committed" || this.#count >= numRetries || !hasUntried) return undefined;
+    const permit = untouched ? undefined : budget.tryRetry(activeAndPending);
+    if (!untouched && !permit) return undefined;
+    this.#count += 1;
+    this.#moveTo({ at: "retrying", permit });
+    return backOffMs(this.#count, backOff, random);
+  }
+
+  /** The request is over, however it ended. */
+  end(): void {
+    this.#moveTo({ at: "over" });
+  }
+
+  #moveTo(state: RetryState): void {
+    if (this.#state.at === "retrying") this.#state.permit?.release();
+    this.#state = state;
+  }
+}

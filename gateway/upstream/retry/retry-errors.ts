@@ -1,0 +1,42 @@
+import { ApiError } from "../../errors.ts";
+
+/** When a caller may come again that nobody has a better estimate for, in milliseconds. */
+const UNKNOWN_MS = 2_000;
+const LEAST_MS = 1_250;
+const MOST_MS = 50_000;
+/** The time is longer or shorter by up to this share. */
+const JITTER = 0.2;
+
+/**
+ * Returns when a caller may try again, in milliseconds from now, if there is room in `expectedMs`; undefined where that is not
+ * known. Never at once and never in an hour, and spread, so that callers do not come back together. `random` gives numbers
+ * from 0 to below 1.
+ */
+export function spreadRetryAfterMs(expectedMs: number | undefined, random: () => number): number {
+  const withinMs = Math.min(MOST_MS, Math.max(LEAST_MS, expectedMs ?? UNKNOWN_MS));
+  return withinMs * (1 + JITTER * (2 * random() - 1));
+}
+
+/** The error of a key that has as many requests waiting as it may. */
+export function tooManyWaiting(retryAfterMs: number): ApiError {
+  const seconds = Math.ceil(retryAfterMs) / 1_000;
+  const text = `Too many requests of this key are waiting for the model. Please try again in ${seconds}s.`;
+  return new ApiError("rate_limit_exceeded", text, {
+    limit: "requests",
+    retryAfterMs,
+    detail: "key_pending_overflow",
+  });
+}
+
+/** The error of a request that has taken engines down: nobody shall try it again. */
+export function requestOfDeath(): ApiError {
+  return new ApiError("server_error", "The model's engines cannot process this request.", {
+    detail: "request_of_death",
+    shouldRetry: false,
+  });
+}
+
+/** The error that ends what is under way for a client that has left; nobody is there to read it. */
+export function clientClosed(): ApiError {
+  return new ApiError("server_error", "The client closed the connection.", { detail: "downstream_remote_disconnect" });
+}
