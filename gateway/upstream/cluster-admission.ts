@@ -1,3 +1,4 @@
+import type { PriorityClass } from "../../deploy/runtime/queue/class-share.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { Cluster } from "./cluster.ts";
 import type { ClusterMember } from "./cluster-member.ts";
@@ -9,7 +10,6 @@ import type { Placement } from "./load-balancing/policy.ts";
 import type { Route } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import { CircuitBreaker, type CircuitBreakerState, limitsForSlots, type Permit } from "./queue/circuit-breaker.ts";
-import type { PriorityClass } from "./queue/class-share.ts";
 import { OUTPUT_RESERVE_TOKENS, type Pending, PendingQueue } from "./queue/pending-queue.ts";
 
 /** Time between two looks at whether waiting requests can be served: an endpoint that recovers tells nobody here. */

@@ -58,7 +58,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/tracing/", [RUNTIME]],
   ["gateway/stats/", ["gateway/outcome.ts"]],
   ["gateway/http/admin/page/", ["deploy/runtime/files/project-folder.ts"]],
-  ["gateway/http/admin/fleet/", ["gateway/upstream/"]],
+  ["gateway/http/admin/fleet/", [RUNTIME, "gateway/upstream/"]],
   [
     "gateway/http/admin/",
     [

@@ -1,4 +1,4 @@
-import type { PriorityClass } from "../queue/class-share.ts";
+import type { PriorityClass } from "../../../deploy/runtime/queue/class-share.ts";
 
 /** What the routing of a request may look at beside the request itself. None of it leaves the gateway. */
 export type RoutingHints = {

@@ -1,8 +1,8 @@
 import * as z from "zod";
 import { milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
+import { DEFAULT_CLASS_SHARES } from "../../../deploy/runtime/queue/class-share.ts";
 import { adaptiveLifoSchema } from "./adaptive-lifo.ts";
 import { MAX_PENDING_REQUESTS, PENDING_PER_SLOT } from "./circuit-breaker.ts";
-import { DEFAULT_CLASS_SHARES } from "./class-share.ts";
 
 const limit = (text: string) => z.int().min(0).optional().describe(text);
 

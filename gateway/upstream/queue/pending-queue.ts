@@ -1,6 +1,6 @@
+import type { ClassShares, PriorityClass } from "../../../deploy/runtime/queue/class-share.ts";
+import { FairQueue } from "../../../deploy/runtime/queue/fair-queue.ts";
 import { AdaptiveLifo, type AdaptiveLifoSettings } from "./adaptive-lifo.ts";
-import { ClassShare, type ClassShares, PRIORITY_CLASSES, type PriorityClass } from "./class-share.ts";
-import { DeficitRoundRobin } from "./deficit-round-robin.ts";
 
 /** Share of the newest interval between two served requests in the average: the last dozen or so count. */
 const NEWEST_SHARE = 0.15;
@@ -15,9 +15,6 @@ export type PendingQueueSettings = {
 
 /** Output tokens that every request costs in the queue, on top of its prompt's tokens. */
 export const OUTPUT_RESERVE_TOKENS = 1_024;
-
-/** Tokens that a tenant of weight 1 earns in a turn: no more than the cheapest request costs. */
-const QUANTUM_TOKENS = OUTPUT_RESERVE_TOKENS;
 
 /** A request that waits for an endpoint. */
 export type Pending<T> = {
@@ -45,34 +42,30 @@ export type Enqueued<T> =
   | { readonly queued: false; readonly limit: "key" | "cluster" };
 
 /**
- * The one long queue in front of a cluster. Fair between keys by tokens, between classes by their shares. Bounded: when it
- * is full, a key with fewer requests than the largest one gets in, and the one of the largest key that would have given up
- * first makes room; so a flood drowns only itself. Of one key the oldest is next, or the newest while the queue stands.
+ * The one long queue in front of a cluster, fair as every `FairQueue`. It is bounded: when it is full, a key with fewer
+ * requests than the largest one gets in, and the one of the largest key that would have given up first makes room. Of one key the oldest is next, or the newest while the queue stands.
  */
 export class PendingQueue<T> {
   readonly #settings: PendingQueueSettings;
-  readonly #shares: ClassShare;
   readonly #lifo: AdaptiveLifo;
-  readonly #queues: Readonly<Record<PriorityClass, DeficitRoundRobin<Pending<T>>>>;
+  readonly #waiting: FairQueue<Pending<T>>;
   readonly #drain = new DrainEstimate();
   #maxPending = 0;
 
   constructor(settings: PendingQueueSettings) {
     this.#settings = settings;
-    this.#shares = new ClassShare(settings.classShares);
+    this.#waiting = new FairQueue(settings.classShares);
     this.#lifo = new AdaptiveLifo(settings.adaptiveLifo);
-    const queue = () => new DeficitRoundRobin<Pending<T>>(QUANTUM_TOKENS);
-    this.#queues = { high: queue(), default: queue(), low: queue() };
   }
 
   /** Number of requests that wait. */
   get size(): number {
-    return PRIORITY_CLASSES.reduce((sum, name) => sum + this.sizeOf(name), 0);
+    return this.#waiting.size;
   }
 
   /** Number of requests of one class of service that wait. */
   sizeOf(priorityClass: PriorityClass): number {
-    return this.#queues[priorityClass].size;
+    return this.#waiting.sizeOf(priorityClass);
   }
 
   /** Sets the number of requests that may wait, 0 at first. Requests that wait already stay. */
@@ -82,39 +75,30 @@ export class PendingQueue<T> {
 
   /** Adds a request. Requests whose time is up have to be taken out before, by `expire`. */
   push(item: Pending<T>): Enqueued<T> {
-    const own = this.#waitingOf(item.key);
-    const ofKey = own.filter(({ keyId }) => keyId === item.keyId).length;
+    const ofKey = this.#waiting.itemsOf(item.key).filter(({ keyId }) => keyId === item.keyId).length;
     if (ofKey >= (item.maxPendingPerKey ?? this.#settings.maxPendingPerKey)) return { queued: false, limit: "key" };
     const full = this.size >= this.#maxPending;
-    const dropped = full ? this.#victimFor(own.length) : undefined;
+    const dropped = full ? earliest(this.#waiting.crowdBeside(item.key)) : undefined;
     if (full && !dropped) return { queued: false, limit: "cluster" };
     if (dropped) this.cancel(dropped);
     if (this.size === 0) this.#drain.pause();
-    const queue = this.#queues[item.priorityClass];
-    if (queue.size === 0) this.#shares.wake(item.priorityClass);
-    queue.push(item);
+    this.#waiting.push(item);
     return { queued: true, dropped };
   }
 
   /** Takes out the request that is to be served next. Requests whose time is up have to be taken out before. */
   next(): Pending<T> | undefined {
-    const name = this.#shares.next((candidate) => this.#queues[candidate].size > 0);
-    const item = name && this.#queues[name].next();
-    if (item) this.#shares.served(item.priorityClass, item.cost);
-    return item;
+    return this.#waiting.next();
   }
 
-  /** Undoes the newest calls of `next`, as their results could not be served. `items`: these results in their order. */
+  /** Undoes calls of `next` whose results could not be served. `items` are these results in their order. */
   putBack(items: readonly Pending<T>[]): void {
-    for (const item of items.toReversed()) {
-      this.#queues[item.priorityClass].putBack(item);
-      this.#shares.takeBack(item.priorityClass, item.cost);
-    }
+    this.#waiting.putBack(items);
   }
 
   /** Takes out a request whose caller gave up. Returns false when it was not waiting any more. */
   cancel(item: Pending<T>): boolean {
-    return this.#queues[item.priorityClass].remove(item);
+    return this.#waiting.remove(item);
   }
 
   /** Tells the queue that a request which `next` gave could be served. */
@@ -130,34 +114,14 @@ export class PendingQueue<T> {
 
   /** Takes out and returns all requests whose time is up. */
   expire(nowMs: number): Pending<T>[] {
-    const all = this.#all();
+    const all = this.#waiting.items();
     const since = all.reduce((first, { queuedMs }) => Math.min(first, queuedMs), nowMs);
     this.#lifo.look(all.length > 0 ? nowMs - since : undefined, nowMs);
     const { newestFirst, maxWaitMs } = this.#lifo;
-    for (const name of PRIORITY_CLASSES) this.#queues[name].setNewestFirst(newestFirst);
+    this.#waiting.setNewestFirst(newestFirst);
     const late = all.filter(({ deadlineMs, queuedMs }) => deadlineMs <= nowMs || nowMs - queuedMs > maxWaitMs);
     for (const item of late) this.cancel(item);
     return late;
-  }
-
-  #victimFor(ownRequests: number): Pending<T> | undefined {
-    const byKey = new Map<string, Pending<T>[]>();
-    let largest: readonly Pending<T>[] = [];
-    for (const item of this.#all()) {
-      const waiting = byKey.get(item.key) ?? [];
-      byKey.set(item.key, waiting);
-      waiting.push(item);
-      if (waiting.length > largest.length) largest = waiting;
-    }
-    return largest.length > ownRequests + 1 ? earliest(largest) : undefined;
-  }
-
-  #waitingOf(key: string): readonly Pending<T>[] {
-    return PRIORITY_CLASSES.flatMap((name) => this.#queues[name].itemsOf(key));
-  }
-
-  #all(): Pending<T>[] {
-    return PRIORITY_CLASSES.flatMap((name) => this.#queues[name].items());
   }
 }
 

@@ -1,7 +1,8 @@
+import type { PriorityClass } from "../../../../deploy/runtime/queue/class-share.ts";
+import type { FairItem } from "../../../../deploy/runtime/queue/fair-queue.ts";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { EngineError } from "../../../errors.ts";
 import { callerLeft } from "../../caller-left.ts";
-import type { FairItem } from "./tenant-turns.ts";
 
 export type QueueNews<Grant> =
   | { readonly kind: "granted"; readonly grant: Grant }
@@ -19,8 +20,9 @@ export type TicketOptions<Want, Grant> = FairItem & {
 
 /** One place in a queue. Whoever holds it asks for news until it is granted or throws, and closes it in the end. */
 export class QueueTicket<Want, Grant> implements FairItem {
-  readonly tenant: string;
-  readonly priority: number;
+  readonly key: string;
+  readonly priorityClass: PriorityClass;
+  readonly rank: number;
   readonly cost: number;
   readonly want: Want;
   readonly #options: TicketOptions<Want, Grant>;
@@ -30,8 +32,9 @@ export class QueueTicket<Want, Grant> implements FairItem {
   #wake: () => void = () => {};
 
   constructor(options: TicketOptions<Want, Grant>) {
-    this.tenant = options.tenant;
-    this.priority = options.priority;
+    this.key = options.key;
+    this.priorityClass = options.priorityClass;
+    this.rank = options.rank ?? 0;
     this.cost = options.cost;
     this.want = options.want;
     this.#options = options;

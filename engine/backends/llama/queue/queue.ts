@@ -1,9 +1,19 @@
+import type { PriorityClass } from "../../../../deploy/runtime/queue/class-share.ts";
+import { FairQueue } from "../../../../deploy/runtime/queue/fair-queue.ts";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { EngineError } from "../../../errors.ts";
 import { throwIfLeft } from "../../caller-left.ts";
-import { FairQueue } from "./fair-queue.ts";
 import { QueueTicket } from "./queue-ticket.ts";
-import type { FairItem } from "./tenant-turns.ts";
+
+/** What a request says about its place in the queue. */
+export type Claim = {
+  /** The tenant that the request belongs to: turns are shared between tenants. */
+  readonly tenant: string;
+  /** How urgent the request is: 0 is usual; above and below it are the classes `high` and `low`, where a higher one goes earlier. */
+  readonly priority: number;
+  /** The tokens that serving the request takes; above 0. */
+  readonly cost: number;
+};
 
 export type QueueOptions = {
   readonly maxLength: number;
@@ -28,7 +38,7 @@ export class Queue<Want, Grant> {
   }
 
   get length(): number {
-    return this.#waiting.length;
+    return this.#waiting.size;
   }
 
   /** How often those who wait were told that the engine is well. */
@@ -45,13 +55,19 @@ export class Queue<Want, Grant> {
    * Joins the queue. Where it is full, the tenant with the most requests in it gives one up for another tenant's. Throws
    * `EngineError` QUEUE_FULL when there is none to give up.
    */
-  join(want: Want, claim: FairItem, signal: AbortSignal): QueueTicket<Want, Grant> {
+  join(want: Want, claim: Claim, signal: AbortSignal): QueueTicket<Want, Grant> {
     throwIfLeft(signal);
     this.#makeRoom(claim.tenant);
     const { clock, maxWaitMs } = this.#options;
     const ticket = new QueueTicket<Want, Grant>({
-      ...{ tenant: claim.tenant, priority: claim.priority, cost: claim.cost },
-      ...{ want, signal, clock, maxWaitMs },
+      key: claim.tenant,
+      priorityClass: classOf(claim.priority),
+      rank: claim.priority,
+      cost: claim.cost,
+      want,
+      signal,
+      clock,
+      maxWaitMs,
       position: (self) => this.#position(self),
       leave: (self) => {
         if (this.#waiting.remove(self)) this.#moved();
@@ -67,8 +83,10 @@ export class Queue<Want, Grant> {
     let served = false;
     for (let next = this.#waiting.next(); next; next = this.#waiting.next()) {
       const grant = match(next.want);
-      if (grant === undefined) break;
-      this.#waiting.serve(next);
+      if (grant === undefined) {
+        this.#waiting.putBack([next]);
+        break;
+      }
       next.fulfil(grant);
       served = true;
     }
@@ -87,8 +105,8 @@ export class Queue<Want, Grant> {
   }
 
   #makeRoom(tenant: string): void {
-    if (this.#waiting.length < this.#options.maxLength) return;
-    const victim = this.#waiting.givesWayTo(tenant);
+    if (this.#waiting.size < this.#options.maxLength) return;
+    const victim = this.#waiting.crowdBeside(tenant).at(-1);
     const full = new EngineError("QUEUE_FULL", "All slots are taken and the queue is full.");
     if (!victim) throw full;
     victim.fail(full);
@@ -113,4 +131,9 @@ export class Queue<Want, Grant> {
   #tell(): void {
     for (const ticket of this.#waiting.order()) ticket.beat();
   }
+}
+
+function classOf(priority: number): PriorityClass {
+  if (priority === 0) return "default";
+  return priority > 0 ? "high" : "low";
 }

@@ -1,5 +1,5 @@
 import { Gauge, type Registry } from "prom-client";
-import { PRIORITY_CLASSES, type PriorityClass } from "../../../upstream/queue/class-share.ts";
+import { PRIORITY_CLASSES, type PriorityClass } from "../../../../deploy/runtime/queue/class-share.ts";
 
 /** The requests that may still run or wait, and whether none may. */
 type BreakerState = {

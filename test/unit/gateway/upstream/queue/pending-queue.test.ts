@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { DEFAULT_CLASS_SHARES } from "../../../../../gateway/upstream/queue/class-share.ts";
+import { DEFAULT_CLASS_SHARES } from "../../../../../deploy/runtime/queue/class-share.ts";
 import {
   type Pending,
   PendingQueue,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { Queue } from "../../../../../../engine/backends/llama/queue/queue.ts";
-import type { FairItem } from "../../../../../../engine/backends/llama/queue/tenant-turns.ts";
+import { type Claim, Queue } from "../../../../../../engine/backends/llama/queue/queue.ts";
+
 import { EngineError } from "../../../../../../engine/errors.ts";
 import { VirtualClock } from "../../../../../support/virtual-clock.ts";
 
@@ -8,7 +8,7 @@ const LONG_MS = 60_000;
 const never = () => new AbortController().signal;
 const clock = new VirtualClock();
 const queueOf = (maxLength: number, maxWaitMs = LONG_MS) => new Queue<string, string>({ maxLength, maxWaitMs, clock });
-const claim = (fields: Partial<FairItem> = {}): FairItem => ({ tenant: "t", priority: 0, cost: 1, ...fields });
+const claim = (fields: Partial<Claim> = {}): Claim => ({ tenant: "t", priority: 0, cost: 1, ...fields });
 const reason = (wanted: string) => expect.objectContaining({ reason: wanted });
 
 test("the first to come is the first served, and hears what it got", async () => {

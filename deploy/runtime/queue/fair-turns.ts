@@ -1,0 +1,175 @@
+/** Something that waits for its turn. */
+export type TurnItem = {
+  /** The one that the item belongs to: turns are shared between keys. */
+  readonly key: string;
+  /** What serving the item takes, such as tokens; above 0. */
+  readonly cost: number;
+  /** The share of the item's key beside others; above 0, by default 1. Of several items of a key the newest one's counts. */
+  readonly weight?: number;
+  /** The item's place among those of its key: a higher rank is served earlier; by default 0. */
+  readonly rank?: number;
+};
+
+/** An item that was taken out to be served. */
+export type Taken<Item> = {
+  readonly item: Item;
+  /**
+   * Undoes the taking: the item is the next one of its key again, which has spent nothing for it. Of several that were taken,
+   * the newest has to be put back first; those that are served may stay out.
+   */
+  putBack(): void;
+};
+
+/** The items of one key. */
+type Flow<Item> = {
+  /** Items of a higher rank first, then as they came. */
+  readonly items: Item[];
+  weight: number;
+  /** What every key had earned, per unit of weight, when this one had nothing left of its own. */
+  brokeAt: number;
+  /** Number of the key's last turn; 0 for a key that has had none since it came. */
+  lastTurn: number;
+  /** Number of the key in the order of arrival, to decide between equals. */
+  readonly arrival: number;
+};
+
+/** What a taking changed, as it was. */
+type Before = { readonly brokeAt: number; readonly lastTurn: number; readonly earned: number };
+
+/**
+ * Deficit round robin (Shreedhar and Varghese, 1996) with a quantum that goes to zero: all keys that wait earn at the pace of
+ * their weights, and the one that first has what its next item costs is served. So cost is shared fairly, not the number of
+ * items. Earnings are counted from the start, which makes rounds in which nobody is served free of work.
+ */
+export class FairTurns<Item extends TurnItem> {
+  readonly #flows = new Map<string, Flow<Item>>();
+  #size = 0;
+  #earned = 0;
+  #turns = 0;
+  #arrivals = 0;
+  #newestFirst = false;
+
+  /** Number of items that wait, of all keys. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** The keys that have items. */
+  keys(): readonly string[] {
+    return [...this.#flows.keys()];
+  }
+
+  /** The items of one key, of a higher rank first, then in the order of arrival. */
+  itemsOf(key: string): readonly Item[] {
+    return this.#flows.get(key)?.items ?? [];
+  }
+
+  /** The items of all keys, in no particular order. */
+  items(): readonly Item[] {
+    return [...this.#flows.values()].flatMap(({ items }) => items);
+  }
+
+  /** The items of all keys, in the order in which they are served if nobody comes or leaves. */
+  order(): readonly Item[] {
+    const all = [...this.#flows.values()].flatMap((flow) => {
+      let due = flow.brokeAt;
+      const items = this.#newestFirst ? flow.items.toReversed() : flow.items;
+      return items.map((item) => {
+        due += item.cost / flow.weight;
+        return { item, due, flow };
+      });
+    });
+    return all.sort((a, b) => a.due - b.due || precedence(a.flow, b.flow)).map(({ item }) => item);
+  }
+
+  /** Sets which item of a key is its next one: the first, as at the beginning, or the last. */
+  setNewestFirst(newestFirst: boolean): void {
+    this.#newestFirst = newestFirst;
+  }
+
+  /** Adds an item. A key that had none starts without earnings. */
+  push(item: Item): void {
+    const { key, weight = 1, rank = 0 } = item;
+    let flow = this.#flows.get(key);
+    if (!flow) {
+      this.#arrivals += 1;
+      flow = { items: [], weight, brokeAt: this.#earned, lastTurn: 0, arrival: this.#arrivals };
+      this.#flows.set(key, flow);
+    }
+    const after = flow.items.findLastIndex((other) => (other.rank ?? 0) >= rank);
+    flow.items.splice(after + 1, 0, item);
+    flow.weight = weight;
+    this.#size += 1;
+  }
+
+  /** The item that is next, left where it is; undefined when nobody waits. */
+  peek(): Item | undefined {
+    const flow = this.#soonest();
+    return flow && this.#head(flow);
+  }
+
+  /** Takes out the item that is next, and has its key pay for it; undefined when nobody waits. */
+  take(): Taken<Item> | undefined {
+    const flow = this.#soonest();
+    const item = flow && this.#head(flow);
+    if (!flow || !item) return undefined;
+    const before = { brokeAt: flow.brokeAt, lastTurn: flow.lastTurn, earned: this.#earned };
+    flow.brokeAt += item.cost / flow.weight;
+    this.#earned = Math.max(this.#earned, flow.brokeAt);
+    this.#turns += 1;
+    const turn = this.#turns;
+    flow.lastTurn = turn;
+    this.#takeOut(flow, item);
+    return { item, putBack: () => this.#putBack(flow, item, before, turn) };
+  }
+
+  #putBack(flow: Flow<Item>, item: Item, before: Before, turn: number): void {
+    this.#flows.set(item.key, flow);
+    if (this.#newestFirst) flow.items.push(item);
+    else flow.items.unshift(item);
+    this.#size += 1;
+    // Whoever was served since keeps its turn, and has paid for it.
+    if (flow.lastTurn === turn) Object.assign(flow, { brokeAt: before.brokeAt, lastTurn: before.lastTurn });
+    else flow.brokeAt -= item.cost / flow.weight;
+    if (this.#turns !== turn) return;
+    this.#turns -= 1;
+    this.#earned = before.earned;
+  }
+
+  /** Takes out an item that leaves without being served. Returns false when it is not here. */
+  remove(item: Item): boolean {
+    const flow = this.#flows.get(item.key);
+    if (!flow?.items.includes(item)) return false;
+    this.#takeOut(flow, item);
+    return true;
+  }
+
+  #takeOut(flow: Flow<Item>, item: Item): void {
+    flow.items.splice(flow.items.indexOf(item), 1);
+    this.#size -= 1;
+    const head = this.#head(flow);
+    if (!head) this.#flows.delete(item.key);
+    // What was earned for an item that has left pays for one other at most: nobody saves up by giving up.
+    else flow.brokeAt = Math.max(flow.brokeAt, this.#earned - head.cost / flow.weight);
+  }
+
+  #head({ items }: Flow<Item>): Item | undefined {
+    return this.#newestFirst ? items.at(-1) : items[0];
+  }
+
+  #soonest(): Flow<Item> | undefined {
+    let best: Flow<Item> | undefined;
+    let bestDue = Number.POSITIVE_INFINITY;
+    for (const flow of this.#flows.values()) {
+      const due = flow.brokeAt + (this.#head(flow)?.cost ?? Number.POSITIVE_INFINITY) / flow.weight;
+      if (best && (due > bestDue || (due === bestDue && precedence(flow, best) > 0))) continue;
+      [best, bestDue] = [flow, due];
+    }
+    return best;
+  }
+}
+
+/** Of keys whose items are due at once: which has waited longest for a turn, then which wants least, then which came first. */
+function precedence<Item>(one: Flow<Item>, other: Flow<Item>): number {
+  return one.lastTurn - other.lastTurn || one.items.length - other.items.length || one.arrival - other.arrival;
+}
