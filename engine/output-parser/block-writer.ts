@@ -10,7 +10,7 @@ type State =
 
 type Piece = { readonly start: number; readonly end: number; readonly logprobs: readonly TokenLogprob[] };
 
-/** White space at the start of a block is held up to this many UTF-16 units. */
+/** The most white space that is held at the start of a block, in UTF-16 units. */
 const MAX_LEAD = 4096;
 
 const isBlank = (text: string) => text.trim() === "";
@@ -74,7 +74,7 @@ export class BlockWriter {
     this.#state = { at: "between" };
   }
 
-  /** The events since the last call. */
+  /** Returns the events since the last call. */
   take(): readonly Event[] {
     if (this.#state.at === "open") this.#flushDelta(this.#state.index);
     const events = this.#events;

@@ -33,13 +33,13 @@ type Position =
  */
 export type PassageStep = "needs-more" | "again" | "text" | "separator" | "done";
 
-/** A call of which nothing could go out after so many UTF-16 units becomes text. */
+/** The UTF-16 units after which a call of which nothing could go out becomes text. */
 const MAX_HELD_CALL = 64 * 1024;
 
-/** White space between two calls of a group, in UTF-16 units; behind more of it the group has ended. */
+/** The most white space between two calls of a group, in UTF-16 units; behind more of it the group has ended. */
 const MAX_SPACE_BETWEEN = 1024;
 
-/** The calls of an output, from an opening mark up to where other text goes on. */
+/** Reads the calls of an output, from an opening mark up to where other text goes on. */
 export class CallPassage {
   readonly #options: CallPassageOptions;
   #position: Position = { at: "outside" };
@@ -51,7 +51,7 @@ export class CallPassage {
     this.#options = options;
   }
 
-  /** Calls whose arguments are whole. */
+  /** The number of calls whose arguments are whole. */
   get finishedToolCalls(): number {
     return this.#finishedToolCalls;
   }
@@ -66,7 +66,7 @@ export class CallPassage {
     this.#position = { at: "held", reader: this.#options.reading.newReader(mark), raw };
   }
 
-  /** One decision about the pending text. */
+  /** Makes one decision about the pending text. */
   step(): PassageStep {
     const position = this.#position;
     switch (position.at) {
@@ -84,7 +84,7 @@ export class CallPassage {
     }
   }
 
-  /** The output ended here: by itself (`stop`), or in the middle of what the model was writing (`cut`). */
+  /** Ends the output here: by itself (`stop`), or in the middle of what the model was writing (`cut`). */
   end(reason: "stop" | "cut"): void {
     const { pending, visible, writer } = this.#options;
     const position = this.#position;

@@ -45,7 +45,7 @@ export function nextMark(pending: string, { call, reasoning, isFresh }: NextMark
   return { kind: "none", text: pending.length - held, length: 0, mark: "" };
 }
 
-/** The first place where one of the marks stands. */
+/** Finds the first place where one of the marks stands. */
 export function earliest(
   text: string,
   marks: readonly string[],
@@ -58,7 +58,7 @@ export function earliest(
   return first;
 }
 
-/** The texts with which a call can begin. */
+/** Returns the texts with which a call can begin. */
 export function withSeparator({ openers, separator }: CallReading): readonly string[] {
   return [...openers, ...openers.map((opener) => separator + opener)];
 }

@@ -15,15 +15,17 @@ export type OutputParserOptions = {
   readonly markers: OutputMarkers;
   /** Whether the prompt ended inside the reasoning, so that the output has only its closing mark. */
   readonly startsInReasoning: boolean;
-  /** The tools that may be called. Empty: tool-call markup is plain text. */
+  /** The names of the tools that may be called. Where there are none, tool-call markup is plain text. */
   readonly toolNames: readonly string[];
-  /** What the tools' schemas say of their arguments, for forms in which a model writes them as text. Default: nothing. */
+  /**
+   * What the tools' schemas say of their arguments, for forms in which a model writes them as text. Default: nothing.
+   */
   readonly argumentTypes?: ArgumentTypes;
-  /** After so many finished calls nothing more is taken. Default: no bound. */
+  /** The number of finished calls after which nothing more is taken. Default: no bound. */
   readonly maxToolCalls?: number;
-  /** The caller's stop strings, looked for in visible text only. */
+  /** The caller's stop strings, which are looked for in visible text only. */
   readonly stop: readonly string[];
-  /** For a call to which the model gave no id, or one that it gave before. */
+  /** Returns an id for a call to which the model gave none, or one that it gave before. */
   readonly newCallId: (toolName: string) => string;
 };
 
@@ -66,12 +68,12 @@ export class OutputParser {
     this.#state = options.startsInReasoning && reasoning ? { at: "reasoning", markers: reasoning } : TEXT;
   }
 
-  /** The stop string that ended the visible text. */
+  /** The stop string that ended the visible text; undefined where none did. */
   get matchedStop(): string | undefined {
     return this.#visible.matchedStop;
   }
 
-  /** Calls whose arguments are whole. */
+  /** The number of calls whose arguments are whole. */
   get finishedToolCalls(): number {
     return this.#calls?.passage.finishedToolCalls ?? 0;
   }
@@ -96,7 +98,10 @@ export class OutputParser {
     return this.#writer.take();
   }
 
-  /** The output ended: by itself (`stop`), or in the middle of what the model was writing (`cut`). To be called once. */
+  /**
+   * Ends the output: by itself (`stop`), or in the middle of what the model was writing (`cut`). It is to be called
+   * once.
+   */
   end(reason: "stop" | "cut"): readonly Event[] {
     const state = this.#state;
     switch (state.at) {

@@ -1,4 +1,4 @@
-/** The text of an output that was not decided yet. */
+/** Holds the text of an output that was not decided yet. */
 export class PendingText {
   #text = "";
   #received = 0;
@@ -7,12 +7,12 @@ export class PendingText {
     return this.#text;
   }
 
-  /** UTF-16 units received so far: where the pending text ends. */
+  /** The UTF-16 units received so far, where the pending text ends. */
   get received(): number {
     return this.#received;
   }
 
-  /** Where in the output the pending text begins. */
+  /** The place in the output where the pending text begins, in UTF-16 units. */
   get offset(): number {
     return this.#received - this.#text.length;
   }
@@ -22,7 +22,7 @@ export class PendingText {
     this.#text += text;
   }
 
-  /** Removes so much from the front. */
+  /** Removes `length` UTF-16 units from the front and returns them. */
   take(length: number): string {
     const taken = this.#text.slice(0, length);
     this.#text = this.#text.slice(length);

@@ -9,7 +9,7 @@ export class StopMatcher {
     this.#stops = stops.filter((stop) => stop !== "");
   }
 
-  /** UTF-16 units that wait for what follows. */
+  /** The UTF-16 units that wait for what follows. */
   get heldLength(): number {
     return this.#held.length;
   }
@@ -36,7 +36,7 @@ export class StopMatcher {
     return { text: all.slice(0, all.length - keep) };
   }
 
-  /** Gives back what was held: no more text follows in this block. */
+  /** Returns what was held, as no more text follows in this block. */
   flush(): string {
     const rest = this.#held;
     this.#held = "";

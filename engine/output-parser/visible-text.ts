@@ -2,7 +2,7 @@ import type { BlockWriter } from "./block-writer.ts";
 import type { PendingText } from "./pending-text.ts";
 import { StopMatcher } from "./stop-matcher.ts";
 
-/** The visible text of an output on its way to its blocks, up to the first of the caller's stop strings. */
+/** Takes the visible text of an output to its blocks, up to the first of the caller's stop strings. */
 export class VisibleText {
   readonly #writer: BlockWriter;
   readonly #pending: PendingText;
@@ -18,12 +18,15 @@ export class VisibleText {
     this.#stops = new StopMatcher(stop);
   }
 
-  /** The stop string that ended the text; nothing is to be added any more. */
+  /** The stop string that ended the text, after which nothing is to be added; undefined where none did. */
   get matchedStop(): string | undefined {
     return this.#matchedStop;
   }
 
-  /** Nothing but white space since the start, or since `beginAnew`: a reasoning mark would count here. */
+  /**
+   * Whether there was nothing but white space since the start, or since `beginAnew`, so that a reasoning mark would
+   * count here.
+   */
   get isFresh(): boolean {
     return this.#isFresh;
   }
@@ -44,7 +47,7 @@ export class VisibleText {
     this.#writer.end(true, true);
   }
 
-  /** A block of another kind follows, or nothing: no stop string can come of what is held. */
+  /** Lets out what is held, as a block of another kind follows, or nothing: no stop string can come of it. */
   flush(): void {
     const rest = this.#stops.flush();
     this.#writer.append("text", rest, this.#end - rest.length);
