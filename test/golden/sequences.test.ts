@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { ApiError } from "../../gateway/errors.ts";
-import type { Head, PrepareContext, Sealer, StreamEncoder } from "../../gateway/formats/format.ts";
+import type { StreamEncoder } from "../../gateway/formats/format.ts";
 import { type Event, FinishReason } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import {
   CHECKED_FORMATS,
@@ -13,31 +13,12 @@ import {
 import { type Frame, framesOf } from "../support/checkers/frames.ts";
 import { StreamFault, stepsOf } from "../support/checkers/machine.ts";
 import { eventsOf, reasonsOf, type Shape, shapes } from "../support/events/canonical-sequences.ts";
+import { CONTEXT, HEAD } from "../support/events/encoding-context.ts";
 import { sizeOf } from "../support/size.ts";
 
 /*
  * Every answer up to a bound through every encoder, judged by checkers that know the wire rules and not the encoders.
  */
-
-const sealer: Sealer = {
-  sign: (text) => Buffer.from(`signed ${text}`).toString("base64"),
-  seal: (text) => Buffer.from(`sealed ${text}`).toString("base64"),
-  open: () => undefined,
-};
-
-const context: PrepareContext = {
-  sealer,
-  acceptsImages: () => false,
-  settings: { strictAlternation: false, unsupportedTools: "reject" },
-};
-
-const head: Head = {
-  replyId: "000000000000000000000001",
-  requestId: "req_000000000000000000000001",
-  createdSeconds: 1_795_000_000,
-  nowSeconds: () => 1_795_000_001,
-  sealer,
-};
 
 const lost = new ApiError("engine_unavailable", "The engine stopped before the answer was complete.");
 const progress: Event = { kind: { $case: "progress", value: { queuePosition: 0, prefilledTokens: 1, step: 0 } } };
@@ -55,7 +36,7 @@ function faultOf(checker: Checker, frames: readonly Frame[]): string | undefined
 }
 
 function encoderOf({ format }: CheckedFormat, { body }: Variant): StreamEncoder {
-  return format.prepare(body, context).encoder(head);
+  return format.prepare(body, CONTEXT).encoder(HEAD);
 }
 
 /** The text of a whole answer, with a sign of life and an event that shows nothing wherever one may come. */

@@ -4,10 +4,11 @@ import { describe, expect, test } from "vitest";
 import { ApiError } from "../../gateway/errors.ts";
 import { chat } from "../../gateway/formats/chat/request.ts";
 import { CompletionFold } from "../../gateway/formats/completion.ts";
-import type { Format, Head, PrepareContext, Sealer } from "../../gateway/formats/format.ts";
+import type { Format } from "../../gateway/formats/format.ts";
 import { messages } from "../../gateway/formats/messages/request.ts";
 import { responses } from "../../gateway/formats/responses/request.ts";
 import { Event } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { CONTEXT, HEAD } from "../support/events/encoding-context.ts";
 
 /*
  * One canonical event list, three formats, streamed and folded. A folder under transcripts/ is a test; its expected
@@ -15,27 +16,6 @@ import { Event } from "../../proto/gen/svc/inference/v1/inference_service.ts";
  */
 
 const FOLDER = join(import.meta.dirname, "transcripts");
-
-/** Sealing is random by nature; here it only has to be seen in the right place. */
-const sealer: Sealer = {
-  sign: (text) => Buffer.from(`signed ${text}`).toString("base64"),
-  seal: (text) => Buffer.from(`sealed ${text}`).toString("base64"),
-  open: () => undefined,
-};
-
-const context: PrepareContext = {
-  sealer,
-  acceptsImages: () => false,
-  settings: { strictAlternation: false, unsupportedTools: "reject" },
-};
-
-const head: Head = {
-  replyId: "000000000000000000000001",
-  requestId: "req_000000000000000000000001",
-  createdSeconds: 1_795_000_000,
-  nowSeconds: () => 1_795_000_001,
-  sealer,
-};
 
 const turn = [{ role: "user", content: "hi" }];
 
@@ -64,7 +44,7 @@ describe.each(readdirSync(FOLDER))("transcript %s", (scenario) => {
   const events = eventsOf(scenario);
 
   test.each(FORMATS)("streams as $format.name", async ({ format, body }) => {
-    const encoder = format.prepare({ ...body, stream: true }, context).encoder(head);
+    const encoder = format.prepare({ ...body, stream: true }, CONTEXT).encoder(HEAD);
     const text = events.map((event) => encoder.next(event)).join("");
     await expect(text).toMatchFileSnapshot(join(FOLDER, scenario, `${format.name}.sse`));
   });
@@ -72,7 +52,7 @@ describe.each(readdirSync(FOLDER))("transcript %s", (scenario) => {
   test.each(FORMATS)("folds to $format.name", async ({ format, body }) => {
     const fold = new CompletionFold();
     for (const event of events) fold.next(event);
-    const reply = format.prepare(body, context).reply(head, fold.result());
+    const reply = format.prepare(body, CONTEXT).reply(HEAD, fold.result());
     const text = `${JSON.stringify(reply, undefined, 2)}\n`;
     await expect(text).toMatchFileSnapshot(join(FOLDER, scenario, `${format.name}.json`));
   });
@@ -82,7 +62,7 @@ describe("an engine lost in mid-stream", () => {
   const lost = new ApiError("engine_unavailable", "The engine stopped before the answer was complete.");
 
   test.each(FORMATS)("ends $format.name in its error frame", async ({ format, body }) => {
-    const encoder = format.prepare({ ...body, stream: true }, context).encoder(head);
+    const encoder = format.prepare({ ...body, stream: true }, CONTEXT).encoder(HEAD);
     const begun = eventsOf("reasoning_text_two_tools").slice(0, 9);
     const text = begun.map((event) => encoder.next(event)).join("") + encoder.fail(lost);
     await expect(text).toMatchFileSnapshot(join(import.meta.dirname, "engine-lost", `${format.name}.sse`));

@@ -4,6 +4,7 @@ import { EngineError } from "../../../engine/errors.ts";
 import { updateKeyFile } from "../../../gateway/keys/key-file.ts";
 import { parseKey } from "../../../gateway/keys/key-format.ts";
 import type { KeyLimits, KeyQuota } from "../../../gateway/keys/key-record.ts";
+import { becomes } from "../../support/becomes.ts";
 import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
@@ -11,6 +12,7 @@ import { type RunningGateway, startGateway } from "../../support/gateway/start-g
 import { expectErrorA, expectErrorB } from "../../support/http/error-reply.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { MINIMAL, POST_PATHS, type PostPath } from "../../support/requests/minimal-bodies.ts";
+import { until } from "../../support/until.ts";
 
 const running: { stop(): Promise<void> }[] = [];
 
@@ -25,13 +27,6 @@ async function service(script: Script, overrides = {}): Promise<{ engine: Runnin
 afterEach(async () => {
   for (const one of running.splice(0).reverse()) await one.stop();
 });
-
-async function untilTrue(condition: () => boolean | Promise<boolean>): Promise<void> {
-  for (const until = Date.now() + 10_000; !(await condition()); ) {
-    if (Date.now() > until) throw new Error("the condition did not come true");
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
 
 type Auth = { readonly authorization: string };
 
@@ -56,11 +51,11 @@ async function setLimits(gateway: RunningGateway, auth: Auth, limits: KeyLimits,
     },
     signal,
   );
-  await untilTrue(async () => {
+  await becomes(async () => {
     const response = await gateway.get("/v1/models", auth);
     await response.text();
     return response.headers.get("x-ratelimit-limit-requests") === String(rpm);
-  });
+  }, "the key is known");
 }
 
 /** A key of its own with these limits. */
@@ -112,7 +107,10 @@ describe("a key over its requests per minute", () => {
     const count = "/v1/messages/count_tokens";
     expect(await statusOf(gateway.post(count, MINIMAL[count], auth))).toBe(200);
     expect(await statusOf(gateway.get("/v1/models", auth))).toBe(200);
-    await untilTrue(() => gateway.log.some((line) => line.includes('"detail":"key_rpm_exceeded"')));
+    await until(
+      () => gateway.log.some((line) => line.includes('"detail":"key_rpm_exceeded"')),
+      "the refusal is logged",
+    );
   });
 
   test("is refused before its body is understood", async () => {
@@ -284,7 +282,10 @@ describe("generations at one time", () => {
           if (response.status === 429) refused.push(response);
         });
         const over = Promise.allSettled(others);
-        await untilTrue(() => refused.length === 54 && engine.backend.load().busySlots === 10);
+        await until(
+          () => refused.length === 54 && engine.backend.load().busySlots === 10,
+          "ten run and the others are refused",
+        );
         expect(engine.backend.requests).toHaveLength(10 * round);
         for (const response of refused) {
           expect(await response.json()).toMatchObject({ error: { code: "rate_limit_exceeded", type: "requests" } });
@@ -292,7 +293,7 @@ describe("generations at one time", () => {
         }
         leave.abort();
         await over;
-        await untilTrue(() => engine.backend.load().busySlots === 0);
+        await until(() => engine.backend.load().busySlots === 0, "no slot is taken");
       }
     },
   );
@@ -306,10 +307,10 @@ describe("generations at one time", () => {
     const auth = await keyWith(gateway, { concurrency: 1 });
     const post = (headers = {}) => gateway.post("/v1/messages", MINIMAL["/v1/messages"], headers);
     const first = post(auth);
-    await untilTrue(() => engine.backend.load().busySlots === 1);
+    await until(() => engine.backend.load().busySlots === 1, "a slot is taken");
     await expectErrorB(await post(auth), 429, "rate_limit_error");
     const other = post();
-    await untilTrue(() => engine.backend.load().busySlots === 2);
+    await until(() => engine.backend.load().busySlots === 2, "two slots are taken");
     go.open();
     expect([await statusOf(first), await statusOf(other)]).toEqual([200, 200]);
     expect(await statusOf(post(auth))).toBe(200);
@@ -345,11 +346,11 @@ describe("generations at one time", () => {
         body: JSON.stringify({ ...body, stream, seed: 3 }),
         signal: leave.signal,
       });
-      await untilTrue(() => engine.backend.load().busySlots === 1);
+      await until(() => engine.backend.load().busySlots === 1, "a slot is taken");
       expect(await post({})).toBe(429);
       leave.abort();
       await Promise.allSettled([left.then((response) => response.text())]);
-      await untilTrue(async () => (await post({})) === 200);
+      await becomes(async () => (await post({})) === 200, "a request is let in again");
     }
   });
 });

@@ -3,10 +3,13 @@ import { connect } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError } from "../../../engine/errors.ts";
+import { becomes } from "../../support/becomes.ts";
 import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
+import { gate } from "../../support/gate.ts";
 import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
 import { parseSse } from "../../support/http/sse-reader.ts";
+import { until } from "../../support/until.ts";
 
 const running: { stop(): Promise<void> }[] = [];
 
@@ -50,22 +53,6 @@ function textOf(sse: string): string {
       return typeof event.delta === "object" ? (event.delta.text ?? "") : "";
     })
     .join("");
-}
-
-/** A promise and what settles it. */
-function gate<T = void>() {
-  let open: (value: T) => void = () => {};
-  const passed = new Promise<T>((resolve) => {
-    open = resolve;
-  });
-  return { passed, open };
-}
-
-async function untilTrue(condition: () => boolean): Promise<void> {
-  for (const until = Date.now() + 10_000; !condition(); ) {
-    if (Date.now() > until) throw new Error("the condition did not come true");
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
 }
 
 describe.each(FORMATS)("$path", ({ path, body }) => {
@@ -118,8 +105,11 @@ describe.each(FORMATS)("$path", ({ path, body }) => {
     expect(engine.backend.load().busySlots).toBe(1);
     controller.abort();
     await left.passed;
-    await untilTrue(() => engine.backend.load().busySlots === 0);
-    await untilTrue(() => gateway.clusters.endpoints.every((endpoint) => endpoint.activeRequests === 0));
+    await until(() => engine.backend.load().busySlots === 0, "no slot is taken");
+    await until(
+      () => gateway.clusters.endpoints.every((endpoint) => endpoint.activeRequests === 0),
+      "no request is open",
+    );
   });
 
   test("a client that leaves a reply that is not streamed frees the slot too", async () => {
@@ -140,7 +130,7 @@ describe.each(FORMATS)("$path", ({ path, body }) => {
     await begun.passed;
     controller.abort();
     await expect(reply).rejects.toThrow();
-    await untilTrue(() => engine.backend.load().busySlots === 0);
+    await until(() => engine.backend.load().busySlots === 0, "no slot is taken");
   });
 
   test("an engine that is lost before the first delta is replaced by another, unseen", async () => {
@@ -272,18 +262,18 @@ test("a reader that takes nothing holds back its own engine stream only", async 
     `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${gateway.key}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
   socket.pause();
-  await untilTrue(() => produced > 0);
+  await until(() => produced > 0, "something is produced");
   // Production ends by itself when the buffers on the way are full: two looks apart see the same count.
   let before = -1;
-  await untilTrue(() => {
+  await becomes(async () => {
     const same = produced === before;
     before = produced;
     return same;
-  });
+  }, "nothing more is produced");
   const other = await gateway.post("/v1/chat/completions", { model: "svc-qwen", messages: turn });
   expect(other.status).toBe(200);
   await other.text();
   expect(produced * piece.length).toBeLessThan(64 * 1024 * 1024);
   socket.destroy();
-  await untilTrue(() => engine.backend.load().busySlots === 0);
+  await until(() => engine.backend.load().busySlots === 0, "no slot is taken");
 });

@@ -1,0 +1,24 @@
+import type { Head, PrepareContext, Sealer } from "../../../gateway/formats/format.ts";
+
+/** A sealer whose results can be read: sealing is random by nature, and here it only has to be seen in the right place. */
+export const SEALER: Sealer = {
+  sign: (text) => Buffer.from(`signed ${text}`).toString("base64"),
+  seal: (text) => Buffer.from(`sealed ${text}`).toString("base64"),
+  open: () => undefined,
+};
+
+/** What a format is told beside a request, for a model without images. */
+export const CONTEXT: PrepareContext = {
+  sealer: SEALER,
+  acceptsImages: () => false,
+  settings: { strictAlternation: false, unsupportedTools: "reject" },
+};
+
+/** What an answer is told of itself: the same ids and times in every run. */
+export const HEAD: Head = {
+  replyId: "000000000000000000000001",
+  requestId: "req_000000000000000000000001",
+  createdSeconds: 1_795_000_000,
+  nowSeconds: () => 1_795_000_001,
+  sealer: SEALER,
+};
