@@ -29,7 +29,6 @@ import { countTokensCall } from "./calls/count-tokens-call.ts";
 import { GenerationCall } from "./calls/generation-call.ts";
 import { logGeneration, measureGeneration } from "./calls/generation-log.ts";
 import { OpenCalls } from "./calls/open-calls.ts";
-import { watchNode } from "./calls/watch-node.ts";
 import { EngineError, type FailedCall, toEngineError, toFailedCall } from "./errors.ts";
 import { onlyCallersNamed } from "./grpc/allowed-callers.ts";
 import { type GenerateStream, generationSink } from "./grpc/generation-sink.ts";
@@ -43,7 +42,7 @@ import { Throughput } from "./load/throughput.ts";
 import type { EngineMetrics } from "./metrics/engine-metrics.ts";
 import { registerNodeGauges } from "./metrics/node-gauges.ts";
 import { NodeState } from "./node/node-state.ts";
-import type { Watchdog } from "./node/watchdog.ts";
+import { type Watchdog, watchNode } from "./node/watchdog.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 
 /** A prompt of a million tokens is several MB; grpc-js refuses more than 4 MiB unless told otherwise. */

@@ -1,5 +1,10 @@
+import type { Logger } from "pino";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import type { EngineSteps } from "../backend.ts";
+import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { Role } from "../../proto/gen/svc/inference/v1/messages.ts";
+import type { Backend, EngineSteps } from "../backend.ts";
+import { EngineError } from "../errors.ts";
+import type { NodeState } from "./node-state.ts";
 
 /** Looks per `stallMs`. */
 const LOOKS = 4;
@@ -78,4 +83,80 @@ export class Watchdog {
       onStall();
     }
   }
+}
+
+/** The generations that a stalled engine leaves without an answer. */
+export type RunningCalls = {
+  readonly running: number;
+  /** Ends all of them with an error that their callers hear at once. */
+  stopAll(error: EngineError): void;
+};
+
+export type WatchedNode = {
+  readonly backend: Backend;
+  readonly models: readonly string[];
+  readonly clock: Clock;
+  readonly stallMs: number;
+  readonly state: NodeState;
+  readonly calls: RunningCalls;
+  readonly log: Logger;
+  /** The node has left service or come back. */
+  readonly onChange: () => void;
+  /** Aborted when the node closes. */
+  readonly signal: AbortSignal;
+};
+
+/** A watchdog over a node: a stalled engine fails what runs and takes nothing new until its steps go on. */
+export function watchNode(node: WatchedNode): Watchdog {
+  const { backend, models, clock, stallMs, state, calls, log, onChange, signal } = node;
+  return new Watchdog({
+    clock,
+    stallMs,
+    steps: () => backend.load().steps,
+    onStall: () => {
+      if (!state.become("stalled")) return;
+      log.error({ running: calls.running }, "the engine does not move: out of service");
+      calls.stopAll(state.refusal());
+      onChange();
+    },
+    onRecover: () => {
+      if (!state.become("serving")) return;
+      log.warn("the engine moves again: back in service");
+      onChange();
+    },
+    probe: () => probeBackend(backend, models, stallMs, clock, signal),
+  });
+}
+
+/**
+ * Asks the backend for one token, for no more than `timeoutMs`. What comes of it shows in the backend's steps only:
+ * neither the answer nor a failure means anything here.
+ */
+function probeBackend(
+  backend: Backend,
+  models: readonly string[],
+  timeoutMs: number,
+  clock: Clock,
+  signal: AbortSignal,
+): void {
+  const give = new AbortController();
+  const up = () => give.abort(new EngineError("CANCELLED", "The probe has ended."));
+  const cancel = clock.after(timeoutMs, up);
+  signal.addEventListener("abort", up);
+  const request: GenerateRequest = {
+    ...GenerateRequest.create(),
+    requestId: "probe",
+    model: models[0] ?? "",
+    messages: [{ role: Role.USER, parts: [{ kind: { $case: "text", value: { text: "." } } }] }],
+    maxOutputTokens: 1,
+  };
+  const run = async () => {
+    for await (const _ of backend.generate(request, give.signal)) if (give.signal.aborted) break;
+  };
+  run()
+    .catch(() => {})
+    .finally(() => {
+      cancel();
+      signal.removeEventListener("abort", up);
+    });
 }

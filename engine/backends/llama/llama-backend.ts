@@ -21,14 +21,13 @@ import { GrammarCompiler } from "./grammar/grammar-compiler.ts";
 import type { LlamaOptions } from "./llama-options.ts";
 import { Queue } from "./queue/queue.ts";
 import { type LlamaRuntime, loadRuntime } from "./runtime/llama-runtime.ts";
-import { PromptPieces } from "./slots/batch-shares.ts";
+import { BatchShares } from "./slots/batch-shares.ts";
 import type { Slot } from "./slots/slot.ts";
 import { Slots } from "./slots/slots.ts";
 import { StepCounter } from "./slots/step-counter.ts";
-import { markTokens, withoutTokens } from "./tokens/mark-tokens.ts";
 import { PromptEncoder } from "./tokens/prompt-encoder.ts";
 import { samplingDefaults } from "./tokens/sampling.ts";
-import { readVocabulary } from "./tokens/vocabulary.ts";
+import { markTokens, readVocabulary, withoutTokens } from "./tokens/vocabulary.ts";
 
 /** How often those who wait hear that the engine still works. */
 const BEAT_MS = 1000;
@@ -189,7 +188,7 @@ export class LlamaBackend implements Backend {
       leases: new Set(),
       queue,
       steps: new StepCounter(),
-      pieces: new PromptPieces(batchTokens),
+      shares: new BatchShares(batchTokens),
       clock,
     };
     return {

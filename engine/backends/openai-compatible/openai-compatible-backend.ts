@@ -29,7 +29,13 @@ const HEALTH_TIMEOUT_MS = 5_000;
 const CLOSE_SESSION_TIMEOUT_MS = 5_000;
 
 /** What of the engine's own word on its load is passed on as it is. */
-const TOLD = ["kvUse", "kvTokensUsed", "kvTokensTotal", "queuedUncachedTokens", "observedRetentionSeconds"] as const;
+const REPORTED_LOADS = [
+  "kvUse",
+  "kvTokensUsed",
+  "kvTokensTotal",
+  "queuedUncachedTokens",
+  "observedRetentionSeconds",
+] as const;
 
 type Running = { readonly parts: GenerationParts; readonly found: ProbeResult };
 
@@ -102,8 +108,8 @@ export class OpenAiCompatibleBackend implements Backend {
   load(): BackendLoad {
     const { gone, load } = this.#watch;
     const waiting = Math.min(load?.waiting ?? 0, this.#busy);
-    const told: { -readonly [Field in (typeof TOLD)[number]]?: number } = {};
-    for (const field of TOLD) if (load?.[field] !== undefined) told[field] = load[field];
+    const told: { -readonly [Field in (typeof REPORTED_LOADS)[number]]?: number } = {};
+    for (const field of REPORTED_LOADS) if (load?.[field] !== undefined) told[field] = load[field];
     return {
       slots: this.#options.slots,
       busySlots: this.#busy - waiting,

@@ -42,7 +42,8 @@ export function taggedArguments(
   const required = new Set(isList(schema.required) ? schema.required.map(String) : []);
   const parameters = [...new Set([...Object.keys(properties), ...required])].map((key) => {
     const declared = Object.hasOwn(properties, key) ? properties[key] : undefined;
-    const value = parameterValue(key, declared ?? true, schema, rules, options, unenforced);
+    const value = parameterValue({ key, property: declared ?? true, root: schema }, rules, options);
+    unenforced.push(...value.unenforced);
     const { tags } = options;
     const parameter = rules.fresh(() =>
       sequence(literal(tags.before(key, value.kind)), value.grammar, literal(tags.after)),
@@ -52,28 +53,32 @@ export function taggedArguments(
   return { root: sequence(...parameters), unenforced };
 }
 
+/** A parameter of a tool: its name, its schema, and the schema of the tool. */
+type Parameter = { readonly key: string; readonly property: JsonValue; readonly root: SchemaObject };
+
+/** How the value of a parameter is written, and the keywords of its schema that this does not enforce. */
+type ParameterValue = {
+  readonly kind: "text" | "json";
+  readonly grammar: Gbnf;
+  readonly unenforced: readonly string[];
+};
+
 function parameterValue(
-  key: string,
-  property: JsonValue,
-  root: SchemaObject,
+  { key, property, root }: Parameter,
   rules: GrammarRules,
   options: TaggedArgumentsOptions,
-  unenforced: string[],
-): { readonly kind: "text" | "json"; readonly grammar: Gbnf } {
-  if (property === false) return { kind: "text", grammar: NEVER };
+): ParameterValue {
+  if (property === false) return { kind: "text", grammar: NEVER, unenforced: [] };
   const { at, tags, typesOf } = options;
   const path = `${at}#/properties/${shown(key)}`;
   const types = typesOf(key);
   const isText = types?.size === 1 && types.has("string");
   const isJson = types !== undefined && !types.has("string");
   if (!isText && (isJson || tags.tellsKind)) {
-    if (!refersInside(property)) {
-      unenforced.push(`${path}/$ref`);
-      return { kind: "json", grammar: anyValue(rules) };
-    }
+    if (!refersInside(property)) return { kind: "json", grammar: anyValue(rules), unenforced: [`${path}/$ref`] };
     const found = toGrammar(withDefinitions(property, root), rules, { at });
-    unenforced.push(...found.unenforced.map((each) => each.replace(`${at}#`, () => path)));
-    return { kind: "json", grammar: found.root };
+    const unenforced = found.unenforced.map((each) => each.replace(`${at}#`, () => path));
+    return { kind: "json", grammar: found.root, unenforced };
   }
   const mark = tags.after.trim();
   const own = isText && isObject(property) ? property : {};
@@ -81,10 +86,10 @@ function parameterValue(
   const format = texts === undefined ? enforcedFormat(own) : undefined;
   const enforced = [...(texts ? ["enum", "const"] : []), ...(format ? ["format"] : [])];
   const ignored = isObject(property) ? ignoredIn(property, isText) : [];
-  unenforced.push(...ignored.filter((name) => !enforced.includes(name)).map((name) => `${path}/${name}`));
-  if (format !== undefined) return { kind: "text", grammar: formatGrammar(rules, format) };
-  if (texts === undefined) return { kind: "text", grammar: textWithout(rules, mark) };
-  return { kind: "text", grammar: anyOfTexts(texts.filter((text) => !text.includes(mark))) };
+  const unenforced = ignored.filter((name) => !enforced.includes(name)).map((name) => `${path}/${name}`);
+  if (format !== undefined) return { kind: "text", grammar: formatGrammar(rules, format), unenforced };
+  if (texts === undefined) return { kind: "text", grammar: textWithout(rules, mark), unenforced };
+  return { kind: "text", grammar: anyOfTexts(texts.filter((text) => !text.includes(mark))), unenforced };
 }
 
 /**

@@ -26,17 +26,26 @@ export function arrayGrammar(conversion: Conversion, nodes: readonly PlainNode[]
   const inside =
     prefixLength === 0
       ? rules.list(item, comma(rules), min, max)
-      : withPrefix(conversion, nodes, prefixLength, item, min, max);
+      : withPrefix(conversion, nodes, { length: prefixLength, item, min, max });
   return sequence(literal("["), inside, literal("]"));
 }
+
+/** What is known of a list whose first items have schemas of their own. */
+type PrefixedList = {
+  /** Items that have a schema of their own. */
+  readonly length: number;
+  /** An item behind those. */
+  readonly item: Gbnf;
+  /** The least number of items in all. */
+  readonly min: number;
+  /** The greatest number of items in all; undefined without a bound. */
+  readonly max: number | undefined;
+};
 
 function withPrefix(
   conversion: Conversion,
   nodes: readonly PlainNode[],
-  length: number,
-  item: Gbnf,
-  min: number,
-  max: number | undefined,
+  { length, item, min, max }: PrefixedList,
 ): Gbnf {
   const { rules } = conversion;
   const most = max ?? Number.POSITIVE_INFINITY;

@@ -5,7 +5,7 @@ import type { ModelProfile } from "../../../profiles/profile.ts";
 import type { GrammarCache } from "../grammar/grammar-cache.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { LlamaRuntime } from "../runtime/llama-runtime.ts";
-import type { PromptPieces } from "../slots/batch-shares.ts";
+import type { BatchShares } from "../slots/batch-shares.ts";
 import type { Slot } from "../slots/slot.ts";
 import type { SlotLease } from "../slots/slot-lease.ts";
 import type { Demand, Slots } from "../slots/slots.ts";
@@ -39,6 +39,6 @@ export type EngineParts = {
   readonly leases: Set<SlotLease>;
   readonly queue: Queue<Waiting, Slot>;
   readonly steps: StepCounter;
-  readonly pieces: PromptPieces;
+  readonly shares: BatchShares;
   readonly clock: Clock;
 };

@@ -33,15 +33,15 @@ export async function* generate(
     const cachedInputTokens = await lease.run(() => slot.adapt(demand.prompt, demand.isolation));
     if (!announced) yield [started({ ...start, cachedInputTokens })];
 
-    parts.pieces.begin(slot);
+    parts.shares.begin(slot);
     let prefilled = cachedInputTokens;
-    for (let size = parts.pieces.tokens; inputTokens - prefilled > size; size = parts.pieces.tokens) {
+    for (let size = parts.shares.tokens; inputTokens - prefilled > size; size = parts.shares.tokens) {
       const piece = demand.prompt.slice(prefilled, prefilled + size);
       await lease.run(() => slot.sequence.evaluateWithoutGeneratingNewTokens(piece));
       prefilled += piece.length;
       yield [progress(0, prefilled, parts.steps.done)];
     }
-    parts.pieces.end(slot);
+    parts.shares.end(slot);
 
     const decoding = new Decoding(parts, prepared, lease, demand.prompt.slice(prefilled));
     let step: DecodingStep = { events: [], over: false };
@@ -55,7 +55,7 @@ export async function* generate(
     await lease.close();
     yield [...step.events, ...last, ending(prepared, decoding, cachedInputTokens, times)];
   } finally {
-    parts.pieces.end(slot);
+    parts.shares.end(slot);
     await lease.close();
     parts.leases.delete(lease);
   }

@@ -7,7 +7,7 @@ const MIN_PIECE_TOKENS = 32;
  * How prompts are cut. Those that are evaluated at the same time share each of the engine's batches evenly, and a piece is
  * one's share: so every batch is a step of each, which shows that the engine gets on however many they are.
  */
-export class PromptPieces {
+export class BatchShares {
   readonly #batchTokens: number;
   readonly #reading = new Set<Slot>();
 

@@ -1,5 +1,6 @@
 import type { LlamaModel, Token } from "node-llama-cpp";
 import { type ControlToken, ControlTokens } from "../../../conversation/control-tokens.ts";
+import type { OutputMarkers } from "../../../output-parser/markers.ts";
 
 /**
  * Pre-tokenizers of GPT-4's kind: a space begins the word behind it, and a line break ends the white space it stands in.
@@ -46,4 +47,28 @@ export function readVocabulary(model: LlamaModel): Vocabulary {
     eosText: eos === null ? "" : model.detokenize([eos], true),
     markerToken: (spelling) => ids.get(spelling),
   };
+}
+
+/** The tokens of the marks: their text is wanted, although the library hides that of control tokens. */
+export function markTokens({ reasoning, toolCall }: OutputMarkers, vocabulary: Vocabulary): ReadonlySet<Token> {
+  const marks = [reasoning, toolCall].flatMap((part) => Object.values(part ?? {}));
+  return new Set(
+    marks.flatMap((mark) =>
+      typeof mark !== "string"
+        ? []
+        : vocabulary.controlTokens.occurrences(mark).flatMap(({ token }) => vocabulary.markerToken(token.text) ?? []),
+    ),
+  );
+}
+
+/** What is left of a mark when its tokens are taken out. */
+export function withoutTokens(mark: string, { controlTokens }: Vocabulary): readonly string[] {
+  const parts: string[] = [];
+  let from = 0;
+  for (const { start, end } of controlTokens.occurrences(mark)) {
+    if (start > from) parts.push(mark.slice(from, start));
+    from = Math.max(from, end);
+  }
+  if (from < mark.length) parts.push(mark.slice(from));
+  return parts;
 }

@@ -1,6 +1,6 @@
 import type { Token } from "node-llama-cpp";
 import { expect, test } from "vitest";
-import { markTokens, withoutTokens } from "../../../../../../engine/backends/llama/tokens/mark-tokens.ts";
+import { markTokens, withoutTokens } from "../../../../../../engine/backends/llama/tokens/vocabulary.ts";
 import { ControlTokens } from "../../../../../../engine/conversation/control-tokens.ts";
 import { loadProfile } from "../../../../../../engine/profiles/profile.ts";
 

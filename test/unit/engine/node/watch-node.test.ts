@@ -4,8 +4,8 @@ import { expect, test } from "vitest";
 import type { Script } from "../../../../engine/backends/scripted/scripted.ts";
 import { GenerationCall } from "../../../../engine/calls/generation-call.ts";
 import { OpenCalls } from "../../../../engine/calls/open-calls.ts";
-import { watchNode } from "../../../../engine/calls/watch-node.ts";
 import { NodeState } from "../../../../engine/node/node-state.ts";
+import { watchNode } from "../../../../engine/node/watchdog.ts";
 import { countedBackend } from "../../../support/engine/counted-backend.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../../support/events/events.ts";
 import { generateRequest } from "../../../support/requests/generate-request.ts";
@@ -30,7 +30,13 @@ function watched() {
   const state = new NodeState({ nodeId: "n1", nodeVersion: "test", models: ["svc-qwen"], setHealth: () => {} });
   state.become("serving");
   const watchdog = watchNode({
-    ...{ backend, models: ["svc-qwen"], clock, stallMs: 1_000, state, calls, log: pino({ level: "silent" }) },
+    backend,
+    models: ["svc-qwen"],
+    clock,
+    stallMs: 1_000,
+    state,
+    calls,
+    log: pino({ level: "silent" }),
     onChange: () => {},
     signal: new AbortController().signal,
   });

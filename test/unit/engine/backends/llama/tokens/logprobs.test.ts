@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { tokenBytes } from "../../../../../../engine/backends/llama/tokens/token-bytes.ts";
+import { tokenBytes } from "../../../../../../engine/backends/llama/tokens/logprobs.ts";
 
 describe("the bytes of a token", () => {
   const cases: readonly [name: string, text: string, spelling: string | undefined, bytes: number[]][] = [
