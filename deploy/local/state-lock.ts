@@ -12,7 +12,7 @@ export class StateFolderError extends Error {
   override readonly name = "StateFolderError";
 }
 
-/** Makes the folder where it is missing; resolves to its whole path. Throws `StateFolderError`. */
+/** Makes the state folder where it is missing; resolves to its absolute path. Throws `StateFolderError`. */
 export async function stateFolder(stateDir: string): Promise<string> {
   const folder = resolve(stateDir);
   try {

@@ -16,7 +16,7 @@ const DRAIN_TIMEOUT_MS = 5_000;
 export type State = {
   readonly folder: string;
   readonly keyFile: string;
-  /** Holds the text of the ready-made key. */
+  /** Path of the file that holds the text of the ready-made key. */
   readonly localKeyFile: string;
   readonly sealingKeyFile: string;
 };

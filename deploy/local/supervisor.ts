@@ -1,9 +1,11 @@
 import { type Child, ChildFailed, type Ready } from "./child.ts";
 import { RestartDelay } from "./restart-delay.ts";
 
+/** A program that the supervisor keeps running. */
 export type Program = {
-  /** For messages: `engine 1`, `gateway 1`. */
+  /** The name of the program in messages: `engine 1`, `gateway 1`. */
   readonly name: string;
+  /** Starts a process of the program. */
   start(): Promise<Child> | Child;
 };
 

@@ -8,12 +8,11 @@ import {
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
 import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
+import { sendLastSpans } from "../../deploy/runtime/tracing/trace-export.ts";
 import { type GenerationFacts, shownId } from "../calls/generation-log.ts";
 import { grpcStatusOf, NODE_FAULTS } from "../errors.ts";
 import type { Tracing } from "./tracing.ts";
 
-/** A collector that is down must not keep a node from ending. */
-const LAST_EXPORT_MS = 3_000;
 const METHOD = "svc.inference.v1.InferenceService/Generate";
 /** W3C Trace Context; all but version ff, and of later versions what this one knows. */
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/;
@@ -74,12 +73,8 @@ export class GenerationTracing implements Tracing {
     span.end(endMs);
   }
 
-  async close(): Promise<void> {
-    const late = new AbortController();
-    const timer = setTimeout(() => late.abort(), LAST_EXPORT_MS);
-    const given = new Promise((resolve) => late.signal.addEventListener("abort", resolve));
-    await Promise.race([given, this.#processor.shutdown().catch(() => {})]);
-    clearTimeout(timer);
+  close(): Promise<void> {
+    return sendLastSpans(this.#processor);
   }
 }
 

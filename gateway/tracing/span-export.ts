@@ -16,6 +16,7 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from "@opentelemetry/sdk-trace";
+import { sendLastSpans } from "../../deploy/runtime/tracing/trace-export.ts";
 import type { Span, SpanAttributes } from "./span.ts";
 import type { Tracing } from "./tracing.ts";
 
@@ -23,7 +24,6 @@ import type { Tracing } from "./tracing.ts";
  * The longest wait for the last export, in milliseconds: the orders to end a process have limits of their own, which a
  * collector must not use up.
  */
-const LAST_EXPORT_MS = 3_000;
 
 const KIND = { server: SpanKind.SERVER, internal: SpanKind.INTERNAL, client: SpanKind.CLIENT } as const;
 
@@ -67,13 +67,8 @@ export class SpanExport implements Tracing {
     for (const span of spans) this.#export(span);
   }
 
-  async close(): Promise<void> {
-    let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, LAST_EXPORT_MS);
-    });
-    await Promise.race([this.#processor.shutdown().catch(() => {}), late]);
-    clearTimeout(timer);
+  close(): Promise<void> {
+    return sendLastSpans(this.#processor);
   }
 
   #export(span: Span): void {

@@ -1,4 +1,4 @@
-/** The system's own word for what went wrong (`EACCES`); "" where there is none. */
+/** Returns the system's own word for an error, such as `EACCES`; "" where it has none. */
 export function errnoOf(error: unknown): string {
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
 }

@@ -37,14 +37,14 @@ export class FollowedFile {
     this.#poll();
   }
 
-  /** Resolves when the file has been taken as it is now, or was before. Never rejects. */
+  /** Looks at the file at once. Resolves when it has been taken as it is now, or had been before. Never rejects. */
   look(): Promise<void> {
     this.#askedAgain = this.#running !== undefined;
     this.#running ??= this.#lookUntilSame();
     return this.#running;
   }
 
-  /** `take` is not called any more. */
+  /** Stops following the file: `take` isn't called any more. */
   close(): void {
     this.#closed = true;
     this.#watcher?.close();

@@ -59,6 +59,7 @@ export class FollowedPems {
     this.#listener = listener;
   }
 
+  /** Stops following the files. */
   close(): void {
     this.#followed.close();
   }

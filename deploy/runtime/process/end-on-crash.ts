@@ -2,14 +2,15 @@ import type { Logger } from "pino";
 
 /** What an error says of itself without its message: that may quote what a user sent. */
 export type CrashReport = {
-  /** Its class. */
+  /** The class of the error; the type of what was thrown where that is no error. */
   readonly error: string;
-  /** The system's word, such as `EMFILE`; absent where there is none. */
+  /** The system's word for the error, such as `EMFILE`; absent where there is none. */
   readonly code?: string;
-  /** Where it was thrown, innermost first. */
+  /** The stack frames of the error, innermost first; empty where there are none. */
   readonly at: readonly string[];
 };
 
+/** Reports what was thrown, without its message. */
 export function crashReport(thrown: unknown): CrashReport {
   if (!(thrown instanceof Error)) return { error: typeof thrown, at: [] };
   const { name, message, stack = "" } = thrown;

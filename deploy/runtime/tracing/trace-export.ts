@@ -12,7 +12,11 @@ import type { Logger } from "pino";
 import { exportLog } from "./export-log.ts";
 import type { TracingConfig } from "./tracing-schema.ts";
 
+/** Spans in one export. */
 const BATCH_SIZE = 512;
+
+/** Milliseconds that the last export may take: a collector that is down must not keep a process from ending. */
+const LAST_EXPORT_MS = 3_000;
 
 /** Who exports: OpenTelemetry's `service.name`, `service.version` and `service.instance.id`. */
 export type TracedService = {
@@ -21,6 +25,7 @@ export type TracedService = {
   readonly instanceId: string;
 };
 
+/** The way of spans to a collector, and what they say about the process they come from. */
 export type TraceExport = {
   readonly processor: SpanProcessor;
   readonly resource: Resource;
@@ -55,4 +60,14 @@ export function traceExport(
     .merge(resourceFromAttributes(self))
     .merge(detectResources({ detectors: [envDetector] }));
   return { processor, resource };
+}
+
+/** Sends the spans that wait, for at most three seconds, and closes `processor`. Never rejects. */
+export async function sendLastSpans(processor: SpanProcessor): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, LAST_EXPORT_MS);
+  });
+  await Promise.race([processor.shutdown().catch(() => {}), late]);
+  clearTimeout(timer);
 }
