@@ -9,6 +9,7 @@ import { untilAborted } from "../deploy/runtime/time/abort.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { Backend } from "./backend.ts";
 import { backendKind } from "./backend-kinds.ts";
+import { CallerWork } from "./caller-work/caller-work.ts";
 import { type EngineConfig, engineConfigSchema } from "./config.ts";
 import { EngineError } from "./errors.ts";
 import { followTls } from "./grpc/server-tls.ts";
@@ -23,7 +24,8 @@ async function run(config: EngineConfig): Promise<number> {
   logWarnings(log);
   const tls = config.tls && followTls(config.tls, systemClock, log);
   const { nodeId, models, maxStepAgeMs, reflection } = config;
-  const backend = await backendKind(config.backend).create(config.backend, { nodeId, models });
+  const work = new CallerWork({ clock: systemClock });
+  const backend = await backendKind(config.backend).create(config.backend, { nodeId, models }, work);
   const metrics = new EngineMetrics();
   const orders = new StopOrders(systemClock.nowMs);
   orders.obeySignals();
@@ -36,6 +38,7 @@ async function run(config: EngineConfig): Promise<number> {
     nodeVersion: packageVersion(),
     models,
     backend,
+    work,
     metrics,
     log,
     tls,
@@ -56,6 +59,7 @@ async function run(config: EngineConfig): Promise<number> {
   await untilAborted(orders.stop);
   await server.close(config.drainTimeoutMs, orders.stopNow);
   await backend.close();
+  await work.close();
   await metricsServer.close();
   await tracing?.close();
   tls?.close();

@@ -25,6 +25,7 @@ import {
 import type { OrcaLoadReport } from "../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { OpenRcaServiceService, type OrcaLoadReportRequest } from "../proto/gen/xds/service/orca/v3/orca.ts";
 import type { Backend } from "./backend.ts";
+import type { CallerWork } from "./caller-work/caller-work.ts";
 import { countTokensCall } from "./calls/count-tokens-call.ts";
 import { GenerationCall } from "./calls/generation-call.ts";
 import { logGeneration, measureGeneration } from "./calls/generation-log.ts";
@@ -59,6 +60,8 @@ export type EngineServerOptions = {
   /** The model ids of the node, known before the backend has loaded anything. */
   readonly models: readonly string[];
   readonly backend: Backend;
+  /** Where the node has done what callers' bytes cause beside generating. */
+  readonly work: CallerWork;
   readonly metrics: EngineMetrics;
   readonly log: Logger;
   /** Absent: plain text. */
@@ -227,12 +230,13 @@ export class EngineServer {
   }
 
   async #generate(call: GenerateStream): Promise<void> {
-    const { backend, metrics, log, tracing } = this.#options;
+    const { backend, work, metrics, log, tracing } = this.#options;
     const { request } = call;
     const generation = new GenerationCall({
       request,
       sink: generationSink(call, (error) => this.#failed(error)),
       backend,
+      work,
       clock: this.#clock,
       deadlineMs: Number(call.getDeadline()) - this.#clock.wallMs(),
       admit: (model) => this.#state.admit(model),

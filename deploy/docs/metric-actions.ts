@@ -123,6 +123,8 @@ export const ENGINE_METRIC_ACTIONS: MetricActions = {
     svc_engine_queue_wait_seconds:
       "The node is full. Gateways should queue instead: see whether something else calls the node.",
     svc_engine_count_tokens_total: "Failures other than `INVALID_REQUEST` are worth a look at the log.",
+    svc_engine_schema_unchecked_total:
+      "Answers that nobody looked at again. A few are broken schemas of tools; many come from schemas that cost more to check than an answer is worth, or from a queue of such work.",
     svc_engine_schema_mismatches_total:
       "Answers that break their schema. On `llama` with `strict` that is a bug to report; elsewhere it is how well the model or the engine beside the node keeps to schemas.",
     svc_engine_cancel_latency_seconds:

@@ -1,5 +1,6 @@
 import type * as z from "zod";
 import type { Backend } from "../backend.ts";
+import type { CallerWork } from "../caller-work/caller-work.ts";
 
 /** What a node tells its backend about itself. */
 export type ServedNode = {
@@ -11,8 +12,11 @@ export type ServedNode = {
 
 /** How a kind of backend is made of its configuration. */
 export type BackendMaker<Config> = {
-  /** Makes a backend that has not been started. Throws `ConfigError` for what a schema cannot see, such as a missing file. */
-  readonly create: (config: Config, node: ServedNode) => Backend | Promise<Backend>;
+  /**
+   * Makes a backend that has not been started. What callers' bytes make it do beside generating, it has done by `work`.
+   * Throws `ConfigError` for what a schema cannot see, such as a missing file.
+   */
+  readonly create: (config: Config, node: ServedNode, work: CallerWork) => Backend | Promise<Backend>;
   /** Names the engine beside the node that a start waits for, `host:port`. Absent where there is none. */
   readonly engineOf?: (config: Config) => string;
 };

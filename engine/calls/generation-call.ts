@@ -2,14 +2,16 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
 import type { Event, Finished, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Backend } from "../backend.ts";
+import type { CallerWork } from "../caller-work/caller-work.ts";
 import { EngineError, toEngineError } from "../errors.ts";
-import { AnswerCheck, type Mismatch } from "../grammar/validation/answer-check.ts";
+import { AskedTexts, type CheckedTexts, type WholeText } from "../grammar/validation/answer-check.ts";
 import { type EventSink, EventWriter } from "./event-writer.ts";
 
 /** Longest that a caller may have its deltas held: more would look like a stall. */
 const MAX_BATCH_DELAY_MS = 1000;
 /** A caller that gives up this shortly before its deadline gave up because of it: the two clocks started apart. */
 const DEADLINE_TOLERANCE_MS = 50;
+const NOTHING_CHECKED: CheckedTexts = { mismatches: [], unchecked: 0 };
 /** What a timer can hold. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
@@ -23,6 +25,8 @@ export type GenerationCallOptions = {
   readonly request: GenerateRequest;
   readonly sink: GenerationSink;
   readonly backend: Backend;
+  /** Where the last look at the answer is done. */
+  readonly work: Pick<CallerWork, "run">;
   readonly clock: Clock;
   /** Time left when the call came; Infinity without a deadline. */
   readonly deadlineMs: number;
@@ -35,8 +39,8 @@ export type GenerationOutcome = {
   readonly failure: EngineError | undefined;
   readonly finished: Finished | undefined;
   readonly firstDeltaMs: number | undefined;
-  /** Whole answers and arguments that the request's schemas do not allow. */
-  readonly mismatches: readonly Mismatch[];
+  /** What the last look at whole answers and arguments has shown, with the request's schemas. */
+  readonly checked: CheckedTexts;
   readonly totalMs: number;
   /** From the caller's leaving, or the deadline, to the backend's having let go. */
   readonly cancelMs: number | undefined;
@@ -96,17 +100,21 @@ export class GenerationCall {
     let finished: Finished | undefined;
     let firstDeltaMs: number | undefined;
     let failure: EngineError | undefined;
-    const check = new AnswerCheck(request);
-    const mismatches: Mismatch[] = [];
+    const asked = new AskedTexts(request);
+    let checked: CheckedTexts | undefined;
     try {
       admit(request.model);
       for await (const events of backend.generate(request, signal)) {
         if (signal.aborted) break;
         if (firstDeltaMs === undefined && events.some(isDelta)) firstDeltaMs = clock.nowMs() - this.#begunMs;
-        const wrong = check.see(events);
-        mismatches.push(...wrong);
-        if (backend.holdsStrict && wrong.some(({ strict }) => strict)) throw brokenPromise();
-        finished = lastFinished(events) ?? finished;
+        asked.see(events);
+        const last = lastFinished(events);
+        if (last && backend.holdsStrict && asked.whole.some(({ strict }) => strict)) {
+          checked = await this.#check(asked.whole, signal);
+          if (checked.mismatches.some(({ strict }) => strict)) throw brokenPromise();
+          if (signal.aborted) break;
+        }
+        finished = last ?? finished;
         writer.add(events);
         if (!writer.full) continue;
         this.#paused = true;
@@ -129,7 +137,20 @@ export class GenerationCall {
     writer.close();
     const now = clock.nowMs();
     const cancelMs = this.#stoppedMs === undefined ? undefined : now - this.#stoppedMs;
-    return { failure, finished, firstDeltaMs, mismatches, totalMs: now - this.#begunMs, cancelMs };
+    // Where nothing was promised nobody waits for it: the caller has its whole answer.
+    checked ??= failure ? NOTHING_CHECKED : await this.#check(asked.whole, signal);
+    return { failure, finished, firstDeltaMs, checked, totalMs: now - this.#begunMs, cancelMs };
+  }
+
+  /** Has texts looked at on another thread. What cannot be looked at is unchecked, and harms no answer. Never rejects. */
+  async #check(whole: readonly WholeText[], signal: AbortSignal): Promise<CheckedTexts> {
+    if (whole.length === 0) return NOTHING_CHECKED;
+    const { work, request } = this.#options;
+    try {
+      return await work.run("check", whole, { tenant: request.tenant, signal });
+    } catch {
+      return { ...NOTHING_CHECKED, unchecked: whole.length };
+    }
   }
 
   /** Whether this was what ended it. */

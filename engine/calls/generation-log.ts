@@ -11,10 +11,11 @@ export type GenerationFacts = GenerationOutcome & {
 
 /** Counts a generation that has ended. */
 export function measureGeneration(metrics: EngineMetrics, facts: GenerationFacts): void {
-  const { model, failure, finished, firstDeltaMs, mismatches, cancelMs } = facts;
+  const { model, failure, finished, firstDeltaMs, checked, cancelMs } = facts;
   metrics.generations.inc({ model, reason: failure?.reason ?? "ok" });
   if (firstDeltaMs !== undefined) metrics.timeToFirstDelta.observe({ model }, firstDeltaMs / 1000);
-  for (const { part } of mismatches) metrics.schemaMismatches.inc({ model, part });
+  for (const { part } of checked.mismatches) metrics.schemaMismatches.inc({ model, part });
+  if (checked.unchecked > 0) metrics.schemaUnchecked.inc({ model }, checked.unchecked);
   if (cancelMs !== undefined) metrics.cancelLatency.observe(cancelMs / 1000);
   const { usage, timings } = finished ?? {};
   if (timings?.queue) metrics.queueWait.observe({ model }, durationMs(timings.queue) / 1000);
@@ -39,7 +40,8 @@ export function logGeneration(log: Logger, facts: GenerationFacts): void {
     cached_tokens: usage?.cachedInputTokens,
     output_tokens: usage?.outputTokens,
     reasoning_tokens: usage?.reasoningTokens,
-    schema_mismatches: facts.mismatches.length || undefined,
+    schema_mismatches: facts.checked.mismatches.length || undefined,
+    schema_unchecked: facts.checked.unchecked || undefined,
     queue_ms: timings?.queue && Math.round(durationMs(timings.queue)),
     prefill_ms: timings?.prefill && Math.round(durationMs(timings.prefill)),
     decode_ms: timings?.decode && Math.round(durationMs(timings.decode)),

@@ -68,6 +68,14 @@ export class EngineMetrics {
     registers: this.#registers,
   });
 
+  /** Whole answers, and arguments of calls, that could not be checked with the request's schema, by model. */
+  readonly schemaUnchecked = new Counter({
+    name: "svc_engine_schema_unchecked_total",
+    help: "Whole answers and call arguments that were not checked, as their schema is none or costs too much, by model.",
+    labelNames: ["model"],
+    registers: this.#registers,
+  });
+
   /** Seconds from a caller's leaving, or its deadline, to the backend's having let go of the slot. */
   readonly cancelLatency = new Histogram({
     name: "svc_engine_cancel_latency_seconds",

@@ -1,14 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { systemClock } from "../../deploy/runtime/time/clock.ts";
 import { GrammarCache } from "../../engine/backends/llama/grammar/grammar-cache.ts";
-import { GrammarCompiler } from "../../engine/backends/llama/grammar/grammar-compiler.ts";
-import { grammarOf } from "../../engine/backends/llama/grammar/grammar-input.ts";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import { loadLibrary } from "../../engine/backends/llama/runtime/load-library.ts";
+import { grammarOf } from "../../engine/caller-work/grammar-input.ts";
 import { EngineError } from "../../engine/errors.ts";
 import { FinishReason, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ask, missing, never, request, startBackend } from "../support/engine/demo-engine.ts";
 import { HERMES_MARKERS } from "../support/engine/hermes-markers.ts";
+import { workHere } from "../support/engine/work-here.ts";
 import { tool } from "../unit/engine/conversation/canonical.ts";
 import { markersOf } from "../unit/engine/output-parser/families.ts";
 
@@ -163,8 +162,7 @@ test.skipIf(missing !== "")(
     const MAX_BYTES = 64 * 1024;
     const { getLlama } = await loadLibrary();
     const llama = await getLlama({ gpu: false, build: "never", skipDownload: true, progressLogs: false });
-    const compiler = new GrammarCompiler({ clock: systemClock });
-    const cache = new GrammarCache(llama, compiler, MAX_BYTES);
+    const cache = new GrammarCache(llama, workHere, MAX_BYTES);
     const get = (title: number) => {
       const schemaJson = JSON.stringify({
         title: String(title),
@@ -179,7 +177,7 @@ test.skipIf(missing !== "")(
         constraint: { kind },
         reasoning: "none",
       } as const;
-      return cache.get({ ...wish, markers: HERMES_MARKERS }, never());
+      return cache.get({ ...wish, markers: HERMES_MARKERS }, { tenant: "t", signal: never() });
     };
     const first = await get(0);
     expect(await get(0)).toBe(first);
@@ -191,7 +189,6 @@ test.skipIf(missing !== "")(
     expect(most).toBeGreaterThan(MAX_BYTES / 2);
     expect(most).toBeLessThanOrEqual(MAX_BYTES);
     expect(await get(0)).not.toBe(first);
-    await compiler.close();
     await llama.dispose();
   },
   60_000,

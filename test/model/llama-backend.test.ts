@@ -7,6 +7,7 @@ import {
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ModelState } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { ask, missing, never, OPTIONS, request, sharedBackend, startBackend } from "../support/engine/demo-engine.ts";
+import { workHere } from "../support/engine/work-here.ts";
 import { assistant, system, text, user } from "../unit/engine/conversation/canonical.ts";
 
 const COUNT = "Count from 1 to 12.";
@@ -27,7 +28,9 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
   const idle = () => expect(backend.load()).toMatchObject({ slots: 3, busySlots: 0, waiting: 0 });
 
   test("it describes itself before and after it is loaded", () => {
-    expect(new LlamaBackend(OPTIONS).describe().models).toMatchObject([{ id: "demo", state: ModelState.LOADING }]);
+    expect(new LlamaBackend(OPTIONS, workHere).describe().models).toMatchObject([
+      { id: "demo", state: ModelState.LOADING },
+    ]);
     expect(backend.describe().models).toMatchObject([{ id: "demo", state: ModelState.READY, contextWindow: 2048 }]);
     expect(backend.describe().models[0]?.revision).toMatch(/^[0-9a-f]{16}$/);
   });
@@ -186,7 +189,7 @@ describe.skipIf(missing !== "")("the demonstration model in process", () => {
 });
 
 describe.skipIf(missing !== "")("what cannot start says why", () => {
-  const start = (options: object) => new LlamaBackend({ ...OPTIONS, ...options }).start(never());
+  const start = (options: object) => new LlamaBackend({ ...OPTIONS, ...options }, workHere).start(never());
 
   test("no file", async () => {
     await expect(start({ modelPath: "no-such-file.gguf" })).rejects.toMatchObject({

@@ -13,6 +13,7 @@ import { Role, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.
 import { missing, never, OPTIONS } from "../support/engine/demo-engine.ts";
 import { NodeClient, type Reading } from "../support/engine/node-client.ts";
 import { type RunningNode, startNode } from "../support/engine/start-node.ts";
+import { workHere } from "../support/engine/work-here.ts";
 import { generateRequest, textMessage, toolOf } from "../support/requests/generate-request.ts";
 import { independentValidator } from "../support/schemas/independent-validator.ts";
 import { randomSchema } from "../support/schemas/random-schema.ts";
@@ -62,7 +63,10 @@ describe.skipIf(missing !== "")("the node", () => {
   let client: NodeClient;
   beforeAll(async () => {
     const models = ["svc-qwen"];
-    backend = new LlamaBackend({ ...OPTIONS, models, slots: SLOTS, contextTokens: 4096, queueLength: 2 * REQUESTS });
+    backend = new LlamaBackend(
+      { ...OPTIONS, models, slots: SLOTS, contextTokens: 4096, queueLength: 2 * REQUESTS },
+      workHere,
+    );
     await backend.start(never());
     node = await startNode(backend, { maxStepAgeMs: 30_000 });
     client = new NodeClient(node.address);

@@ -16,6 +16,7 @@ const BACKEND = [
   "engine/backend.ts",
   "engine/backends/*.ts",
   "engine/backends/request-plan/",
+  "engine/caller-work/",
   "engine/conversation/",
   "engine/grammar/",
   "engine/output-parser/",
@@ -136,8 +137,12 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["engine/backends/simulator/", BACKEND],
   ["engine/backends/scripted/", BACKEND],
   ["engine/backends/request-plan/", [...ENGINE_LEAVES, "engine/profiles/"]],
-  ["engine/backends/", [...ENGINE_LEAVES, "engine/backend.ts"]],
+  ["engine/backends/", [...ENGINE_LEAVES, "engine/backend.ts", "engine/caller-work/"]],
   ["engine/backend-kinds.ts", ["engine/backends/"]],
+  [
+    "engine/caller-work/",
+    [GEN, RUNTIME, "engine/errors.ts", "engine/backends/caller-left.ts", "engine/grammar/", "engine/tool-calls/"],
+  ],
   ["engine/node/", [...ENGINE_LEAVES, "engine/backend.ts"]],
   ["engine/load/", [...ENGINE_LEAVES, "engine/backend.ts"]],
   [
@@ -145,6 +150,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     [
       ...ENGINE_LEAVES,
       "engine/backend.ts",
+      "engine/caller-work/",
       "engine/metrics/engine-metrics.ts",
       "engine/node/",
       "engine/grammar/validation/",

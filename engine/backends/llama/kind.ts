@@ -6,10 +6,10 @@ import { llamaSchema } from "./llama-options.ts";
 /** llama.cpp in the node's own process. */
 export const llama: BackendKind<typeof llamaSchema> = {
   schema: llamaSchema,
-  async create(config, node) {
+  async create(config, node, work) {
     if (!existsSync(config.modelPath)) throw new ConfigError(`backend.modelPath: there is no file ${config.modelPath}`);
     // Only a node that runs llama.cpp itself loads the module, and with it the optional dependency.
     const { LlamaBackend } = await import("./llama-backend.ts");
-    return new LlamaBackend({ ...config, ...node });
+    return new LlamaBackend({ ...config, ...node }, work);
   },
 };

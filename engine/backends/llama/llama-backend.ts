@@ -7,6 +7,7 @@ import type {
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineKind } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
+import type { CallerWork } from "../../caller-work/caller-work.ts";
 import { callIdMap } from "../../conversation/call-id-map.ts";
 import { ChatTemplate } from "../../conversation/chat-template.ts";
 import { EngineError } from "../../errors.ts";
@@ -17,7 +18,6 @@ import { planConversation } from "./generation/answer-plan.ts";
 import type { EngineParts, Waiting } from "./generation/engine-parts.ts";
 import { generate } from "./generation/generation.ts";
 import { GrammarCache } from "./grammar/grammar-cache.ts";
-import { GrammarCompiler } from "./grammar/grammar-compiler.ts";
 import type { LlamaOptions } from "./llama-options.ts";
 import { Queue } from "./queue/queue.ts";
 import { type LlamaRuntime, loadRuntime } from "./runtime/llama-runtime.ts";
@@ -36,7 +36,6 @@ type Running = {
   readonly parts: EngineParts;
   readonly described: DescribedModel;
   readonly engineVersion: string;
-  readonly compiler: GrammarCompiler;
   readonly stopBeat: () => void;
 };
 
@@ -47,10 +46,13 @@ export class LlamaBackend implements Backend {
   readonly #options: LlamaOptions;
   readonly #clock: Clock;
   readonly #closing = new AbortController();
+  readonly #work: CallerWork;
   #running: Running | undefined;
 
-  constructor(options: LlamaOptions, clock: Clock = systemClock) {
+  /** Makes a backend that has not been started; `work` is where it has schemas read, and stays its owner's to close. */
+  constructor(options: LlamaOptions, work: CallerWork, clock: Clock = systemClock) {
     this.#options = options;
+    this.#work = work;
     this.#clock = clock;
   }
 
@@ -126,7 +128,6 @@ export class LlamaBackend implements Backend {
     // The context must not go while a step of it runs.
     await Promise.all([...running.parts.leases].map((lease) => lease.close()));
     running.parts.slots.close();
-    await running.compiler.close();
     await running.parts.runtime.close();
   }
 
@@ -172,7 +173,6 @@ export class LlamaBackend implements Backend {
       clock,
       onFree: () => queue.serve(({ demand }) => slots.take(demand)),
     });
-    const compiler = new GrammarCompiler({ clock });
     const parts: EngineParts = {
       nodeId,
       revision,
@@ -182,7 +182,7 @@ export class LlamaBackend implements Backend {
       markers,
       markTokens: markTokens(markers, vocabulary),
       prompts: new PromptEncoder({ model, vocabulary, template, markers }),
-      grammars: new GrammarCache(llama, compiler),
+      grammars: new GrammarCache(llama, this.#work),
       samplingDefaults: samplingDefaults(metadata.general),
       slots,
       leases: new Set(),
@@ -195,7 +195,6 @@ export class LlamaBackend implements Backend {
       parts,
       described: { revision, contextWindow, slots: slots.count, template: source, profile, markers },
       engineVersion: `llama.cpp ${llama.llamaCppRelease.release}`,
-      compiler,
       stopBeat: startBeat(parts),
     };
   }

@@ -8,7 +8,15 @@ export type Mismatch = { readonly part: "answer" | "arguments"; readonly strict:
 
 type Wanted = Mismatch & { readonly schema: string };
 
-const NONE: readonly Mismatch[] = [];
+/** A text that ended whole, and what it was to be: plain data, which can go to another thread. */
+export type WholeText = Wanted & { readonly text: string };
+
+/** What looking at the texts of one answer has shown. */
+export type CheckedTexts = {
+  readonly mismatches: readonly Mismatch[];
+  /** The texts that nothing can be said of: their schema is none, or the budget of work was spent before them. */
+  readonly unchecked: number;
+};
 
 /** The number of times that going through the text of a schema costs as much as reading it. */
 const READINGS_OF_SCHEMA = 8;
@@ -16,19 +24,14 @@ const READINGS_OF_SCHEMA = 8;
 const ANY_OBJECT = '{"type":"object"}';
 
 /**
- * The last look at what was asked for: each answer and each call that ended whole, against the schema itself. Where the
- * schema is `strict` the engine has promised it; elsewhere it is what the model should have done, and no error. What was cut
- * says so itself, and a schema that is none says nothing. All looks at one answer share one budget of work: what goes beyond
- * it is not checked, and counted.
+ * Gathers what a model was asked to write by a schema, as it is written: each answer and each call that ended whole. What was
+ * cut says so itself.
  */
-export class AnswerCheck {
+export class AskedTexts {
   readonly #answer: Wanted | undefined;
   readonly #tools: ReadonlyMap<string, Wanted>;
-  readonly #budget = new WorkBudget();
-  /** By schema, as an answer may call a tool many times; undefined for what is no schema. */
-  readonly #validators = new Map<string, SchemaValidator | undefined>();
+  readonly #whole: WholeText[] = [];
   #open: { readonly wanted: Wanted; text: string } | undefined;
-  #unchecked = 0;
 
   constructor({ outputConstraint, tools }: Pick<GenerateRequest, "outputConstraint" | "tools">) {
     this.#answer = answerOf(outputConstraint);
@@ -40,18 +43,14 @@ export class AnswerCheck {
     );
   }
 
-  /**
-   * The answers and calls that ended whole and that nothing can be said of: their schema is none, or the budget was
-   * spent.
-   */
-  get unchecked(): number {
-    return this.#unchecked;
+  /** The texts that have ended whole so far. */
+  get whole(): readonly WholeText[] {
+    return this.#whole;
   }
 
-  /** Takes the events as they come; returns what ended among them and is wrong. */
-  see(events: readonly Event[]): readonly Mismatch[] {
-    if (this.#answer === undefined && this.#tools.size === 0) return NONE;
-    let wrong = NONE;
+  /** Takes the events as they come. */
+  see(events: readonly Event[]): void {
+    if (this.#answer === undefined && this.#tools.size === 0) return;
     for (const { kind } of events) {
       if (kind?.$case === "blockStarted") {
         const { block } = kind.value;
@@ -60,35 +59,43 @@ export class AnswerCheck {
         this.#open = wanted && { wanted, text: "" };
       } else if (kind?.$case === "blockDelta" && this.#open) this.#open.text += kind.value.text;
       else if (kind?.$case === "blockEnded") {
-        const open = this.#open;
+        if (this.#open && kind.value.complete) this.#whole.push({ ...this.#open.wanted, text: this.#open.text });
         this.#open = undefined;
-        if (!open || !kind.value.complete) continue;
-        const verdict = this.#verdictOn(open.text, open.wanted.schema);
-        const { part, strict } = open.wanted;
-        if (verdict === "refused") wrong = [...wrong, { part, strict }];
-        else if (verdict === "unchecked") this.#unchecked += 1;
       }
     }
-    return wrong;
   }
+}
 
-  #verdictOn(text: string, schema: string): Verdict {
-    const validator = this.#validatorOf(schema);
-    if (validator === undefined || !this.#budget.spendOnText(text.length)) return "unchecked";
+/**
+ * The last look at the texts of one answer, each against the schema itself. Where a schema is `strict` the engine may have
+ * promised it; elsewhere it is what the model should have done. All looks share one budget of work: what goes beyond it is
+ * not checked, and counted. Never throws.
+ */
+export function checkTexts(texts: readonly WholeText[]): CheckedTexts {
+  const budget = new WorkBudget();
+  /** By schema, as an answer may call a tool many times; undefined for what is no schema. */
+  const validators = new Map<string, SchemaValidator | undefined>();
+  const verdictOn = ({ text, schema }: WholeText): Verdict => {
+    if (!validators.has(schema) && budget.spendOnText(READINGS_OF_SCHEMA * schema.length))
+      validators.set(schema, validatorOf(schema));
+    const validator = validators.get(schema);
+    if (validator === undefined || !budget.spendOnText(text.length)) return "unchecked";
     let value: JsonValue;
     try {
       value = JSON.parse(text);
     } catch {
       return "refused";
     }
-    return validator.check(value, this.#budget);
+    return validator.check(value, budget);
+  };
+  const mismatches: Mismatch[] = [];
+  let unchecked = 0;
+  for (const text of texts) {
+    const verdict = verdictOn(text);
+    if (verdict === "refused") mismatches.push({ part: text.part, strict: text.strict });
+    else if (verdict === "unchecked") unchecked += 1;
   }
-
-  #validatorOf(schema: string): SchemaValidator | undefined {
-    if (!this.#validators.has(schema) && this.#budget.spendOnText(READINGS_OF_SCHEMA * schema.length))
-      this.#validators.set(schema, validatorOf(schema));
-    return this.#validators.get(schema);
-  }
+  return { mismatches, unchecked };
 }
 
 function answerOf(constraint: GenerateRequest["outputConstraint"]): Wanted | undefined {

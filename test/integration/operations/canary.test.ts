@@ -10,6 +10,7 @@ import { EngineServer } from "../../../engine/server.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
 import { registerClusterStats } from "../../../gateway/http/admin/fleet/cluster-stats.ts";
 import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { workHere } from "../../support/engine/work-here.ts";
 import {
   blockEnd,
   delta,
@@ -62,7 +63,15 @@ async function startLoggedEngine(
     },
   });
   const metrics = new EngineMetrics();
-  const server = new EngineServer({ nodeId: "scripted", nodeVersion: "test", models, backend, metrics, log });
+  const server = new EngineServer({
+    nodeId: "scripted",
+    nodeVersion: "test",
+    models,
+    backend,
+    work: workHere,
+    metrics,
+    log,
+  });
   const port = await server.listen("127.0.0.1", 0);
   server.serve();
   stops.push(() => server.close(0, AbortSignal.abort()));

@@ -5,6 +5,7 @@ import { loadLibrary } from "../../../engine/backends/llama/runtime/load-library
 import { type Event, type Finished, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Message } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { user } from "../../unit/engine/conversation/canonical.ts";
+import { workHere } from "./work-here.ts";
 
 export const DEMO_MODEL = modelFile("demo.gguf");
 export const RANDOM_MODEL = modelFile("random-tiny.gguf");
@@ -27,7 +28,7 @@ export const missing = await whyMissing();
 if (missing !== "") process.stderr.write(`skipping tests with a real model: ${missing}\n`);
 
 export async function startBackend(options: Partial<LlamaOptions> = {}): Promise<LlamaBackend> {
-  const backend = new LlamaBackend({ ...OPTIONS, ...options });
+  const backend = new LlamaBackend({ ...OPTIONS, ...options }, workHere);
   await backend.start(new AbortController().signal);
   return backend;
 }

@@ -3,6 +3,7 @@ import { type Script, ScriptedBackend, type ScriptedOptions } from "../../../eng
 import { EngineMetrics } from "../../../engine/metrics/engine-metrics.ts";
 import { EngineServer } from "../../../engine/server.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
+import { workHere } from "./work-here.ts";
 
 export type RunningEngine = {
   readonly address: string;
@@ -23,7 +24,7 @@ export async function startEngine(
   const backend = new ScriptedBackend({ slots: 1_000, ...options, nodeId, models, script });
   const metrics = new EngineMetrics();
   const log = pino({ level: "silent" });
-  const server = new EngineServer({ nodeId, nodeVersion: "test", models, backend, metrics, log });
+  const server = new EngineServer({ nodeId, nodeVersion: "test", models, backend, work: workHere, metrics, log });
   const port = await server.listen("127.0.0.1", options.port ?? 0);
   server.serve();
   return {

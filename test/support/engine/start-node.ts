@@ -2,6 +2,7 @@ import { pino } from "pino";
 import type { Backend } from "../../../engine/backend.ts";
 import { EngineMetrics } from "../../../engine/metrics/engine-metrics.ts";
 import { EngineServer, type EngineServerOptions } from "../../../engine/server.ts";
+import { workHere } from "./work-here.ts";
 
 export type RunningNode = {
   readonly address: string;
@@ -24,7 +25,7 @@ export async function startNode(
   const lines: Record<string, unknown>[] = [];
   const log = pino({ base: null }, { write: (line) => lines.push(JSON.parse(line)) });
   const node = { nodeId: "n1", nodeVersion: "test", models: ["svc-qwen"], backend, metrics, log };
-  const server = new EngineServer({ ...node, ...options });
+  const server = new EngineServer({ work: workHere, ...node, ...options });
   const port = await server.listen("127.0.0.1", 0);
   if (serving) server.serve();
   return {

@@ -1,10 +1,10 @@
 import type { CountTokensRequest, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { GrammarInput } from "../../../caller-work/grammar-input.ts";
 import type { Conversation } from "../../../conversation/chat-template.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
 import { newCallIds } from "../../request-plan/new-call-ids.ts";
 import { planReasoning } from "../../request-plan/reasoning-use.ts";
 import { planToolUse, type ToolUse } from "../../request-plan/tool-use.ts";
-import type { GrammarInput } from "../grammar/grammar-input.ts";
 
 /** What a request allows its answer to be. */
 export type AnswerPlan = ToolUse & {

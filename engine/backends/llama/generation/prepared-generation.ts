@@ -1,6 +1,8 @@
 import { randomInt } from "node:crypto";
 import type { SequenceEvaluateOptions, Token } from "node-llama-cpp";
 import type { GenerateRequest, Sampling } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { WorkOrder } from "../../../caller-work/caller-work.ts";
+import { needsGrammar } from "../../../caller-work/grammar-input.ts";
 import { keepMs, upToBreakpoint } from "../../../conversation/cache-breakpoints.ts";
 import type { Conversation } from "../../../conversation/chat-template.ts";
 import { EngineError } from "../../../errors.ts";
@@ -11,7 +13,6 @@ import { argumentTypes } from "../../../tool-calls/readers/argument-types.ts";
 import { throwIfLeft } from "../../caller-left.ts";
 import { limitOutput, type OutputLimit } from "../../request-plan/output-limit.ts";
 import { GrammarGate } from "../grammar/grammar-gate.ts";
-import { needsGrammar } from "../grammar/grammar-input.ts";
 import { commonLength } from "../slots/common-length.ts";
 import type { Demand } from "../slots/slots.ts";
 import type { Prompt } from "../tokens/prompt-encoder.ts";
@@ -54,7 +55,7 @@ export async function prepareGeneration(
   const prompt = await parts.prompts.encode(plan.conversation, signal);
   const limit = limitOutput(request, prompt.tokens.length, runtime.contextWindow);
   const answer = newAnswer(parts, plan, prompt);
-  const gate = await newGate(parts, plan, prompt, signal);
+  const gate = await newGate(parts, plan, prompt, { tenant: request.tenant, signal });
   const { reasoning } = markers;
   return {
     ...limit,
@@ -144,13 +145,13 @@ async function newGate(
   { runtime, markers, grammars }: EngineParts,
   { conversation, fixed, mustCall, json }: AnswerPlan,
   prompt: Prompt,
-  signal: AbortSignal,
+  order: WorkOrder,
 ): Promise<GrammarGate> {
   if (mustCall && !markers.toolCall) {
     throw new EngineError("UNSUPPORTED_FEATURE", "tool_choice: this model calls no tools.");
   }
   const reasoning = prompt.startsInReasoning ? "opened" : conversation.reasoning ? "may-open" : "none";
-  const grammar = await grammars.get({ ...fixed, markers, reasoning }, signal);
+  const grammar = await grammars.get({ ...fixed, markers, reasoning }, order);
   if ((mustCall || json !== undefined) && prompt.continuesText) {
     throw new EngineError("UNSUPPORTED_FEATURE", "messages: an answer of a fixed form cannot be begun by the caller.");
   }

@@ -1,15 +1,18 @@
 import { createHash } from "node:crypto";
 import type { Llama, LlamaGrammar } from "node-llama-cpp";
+import { type CallerWork, WorkGivenUp, type WorkOrder } from "../../../caller-work/caller-work.ts";
+import { type GrammarInput, needsGrammar } from "../../../caller-work/grammar-input.ts";
 import { EngineError } from "../../../errors.ts";
 import { BEHIND_REASONING } from "../../../grammar/output/output-grammar.ts";
 import { ByteBoundedCache } from "./byte-bounded-cache.ts";
-import type { GrammarCompiler } from "./grammar-compiler.ts";
-import { type GrammarInput, needsGrammar } from "./grammar-input.ts";
 
 /** What compiled grammars may hold, all together. */
 const MAX_BYTES = 32 * 1024 * 1024;
 /** Besides its text, which is held twice by each of its forms. */
 const BYTES_PER_GRAMMAR = 1024;
+/** What refused schemas that are remembered may hold, all together. */
+const MAX_REFUSAL_BYTES = 1024 * 1024;
+const BYTES_PER_REFUSAL = 1024;
 
 /** The grammar of an output, ready to use. */
 export type CompiledGrammar = {
@@ -18,15 +21,19 @@ export type CompiledGrammar = {
   readonly behindReasoning: LlamaGrammar;
 };
 
-/** Grammars by what they were made from: an agent sends the same tools again at each turn. */
+/**
+ * Grammars by what they were made from: an agent sends the same tools again at each turn. What cannot be made into a grammar
+ * is remembered too, so that it costs its work once.
+ */
 export class GrammarCache {
   readonly #llama: Llama;
-  readonly #compiler: GrammarCompiler;
+  readonly #work: Pick<CallerWork, "run">;
   readonly #compiled: ByteBoundedCache<CompiledGrammar>;
+  readonly #refused = new ByteBoundedCache<EngineError>(MAX_REFUSAL_BYTES);
 
-  constructor(llama: Llama, compiler: GrammarCompiler, maxBytes = MAX_BYTES) {
+  constructor(llama: Llama, work: Pick<CallerWork, "run">, maxBytes = MAX_BYTES) {
     this.#llama = llama;
-    this.#compiler = compiler;
+    this.#work = work;
     this.#compiled = new ByteBoundedCache(maxBytes);
   }
 
@@ -36,15 +43,27 @@ export class GrammarCache {
   }
 
   /**
-   * Undefined where nothing is fixed. Throws `EngineError` INVALID_SCHEMA where a schema cannot be used, or why the caller
-   * left.
+   * Gives the grammar of an answer; undefined where nothing is fixed. Throws `EngineError`: INVALID_SCHEMA where a schema
+   * cannot be used, QUEUE_FULL where too many wait to be read, or why the caller left.
    */
-  async get(input: GrammarInput, signal: AbortSignal): Promise<CompiledGrammar | undefined> {
+  async get(input: GrammarInput, order: WorkOrder): Promise<CompiledGrammar | undefined> {
     if (!needsGrammar(input)) return undefined;
     const key = createHash("sha256").update(JSON.stringify(input)).digest("base64");
     const known = this.#compiled.get(key);
     if (known) return known;
-    const text = await this.#compiler.compile(input, signal);
+    const refusal = this.#refused.get(key);
+    if (refusal) throw refusal;
+    try {
+      return await this.#make(key, input, order);
+    } catch (error) {
+      if (error instanceof EngineError && error.reason === "INVALID_SCHEMA")
+        this.#refused.set(key, error, BYTES_PER_REFUSAL);
+      throw error;
+    }
+  }
+
+  async #make(key: string, input: GrammarInput, order: WorkOrder): Promise<CompiledGrammar | undefined> {
+    const text = await this.#write(input, order);
     if (text === undefined) return undefined;
     const whole = await this.#parse(text, "root");
     const grammar = {
@@ -53,6 +72,15 @@ export class GrammarCache {
     };
     this.#compiled.set(key, grammar, BYTES_PER_GRAMMAR + 4 * text.length);
     return grammar;
+  }
+
+  async #write(input: GrammarInput, order: WorkOrder): Promise<string | undefined> {
+    try {
+      return await this.#work.run("grammar", input, order);
+    } catch (error) {
+      if (!(error instanceof WorkGivenUp)) throw error;
+      throw new EngineError("INVALID_SCHEMA", "The schema is too complex to be turned into a grammar.", {}, error);
+    }
   }
 
   async #parse(grammar: string, rootRuleName: string): Promise<LlamaGrammar> {

@@ -7,6 +7,7 @@ import { OpenCalls } from "../../../../engine/calls/open-calls.ts";
 import { NodeState } from "../../../../engine/node/node-state.ts";
 import { watchNode } from "../../../../engine/node/watchdog.ts";
 import { countedBackend } from "../../../support/engine/counted-backend.ts";
+import { workHere } from "../../../support/engine/work-here.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../../support/events/events.ts";
 import { generateRequest } from "../../../support/requests/generate-request.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
@@ -51,7 +52,15 @@ function watched() {
     };
     const request = generateRequest({ requestId });
     const admit = (model: string) => state.admit(model);
-    const call = new GenerationCall({ request, sink, backend, clock, admit, deadlineMs: Number.POSITIVE_INFINITY });
+    const call = new GenerationCall({
+      request,
+      sink,
+      backend,
+      work: workHere,
+      clock,
+      admit,
+      deadlineMs: Number.POSITIVE_INFINITY,
+    });
     calls.begin(call);
     void call.run().then(() => calls.ended(call));
     await clock.advance(0);

@@ -20,7 +20,7 @@ const DONE: GenerationFacts = {
     timings: { queue: { seconds: 0, nanos: 20_000_000 }, prefill: undefined, decode: undefined },
   } as GenerationFacts["finished"],
   firstDeltaMs: 50,
-  mismatches: [],
+  checked: { mismatches: [], unchecked: 0 },
   totalMs: 1_000,
   cancelMs: undefined,
 };

@@ -6,6 +6,7 @@ import { ConfigError, loadConfig } from "../../../../../deploy/runtime/config/lo
 import type { Backend } from "../../../../../engine/backend.ts";
 import { openAiCompatible } from "../../../../../engine/backends/openai-compatible/kind.ts";
 import { engineConfigSchema } from "../../../../../engine/config.ts";
+import { workHere } from "../../../../support/engine/work-here.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "kind-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -24,7 +25,7 @@ async function create(backend: object): Promise<Backend> {
   writeFileSync(file, JSON.stringify({ models: ["svc-qwen"], backend: whole }));
   const config = loadConfig(engineConfigSchema, file).backend;
   if (config.kind !== "openai-compatible") throw new Error("another kind");
-  return openAiCompatible.create(config, { nodeId: "n1", models: ["svc-qwen"] });
+  return openAiCompatible.create(config, { nodeId: "n1", models: ["svc-qwen"] }, workHere);
 }
 
 test("a short configuration is enough, and its models are known before the engine is up", async () => {

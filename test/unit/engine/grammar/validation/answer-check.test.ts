@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { AnswerCheck, type Mismatch } from "../../../../../engine/grammar/validation/answer-check.ts";
+import { AskedTexts, checkTexts, type Mismatch } from "../../../../../engine/grammar/validation/answer-check.ts";
 import type { GenerateRequest } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { blockEnd, delta, reasoningStart, textStart, toolCallStart } from "../../../../support/events/events.ts";
 import { tool } from "../../conversation/canonical.ts";
@@ -13,13 +13,11 @@ const answer = (strict: boolean, schema: object = SCHEMA): Asked => ({
 const anyObject: Asked = { outputConstraint: { kind: { $case: "jsonObject", value: {} } } };
 const tools = (strict: boolean): Asked => ({ tools: [{ ...tool("set", "Set", SCHEMA), strict }] });
 
-function see(asked: Asked, start: ReturnType<typeof textStart>, text: string, complete = true): readonly Mismatch[] {
-  const check = new AnswerCheck({ outputConstraint: undefined, tools: [], ...asked });
-  return [
-    ...check.see([start, ...[...text].map((piece) => delta(0, piece))]),
-    ...check.see([blockEnd(0, complete)]),
-    ...check.see([]),
-  ];
+function see(of: Asked, start: ReturnType<typeof textStart>, text: string, complete = true): readonly Mismatch[] {
+  const asked = new AskedTexts({ outputConstraint: undefined, tools: [], ...of });
+  for (const events of [[start, ...[...text].map((piece) => delta(0, piece))], [blockEnd(0, complete)], []])
+    asked.see(events);
+  return checkTexts(asked.whole).mismatches;
 }
 
 describe("what came whole is looked at with its schema", () => {
@@ -45,4 +43,31 @@ describe("what came whole is looked at with its schema", () => {
   ])("and passed: %s", (_name, asked, start, text, complete = true) => {
     expect(see(asked, start, text, complete)).toEqual([]);
   });
+});
+
+test("what cannot be said is counted and is no mismatch", () => {
+  const text = { part: "arguments" as const, strict: false, text: "{}" };
+  const broken = [
+    { ...text, schema: "{" },
+    { ...text, schema: '{"type":"x"}' },
+    { ...text, schema: '{"type":"object"}' },
+  ];
+  expect(checkTexts(broken)).toEqual({ mismatches: [], unchecked: 2 });
+});
+
+test("all texts of an answer share one budget", () => {
+  const refs = {
+    allOf: Array.from({ length: 200 }, () => ({ $ref: "#/$defs/a" })),
+    $defs: { a: { not: { const: 1 } } },
+  };
+  const dear = {
+    part: "answer" as const,
+    strict: false,
+    schema: JSON.stringify(refs),
+    text: JSON.stringify("x".repeat(50_000)),
+  };
+  const cheap = { part: "answer" as const, strict: false, schema: '{"type":"null"}', text: "1" };
+  expect(checkTexts([cheap])).toEqual({ mismatches: [{ part: "answer", strict: false }], unchecked: 0 });
+  expect(checkTexts([dear, dear, dear, cheap])).toEqual({ mismatches: [], unchecked: expect.any(Number) });
+  expect(checkTexts([dear, dear, dear, cheap]).unchecked).toBeGreaterThan(1);
 });

@@ -1,6 +1,6 @@
-import type { Tool } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import { type OutputGrammarOptions, outputGrammar } from "../../../grammar/output/output-grammar.ts";
-import { argumentTypes } from "../../../tool-calls/readers/argument-types.ts";
+import type { Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { type OutputGrammarOptions, outputGrammar } from "../grammar/output/output-grammar.ts";
+import { argumentTypes } from "../tool-calls/readers/argument-types.ts";
 
 /** A grammar without an end would let a model call for ever. */
 const MAX_CALLS = 32;

@@ -1,0 +1,234 @@
+import { availableParallelism } from "node:os";
+import { Worker } from "node:worker_threads";
+import { onAbort } from "../../deploy/runtime/time/abort.ts";
+import type { MonotonicClock } from "../../deploy/runtime/time/clock.ts";
+import { callerLeft } from "../backends/caller-left.ts";
+import { EngineError } from "../errors.ts";
+import { WORK, type WorkInput, type WorkKind, type WorkOutput } from "./work-kinds.ts";
+import type { WorkReply } from "./work-thread.ts";
+
+/** Memory of one thread, in MiB. */
+const MAX_HEAP_MIB = 256;
+/** Threads where the machine has the cores: one is kept free of every tenant's work for the others. */
+const MIN_THREADS = 2;
+const MAX_THREADS = 4;
+/** Pieces of work that may wait, of one tenant and of all together. */
+const MAX_WAITING_OF_TENANT = 32;
+const MAX_WAITING = 512;
+/** Time after which half of what a tenant has used is forgiven, in milliseconds. */
+const HALF_LIFE_MS = 10_000;
+/** Used time that is as good as none, in milliseconds: a tenant without work is forgotten below it. */
+const FORGOTTEN_MS = 1;
+
+/** The work was given up: it took longer than its kind may, or more memory than a thread has. */
+export class WorkGivenUp extends Error {
+  override readonly name = "WorkGivenUp";
+}
+
+export type CallerWorkOptions = {
+  readonly clock: MonotonicClock;
+  /** The number of threads. Default: one less than the machine has cores, at least 2 and at most 4. */
+  readonly threads?: number;
+  /** The program of the threads. Default: the one beside this file; undefined where Node cannot run it. */
+  readonly program?: URL | undefined;
+};
+
+/** Whose work it is, and until when somebody waits for it. */
+export type WorkOrder = { readonly tenant: string; readonly signal: AbortSignal };
+
+type Job = {
+  readonly kind: WorkKind;
+  readonly input: unknown;
+  readonly tenant: Tenant;
+  readonly resolve: (output: unknown) => void;
+  readonly reject: (error: Error) => void;
+};
+type Thread = { readonly worker: Worker; job: Job | undefined; stopTimer: () => void; sinceMs: number };
+type Tenant = { readonly waiting: Job[]; running: number; usedMs: number; atMs: number };
+
+/** Finds the program beside this file; undefined where Node cannot run it: TypeScript, before Node could. */
+function programBeside(): URL | undefined {
+  const isSource = import.meta.url.endsWith(".ts");
+  const runsSource = "typescript" in process.features && Boolean(process.features.typescript);
+  return isSource && !runsSource ? undefined : new URL(`./work-thread${isSource ? ".ts" : ".js"}`, import.meta.url);
+}
+
+/**
+ * Does the work that a caller's bytes cause, such as reading schemas, on threads beside the one that hands out everybody's
+ * tokens. Each piece is bounded in time and memory. Several run at once, never all of them for one tenant, and the next is
+ * of the tenant that has used the least time of late: who sends costly schemas waits for itself. Where threads cannot be
+ * run, which is only from sources on old Node, the work is done at once and here.
+ */
+export class CallerWork {
+  readonly #clock: MonotonicClock;
+  readonly #program: URL | undefined;
+  readonly #size: number;
+  readonly #threads = new Set<Thread>();
+  readonly #tenants = new Map<string, Tenant>();
+  #waiting = 0;
+  #closed = false;
+
+  constructor(options: CallerWorkOptions) {
+    const cores = Math.min(MAX_THREADS, Math.max(MIN_THREADS, availableParallelism() - 1));
+    this.#clock = options.clock;
+    this.#size = options.threads ?? cores;
+    this.#program = "program" in options ? options.program : programBeside();
+    // The first is there before anybody waits for it.
+    if (this.#program) this.#start(this.#program);
+  }
+
+  /** The pieces of work that wait for a thread. */
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  /**
+   * Resolves to the result of a piece of work. Throws `EngineError`: what the work itself throws, QUEUE_FULL where too much
+   * waits already, and why the caller left. Throws `WorkGivenUp` where it takes too much time or memory.
+   */
+  run<Kind extends WorkKind>(
+    kind: Kind,
+    input: WorkInput<Kind>,
+    { tenant, signal }: WorkOrder,
+  ): Promise<WorkOutput<Kind>> {
+    if (!this.#program) return new Promise((resolve) => resolve(done(kind, input)));
+    return new Promise((resolve, reject) => {
+      if (this.#closed) return reject(stopping());
+      if (signal.aborted) return reject(callerLeft(signal));
+      const of = this.#tenant(tenant);
+      if (of.waiting.length >= MAX_WAITING_OF_TENANT || this.#waiting >= MAX_WAITING)
+        return reject(new EngineError("QUEUE_FULL", "Too many schemas wait to be read."));
+      const letGo = onAbort(signal, () => {
+        this.#drop(job);
+        reject(callerLeft(signal));
+      });
+      const job: Job = {
+        kind,
+        input,
+        tenant: of,
+        resolve: (output) => {
+          letGo();
+          resolve(output as WorkOutput<Kind>); // what the thread answers to this kind
+        },
+        reject: (error) => {
+          letGo();
+          reject(error);
+        },
+      };
+      of.waiting.push(job);
+      this.#waiting += 1;
+      this.#next();
+    });
+  }
+
+  /** Ends the threads; what waits or runs fails with ENGINE_DOWN. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const { waiting } of this.#tenants.values()) for (const job of waiting.splice(0)) job.reject(stopping());
+    this.#waiting = 0;
+    const threads = [...this.#threads];
+    this.#threads.clear();
+    for (const thread of threads) this.#finish(thread)?.reject(stopping());
+    await Promise.all(threads.map(({ worker }) => worker.terminate()));
+  }
+
+  #tenant(name: string): Tenant {
+    const known = this.#tenants.get(name);
+    if (known) return known;
+    const tenant = { waiting: [], running: 0, usedMs: 0, atMs: this.#clock.nowMs() };
+    this.#tenants.set(name, tenant);
+    return tenant;
+  }
+
+  #drop(job: Job): void {
+    const at = job.tenant.waiting.indexOf(job);
+    if (at < 0) return;
+    job.tenant.waiting.splice(at, 1);
+    this.#waiting -= 1;
+  }
+
+  /** Gives work to threads that have none, as long as there is both. */
+  #next(): void {
+    while (this.#waiting > 0 && !this.#closed) {
+      const thread = this.#idle();
+      const tenant = thread && this.#cheapest();
+      const job = tenant?.waiting.shift();
+      if (!thread || !tenant || !job) return;
+      this.#waiting -= 1;
+      tenant.running += 1;
+      thread.job = job;
+      thread.sinceMs = this.#clock.nowMs();
+      thread.stopTimer = this.#clock.after(WORK[job.kind].limitMs, () => this.#replace(thread));
+      thread.worker.postMessage({ kind: job.kind, input: job.input });
+    }
+  }
+
+  #idle(): Thread | undefined {
+    for (const thread of this.#threads) if (!thread.job) return thread;
+    return this.#program && this.#threads.size < this.#size ? this.#start(this.#program) : undefined;
+  }
+
+  /** Finds whose turn it is: of those with waiting work and a thread to take, who has used the least time of late. */
+  #cheapest(): Tenant | undefined {
+    const most = Math.max(1, this.#size - 1);
+    let cheapest: Tenant | undefined;
+    for (const [name, tenant] of this.#tenants) {
+      this.#forgive(tenant);
+      if (tenant.waiting.length > 0) {
+        if (tenant.running < most && (!cheapest || tenant.usedMs < cheapest.usedMs)) cheapest = tenant;
+      } else if (tenant.running === 0 && tenant.usedMs < FORGOTTEN_MS) this.#tenants.delete(name);
+    }
+    return cheapest;
+  }
+
+  #forgive(tenant: Tenant): void {
+    const nowMs = this.#clock.nowMs();
+    tenant.usedMs *= 2 ** ((tenant.atMs - nowMs) / HALF_LIFE_MS);
+    tenant.atMs = nowMs;
+  }
+
+  #start(program: URL): Thread {
+    const worker = new Worker(program, { resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MIB } });
+    worker.unref();
+    const thread: Thread = { worker, job: undefined, stopTimer: () => {}, sinceMs: 0 };
+    worker.on("message", (reply: WorkReply) => {
+      const job = this.#finish(thread);
+      if ("output" in reply) job?.resolve(reply.output);
+      else job?.reject(new EngineError(reply.error.reason, reply.error.message, reply.error.facts));
+      this.#next();
+    });
+    worker.on("error", () => this.#replace(thread));
+    worker.on("exit", () => this.#replace(thread));
+    this.#threads.add(thread);
+    return thread;
+  }
+
+  /** Gives up a thread that has died or does not come to an end; the next piece of work gets a new one. */
+  #replace(thread: Thread): void {
+    if (!this.#threads.delete(thread)) return;
+    void thread.worker.terminate();
+    this.#finish(thread)?.reject(new WorkGivenUp());
+    this.#next();
+  }
+
+  /** Takes the work off a thread and charges its tenant for the time. */
+  #finish(thread: Thread): Job | undefined {
+    const { job } = thread;
+    thread.stopTimer();
+    thread.job = undefined;
+    if (!job) return undefined;
+    this.#forgive(job.tenant);
+    job.tenant.running -= 1;
+    job.tenant.usedMs += this.#clock.nowMs() - thread.sinceMs;
+    return job;
+  }
+}
+
+function done<Kind extends WorkKind>(kind: Kind, input: WorkInput<Kind>): WorkOutput<Kind> {
+  const run = WORK[kind].run as (of: WorkInput<Kind>) => WorkOutput<Kind>; // the row of this kind
+  return run(input);
+}
+
+function stopping(): EngineError {
+  return new EngineError("ENGINE_DOWN", "The engine is stopping.");
+}

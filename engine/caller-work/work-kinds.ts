@@ -1,0 +1,22 @@
+import { checkTexts } from "../grammar/validation/answer-check.ts";
+import { grammarOf } from "./grammar-input.ts";
+
+/**
+ * The kinds of work that callers cause. `run` is what a thread does, with plain data that can go to another thread;
+ * `limitMs` is the longest that it may take, in milliseconds.
+ */
+export const WORK = {
+  /** Turns schemas and tools into the grammar of an answer. */
+  grammar: { run: grammarOf, limitMs: 5000 },
+  /** Looks at what a model wrote with the schemas that were asked for. */
+  check: { run: checkTexts, limitMs: 2000 },
+} as const;
+
+/** The name of a kind of work. */
+export type WorkKind = keyof typeof WORK;
+
+/** What a kind of work is given. */
+export type WorkInput<Kind extends WorkKind> = Parameters<(typeof WORK)[Kind]["run"]>[0];
+
+/** What a kind of work results in. */
+export type WorkOutput<Kind extends WorkKind> = ReturnType<(typeof WORK)[Kind]["run"]>;

@@ -1,0 +1,153 @@
+import { execFileSync } from "node:child_process";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { systemClock } from "../../deploy/runtime/time/clock.ts";
+import { CallerWork, WorkGivenUp } from "../../engine/caller-work/caller-work.ts";
+import type { GrammarInput } from "../../engine/caller-work/grammar-input.ts";
+import { never } from "../support/engine/demo-engine.ts";
+import { HERMES_MARKERS } from "../support/engine/hermes-markers.ts";
+import { VirtualClock } from "../support/virtual-clock.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+/** Inside the project, so that the program finds its libraries. */
+const BUILT = join(ROOT, "node_modules/.cache", `caller-work-${process.pid}`);
+
+const input = (schema: object, more: Partial<GrammarInput> = {}): GrammarInput => ({
+  tools: [],
+  mustCall: false,
+  maxCalls: Number.POSITIVE_INFINITY,
+  constraint: {
+    kind: { $case: "jsonSchema", value: { name: "x", schemaJson: JSON.stringify(schema), strict: true } },
+  },
+  reasoning: "none",
+  markers: HERMES_MARKERS,
+  ...more,
+});
+const order = (tenant = "t", signal = never()) => ({ tenant, signal });
+
+/** Programs that stand in for one that a schema has brought down. */
+const program = (body: string) =>
+  new URL(
+    `data:text/javascript,import { parentPort } from "node:worker_threads"; parentPort.on("message", ({ input }) => { ${body}; parentPort.postMessage({ output: "fine" }); });`,
+  );
+
+let work: CallerWork;
+afterEach(() => work.close());
+const grammar = (of: GrammarInput, tenant?: string, signal?: AbortSignal) =>
+  work.run("grammar", of, order(tenant, signal));
+
+describe("on threads, with the program as it is deployed", () => {
+  beforeAll(() => {
+    const options =
+      "--module nodenext --target es2023 --types node --strict --skipLibCheck --rewriteRelativeImportExtensions";
+    const files = ["engine/caller-work/work-thread.ts", "--rootDir", ".", "--outDir", BUILT];
+    execFileSync(join(ROOT, "node_modules/.bin/tsc"), ["--ignoreConfig", ...options.split(" "), ...files], {
+      cwd: ROOT,
+    });
+    writeFileSync(join(BUILT, "package.json"), '{"type":"module"}');
+  }, 60_000);
+  afterAll(() => rmSync(BUILT, { recursive: true, force: true }));
+
+  test("schemas come back as grammars or with why they cannot, and answers checked", async () => {
+    const built = pathToFileURL(join(BUILT, "engine/caller-work/work-thread.js"));
+    work = new CallerWork({ clock: systemClock, program: built });
+    const text = { part: "answer" as const, strict: false, schema: '{"type":"null"}', text: "1" };
+    const [good, bad, unenforced, checked] = await Promise.allSettled([
+      grammar(input({ enum: ["yes", "no"] })),
+      grammar(input({ properties: { a: { type: "x" } } })),
+      grammar(input({ items: { not: {} } })),
+      work.run("check", [text], order()),
+    ]);
+    expect(good).toMatchObject({ value: expect.stringContaining("yes") });
+    const field = "output_constraint.json_schema.schema_json";
+    expect(bad).toMatchObject({
+      reason: { reason: "INVALID_SCHEMA", facts: { field, pointer: "/properties/a/type" } },
+    });
+    expect(unenforced).toMatchObject({ reason: { reason: "INVALID_SCHEMA", facts: { field, pointer: "/items/not" } } });
+    expect(checked).toMatchObject({ value: { mismatches: [{ part: "answer", strict: false }], unchecked: 0 } });
+  }, 60_000);
+});
+
+test("work that takes too long is given up, and what waits behind it is not", async () => {
+  const clock = new VirtualClock();
+  work = new CallerWork({ clock, threads: 1, program: program("if (input.mustCall) for (;;);") });
+  const outcome = Promise.allSettled([grammar(input({}, { mustCall: true })), grammar(input({}))]);
+  await clock.advance(5000);
+  expect(await outcome).toMatchObject([{ reason: expect.any(WorkGivenUp) }, { value: "fine" }]);
+});
+
+test("work that takes too much memory is given up, and the next is not", async () => {
+  const hungry = program("if (input.mustCall) for (const all = []; ; ) all.push(new Array(1e6).fill(input))");
+  work = new CallerWork({ clock: new VirtualClock(), threads: 1, program: hungry });
+  await expect(grammar(input({}, { mustCall: true }))).rejects.toThrow(WorkGivenUp);
+  expect(await grammar(input({}))).toBe("fine");
+}, 60_000);
+
+test("a thread that ends by itself is replaced, in its work and out of it", async () => {
+  const dies = "if (input.mustCall) process.exit(1); if (input.maxCalls) setImmediate(() => process.exit(1))";
+  work = new CallerWork({ clock: new VirtualClock(), threads: 1, program: program(dies) });
+  await expect(grammar(input({}, { mustCall: true }))).rejects.toThrow(WorkGivenUp);
+  expect(await grammar(input({}, { maxCalls: 1 }))).toBe("fine");
+  const again = () => grammar(input({})).catch(() => "died while it was asked");
+  await expect.poll(again).toBe("fine");
+});
+
+test("nothing is done for callers who have left while they waited, or before", async () => {
+  work = new CallerWork({ clock: systemClock, threads: 1, program: program("if (input.mustCall) for (;;);") });
+  const first = grammar(input({}, { mustCall: true })).catch((error: unknown) => error);
+  const leaving = new AbortController();
+  const second = grammar(input({}), "t", leaving.signal);
+  expect(work.waiting).toBe(1);
+  leaving.abort();
+  await expect(second).rejects.toMatchObject({ reason: "CANCELLED" });
+  await expect(grammar(input({}), "t", AbortSignal.abort())).rejects.toMatchObject({ reason: "CANCELLED" });
+  expect(work.waiting).toBe(0);
+  await work.close();
+  expect(await first).toMatchObject({ reason: "ENGINE_DOWN" });
+});
+
+describe("between tenants", () => {
+  const endless = input({}, { mustCall: true });
+
+  test("one never has all threads, so that another's work is done at once", async () => {
+    work = new CallerWork({ clock: systemClock, threads: 2, program: program("if (input.mustCall) for (;;);") });
+    const hostile = Promise.allSettled(Array.from({ length: 20 }, () => grammar(endless, "hostile")));
+    expect(await Promise.all([1, 2, 3].map(() => grammar(input({}), "honest")))).toEqual(["fine", "fine", "fine"]);
+    await work.close();
+    await hostile;
+  });
+
+  test("the next turn is that of who has used the least time", async () => {
+    const clock = new VirtualClock();
+    work = new CallerWork({ clock, threads: 1, program: program("if (input.mustCall) for (;;);") });
+    const order: string[] = [];
+    const noted = (tenant: string, of: GrammarInput) =>
+      grammar(of, tenant).then(
+        () => order.push(tenant),
+        () => order.push(`${tenant} given up`),
+      );
+    const all = [noted("a", endless), noted("a", input({})), noted("b", input({})), noted("b", input({}))];
+    await clock.advance(5000);
+    await Promise.all(all);
+    expect(order).toEqual(["a given up", "b", "b", "a"]);
+  });
+
+  test("who has too much waiting is refused, and nobody else", async () => {
+    work = new CallerWork({ clock: systemClock, threads: 2, program: program("if (input.mustCall) for (;;);") });
+    const hostile = Array.from({ length: 40 }, () => grammar(endless, "hostile").catch((error: unknown) => error));
+    await expect(Promise.race(hostile)).resolves.toMatchObject({ reason: "QUEUE_FULL" });
+    expect(await grammar(input({}), "honest")).toBe("fine");
+    await work.close();
+    await Promise.all(hostile);
+  });
+});
+
+test("closing ends those who wait", async () => {
+  work = new CallerWork({ clock: systemClock, threads: 1, program: program("for (;;);") });
+  const outcome = Promise.allSettled([grammar(input({})), grammar(input({}))]);
+  await work.close();
+  expect(await outcome).toMatchObject([{ reason: { reason: "ENGINE_DOWN" } }, { reason: { reason: "ENGINE_DOWN" } }]);
+  await expect(grammar(input({}))).rejects.toMatchObject({ reason: "ENGINE_DOWN" });
+});
