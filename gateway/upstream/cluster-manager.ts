@@ -8,10 +8,10 @@ import { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import { type TlsSettings, UpstreamTls } from "./endpoint/upstream-tls.ts";
 import { WorkLedger } from "./load-balancing/work-ledger.ts";
 
-/** The world outside; absent: the real one. */
+/** What a cluster manager takes of the world outside; the real one where it is absent. */
 export type ClusterSurroundings = {
   readonly resolve?: Resolve;
-  /** Even over [0, 1). */
+  /** Returns a random number that is even over [0, 1). */
   readonly chance?: () => number;
 };
 
@@ -19,9 +19,9 @@ export type ClusterSurroundings = {
 export class ClusterManager {
   readonly #clusters: ReadonlyMap<string, Cluster>;
   readonly #pool: EndpointPool;
-  /** Each set of files once. */
+  /** The followed certificates by their set of files: each set is followed once. */
   readonly #tls = new Map<string, UpstreamTls>();
-  /** Of all clusters: a node prefills for all its models in one row. */
+  /** The prefill work of all clusters: a node prefills for all its models in one row. */
   readonly work = new WorkLedger();
 
   /** Throws `PemError` when the certificates of a cluster cannot be used. */
@@ -38,6 +38,7 @@ export class ClusterManager {
     this.#clusters = new Map(clusters);
   }
 
+  /** The cluster of a model; undefined when the model has none. */
   cluster(model: string): Cluster | undefined {
     return this.#clusters.get(model);
   }
@@ -46,7 +47,7 @@ export class ClusterManager {
     return [...this.#clusters.values()];
   }
 
-  /** Those included that have left their clusters, while calls still run on them. */
+  /** All open endpoints, with those that have left their clusters while calls still run on them. */
   get endpoints(): readonly Endpoint[] {
     return this.#pool.endpoints;
   }

@@ -8,7 +8,7 @@ import type { EndpointView } from "./load-balancing/endpoint-view.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import type { OutlierDetector } from "./outlier/outlier-detector.ts";
 
-/** Of a node that neither reports nor was measured: what a single GPU does with a model of middle size. */
+/** Prefill speed of a node that neither reports nor was measured: what one GPU does with a model of middle size. */
 const DEFAULT_PREFILL_TOKENS_PER_SECOND = 5_000;
 
 export type ClusterMemberOptions = {
@@ -17,12 +17,12 @@ export type ClusterMemberOptions = {
   readonly settings: ClusterSettings;
   readonly outliers: OutlierDetector;
   readonly work: WorkLedger;
-  /** It was there from the beginning: no slow start if it is then healthy, too. */
+  /** Whether the endpoint was there from the beginning: its first healthy moment then begins no slow start. */
   readonly initial: boolean;
   readonly clock: Clock;
-  /** Even over [0, 1). */
+  /** Returns a random number that is even over [0, 1). */
   readonly chance: () => number;
-  /** Its health or compatibility has changed, or is known for the first time. */
+  /** Is called when the member's health or compatibility has changed, or is known for the first time. */
   readonly onChange: (member: ClusterMember) => void;
 };
 
@@ -59,17 +59,17 @@ export class ClusterMember {
     return this.#spec;
   }
 
-  /** Discovery says something else about it than before. */
+  /** Takes what discovery now says about the endpoint. */
   setSpec(spec: EndpointSpec): void {
     this.#spec = spec;
   }
 
-  /** Whether it may get requests, panic aside. */
+  /** Whether the member may get requests, panic aside. */
   isAvailable(nowMs: number): boolean {
     return this.healthFlags(nowMs).length === 0;
   }
 
-  /** Every reason why it gets no requests, in Envoy's words and two of our own; none: it is healthy. */
+  /** Every reason why the member gets no requests, in Envoy's words and two of our own; empty when it is healthy. */
   healthFlags(nowMs: number): readonly string[] {
     const { endpoint, outliers } = this.#options;
     const flags: readonly (readonly [string, boolean])[] = [
@@ -87,17 +87,17 @@ export class ClusterMember {
     return this.#mismatch ? "it does not have the model, or speaks another contract" : this.#checker.failure;
   }
 
-  /** It has said itself that it goes, or does not serve the model: what ends there now was to be expected. */
+  /** Whether the node has said itself that it goes, or does not serve the model: a call that ends there is no surprise. */
   isLeaving(nowMs: number): boolean {
     return this.#checker.refusing || this.#isDraining(nowMs);
   }
 
-  /** As Envoy prints it: `healthy`, or all flags in a row. */
+  /** The member's health as Envoy prints it: `healthy`, or all flags in a row. */
   healthText(nowMs: number): string {
     return this.healthFlags(nowMs).join("") || "healthy";
   }
 
-  /** What the node reports, as far as it is fresh. */
+  /** The node's newest report on the model, unless it is too old. */
   load(nowMs: number): EndpointLoad {
     return this.endpoint.report.load(this.#options.settings.model, nowMs);
   }
@@ -107,6 +107,7 @@ export class ClusterMember {
     return Math.max(1, this.endpoint.description(this.#options.settings.model)?.maxConcurrentRequests ?? 1);
   }
 
+  /** Takes a snapshot of the member for one pick. */
   view(nowMs: number): EndpointView {
     const { outliers, work } = this.#options;
     const { address, activeRequests } = this.endpoint;

@@ -17,11 +17,11 @@ import { OutlierDetector } from "./outlier/outlier-detector.ts";
 
 export type ClusterParts = {
   readonly pool: EndpointPool;
-  /** For `tls` in the configuration. Undefined: plain text. */
+  /** Secures connections to the cluster's endpoints; undefined for plain text. */
   readonly credentials: ChannelCredentials | undefined;
   readonly work: WorkLedger;
   readonly clock: Clock;
-  /** Even over [0, 1). */
+  /** Returns a random number that is even over [0, 1). */
   readonly chance: () => number;
   readonly resolve: Resolve;
   readonly log: Logger;
@@ -30,7 +30,7 @@ export type ClusterParts = {
 /** The endpoints of one model, as discovery has them now. */
 export class Cluster {
   readonly settings: ClusterSettings;
-  /** Knows all members, and nothing else yet: who sees calls end reports to it, and ticks it. */
+  /** Judges the members by how their calls end, of which it has to be told, as of every interval that is over. */
   readonly outliers: OutlierDetector;
   readonly #parts: ClusterParts;
   readonly #tls: EndpointTls | undefined;
@@ -74,18 +74,18 @@ export class Cluster {
     return this.members.map(({ endpoint }) => endpoint);
   }
 
-  /** Those that may get requests now. */
+  /** The endpoints that may get requests now. */
   get healthyEndpoints(): readonly Endpoint[] {
     const nowMs = this.#parts.clock.nowMs();
     return this.members.filter((member) => member.isAvailable(nowMs)).map(({ endpoint }) => endpoint);
   }
 
-  /** Snapshots of all members for one pick. */
+  /** Takes snapshots of all members at a monotonic time, for one pick. */
   views(nowMs: number): readonly EndpointView[] {
     return this.members.map((member) => member.view(nowMs));
   }
 
-  /** All members by their weights; built anew when they change. */
+  /** The hash ring of all members by their weights, built anew when they change. */
   get ring(): HashRing {
     return this.#ring;
   }
@@ -94,7 +94,7 @@ export class Cluster {
     return this.#discovery.status;
   }
 
-  /** Called after endpoints joined, left or changed their weight. Returns what ends the listening. */
+  /** Calls the listener after endpoints joined, left or changed their weight. Returns the function that ends this. */
   onMembersChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

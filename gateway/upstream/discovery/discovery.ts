@@ -22,7 +22,7 @@ export type Discovery = {
 
 export type DiscoveryOptions = {
   readonly clock: Clock;
-  /** Even over [0, 1). */
+  /** Returns a random number that is even over [0, 1). */
   readonly chance: () => number;
   readonly resolve: Resolve;
   /** All endpoints as they are now; called once the first time something is known, and whenever that changed. */

@@ -6,17 +6,17 @@ import { LoadReports } from "./load-reports.ts";
 type Entry = {
   readonly endpoint: Endpoint;
   readonly tls: EndpointTls | undefined;
-  /** Clusters that have it. */
+  /** Number of clusters that have the endpoint. */
   users: number;
-  /** Only while some cluster has it. */
+  /** The endpoint's load reports, followed only while some cluster has it. */
   reports: LoadReports | undefined;
 };
 
 export type EndpointPoolOptions = {
   readonly clock: Clock;
-  /** Even over [0, 1). */
+  /** Returns a random number that is even over [0, 1). */
   readonly chance: () => number;
-  /** An endpoint was closed. */
+  /** Is called with the address of an endpoint that was closed. */
   readonly onGone: (address: string) => void;
   readonly log: Logger;
 };
@@ -35,12 +35,12 @@ export class EndpointPool {
     this.#options = options;
   }
 
-  /** Those included that no cluster has any more, but whose calls still run. */
+  /** All open endpoints, with those that no cluster has any more but whose calls still run. */
   get endpoints(): readonly Endpoint[] {
     return [...this.#entries.keys()];
   }
 
-  /** For a cluster that takes it in; `leave` is the counterpart. */
+  /** Gives a cluster the endpoint at an address, which it keeps until it calls `leave`. */
   join(address: string, tls?: EndpointTls): Endpoint {
     const { clock, chance } = this.#options;
     const entry = this.#find(address, tls) ?? this.#add(address, tls);
@@ -50,6 +50,7 @@ export class EndpointPool {
     return entry.endpoint;
   }
 
+  /** Takes an endpoint back from a cluster. Without any cluster it closes when its last call has ended. */
   leave(endpoint: Endpoint): void {
     const entry = this.#entries.get(endpoint);
     if (!entry) return;
@@ -60,7 +61,7 @@ export class EndpointPool {
     endpoint.whenIdle(() => this.#close(endpoint));
   }
 
-  /** Ends everything, calls included. */
+  /** Closes all endpoints, and ends the calls that run on them. */
   close(): void {
     for (const { endpoint, reports } of this.#entries.values()) {
       reports?.close();
@@ -98,7 +99,7 @@ export class EndpointPool {
   }
 }
 
-/** Of `host:port`. */
+/** Whether the host of `host:port` is this machine. */
 function isLoopback(address: string): boolean {
   return /^(localhost|127\.\d+\.\d+\.\d+|\[::1\]):\d+$/i.test(address);
 }

@@ -19,7 +19,7 @@ export type HealthCheckerOptions = {
   readonly model: string;
   readonly settings: HealthCheckSettings;
   readonly clock: Clock;
-  /** Even over [0, 1). */
+  /** Returns a random number that is even over [0, 1). */
   readonly chance: () => number;
   /** Health or compatibility may have changed. */
   readonly onResult: () => void;

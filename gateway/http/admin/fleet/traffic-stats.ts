@@ -1,29 +1,13 @@
 import { Gauge, type Registry } from "prom-client";
-import { PRIORITY_CLASSES, type PriorityClass } from "../../../../deploy/runtime/queue/class-share.ts";
+import { PRIORITY_CLASSES } from "../../../../deploy/runtime/queue/class-share.ts";
+import type { ClusterTraffic } from "../../../upstream/cluster-traffic.ts";
+import type { CircuitBreakerState } from "../../../upstream/queue/circuit-breaker.ts";
 
-/** The requests that may still run or wait, and whether none may. */
-type BreakerState = {
-  readonly remainingRequests: number;
-  readonly remainingPending: number;
-  readonly requestsOpen: boolean;
-  readonly pendingOpen: boolean;
-  readonly pendingOverflows: number;
-};
-
-/** What the traffic of a cluster looks like at a moment. */
+/** The traffic of one cluster, as far as its statistics look at it. */
 export type TrafficView = {
-  /** The cluster, named by its model. */
-  readonly cluster: { readonly model: string };
-  /** The queue and the circuit breaker of the cluster. */
-  readonly admission: {
-    /** The requests that wait for an endpoint. */
-    readonly pending: number;
-    /** Returns the waiting requests of one class of service. */
-    pendingOf(priorityClass: PriorityClass): number;
-    breakerState(): BreakerState;
-  };
-  /** The retry budget of the cluster: retries that run, and retries that were refused so far. */
-  readonly budget: { readonly activeRetries: number; readonly overflows: number };
+  readonly cluster: Pick<ClusterTraffic["cluster"], "model">;
+  readonly admission: Pick<ClusterTraffic["admission"], "pending" | "pendingOf" | "breakerState">;
+  readonly budget: Pick<ClusterTraffic["budget"], "activeRetries" | "overflows">;
 };
 
 /**
@@ -53,7 +37,7 @@ export function registerTrafficStats(registry: Registry, traffic: readonly Traff
   const perLimit = (
     name: string,
     help: string,
-    value: (state: BreakerState) => { readonly rq: number; readonly rq_pending: number },
+    value: (state: CircuitBreakerState) => { readonly rq: number; readonly rq_pending: number },
   ) =>
     new Gauge({
       name: `svc_cluster_circuit_breakers_${name}`,
