@@ -168,7 +168,15 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   [
     "deploy/docs/",
     [
-      ...[RUNTIME, "gateway/config.ts", "gateway/errors.ts", "gateway/formats/error-envelope.ts", "gateway/outcome.ts"],
+      ...[
+        RUNTIME,
+        "gateway/config.ts",
+        "gateway/errors.ts",
+        "gateway/formats/error-envelope.ts",
+        "gateway/outcome.ts",
+        "gateway/routes.ts",
+      ],
+      "gateway/upstream/load-balancing/policies.ts",
       ...["gateway/upstream/call/grpc-error.ts", "gateway/upstream/cluster-manager.ts", "gateway/http/admin/fleet/"],
       ...["gateway/keys/key-stats.ts", "gateway/keys/key-store.ts", "gateway/limits/limit-stats.ts"],
       ...["gateway/overload/", "gateway/stats/stats.ts"],
