@@ -130,7 +130,8 @@ export class Router {
           this.#deaths.answered(identity);
           return;
         }
-        await this.#reportDeath(identity, place.member, end);
+        await this.#reportDeath(identity, place.member, end, signal);
+        if (signal.aborted) throw clientClosed();
         this.#refuseSuspect(journey);
         if (!end.retriable || retries.state.at === "committed") throw end.error;
         await sleep(this.#options.clock, this.#repeat(journey, end.error), signal);
@@ -226,12 +227,22 @@ export class Router {
     return waitMs;
   }
 
-  /** Where the request may have killed the endpoint. Resolves when the others that were lost with it have been told of. */
-  async #reportDeath(identity: string, member: ClusterMember, { ending, workedMs }: UpstreamFailure): Promise<void> {
-    const nowMs = this.#options.clock.nowMs();
-    if (ending.kind !== "reset" || workedMs === undefined || member.isLeaving(nowMs)) return;
+  /**
+   * Tells of a request that may have killed the endpoint, or made it fall silent. Resolves when the others that were lost
+   * with it have been told of: at once where the connection broke, a little later where the silence of each had to be noticed.
+   */
+  async #reportDeath(
+    identity: string,
+    member: ClusterMember,
+    { ending, workedMs }: UpstreamFailure,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { clock, requestOfDeath: settings } = this.#options;
+    const nowMs = clock.nowMs();
+    const isDeath = ending.kind === "reset" || ending.kind === "stalled";
+    if (!isDeath || workedMs === undefined || member.isLeaving(nowMs)) return;
     this.#deaths.killed(identity, { address: member.endpoint.address, workedMs }, nowMs);
-    await nextTurn();
+    await (ending.kind === "reset" ? nextTurn() : sleep(clock, settings.oneDeathMs, signal));
   }
 
   /** Throws where the request kills engines, or may do so. */

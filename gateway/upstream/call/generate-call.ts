@@ -96,7 +96,9 @@ class GenerateCall {
     this.#onEvents = onEvents;
     this.#resolve = resolve;
     const connected = () => endpoint.connected;
-    this.#watch = new TryWatch(clock, timeouts, inputTokens, connected, (limit) => this.#breakOff(stalled(limit)));
+    this.#watch = new TryWatch(clock, timeouts, inputTokens, connected, (limit) =>
+      this.#breakOff({ ...stalled(limit), workedMs: this.#watch.aliveMs }),
+    );
     this.#flow = {
       pause: () => {
         this.#watch.hold();

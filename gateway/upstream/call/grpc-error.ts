@@ -18,7 +18,7 @@ export type UpstreamFailure = {
   readonly retriable: boolean;
   /** What it says about the endpoint. */
   readonly ending: CallEnding;
-  /** How long the endpoint had shown signs of life on the call; undefined: it never did, or we broke it off. */
+  /** How long the endpoint had worked on the call, in milliseconds; undefined: it never did, or that is not to blame. */
   readonly workedMs?: number | undefined;
 };
 

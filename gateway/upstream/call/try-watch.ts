@@ -50,6 +50,14 @@ export class TryWatch {
   }
 
   /**
+   * How long the endpoint has shown signs of life, from the first to the newest, in milliseconds; undefined: it has shown
+   * none. What it worked on when it fell silent may be what silenced it.
+   */
+  get aliveMs(): number | undefined {
+    return this.#acceptedMs === undefined ? undefined : this.#lastSignMs - this.#acceptedMs;
+  }
+
+  /**
    * The events of one message; on the path of every delta, where the first event says enough. Progress that has not got on
    * is no sign of life: a timer can send it.
    */

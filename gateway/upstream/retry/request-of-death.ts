@@ -1,9 +1,9 @@
 import type { RequestOfDeathSettings } from "./retry-settings.ts";
 
-/** An endpoint was lost, without a word of its own, while it worked on a request. */
+/** An endpoint was lost, or fell silent, without a word of its own, while it worked on a request. */
 export type Death = {
   readonly address: string;
-  /** How long it had worked on the request. */
+  /** How long it had worked on the request when it was lost, or showed its last sign of life, in milliseconds. */
   readonly workedMs: number;
 };
 

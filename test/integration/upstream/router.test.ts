@@ -412,6 +412,27 @@ describe("a request that kills engines", () => {
     await again.outcome;
   });
 
+  test("is given up after the second endpoint that fell silent over it", async () => {
+    const { rig, one } = await behindWires(staysAt([started()]), 3);
+    const poison = generateRequest({}, "poison");
+    const sent = rig.send(poison);
+    await settle(rig, sent.outcome);
+    expect(await sent.outcome).toBe("request_of_death");
+    expect(sent.calls.attempts).toBe(2);
+    expect(one.backend.requests).toHaveLength(2);
+    expect(await rig.send(poison).outcome).toBe("request_of_death");
+  });
+
+  test("is told from those whose endpoints fell silent beside it", async () => {
+    const { rig } = await behindWires(staysAt([started()]), 3);
+    const sent = ["poison", "harmless"].map((text) => rig.send(generateRequest({}, text)));
+    for (const { outcome, calls } of sent) {
+      await settle(rig, outcome);
+      expect(await outcome).toBe("request_of_death_suspected");
+      expect(calls.attempts).toBe(2);
+    }
+  });
+
   test("is told from those that were lost with it, which are asked to come again a little later", async () => {
     const { rig, one, wires } = await behindWires(staysAt([started()]), 3);
     const requests = ["poison", "harmless"].map((text) => generateRequest({}, text));
