@@ -34,39 +34,26 @@ import type { Tracing } from "./tracing/tracing.ts";
 import { ClusterManager } from "./upstream/cluster-manager.ts";
 import { Workers } from "./workers.ts";
 
-/** Resolves to the exit code. */
+/** Runs the gateway until it is told to stop and has drained. Resolves to the exit code. */
 async function run(config: GatewayConfig): Promise<number> {
   const clock = systemClock;
   const stats = new Stats();
-  const log = processLog({
-    level: config.log.level,
-    base: config.worker ? { worker: config.worker.index } : null,
-    onDrop: () => stats.logLinesDropped.inc(),
-  });
-  logWarnings(log);
-  const orders = new StopOrders(clock.nowMs);
-  orders.obeySignals();
-  outliveDisconnect();
+  const log = openLog(config, stats);
+  const orders = obeySignals();
   const lifecycle = new Lifecycle(orders);
   const crashed = endOnCrash(() => orders.order(), log);
   const workers = openWorkers(config);
 
-  const keys = await openKeys(config.keys.file);
-  keys.onChange(({ keys: count, revision, fault }) => {
-    if (fault) log.error({ fault }, "the key file cannot be used; the last good keys stay");
-    else log.info({ keys: count, revision }, "keys loaded");
-  });
-  registerKeyStats(stats.registry, keys);
+  const keys = await openKeys(config.keys.file, stats, log);
   const clusters = new ClusterManager(config.clusters, clock, log);
   registerClusterStats(stats.registry, clusters);
-  const sealing = openSealing(config.sealingKeyFile);
   const tracing = config.tracing && (await loadTracing(config.tracing, log));
   const { app, sockets, limiter, overload } = buildServer({
     config,
     keys,
     limitStore: openLimits(config, stats, log),
     clusters,
-    sealing,
+    sealing: openSealing(config.sealingKeyFile),
     stats,
     clock,
     log,
@@ -92,14 +79,12 @@ async function run(config: GatewayConfig): Promise<number> {
   // Of several workers each has its own.
   await admin.listen({ ...config.admin, exclusive: true });
   await app.listen(config.listen);
-  const ready = {
-    baseUrl: urlOf(app.server.address() as AddressInfo),
-    adminUrl: urlOf(admin.server.address() as AddressInfo),
-  };
-  listeners.push({ name: "public", address: ready.baseUrl }, { name: "admin", address: ready.adminUrl });
-  if (workers.count === 1) workers.take({ workers: [ready.adminUrl] });
-  log.info(ready, "listening");
-  process.stdout.write(`ready ${JSON.stringify(ready)}\n`);
+  const baseUrl = urlOf(app.server.address() as AddressInfo);
+  const adminUrl = urlOf(admin.server.address() as AddressInfo);
+  listeners.push({ name: "public", address: baseUrl }, { name: "admin", address: adminUrl });
+  if (workers.count === 1) workers.take({ workers: [adminUrl] });
+  log.info({ baseUrl, adminUrl }, "listening");
+  process.stdout.write(`ready ${JSON.stringify({ baseUrl, adminUrl })}\n`);
 
   await drainWhenTold({ config, lifecycle, server: app.server, sockets, clock, log });
   await admin.close();
@@ -108,6 +93,14 @@ async function run(config: GatewayConfig): Promise<number> {
   await tracing?.close();
   log.info("stopped");
   return crashed() ? 1 : 0;
+}
+
+/** Opens the log. One of several workers names itself in every line. */
+function openLog({ log: { level }, worker }: GatewayConfig, stats: Stats): Logger {
+  const base = worker ? { worker: worker.index } : null;
+  const log = processLog({ level, base, onDrop: () => stats.logLinesDropped.inc() });
+  logWarnings(log);
+  return log;
 }
 
 /** Only a gateway that exports traces loads the SDK. */
@@ -134,8 +127,19 @@ function openLimits({ worker }: GatewayConfig, stats: Stats, log: Logger): Limit
   return store;
 }
 
+/** Opens the key file, and logs each of its later changes. Throws `ConfigError` if it cannot be used. */
+async function openKeys(file: string, stats: Stats, log: Logger): Promise<FileKeyStore> {
+  const keys = await readKeys(file);
+  keys.onChange(({ keys: count, revision, fault }) => {
+    if (fault) log.error({ fault }, "the key file cannot be used; the last good keys stay");
+    else log.info({ keys: count, revision }, "keys loaded");
+  });
+  registerKeyStats(stats.registry, keys);
+  return keys;
+}
+
 /** A gateway without keys would refuse everybody: whoever set it up has to know. Throws `ConfigError`. */
-async function openKeys(file: string): Promise<FileKeyStore> {
+async function readKeys(file: string): Promise<FileKeyStore> {
   try {
     return await FileKeyStore.open({ file, clock: systemClock });
   } catch (error) {
@@ -156,12 +160,15 @@ function openSealing(file: string | undefined): Sealing {
   }
 }
 
-/** Node would end a worker whose supervisor has gone at once, in the middle of its answers. */
-function outliveDisconnect(): void {
+/** Takes orders to stop from signals alone: Node would end a worker whose supervisor has gone, amid its answers. */
+function obeySignals(): StopOrders {
+  const orders = new StopOrders(systemClock.nowMs);
+  orders.obeySignals();
   const { worker } = cluster;
   worker?.once("disconnect", () => {
     worker.exitedAfterDisconnect = true;
   });
+  return orders;
 }
 
 function urlOf({ address, family, port }: AddressInfo): string {

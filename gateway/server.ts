@@ -12,7 +12,7 @@ import { refuseUnclearRequests } from "./http/access/request-hygiene.ts";
 import { registerTrafficStats } from "./http/admin/fleet/traffic-stats.ts";
 import { countTokensRoute } from "./http/answer/count-tokens-route.ts";
 import { FlushQueue } from "./http/answer/flush-queue.ts";
-import { type GenerateRouteDeps, generateRoute } from "./http/answer/generate-route.ts";
+import { generateRoute } from "./http/answer/generate-route.ts";
 import { getModel, listModels } from "./http/answer/models-route.ts";
 import { RunningAnswers } from "./http/answer/running-answers.ts";
 import { type BodyLimits, limitBodies, parseBodies } from "./http/body/request-body.ts";
@@ -34,22 +34,24 @@ import { timeoutsOf } from "./upstream/call/timeouts.ts";
 import type { ClusterManager } from "./upstream/cluster-manager.ts";
 import { Router } from "./upstream/router.ts";
 
+/** What the public API is built of. */
 export type GatewayDeps = {
   readonly config: GatewayConfig;
   readonly keys: KeyStore;
-  /** Where what keys use is counted. */
+  /** Counts what keys use of their limits. */
   readonly limitStore: LimitStore;
   readonly clusters: ClusterManager;
   readonly sealing: Sealing;
   readonly stats: Stats;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Absent: no traces are exported. */
+  /** Exports traces. Without it, none is exported. */
   readonly tracing?: Tracing | undefined;
-  /** Aborted when running answers must end now. */
+  /** This signal is aborted when running answers must end now. */
   readonly hardStop: AbortSignal;
 };
 
+/** The public API, built but not listening yet, and those of its parts that the admin port shows. */
 export type GatewayServer = {
   readonly app: FastifyInstance;
   readonly sockets: SocketTable;
@@ -57,11 +59,24 @@ export type GatewayServer = {
   readonly overload: OverloadManager;
 };
 
-/** The public API: hooks and contexts in the order in which a request meets them. */
+/** What a request has to pass on every route that asks for a key. */
+type Gates = {
+  readonly auth: AuthDeps;
+  readonly limits: RateLimitDeps;
+  readonly overload: OverloadManager;
+  readonly bodies: BodyLimits;
+};
+
+type Route = (typeof ROUTES)[number];
+
+/** Finds the handler that answers the requests of a route. */
+type HandlerOf = (spec: Route) => RouteHandlerMethod;
+
+/** Builds the public API: its hooks and contexts stand in the order in which a request meets them. */
 export function buildServer(deps: GatewayDeps): GatewayServer {
-  const { config, keys, limitStore, clusters, sealing, stats, clock, log, tracing, hardStop } = deps;
-  const { timeouts } = config;
-  const { app, sockets } = publicApp(timeouts, { log, stats, clock, tracing, trustedHops: config.xffNumTrustedHops });
+  const { config, keys, stats, clock, log, tracing, limitStore } = deps;
+  const { timeouts, xffNumTrustedHops: trustedHops } = config;
+  const { app, sockets } = publicApp(timeouts, { log, stats, clock, tracing, trustedHops });
   const overload = new OverloadManager(config.overloadManager, clock);
   app.server.once("close", () => overload.close());
   registerOverloadStats(stats.registry, overload);
@@ -81,8 +96,35 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const { headerPrefix, ...settings } = config.limits;
   const limiter = new Limiter({ store: limitStore, ...settings });
   const limits: RateLimitDeps = { limiter, clock, headerPrefix, stats };
+  const failures = new AuthFailures(config.auth.maxFailuresPerMinute, clock);
+  const handlerOf = handlers(deps, limits);
+  registerRoutes(app, handlerOf, ({ use }) => use === "open");
+  registerKeyedRoutes(app, handlerOf, { auth: { keys, failures, trustedHops, stats }, limits, overload, bodies });
+  return { app, sockets, limiter, overload };
+}
+
+/** Makes the handlers of all routes, and the router of upstream calls that they share. */
+function handlers(deps: GatewayDeps, limits: RateLimitDeps): HandlerOf {
+  const { config, clusters, sealing, stats, clock } = deps;
+  const router = newRouter(deps);
   const running = new RunningAnswers();
-  onAbort(hardStop, () => running.stop());
+  onAbort(deps.hardStop, () => running.stop());
+  const context = new RequestContext(clusters, sealing, {
+    strictAlternation: config.formats.strictAlternation,
+    unsupportedTools: config.formats.responses.unsupportedTools,
+  });
+  const queue = new FlushQueue();
+  const generation = { router, context, limits, queue, clock, stats, timeouts: config.timeouts, running };
+  const others: Readonly<Record<OtherOperation, RouteHandlerMethod>> = {
+    count_tokens: countTokensRoute(router, context, running),
+    list_models: listModels,
+    get_model: getModel,
+    probe: async (_request, reply) => reply.code(200).send(),
+  };
+  return (spec) => (spec.use === "generation" ? generateRoute(spec.format, generation) : others[spec.operation]);
+}
+
+function newRouter({ config, clusters, clock, stats }: GatewayDeps): Router {
   const router = new Router({
     clusters,
     clock,
@@ -92,52 +134,25 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
     stats: stats.upstream,
   });
   registerTrafficStats(stats.registry, router.traffic);
-  const route: GenerateRouteDeps = {
-    router,
-    context: new RequestContext(clusters, sealing, {
-      strictAlternation: config.formats.strictAlternation,
-      unsupportedTools: config.formats.responses.unsupportedTools,
-    }),
-    limits,
-    queue: new FlushQueue(),
-    clock,
-    stats,
-    timeouts,
-    running,
-  };
-  const handlers: Readonly<Record<OtherOperation, RouteHandlerMethod>> = {
-    count_tokens: countTokensRoute(router, route.context, running),
-    list_models: listModels,
-    get_model: getModel,
-    probe: async (_request, reply) => reply.code(200).send(),
-  };
-  const register = (context: FastifyInstance, specs: readonly (typeof ROUTES)[number][]) => {
-    for (const spec of specs) {
-      const handler = spec.use === "generation" ? generateRoute(spec.format, route) : handlers[spec.operation];
-      context.route({ url: urlPattern(spec), method: [...spec.methods], config: { spec }, handler });
-    }
-  };
-  const failures = new AuthFailures(config.auth.maxFailuresPerMinute, clock);
-  const auth: AuthDeps = { keys, failures, trustedHops: config.xffNumTrustedHops, stats };
+  return router;
+}
 
-  register(
-    app,
-    ROUTES.filter(({ use }) => use === "open"),
-  );
-  // One context per envelope: whatever is thrown inside, by hooks and parsers too, is answered in it.
+/** Registers one context for each envelope: whatever is thrown inside, by hooks and parsers too, is answered in it. */
+function registerKeyedRoutes(app: FastifyInstance, handlerOf: HandlerOf, gates: Gates): void {
   for (const envelope of ENVELOPES)
     app.register(async (context) => {
       useEnvelope(context, envelope);
       // From the key to the body, cheapest refusal first.
-      requireKey(context, auth);
+      requireKey(context, gates.auth);
       if (envelope === "b") takeApiVersion(context);
-      limitRequests(context, limits);
-      shedRequests(context, overload, Math.random);
-      limitBodies(context, bodies);
-      register(
-        context,
-        ROUTES.filter((spec) => spec.use !== "open" && spec.envelope === envelope),
-      );
+      limitRequests(context, gates.limits);
+      shedRequests(context, gates.overload, Math.random);
+      limitBodies(context, gates.bodies);
+      registerRoutes(context, handlerOf, (spec) => spec.use !== "open" && spec.envelope === envelope);
     });
-  return { app, sockets, limiter, overload };
+}
+
+function registerRoutes(context: FastifyInstance, handlerOf: HandlerOf, chosen: (spec: Route) => boolean): void {
+  for (const spec of ROUTES.filter(chosen))
+    context.route({ url: urlPattern(spec), method: [...spec.methods], config: { spec }, handler: handlerOf(spec) });
 }

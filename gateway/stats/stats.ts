@@ -30,147 +30,144 @@ const POWERS_OF_FOUR: readonly number[] = Array.from({ length: 14 }, (_, power) 
  */
 export class Stats {
   /** The registry that `/stats/prometheus` writes out. */
-  readonly registry = new Registry();
+  readonly registry = processRegistry();
   /** Counts the requests that are over; the code is 0 where the client left before a status was sent. */
-  readonly httpRequests: Counter<"route" | "format" | "code" | "outcome">;
+  readonly httpRequests = this.#counter(
+    "svc_http_requests_total",
+    "Requests that are over, by route, format, status code and outcome; code 0: the client left before a status was sent.",
+    "route",
+    "format",
+    "code",
+    "outcome",
+  );
   /** Measures requests from arrival to the end of their answer, in seconds. */
-  readonly requestDuration: Histogram<"operation" | "model" | "outcome">;
+  readonly requestDuration = this.#histogram(
+    "gen_ai_server_request_duration_seconds",
+    "Time from a request's arrival to the end of its answer, in seconds.",
+    SECONDS_TO_AN_HOUR,
+    "operation",
+    "model",
+    "outcome",
+  );
   /**
    * Measures the time from a request's arrival to its first delta, in seconds. `cache` is how much of the prompt was
    * read from the cache: `hit` (half or more), `partial`, `miss`, or `unknown`.
    */
-  readonly timeToFirstToken: Histogram<"model" | "cache">;
+  readonly timeToFirstToken = this.#histogram(
+    "gen_ai_server_time_to_first_token_seconds",
+    "Time from a request's arrival to its first delta, in seconds, by how much of its prompt came from the cache.",
+    SECONDS_TO_FIRST_TOKEN,
+    "model",
+    "cache",
+  );
   /** Measures the mean time between the tokens of a complete answer, in seconds. */
-  readonly timePerOutputToken: Histogram<"model">;
+  readonly timePerOutputToken = this.#histogram(
+    "gen_ai_server_time_per_output_token_seconds",
+    "Mean time between the tokens of a complete answer, in seconds.",
+    SECONDS_PER_TOKEN,
+    "model",
+  );
   /**
    * Measures the time from a checked request to its being taken up by an engine, in seconds. `class` is the class of
    * service of the key.
    */
-  readonly queueWait: Histogram<"model" | "class">;
+  readonly queueWait = this.#histogram(
+    "svc_queue_wait_seconds",
+    "Time from a checked request to its being taken up by an engine, in seconds, by class of service.",
+    SECONDS_IN_QUEUE,
+    "model",
+    "class",
+  );
   /**
    * Measures the tokens of answers that ended with a count. `token_type` is `input`, `cached` (part of the input),
    * `output` or `reasoning` (part of the output).
    */
-  readonly tokens: Histogram<"model" | "token_type">;
+  readonly tokens = this.#histogram(
+    "gen_ai_client_token_usage_tokens",
+    "Tokens of one answer by type: input, cached (a part of input), output, reasoning (a part of output).",
+    POWERS_OF_FOUR,
+    "model",
+    "token_type",
+  );
   /** Counts the event streams that are open. */
-  readonly streamsActive: Gauge<"format">;
+  readonly streamsActive = this.#gauge("svc_streams_active", "Event streams that are open now, by format.", "format");
   /** Counts the open event streams that a slow reader holds up. */
-  readonly streamsPaused: Gauge<"format">;
+  readonly streamsPaused = this.#gauge(
+    "svc_streams_paused_backpressure",
+    "Event streams that are open now and wait for a slow reader, by format.",
+    "format",
+  );
   /** Counts event streams that are over, by how they ended. */
-  readonly streamEnd: Counter<"format" | "reason">;
+  readonly streamEnd = this.#counter(
+    "svc_stream_end_total",
+    "Event streams that are over, by format and by how their answer ended.",
+    "format",
+    "reason",
+  );
   /** Counts the lines of the log that were dropped for want of room. */
-  readonly logLinesDropped: Counter;
+  readonly logLinesDropped = this.#counter(
+    "svc_log_lines_dropped_total",
+    "Lines of the log that were dropped because nobody took them in time.",
+  );
   /** Measures the time from a client's leaving to the end of the call to the engine, in seconds. */
-  readonly cancelLatency: Histogram;
+  readonly cancelLatency = this.#histogram(
+    "svc_cancel_latency_seconds",
+    "Time from a client's leaving to the end of its call to the engine, in seconds.",
+    SECONDS_TO_CANCEL,
+  );
   /**
    * Counts requests that were held against the limits of their key. `dim` is the limit that refused, `all` where none
    * did.
    */
-  readonly rateLimitDecisions: Counter<"dim" | "decision">;
+  readonly rateLimitDecisions = this.#counter(
+    "svc_ratelimit_decisions_total",
+    "Requests that were held against the limits of their key, by decision and by the limit that refused (dim; all: none did).",
+    "dim",
+    "decision",
+  );
   /** Measures how long requests waited for the counts of their key, in seconds. */
-  readonly rateLimitStore: Histogram;
+  readonly rateLimitStore = this.#histogram(
+    "svc_ratelimit_store_seconds",
+    "Time that a request waited for the counts of its key's limits, in seconds.",
+    SECONDS_IN_STORE,
+  );
   /** Counts requests without a key that is valid now. */
-  readonly authFailures: Counter<"reason">;
+  readonly authFailures = this.#counter(
+    "svc_auth_failures_total",
+    "Requests without a key that is valid now, by reason.",
+    "reason",
+  );
   /** Measures the gaps between deltas, by model. */
-  readonly gaps: GapHistogram;
+  readonly gaps = new GapHistogram(this.registry);
   /** Counts what happens to calls to endpoints. */
-  readonly upstream: UpstreamStats;
+  readonly upstream = new UpstreamStats(this.registry);
   /** What the admin page shows, as it happens. */
   readonly live = new LiveTotals();
 
-  constructor() {
-    collectDefaultMetrics({ register: this.registry });
-    registerEventLoopUtilization(this.registry);
-    const registers = [this.registry];
-    const counter = <T extends string>(name: string, help: string, ...labelNames: T[]) =>
-      new Counter({ name, help, labelNames, registers });
-    const gauge = <T extends string>(name: string, help: string, ...labelNames: T[]) =>
-      new Gauge({ name, help, labelNames, registers });
-    const histogram = <T extends string>(name: string, help: string, bounds: readonly number[], ...labelNames: T[]) =>
-      new Histogram({ name, help, labelNames, buckets: [...bounds], registers });
-    this.httpRequests = counter(
-      "svc_http_requests_total",
-      "Requests that are over, by route, format, status code and outcome; code 0: the client left before a status was sent.",
-      "route",
-      "format",
-      "code",
-      "outcome",
-    );
-    this.requestDuration = histogram(
-      "gen_ai_server_request_duration_seconds",
-      "Time from a request's arrival to the end of its answer, in seconds.",
-      SECONDS_TO_AN_HOUR,
-      "operation",
-      "model",
-      "outcome",
-    );
-    this.timeToFirstToken = histogram(
-      "gen_ai_server_time_to_first_token_seconds",
-      "Time from a request's arrival to its first delta, in seconds, by how much of its prompt came from the cache.",
-      SECONDS_TO_FIRST_TOKEN,
-      "model",
-      "cache",
-    );
-    this.timePerOutputToken = histogram(
-      "gen_ai_server_time_per_output_token_seconds",
-      "Mean time between the tokens of a complete answer, in seconds.",
-      SECONDS_PER_TOKEN,
-      "model",
-    );
-    this.queueWait = histogram(
-      "svc_queue_wait_seconds",
-      "Time from a checked request to its being taken up by an engine, in seconds, by class of service.",
-      SECONDS_IN_QUEUE,
-      "model",
-      "class",
-    );
-    this.tokens = histogram(
-      "gen_ai_client_token_usage_tokens",
-      "Tokens of one answer by type: input, cached (a part of input), output, reasoning (a part of output).",
-      POWERS_OF_FOUR,
-      "model",
-      "token_type",
-    );
-    this.streamsActive = gauge("svc_streams_active", "Event streams that are open now, by format.", "format");
-    this.streamsPaused = gauge(
-      "svc_streams_paused_backpressure",
-      "Event streams that are open now and wait for a slow reader, by format.",
-      "format",
-    );
-    this.streamEnd = counter(
-      "svc_stream_end_total",
-      "Event streams that are over, by format and by how their answer ended.",
-      "format",
-      "reason",
-    );
-    this.logLinesDropped = counter(
-      "svc_log_lines_dropped_total",
-      "Lines of the log that were dropped because nobody took them in time.",
-    );
-    this.cancelLatency = histogram(
-      "svc_cancel_latency_seconds",
-      "Time from a client's leaving to the end of its call to the engine, in seconds.",
-      SECONDS_TO_CANCEL,
-    );
-    this.rateLimitDecisions = counter(
-      "svc_ratelimit_decisions_total",
-      "Requests that were held against the limits of their key, by decision and by the limit that refused (dim; all: none did).",
-      "dim",
-      "decision",
-    );
-    this.rateLimitStore = histogram(
-      "svc_ratelimit_store_seconds",
-      "Time that a request waited for the counts of its key's limits, in seconds.",
-      SECONDS_IN_STORE,
-    );
-    this.authFailures = counter(
-      "svc_auth_failures_total",
-      "Requests without a key that is valid now, by reason.",
-      "reason",
-    );
-    this.gaps = new GapHistogram(this.registry);
-    this.upstream = new UpstreamStats(this.registry);
+  #counter<T extends string>(name: string, help: string, ...labelNames: T[]): Counter<T> {
+    return new Counter({ name, help, labelNames, registers: [this.registry] });
   }
+
+  #gauge<T extends string>(name: string, help: string, ...labelNames: T[]): Gauge<T> {
+    return new Gauge({ name, help, labelNames, registers: [this.registry] });
+  }
+
+  #histogram<T extends string>(
+    name: string,
+    help: string,
+    bounds: readonly number[],
+    ...labelNames: T[]
+  ): Histogram<T> {
+    return new Histogram({ name, help, labelNames, buckets: [...bounds], registers: [this.registry] });
+  }
+}
+
+/** A registry that has the metrics of any Node process already. */
+function processRegistry(): Registry {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  registerEventLoopUtilization(registry);
+  return registry;
 }
 
 /** Registers the share of time in which the event loop had work since the last scrape. */

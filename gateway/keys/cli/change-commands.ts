@@ -84,21 +84,25 @@ export function addChangeCommands(program: Command, context: CliContext): void {
       change(context, (set) => setModels(set, id, models, context.io.nowMs())),
     );
 
-  const statusCommands = [
-    ["revoke", "end the key for good", revokeKey],
-    ["disable", "end the key until it is enabled", disableKey],
-    ["enable", "undo disable", enableKey],
-  ] as const;
-  for (const [name, description, by] of statusCommands)
-    program
-      .command(`${name} <id>`)
-      .description(description)
-      .action((id: string) => change(context, (set) => by(set, id, context.io.nowMs())));
-
+  addStatusCommands(program, context);
   program
     .command("import <path>")
     .description("add the keys that export wrote; the pepper they were made with has to lie beside the key file")
     .action((path: string) => importCommand(context, path));
+}
+
+/** Adds the commands that only say whether a key works. */
+function addStatusCommands(program: Command, context: CliContext): void {
+  const commands = [
+    ["revoke", "end the key for good", revokeKey],
+    ["disable", "end the key until it is enabled", disableKey],
+    ["enable", "undo disable", enableKey],
+  ] as const;
+  for (const [name, description, by] of commands)
+    program
+      .command(`${name} <id>`)
+      .description(description)
+      .action((id: string) => change(context, (set) => by(set, id, context.io.nowMs())));
 }
 
 function createCommand(context: CliContext, options: CreateOptions): Promise<void> {

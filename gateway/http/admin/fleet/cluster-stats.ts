@@ -14,7 +14,23 @@ export function registerClusterStats(
   clusters: ClusterManager,
   now: () => number = () => performance.now(),
 ): void {
-  const perCluster = (name: string, help: string, value: (cluster: Cluster) => number) =>
+  registerMemberships(registry, clusters, now);
+  registerDiscovery(registry, clusters);
+  registerMembers(registry, clusters, now);
+  new Gauge({
+    name: "svc_endpoint_rq_active",
+    help: "Calls of this gateway that are open on the endpoint, for all its models.",
+    labelNames: ["endpoint"],
+    registers: [registry],
+    collect() {
+      this.reset();
+      for (const { address, activeRequests } of clusters.endpoints) this.set({ endpoint: address }, activeRequests);
+    },
+  });
+}
+
+function perCluster(registry: Registry, clusters: ClusterManager) {
+  return (name: string, help: string, value: (cluster: Cluster) => number) =>
     new Gauge({
       name: `svc_cluster_${name}`,
       help,
@@ -24,43 +40,49 @@ export function registerClusterStats(
         for (const cluster of clusters.clusters) this.set({ cluster: cluster.model }, value(cluster));
       },
     });
+}
+
+function registerMemberships(registry: Registry, clusters: ClusterManager, now: () => number): void {
+  const gauge = perCluster(registry, clusters);
   const flagged = ({ members }: Cluster, flag: string) =>
     members.filter((member) => member.healthFlags(now()).includes(flag)).length;
-  perCluster("membership_total", "Endpoints of the cluster, whatever their state.", ({ members }) => members.length);
-  perCluster(
+  gauge("membership_total", "Endpoints of the cluster, whatever their state.", ({ members }) => members.length);
+  gauge(
     "membership_healthy",
     "Endpoints of the cluster that are healthy and may get requests.",
     ({ healthyEndpoints }) => healthyEndpoints.length,
   );
-  perCluster("outlier_ejections_active", "Endpoints of the cluster that are ejected as outliers now.", (c) =>
+  gauge("outlier_ejections_active", "Endpoints of the cluster that are ejected as outliers now.", (c) =>
     flagged(c, "/failed_outlier_check"),
   );
-  perCluster("membership_draining", "Endpoints of the cluster that drain and get no new requests.", (c) =>
+  gauge("membership_draining", "Endpoints of the cluster that drain and get no new requests.", (c) =>
     flagged(c, "/draining"),
   );
-  perCluster(
+}
+
+function registerDiscovery(registry: Registry, clusters: ClusterManager): void {
+  const gauge = perCluster(registry, clusters);
+  gauge(
     "update_attempt_total",
     "Look-ups of the cluster's endpoints by discovery: DNS queries, or reads of the endpoint file.",
     ({ discovery }) => discovery.attempts,
   );
-  perCluster(
+  gauge(
     "update_success_total",
     "Look-ups by discovery whose answer could be used.",
     ({ discovery }) => discovery.successes,
   );
-  perCluster(
-    "update_failure_total",
-    "Look-ups by discovery that got no answer.",
-    ({ discovery }) => discovery.failures,
-  );
-  perCluster(
+  gauge("update_failure_total", "Look-ups by discovery that got no answer.", ({ discovery }) => discovery.failures);
+  gauge(
     "update_rejected_total",
     "Look-ups by discovery whose answer could not be used; the endpoints stayed as they were.",
     ({ discovery }) => discovery.rejected,
   );
+}
 
-  // What a node reports about one of its models: endpoints come and go, so old series are taken out.
-  const perMember = (name: string, help: string, value: (member: Member) => number) =>
+/** Registers what a node reports about one of its models. Endpoints come and go, so old series are taken out. */
+function registerMembers(registry: Registry, clusters: ClusterManager, now: () => number): void {
+  const gauge = (name: string, help: string, value: (member: Member) => number) =>
     new Gauge({
       name: `svc_engine_${name}`,
       help,
@@ -72,37 +94,27 @@ export function registerClusterStats(
           for (const member of members) this.set({ cluster: model, endpoint: member.endpoint.address }, value(member));
       },
     });
-  perMember("slots", "Generations that the endpoint can run at once, by cluster.", ({ slots }) => slots);
-  perMember(
+  gauge("slots", "Generations that the endpoint can run at once, by cluster.", ({ slots }) => slots);
+  gauge(
     "running",
     "Generations of all gateways that run on the endpoint, as it reports; 0 where it reports nothing.",
     (member) => member.load(now()).running,
   );
-  perMember(
+  gauge(
     "queue",
     "Generations of all gateways that wait in the endpoint's queue, as it reports; 0 where it reports nothing.",
     (member) => member.load(now()).waiting,
   );
-  perMember(
+  gauge(
     "kv_cache_usage_ratio",
     "Share of the endpoint's KV memory in use, 0 to 1, as it reports; 0 where it reports nothing.",
     (member) => member.load(now()).kvUse,
   );
-  perMember(
+  gauge(
     "tokens_per_second",
     "Tokens per second that one generation on the endpoint gets, as it reports; 0 where it reports nothing.",
     (member) => {
       return member.load(now()).decodeTokensPerSecond ?? 0;
     },
   );
-  new Gauge({
-    name: "svc_endpoint_rq_active",
-    help: "Calls of this gateway that are open on the endpoint, for all its models.",
-    labelNames: ["endpoint"],
-    registers: [registry],
-    collect() {
-      this.reset();
-      for (const { address, activeRequests } of clusters.endpoints) this.set({ endpoint: address }, activeRequests);
-    },
-  });
 }

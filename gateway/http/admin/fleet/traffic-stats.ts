@@ -14,16 +14,6 @@ export type TrafficView = {
  * Registers queues, circuit breakers and retry budgets as gauges under Envoy's names, read at the moment of the scrape.
  */
 export function registerTrafficStats(registry: Registry, traffic: readonly TrafficView[]): void {
-  const perCluster = (name: string, help: string, value: (view: TrafficView) => number) =>
-    new Gauge({
-      name: `svc_cluster_${name}`,
-      help,
-      labelNames: ["cluster"],
-      registers: [registry],
-      collect() {
-        for (const view of traffic) this.set({ cluster: view.cluster.model }, value(view));
-      },
-    });
   new Gauge({
     name: "svc_queue_depth",
     help: "Requests that wait for an endpoint of the model now, by class of service.",
@@ -34,7 +24,43 @@ export function registerTrafficStats(registry: Registry, traffic: readonly Traff
         for (const name of PRIORITY_CLASSES) this.set({ model: cluster.model, class: name }, admission.pendingOf(name));
     },
   });
-  const perLimit = (
+  registerRequests(registry, traffic);
+  registerBreakers(registry, traffic);
+}
+
+function registerRequests(registry: Registry, traffic: readonly TrafficView[]): void {
+  const gauge = (name: string, help: string, value: (view: TrafficView) => number) =>
+    new Gauge({
+      name: `svc_cluster_${name}`,
+      help,
+      labelNames: ["cluster"],
+      registers: [registry],
+      collect() {
+        for (const view of traffic) this.set({ cluster: view.cluster.model }, value(view));
+      },
+    });
+  gauge(
+    "upstream_rq_pending_active",
+    "Requests that wait for an endpoint of the cluster now.",
+    ({ admission }) => admission.pending,
+  );
+  gauge("upstream_rq_pending_overflow", "Requests so far that found the cluster's queue full.", ({ admission }) => {
+    return admission.breakerState().pendingOverflows;
+  });
+  gauge(
+    "upstream_rq_retry_active",
+    "Calls that repeat a failed one and are open now.",
+    ({ budget }) => budget.activeRetries,
+  );
+  gauge(
+    "upstream_rq_retry_overflow",
+    "Repeated calls so far that the cluster's retry budget did not allow.",
+    ({ budget }) => budget.overflows,
+  );
+}
+
+function registerBreakers(registry: Registry, traffic: readonly TrafficView[]): void {
+  const gauge = (
     name: string,
     help: string,
     value: (state: CircuitBreakerState) => { readonly rq: number; readonly rq_pending: number },
@@ -50,29 +76,7 @@ export function registerTrafficStats(registry: Registry, traffic: readonly Traff
             this.set({ cluster: cluster.model, kind }, count);
       },
     });
-  perCluster(
-    "upstream_rq_pending_active",
-    "Requests that wait for an endpoint of the cluster now.",
-    ({ admission }) => admission.pending,
-  );
-  perCluster(
-    "upstream_rq_pending_overflow",
-    "Requests so far that found the cluster's queue full.",
-    ({ admission }) => {
-      return admission.breakerState().pendingOverflows;
-    },
-  );
-  perCluster(
-    "upstream_rq_retry_active",
-    "Calls that repeat a failed one and are open now.",
-    ({ budget }) => budget.activeRetries,
-  );
-  perCluster(
-    "upstream_rq_retry_overflow",
-    "Repeated calls so far that the cluster's retry budget did not allow.",
-    ({ budget }) => budget.overflows,
-  );
-  perLimit(
+  gauge(
     "open",
     "1 while a limit of the circuit breaker is reached, by kind: requests that run (rq) or wait (rq_pending); else 0.",
     ({ requestsOpen, pendingOpen }) => ({
@@ -80,7 +84,7 @@ export function registerTrafficStats(registry: Registry, traffic: readonly Traff
       rq_pending: Number(pendingOpen),
     }),
   );
-  perLimit(
+  gauge(
     "remaining",
     "Requests until a limit of the circuit breaker is reached, by kind: requests that run (rq) or wait (rq_pending).",
     ({ remainingRequests, remainingPending }) => ({
