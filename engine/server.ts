@@ -175,20 +175,20 @@ export class EngineServer {
   }
 
   /**
-   * Drains, waits for running generations up to `timeoutMs`, tells the rest that the node stops, then closes. Once
-   * `hurry` is aborted everything is cut off at once.
+   * Drains the node, waits up to `timeoutMs` milliseconds for running generations, ends the rest with DRAINING and closes
+   * all connections. Aborting `cutOff` ends the waiting: whatever still runs then loses its connection without a word.
    */
-  async close(timeoutMs: number, hurry: AbortSignal): Promise<void> {
+  async close(timeoutMs: number, cutOff: AbortSignal): Promise<void> {
     this.startDraining();
-    await this.#calls.idle(timeoutMs, hurry);
-    if (!hurry.aborted) {
+    await this.#calls.whenIdle(timeoutMs, cutOff);
+    if (!cutOff.aborted) {
       this.#calls.stopAll(stopped());
-      await this.#calls.idle(LAST_WORDS_MS, hurry);
+      await this.#calls.whenIdle(LAST_WORDS_MS, cutOff);
     }
     this.#watchdog?.stop();
     this.#closing.abort();
     this.#loadStreams.close();
-    await hangUp(this.#server, this.#bound, hurry.aborted ? 0 : GOODBYE_MS);
+    await hangUp(this.#server, this.#bound, cutOff.aborted ? 0 : GOODBYE_MS);
   }
 
   #addServices(): void {

@@ -8,7 +8,7 @@ export class OpenCalls {
   readonly #clock: Clock;
   readonly #running = new Set<GenerationCall>();
   readonly #unsent = new Set<GenerationCall>();
-  #whenIdle: (() => void)[] = [];
+  #idleListeners: (() => void)[] = [];
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -47,17 +47,20 @@ export class OpenCalls {
     for (const call of this.#running) call.stop(error);
   }
 
-  /** Until nothing runs and nothing is unsent, `timeoutMs` have passed or `hurry` is aborted. */
-  async idle(timeoutMs: number, hurry: AbortSignal): Promise<void> {
+  /**
+   * Resolves once no generation runs and none has words still to send, and otherwise after `timeoutMs` milliseconds or as
+   * soon as `cutOff` is aborted. Never rejects.
+   */
+  async whenIdle(timeoutMs: number, cutOff: AbortSignal): Promise<void> {
     if (this.#running.size + this.#unsent.size === 0) return;
-    await waitUnlessAborted<void>(hurry, (done) => {
-      this.#whenIdle.push(done);
+    await waitUnlessAborted<void>(cutOff, (done) => {
+      this.#idleListeners.push(done);
       return this.#clock.after(timeoutMs, done);
     });
   }
 
   #tellIdle(): void {
     if (this.#running.size + this.#unsent.size > 0) return;
-    for (const resolve of this.#whenIdle.splice(0)) resolve();
+    for (const resolve of this.#idleListeners.splice(0)) resolve();
   }
 }

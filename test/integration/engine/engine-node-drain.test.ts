@@ -100,11 +100,11 @@ test("a reader that is behind gets its whole answer before the node closes", asy
   await closed;
 });
 
-test("hurry cuts everything off at once", async () => {
+test("aborting `cutOff` cuts everything off at once", async () => {
   const { node, running } = await busyNode({ tokensPerSecond: 10 });
-  const hurry = new AbortController();
-  const closed = node.server.close(600_000, hurry.signal);
-  hurry.abort();
+  const cutOff = new AbortController();
+  const closed = node.server.close(600_000, cutOff.signal);
+  cutOff.abort();
   await closed;
   for (const reading of running) {
     const end = await endOf(reading);
