@@ -5,13 +5,19 @@ import type {
   Event,
   GenerateRequest,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import {
+  Capability,
+  EngineKind,
+  Modality,
+  type ModelDescription,
+  ModelState,
+} from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
 import { EngineError } from "../../errors.ts";
 import { callerLeft, throwIfLeft } from "../caller-left.ts";
 import { limitOutput } from "../request-plan/output-limit.ts";
-import { describeSimulator, simulatorRevision } from "./describe-simulator.ts";
 import { cutAnswer, planAnswer } from "./planned-answer.ts";
-import { PrefixCache } from "./prefix-cache.ts";
+import { BLOCK_TOKENS, PrefixCache } from "./prefix-cache.ts";
 import { countTokens, renderPrompt } from "./render-prompt.ts";
 import { seededRandom } from "./seeded-random.ts";
 import { SimulatedGeneration } from "./simulated-generation.ts";
@@ -21,6 +27,17 @@ import { StepProcess } from "./step-process.ts";
 
 /** The time after which a waiting caller hears again that the engine still works, in simulated milliseconds. */
 const PROGRESS_MS = 1000;
+
+const CAPABILITIES: readonly Capability[] = [
+  Capability.TOOLS,
+  Capability.FORCED_TOOL_CHOICE,
+  Capability.JSON_OBJECT,
+  Capability.REASONING,
+  Capability.REASONING_OFF,
+  Capability.REASONING_BUDGET,
+  Capability.EXACT_TOKEN_COUNT,
+  Capability.CACHE_ISOLATION,
+];
 
 /**
  * An engine without a model: prompts are read one after the other at a set rate, answers are written side by side at
@@ -181,6 +198,35 @@ export class SimulatorBackend implements Backend {
     }
     return this.#running.size > 0;
   }
+}
+
+/** Returns what stands where the digest of the weights would: nodes with the same one give the same answers. */
+function simulatorRevision({ seed }: Pick<SimulatorOptions, "seed">): string {
+  return `simulator-${seed}`;
+}
+
+/**
+ * Returns what the node says of itself: first of all that there is no model. `stepProcess` is the id of the process
+ * that steps; undefined where there is none.
+ */
+function describeSimulator(options: SimulatorOptions, stepProcess: number | undefined): BackendDescription {
+  const models = options.models.map(
+    (id): ModelDescription => ({
+      id,
+      revision: simulatorRevision(options),
+      contextWindow: options.contextTokens,
+      maxOutputTokens: options.contextTokens - 1,
+      kvTokenCapacity: options.kvTokens,
+      kvBlockTokens: BLOCK_TOKENS,
+      maxConcurrentRequests: options.slots,
+      inputModalities: [Modality.TEXT, Modality.IMAGE],
+      capabilities: CAPABILITIES,
+      state: ModelState.READY,
+      maxCacheTtl: undefined,
+    }),
+  );
+  const engineVersion = stepProcess === undefined ? "1" : `1, steps in process ${stepProcess}`;
+  return { engineKind: EngineKind.SIMULATOR, engineVersion, models };
 }
 
 function stopped(): EngineError {

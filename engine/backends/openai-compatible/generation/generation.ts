@@ -11,9 +11,9 @@ import { EventStream } from "../http/event-stream.ts";
 import { faultOfReply, toEngineFault } from "../http/http-error.ts";
 import { toJsonText } from "../http/raw-json.ts";
 import { type ChatRequest, toChatRequest } from "../request/request.ts";
+import type { EngineWatch } from "../watch/engine-watch.ts";
 import type { GenerationParts } from "./generation-parts.ts";
 import { OutputRoom } from "./output-room.ts";
-import { SignsOfLife } from "./signs-of-life.ts";
 
 /** The longest time that the text of a refusal may take, in milliseconds. */
 const REFUSAL_TIMEOUT_MS = 5_000;
@@ -129,4 +129,44 @@ function newReader({ settings, facts }: GenerationParts, chat: ChatRequest, requ
 function engineRequestId({ requestId }: GenerateRequest): string | undefined {
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(requestId)) return undefined;
   return `${requestId}-${randomBytes(4).toString("hex")}`;
+}
+
+/**
+ * Says that a request still waits for its first word: once when the engine has it, then whenever the engine has moved. A
+ * stuck engine goes silent.
+ */
+class SignsOfLife {
+  readonly #watch: EngineWatch;
+  readonly #unwatch: () => void;
+  #tell: () => void = () => {};
+
+  constructor(watch: EngineWatch) {
+    this.#watch = watch;
+    this.#unwatch = watch.onMove(() => this.#tell());
+  }
+
+  /** Notes that the engine has the request. */
+  accepted(): void {
+    this.#tell();
+  }
+
+  /** Waits for `work`, with a sign now and then. Throws what the work throws. */
+  async *during<T>(work: Promise<T>): AsyncGenerator<readonly Event[], T, void> {
+    const settled = work.then(
+      () => "settled" as const,
+      () => "settled" as const,
+    );
+    for (;;) {
+      const sign = new Promise<"sign">((resolve) => {
+        this.#tell = () => resolve("sign");
+      });
+      if ((await Promise.race([settled, sign])) === "settled") return await work;
+      yield [progress(Math.max(0, this.#watch.load?.waiting ?? 0), 0, this.#watch.moves)];
+    }
+  }
+
+  /** Stops watching the engine. */
+  close(): void {
+    this.#unwatch();
+  }
 }

@@ -1,13 +1,14 @@
 import { ReasoningEffort, ReasoningMode } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type ToolChoice, ToolChoiceMode } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
+import { EngineError, type ErrorReason } from "../../../errors.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
+import type { Dialect } from "../dialect/dialect.ts";
 import { countTokens } from "../generation/count-tokens.ts";
 import type { GenerationParts } from "../generation/generation-parts.ts";
 import { parseFields } from "../http/json-fields.ts";
-import { toCountBody } from "../request/request.ts";
+import { type RequestSettings, toCountBody } from "../request/request.ts";
 import { askEngine, type ProbeAnswer, probeRequest } from "./probe-answer.ts";
-import { explainFailure, isRefusal, probeFailure } from "./probe-failure.ts";
 
 /** What the probe found out. */
 export type ProbeResult = {
@@ -36,12 +37,17 @@ const SUM_SCHEMA = {
   strict: true,
 };
 
+const NO_REASONING = { mode: ReasoningMode.DISABLED, effort: ReasoningEffort.UNSPECIFIED };
+
 const WITH_TOOLS = [
   Capability.TOOLS,
   Capability.PARALLEL_TOOL_CALLS,
   Capability.FORCED_TOOL_CHOICE,
   Capability.STRICT_TOOLS,
 ];
+
+/** The reasons with which an engine says that it does not do what it was asked for. */
+const REFUSALS: ReadonlySet<ErrorReason> = new Set(["INVALID_REQUEST", "INVALID_SCHEMA", "UNSUPPORTED_FEATURE"]);
 
 /**
  * Sends a few tiny requests before the node says that it serves: reasoning and tool calls have to come out as what they
@@ -152,11 +158,41 @@ async function probeCount(parts: GenerationParts, signal: AbortSignal): Promise<
   }
 }
 
-const NO_REASONING = { mode: ReasoningMode.DISABLED, effort: ReasoningEffort.UNSPECIFIED };
-
 /** Returns what stands in a text when a call was not read. */
 function callMark({ toolCall }: ModelProfile): string {
   if (!toolCall || toolCall.form === "bare-json") return "";
   const mark = toolCall.form === "sections" ? toolCall.open || toolCall.callOpen : toolCall.open;
   return mark.trim();
+}
+
+/** Whether the engine does not do what it was asked for, rather than having failed. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof EngineError && REFUSALS.has(error.reason);
+}
+
+/** What the probe throws: what is wrong, and the flags that models of the profile need. */
+function probeFailure(what: string, settings: RequestSettings, cause?: unknown): EngineError {
+  const advice = settings.dialect.name === "llama-server" ? llamaAdvice(settings.profile) : flagAdvice(settings);
+  return new EngineError("ENGINE_DOWN", `The engine did not pass the start-up probe: ${what}.${advice}`, {}, cause);
+}
+
+/** The same for a request that failed; a caller who left stays one. */
+function explainFailure(error: unknown, what: string, settings: RequestSettings): unknown {
+  if (!(error instanceof EngineError) || error.reason === "CANCELLED") return error;
+  return probeFailure(`${what} ended in ${error.reason} (${error.message.replace(/\.$/, "")})`, settings, error);
+}
+
+function llamaAdvice({ family }: ModelProfile): string {
+  return ` Is it started with --jinja, and is the profile (${family}) that of the model?`;
+}
+
+function flagAdvice({ dialect, profile }: { readonly dialect: Dialect; readonly profile: ModelProfile }): string {
+  const isVllm = dialect.name === "vllm";
+  const { toolCall, reasoning } = (isVllm ? profile.parsers.vllm : profile.parsers.sglang) ?? {};
+  const flags = [
+    ...(isVllm && toolCall !== undefined ? ["--enable-auto-tool-choice"] : []),
+    ...(toolCall === undefined ? [] : [`--tool-call-parser ${toolCall}`]),
+    ...(reasoning === undefined ? [] : [`--reasoning-parser ${reasoning}`]),
+  ];
+  return flags.length === 0 ? "" : ` Models of this profile (${profile.family}) need ${flags.join(" ")}.`;
 }
