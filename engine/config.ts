@@ -10,18 +10,25 @@ import { backendSchema } from "./backend-kinds.ts";
 
 const tls = z
   .strictObject({
-    certFile: z.string().min(1).describe("The node's certificate and its chain, PEM."),
-    keyFile: z.string().min(1).describe("Its private key, PEM."),
+    certFile: z
+      .string()
+      .min(1)
+      .describe("The path of a PEM file with the certificate that the node shows to callers, and its chain."),
+    keyFile: z.string().min(1).describe("The path of a PEM file with the private key of certFile."),
     clientCaFile: z
       .string()
       .min(1)
       .optional()
-      .describe("With it, callers must show a certificate that one of these authorities has signed."),
+      .describe(
+        "The path of a PEM file with authorities, one of which must have signed the certificate of every caller; without it, callers show none.",
+      ),
     allowedClientNames: z
       .array(z.string().min(1).max(255))
       .min(1)
       .optional()
-      .describe("With it, only certificates with one of these names: common name, or alternative name of DNS or URI."),
+      .describe(
+        "The names of which a caller's certificate must hold one, as common name or as alternative name of DNS or URI; without it, any name will do.",
+      ),
   })
   .refine(({ allowedClientNames, clientCaFile }) => allowedClientNames === undefined || clientCaFile !== undefined, {
     path: ["allowedClientNames"],
@@ -35,18 +42,30 @@ export const engineConfigSchema = z.strictObject({
     .regex(/^[A-Za-z0-9._-]{1,64}$/)
     .default("engine")
     .describe("The node's name in logs, traces and answers to DescribeNode."),
-  models: z.array(z.string().min(1).max(64)).min(1).describe("The model ids this checkpoint is served under."),
-  listen: listenSchema(50_051).describe("gRPC."),
-  metrics: listenSchema(9464).describe("Prometheus, over HTTP."),
-  reflection: z.boolean().default(false).describe("Whether tools may ask the node for its contract."),
-  tls: tls.optional().describe("For the gRPC port; without it the node speaks plain text."),
+  models: z
+    .array(z.string().min(1).max(64))
+    .min(1)
+    .describe("The model ids under which the node serves its checkpoint."),
+  listen: listenSchema(50_051).describe("Where the node listens for gRPC calls."),
+  metrics: listenSchema(9464).describe("Where metrics are served to Prometheus, over HTTP."),
+  reflection: z
+    .boolean()
+    .default(false)
+    .describe("Whether tools may ask the node for its contract over gRPC server reflection."),
+  tls: tls.optional().describe("How the gRPC port is secured; without this section the node speaks plain text."),
   tracing: tracingSchema.optional(),
   maxStepAgeMs: z
     .int()
     .min(100)
     .default(30_000)
-    .describe("Running work that sees no step of the engine for so long takes the node out of service."),
-  drainTimeoutMs: z.int().min(0).default(600_000).describe("How long running generations may go on after SIGTERM."),
+    .describe(
+      "The time, in milliseconds, without a step of the engine after which a node that has running work takes itself out of service.",
+    ),
+  drainTimeoutMs: z
+    .int()
+    .min(0)
+    .default(600_000)
+    .describe("The time, in milliseconds, for which running generations may go on after SIGTERM."),
   log: logSchema,
   backend: backendSchema,
 });

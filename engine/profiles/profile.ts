@@ -16,33 +16,51 @@ import { mark } from "../tool-calls/marks.ts";
 const templateKwargs = z.record(z.string().min(1), z.union([z.string(), z.number(), z.boolean()]));
 
 const effort = z.strictObject({
-  templateKwargs: templateKwargs.default({}).describe("Added to those of `on`."),
-  reasoningEffort: z.string().min(1).optional().describe("The template's own word for it."),
-  budgetTokens: z.int().min(1).optional().describe("Tokens of reasoning, unless the request says how many."),
+  templateKwargs: templateKwargs.default({}).describe("The template variables that this effort adds to those of `on`."),
+  reasoningEffort: z.string().min(1).optional().describe("The word that the template has for this effort."),
+  budgetTokens: z
+    .int()
+    .min(1)
+    .optional()
+    .describe("The number of tokens of reasoning that this effort allows, unless the request says how many."),
 });
 
 const thinking = z.strictObject({
   default: z
     .enum(["on", "off", "always"])
-    .describe("What a request gets that does not say; as a rule what the template does when it is told nothing."),
+    .describe(
+      "Whether the model reasons for a request that does not say; as a rule what the template does when it is told nothing.",
+    ),
   on: templateKwargs.default({}),
-  off: templateKwargs.optional().describe("Absent: it cannot be switched off."),
+  off: templateKwargs
+    .optional()
+    .describe("The template variables that switch reasoning off; without them it cannot be switched off."),
   effort: z.strictObject({ low: effort, medium: effort, high: effort }).optional(),
 });
 
 const gguf = z.strictObject({
-  architectures: z.array(mark).default([]).describe("`general.architecture` is one of these; none: any."),
-  names: z.array(mark).default([]).describe("`general.name` holds one of these, in any case; none: any."),
-  template: z.array(mark).min(1).describe("The chat template holds all of these."),
+  architectures: z
+    .array(mark)
+    .default([])
+    .describe("The values of `general.architecture` of which a fitting file has one; an empty list fits any."),
+  names: z
+    .array(mark)
+    .default([])
+    .describe(
+      "The texts of which `general.name` of a fitting file holds one, in upper or lower case; an empty list fits any.",
+    ),
+  template: z.array(mark).min(1).describe("The texts that the chat template of a fitting file holds, all of them."),
 });
 
 const parsers = z.strictObject({ toolCall: mark.optional(), reasoning: mark.optional() });
 
 export const profileSchema = z.strictObject({
-  family: mark.describe("For people."),
-  thinking: thinking.optional().describe("Absent: the model does not reason."),
+  family: mark.describe("The name of the family, for people."),
+  thinking: thinking.optional().describe("How reasoning is switched; without it, the model does not reason."),
   reasoning: reasoningMarkers.optional().describe("How the model marks its reasoning."),
-  toolCall: toolCallMarkers.optional().describe("How the model writes a call. Absent: it calls no tools."),
+  toolCall: toolCallMarkers
+    .optional()
+    .describe("How the model writes a tool call; without it, the model calls no tools."),
   callIds: z
     .enum(["any", "functions.name:index", "nine-characters"])
     .default("any")
@@ -53,7 +71,9 @@ export const profileSchema = z.strictObject({
     .describe("Whether the template takes the arguments of earlier calls as a value, or as JSON text."),
   gguf: gguf
     .optional()
-    .describe("Which model files it fits; of several profiles the one that says more. Absent: only by name."),
+    .describe(
+      "The model files that the profile fits; of several that fit, the profile that says more counts. Without it, the profile is found by name only.",
+    ),
   parsers: z
     .strictObject({ vllm: parsers.optional(), sglang: parsers.optional() })
     .prefault({})

@@ -4,8 +4,17 @@ import * as z from "zod";
 export function listenSchema(port: number) {
   return z
     .strictObject({
-      host: z.string().min(1).default("127.0.0.1").describe("Address to listen on."),
-      port: z.int().min(0).max(65_535).default(port).describe("Port to listen on; 0 picks a free one."),
+      host: z
+        .string()
+        .min(1)
+        .default("127.0.0.1")
+        .describe("The IP address or host name on which the listener takes connections."),
+      port: z
+        .int()
+        .min(0)
+        .max(65_535)
+        .default(port)
+        .describe("The TCP port on which the listener takes connections; 0 picks a free one."),
     })
     .prefault({});
 }
@@ -21,6 +30,6 @@ export const logSchema = z
     level: z
       .enum(["debug", "info", "warn", "error"])
       .default("info")
-      .describe("Lines of this level and of the more serious ones are written."),
+      .describe("The least serious level of the lines that the log gets: `debug`, `info`, `warn` or `error`."),
   })
   .prefault({});

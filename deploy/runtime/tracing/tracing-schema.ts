@@ -12,18 +12,25 @@ export const tracingSchema = z
       )
       .optional()
       .describe(
-        "The collector's root, for OTLP over HTTP; absent: OTEL_EXPORTER_OTLP_ENDPOINT, or http://localhost:4318.",
+        "The root URL of the collector, which takes OTLP over HTTP; without it, the variable OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4318.",
       ),
     samplingRatio: z
       .number()
       .min(0)
       .max(1)
       .default(0.01)
-      .describe("Share of the traces to be exported of which nobody else has decided so. Failures always are."),
-    maxQueueSize: z.int().min(512).max(65_536).default(2_048).describe("Spans that may wait; more are dropped."),
-    scheduleDelayMs: milliseconds(5_000, "Between two exports."),
-    exportTimeoutMs: milliseconds(10_000, "How long one export may take, its retries included."),
+      .describe(
+        "The share, 0 to 1, of the traces begun here that are exported. What the caller's traceparent decided is obeyed, and failures are always exported.",
+      ),
+    maxQueueSize: z
+      .int()
+      .min(512)
+      .max(65_536)
+      .default(2_048)
+      .describe("The number of finished spans that may wait for their export; further ones are dropped."),
+    scheduleDelayMs: milliseconds(5_000, "The time, in milliseconds, between two exports of finished spans."),
+    exportTimeoutMs: milliseconds(10_000, "The time, in milliseconds, that one export may take, its retries included."),
   })
-  .describe("Absent: nothing is exported, and nothing loaded for it.");
+  .describe("Traces are exported only with this section; without it nothing is loaded for them either.");
 
 export type TracingConfig = z.infer<typeof tracingSchema>;

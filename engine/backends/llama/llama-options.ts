@@ -3,31 +3,51 @@ import type { ServedNode } from "../backend-kind.ts";
 
 /** The configuration of a node that runs llama.cpp in its own process. */
 export const llamaSchema = z.strictObject({
-  kind: z.literal("llama").describe("llama.cpp runs in the node's own process."),
-  modelPath: z.string().min(1).describe("The GGUF file."),
+  kind: z.literal("llama").describe("The backend runs llama.cpp in the node's own process."),
+  modelPath: z.string().min(1).describe("The path of the model's GGUF file."),
   profile: z
     .string()
     .min(1)
     .optional()
-    .describe("The model's family: a name of engine/profiles, or a path. Absent: by what the file says of itself."),
-  contextTokens: z.int().min(256).max(4_194_304).default(4096).describe("Prompt and answer together, per slot."),
-  slots: z.int().min(1).max(256).default(4).describe("Generations at once; the KV memory grows with each."),
+    .describe(
+      "The profile of the model's family: a name of engine/profiles, or the path of a file like those. Without it, the profile that fits what the model file says of itself.",
+    ),
+  contextTokens: z
+    .int()
+    .min(256)
+    .max(4_194_304)
+    .default(4096)
+    .describe("The number of tokens that a prompt and its answer may have together; each slot has room for so many."),
+  slots: z
+    .int()
+    .min(1)
+    .max(256)
+    .default(4)
+    .describe("The number of generations that run at once; the KV memory grows with each."),
   threads: z
     .union([z.literal("auto"), z.int().min(1).max(512)])
     .default("auto")
-    .describe("CPU threads. More than the cores that are free makes it many times slower."),
+    .describe(
+      "The number of CPU threads that compute; more than there are free cores make the engine many times slower.",
+    ),
   gpu: z
     .union([z.literal("auto"), z.literal(false), z.enum(["cuda", "vulkan", "metal"])])
     .default("auto")
-    .describe("Which accelerator; auto takes the best one whose driver is found."),
+    .describe("The accelerator that computes: auto takes the best one whose driver is found, false none."),
   batchTokens: z
     .int()
     .min(32)
     .max(8192)
     .default(256)
-    .describe("Prompt tokens per step, of all prompts together; other streams wait for one step."),
-  queueLength: z.int().min(0).max(100_000).default(64).describe("Requests that may wait for a slot."),
-  maxQueueWaitMs: z.int().min(1).default(30_000).describe("How long one may wait."),
+    .describe(
+      "The number of prompt tokens that one step reads, of all prompts together; running streams wait for a step to end.",
+    ),
+  queueLength: z.int().min(0).max(100_000).default(64).describe("The number of requests that may wait for a slot."),
+  maxQueueWaitMs: z
+    .int()
+    .min(1)
+    .default(30_000)
+    .describe("The time, in milliseconds, that a request may wait for a slot."),
 });
 
 /** How the in-process engine is set up. */

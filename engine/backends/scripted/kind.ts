@@ -4,13 +4,21 @@ import { agentScript } from "./agent-script.ts";
 import { fixedSentence, playTranscript, readTranscript, ScriptedBackend } from "./scripted.ts";
 
 const schema = z.strictObject({
-  kind: z.literal("scripted").describe("Plays a script instead of a model, for tests and for trying agents."),
-  transcript: z.string().min(1).optional().describe("JSON lines, one canonical event each, played for every request."),
+  kind: z
+    .literal("scripted")
+    .describe("The backend plays a script instead of a model, for tests and for trying agents."),
+  transcript: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("The path of a file of JSON lines, one canonical event each, that is played for every request."),
   script: z
     .enum(["sentence", "agent"])
     .default("sentence")
-    .describe("Without a transcript: a fixed sentence, or a tool turn and a final turn for coding agents."),
-  slots: z.int().min(1).default(64).describe("Generations at once."),
+    .describe(
+      "What is played without a transcript: a fixed sentence, or a tool turn and a final turn for coding agents.",
+    ),
+  slots: z.int().min(1).default(64).describe("The number of generations that run at once."),
 });
 
 /** A script in place of a model. */
