@@ -1,64 +1,85 @@
 import type { CountTokensRequest, Event, GenerateRequest } from "../proto/gen/svc/inference/v1/inference_service.ts";
 import type { EngineKind, ModelDescription } from "../proto/gen/svc/inference/v1/node_service.ts";
 
-/** What a node tells about the engine behind it. */
+/** What a node tells of the engine behind it. */
 export type BackendDescription = {
+  /** The kind of engine, as the contract names it. */
   readonly engineKind: EngineKind;
+  /** The engine's own version; empty where it tells none. */
   readonly engineVersion: string;
+  /** The models that the backend serves; empty while nothing is known of them. */
   readonly models: readonly ModelDescription[];
 };
 
-/** The engine's own pulse: with it, a stall is told from an engine that nobody asks for anything. */
+/** The pulse of an engine: with it, a stall is told from an engine that nobody asks for anything. */
 export type EngineSteps = {
-  /** Steps so far; only its moving means anything. */
+  /** The number of steps so far. Only its changing means anything. */
   readonly made: number;
-  /** Generations that have been asked for more and hold a slot: steps that are owed now. What a slow reader holds back is not. */
+  /**
+   * The number of generations that hold a slot and have been asked for more: each is owed a step now. What a slow
+   * reader holds back does not count.
+   */
   readonly inFlight: number;
 };
 
-/** A moment's load; all counts are of this process. What a backend cannot tell it leaves out. */
+/** The load of a backend at one moment. All counts are of this process; what a backend cannot tell it leaves out. */
 export type BackendLoad = {
+  /** The number of generations that can run at once. */
   readonly slots: number;
+  /** The number of slots that generations hold. */
   readonly busySlots: number;
+  /** The number of generations that wait for a slot. */
   readonly waiting: number;
-  /** With it the node is watched: steps in flight of which none is made take the node out of service. */
+  /**
+   * The engine's pulse. With it the node is watched: steps in flight of which none is made take the node out of
+   * service.
+   */
   readonly steps?: EngineSteps;
-  /** Share of the KV memory that running generations hold, 0 to 1. */
+  /** The share of the KV memory that running generations hold, from 0 to 1. */
   readonly kvUse?: number;
+  /** The number of tokens that running generations hold in the KV memory. */
   readonly kvTokensUsed?: number;
+  /** The number of tokens that the KV memory holds when full. */
   readonly kvTokensTotal?: number;
-  /** Prompt tokens that wait for their prefill and are in no cache. */
+  /** The number of prompt tokens that wait for their prefill and are in no cache. */
   readonly queuedUncachedTokens?: number;
-  /** How long a prefix lately stayed in the cache before others pushed it out. */
+  /** How long a prefix lately stayed in the cache before others pushed it out, in seconds. */
   readonly observedRetentionSeconds?: number;
 };
 
 /**
- * The seam to an engine. One value serves one checkpoint under one or more model ids.
- *
- * Implementations own their scheduling; whoever calls owns the call: leaving the iteration or aborting the signal stops
- * the work and frees what it holds.
+ * The seam to an engine. One backend serves one checkpoint under one or more model ids. Implementations own their
+ * scheduling; whoever calls owns the call: leaving the iteration or aborting the signal stops the work and frees what
+ * it holds.
  */
 export interface Backend {
   /**
-   * Whether the backend holds answers and arguments to schemas that are `strict`: one that breaks its schema is then the
-   * backend's fault and ends in ENGINE_ERROR. Default: false, and it is counted only.
+   * Whether the backend holds answers and arguments to schemas that are `strict`: an answer that breaks its schema is
+   * then the backend's fault and ends in ENGINE_ERROR. Default: false, and such an answer is counted only.
    */
   readonly holdsStrict?: boolean;
-  /** Loads and warms up; when it returns the backend answers. Throws when it never will. */
+  /**
+   * Loads the model and warms it up; once this resolves the backend answers. Rejects when it never will. Aborting
+   * `signal` gives the loading up.
+   */
   start(signal: AbortSignal): Promise<void>;
-  /** Before `start` has returned, what the models are like may be unknown: the list is then empty. */
+  /**
+   * Returns the engine and its models. Before `start` has resolved the models may be unknown, and their list is then
+   * empty.
+   */
   describe(): BackendDescription;
+  /** Returns the load now. It is asked several times a second, and must not wait. */
   load(): BackendLoad;
   /**
-   * One generation: `started`, then blocks, then `finished`; `progress` anywhere before the last, also first. Each array
-   * holds what one step produced and is never empty. The consumer's pace is the generation's pace: nothing is produced
-   * while nobody asks. Throws `EngineError`.
+   * Runs one generation: `started`, then blocks, then `finished`; `progress` may come anywhere before `finished`, and
+   * also first. Each array holds what one step produced and is never empty. The consumer's pace is the pace of the
+   * generation: nothing is produced while nobody asks. Throws `EngineError`.
    */
   generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<readonly Event[], void, void>;
-  /** Tokens of the fully rendered prompt. Takes no slot. */
+  /** Resolves to the number of tokens in the fully rendered prompt. Takes no slot. Rejects with `EngineError`. */
   countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number>;
-  /** GPU memory in use, in bytes; `undefined` where there is none. Absent: the backend cannot tell. */
+  /** Resolves to the GPU memory in use, in bytes; undefined where there is no GPU. Absent: the backend cannot tell. */
   gpuMemoryBytes?(): Promise<number | undefined>;
+  /** Ends what runs and frees what the backend holds. */
   close(): Promise<void>;
 }

@@ -4,8 +4,9 @@ import type { Any } from "../proto/gen/google/protobuf/any.ts";
 import { ErrorInfo, RetryInfo } from "../proto/gen/google/rpc/error_details.ts";
 import { Status } from "../proto/gen/google/rpc/status.ts";
 
+/** What one reason of failure means, and how it goes out. */
 type ReasonRow = {
-  /** The gRPC status of a call that failed for it. */
+  /** The gRPC status of a call that failed for this reason. */
   readonly status: status;
   /** What happened, as a sentence that stands alone. */
   readonly meaning: string;
@@ -65,13 +66,13 @@ const REASON_TABLE = {
   },
 } as const satisfies Readonly<Record<string, ReasonRow>>;
 
-/** `google.rpc.ErrorInfo.reason`: why a call failed, for programs. The closed set of this service. */
+/** Why a call failed, for programs: `google.rpc.ErrorInfo.reason`, from a closed set. */
 export type ErrorReason = keyof typeof REASON_TABLE;
 
 /** One row for every reason that a failed call may carry. */
 export const REASONS: Readonly<Record<ErrorReason, ReasonRow>> = REASON_TABLE;
 
-/** Failures that the node is to blame for; everything else is a refusal, or the caller's doing. */
+/** The reasons that the node is to blame for. All others are a refusal, or the caller's doing. */
 export const NODE_FAULTS: ReadonlySet<ErrorReason> = new Set<ErrorReason>([
   "ENGINE_DOWN",
   "ENGINE_ABORTED",
@@ -84,12 +85,14 @@ const DOMAIN = "svc.inference";
 /** The trailer in which a failed call carries its `google.rpc.Status`. */
 export const DETAILS_KEY = "grpc-status-details-bin";
 
-/** The one error that crosses a module boundary in the engine; its message never repeats what the caller sent. */
+/** The one error that crosses a module boundary in the engine. Its message never repeats what the caller sent. */
 export class EngineError extends Error {
+  /** Why the call failed. */
   readonly reason: ErrorReason;
-  /** Facts for programs, such as `input_tokens` and `context_window`. */
+  /** Facts for programs, such as `input_tokens` and `context_window`. Default: none. */
   readonly facts: Readonly<Record<string, string>>;
 
+  /** Makes an error. `cause` is what was thrown below, and is never sent. */
   constructor(reason: ErrorReason, message: string, facts: Readonly<Record<string, string>> = {}, cause?: unknown) {
     super(message, { cause });
     this.name = "EngineError";
@@ -98,23 +101,25 @@ export class EngineError extends Error {
   }
 }
 
-/** The way in for whatever was thrown: unknown errors lose their text. */
+/**
+ * Turns whatever was thrown into an `EngineError`. An unknown error becomes ENGINE_ERROR, and its text is kept back.
+ */
 export function toEngineError(error: unknown): EngineError {
   if (error instanceof EngineError) return error;
   return new EngineError("ENGINE_ERROR", "The engine had an error while processing the request.", {}, error);
 }
 
-/** The gRPC status of a call by its name. */
+/** Returns the name of the gRPC status that a call ends with, `OK` where it did not fail. */
 export function grpcStatusOf(failure: EngineError | undefined): string {
   return status[failure ? REASONS[failure.reason].status : status.OK];
 }
 
-/** A failed call, as grpc-js wants it. */
+/** The status of a failed call, as grpc-js wants it. */
 export type FailedCall = { readonly code: status; readonly details: string; readonly metadata: Metadata };
 
 /**
- * A gRPC status with `google.rpc.ErrorInfo` in its details. `retryAfterMs`: when the same call may do better, in
- * milliseconds from now; it goes as `google.rpc.RetryInfo`.
+ * Returns an error as a gRPC status with `google.rpc.ErrorInfo` in its details. `retryAfterMs` is when the same call
+ * may do better, in milliseconds from now; where it is given it goes as `google.rpc.RetryInfo`.
  */
 export function toFailedCall(error: EngineError, retryAfterMs?: number): FailedCall {
   const code = REASONS[error.reason].status;

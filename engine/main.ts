@@ -18,7 +18,7 @@ import { serveMetrics } from "./metrics/metrics-server.ts";
 import { EngineServer } from "./server.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 
-/** Resolves to the exit code. */
+/** Runs an engine node from its configuration to its end, and resolves to the exit code. */
 async function run(config: EngineConfig): Promise<number> {
   const log = processLog({ level: config.log.level, base: { node_id: config.nodeId } });
   logWarnings(log);
@@ -67,14 +67,14 @@ async function run(config: EngineConfig): Promise<number> {
   return crashed() ? 1 : 0;
 }
 
-/** Only a node that exports traces loads the SDK. */
+/** Starts the tracing of a node that exports traces. No other node loads the SDK. */
 async function loadTracing({ tracing, nodeId }: EngineConfig, log: Logger): Promise<Tracing | undefined> {
   if (!tracing) return undefined;
   const { startTracing } = await import("./tracing/start-tracing.ts");
   return startTracing(tracing, nodeId, log, systemClock.nowMs);
 }
 
-/** Whether the backend has started, and not been stopped on its way. */
+/** Starts the backend, and resolves to whether it has started; false when it was stopped on its way. */
 async function started(backend: Backend, stop: AbortSignal): Promise<boolean> {
   try {
     await backend.start(stop);
@@ -85,7 +85,9 @@ async function started(backend: Backend, stop: AbortSignal): Promise<boolean> {
   }
 }
 
-/** What a node waits for before it serves: large weights, or an engine beside it, may take long. */
+/**
+ * Returns what a node waits for before it serves, for the log: large weights, or an engine beside it, may take long.
+ */
 function startingFacts({ backend }: EngineConfig): { readonly backend: string; readonly engine?: string | undefined } {
   return { backend: backend.kind, engine: backendKind(backend).engineOf?.(backend) };
 }

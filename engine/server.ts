@@ -46,43 +46,55 @@ import { NodeState } from "./node/node-state.ts";
 import { type Watchdog, watchNode } from "./node/watchdog.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 
-/** A prompt of a million tokens is several MB; grpc-js refuses more than 4 MiB unless told otherwise. */
+/**
+ * The largest message either way, in bytes: a prompt of a million tokens is several MB, and grpc-js refuses more than 4
+ * MiB unless told otherwise.
+ */
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 
-/** How long the last words of stopped calls may take on their way out. */
+/** The time that the last words of stopped calls have on their way out, in milliseconds. */
 const LAST_WORDS_MS = 1000;
-/** How long what has been sent may take to arrive at the end. */
+/** The time that sent bytes have to arrive before a closing node drops its connections, in milliseconds. */
 const GOODBYE_MS = 250;
 
+/** What an engine node is made of. */
 export type EngineServerOptions = {
+  /** The name of the node, as DescribeNode tells it. */
   readonly nodeId: string;
+  /** The version of this program, as DescribeNode tells it. */
   readonly nodeVersion: string;
-  /** The model ids of the node, known before the backend has loaded anything. */
+  /** The ids of the models that the node serves, known before the backend has loaded anything. */
   readonly models: readonly string[];
+  /** The backend that generates. Whoever makes the server starts and closes it. */
   readonly backend: Backend;
-  /** Where the node has done what callers' bytes cause beside generating. */
+  /** The threads on which answers are checked against callers' schemas. Whoever makes the server closes them. */
   readonly work: CallerWork;
+  /** Where calls are counted; the gauges of the node are registered there. */
   readonly metrics: EngineMetrics;
+  /** Where ends of calls and changes of the node are logged. */
   readonly log: Logger;
-  /** Absent: plain text. */
+  /** The certificates of the gRPC port. Absent: the node speaks plain text. */
   readonly tls?: FollowedPems | undefined;
-  /** Names of certificates whose callers are served; absent: all that `tls` lets in. */
+  /** The names of which a caller's certificate must carry one. Absent: every caller is served that `tls` lets in. */
   readonly allowedClientNames?: readonly string[] | undefined;
-  /** How long running work may see no step of the engine before the node is out of service. Absent: not watched. */
+  /**
+   * How long running work may see no step of the engine before the node is out of service, in milliseconds. Absent: the
+   * node is not watched.
+   */
   readonly maxStepAgeMs?: number;
   /** Whether tools may ask the node for its contract. Default: false. */
   readonly reflection?: boolean;
-  /** Absent: no traces are exported. */
+  /** Where spans of generations go. Absent: none are made. */
   readonly tracing?: Tracing | undefined;
-  /** Default: the system's. */
+  /** The clock of the node. Default: the system's. */
   readonly clock?: Clock;
 };
 
 type LoadStream = ServerWritableStream<OrcaLoadReportRequest, OrcaLoadReport>;
 
 /**
- * The services of a node on gRPC: inference, node, health, load reports. It turns calls into iterations over the backend
- * and back, and owns nothing of the engine itself.
+ * The services of an engine node on gRPC: inference, node, health and load reports. It turns calls into iterations over
+ * the backend and back, and owns nothing of the engine itself.
  */
 export class EngineServer {
   readonly #options: EngineServerOptions;
@@ -95,9 +107,10 @@ export class EngineServer {
   readonly #watchdog: Watchdog | undefined;
   readonly #closing = new AbortController();
   readonly #calls: OpenCalls;
-  /** Host and port, once it listens. */
+  /** The host and port at which the node listens; undefined before it does. */
   #bound: string | undefined;
 
+  /** Makes a node that does not listen yet, in the phase `loading`. */
   constructor(options: EngineServerOptions) {
     const { backend, metrics, log, maxStepAgeMs, nodeId, nodeVersion, models, clock = systemClock } = options;
     const { tls, allowedClientNames: names } = options;
@@ -145,7 +158,10 @@ export class EngineServer {
     if (options.reflection) contractReflection().addToServer(this.#server);
   }
 
-  /** Resolves to the port. Calls are answered from now on, though not with generations before `serve`. */
+  /**
+   * Listens at an address, and resolves to the port; port 0 picks a free one. Calls are answered from then on, though
+   * not with generations before `serve`. Rejects with `EngineError` ENGINE_DOWN when the address is in use.
+   */
   listen(host: string, port: number): Promise<number> {
     const address = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
     return new Promise((resolve, reject) => {
@@ -159,13 +175,18 @@ export class EngineServer {
     });
   }
 
-  /** The backend answers: health says so, for the node and for each of its models. */
+  /**
+   * Puts the node into service once its backend has started: health says so, for the node and for each of its models.
+   */
   serve(): void {
     this.#state.become("serving");
     this.#watchdog?.start();
   }
 
-  /** No new generations; the running ones go on, at most for `timeoutMs` where that is given. */
+  /**
+   * Takes no new generations from now on. The running ones go on, for at most `timeoutMs` milliseconds where that is
+   * given.
+   */
   startDraining(timeoutMs?: number): void {
     if (this.#state.become("draining")) {
       this.#options.log.info({ running: this.#calls.running }, "draining");
@@ -270,7 +291,7 @@ export class EngineServer {
     }
   }
 
-  /** A caller that found the node full hears when a place may be free. */
+  /** Returns an error as a gRPC status. A caller that found the node full hears when a place may be free. */
   #failed(error: EngineError): FailedCall {
     if (error.reason !== "QUEUE_FULL") return toFailedCall(error);
     return toFailedCall(error, this.#throughput.nextEndMs(this.#options.backend.load().busySlots));

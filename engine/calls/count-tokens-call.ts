@@ -5,14 +5,22 @@ import { toEngineError } from "../errors.ts";
 import type { EngineMetrics } from "../metrics/engine-metrics.ts";
 import type { NodeState } from "../node/node-state.ts";
 
+/** The parts of a node that a CountTokens call needs. */
 type CountParts = {
+  /** The backend that counts. */
   readonly backend: Backend;
+  /** Says whether the node takes the request, and under which label the model is counted. */
   readonly state: NodeState;
+  /** Where the call is counted. */
   readonly metrics: EngineMetrics;
+  /** Where an unexpected failure is logged. */
   readonly log: Logger;
 };
 
-/** One CountTokens call: admitted, counted, measured. Throws `EngineError`. */
+/**
+ * Answers one CountTokens call with the number of tokens in the rendered prompt, and counts how the call ended. Throws
+ * `EngineError`, also when `signal` is aborted.
+ */
 export async function countTokensCall(
   { backend, state, metrics, log }: CountParts,
   request: CountTokensRequest,

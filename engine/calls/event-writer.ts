@@ -2,19 +2,23 @@ import { waitUnlessAborted } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { Event, GenerateResponse } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 
-/** What one message holds at most; a single event may be larger. */
+/** The most events in one message. */
 const MAX_EVENTS = 32;
+/** The most text in the deltas of one message, in bytes; a single delta may be larger. */
 const MAX_TEXT_BYTES = 16 * 1024;
 
-/** Where messages go: `write` returns false when the reader does not keep up, until `onDrain`'s listener is called. */
+/** Where the messages of a generation go. */
 export type EventSink = {
+  /** Sends a message. Returns false when the reader does not keep up; the message is on its way all the same. */
   write(message: GenerateResponse): boolean;
+  /** Calls `listener` each time the reader has caught up after `write` returned false. */
   onDrain(listener: () => void): void;
 };
 
 /**
- * Puts events into messages, in order. What a step produced goes out at once, unless the caller allowed a delay or does
- * not keep up: then it is held, and for a slow reader the deltas of a block become one. The first delta is never held.
+ * Puts the events of a generation into messages, in order. What a step produced goes out at once, unless the caller
+ * allowed a delay or does not keep up: then it is held, and for a slow reader the adjacent deltas of a block are
+ * joined. The first delta is never held.
  */
 export class EventWriter {
   readonly #sink: EventSink;
@@ -27,7 +31,10 @@ export class EventWriter {
   #cancelTimer: (() => void) | undefined;
   #wake: (() => void) | undefined;
 
-  /** `maxDelayMs`: how long deltas may be held to travel together; 0 for not at all. */
+  /**
+   * Makes a writer to `sink`. `maxDelayMs` is how long deltas may be held to travel together, in milliseconds; 0 sends
+   * each at once.
+   */
   constructor(sink: EventSink, maxDelayMs: number, clock: Clock) {
     this.#sink = sink;
     this.#maxDelayMs = maxDelayMs;
@@ -35,6 +42,7 @@ export class EventWriter {
     sink.onDrain(() => this.#drained());
   }
 
+  /** Sends the events of one step, or holds them while the reader is behind or a delay is allowed. */
   add(events: readonly Event[]): void {
     if (this.#blocked) {
       for (const event of events) this.#merge(event);
@@ -53,7 +61,7 @@ export class EventWriter {
     return this.#blocked && this.#overfull();
   }
 
-  /** Until the reader has caught up, or the signal is aborted. */
+  /** Resolves once the reader has caught up, or as soon as `signal` is aborted. Never rejects. */
   async room(signal: AbortSignal): Promise<void> {
     if (!this.#blocked) return;
     await waitUnlessAborted<void>(signal, (wake) => {
@@ -64,7 +72,7 @@ export class EventWriter {
     });
   }
 
-  /** Sends what is held, whether or not the reader keeps up. */
+  /** Sends the held events, whether or not the reader keeps up. */
   flush(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
@@ -74,7 +82,7 @@ export class EventWriter {
     if (events.length > 0) this.#send(events);
   }
 
-  /** Drops what is held: the sink takes no more. */
+  /** Drops the held events, and stops the timer that would have sent them: the sink takes no more. */
   close(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;

@@ -7,46 +7,66 @@ import { EngineError, toEngineError } from "../errors.ts";
 import { AskedTexts, type CheckedTexts, type WholeText } from "../grammar/validation/answer-check.ts";
 import { type EventSink, EventWriter } from "./event-writer.ts";
 
-/** Longest that a caller may have its deltas held: more would look like a stall. */
+/** The longest delay of its deltas that a caller may ask for, in milliseconds: more would look like a stall. */
 const MAX_BATCH_DELAY_MS = 1000;
-/** A caller that gives up this shortly before its deadline gave up because of it: the two clocks started apart. */
+/**
+ * A caller that leaves at most this many milliseconds before its deadline left because of it: the two clocks started
+ * apart.
+ */
 const DEADLINE_TOLERANCE_MS = 50;
 const NOTHING_CHECKED: CheckedTexts = { mismatches: [], unchecked: 0 };
-/** What a timer can hold. */
+/** The longest delay that a timer of Node can hold, in milliseconds. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** The caller's end of a generation. */
 export type GenerationSink = EventSink & {
+  /** Ends the stream after a whole answer. */
   end(finished: Finished): void;
+  /** Ends the stream with an error. Does nothing where the caller has left. */
   fail(error: EngineError): void;
 };
 
+/** One Generate call and the parts of the node that answer it. */
 export type GenerationCallOptions = {
+  /** The request as the caller sent it. */
   readonly request: GenerateRequest;
+  /** Where the events go. */
   readonly sink: GenerationSink;
+  /** The backend that generates. */
   readonly backend: Backend;
-  /** Where the last look at the answer is done. */
+  /** Checks whole answers against their schemas, on threads of its own. */
   readonly work: Pick<CallerWork, "run">;
+  /** Measures the call and ends it at its deadline. */
   readonly clock: Clock;
-  /** Time left when the call came; Infinity without a deadline. */
+  /** The time that the caller gave the call when it came, in milliseconds; Infinity without a deadline. */
   readonly deadlineMs: number;
-  /** Throws `EngineError` when the node takes no such request now. */
+  /** Throws `EngineError` when the node takes no request for this model now. */
   readonly admit: (model: string) => void;
 };
 
-/** How a generation ended, for metrics and the log. Times are milliseconds. */
+/** How a generation ended, for metrics, the log and traces. */
 export type GenerationOutcome = {
+  /** Why the generation failed or was ended early; undefined when the answer is whole. */
   readonly failure: EngineError | undefined;
+  /** The backend's last event, with usage and timings; undefined when the generation never came so far. */
   readonly finished: Finished | undefined;
+  /** The time from the arrival of the call to its first delta, in milliseconds; undefined when there was none. */
   readonly firstDeltaMs: number | undefined;
-  /** What the last look at whole answers and arguments has shown, with the request's schemas. */
+  /** What checking whole answers and arguments against the schemas of the request has shown. */
   readonly checked: CheckedTexts;
+  /** The time from the arrival of the call to its last event, in milliseconds. */
   readonly totalMs: number;
-  /** From the caller's leaving, or the deadline, to the backend's having let go. */
+  /**
+   * The time from the caller's leaving, or its deadline, to the backend's having let go, in milliseconds; undefined
+   * when nothing ended the generation early.
+   */
   readonly cancelMs: number | undefined;
 };
 
-/** One call of Generate: the backend's events on their way to the caller, and the ways in which that ends early. */
+/**
+ * One Generate call: carries the backend's events to the caller, and ends early when the caller leaves, the deadline
+ * passes or the node stops.
+ */
 export class GenerationCall {
   readonly #options: GenerationCallOptions;
   readonly #stop = new AbortController();
@@ -69,12 +89,15 @@ export class GenerationCall {
         : () => {};
   }
 
-  /** Whether it waits for its reader, and so asks nothing of the backend. */
+  /** Whether the call waits for a slow reader, and so asks nothing of the backend. */
   get paused(): boolean {
     return this.#paused;
   }
 
-  /** Ends it with an error that the caller hears at once, whatever the backend does. */
+  /**
+   * Ends the call with an error that the caller hears at once, whatever the backend does. Does nothing when the call is
+   * already over.
+   */
   stop(error: EngineError): void {
     if (!this.#abort(error)) return;
     this.#writer.flush();
@@ -82,7 +105,7 @@ export class GenerationCall {
     this.#options.sink.fail(error);
   }
 
-  /** The caller has gone: nobody hears anything any more. */
+  /** Ends the call because its caller has gone: nothing is sent any more. */
   leave(): void {
     const { clock, deadlineMs } = this.#options;
     const late = clock.nowMs() - this.#begunMs >= deadlineMs - DEADLINE_TOLERANCE_MS;
@@ -92,7 +115,7 @@ export class GenerationCall {
     if (this.#abort(error)) this.#writer.close();
   }
 
-  /** From admission to the last event. Never throws. */
+  /** Carries the generation from admission to its last event, and resolves to how it ended. Never rejects. */
   async run(): Promise<GenerationOutcome> {
     const { request, sink, backend, clock, admit } = this.#options;
     const { signal } = this.#stop;
@@ -142,7 +165,10 @@ export class GenerationCall {
     return { failure, finished, firstDeltaMs, checked, totalMs: now - this.#begunMs, cancelMs };
   }
 
-  /** Has texts looked at on another thread. What cannot be looked at is unchecked, and harms no answer. Never rejects. */
+  /**
+   * Has whole texts checked against their schemas on another thread. A text that cannot be checked counts as unchecked
+   * and fails no answer. Never rejects.
+   */
   async #check(whole: readonly WholeText[], signal: AbortSignal): Promise<CheckedTexts> {
     if (whole.length === 0) return NOTHING_CHECKED;
     const { work, request } = this.#options;
@@ -153,7 +179,7 @@ export class GenerationCall {
     }
   }
 
-  /** Whether this was what ended it. */
+  /** Stops the backend for `error`. Returns false when the call was already over or stopped. */
   #abort(error: EngineError): boolean {
     if (this.#over || this.#stop.signal.aborted) return false;
     this.#stoppedMs = this.#options.clock.nowMs();

@@ -3,13 +3,15 @@ import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
 import type { EngineMetrics } from "../metrics/engine-metrics.ts";
 import type { GenerationOutcome } from "./generation-call.ts";
 
+/** A generation that has ended, and whose it was. */
 export type GenerationFacts = GenerationOutcome & {
+  /** The id of the request as its caller sent it, and so not fit to be shown before `shownId`. */
   readonly requestId: string;
-  /** One of the node's models, or `unknown`. */
+  /** The model's id if the node serves it, else `unknown`. */
   readonly model: string;
 };
 
-/** Counts a generation that has ended. */
+/** Counts and measures a generation that has ended. */
 export function measureGeneration(metrics: EngineMetrics, facts: GenerationFacts): void {
   const { model, failure, finished, firstDeltaMs, checked, cancelMs } = facts;
   metrics.generations.inc({ model, reason: failure?.reason ?? "ok" });
@@ -28,7 +30,9 @@ export function measureGeneration(metrics: EngineMetrics, facts: GenerationFacts
   metrics.tokens.inc({ model, type: "reasoning" }, usage.reasoningTokens);
 }
 
-/** One line per generation, of counts and times only: nothing that a caller or the model wrote. */
+/**
+ * Writes the log line of a generation that has ended: counts and times only, nothing that a caller or the model wrote.
+ */
 export function logGeneration(log: Logger, facts: GenerationFacts): void {
   const { failure, finished } = facts;
   const { usage, timings } = finished ?? {};
@@ -55,7 +59,10 @@ export function logGeneration(log: Logger, facts: GenerationFacts): void {
   else log.info(line, "generate");
 }
 
-/** Request ids are minted by gateways, yet anyone may call: only a well-formed one is shown. */
+/**
+ * Returns a request id as logs and traces may show it: the id itself when it is well-formed (1 to 64 of `A-Z a-z 0-9 _
+ * -`), else `invalid`. Gateways mint these ids, yet anyone may call.
+ */
 export function shownId(id: string): string {
   return /^[A-Za-z0-9_-]{1,64}$/.test(id) ? id : "invalid";
 }

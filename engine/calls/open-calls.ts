@@ -3,7 +3,10 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { EngineError } from "../errors.ts";
 import type { GenerationCall } from "./generation-call.ts";
 
-/** The generations of a node: those that the backend works on, and those whose last words are still on their way. */
+/**
+ * The Generate calls of a node that are not over: those that the backend works on, and those whose last words are still
+ * on their way.
+ */
 export class OpenCalls {
   readonly #clock: Clock;
   readonly #running = new Set<GenerationCall>();
@@ -14,35 +17,37 @@ export class OpenCalls {
     this.#clock = clock;
   }
 
-  /** Calls whose backend has not let go yet. */
+  /** The number of calls whose backend has not let go yet. */
   get running(): number {
     return this.#running.size;
   }
 
-  /** Of those, the ones that wait for their readers. */
+  /** The number of running calls that wait for a slow reader. */
   get paused(): number {
     let count = 0;
     for (const call of this.#running) if (call.paused) count += 1;
     return count;
   }
 
+  /** Takes in a call that has just arrived. */
   begin(call: GenerationCall): void {
     this.#running.add(call);
     this.#unsent.add(call);
   }
 
-  /** The backend has let go. */
+  /** Notes that the backend has let go of the call. */
   ended(call: GenerationCall): void {
     this.#running.delete(call);
     this.#tellIdle();
   }
 
-  /** The stream is closed: all has been sent, or the caller has left. */
+  /** Notes that the stream of the call is closed: all has been sent, or the caller has left. */
   closed(call: GenerationCall): void {
     this.#unsent.delete(call);
     this.#tellIdle();
   }
 
+  /** Ends all running calls with an error that their callers hear at once. */
   stopAll(error: EngineError): void {
     for (const call of this.#running) call.stop(error);
   }

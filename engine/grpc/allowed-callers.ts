@@ -9,8 +9,8 @@ import { EngineError, toFailedCall } from "../errors.ts";
 type Certificate = NonNullable<ReturnType<ServerInterceptingCallInterface["getAuthContext"]>["sslPeerCertificate"]>;
 
 /**
- * An interceptor: calls of certificates that carry none of these names are refused, on every service of the node. The
- * names are those of `callerNames`.
+ * Returns an interceptor that refuses, on every service of the node, callers whose certificate carries none of the
+ * `allowed` names. The names of a certificate are those of `callerNames`.
  */
 export function onlyCallersNamed(allowed: readonly string[]): ServerInterceptor {
   return (_method: ServerMethodDefinition<unknown, unknown>, call: ServerInterceptingCallInterface) => {
@@ -22,12 +22,12 @@ export function onlyCallersNamed(allowed: readonly string[]): ServerInterceptor 
   };
 }
 
-/** A name as Node quotes it: JSON. */
+/** Matches a name that Node has quoted, as JSON. */
 const QUOTED = /"(?:[^"\\]|\\.)*"/g;
 
 /**
- * The names of a client's certificate: common names, and alternative names of the kinds DNS and URI (as SPIFFE has them).
- * Names that Node had to quote, because they hold separators, count as none.
+ * Returns the names of a client's certificate: common names, and alternative names of the kinds DNS and URI (as SPIFFE
+ * has them). A name that Node had to quote, because it holds separators, counts as none.
  */
 export function callerNames({
   subject,

@@ -9,9 +9,13 @@ import type { GenerationSink } from "../calls/generation-call.ts";
 import type { EngineError, FailedCall } from "../errors.ts";
 import { LOAD_TRAILER, requestCost } from "../load/load-report.ts";
 
+/** A Generate call as grpc-js gives it. */
 export type GenerateStream = ServerWritableStream<GenerateRequest, GenerateResponse>;
 
-/** The caller of Generate as a generation sees it. A whole answer ends with its cost in the trailer. */
+/**
+ * Returns the caller of Generate as a generation sees it. A whole answer ends with its cost in the trailer. `failed`
+ * turns an error into a gRPC status.
+ */
 export function generationSink(call: GenerateStream, failed: (error: EngineError) => FailedCall): GenerationSink {
   return {
     write: (message) => call.write(message),

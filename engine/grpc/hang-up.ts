@@ -1,11 +1,13 @@
 import type { Server } from "@grpc/grpc-js";
 
-/** What a connection gets that never got as far as HTTP/2, in milliseconds. */
+/** The time that a connection gets which never got as far as HTTP/2, in milliseconds. */
 const SILENT_MS = 250;
 
 /**
- * Lets what has been sent arrive for `graceMs`, then closes the connections that are still there: health watches and idle
- * ones never end by themselves. It is grpc-js' drain that closes them: its forceShutdown does not where channelz is off.
+ * Closes a server: lets what has been sent arrive for `graceMs` milliseconds, then closes the connections that are
+ * still there, as health watches and idle ones never end by themselves. `address` is where the server listens,
+ * undefined if it does not. Never rejects. The connections are closed by the drain of grpc-js, because its
+ * forceShutdown closes none where channelz is off.
  */
 export async function hangUp(server: Server, address: string | undefined, graceMs: number): Promise<void> {
   if (address !== undefined) server.drain(address, graceMs);

@@ -2,17 +2,22 @@ import type { Logger } from "pino";
 import { FollowedPems } from "../../deploy/runtime/files/followed-pems.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 
-/** Paths of PEM files. */
+/** The paths of the PEM files of a node. */
 export type TlsFiles = {
+  /** The file of the node's certificate and its chain. */
   readonly certFile: string;
+  /** The file of the certificate's private key. */
   readonly keyFile: string;
-  /** With it, a caller must show a certificate that this authority has signed. */
+  /**
+   * The file of the authorities one of which must have signed the certificate of a caller. Absent: callers show no
+   * certificate.
+   */
   readonly clientCaFile?: string | undefined;
 };
 
 /**
- * What the node shows to its callers and asks of them, followed while the files change. Whoever opens it closes it. Throws
- * `PemError`.
+ * Opens the PEM files that the node shows to its callers and checks them by, and follows them while they change.
+ * Whoever calls this closes the result. Throws `PemError` when the files do not fit together.
  */
 export function followTls({ certFile, keyFile, clientCaFile }: TlsFiles, clock: Clock, log: Logger): FollowedPems {
   return new FollowedPems({

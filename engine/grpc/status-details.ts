@@ -11,7 +11,10 @@ import { DETAILS_KEY, EngineError, type ErrorReason, toFailedCall } from "../err
 
 type Status = Parameters<ServerInterceptingCallInterface["sendStatus"]>[0];
 
-/** Statuses that grpc-js and its companions raise by themselves, in this service's words. */
+/**
+ * The statuses that grpc-js and its companions raise by themselves, with the reason and the text that callers get for
+ * each.
+ */
 const RAISED: Readonly<Partial<Record<status, readonly [reason: ErrorReason, message: string]>>> = {
   [status.CANCELLED]: ["CANCELLED", "The caller has left."],
   [status.DEADLINE_EXCEEDED]: ["DEADLINE", "The deadline has passed."],
@@ -20,12 +23,12 @@ const RAISED: Readonly<Partial<Record<status, readonly [reason: ErrorReason, mes
   [status.UNIMPLEMENTED]: ["UNIMPLEMENTED", "The node does not know this method, or not this way of calling it."],
 };
 
-/** What grpc-js says, with INTERNAL, about a request that it cannot read. */
+/** Matches what grpc-js says, with INTERNAL, about a request that it cannot read. */
 const UNREADABLE = /^(?:Error deserializing request|Failed to decompress message|Invalid grpc-timeout value)/;
 
 /**
- * An interceptor: a status that is not OK and has no details gets `google.rpc.ErrorInfo`, and a text that repeats nothing
- * of the caller's. It costs one closure per call and nothing per message.
+ * An interceptor that gives `google.rpc.ErrorInfo`, and a text that repeats nothing of the caller's, to every status
+ * that is not OK and has no details. It costs one closure per call and nothing per message.
  */
 export function withStatusDetails(
   _method: ServerMethodDefinition<unknown, unknown>,
@@ -38,7 +41,7 @@ export function withStatusDetails(
   return call as ServerInterceptingCall;
 }
 
-/** Calls of methods that the server does not have end with details too; every other method keeps its handler. */
+/** Makes calls of methods that the server does not have end with details too. Every other method keeps its handler. */
 export function answerUnknownMethods(server: Server): void {
   const { reason, message } = explained({ code: status.UNIMPLEMENTED, details: "" });
   const pass = (bytes: Buffer) => bytes;

@@ -1,20 +1,24 @@
 import { ServerCredentials } from "@grpc/grpc-js";
 import type { FollowedPems, Pems } from "../../deploy/runtime/files/followed-pems.ts";
 
-/** Older protocols are refused whatever the process was started with. */
+/** The oldest protocol that is accepted, whatever the process was started with. */
 const MIN_VERSION = "TLSv1.2";
 
 /**
- * TLS for the gRPC port. Certificates that are renewed while it listens count for connections from then on; those that stand
- * go on. Whether callers must show a certificate stays as it was.
+ * TLS for the gRPC port. A certificate that is renewed while the node listens counts for connections from then on;
+ * those that stand go on. Whether callers must show a certificate stays as it was at the start.
  */
 export class TlsCredentials extends ServerCredentials {
+  /**
+   * Takes the present content of `pems`, and follows it. Callers must show a certificate if `pems` has an authority.
+   */
   constructor(pems: FollowedPems) {
     const asksCallers = pems.now.ca !== undefined;
     super({ requestCert: asksCallers, rejectUnauthorized: asksCallers }, contextOf(pems.now));
     pems.onChange((renewed) => this.updateSecureContextOptions(contextOf(renewed)));
   }
 
+  /** Tells grpc-js whether two credentials are the same: only the same object is. */
   override _equals(other: ServerCredentials): boolean {
     return this === other;
   }

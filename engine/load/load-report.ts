@@ -3,21 +3,25 @@ import { OrcaLoadReport } from "../../proto/gen/xds/data/orca/v3/orca_load_repor
 import type { BackendLoad } from "../backend.ts";
 import type { Rates } from "./throughput.ts";
 
-/** The trailer that carries the cost of one call, by ORCA's convention. */
+/** The trailer that carries the cost of one call, by the convention of ORCA (Open Request Cost Aggregation). */
 export const LOAD_TRAILER = "endpoint-load-metrics-bin";
 
-/** A change of the KV use that is told at once: ten points. */
+/** A change of the KV use that is told at once, as a share of the whole: ten points. */
 const SHARP_KV_CHANGE = 0.1;
 
+/** The load of a node at one moment. */
 export type NodeLoad = {
+  /** The backend's load. */
   readonly load: BackendLoad;
+  /** The recent speeds of the node. */
   readonly rates: Rates;
+  /** Whether the node takes no new calls because it is leaving. */
   readonly draining: boolean;
 };
 
 /**
- * The load of a node as ORCA has it. `application_utilization` is the fullest of slots, KV memory and queue, where a
- * queue as long as there are slots counts as full. What the backend cannot tell is left out.
+ * Returns the load of a node as an ORCA report. `application_utilization` is the fullest of slots, KV memory and queue,
+ * where a queue as long as there are slots counts as full. What the backend cannot tell is left out.
  */
 export function loadReport({ load, rates, draining }: NodeLoad): OrcaLoadReport {
   const { slots, busySlots, waiting, kvUse } = load;
@@ -42,14 +46,20 @@ export function loadReport({ load, rates, draining }: NodeLoad): OrcaLoadReport 
   });
 }
 
-/** What one finished call really cost. */
+/**
+ * Returns the cost of one finished call as an ORCA report: the prompt tokens that were not cached, and the output
+ * tokens.
+ */
 export function requestCost({ inputTokens, cachedInputTokens, outputTokens }: Usage): OrcaLoadReport {
   return OrcaLoadReport.fromPartial({
     requestCost: { "svc.uncached_input_tokens": inputTokens - cachedInputTokens, "svc.output_tokens": outputTokens },
   });
 }
 
-/** Whether a balancer should hear of `after` now rather than at the next interval. */
+/**
+ * Returns whether a balancer should hear of `after` now rather than at the next interval: the queue or draining has
+ * changed, or the KV use by more than ten points.
+ */
 export function changedSharply(before: OrcaLoadReport, after: OrcaLoadReport): boolean {
   const kv = (report: OrcaLoadReport) => report.utilization.kv_cache ?? 0;
   const same = (name: string) => before.namedMetrics[name] === after.namedMetrics[name];

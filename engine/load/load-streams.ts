@@ -4,14 +4,18 @@ import type { OrcaLoadReport } from "../../proto/gen/xds/data/orca/v3/orca_load_
 import type { OrcaLoadReportRequest } from "../../proto/gen/xds/service/orca/v3/orca.ts";
 import { changedSharply } from "./load-report.ts";
 
-/** What a caller gets that names no interval. */
+/** The interval of a caller that names none, in milliseconds. */
 const DEFAULT_INTERVAL_MS = 500;
 const MIN_INTERVAL_MS = 100;
 const MAX_INTERVAL_MS = 60_000;
 
+/** Where the load reports of one stream go. */
 export type ReportSink = {
+  /** Sends a report. Returns false when the reader does not keep up. */
   write(report: OrcaLoadReport): boolean;
+  /** Calls `listener` each time the reader has caught up after `write` returned false. */
   onDrain(listener: () => void): void;
+  /** Ends the stream without an error. */
   end(): void;
 };
 
@@ -24,8 +28,9 @@ type Stream = {
 };
 
 /**
- * The out-of-band load reports of a node: to every stream one at once, one per interval, and one as soon as the load has
- * changed sharply. All streams share one look at the load, ten times a second, and none is taken while nobody listens.
+ * The out-of-band load reports of a node. Every stream gets one report at once, one per interval (500 ms by default,
+ * 100 ms to 60 s), and one as soon as the load has changed sharply. All streams share one look at the load, ten times a
+ * second, and none is taken while nobody listens.
  */
 export class LoadStreams {
   readonly #clock: Clock;
@@ -33,12 +38,13 @@ export class LoadStreams {
   readonly #streams = new Set<Stream>();
   #cancel: (() => void) | undefined;
 
+  /** Makes the streams of a node whose load `report` gives. */
   constructor(clock: Clock, report: () => OrcaLoadReport) {
     this.#clock = clock;
     this.#report = report;
   }
 
-  /** Returns what ends the stream; the caller's leaving must call it. */
+  /** Opens a stream to `sink`, and returns the function that ends it, which must be called when the caller leaves. */
   open(request: OrcaLoadReportRequest, sink: ReportSink): () => void {
     const report = this.#report();
     const intervalMs = intervalOf(request);
@@ -52,7 +58,7 @@ export class LoadStreams {
     return () => this.#drop(stream);
   }
 
-  /** Something has changed that nobody should have to wait for. */
+  /** Sends all streams a report now, because something has changed that no balancer should wait for. */
   tell(): void {
     const report = this.#report();
     for (const stream of this.#streams) this.#send(stream, report);
@@ -88,7 +94,7 @@ export class LoadStreams {
       if (now - stream.sentMs >= stream.intervalMs || changedSharply(stream.last, report)) this.#send(stream, report);
   }
 
-  /** A reader that is behind gets the newest one later instead of all of them. */
+  /** Sends a report, unless the reader is behind: it gets the newest one later instead of all of them. */
   #send(stream: Stream, report: OrcaLoadReport): void {
     if (stream.blocked) return;
     stream.sentMs = this.#clock.nowMs();

@@ -8,36 +8,39 @@ const MIN_WAIT_MS = 100;
 const MAX_WAIT_MS = 30_000;
 const UNKNOWN_WAIT_MS = 1_000;
 
-/** Weight of the newest generation in the means. */
+/** The weight of the newest generation in the means, from 0 to 1. */
 const NEWEST = 0.2;
-/** A request counts for this long, less and less. */
+/** The time in which a request fades out of the counts, in milliseconds. */
 const WINDOW_MS = 10_000;
 
+/** The recent speeds of a node. */
 export type Rates = {
-  /** Uncached prompt tokens per second of prefill; absent before the first generation that says. */
+  /** Uncached prompt tokens per second of prefill; undefined before the first generation that tells. */
   readonly prefillTokensPerSecond: number | undefined;
-  /** Of one generation, after its prefill. */
+  /** Output tokens per second of one generation after its prefill; undefined before the first generation that tells. */
   readonly decodeTokensPerSecond: number | undefined;
+  /** Generations that ended per second, over about the last ten seconds. */
   readonly requestsPerSecond: number;
+  /** Generations that failed by a fault of the node per second, over about the last ten seconds. */
   readonly errorsPerSecond: number;
 };
 
-/** How fast the node has lately been, from what finished generations say of themselves. */
+/** Reckons how fast a node has lately been, from what finished generations say of themselves. */
 export class Throughput {
   readonly #nowMs: () => number;
   readonly #requests = new FadingCount();
   readonly #errors = new FadingCount();
   #prefill: number | undefined;
   #decode: number | undefined;
-  /** How long a generation holds its slot. */
+  /** How long a generation holds its slot, in milliseconds; undefined before the first that tells. */
   #serviceMs: number | undefined;
 
-  /** `nowMs`: a monotonic clock. */
+  /** Starts without any memory. `nowMs` is a monotonic clock in milliseconds. */
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
   }
 
-  /** A generation has ended: finished, or with a failure, which may be the caller's own. */
+  /** Takes in a generation that has ended, finished or with a failure, which may be the caller's own. */
   add(finished: Finished | undefined, failure: EngineError | undefined): void {
     this.#requests.add(this.#nowMs());
     if (failure && NODE_FAULTS.has(failure.reason)) this.#errors.add(this.#nowMs());
@@ -49,12 +52,16 @@ export class Throughput {
     this.#serviceMs = mean(this.#serviceMs, 1_000 * (seconds(timings.prefill) + seconds(timings.decode)));
   }
 
-  /** When one of `running` generations may give up its place: an estimate, in milliseconds from now. */
+  /**
+   * Returns an estimate of when one of `running` generations gives up its slot, in milliseconds from now: 100 to
+   * 30,000, and 1,000 while nothing is known.
+   */
   nextEndMs(running: number): number {
     if (this.#serviceMs === undefined || running === 0) return UNKNOWN_WAIT_MS;
     return Math.min(MAX_WAIT_MS, Math.max(MIN_WAIT_MS, Math.round(this.#serviceMs / running)));
   }
 
+  /** Returns the speeds as they are now. */
   rates(): Rates {
     const now = this.#nowMs();
     return {
@@ -66,7 +73,7 @@ export class Throughput {
   }
 }
 
-/** Events per second, with memory that fades. */
+/** Counts events per second with a memory that fades. */
 class FadingCount {
   #weight = 0;
   #atMs = 0;

@@ -6,19 +6,25 @@ import type { Backend, EngineSteps } from "../backend.ts";
 import { EngineError } from "../errors.ts";
 import type { NodeState } from "./node-state.ts";
 
-/** Looks per `stallMs`. */
+/** How often the watchdog looks within `stallMs`. */
 const LOOKS = 4;
 
+/** What a watchdog watches and whom it tells. */
 export type WatchdogOptions = {
+  /** Measures how long no step was made. */
   readonly clock: Clock;
-  /** How long steps may be in flight of which none is made. */
+  /** How long steps may be in flight of which none is made, in milliseconds. */
   readonly stallMs: number;
-  /** The engine's pulse, where it has one. */
+  /** Gives the engine's pulse; undefined from an engine that does not count its steps. */
   readonly steps: () => EngineSteps | undefined;
+  /** Called once when steps have been in flight for `stallMs` and none was made. */
   readonly onStall: () => void;
-  /** Steps are made again. */
+  /** Called once when a stalled engine makes steps again. */
   readonly onRecover: () => void;
-  /** Gives an engine that is out of service and idle something to do, so that it can show that it moves. */
+  /**
+   * Called at every look at a stalled engine that has nothing to do: gives it something, so that it can show that it
+   * moves.
+   */
   readonly probe: () => void;
 };
 
@@ -35,17 +41,19 @@ export class Watchdog {
     this.#options = options;
   }
 
-  /** For how long running work has seen no step, in milliseconds. */
+  /** For how long running work has seen no step of the engine, in milliseconds; 0 where it moves or nothing runs. */
   get stepAgeMs(): number {
     return this.#stillMs;
   }
 
+  /** Begins to look, four times within `stallMs`. */
   start(): void {
     this.#lookedMs = this.#options.clock.nowMs();
     this.#lastMade = this.#options.steps()?.made;
     this.#arm();
   }
 
+  /** Ends the looking. */
   stop(): void {
     this.#cancel?.();
     this.#cancel = undefined;
@@ -87,26 +95,38 @@ export class Watchdog {
 
 /** The generations that a stalled engine leaves without an answer. */
 export type RunningCalls = {
+  /** The number of generations that the backend works on. */
   readonly running: number;
-  /** Ends all of them with an error that their callers hear at once. */
+  /** Ends all running generations with an error that their callers hear at once. */
   stopAll(error: EngineError): void;
 };
 
+/** The parts of a node that is watched. */
 export type WatchedNode = {
+  /** The backend whose steps are watched, and which is probed. */
   readonly backend: Backend;
+  /** The ids of the models; a probe names the first. */
   readonly models: readonly string[];
+  /** Measures how long no step was made. */
   readonly clock: Clock;
+  /** How long running work may see no step before the node leaves service, in milliseconds. */
   readonly stallMs: number;
+  /** Left for `stalled` and put back to `serving`. */
   readonly state: NodeState;
+  /** The generations that fail when the engine stalls. */
   readonly calls: RunningCalls;
+  /** Where leaving service and coming back are logged. */
   readonly log: Logger;
-  /** The node has left service or come back. */
+  /** Called when the node has left service or come back. */
   readonly onChange: () => void;
-  /** Aborted when the node closes. */
+  /** Aborted when the node closes, which ends a probe. */
   readonly signal: AbortSignal;
 };
 
-/** A watchdog over a node: a stalled engine fails what runs and takes nothing new until its steps go on. */
+/**
+ * Makes the watchdog of a node, not yet started: a stalled engine fails what runs and takes nothing new until its steps
+ * go on.
+ */
 export function watchNode(node: WatchedNode): Watchdog {
   const { backend, models, clock, stallMs, state, calls, log, onChange, signal } = node;
   return new Watchdog({
@@ -129,8 +149,8 @@ export function watchNode(node: WatchedNode): Watchdog {
 }
 
 /**
- * Asks the backend for one token, for no more than `timeoutMs`. What comes of it shows in the backend's steps only:
- * neither the answer nor a failure means anything here.
+ * Asks the backend for one token, for no more than `timeoutMs` milliseconds. Only the steps of the backend tell what
+ * came of it: neither the answer nor a failure means anything here.
  */
 function probeBackend(
   backend: Backend,

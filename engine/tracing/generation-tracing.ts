@@ -14,17 +14,29 @@ import { grpcStatusOf, NODE_FAULTS } from "../errors.ts";
 import type { Tracing } from "./tracing.ts";
 
 const METHOD = "svc.inference.v1.InferenceService/Generate";
-/** W3C Trace Context; all but version ff, and of later versions what this one knows. */
+/**
+ * Matches a `traceparent` of W3C Trace Context: all versions but ff, and of later versions the part that this one
+ * knows.
+ */
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/;
 
+/** Where the spans of a node go, and how many of them. */
 export type GenerationTracingOptions = {
+  /** Takes the spans that are over on their way to the collector. */
   readonly processor: SpanProcessor;
+  /** Describes the node on all its spans. */
   readonly resource: Resource;
-  /** From 0 to 1; of traces that begin here. Others are sampled as their caller says. */
+  /**
+   * The share of the traces beginning at this node that are exported, from 0 to 1. Other traces are sampled as their
+   * caller says.
+   */
   readonly samplingRatio: number;
 };
 
-/** A server span for each generation, made when it is over. Those that failed are exported whatever was decided before. */
+/**
+ * Makes a server span for each generation when it is over. Spans of generations that failed are exported whatever was
+ * decided before.
+ */
 export class GenerationTracing implements Tracing {
   readonly #processor: SpanProcessor;
   readonly #sampled: Tracer;
@@ -40,6 +52,10 @@ export class GenerationTracing implements Tracing {
     this.#always = new TracerProvider({ ...shared, sampler: new AlwaysOnSampler() }).getTracer("svc-engine");
   }
 
+  /**
+   * Makes the span of a generation that is over, below the span that `traceparent` names if it is well-formed. `endMs`
+   * is when it was over, in milliseconds since the epoch. Never waits.
+   */
   generation(traceparent: unknown, facts: GenerationFacts, endMs: number): void {
     const { failure, finished, firstDeltaMs, totalMs, model, requestId } = facts;
     const failed = failure !== undefined && isFault(facts);
@@ -73,12 +89,16 @@ export class GenerationTracing implements Tracing {
     span.end(endMs);
   }
 
+  /** Sends the spans that are left, within a bounded time. Never rejects. */
   close(): Promise<void> {
     return sendLastSpans(this.#processor);
   }
 }
 
-/** An answer that came too late failed, too, and one that had begun and was broken off, unless its caller left. */
+/**
+ * Returns whether a span counts as failed: by a fault of the node, by a deadline, or as an answer that had begun and
+ * was broken off, unless its caller left.
+ */
 function isFault({ failure, firstDeltaMs }: GenerationFacts): boolean {
   if (!failure) return false;
   const { reason } = failure;

@@ -5,7 +5,10 @@ import type { TracingConfig } from "../../deploy/runtime/tracing/tracing-schema.
 import { GenerationTracing } from "./generation-tracing.ts";
 import type { Tracing } from "./tracing.ts";
 
-/** `nowMs`: monotonic milliseconds. */
+/**
+ * Starts the tracing of a node as configured. `nowMs` is a monotonic clock in milliseconds; whoever calls this closes
+ * the result.
+ */
 export function startTracing(config: TracingConfig, nodeId: string, log: Logger, nowMs: () => number): Tracing {
   const self = { name: "svc-engine", version: packageVersion(), instanceId: nodeId };
   return new GenerationTracing({ ...traceExport(config, self, log, nowMs), samplingRatio: config.samplingRatio });

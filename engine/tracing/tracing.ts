@@ -3,10 +3,10 @@ import type { GenerationFacts } from "../calls/generation-log.ts";
 /** Where the spans of a node go. */
 export type Tracing = {
   /**
-   * Takes a generation that is over. Never waits. `traceparent`: as the call brought it, if it did; `endMs`: when it was over,
-   * by the wall clock, in milliseconds since the epoch.
+   * Takes a generation that is over. Never waits. `traceparent` is the header as the call brought it, undefined if it
+   * brought none; `endMs` is when the generation was over by the wall clock, in milliseconds since the epoch.
    */
   generation(traceparent: unknown, facts: GenerationFacts, endMs: number): void;
-  /** Sends what is left, within a bounded time. Never rejects. */
+  /** Sends the spans that are left, within a bounded time. Never rejects. */
   close(): Promise<void>;
 };
