@@ -3,7 +3,7 @@ import type { ApiError, FieldPath } from "../errors.ts";
 import type { Completion } from "./completion.ts";
 
 /*
- * What a format is. Everything below is synchronous and pure: no clock, no chance, no I/O. Ids, time and keys come in as
+ * What a format is. Everything below is synchronous and pure: no clock, no random draw, no I/O. Ids, time and keys come in as
  * arguments, so that the same canonical events give the same bytes.
  */
 

@@ -5,7 +5,7 @@ import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord, KeySecret, KeySet } f
 
 /*
  * The life of a key: created, limited, rotated, disabled, enabled, revoked. Every function takes a set and returns the set that
- * should follow it; time and chance come in as arguments. None of them takes a record away.
+ * should follow it; time and random bytes come in as arguments. None of them takes a record away.
  */
 
 /** A change of keys that cannot be made. */

@@ -12,7 +12,7 @@ import { WorkLedger } from "./load-balancing/work-ledger.ts";
 export type ClusterSurroundings = {
   readonly resolve?: Resolve;
   /** Returns a random number that is even over [0, 1). */
-  readonly chance?: () => number;
+  readonly random?: () => number;
 };
 
 /** Owns clusters and endpoints: model id to cluster, and everything below closes with it. */
@@ -26,11 +26,11 @@ export class ClusterManager {
 
   /** Throws `PemError` when the certificates of a cluster cannot be used. */
   constructor(configs: readonly ClusterConfig[], clock: Clock, log: Logger, surroundings: ClusterSurroundings = {}) {
-    const { resolve = systemResolve(), chance = Math.random } = surroundings;
+    const { resolve = systemResolve(), random = Math.random } = surroundings;
     const { work } = this;
-    const pool = new EndpointPool({ clock, chance, log, onGone: (address) => work.forget(address) });
+    const pool = new EndpointPool({ clock, random, log, onGone: (address) => work.forget(address) });
     this.#pool = pool;
-    const parts = { pool, work, clock, chance, resolve, log };
+    const parts = { pool, work, clock, random, resolve, log };
     const clusters = configs.map((config, index) => {
       const tls = config.tls && this.#tlsOf(config.tls, `clusters.${index}.tls`, clock, log);
       return [config.model, new Cluster(config, { ...parts, credentials: tls?.credentials })] as const;

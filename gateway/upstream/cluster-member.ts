@@ -21,7 +21,7 @@ export type ClusterMemberOptions = {
   readonly initial: boolean;
   readonly clock: Clock;
   /** Returns a random number that is even over [0, 1). */
-  readonly chance: () => number;
+  readonly random: () => number;
   /** Is called when the member's health or compatibility has changed, or is known for the first time. */
   readonly onChange: (member: ClusterMember) => void;
 };
@@ -39,7 +39,7 @@ export class ClusterMember {
   #hasBeenDown: boolean;
 
   constructor(options: ClusterMemberOptions) {
-    const { endpoint, settings, clock, chance } = options;
+    const { endpoint, settings, clock, random } = options;
     this.endpoint = endpoint;
     this.#options = options;
     this.#spec = options.spec;
@@ -49,7 +49,7 @@ export class ClusterMember {
       model: settings.model,
       settings: settings.healthChecks,
       clock,
-      chance,
+      random,
       onResult: () => this.#judge(),
     });
     this.#checker.start();

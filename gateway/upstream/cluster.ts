@@ -22,7 +22,7 @@ export type ClusterParts = {
   readonly work: WorkLedger;
   readonly clock: Clock;
   /** Returns a random number that is even over [0, 1). */
-  readonly chance: () => number;
+  readonly random: () => number;
   readonly resolve: Resolve;
   readonly log: Logger;
 };
@@ -42,13 +42,13 @@ export class Cluster {
 
   constructor(config: ClusterConfig, parts: ClusterParts) {
     this.settings = config;
-    this.outliers = new OutlierDetector(config.outlierDetection, parts.chance);
+    this.outliers = new OutlierDetector(config.outlierDetection, parts.random);
     this.#parts = parts;
-    const { clock, chance, resolve, log, credentials } = parts;
+    const { clock, random, resolve, log, credentials } = parts;
     this.#tls = credentials && { credentials, serverName: config.tls?.serverName ?? dnsHost(config) };
     this.#discovery = startDiscovery(config, {
       clock,
-      chance,
+      random,
       resolve,
       onEndpoints: (endpoints) => this.#update(endpoints),
       onFault: (fault) => {
@@ -144,7 +144,7 @@ export class Cluster {
   }
 
   #add(spec: EndpointSpec): ClusterMember {
-    const { pool, work, clock, chance, log } = this.#parts;
+    const { pool, work, clock, random, log } = this.#parts;
     const { outliers, settings } = this;
     const endpoint = pool.join(spec.address, this.#tls);
     outliers.add(spec.address);
@@ -154,7 +154,7 @@ export class Cluster {
       log.info({ endpoint: spec.address, model: settings.model, health, why }, "endpoint health changed");
     };
     const initial = !this.#discovered;
-    return new ClusterMember({ endpoint, spec, settings, outliers, work, initial, clock, chance, onChange });
+    return new ClusterMember({ endpoint, spec, settings, outliers, work, initial, clock, random, onChange });
   }
 
   #remove(member: ClusterMember): void {

@@ -80,7 +80,7 @@ export type RouterOptions = {
   readonly numRetries: number;
   readonly retryBackOff: BackOffSettings;
   readonly requestOfDeath: RequestOfDeathSettings;
-  /** Gives numbers from 0 to below 1. */
+  /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
   readonly stats: UpstreamStats;
 };

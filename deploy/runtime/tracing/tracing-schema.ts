@@ -20,7 +20,7 @@ export const tracingSchema = z
       .max(1)
       .default(0.01)
       .describe(
-        "The share, 0 to 1, of the traces begun here that are exported. What the caller's traceparent decided is obeyed, and failures are always exported.",
+        "The share, 0 to 1, of the traces exported that no caller samples. Traces that a caller samples, and failures, are always exported.",
       ),
     maxQueueSize: z
       .int()

@@ -99,7 +99,7 @@ export function itemId(head: Head, position: number, kind: CompletedBlock["kind"
 
 /**
  * Makes the finished item of one block; undefined for a block that this caller does not see. `position` is the place of
- * the item in `output`. Sealing uses chance, so a finished item is made once and kept.
+ * the item in `output`. Sealing draws random bytes, so a finished item is made once and kept.
  */
 export function finishedItem(
   head: Head,

@@ -24,7 +24,7 @@ export function shedRequests(app: FastifyInstance, overload: OverloadManager, ra
   });
 }
 
-/** The refusal of a request that the overload manager does not let in. `random` gives numbers from 0 to below 1. */
+/** The refusal of a request that the overload manager does not let in. `random` gives numbers that are even over [0, 1). */
 export function inTrouble(detail: Detail, random: () => number): ApiError {
   return new ApiError("server_is_overloaded", "The service is overloaded. Please try again shortly.", {
     retryAfterMs: MIN_RETRY_MS + random() * RETRY_SPREAD_MS,

@@ -21,7 +21,7 @@ export type BodyLimits = {
   readonly json: JsonLimits;
   /** Of all bodies together. */
   readonly overload: OverloadManager;
-  /** Chance, from 0 to below 1. */
+  /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
 };
 

@@ -23,7 +23,7 @@ export type Discovery = {
 export type DiscoveryOptions = {
   readonly clock: Clock;
   /** Returns a random number that is even over [0, 1). */
-  readonly chance: () => number;
+  readonly random: () => number;
   readonly resolve: Resolve;
   /** All endpoints as they are now; called once the first time something is known, and whenever that changed. */
   readonly onEndpoints: (endpoints: readonly EndpointSpec[]) => void;

@@ -82,7 +82,7 @@ export class DnsDiscovery implements Discovery {
   #delayMs(): number {
     if (this.#failuresInRow === 0) return this.#refreshMs;
     const backOff = Math.min(MAX_BACK_OFF, 2 ** (this.#failuresInRow - 1));
-    return this.#refreshMs * backOff * (1 + JITTER * (2 * this.#options.chance() - 1));
+    return this.#refreshMs * backOff * (1 + JITTER * (2 * this.#options.random() - 1));
   }
 }
 

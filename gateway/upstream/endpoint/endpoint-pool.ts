@@ -15,7 +15,7 @@ type Entry = {
 export type EndpointPoolOptions = {
   readonly clock: Clock;
   /** Returns a random number that is even over [0, 1). */
-  readonly chance: () => number;
+  readonly random: () => number;
   /** Is called with the address of an endpoint that was closed. */
   readonly onGone: (address: string) => void;
   readonly log: Logger;
@@ -42,11 +42,11 @@ export class EndpointPool {
 
   /** Gives a cluster the endpoint at an address, which it keeps until it calls `leave`. */
   join(address: string, tls?: EndpointTls): Endpoint {
-    const { clock, chance } = this.#options;
+    const { clock, random } = this.#options;
     const entry = this.#find(address, tls) ?? this.#add(address, tls);
     entry.users += 1;
     entry.endpoint.whenIdle(undefined);
-    entry.reports ??= new LoadReports({ endpoint: entry.endpoint, clock, chance });
+    entry.reports ??= new LoadReports({ endpoint: entry.endpoint, clock, random });
     return entry.endpoint;
   }
 

@@ -14,8 +14,8 @@ const ASK_AGAIN_MS = 60_000;
 export type LoadReportsOptions = {
   readonly endpoint: Endpoint;
   readonly clock: Clock;
-  /** Even over [0, 1). */
-  readonly chance: () => number;
+  /** Returns a random number that is even over [0, 1). */
+  readonly random: () => number;
 };
 
 /**
@@ -41,7 +41,7 @@ export class LoadReports {
   }
 
   #open(): void {
-    const { endpoint, clock, chance } = this.#options;
+    const { endpoint, clock, random } = this.#options;
     const { path, requestSerialize, responseDeserialize } = OpenRcaServiceService.streamCoreMetrics;
     const reportInterval = { seconds: 0, nanos: REPORT_INTERVAL_MS * 1e6 };
     const request = { reportInterval, requestCostNames: [] };
@@ -59,7 +59,7 @@ export class LoadReports {
       if (this.#closed) return;
       const waitMs = code === status.UNIMPLEMENTED ? ASK_AGAIN_MS : this.#reconnectMs;
       this.#reconnectMs = Math.min(MAX_RECONNECT_MS, 2 * this.#reconnectMs);
-      this.#cancelTimer = clock.after(waitMs * (0.8 + 0.4 * chance()), () => this.#open());
+      this.#cancelTimer = clock.after(waitMs * (0.8 + 0.4 * random()), () => this.#open());
     });
   }
 }

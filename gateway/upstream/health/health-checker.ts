@@ -20,7 +20,7 @@ export type HealthCheckerOptions = {
   readonly settings: HealthCheckSettings;
   readonly clock: Clock;
   /** Returns a random number that is even over [0, 1). */
-  readonly chance: () => number;
+  readonly random: () => number;
   /** Health or compatibility may have changed. */
   readonly onResult: () => void;
 };
@@ -111,7 +111,7 @@ export class HealthChecker {
   }
 
   #watchEnded(ended: StatusObject): void {
-    const { clock, chance, settings } = this.#options;
+    const { clock, random, settings } = this.#options;
     const heldMs = clock.nowMs() - (this.#watch?.sinceMs ?? 0);
     this.#watch = undefined;
     if (ended.code === status.UNIMPLEMENTED) {
@@ -125,7 +125,7 @@ export class HealthChecker {
       this.#openWatch();
       return;
     }
-    const waitMs = this.#rewatchMs * (1 + JITTER * (2 * chance() - 1));
+    const waitMs = this.#rewatchMs * (1 + JITTER * (2 * random() - 1));
     this.#rewatchMs = Math.min(settings.unhealthyIntervalMs, 2 * this.#rewatchMs);
     this.#cancelRewatch = clock.after(waitMs, () => this.#openWatch());
   }
@@ -195,9 +195,9 @@ export class HealthChecker {
   }
 
   #armCheck(): void {
-    const { clock, chance, settings } = this.#options;
+    const { clock, random, settings } = this.#options;
     const { intervalMs, intervalJitterMs, unhealthyIntervalMs } = settings;
-    const even = 2 * chance() - 1;
+    const even = 2 * random() - 1;
     const waitMs = this.#state.well ? intervalMs + intervalJitterMs * even : unhealthyIntervalMs * (1 + JITTER * even);
     this.#cancelCheck();
     this.#cancelCheck = clock.after(Math.max(1, waitMs), () => this.#check());

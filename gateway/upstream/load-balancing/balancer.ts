@@ -27,16 +27,16 @@ export type BalancedCluster = {
 export class Balancer {
   readonly #cluster: BalancedCluster;
   readonly #clock: Clock;
-  readonly #chance: () => number;
+  readonly #random: () => number;
   readonly #policy: Policy;
 
-  constructor(cluster: BalancedCluster, work: WorkLedger, clock: Clock, chance: () => number) {
+  constructor(cluster: BalancedCluster, work: WorkLedger, clock: Clock, random: () => number) {
     this.#cluster = cluster;
     this.#clock = clock;
-    this.#chance = chance;
+    this.#random = random;
     const { settings } = cluster;
     const ring = () => cluster.ring;
-    this.#policy = createPolicy(settings, { ring, slowStart: settings.slowStart, work, clock, chance });
+    this.#policy = createPolicy(settings, { ring, slowStart: settings.slowStart, work, clock, random });
     let known = this.#addresses();
     cluster.onMembersChange(() => {
       const now = this.#addresses();
@@ -65,7 +65,7 @@ export class Balancer {
     return choose(this.#cluster.views(nowMs), {
       tried,
       hasRoom,
-      chance: this.#chance,
+      random: this.#random,
       priorities: this.#cluster.settings,
       policy: (candidates) => this.#policy.pick(candidates, route, nowMs),
     });

@@ -24,7 +24,7 @@ export type ChooseOptions<E extends EndpointView, P> = {
   /** The load-balancing policy, which picks from a list that is never empty; undefined when none suits it. */
   readonly policy: (candidates: readonly E[]) => P | undefined;
   /** Returns a random number that is even over [0, 1). */
-  readonly chance: () => number;
+  readonly random: () => number;
 };
 
 type Level<E> = {
@@ -62,7 +62,7 @@ export function choose<E extends EndpointView, P>(endpoints: readonly E[], optio
   const levels = usableLevels(endpoints, options.priorities);
   const first = drawLevel(
     levels.map(({ loadPercent }) => loadPercent),
-    options.chance,
+    options.random,
   );
   let none: NoPick = "none_available";
   for (const index of [first, ...levels.keys()]) {
@@ -87,10 +87,10 @@ function byPriority<E extends EndpointView>(endpoints: readonly E[]): E[][] {
 }
 
 /** Draws the index of a level, as often as its load says. */
-function drawLevel(loads: readonly number[], chance: () => number): number {
-  // One level needs no chance.
+function drawLevel(loads: readonly number[], random: () => number): number {
+  // One level needs no draw.
   if (loads.length === 1) return 0;
-  let left = chance() * 100;
+  let left = random() * 100;
   for (const [index, load] of loads.entries()) {
     left -= load;
     if (left < 0) return index;

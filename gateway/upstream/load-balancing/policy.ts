@@ -16,7 +16,7 @@ export type PolicyParts = {
   readonly work: WorkLedger;
   readonly clock: Clock;
   /** Returns a random number that is even over [0, 1). */
-  readonly chance: () => number;
+  readonly random: () => number;
 };
 
 /**

@@ -37,13 +37,13 @@ type Host = {
  */
 export class OutlierDetector {
   readonly #settings: OutlierSettings;
-  readonly #chance: () => number;
+  readonly #random: () => number;
   readonly #hosts = new Map<string, Host>();
 
-  /** `chance`: even over [0, 1). */
-  constructor(settings: OutlierSettings, chance: () => number) {
+  /** `random` gives numbers that are even over [0, 1). */
+  constructor(settings: OutlierSettings, random: () => number) {
     this.#settings = settings;
-    this.#chance = chance;
+    this.#random = random;
   }
 
   /** For an endpoint that joined: it counts for the share that may be ejected. */
@@ -121,7 +121,7 @@ export class OutlierDetector {
     // As in Envoy, the longest time is never below the base time.
     const longestMs = Math.max(baseEjectionTimeMs, maxEjectionTimeMs);
     const ejectionMs = Math.min(baseEjectionTimeMs * host.multiplier, longestMs);
-    host.ejectedUntilMs = nowMs + ejectionMs + this.#chance() * maxEjectionTimeJitterMs;
+    host.ejectedUntilMs = nowMs + ejectionMs + this.#random() * maxEjectionTimeJitterMs;
     // A longer count would only overshoot: fading would then take longer than the ejection was.
     host.multiplier = Math.min(host.multiplier, Math.ceil(longestMs / baseEjectionTimeMs));
     for (const origin of ORIGINS) host.tallies[origin].consecutive = 0;

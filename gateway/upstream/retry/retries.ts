@@ -21,7 +21,7 @@ export type RetriesOptions = {
   readonly numRetries: number;
   readonly backOff: BackOffSettings;
   readonly budget: RetryBudget;
-  /** Gives numbers from 0 to below 1. */
+  /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
 };
 

@@ -2,13 +2,13 @@ import type { BackOffSettings } from "./retry-settings.ts";
 
 /**
  * Milliseconds to wait before retry number `retry`, which counts from 1. Envoy's fully jittered back-off: even over
- * `[0, (2^retry - 1) * base)`, and never above the longest interval. `chance`: even over [0, 1).
+ * `[0, (2^retry - 1) * base)`, and never above the longest interval. `random` gives numbers that are even over [0, 1).
  */
 export function backOffMs(
   retry: number,
   { baseIntervalMs, maxIntervalMs }: BackOffSettings,
-  chance: () => number,
+  random: () => number,
 ): number {
   const range = Math.min(maxIntervalMs, (2 ** retry - 1) * baseIntervalMs);
-  return chance() * range;
+  return random() * range;
 }

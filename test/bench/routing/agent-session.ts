@@ -3,7 +3,7 @@ import type { Segment } from "./prefix-cache.ts";
 import { exponential } from "./seeded-random.ts";
 
 export type AgentTraffic = {
-  /** New sessions per second, evenly by chance. */
+  /** New sessions per second, evenly at random. */
   readonly sessionsPerSecond: number;
   readonly meanTurns: number;
   /** Agents: all sessions of one share their system prompt and tools. */
@@ -35,18 +35,18 @@ export class AgentSession {
   readonly affinityKey: string;
   readonly #id: string;
   readonly #traffic: AgentTraffic;
-  readonly #chance: () => number;
+  readonly #random: () => number;
   readonly #segments: Segment[] = [];
   readonly #boundaries: Boundary[] = [];
   #turnsLeft: number;
 
-  constructor(index: number, traffic: AgentTraffic, chance: () => number) {
+  constructor(index: number, traffic: AgentTraffic, random: () => number) {
     this.#id = `s${index}`;
     this.#traffic = traffic;
-    this.#chance = chance;
+    this.#random = random;
     this.affinityKey = traffic.sharedCacheKey ? "everybody" : this.#id;
-    this.#turnsLeft = Math.max(1, Math.ceil(exponential(traffic.meanTurns, chance)));
-    this.#add(`agent${Math.floor(chance() * traffic.agents)}`, traffic.headTokens);
+    this.#turnsLeft = Math.max(1, Math.ceil(exponential(traffic.meanTurns, random)));
+    this.#add(`agent${Math.floor(random() * traffic.agents)}`, traffic.headTokens);
     this.#add(`${this.#id}.0`, FIRST_MESSAGE_TOKENS);
   }
 
@@ -67,7 +67,7 @@ export class AgentSession {
   answered(): readonly Segment[] {
     this.#add(
       `${this.#id}.${this.#segments.length}`,
-      exponential(this.#traffic.turnTokens * ANSWER_SHARE, this.#chance),
+      exponential(this.#traffic.turnTokens * ANSWER_SHARE, this.#random),
     );
     return [...this.#segments];
   }
@@ -75,7 +75,7 @@ export class AgentSession {
   /** The tools have returned: adds their results. False when the session is over. */
   nextTurn(): boolean {
     this.#turnsLeft -= 1;
-    const tokens = exponential(this.#traffic.turnTokens * (1 - ANSWER_SHARE), this.#chance);
+    const tokens = exponential(this.#traffic.turnTokens * (1 - ANSWER_SHARE), this.#random);
     this.#add(`${this.#id}.${this.#segments.length}`, tokens);
     return this.#turnsLeft > 0;
   }
@@ -83,7 +83,7 @@ export class AgentSession {
   #add(id: string, meanTokens: number): void {
     const tokens = Math.max(1, Math.round(meanTokens));
     // Text is of different density, so that nobody can tell tokens from bytes exactly.
-    const bytes = Math.round(tokens * (3 + 2 * this.#chance()));
+    const bytes = Math.round(tokens * (3 + 2 * this.#random()));
     const before = this.#boundaries.at(-1)?.bytes ?? 0;
     this.#segments.push({ id, tokens });
     this.#boundaries.push({ hash: id, bytes: before + bytes, marked: false });

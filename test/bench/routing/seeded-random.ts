@@ -10,6 +10,6 @@ export function seededRandom(seed: number): () => number {
 }
 
 /** Exponentially distributed with this mean. */
-export function exponential(mean: number, chance: () => number): number {
-  return -mean * Math.log(1 - chance());
+export function exponential(mean: number, random: () => number): number {
+  return -mean * Math.log(1 - random());
 }

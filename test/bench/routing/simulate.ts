@@ -37,7 +37,7 @@ const REPORT_INTERVAL_MS = 1_000;
 export function simulate(scenario: Scenario): SimulationResult {
   const { traffic, untilMs, warmUpMs, seed } = scenario;
   const time = new EventQueue();
-  // Each with chance of its own: sessions are the same under every policy.
+  // Each with random of its own: sessions are the same under every policy.
   const arrivals = seededRandom(seed);
   const decoding = seededRandom(seed + 1_000);
   const fleet = new Fleet(scenario, time, decoding, seededRandom(seed + 2_000));
@@ -45,7 +45,7 @@ export function simulate(scenario: Scenario): SimulationResult {
   let promptTokens = 0;
   let cachedTokens = 0;
 
-  const runTurn = (session: AgentSession, chance: () => number) => {
+  const runTurn = (session: AgentSession, random: () => number) => {
     const startMs = time.nowMs();
     fleet.send(session, {
       onFirstToken(cached) {
@@ -56,7 +56,7 @@ export function simulate(scenario: Scenario): SimulationResult {
       },
       onFinished() {
         if (session.nextTurn()) {
-          time.after(exponential(traffic.meanThinkMs, chance), () => runTurn(session, chance));
+          time.after(exponential(traffic.meanThinkMs, random), () => runTurn(session, random));
         }
       },
     });
@@ -64,8 +64,8 @@ export function simulate(scenario: Scenario): SimulationResult {
   let started = 0;
   const arrive = () => {
     started += 1;
-    const chance = seededRandom(seed * 1_000_003 + started);
-    runTurn(new AgentSession(started, traffic, chance), chance);
+    const random = seededRandom(seed * 1_000_003 + started);
+    runTurn(new AgentSession(started, traffic, random), random);
     time.after(exponential(1_000 / traffic.sessionsPerSecond, arrivals), arrive);
   };
   arrive();
@@ -89,14 +89,14 @@ type TurnEvents = { onFirstToken(cachedTokens: number): void; onFinished(): void
 /** All nodes, and the gateways in front of them. */
 class Fleet {
   readonly #time: EventQueue;
-  readonly #chance: () => number;
+  readonly #random: () => number;
   readonly #nodes: ReadonlyMap<string, SimulatedNode>;
   readonly #gateways: readonly SimulatedGateway[];
 
-  constructor(scenario: Scenario, time: EventQueue, decoding: () => number, chance: () => number) {
+  constructor(scenario: Scenario, time: EventQueue, decoding: () => number, random: () => number) {
     const { nodes, cacheTokensPerNode, policy } = scenario;
     this.#time = time;
-    this.#chance = chance;
+    this.#random = random;
     const addresses = Array.from({ length: nodes }, (_, index) => `10.0.0.${index + 1}:50051`);
     const shared = policy === "oracle" ? new PrefixCache(cacheTokensPerNode * nodes) : undefined;
     this.#nodes = new Map(
@@ -108,12 +108,12 @@ class Fleet {
     this.#gateways =
       policy === "oracle"
         ? []
-        : Array.from({ length: scenario.gateways }, () => new SimulatedGateway(policy, addresses, time, chance));
+        : Array.from({ length: scenario.gateways }, () => new SimulatedGateway(policy, addresses, time, random));
     this.#report();
   }
 
   send(session: AgentSession, turn: TurnEvents): void {
-    const gateway = this.#gateways[Math.floor(this.#chance() * this.#gateways.length)];
+    const gateway = this.#gateways[Math.floor(this.#random() * this.#gateways.length)];
     const dispatched = gateway?.dispatch(session);
     const node = dispatched ? this.#nodes.get(dispatched.address) : this.#leastBusy();
     let cached = 0;

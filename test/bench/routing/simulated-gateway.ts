@@ -34,7 +34,7 @@ export class SimulatedGateway {
   readonly #averages = new Map<string, LoadAverage>();
   #reports: ReadonlyMap<string, NodeReport> = new Map();
 
-  constructor(lbPolicy: LbPolicy, addresses: readonly string[], clock: Clock, chance: () => number) {
+  constructor(lbPolicy: LbPolicy, addresses: readonly string[], clock: Clock, random: () => number) {
     this.#addresses = addresses;
     this.#clock = clock;
     const cluster = {
@@ -44,7 +44,7 @@ export class SimulatedGateway {
       // The members stay the same throughout.
       onMembersChange: () => () => {},
     };
-    this.#balancer = new Balancer(cluster, this.#work, clock, chance);
+    this.#balancer = new Balancer(cluster, this.#work, clock, random);
   }
 
   /** Takes what the nodes say of themselves, once a second. */

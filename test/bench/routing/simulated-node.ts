@@ -31,7 +31,7 @@ export class SimulatedNode {
   readonly #time: EventQueue;
   readonly #cache: PrefixCache;
   readonly #speed: NodeSpeed;
-  readonly #chance: () => number;
+  readonly #random: () => number;
   readonly #queue: { readonly job: Job; readonly uncachedTokens: number }[] = [];
   #prefilling = 0;
   #decoding = 0;
@@ -39,12 +39,12 @@ export class SimulatedNode {
   #requestMs = 0;
   #prefillMs = 0;
 
-  constructor(address: string, time: EventQueue, cache: PrefixCache, speed: NodeSpeed, chance: () => number) {
+  constructor(address: string, time: EventQueue, cache: PrefixCache, speed: NodeSpeed, random: () => number) {
     this.address = address;
     this.#time = time;
     this.#cache = cache;
     this.#speed = speed;
-    this.#chance = chance;
+    this.#random = random;
   }
 
   get report(): NodeReport {
@@ -83,7 +83,7 @@ export class SimulatedNode {
       this.#decoding += 1;
       this.#cache.use(job.prompt);
       job.onFirstToken();
-      this.#time.after(this.#speed.meanDecodeMs * (0.5 + this.#chance()), () => {
+      this.#time.after(this.#speed.meanDecodeMs * (0.5 + this.#random()), () => {
         this.#account();
         this.#decoding -= 1;
         this.#cache.use(job.onFinished(prefillMs));

@@ -24,8 +24,8 @@ async function balanced(cluster: Readonly<Record<string, unknown>>, nodeCount = 
   opened.push(rig);
   await rig.ready();
   let drawn = 0;
-  const chance = () => (drawn++ % 10) / 10;
-  const balancer = new Balancer(rig.cluster, rig.manager.work, rig.clock, chance);
+  const random = () => (drawn++ % 10) / 10;
+  const balancer = new Balancer(rig.cluster, rig.manager.work, rig.clock, random);
   const pick = (route: Route, tried = NONE, hasRoom: (view: { address: string }) => boolean = () => true) => {
     const choice = balancer.pick(route, tried, hasRoom);
     return "pick" in choice ? choice.pick.endpoint.address : choice.none;

@@ -39,7 +39,7 @@ class Managed {
     const config = checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters }, "test");
     const log = pino({ base: null }, { write: (line) => this.log.push(JSON.parse(line)) });
     const resolve = async (host: string) => this.names[host] ?? [];
-    this.manager = new ClusterManager(config.clusters, this.clock, log, { resolve, chance: () => 0.5 });
+    this.manager = new ClusterManager(config.clusters, this.clock, log, { resolve, random: () => 0.5 });
     opened.push(this.manager);
   }
 

@@ -29,13 +29,13 @@ class Checked {
   readonly endpoint: Endpoint;
   results = 0;
 
-  constructor(address: string, chance = 0.5) {
+  constructor(address: string, draw = 0.5) {
     this.endpoint = new Endpoint(address);
     const { clock, endpoint } = this;
     const onResult = () => {
       this.results += 1;
     };
-    const timing = { settings: SETTINGS, clock, chance: () => chance };
+    const timing = { settings: SETTINGS, clock, random: () => draw };
     this.checker = new HealthChecker({ endpoint, model: MODEL, ...timing, onResult });
     opened.push(endpoint, this.checker);
     this.checker.start();
@@ -117,9 +117,9 @@ test("while all is well it is checked every 5 s", async () => {
 test.each([
   [0, 4_000],
   [0.999999, 6_000],
-])("jitter moves a check by up to a second: chance %d, after %d ms", async (chance, afterMs) => {
+])("jitter moves a check by up to a second: draw %d, after %d ms", async (draw, afterMs) => {
   const node = await nodeWith();
-  const checked = new Checked(node.address, chance);
+  const checked = new Checked(node.address, draw);
   await checked.becomes({ healthy: true });
   await checked.clock.advance(afterMs - 1);
   expect(node.checks).toBe(0);

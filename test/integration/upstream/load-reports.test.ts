@@ -8,12 +8,12 @@ import { startEngine } from "../../support/engine/start-engine.ts";
 import { until } from "../../support/until.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
-const chance = () => 0.5;
+const random = () => 0.5;
 
 test("reports come at once, are void when the node is lost, and come again when it is back", async () => {
   const engine = await startEngine(fixedSentence);
   const endpoint = new Endpoint(engine.address);
-  const reports = new LoadReports({ endpoint, clock: systemClock, chance });
+  const reports = new LoadReports({ endpoint, clock: systemClock, random });
   const fresh = () => endpoint.report.isFresh(systemClock.nowMs());
   await until(fresh, "the first report");
   await engine.stop();
@@ -29,7 +29,7 @@ test("a node without load reports is not asked again and again", async () => {
   const node = await HealthNode.start({ models: ["svc-qwen"] });
   const endpoint = new Endpoint(node.address);
   const clock = new VirtualClock();
-  const reports = new LoadReports({ endpoint, clock, chance });
+  const reports = new LoadReports({ endpoint, clock, random });
   await until(() => {
     void clock.advance(1_000);
     return node.loadCalls === 2;

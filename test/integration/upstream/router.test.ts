@@ -519,14 +519,14 @@ test("an endpoint that says when it has room again is left in peace until then",
 });
 
 test("where all endpoints are full, the caller hears when there is room, spread by a fifth", async () => {
-  for (const [chance, expected] of [
+  for (const [draw, expected] of [
     [0, 8_000],
     [0.5, 10_000],
   ] as const) {
     const full = await HealthNode.start({ models: ["svc-qwen"] });
     full.refusal = toFailedCall(new EngineError("QUEUE_FULL", "full"), 10_000);
     closing.push(() => full.stop());
-    const { rig } = await inFrontOf([full], { router: { random: () => chance } });
+    const { rig } = await inFrontOf([full], { router: { random: () => draw } });
     const sink = { events: () => {} };
     const request = { request: generateRequest(), hints: HINTS, timeoutMs: 60_000, sink, record: new CallNotes() };
     const dispatched = rig.router.dispatch(request, new AbortController().signal);

@@ -77,7 +77,7 @@ export class FrontRig {
     const specs = endpoints.map((endpoint) => (typeof endpoint === "string" ? { address: endpoint } : endpoint));
     const clusters = [{ model: "svc-qwen", endpoints: specs, ...options.cluster }];
     const config = checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters }, "test");
-    this.manager = new ClusterManager(config.clusters, this.clock, pino({ level: "silent" }), { chance: () => 0.5 });
+    this.manager = new ClusterManager(config.clusters, this.clock, pino({ level: "silent" }), { random: () => 0.5 });
     this.router = new Router({
       clusters: this.manager,
       clock: this.clock,

@@ -3,9 +3,9 @@ import { type EndpointView, requestsOn } from "../endpoint-view.ts";
 import { policyRow } from "../policy.ts";
 import { slowStartWeights, type WeightOf } from "../slow-start.ts";
 
-/** The policy that compares a few endpoints drawn by chance. It remembers nothing. */
+/** The policy that compares a few endpoints drawn at random. It remembers nothing. */
 export const leastRequest = policyRow({
-  summary: "The least loaded of a few endpoints that are drawn by chance.",
+  summary: "The least loaded of a few endpoints that are drawn at random.",
   settings: {
     leastRequestLbConfig: z
       .strictObject({
@@ -14,28 +14,28 @@ export const leastRequest = policyRow({
       .prefault({})
       .describe("Settings of the policy least_request."),
   },
-  create: ({ leastRequestLbConfig: { choiceCount } }, { slowStart, chance }) => ({
+  create: ({ leastRequestLbConfig: { choiceCount } }, { slowStart, random }) => ({
     pick(candidates, _route, nowMs) {
-      const endpoint = pickLeastRequest(candidates, choiceCount, slowStartWeights(nowMs, slowStart), chance);
+      const endpoint = pickLeastRequest(candidates, choiceCount, slowStartWeights(nowMs, slowStart), random);
       return endpoint && { endpoint };
     },
   }),
 });
 
 /**
- * The least loaded of `choiceCount` endpoints drawn by chance, all of them where there are no more: gateways that know
+ * The least loaded of `choiceCount` endpoints drawn at random, all of them where there are no more: gateways that know
  * nothing of each other do not all run to the same one. Load is requests by weight. Undefined for an empty list only.
  */
 export function pickLeastRequest<E extends EndpointView>(
   candidates: readonly E[],
   choiceCount: number,
   weightOf: WeightOf,
-  chance: () => number,
+  random: () => number,
 ): E | undefined {
   const rest = [...candidates];
   let best: { endpoint: E; load: number } | undefined;
   for (let drawn = 0; drawn < choiceCount && rest.length > 0; drawn += 1) {
-    const [endpoint] = rest.splice(Math.floor(chance() * rest.length), 1);
+    const [endpoint] = rest.splice(Math.floor(random() * rest.length), 1);
     if (!endpoint) break;
     const load = (requestsOn(endpoint) + 1) / weightOf(endpoint);
     if (!best || load < best.load) best = { endpoint, load };

@@ -2,26 +2,29 @@ import type { EndpointView } from "../endpoint-view.ts";
 import { policyRow } from "../policy.ts";
 import { slowStartWeights, type WeightOf } from "../slow-start.ts";
 
-/** The policy that picks by chance. It remembers nothing. */
+/** The policy that picks at random. It remembers nothing. */
 export const random = policyRow({
   summary: "Any endpoint, as often as its weight says.",
   settings: {},
-  create: (_settings, { slowStart, chance }) => ({
+  create: (_settings, { slowStart, random }) => ({
     pick(candidates, _route, nowMs) {
-      const endpoint = pickRandom(candidates, slowStartWeights(nowMs, slowStart), chance);
+      const endpoint = pickRandom(candidates, slowStartWeights(nowMs, slowStart), random);
       return endpoint && { endpoint };
     },
   }),
 });
 
-/** Any endpoint, as often as its weight says. Undefined for an empty list only. `chance`: even over [0, 1). */
+/**
+ * Picks any endpoint, as often as its weight says; undefined for an empty list only. `random` gives numbers that are even
+ * over [0, 1).
+ */
 export function pickRandom<E extends EndpointView>(
   candidates: readonly E[],
   weightOf: WeightOf,
-  chance: () => number,
+  random: () => number,
 ): E | undefined {
   const total = candidates.reduce((sum, endpoint) => sum + weightOf(endpoint), 0);
-  let left = chance() * total;
+  let left = random() * total;
   for (const endpoint of candidates) {
     left -= weightOf(endpoint);
     if (left < 0) return endpoint;

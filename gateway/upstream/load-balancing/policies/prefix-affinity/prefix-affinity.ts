@@ -30,14 +30,14 @@ class PrefixAffinity implements Policy {
   }
 
   pick(candidates: readonly EndpointView[], route: Route, nowMs: number): PolicyPick | undefined {
-    const { ring, slowStart, chance, work, clock } = this.#parts;
+    const { ring, slowStart, random, work, clock } = this.#parts;
     const found = pickPrefixAffinity(candidates, route, {
       placements: this.#placements,
       ring: ring(),
       tokensPerByte: this.#learning.tokensPerByte,
       nowMs,
       shareOf: ({ healthySinceMs }) => slowStartShare(healthySinceMs, nowMs, slowStart),
-      chance,
+      random,
       settings: this.#settings,
     });
     if (!found) return undefined;

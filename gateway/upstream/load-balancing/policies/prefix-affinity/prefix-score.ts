@@ -25,7 +25,7 @@ export type PrefixContext = {
   /** Returns the share of its speed that an endpoint is trusted with, above 0 and at most 1: slow start. */
   readonly shareOf: (endpoint: EndpointView) => number;
   /** Returns a random number that is even over [0, 1). */
-  readonly chance: () => number;
+  readonly random: () => number;
   readonly settings: PrefixAffinitySettings;
 };
 
@@ -44,7 +44,7 @@ export type PrefixPick<E> = { readonly endpoint: E; readonly prediction: Predict
 /**
  * The candidate that will have prefilled the prompt first: fewest seconds for what it has yet to do and for what of this
  * prompt it does not hold, plus a little for its load. Candidates are the endpoints that hold most of the prompt, the
- * owners of the conversation on the ring, and one by chance, who keeps the others honest. Undefined for an empty list only.
+ * owners of the conversation on the ring, and one at random, who keeps the others honest. Undefined for an empty list only.
  *
  * The ring makes gateways that share nothing agree on new conversations. Its key is caller and conversation head together:
  * a key that all callers share does not gather them on one endpoint, nor does a head that all conversations share.
@@ -135,7 +135,7 @@ function candidatesOf<E extends EndpointView>(
   endpoints: readonly E[],
   beliefs: ReadonlyMap<string, Belief>,
   owners: readonly E[],
-  { settings, chance }: PrefixContext,
+  { settings, random }: PrefixContext,
 ): Iterable<E> {
   if (endpoints.length <= settings.scoreAllUpTo) return endpoints;
   const bytesAt = ({ address }: E) => beliefs.get(address)?.bytes ?? 0;
@@ -144,7 +144,7 @@ function candidatesOf<E extends EndpointView>(
     // Of equals the less busy ones.
     .sort((a, b) => bytesAt(b) - bytesAt(a) || requestsOn(a) - requestsOn(b))
     .slice(0, settings.placementCandidates);
-  const any = endpoints[Math.floor(chance() * endpoints.length)];
+  const any = endpoints[Math.floor(random() * endpoints.length)];
   return new Set([...holders, ...owners, ...(any ? [any] : [])]);
 }
 

@@ -161,14 +161,14 @@ describe("leaving", () => {
   });
 
   test("nothing is lost or repeated, whatever comes and goes", () => {
-    const chance = seededRandom(12);
+    const random = seededRandom(12);
     const turns = turnsOf();
     const waiting = new Set<Item>();
     for (let step = 0; step < 4_000; step += 1) {
-      const draw = chance();
+      const draw = random();
       if (draw < 0.5) {
-        const cost = 1 + Math.floor(chance() * 100);
-        const added = item(`k${Math.floor(chance() * 6)}`, cost, 1 + Math.floor(chance() * 3));
+        const cost = 1 + Math.floor(random() * 100);
+        const added = item(`k${Math.floor(random() * 6)}`, cost, 1 + Math.floor(random() * 3));
         waiting.add(added);
         turns.push(added);
       } else if (draw < 0.6) {

@@ -27,7 +27,7 @@ class Name {
       { address, dnsRefreshRateMs: REFRESH_MS, dnsLookupFamily },
       {
         clock: this.clock,
-        chance: () => 0.5,
+        random: () => 0.5,
         resolve,
         onEndpoints: (endpoints) => this.told.push(endpoints.map((endpoint) => endpoint.address)),
         onFault: (fault) => this.faults.push(fault),

@@ -27,7 +27,7 @@ afterEach(async () => {
 function follow(path = file): FileDiscovery {
   discovery = new FileDiscovery(path, {
     clock: systemClock,
-    chance: Math.random,
+    random: Math.random,
     resolve: () => Promise.reject(new Error("no names here")),
     onEndpoints: (endpoints) => told.push(endpoints.map(({ address }) => address)),
     onFault: (fault) => faults.push(fault),

@@ -14,7 +14,7 @@ function pooled() {
   const gone: string[] = [];
   const log = pino({ base: null }, { write: (line) => lines.push(JSON.parse(line).endpoint) });
   const onGone = (address: string) => gone.push(address);
-  const pool = new EndpointPool({ clock: new VirtualClock(), chance: () => 0.5, onGone, log });
+  const pool = new EndpointPool({ clock: new VirtualClock(), random: () => 0.5, onGone, log });
   pools.push(pool);
   return { pool, lines, gone };
 }

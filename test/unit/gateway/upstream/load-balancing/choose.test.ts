@@ -13,7 +13,7 @@ function options(given: Partial<Options> = {}): Options {
     hasRoom: () => true,
     priorities: { overprovisioningFactor: 140, healthyPanicThreshold: 0 },
     policy: ([first]) => first,
-    chance: seededRandom(1),
+    random: seededRandom(1),
     ...given,
   };
 }
@@ -103,19 +103,19 @@ describe("in panic", () => {
 });
 
 test("whatever the cluster looks like, no ejected, unhealthy, tried or full endpoint is picked outside panic", () => {
-  const chance = seededRandom(42);
-  const maybe = (share: number) => chance() < share;
+  const random = seededRandom(42);
+  const maybe = (share: number) => random() < share;
   let picks = 0;
   for (let round = 0; round < 3_000; round += 1) {
-    const pool = Array.from({ length: Math.floor(chance() * 7) }, (_, index) =>
+    const pool = Array.from({ length: Math.floor(random() * 7) }, (_, index) =>
       endpointWith({
         address: `e${index}`,
         healthy: maybe(0.7),
         ejected: maybe(0.3),
         draining: maybe(0.1),
         compatible: maybe(0.9),
-        priority: Math.floor(chance() * 3),
-        activeRequests: Math.floor(chance() * 4),
+        priority: Math.floor(random() * 3),
+        activeRequests: Math.floor(random() * 4),
       }),
     );
     const tried = new Set(pool.filter(() => maybe(0.2)).map(({ address }) => address));
@@ -125,8 +125,8 @@ test("whatever the cluster looks like, no ejected, unhealthy, tried or full endp
         tried,
         hasRoom: ({ activeRequests }) => activeRequests < 3,
         priorities: { overprovisioningFactor: 140, healthyPanicThreshold: maybe(0.5) ? 0 : 50 },
-        policy: (candidates) => pickRandom(candidates, () => 1, chance),
-        chance,
+        policy: (candidates) => pickRandom(candidates, () => 1, random),
+        random,
       }),
     );
     const good = pool.filter(

@@ -22,7 +22,7 @@ describe.each(LB_POLICIES)("policy %s", (lbPolicy) => {
       slowStart: settings.slowStart,
       work: new WorkLedger(),
       clock: new VirtualClock(),
-      chance: () => 0.5,
+      random: () => 0.5,
     });
   };
 

@@ -166,13 +166,13 @@ test("a priority without endpoints gets nothing and is never in panic", () => {
 });
 
 test("loads of whatever health are whole percents, none below 0, and 100 together or nothing", () => {
-  const chance = seededRandom(2);
+  const random = seededRandom(2);
   for (let round = 0; round < 2_000; round += 1) {
-    const given = Array.from({ length: 1 + Math.floor(chance() * 4) }, () => {
-      const total = Math.floor(chance() * 9);
-      return { available: Math.floor(chance() * (total + 1)), total };
+    const given = Array.from({ length: 1 + Math.floor(random() * 4) }, () => {
+      const total = Math.floor(random() * 9);
+      return { available: Math.floor(random() * (total + 1)), total };
     });
-    const healthyPanicThreshold = chance() < 0.5 ? 0 : 50;
+    const healthyPanicThreshold = random() < 0.5 ? 0 : 50;
     const loads = priorityLoads(given, { overprovisioningFactor: 140, healthyPanicThreshold });
     const sum = loads.reduce((all, { loadPercent }) => all + loadPercent, 0);
     const anything = given.some(({ available, total }) => available > 0 || (healthyPanicThreshold > 0 && total > 0));

@@ -216,15 +216,15 @@ describe("rates, judged once an interval", () => {
 });
 
 test("whatever happens, no more are ejected than may be, and all come back", () => {
-  const chance = seededRandom(4);
+  const random = seededRandom(4);
   const made = detector(6);
   const outcomes: readonly OutlierOutcome[] = ["success", "external_failure", "external_failure", "local_failure"];
   const out = (nowMs: number) => Array.from({ length: 6 }, (_, index) => made.isEjected(`e${index}`, nowMs));
   let nowMs = 0;
   let most = 0;
   for (let step = 0; step < 5_000; step += 1) {
-    nowMs += chance() * 100;
-    made.report(`e${Math.floor(chance() * 6)}`, outcomes[Math.floor(chance() * 4)] ?? "success", nowMs);
+    nowMs += random() * 100;
+    made.report(`e${Math.floor(random() * 6)}`, outcomes[Math.floor(random() * 4)] ?? "success", nowMs);
     if (step % 50 === 0) made.tick(nowMs);
     most = Math.max(most, out(nowMs).filter(Boolean).length);
   }

@@ -65,14 +65,14 @@ describe("the circuit breaker", () => {
   });
 
   test("never lets more in than its limits, and loses no place", () => {
-    const chance = seededRandom(8);
+    const random = seededRandom(8);
     const breaker = new CircuitBreaker({ maxRequests: 10, maxPendingRequests: 5 });
     const held = new Set<Permit>();
     for (let step = 0; step < 5_000; step += 1) {
-      const draw = chance();
+      const draw = random();
       const permit =
         draw < 0.4
-          ? breaker.tryRequest(`e${Math.floor(chance() * 3)}`, 4)
+          ? breaker.tryRequest(`e${Math.floor(random() * 3)}`, 4)
           : draw < 0.5
             ? breaker.tryPending()
             : undefined;

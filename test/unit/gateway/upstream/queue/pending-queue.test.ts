@@ -147,14 +147,14 @@ describe("order", () => {
 
 describe("fairness in virtual time", () => {
   test("five equal keys with requests of very different sizes get equal tokens: Jain's index is 0.95 or more", () => {
-    const chance = seededRandom(21);
+    const random = seededRandom(21);
     const queue = queueWith();
     const keys = ["a", "b", "c", "d", "e"];
     const sizes = new Map(keys.map((key, index) => [key, 1_500 * 2 ** index]));
     const refill = () => {
       for (const key of keys) {
         for (;;) {
-          const cost = 1_024 + Math.round(exponential(sizes.get(key) ?? 0, chance));
+          const cost = 1_024 + Math.round(exponential(sizes.get(key) ?? 0, random));
           if (!queue.push(request(key, { cost, deadlineMs: 1e9 })).queued) break;
         }
       }

@@ -14,8 +14,8 @@ describe("the back-off", () => {
   ])("of retry %i is anywhere below %i ms", (retry, limitMs) => {
     expect(backOffMs(retry, DEFAULT_BACK_OFF, () => 0)).toBe(0);
     expect(backOffMs(retry, DEFAULT_BACK_OFF, () => 0.5)).toBe(limitMs / 2);
-    const chance = seededRandom(retry);
-    const drawn = Array.from({ length: 200 }, () => backOffMs(retry, DEFAULT_BACK_OFF, chance));
+    const random = seededRandom(retry);
+    const drawn = Array.from({ length: 200 }, () => backOffMs(retry, DEFAULT_BACK_OFF, random));
     expect(Math.max(...drawn)).toBeLessThan(limitMs);
     expect(Math.max(...drawn)).toBeGreaterThan(limitMs * 0.9);
     expect(Math.min(...drawn)).toBeLessThan(limitMs * 0.1);

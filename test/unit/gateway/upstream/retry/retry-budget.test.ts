@@ -30,13 +30,13 @@ describe("the retry budget", () => {
   });
 
   test("is never exceeded by a new retry, whatever comes and goes", () => {
-    const chance = seededRandom(6);
+    const random = seededRandom(6);
     const budget = new RetryBudget(DEFAULT_RETRY_BUDGET);
     const held: RetryPermit[] = [];
     for (let step = 0; step < 3_000; step += 1) {
-      const requests = Math.floor(chance() * 80);
+      const requests = Math.floor(random() * 80);
       const before = budget.activeRetries;
-      const permit = chance() < 0.6 ? budget.tryRetry(requests) : undefined;
+      const permit = random() < 0.6 ? budget.tryRetry(requests) : undefined;
       if (permit) {
         held.push(permit);
         expect(before + 1).toBeLessThanOrEqual(Math.max(3, requests * 0.2));

@@ -12,16 +12,16 @@ describe("least request", () => {
 
   test("finds the least loaded where it looks at all", () => {
     const pool = [5, 2, 9].map((activeRequests, index) => endpointWith({ address: `e${index}`, activeRequests }));
-    const chance = seededRandom(3);
+    const random = seededRandom(3);
     for (let round = 0; round < 50; round += 1) {
-      expect(pickLeastRequest(pool, 3, byWeight, chance)?.address).toBe("e1");
+      expect(pickLeastRequest(pool, 3, byWeight, random)?.address).toBe("e1");
     }
   });
 
   test("of two draws never picks the most loaded, and reaches all others", () => {
     const pool = [0, 1, 2, 3].map((activeRequests) => endpointWith({ address: `e${activeRequests}`, activeRequests }));
-    const chance = seededRandom(5);
-    const counts = tally(Array.from({ length: 600 }, () => pickLeastRequest(pool, 2, byWeight, chance)?.address));
+    const random = seededRandom(5);
+    const counts = tally(Array.from({ length: 600 }, () => pickLeastRequest(pool, 2, byWeight, random)?.address));
     // Six pairs are equally likely: three hold e0, two more e1, one is e2 and e3.
     expect(Object.keys(counts).sort()).toEqual(["e0", "e1", "e2"]);
     expect(counts.e0).toBeGreaterThan(counts.e1 ?? 0);
@@ -29,9 +29,9 @@ describe("least request", () => {
   });
 
   test("spreads evenly over idle endpoints", () => {
-    const chance = seededRandom(11);
+    const random = seededRandom(11);
     const pool = endpoints(4);
-    const counts = tally(Array.from({ length: 4_000 }, () => pickLeastRequest(pool, 2, byWeight, chance)?.address));
+    const counts = tally(Array.from({ length: 4_000 }, () => pickLeastRequest(pool, 2, byWeight, random)?.address));
     for (const { address } of pool) expect(Math.abs((counts[address] ?? 0) - 1_000)).toBeLessThan(150);
   });
 

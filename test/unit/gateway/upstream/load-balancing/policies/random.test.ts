@@ -8,9 +8,9 @@ test("an empty list has no pick", () => {
 });
 
 test("endpoints are picked as often as their weights say", () => {
-  const chance = seededRandom(7);
+  const random = seededRandom(7);
   const pool = [endpointWith({ address: "a", weight: 1 }), endpointWith({ address: "b", weight: 3 })];
-  const counts = tally(Array.from({ length: 4_000 }, () => pickRandom(pool, ({ weight }) => weight, chance)?.address));
+  const counts = tally(Array.from({ length: 4_000 }, () => pickRandom(pool, ({ weight }) => weight, random)?.address));
   expect(counts.b).toBeGreaterThan(2_850);
   expect(counts.b).toBeLessThan(3_150);
 });

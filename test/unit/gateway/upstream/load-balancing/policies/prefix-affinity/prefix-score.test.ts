@@ -35,7 +35,7 @@ function context(given: Partial<PrefixContext> = {}): PrefixContext {
     tokensPerByte: 0.25,
     nowMs: 0,
     shareOf: () => 1,
-    chance: seededRandom(1),
+    random: seededRandom(1),
     settings: balancerSettings().prefixAffinityLbConfig,
     ...given,
   };
@@ -150,9 +150,9 @@ describe("a conversation that was not met", () => {
     expect(Math.max(...Object.values(tally(picks)))).toBeLessThan(60);
   });
 
-  test("finds the same owner at any gateway, whatever chance says", () => {
+  test("finds the same owner at any gateway, whatever is drawn", () => {
     for (const seed of [1, 2, 3, 4, 5]) {
-      expect(pick(turn("s", 2), context({ chance: seededRandom(seed) }))?.endpoint.address).toBe(first);
+      expect(pick(turn("s", 2), context({ random: seededRandom(seed) }))?.endpoint.address).toBe(first);
     }
   });
 });
@@ -184,11 +184,11 @@ test("a small pool is scored whole", () => {
 });
 
 test("the pick is always from the list, whatever is believed", () => {
-  const chance = seededRandom(9);
-  const given = context({ chance });
+  const random = seededRandom(9);
+  const given = context({ random });
   for (let round = 0; round < 1_000; round += 1) {
-    const shape = turn(`s${Math.floor(chance() * 30)}:`, Math.floor(chance() * 6));
-    const pool = POOL.filter(() => chance() < 0.6);
+    const shape = turn(`s${Math.floor(random() * 30)}:`, Math.floor(random() * 6));
+    const pool = POOL.filter(() => random() < 0.6);
     const picked = pick(shape, given, pool);
     expect(picked === undefined).toBe(pool.length === 0);
     if (!picked) continue;
