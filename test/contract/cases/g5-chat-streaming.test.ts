@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import OpenAI, { APIError } from "openai";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { Utf8Holder } from "../../../engine/backends/llama/tokens/utf8-holder.ts";
 import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError } from "../../../engine/errors.ts";
@@ -176,12 +176,15 @@ describe("an engine that dies", () => {
   });
 
   test("case 71b: with no other left is 503 and the time to come back", async () => {
-    service.play(async function* () {
+    // Signs of life commit the header soon on the service of the other cases.
+    const patient = await startScriptedService();
+    onTestFinished(() => patient.stop());
+    patient.play(async function* () {
       yield [started()];
       throw new EngineError("ENGINE_DOWN", "gone");
     });
     for (const stream of [true, false]) {
-      const response = await service.post(CHAT, { stream });
+      const response = await patient.post(CHAT, { stream });
       const seconds = Number(response.headers.get("retry-after"));
       expect(Number.isInteger(seconds) && seconds >= 1 && seconds <= 60).toBe(true);
       await expectErrorA(response, 503, "server_is_overloaded", null);
