@@ -4,20 +4,22 @@ import { builtInProfiles, loadProfile, type ModelProfile, type NamedProfile } fr
 
 /** What a GGUF file says of itself. */
 export type ModelFile = {
-  /** `general.architecture`. */
+  /** The value of `general.architecture`. */
   readonly architecture: string;
-  /** `general.name`; "" where there is none. */
+  /** The value of `general.name`; "" where there is none. */
   readonly name: string;
-  /** Jinja source. */
+  /** The chat template, Jinja source. */
   readonly template: string;
 };
 
-/** The profile for files of which nothing is known. Of its marks only those are used that the model knows. */
+/**
+ * The name of the profile for files of which nothing is known. Of its marks only those are used that the model knows.
+ */
 const FALLBACK = "hermes-thinking";
 
 /**
- * The profile of a model file: of those whose conditions all hold the one that has most of them, else one for ChatML
- * models.
+ * Returns the profile of a model file: of those whose conditions all hold the one that has most of them, else one for
+ * ChatML models. `profiles` are those that this service brings, by default.
  */
 export function chooseProfile(file: ModelFile, profiles: readonly NamedProfile[] = builtInProfiles()): NamedProfile {
   let best: { readonly named: NamedProfile; readonly conditions: number } | undefined;
@@ -28,7 +30,7 @@ export function chooseProfile(file: ModelFile, profiles: readonly NamedProfile[]
   return best?.named ?? { name: FALLBACK, profile: loadProfile(FALLBACK) };
 }
 
-/** How many conditions there are; 0 where one of them does not hold. */
+/** Returns how many conditions there are; 0 where one of them does not hold. */
 function conditionsMet(gguf: ModelProfile["gguf"], { architecture, name, template }: ModelFile): number {
   if (gguf === undefined) return 0;
   const { architectures, names } = gguf;
@@ -39,9 +41,9 @@ function conditionsMet(gguf: ModelProfile["gguf"], { architecture, name, templat
 }
 
 /**
- * The markers of a profile that a model can know. A mark is known where every part of it is a token of its own or stands
- * in the template: `<a|b>` may be put together there of `<`, a token `a|b` and `>`. `withoutTokens` gives what is
- * left of a mark when its tokens are taken out.
+ * Returns the markers of a profile that a model can know. A mark is known where every part of it is a token of its own
+ * or stands in the template: `<a|b>` may be put together there of `<`, a token `a|b` and `>`. `withoutTokens` gives
+ * what is left of a mark when its tokens are taken out.
  */
 export function usableMarkers(
   { reasoning, toolCall }: Pick<ModelProfile, "reasoning" | "toolCall">,

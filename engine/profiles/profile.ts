@@ -7,11 +7,6 @@ import { reasoningMarkers } from "../output-parser/markers.ts";
 import { toolCallMarkers } from "../tool-calls/forms.ts";
 import { mark } from "../tool-calls/marks.ts";
 
-/*
- * What a node has to know about a family of models, as data. Where a template writes no white space beside a mark, the
- * field is left out.
- */
-
 /** Variables of the chat template, by name. */
 const templateKwargs = z.record(z.string().min(1), z.union([z.string(), z.number(), z.boolean()]));
 
@@ -54,6 +49,10 @@ const gguf = z.strictObject({
 
 const parsers = z.strictObject({ toolCall: mark.optional(), reasoning: mark.optional() });
 
+/**
+ * The schema of a profile file: what a node has to know about a family of models. Where a template writes no white
+ * space beside a mark, the field is left out.
+ */
 export const profileSchema = z.strictObject({
   family: mark.describe("The name of the family, for people."),
   thinking: thinking.optional().describe("How reasoning is switched; without it, the model does not reason."),
@@ -80,18 +79,23 @@ export const profileSchema = z.strictObject({
     .describe("The parser names that the engines are to be started with."),
 });
 
+/** What a node knows about a family of models, with all defaults. */
 export type ModelProfile = Readonly<z.infer<typeof profileSchema>>;
+/** What a level of effort does to the prompt and to the budget of the reasoning. */
 export type ThinkingEffort = z.infer<typeof effort>;
 
 /** A profile that this service brings. */
 export type NamedProfile = { readonly name: string; readonly profile: ModelProfile };
 
-/** The profiles that this service brings lie beside their source: built code takes no data files along. */
+/**
+ * The folder of the profiles that this service brings. It lies beside their source: built code takes no data files
+ * along.
+ */
 const FOLDER = join(projectFolder(), "engine/profiles");
 
 /**
- * Reads and checks a profile: the name of one that this service brings, or the path of a YAML file (with a slash in it).
- * Throws `ConfigError`, which names the path of the bad key.
+ * Reads and checks a profile. The argument is the name of one that this service brings, or the path of a YAML file,
+ * which has a slash in it. Throws `ConfigError`, which names the path of the bad key.
  */
 export function loadProfile(nameOrPath: string): ModelProfile {
   const builtIn = !nameOrPath.includes("/");
@@ -105,7 +109,7 @@ export function loadProfile(nameOrPath: string): ModelProfile {
   return parseConfig(profileSchema, text, file);
 }
 
-/** All profiles that this service brings, by name. */
+/** Returns all profiles that this service brings, in the order of their names. */
 export function builtInProfiles(): readonly NamedProfile[] {
   return namesIn(FOLDER)
     .sort()

@@ -38,7 +38,7 @@ export const toolCallMarkers = z.discriminatedUnion("form", [
  */
 export type ToolCallMarkers = MarkersByForm[FormName];
 
-/** What is done with the form of call to which the markers belong; they are to be handed to its functions. */
+/** Returns what is done with the form of call to which the markers belong; they are to be handed to its functions. */
 export function formOf<Form extends FormName>(markers: { readonly form: Form }): CallBehaviour<MarkersByForm[Form]> {
   return BEHAVIOURS[markers.form];
 }

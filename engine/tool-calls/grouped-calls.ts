@@ -11,6 +11,7 @@ export type GroupMarks = {
   readonly close: string;
   /** The opening mark of each call. */
   readonly callOpen: string;
+  /** White space that the template writes before the first mark and behind the last; "" where it writes none. */
   readonly separator: string;
 };
 

@@ -4,7 +4,7 @@ import type { CallMarkup } from "./tool-call-form.ts";
 /** The key that most templates give the arguments of a call. */
 export const ARGUMENTS_KEY = "arguments";
 
-/** How a grammar writes a call that is an object, `{"name": …, argumentsKey: {…}}`, and `end` behind it. */
+/** Returns how a grammar writes a call that is an object, `{"name": …, argumentsKey: {…}}`, with `end` behind it. */
 export function jsonObjectCall(argumentsKey: string, end: string): CallMarkup["call"] {
   return (name, args) =>
     sequence(literal(`{"name": ${JSON.stringify(name)}, ${JSON.stringify(argumentsKey)}: `), args, literal(`}${end}`));

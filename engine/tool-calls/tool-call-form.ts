@@ -5,6 +5,7 @@ import type { CallReader } from "./readers/call-reader.ts";
 
 /** The tools that an output may call, as far as the reading of a call depends on them. */
 export type CallableTools = {
+  /** The names of the tools. */
   readonly names: ReadonlySet<string>;
   /** The types that the tools' schemas allow, for forms in which a model writes arguments as text. */
   readonly argumentTypes: ArgumentTypes;
@@ -50,7 +51,7 @@ export type CallMarkup = {
   readonly opensAtBrace: boolean;
   /** Writes one call. Its arguments are JSON, or, where there are `tags`, parameters between them. */
   readonly call: (name: string, args: Gbnf) => Gbnf;
-  /** Absent where arguments are JSON. */
+  /** How the parameters between tags are written. Absent where arguments are JSON. */
   readonly tags?: ParameterTags;
   /** What stands between two calls. */
   readonly between: string;

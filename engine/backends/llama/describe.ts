@@ -31,17 +31,23 @@ const WITH_TOOLS: readonly Capability[] = [
 
 const WITH_REASONING: readonly Capability[] = [Capability.REASONING, Capability.REASONING_BUDGET];
 
+/** What a node tells of the model that it has loaded. */
 export type DescribedModel = {
+  /** Tells one checkpoint from another. */
   readonly revision: string;
+  /** The most tokens that a prompt and its answer may have together. */
   readonly contextWindow: number;
+  /** The number of generations that run at once. */
   readonly slots: number;
-  /** Jinja source. */
+  /** The chat template of the model, Jinja source. */
   readonly template: string;
+  /** The profile of the model's family. */
   readonly profile: Pick<ModelProfile, "thinking">;
+  /** The marks of the profile that the model knows. */
   readonly markers: OutputMarkers;
 };
 
-/** What the node says of its model under one of its ids; `model` is absent while it loads. */
+/** Returns what the node says of its model under one of its ids. `model` is undefined while it loads. */
 export function describeModel(id: string, model: DescribedModel | undefined): ModelDescription {
   const contextWindow = model?.contextWindow ?? 0;
   const slots = model?.slots ?? 0;

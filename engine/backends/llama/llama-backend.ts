@@ -29,7 +29,7 @@ import { PromptEncoder } from "./tokens/prompt-encoder.ts";
 import { samplingDefaults } from "./tokens/sampling.ts";
 import { markTokens, readVocabulary, withoutTokens } from "./tokens/vocabulary.ts";
 
-/** How often those who wait hear that the engine still works. */
+/** How often those who wait hear that the engine still works, in milliseconds. */
 const BEAT_MS = 1000;
 
 type Running = {

@@ -1,8 +1,9 @@
 import type { Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 
+/** A type of JSON values, as schemas name it. */
 export type JsonType = "string" | "number" | "boolean" | "null" | "object" | "array";
 
-/** Tells which types a tool's schema allows for an argument with that name; undefined: any type. */
+/** Returns which types a tool's schema allows for an argument with that name; undefined allows any type. */
 export type ArgumentTypes = (toolName: string, key: string) => ReadonlySet<JsonType> | undefined;
 
 type Schema = Readonly<Record<string, unknown>>;

@@ -22,10 +22,12 @@ export class ArgumentWriter {
   #value: Value = { kind: "text" };
   #isWhole = false;
 
+  /** Whether the object has been ended. */
   get isWhole(): boolean {
     return this.#isWhole;
   }
 
+  /** Begins the value of the next key, of which the schema allows `types`; undefined allows any type. */
   startValue(key: string, types: ReadonlySet<JsonType> | undefined): void {
     this.#written += `${this.#count === 0 ? "{" : ", "}${JSON.stringify(key)}: `;
     this.#count += 1;
@@ -34,7 +36,10 @@ export class ArgumentWriter {
     if (isText) this.#written += '"';
   }
 
-  /** Adds to the value. Returns how much of the text it could take: less than all where the rest makes it no JSON. */
+  /**
+   * Adds to the value. Returns how many UTF-16 units of the text it could take: less than all where the rest makes it
+   * no JSON.
+   */
   append(text: string): number {
     const value = this.#value;
     if (value.kind === "text") {
@@ -50,7 +55,7 @@ export class ArgumentWriter {
     return room + this.append(text.slice(room));
   }
 
-  /** Ends the value; false where it is no JSON after all. */
+  /** Ends the value. Returns false where it is no JSON after all. */
   endValue(): boolean {
     const value = this.#value;
     this.#value = { kind: "text" };
@@ -60,12 +65,13 @@ export class ArgumentWriter {
     return true;
   }
 
+  /** Ends the object. */
   end(): void {
     this.#written += this.#count === 0 ? "{}" : "}";
     this.#isWhole = true;
   }
 
-  /** What was written since the last call. */
+  /** Returns what was written since the last call. */
   take(): string {
     const written = this.#written;
     this.#written = "";

@@ -1,39 +1,49 @@
 /** What one piece of text gave. */
 export type CallProgress = {
-  /** UTF-16 units of the piece that belong to the call; the rest is to be given again, with more behind it. */
+  /**
+   * The number of UTF-16 units of the piece that belong to the call; the rest is to be given again, with more behind
+   * it.
+   */
   readonly consumed: number;
-  /** JSON text of the arguments that may go out now. Empty until the name is known. */
+  /** The JSON text of the arguments that may go out now. Empty until the name is known. */
   readonly arguments: string;
+  /** Whether the call goes on, has ended with this piece, or turned out to be none. */
   readonly state: "open" | "closed" | "malformed";
 };
 
 /** Reads one call in the form of its family, from the character behind its opening mark to its closing mark. */
 export type CallReader = {
-  /** The name, once it and the start of the arguments have been seen and it is a known one. */
+  /** The name of the tool, once it and the start of the arguments have been seen and it is a known one. */
   readonly startedName: string | undefined;
+  /** Whether the name has been read and is that of no tool. */
   readonly nameIsUnknown: boolean;
-  /** The id that the model gave the call; known when the name is. */
+  /** The id that the model gave the call; undefined where it gave none, or before the name is known. */
   readonly callId?: string | undefined;
   /** Whether the arguments that have gone out are a whole JSON object. */
   readonly argumentsAreWhole: boolean;
+  /** Takes the next piece of the call. */
   push(text: string): CallProgress;
-  /** JSON text of the arguments that was held back, where the output ends inside the call. */
+  /**
+   * Returns the JSON text of the arguments that was held back, where the output ends inside the call. Absent: nothing
+   * ever is.
+   */
   flush?(): string;
 };
 
+/** Returns whether a character is white space of JSON. */
 export const isSpace = (char: string): boolean => char === " " || char === "\n" || char === "\t" || char === "\r";
 
-/** Names longer than this, in UTF-16 units, are none. */
+/** The longest name of a tool, in UTF-16 units; a longer one is none. */
 export const MAX_NAME = 256;
 
-/** Where the white space at `from` ends. */
+/** Returns where the white space at `from` ends. */
 export function skipSpace(text: string, from: number): number {
   let at = from;
   while (at < text.length && isSpace(text.charAt(at))) at += 1;
   return at;
 }
 
-/** Whether one of the marks stands at `from`, or could with more text (`"partly"`; never for an empty mark). */
+/** Returns whether one of the marks stands at `from`, or could with more text (`"partly"`; never for an empty mark). */
 export function markAt(
   text: string,
   from: number,

@@ -1,4 +1,7 @@
-/** Length of the longest end of `text` with which one of `wanted` could begin without being whole yet. */
+/**
+ * Returns the length, in UTF-16 units, of the longest end of `text` with which one of `wanted` could begin without
+ * being whole yet.
+ */
 export function heldSuffixLength(text: string, wanted: readonly string[]): number {
   let longest = 0;
   for (const candidate of wanted) {

@@ -2,12 +2,13 @@ import { type CallProgress, type CallReader, isSpace } from "./call-reader.ts";
 import { JsonScanner } from "./json-scanner.ts";
 import { readStringUnit } from "./string-unit.ts";
 
+/** How a call that is a JSON object is written. */
 export type JsonCallOptions = {
-  /** The mark behind the object; "": the call ends with the object. */
+  /** The mark behind the object; "" where the call ends with the object. */
   readonly close: string;
-  /** Keys that may hold the arguments. */
+  /** The keys that may hold the arguments. */
   readonly argumentsKeys: readonly string[];
-  /** Keys that are passed over; `any` besides those that are read. */
+  /** The keys that are passed over; `any` passes over all besides those that are read. */
   readonly otherKeys: "any" | readonly string[];
 };
 
@@ -37,26 +38,31 @@ export class JsonCallReader implements CallReader {
   #name: string | undefined;
   #argumentsSeen = false;
   #argumentsWhole = false;
-  /** Arguments that wait for the name. */
+  /** The text of arguments that wait for the name. */
   #waiting = "";
 
+  /** Reads calls of the tools `knownNames`. */
   constructor(options: JsonCallOptions, knownNames: ReadonlySet<string>) {
     this.#options = options;
     this.#knownNames = knownNames;
   }
 
+  /** The name of the tool, once it and the start of the arguments have been seen and it is a known one. */
   get startedName(): string | undefined {
     return this.#argumentsSeen && !this.nameIsUnknown ? this.#name : undefined;
   }
 
+  /** Whether the name has been read and is that of no tool. */
   get nameIsUnknown(): boolean {
     return this.#name !== undefined && !this.#knownNames.has(this.#name);
   }
 
+  /** Whether the arguments that have gone out are a whole JSON object. */
   get argumentsAreWhole(): boolean {
     return this.#argumentsWhole;
   }
 
+  /** Takes the next piece of the call. */
   push(text: string): CallProgress {
     let at = 0;
     let state: CallProgress["state"] = "open";

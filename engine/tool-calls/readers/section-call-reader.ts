@@ -3,12 +3,13 @@ import { JsonScanner } from "./json-scanner.ts";
 
 /** The marks of a call whose arguments are one JSON object behind a name. */
 export type SectionCallMarks = {
+  /** The mark behind the name. */
   readonly nameEnd: string;
   /** The closing mark; "" where the call ends with its arguments. */
   readonly callClose: string;
   /** Whether the name is written as `functions.name:index`, which is then the id of the call. */
   readonly nameIsId: boolean;
-  /** Stands between the name and an id of the call; "" where none is written. */
+  /** What stands between the name and an id of the call; "" where none is written. */
   readonly idOpen: string;
 };
 
@@ -26,6 +27,7 @@ export class SectionCallReader implements CallReader {
   #name: string | undefined;
   #callId: string | undefined;
 
+  /** Reads calls of the tools `knownNames`. */
   constructor(marks: SectionCallMarks, knownNames: ReadonlySet<string>) {
     this.#nameEnd = marks.nameEnd.trim();
     this.#callClose = marks.callClose.trim();
@@ -34,23 +36,28 @@ export class SectionCallReader implements CallReader {
     this.#knownNames = knownNames;
   }
 
+  /** The name of the tool, once it and the start of the arguments have been seen and it is a known one. */
   get startedName(): string | undefined {
     const isStarted = this.#position === "arguments" || this.#position === "after";
     return isStarted && !this.nameIsUnknown ? this.#name : undefined;
   }
 
+  /** Whether the name has been read and is that of no tool. */
   get nameIsUnknown(): boolean {
     return this.#name !== undefined && !this.#knownNames.has(this.#name);
   }
 
+  /** The id that the model gave the call; undefined where it gave none, or before the name is known. */
   get callId(): string | undefined {
     return this.#callId;
   }
 
+  /** Whether the arguments that have gone out are a whole JSON object. */
   get argumentsAreWhole(): boolean {
     return this.#scanner.isWhole;
   }
 
+  /** Takes the next piece of the call. */
   push(text: string): CallProgress {
     let at = 0;
     let ready = "";

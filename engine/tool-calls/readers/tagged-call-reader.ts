@@ -8,18 +8,23 @@ export type KeyEnd = { readonly mark: string; readonly value: "by-schema" | "tex
 
 /** The marks of a call whose arguments are tags with plain text in them, without white space at their ends. */
 export type TaggedCallMarks = {
-  /** Ends the name; "": the next tag does. */
+  /** The mark that ends the name; "" where the next tag does. */
   readonly nameEnd: string;
+  /** The mark before the key of a parameter. */
   readonly parameterOpen: string;
+  /** The marks of which one ends a key. */
   readonly keyEnds: readonly KeyEnd[];
-  /** Stands between key and value; "" where the end of the key opens the value. */
+  /** The mark between key and value; "" where the end of the key opens the value. */
   readonly valueOpen: string;
-  /** White space of the template's at the two ends of a value. */
+  /** White space that the template writes at the start of a value. */
   readonly valueLead: string;
+  /** White space that the template writes at the end of a value. */
   readonly valueTail: string;
+  /** The mark that ends a value. */
   readonly valueClose: string;
+  /** The mark that ends the call. */
   readonly callClose: string;
-  /** Ends the call too, but belongs to what is around it; "" where there is none. */
+  /** The mark that ends the call too, but belongs to what is around it; "" where there is none. */
   readonly outerClose: string;
 };
 
@@ -28,7 +33,10 @@ type Position = "name" | "parameters" | "key" | "value-open" | "value-lead" | "v
 /** `stop`: nothing more can be decided without more text. */
 type Step = { readonly at: number; readonly state: CallProgress["state"] | "stop" };
 
-/** A closing mark inside a value counts if another mark follows it within so much white space. */
+/**
+ * The most white space, in UTF-16 units, within which another mark has to follow a closing mark inside a value for it
+ * to count.
+ */
 const MAX_SPACE_BEHIND_VALUE = 64;
 
 const TEXT_ONLY: ReadonlySet<JsonType> = new Set(["string"]);
@@ -46,29 +54,35 @@ export class TaggedCallReader implements CallReader {
   #key: { readonly name: string; readonly end: KeyEnd["value"] } = { name: "", end: "by-schema" };
   #lead = "";
 
+  /** Reads calls of the tools `knownNames`, whose arguments have the types `types`. */
   constructor(marks: TaggedCallMarks, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
     this.#marks = marks;
     this.#knownNames = knownNames;
     this.#types = types;
   }
 
+  /** The name of the tool, once it and the start of the arguments have been seen and it is a known one. */
   get startedName(): string | undefined {
     return this.#isStarted && !this.nameIsUnknown ? this.#name : undefined;
   }
 
+  /** Whether the name has been read and is that of no tool. */
   get nameIsUnknown(): boolean {
     return this.#name !== undefined && !this.#knownNames.has(this.#name);
   }
 
+  /** Whether the arguments that have gone out are a whole JSON object. */
   get argumentsAreWhole(): boolean {
     return this.#writer.isWhole;
   }
 
+  /** Returns the JSON text of the arguments that was held back, where the output ends inside the call. */
   flush(): string {
     this.#writer.letGo();
     return this.#writer.take();
   }
 
+  /** Takes the next piece of the call. */
   push(text: string): CallProgress {
     let step: Step = { at: 0, state: "open" };
     while (step.state === "open") step = this.#step(text, step.at);

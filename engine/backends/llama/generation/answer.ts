@@ -8,16 +8,19 @@ import type { OutputParser } from "../../../output-parser/output-parser.ts";
 import { JsonScanner } from "../../../tool-calls/readers/json-scanner.ts";
 import type { Utf8Holder } from "../tokens/utf8-holder.ts";
 
+/** What an answer is made of. */
 export type AnswerOptions = {
+  /** Turns text into blocks. */
   readonly parser: OutputParser;
+  /** Turns tokens into text. */
   readonly characters: Utf8Holder<Token>;
-  /** The visible text is to be one JSON value of this kind, and nothing after it. */
+  /** The kind of JSON value that the visible text has to be, with nothing behind it; undefined where it is free. */
   readonly json: "any" | "object" | undefined;
-  /** Tokens the model may reason for. */
+  /** The number of tokens that the model may reason for; Infinity without a bound. */
   readonly reasoningBudget: number;
 };
 
-/** One answer as it grows: tokens in, events out. */
+/** One answer as it grows: tokens go in, events come out. */
 export class Answer {
   readonly #parser: OutputParser;
   readonly #characters: Utf8Holder<Token>;
@@ -29,6 +32,7 @@ export class Answer {
   #jsonIsWhole = false;
   #textBlock: number | undefined;
 
+  /** Makes an empty answer. */
   constructor(options: AnswerOptions) {
     this.#parser = options.parser;
     this.#characters = options.characters;
@@ -36,24 +40,27 @@ export class Answer {
     this.#reasoningBudget = options.reasoningBudget;
   }
 
-  /** Without the token that ends the answer. */
+  /** The number of tokens so far, without the one that ends the answer. */
   get outputTokens(): number {
     return this.#outputTokens;
   }
 
+  /** The number of tokens of the reasoning so far. */
   get reasoningTokens(): number {
     return this.#reasoningTokens;
   }
 
+  /** The stop string that has ended the answer; undefined while none has. */
   get matchedStop(): string | undefined {
     return this.#parser.matchedStop;
   }
 
+  /** Whether the model is reasoning now. */
   get inReasoning(): boolean {
     return this.#parser.inReasoning;
   }
 
-  /** The model has reasoned for as long as it may. */
+  /** Whether the model is reasoning and has done so for as long as it may. */
   get reasonedEnough(): boolean {
     return this.#parser.inReasoning && this.#reasoningTokens >= this.#reasoningBudget;
   }
@@ -63,6 +70,7 @@ export class Answer {
     return this.#parser.matchedStop !== undefined || this.#parser.wantsNoMore || this.#jsonIsWhole;
   }
 
+  /** Takes the next token, and returns the events that are certain now. */
   push(token: Token, logprob?: TokenLogprob): readonly Event[] {
     this.#outputTokens += 1;
     if (logprob) this.#logprobs.push(logprob);
@@ -72,13 +80,13 @@ export class Answer {
     return events;
   }
 
-  /** The last events. `cut`: for want of tokens, not because the answer was over. */
+  /** Returns the last events. `cut` says that the answer ends for want of tokens, not because it was over. */
   end(cut: boolean): readonly Event[] {
     const rest = this.#take(this.#characters.flush());
     return [...rest, ...this.#parser.end(cut ? "cut" : "stop")];
   }
 
-  /** Why the answer ended; `limit` is the reason when it was cut. */
+  /** Returns why the answer ended. `limit` is the reason when it was cut. */
   finishReason(limit: FinishReason | undefined): FinishReason {
     if (this.#parser.matchedStop !== undefined) return FinishReason.STOP_SEQUENCE;
     if (limit !== undefined) return limit;

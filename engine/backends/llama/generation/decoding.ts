@@ -6,12 +6,14 @@ import { toTokenLogprob } from "../tokens/logprobs.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import type { PreparedGeneration } from "./prepared-generation.ts";
 
-/** What the library gives for a token; the probabilities only when they were asked for. */
+/** What the library gives for a token; the probabilities only where they were asked for. */
 type Sample = { readonly token: Token; readonly probabilities?: Map<Token, number> };
 
+/** What one token gave. */
 export type DecodingStep = {
-  /** May be empty: a token can be half a character, or half a mark. */
+  /** The events of the step. There may be none: a token can be half a character, or half a mark. */
   readonly events: readonly Event[];
+  /** Whether the answer is over. */
   readonly over: boolean;
 };
 
@@ -21,12 +23,14 @@ export class Decoding {
   readonly #prepared: PreparedGeneration;
   readonly #lease: SlotLease;
   readonly #samples: AsyncGenerator<Sample, void, undefined | Token | Token[]>;
-  /** What is evaluated instead of the last token alone: it, and what we wrote behind it. */
+  /**
+   * What is evaluated instead of the last token alone: that token, and what was written behind it in the model's place.
+   */
   #instead: Token[] | undefined;
   #cut: FinishReason | undefined;
   #firstTokenMs: number | undefined;
 
-  /** `tail`: the end of the prompt that is not in the cache; never empty. */
+  /** Begins an answer. `tail` is the end of the prompt that is not in the cache; it is never empty. */
   constructor(parts: EngineParts, prepared: PreparedGeneration, lease: SlotLease, tail: readonly Token[]) {
     this.#parts = parts;
     this.#prepared = prepared;
@@ -40,17 +44,17 @@ export class Decoding {
     );
   }
 
-  /** Why the answer was cut; `undefined` when it ended by itself. */
+  /** Why the answer was cut; undefined when it ended by itself. */
   get cut(): FinishReason | undefined {
     return this.#cut;
   }
 
-  /** When the first token was there, on the clock of the engine. */
+  /** When the first token was there, in milliseconds of the clock of the engine; undefined before. */
   get firstTokenMs(): number | undefined {
     return this.#firstTokenMs;
   }
 
-  /** One token. Throws `EngineError`. */
+  /** Makes one token. Throws `EngineError`. */
   async step(): Promise<DecodingStep> {
     const { answer, generated, maxOutputTokens, limitReason } = this.#prepared;
     const instead = this.#instead;

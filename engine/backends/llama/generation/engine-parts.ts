@@ -16,29 +16,44 @@ import type { Vocabulary } from "../tokens/vocabulary.ts";
 
 /** What the queue knows of a request. */
 export type Waiting = {
+  /** What the request wants a slot for. */
   readonly demand: Demand;
-  /** Of its prompt, in no cache when it joined. */
+  /** The number of tokens of its prompt that were in no cache when it joined. */
   readonly uncachedTokens: number;
 };
 
 /** What a generation works with. All of it lives as long as the backend. */
 export type EngineParts = {
+  /** The name of the node. */
   readonly nodeId: string;
+  /** Tells one checkpoint from another. */
   readonly revision: string;
+  /** The loaded model. */
   readonly runtime: LlamaRuntime;
+  /** What is known of the tokens of the model. */
   readonly vocabulary: Vocabulary;
+  /** The profile of the model's family. */
   readonly profile: ModelProfile;
-  /** Those of the profile that the model knows. */
+  /** The marks of the profile that the model knows. */
   readonly markers: OutputMarkers;
+  /** The tokens of those marks. */
   readonly markTokens: ReadonlySet<Token>;
+  /** Turns conversations into tokens. */
   readonly prompts: PromptEncoder;
+  /** Makes and keeps grammars. */
   readonly grammars: GrammarCache;
+  /** How the model samples where a request does not say. */
   readonly samplingDefaults: SamplingDefaults;
+  /** The slots of the context. */
   readonly slots: Slots;
   /** The holds on slots of all generations that run. */
   readonly leases: Set<SlotLease>;
+  /** The requests that wait for a slot. */
   readonly queue: Queue<Waiting, Slot>;
+  /** Counts the steps of the engine. */
   readonly steps: StepCounter;
+  /** Says how prompts are cut into pieces. */
   readonly shares: BatchShares;
+  /** Measures queueing, prefill and decoding. */
   readonly clock: Clock;
 };

@@ -6,13 +6,13 @@ import { Decoding, type DecodingStep } from "./decoding.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import { type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";
 
-/** How many tokens of an answer are paid for in advance, at most: how long it will be nobody knows. */
+/** The most tokens of an answer that are paid for in advance: nobody knows how long it will be. */
 const OUTPUT_RESERVE_TOKENS = 1024;
 
 /**
- * One generation, from the queue to its last event. The request is checked and counted before it takes a slot. `started`
- * tells how much was cached when a slot was free at once; a request that has to wait starts with the wait. Nothing runs
- * while nobody asks for events. Throws `EngineError`.
+ * Runs one generation, from the queue to its last event. The request is checked and counted before it takes a slot.
+ * `started` tells how much was cached when a slot was free at once; a request that has to wait starts with the wait.
+ * Nothing runs while nobody asks for events. Throws `EngineError`.
  */
 export async function* generate(
   parts: EngineParts,
@@ -61,15 +61,17 @@ export async function* generate(
   }
 }
 
+/** A request that has its slot. */
 type Admission = {
+  /** The slot, which the request now holds. */
   readonly slot: Slot;
   /** Whether `started` is out: it is when the request had to wait. */
   readonly announced: boolean;
 };
 
 /**
- * A slot for a request: at once, or after a wait with signs of life. The caller owns the slot that is returned. Throws
- * `EngineError`: QUEUE_FULL, or why the caller left.
+ * Takes a slot for a request, at once or after a wait with signs of life. The slot that is returned belongs to the
+ * caller. Throws `EngineError`: QUEUE_FULL, or why the caller left.
  */
 async function* admit(
   parts: EngineParts,
@@ -100,7 +102,7 @@ async function* admit(
   }
 }
 
-/** On the clock of the engine: when the request came, had its slot, and was over. */
+/** When the request came, had its slot and was over, in milliseconds of the clock of the engine. */
 type Times = { readonly joinedMs: number; readonly slotMs: number; readonly endMs: number };
 
 function ending(

@@ -25,23 +25,33 @@ import type { EngineParts } from "./engine-parts.ts";
 
 /** A request with everything checked and counted, before it takes a slot. */
 export type PreparedGeneration = OutputLimit & {
+  /** What the request wants a slot for. */
   readonly demand: Demand;
-  /** Milliseconds for which the cache of the prompt is to stay in its slot afterwards. */
+  /** How long the cache of the prompt is to stay in its slot afterwards, in milliseconds. */
   readonly keepMs: number;
-  /** Tokens of the prompt up to the last place that the caller marked as the end of a reusable prefix; 0 without one. */
+  /**
+   * The number of tokens of the prompt up to the last place that the caller marked as the end of a reusable prefix; 0
+   * without one.
+   */
   readonly markedTokens: number;
+  /** The answer, still empty. */
   readonly answer: Answer;
+  /** Holds the answer to its grammar. */
   readonly gate: GrammarGate;
-  /** Tokens so far; the sampler's penalties read it too. */
+  /** The tokens so far, which the sampler's penalties read too. */
   readonly generated: Token[];
+  /** How the library is to sample. */
   readonly evaluateOptions: SequenceEvaluateOptions;
-  /** Alternatives per token; undefined without log probabilities. */
+  /** The number of alternatives per token; undefined without log probabilities. */
   readonly topLogprobs: number | undefined;
   /** What is written in the model's place when it has reasoned for long enough. */
   readonly reasoningEnd: readonly Token[];
 };
 
-/** Throws `EngineError` for everything that can be known to be wrong before work starts. */
+/**
+ * Checks and counts a request. Throws `EngineError` for everything that can be known to be wrong before work starts,
+ * and when the caller leaves.
+ */
 export async function prepareGeneration(
   parts: EngineParts,
   request: GenerateRequest,
@@ -159,7 +169,7 @@ async function newGate(
   return new GrammarGate(grammar, (from) => new library.LlamaGrammarEvaluationState({ model, grammar: from }));
 }
 
-/** The token that opens a call, where the model has one. */
+/** Returns the token that opens a call; undefined where the model has none. */
 function openingToken({ toolCall }: OutputMarkers, vocabulary: Vocabulary): Token | undefined {
   const open = toolCall && formOf(toolCall).markup(toolCall)?.open;
   return open === undefined || open === "" ? undefined : vocabulary.markerToken(open);

@@ -6,24 +6,25 @@ import { EngineError } from "../../../errors.ts";
 import { BEHIND_REASONING } from "../../../grammar/output/output-grammar.ts";
 import { ByteBoundedCache } from "./byte-bounded-cache.ts";
 
-/** What compiled grammars may hold, all together. */
+/** The most that compiled grammars may hold together, in bytes. */
 const MAX_BYTES = 32 * 1024 * 1024;
-/** Besides its text, which is held twice by each of its forms. */
+/** What a grammar holds besides its text, in bytes; each of its two forms holds the text twice. */
 const BYTES_PER_GRAMMAR = 1024;
-/** What refused schemas that are remembered may hold, all together. */
+/** The most that remembered refusals of schemas may hold together, in bytes. */
 const MAX_REFUSAL_BYTES = 1024 * 1024;
 const BYTES_PER_REFUSAL = 1024;
 
 /** The grammar of an output, ready to use. */
 export type CompiledGrammar = {
+  /** The grammar from the start of the output on. */
   readonly whole: LlamaGrammar;
-  /** From the end of the reasoning on. */
+  /** The grammar from the end of the reasoning on. */
   readonly behindReasoning: LlamaGrammar;
 };
 
 /**
- * Grammars by what they were made from: an agent sends the same tools again at each turn. What cannot be made into a grammar
- * is remembered too, so that it costs its work once.
+ * Keeps grammars by what they were made from: an agent sends the same tools again at each turn. What cannot be made
+ * into a grammar is remembered too, so that it costs its work once.
  */
 export class GrammarCache {
   readonly #llama: Llama;
@@ -31,13 +32,17 @@ export class GrammarCache {
   readonly #compiled: ByteBoundedCache<CompiledGrammar>;
   readonly #refused = new ByteBoundedCache<EngineError>(MAX_REFUSAL_BYTES);
 
+  /**
+   * Makes an empty cache. `work` turns schemas into text on threads of its own; `maxBytes` is what the grammars may
+   * hold together, 32 MiB by default.
+   */
   constructor(llama: Llama, work: Pick<CallerWork, "run">, maxBytes = MAX_BYTES) {
     this.#llama = llama;
     this.#work = work;
     this.#compiled = new ByteBoundedCache(maxBytes);
   }
 
-  /** Bytes held now, about. */
+  /** The number of bytes that the grammars hold, about. */
   get bytes(): number {
     return this.#compiled.bytes;
   }

@@ -1,12 +1,16 @@
 import type { LlamaGrammarEvaluationState } from "node-llama-cpp";
 import type { CompiledGrammar } from "./grammar-cache.ts";
 
-/** Where in the grammar of an output the model stands. A new state is made where it has not written all of it itself. */
+/**
+ * Knows where in the grammar of an output the model stands. A new state is made where the model has not written all of
+ * the output itself.
+ */
 export class GrammarGate {
   readonly #grammar: CompiledGrammar | undefined;
   readonly #newState: (grammar: CompiledGrammar["whole"]) => LlamaGrammarEvaluationState;
   #state: LlamaGrammarEvaluationState | undefined;
 
+  /** Stands at the start of the output. `grammar` is undefined where nothing is fixed; `newState` begins a grammar. */
   constructor(
     grammar: CompiledGrammar | undefined,
     newState: (grammar: CompiledGrammar["whole"]) => LlamaGrammarEvaluationState,
@@ -15,13 +19,13 @@ export class GrammarGate {
     this.#newState = newState;
   }
 
-  /** What the next token is held to; undefined: nothing. */
+  /** Returns what the next token is held to; undefined where nothing is. */
   state(): LlamaGrammarEvaluationState | undefined {
     if (this.#grammar && !this.#state) this.#state = this.#newState(this.#grammar.whole);
     return this.#state;
   }
 
-  /** The reasoning was ended in the model's place: what follows is the answer. */
+  /** Notes that the reasoning was ended in the model's place: what follows is the answer. */
   reasoningEnded(): void {
     if (this.#grammar) this.#state = this.#newState(this.#grammar.behindReasoning);
   }

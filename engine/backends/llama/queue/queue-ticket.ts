@@ -4,26 +4,38 @@ import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { EngineError } from "../../../errors.ts";
 import { callerLeft } from "../../caller-left.ts";
 
+/** What a waiting request hears: that it was granted what it wants, or that it still waits behind `position` others. */
 export type QueueNews<Grant> =
   | { readonly kind: "granted"; readonly grant: Grant }
-  /** Requests ahead. */
   | { readonly kind: "waiting"; readonly position: number };
 
+/** What a place in a queue is made of. */
 export type TicketOptions<Want, Grant> = FairItem & {
+  /** What the request waits for. */
   readonly want: Want;
+  /** Aborted when the caller leaves. */
   readonly signal: AbortSignal;
+  /** Measures the wait. */
   readonly clock: Clock;
+  /** The longest wait, in milliseconds. */
   readonly maxWaitMs: number;
+  /** Tells how many requests are ahead of a place. */
   readonly position: (self: QueueTicket<Want, Grant>) => number;
+  /** Takes a place out of the queue; does nothing where it has left already. */
   readonly leave: (self: QueueTicket<Want, Grant>) => void;
 };
 
 /** One place in a queue. Whoever holds it asks for news until it is granted or throws, and closes it in the end. */
 export class QueueTicket<Want, Grant> implements FairItem {
+  /** The tenant of the request. */
   readonly key: string;
+  /** The class of the request. */
   readonly priorityClass: PriorityClass;
+  /** The place within its class: a higher one goes earlier. */
   readonly rank: number;
+  /** The tokens that serving the request takes. */
   readonly cost: number;
+  /** What the request waits for. */
   readonly want: Want;
   readonly #options: TicketOptions<Want, Grant>;
   readonly #cancelTimer: () => void;
@@ -31,6 +43,7 @@ export class QueueTicket<Want, Grant> implements FairItem {
   #news = false;
   #wake: () => void = () => {};
 
+  /** Makes a place that is given up with QUEUE_FULL after `maxWaitMs` milliseconds, and when the caller leaves. */
   constructor(options: TicketOptions<Want, Grant>) {
     this.key = options.key;
     this.priorityClass = options.priorityClass;
@@ -44,7 +57,10 @@ export class QueueTicket<Want, Grant> implements FairItem {
     options.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 
-  /** Resolves with the grant, or when the position has changed or a beat came. Throws `EngineError`. */
+  /**
+   * Resolves with the grant, or when the position has changed or a beat came. Throws `EngineError` when the place is
+   * lost.
+   */
   async next(): Promise<QueueNews<Grant>> {
     while (!this.#outcome && !this.#news) {
       await new Promise<void>((resolve) => {
@@ -57,6 +73,7 @@ export class QueueTicket<Want, Grant> implements FairItem {
     return { kind: "granted", grant: this.#outcome.grant };
   }
 
+  /** How many requests are ahead of this one. */
   get position(): number {
     return Math.max(0, this.#options.position(this));
   }
@@ -68,17 +85,20 @@ export class QueueTicket<Want, Grant> implements FairItem {
     return this.#outcome && "grant" in this.#outcome ? this.#outcome.grant : undefined;
   }
 
+  /** Grants what the request wants. */
   fulfil(grant: Grant): void {
     this.#outcome = { grant };
     this.#settle();
   }
 
+  /** Turns the request away. A grant that came before stands. */
   fail(error: EngineError): void {
     this.#outcome ??= { error };
     this.#settle();
     this.#options.leave(this);
   }
 
+  /** Wakes the holder, so that it tells its caller that the engine is well. */
   beat(): void {
     this.#news = true;
     this.#wake();

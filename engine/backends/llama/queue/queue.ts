@@ -15,9 +15,13 @@ export type Claim = {
   readonly cost: number;
 };
 
+/** The bounds of a queue. */
 export type QueueOptions = {
+  /** The most requests that may wait. */
   readonly maxLength: number;
+  /** The longest wait of one request, in milliseconds. */
   readonly maxWaitMs: number;
+  /** Measures the waits. */
   readonly clock: Clock;
 };
 
@@ -28,15 +32,17 @@ export type QueueOptions = {
 export class Queue<Want, Grant> {
   readonly #options: QueueOptions;
   readonly #waiting = new FairQueue<QueueTicket<Want, Grant>>();
-  /** By ticket; made anew when somebody asks after a change. */
+  /** The place of each ticket; undefined after a change, and made anew when somebody asks. */
   #positions: ReadonlyMap<QueueTicket<Want, Grant>, number> | undefined;
   #tellsSoon = false;
   #beats = 0;
 
+  /** Makes an empty queue. */
   constructor(options: QueueOptions) {
     this.#options = options;
   }
 
+  /** The number of requests that wait. */
   get length(): number {
     return this.#waiting.size;
   }
@@ -46,7 +52,7 @@ export class Queue<Want, Grant> {
     return this.#beats;
   }
 
-  /** All that is waited for, about in the order in which it will be served. */
+  /** Returns all that is waited for, about in the order in which it will be served. */
   wants(): readonly Want[] {
     return this.#waiting.order().map(({ want }) => want);
   }
@@ -93,13 +99,13 @@ export class Queue<Want, Grant> {
     if (served) this.#moved();
   }
 
-  /** The engine is well: everyone hears it, so that their callers see a sign of life. */
+  /** Tells everyone who waits that the engine is well, so that their callers see a sign of life. */
   beat(): void {
     this.#beats += 1;
     this.#tell();
   }
 
-  /** Turns everyone away. */
+  /** Turns everyone away with this error. */
   close(error: EngineError): void {
     for (const ticket of this.#waiting.order()) ticket.fail(error);
   }
@@ -117,7 +123,7 @@ export class Queue<Want, Grant> {
     return this.#positions.get(ticket) ?? 0;
   }
 
-  /** Those who are left hear of it, once for all that leave at the same moment. */
+  /** Tells those who are left that they have moved, once for all that leave at the same moment. */
   #moved(): void {
     this.#positions = undefined;
     if (this.#tellsSoon) return;

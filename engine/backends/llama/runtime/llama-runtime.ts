@@ -5,19 +5,24 @@ import { EngineError } from "../../../errors.ts";
 import type { LlamaOptions } from "../llama-options.ts";
 import { type LlamaLibrary, loadLibrary } from "./load-library.ts";
 
-/** Below this a second thread costs more at the barriers than it computes. */
+/** The size of a model file, in bytes, below which a second thread costs more at the barriers than it computes. */
 const SINGLE_THREAD_BELOW_BYTES = 100_000_000;
 
 /** What one loaded checkpoint consists of. Whoever loads it closes it. */
 export type LlamaRuntime = {
+  /** The library that has loaded it. */
   readonly library: LlamaLibrary;
+  /** The binary of llama.cpp. */
   readonly llama: Llama;
+  /** The model. */
   readonly model: LlamaModel;
-  /** All sequences of the context: taken once, as giving one back takes effect only later. */
+  /** All sequences of the context. They are taken once, as giving one back takes effect only later. */
   readonly sequences: readonly LlamaContextSequence[];
-  /** Prompt and answer together, per sequence. */
+  /** The most tokens that a prompt and its answer may have together, per sequence. */
   readonly contextWindow: number;
+  /** The size of the model file, in bytes. */
   readonly fileBytes: number;
+  /** Frees the model and all that belongs to it. */
   close(): Promise<void>;
 };
 

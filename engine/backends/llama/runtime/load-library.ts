@@ -1,10 +1,11 @@
 import { EngineError } from "../../../errors.ts";
 
+/** The package node-llama-cpp, once it is loaded. */
 export type LlamaLibrary = typeof import("node-llama-cpp");
 
 /**
- * The optional dependency. Nothing else of the service needs it, so it is loaded only here and only when asked for.
- * Throws `EngineError` ENGINE_DOWN.
+ * Loads the optional dependency node-llama-cpp. Nothing else of the service needs it, so it is loaded only here and
+ * only when asked for. Throws `EngineError` ENGINE_DOWN when it is not installed.
  */
 export async function loadLibrary(): Promise<LlamaLibrary> {
   try {

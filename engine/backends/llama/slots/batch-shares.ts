@@ -1,31 +1,33 @@
 import type { Slot } from "./slot.ts";
 
-/** Smaller pieces cost more than they show. */
+/** The smallest piece of a prompt, in tokens: smaller ones cost more than they show. */
 const MIN_PIECE_TOKENS = 32;
 
 /**
- * How prompts are cut. Those that are evaluated at the same time share each of the engine's batches evenly, and a piece is
- * one's share: so every batch is a step of each, which shows that the engine gets on however many they are.
+ * Says how prompts are cut into pieces. Prompts that are evaluated at the same time share each batch of the engine
+ * evenly, and a piece is the share of one: so every batch is a step of each prompt, which shows that the engine moves
+ * however many they are.
  */
 export class BatchShares {
   readonly #batchTokens: number;
   readonly #reading = new Set<Slot>();
 
+  /** Makes the shares of batches of `batchTokens` tokens, with no prompt being evaluated. */
   constructor(batchTokens: number) {
     this.#batchTokens = batchTokens;
   }
 
-  /** Tokens of the next piece, of whichever prompt. */
+  /** The size of the next piece of any prompt, in tokens; at least 32. */
   get tokens(): number {
     return Math.max(MIN_PIECE_TOKENS, Math.floor(this.#batchTokens / Math.max(1, this.#reading.size)));
   }
 
-  /** A prompt is being evaluated on the slot, until `end`. */
+  /** Notes that a prompt is being evaluated on the slot, until `end`. */
   begin(slot: Slot): void {
     this.#reading.add(slot);
   }
 
-  /** Does nothing where it has ended already. */
+  /** Notes that the prompt on the slot is evaluated. Does nothing where that was noted already. */
   end(slot: Slot): void {
     this.#reading.delete(slot);
   }

@@ -3,32 +3,41 @@ import type { Slot } from "./slot.ts";
 import type { Slots } from "./slots.ts";
 import type { StepCounter } from "./step-counter.ts";
 
+/** The slot that a request holds, and how long for. */
 export type SlotLeaseOptions = {
+  /** Gets the slot back. */
   readonly slots: Slots;
+  /** The slot that is held. */
   readonly slot: Slot;
+  /** Counts the steps that run on the slot. */
   readonly steps: StepCounter;
-  /** How long the cache is to stay afterwards. */
+  /** How long the cache is to stay in the slot afterwards, in milliseconds. */
   readonly keepMs: number;
+  /** Aborted when the caller leaves. */
   readonly signal: AbortSignal;
 };
 
-/** One request's hold on a slot. It ends when it is closed, or by itself when the caller leaves between two steps. */
+/**
+ * The hold of one request on a slot. It ends when it is closed, or by itself when the caller leaves between two steps.
+ */
 export class SlotLease {
+  /** The slot that is held. */
   readonly slot: Slot;
   readonly #options: SlotLeaseOptions;
   #steps: AsyncGenerator<unknown, void, unknown> | undefined;
-  /** The step in flight. */
+  /** The step in flight; undefined between two steps. */
   #step: Promise<unknown> | undefined;
   #broken = false;
   #closing: Promise<void> | undefined;
 
+  /** Holds a slot that has just been taken. */
   constructor(options: SlotLeaseOptions) {
     this.slot = options.slot;
     this.#options = options;
     options.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 
-  /** Hands over the generator that runs on the slot; it is returned before the slot is given back. */
+  /** Takes over the generator that runs on the slot, and ends it before the slot is given back. Returns it. */
   own<Steps extends AsyncGenerator<unknown, void, never>>(steps: Steps): Steps {
     this.#steps = steps as AsyncGenerator<unknown, void, unknown>;
     return steps;
@@ -54,7 +63,10 @@ export class SlotLease {
     return result;
   }
 
-  /** Gives the slot back, behind the step in flight; what a failed step left in its cache is thrown away. Never rejects. */
+  /**
+   * Gives the slot back as soon as the step in flight has ended. What a failed step left in the cache is thrown away.
+   * Never rejects.
+   */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;

@@ -3,6 +3,7 @@ import { commonLength } from "./common-length.ts";
 
 /** One sequence of the context, and what its part of the KV cache holds. */
 export class Slot {
+  /** The sequence of the library that decodes for the slot. */
   readonly sequence: LlamaContextSequence;
   #busy = false;
   #tokens: readonly Token[] = [];
@@ -11,51 +12,58 @@ export class Slot {
   #lastUsedMs = 0;
   #expiresAtMs = 0;
 
+  /** Makes a free slot with an empty cache. */
   constructor(sequence: LlamaContextSequence) {
     this.sequence = sequence;
   }
 
+  /** Whether a request holds the slot. */
   get busy(): boolean {
     return this.#busy;
   }
 
+  /** Whether the cache of the slot holds nothing. */
   get empty(): boolean {
     return this.#tokens.length === 0;
   }
 
-  /** Tokens whose cache is there to be reused; of a slot in use, as they were before. */
+  /** The number of tokens whose cache can be reused; of a slot in use, as it was before. */
   get cachedTokens(): number {
     return this.#tokens.length;
   }
 
-  /** What the caller named the conversation in it; "" when nothing. */
+  /** The name that the caller gave the conversation in the slot; "" when it gave none. */
   get affinityKey(): string {
     return this.#affinityKey;
   }
 
+  /** When the slot was last given back, in milliseconds of the clock of `release`; 0 if never. */
   get lastUsedMs(): number {
     return this.#lastUsedMs;
   }
 
-  /** Until when the cache is meant to be kept; earlier when another request needs the room. */
+  /**
+   * Until when the cache is meant to be kept, in milliseconds of the clock of `release`. Another request that needs the
+   * room ends it earlier.
+   */
   get expiresAtMs(): number {
     return this.#expiresAtMs;
   }
 
-  /** For a request with this affinity key, or "". */
+  /** Gives the slot to a request with this affinity key; "" when it has none. */
   take(affinityKey: string): void {
     this.#busy = true;
     this.#affinityKey = affinityKey;
   }
 
-  /** How many tokens from the start the cache has in common with a prompt; 0 in another isolation domain. */
+  /** Returns how many tokens from the start the cache has in common with a prompt; 0 in another isolation domain. */
   commonPrefix(prompt: readonly Token[], isolation: string): number {
     return isolation === this.#isolation ? commonLength(prompt, this.#tokens) : 0;
   }
 
   /**
-   * Makes the cache a true prefix of the prompt. Resolves to its length, which is always less than the prompt's: the last
-   * token is evaluated anew, as that gives the first token of the answer.
+   * Makes the cache a true prefix of the prompt. Resolves to its length, which is always less than the prompt's: the
+   * last token is evaluated anew, as that gives the first token of the answer.
    */
   async adapt(prompt: readonly Token[], isolation: string): Promise<number> {
     const wanted = prompt.slice(0, this.commonPrefix(prompt.slice(0, -1), isolation));
@@ -72,7 +80,7 @@ export class Slot {
     return 0;
   }
 
-  /** Gives the slot back with its cache. */
+  /** Frees the slot and keeps its cache. */
   release(nowMs: number, expiresAtMs: number): void {
     this.#tokens = this.sequence.contextTokens;
     this.#lastUsedMs = nowMs;
@@ -80,7 +88,7 @@ export class Slot {
     this.#busy = false;
   }
 
-  /** Forgets everything; the slot is busy meanwhile, and free afterwards. */
+  /** Empties the cache; the slot is busy meanwhile, and free afterwards. */
   async clear(): Promise<void> {
     this.#busy = true;
     this.#tokens = [];

@@ -2,29 +2,33 @@ import type { LlamaContextSequence, Token } from "node-llama-cpp";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { Slot } from "./slot.ts";
 
-/** A timer cannot wait longer; nobody may ask for more than a day anyway. */
+/** The longest delay that a timer of Node can hold, in milliseconds; nobody may ask for more than a day anyway. */
 const MAX_TIMER_MS = 2_147_483_647;
 
-/** A shorter common beginning is not worth another conversation's cache. */
+/** The shortest common beginning that is worth another conversation's cache, in tokens. */
 const MIN_PREFIX_TOKENS = 32;
 
 /** What a request wants a slot for. */
 export type Demand = {
+  /** The tokens of the prompt. */
   readonly prompt: readonly Token[];
-  /** Only caches of the same domain are ever reused. */
+  /** The isolation domain of the request: only caches of the same domain are ever reused. */
   readonly isolation: string;
   /** The caller's name for the conversation; "" when it gave none. */
   readonly affinityKey: string;
 };
 
+/** What the slots of an engine are made of. */
 export type SlotsOptions = {
+  /** The sequences of the context; each becomes a slot. */
   readonly sequences: readonly LlamaContextSequence[];
+  /** Measures how long caches stay. */
   readonly clock: Clock;
-  /** A slot has become free. */
+  /** Called when a slot has become free. */
   readonly onFree: () => void;
 };
 
-/** All slots of the engine: which one a request gets, and how long a cache stays. */
+/** All slots of the engine. It decides which one a request gets, and how long a cache stays. */
 export class Slots {
   readonly #slots: readonly Slot[];
   readonly #clock: Clock;
@@ -38,30 +42,35 @@ export class Slots {
     this.#onFree = options.onFree;
   }
 
+  /** The number of slots, free or busy. */
   get count(): number {
     return this.#slots.length;
   }
 
+  /** The number of slots that requests hold. */
   get busy(): number {
     return this.#slots.filter((slot) => slot.busy).length;
   }
 
-  /** Tokens in the KV memory that running requests hold. */
+  /** The number of tokens in the KV memory that running requests hold. */
   get tokensInUse(): number {
     return this.#slots.reduce((sum, { busy, sequence }) => sum + (busy ? sequence.nextTokenIndex : 0), 0);
   }
 
-  /** How long the cache had lain that a request of another conversation last pushed out before its time. */
+  /**
+   * How long the cache had lain, in milliseconds, that another conversation last pushed out before its time; undefined
+   * while that has not happened.
+   */
   get retentionMs(): number | undefined {
     return this.#retentionMs;
   }
 
-  /** Tokens of the prompt that no cache has which the request may use. */
+  /** Returns how many tokens of the prompt are in no cache that the request may use. */
   uncachedTokens({ prompt, isolation }: Demand): number {
     return prompt.length - Math.max(0, ...this.#slots.map((slot) => slot.commonPrefix(prompt, isolation)));
   }
 
-  /** A slot for the request, or `undefined` when all are busy. */
+  /** Takes a slot for the request; undefined when all are busy. */
   take(demand: Demand): Slot | undefined {
     const nowMs = this.#clock.nowMs();
     const slot = chooseSlot(this.#slots, demand, nowMs);
@@ -73,7 +82,7 @@ export class Slots {
     return slot;
   }
 
-  /** Gives a slot back; its cache stays for `keepMs` unless the room is needed. */
+  /** Gives a slot back. Its cache stays for `keepMs` milliseconds unless the room is needed. */
   release(slot: Slot, keepMs: number): void {
     const nowMs = this.#clock.nowMs();
     slot.release(nowMs, nowMs + keepMs);
@@ -85,7 +94,7 @@ export class Slots {
     this.#onFree();
   }
 
-  /** Gives a slot back empty. A slot whose sequence cannot be cleared stays out of use. */
+  /** Gives a slot back empty. A slot whose sequence cannot be cleared stays out of use. Never rejects. */
   async discard(slot: Slot): Promise<void> {
     this.#stopTimer(slot);
     try {
@@ -96,6 +105,7 @@ export class Slots {
     this.#onFree();
   }
 
+  /** Stops the timers that end caches. */
   close(): void {
     for (const slot of this.#slots) this.#stopTimer(slot);
   }
@@ -107,9 +117,10 @@ export class Slots {
 }
 
 /**
- * Among the free slots: the one that has the most of the prompt, if that is all the slot has, or at least 32 tokens and
- * half of the prompt (any part of it in a slot of the same affinity key); else an empty one; else one whose time is over; else the one that was used longest
- * ago. Of equals, the one with the smallest cache. A busy slot is never waited for.
+ * Chooses among the free slots; undefined when there is none. First comes the slot that has the most of the prompt, if
+ * that is all the slot has, or at least 32 tokens and half of the prompt (any part of it in a slot of the same affinity
+ * key); else an empty one; else one whose time is over; else the one that was used longest ago. Of equals it takes the
+ * one with the smallest cache. A busy slot is never waited for.
  */
 export function chooseSlot(slots: readonly Slot[], demand: Demand, nowMs: number): Slot | undefined {
   const free = slots

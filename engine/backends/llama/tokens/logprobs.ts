@@ -1,12 +1,12 @@
 import type { LlamaModel, Token } from "node-llama-cpp";
 import type { TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 
-/** Stands for "impossible", as JSON has no infinity. */
+/** The log probability that stands for "impossible", as JSON has no infinity. */
 const LOWEST = -9999;
 
 /**
- * The log probability of a token and of the likeliest alternatives, in the distribution it was drawn from: after
- * temperature, top-p and the like.
+ * Returns the log probability of a token and of its likeliest `alternatives`, in the distribution from which it was
+ * drawn: after temperature, top-p and the like.
  */
 export function toTokenLogprob(
   model: LlamaModel,
@@ -26,7 +26,7 @@ export function toTokenLogprob(
   };
 }
 
-/** The map is in falling order, and may be as long as the vocabulary. */
+/** Returns the first `count` entries of a map that is in falling order, and may be as long as the vocabulary. */
 function firstEntries(map: ReadonlyMap<Token, number>, count: number): readonly (readonly [Token, number])[] {
   const entries: (readonly [Token, number])[] = [];
   for (const entry of map) {
@@ -43,8 +43,8 @@ function firstEntries(map: ReadonlyMap<Token, number>, count: number): readonly 
 const BYTE_OF = byteLevelAlphabet();
 
 /**
- * The bytes of a token: of its text where that is whole; else, in a byte-level vocabulary, of its spelling there.
- * Empty when they cannot be known.
+ * Returns the bytes of a token: those of its text where that is whole; else, in a byte-level vocabulary, those of its
+ * spelling. Empty when they cannot be known.
  */
 export function tokenBytes(text: string, spelling: string | undefined): Buffer {
   if (!text.includes("\uFFFD")) return Buffer.from(text, "utf8");

@@ -7,35 +7,46 @@ import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import { throwIfLeft } from "../../caller-left.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
-/** About 2,000 tokens or 2 ms: the event loop is free again after each such portion. */
+/** How much text is tokenized before the event loop is free again, in UTF-16 units: about 2,000 tokens, or 2 ms. */
 const PORTION_UNITS = 8192;
-/** What a call of the tokenizer costs besides its text. */
+/** What a call of the tokenizer costs besides its text, in UTF-16 units of text. */
 const CALL_UNITS = 32;
 
+/** A conversation as the model reads it. */
 export type Prompt = {
+  /** The tokens of the whole prompt. */
   readonly tokens: readonly Token[];
-  /** The template has opened the reasoning already: the answer has only its end. */
+  /** Whether the template has opened the reasoning already: the answer has only its end. */
   readonly startsInReasoning: boolean;
-  /** The answer goes on with a text of the caller's. */
+  /** Whether the answer goes on with a text of the caller's. */
   readonly continuesText: boolean;
 };
 
+/** What conversations are encoded with. */
 export type PromptEncoderOptions = {
+  /** The model whose tokenizer is used. */
   readonly model: LlamaModel;
+  /** The control tokens of the model, and where its texts may be cut. */
   readonly vocabulary: Vocabulary;
+  /** The model's chat template. */
   readonly template: ChatTemplate;
+  /** The marks of reasoning. */
   readonly markers: OutputMarkers;
 };
 
-/** Conversations to tokens, the same for generating and for counting. */
+/** Turns conversations into tokens, for generating and for counting alike. */
 export class PromptEncoder {
   readonly #options: PromptEncoderOptions;
 
+  /** Makes an encoder for one model. */
   constructor(options: PromptEncoderOptions) {
     this.#options = options;
   }
 
-  /** Throws `EngineError` for what the template does not take, and when the caller leaves. */
+  /**
+   * Resolves to the prompt of a conversation, letting the event loop run now and then. Throws `EngineError` for what
+   * the template does not take, and when the caller leaves.
+   */
   async encode(conversation: Conversation, signal: AbortSignal): Promise<Prompt> {
     const spans = this.#options.template.render(conversation);
     await setImmediate();

@@ -2,44 +2,57 @@ import type { SequenceEvaluateOptions, Token, TokenBias } from "node-llama-cpp";
 import type { Sampling } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../../errors.ts";
 
-/** How a model samples where a request does not say; all of it may come from the model file. */
+/** How a model samples where a request does not say. All of it may come from the model file. */
 export type SamplingDefaults = {
+  /** The temperature; 0 always takes the likeliest token. */
   readonly temperature: number;
+  /** How many of the likeliest tokens are drawn from; 0 for all. */
   readonly topK: number;
+  /** The likeliest tokens are drawn from that have this share of the probability together, from 0 to 1. */
   readonly topP: number;
+  /** Tokens are left out that have less than this share of the probability of the likeliest, from 0 to 1. */
   readonly minP: number;
 };
 
-/** llama.cpp's own. */
+/** The defaults of llama.cpp itself. */
 const FALLBACK: SamplingDefaults = { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05 };
 
-/** The penalties look back at most this far: the library copies the window at every step. */
+/** How many tokens back the penalties look at most: the library copies the window at every step. */
 const PENALTY_WINDOW_TOKENS = 2048;
 
-/** llama.cpp takes 2^32 - 1 as "choose one yourself". */
+/** The number of seeds: llama.cpp takes 2^32 - 1 as "choose one yourself". */
 const SEEDS = 4_294_967_295;
 
 const MAX_TOP_LOGPROBS = 50;
 
+/** The parameters of sampling as the library takes them. */
 export type SamplingOptions = Pick<
   SequenceEvaluateOptions,
   "temperature" | "topK" | "topP" | "minP" | "seed" | "repeatPenalty" | "tokenBias"
 >;
 
+/** What the parameters of sampling are made of. */
 export type SamplingInput = {
+  /** The request's own parameters; undefined where it has none. */
   readonly sampling: Sampling | undefined;
+  /** The model's parameters, for what the request does not say. */
   readonly defaults: SamplingDefaults;
+  /** The number of tokens of the model; larger ids have no bias. */
   readonly vocabularySize: number;
-  /** The tokens generated so far, read at each step. */
+  /** The tokens generated so far, which grow and are read at each step. */
   readonly generated: readonly Token[];
-  /** For requests without one. */
+  /** Makes a seed for a request without one, from 0 to 2^32 - 2. */
   readonly randomSeed: () => number;
+  /** Makes an empty table of biases. */
   readonly newBias: () => TokenBias;
   /** Tokens that must not come. */
   readonly banned: readonly Token[];
 };
 
-/** `general.sampling.*` of a GGUF file, as far as it is there and makes sense; `general` is that part of its metadata. */
+/**
+ * Reads `general.sampling.*` of a GGUF file, as far as it is there and makes sense; llama.cpp's own values stand for
+ * the rest. `general` is that part of the metadata of the file.
+ */
 export function samplingDefaults(general: object): SamplingDefaults {
   const sampling: unknown = Object.entries(general).find(([key]) => key === "sampling")?.[1];
   const found = new Map(typeof sampling === "object" && sampling !== null ? Object.entries(sampling) : []);
@@ -56,8 +69,9 @@ export function samplingDefaults(general: object): SamplingDefaults {
 }
 
 /**
- * Every parameter, spelled out: the library's defaults are not neutral. The penalties count generated tokens only.
- * Throws `EngineError` INVALID_REQUEST for what is out of range: the library would sample garbage.
+ * Returns every parameter of sampling, spelled out: the library's defaults are not neutral. The penalties count
+ * generated tokens only. Throws `EngineError` INVALID_REQUEST for a value out of range, with which the library would
+ * sample garbage.
  */
 export function toSamplingOptions(input: SamplingInput): SamplingOptions {
   const { sampling, defaults, generated } = input;
@@ -88,7 +102,10 @@ export function toSamplingOptions(input: SamplingInput): SamplingOptions {
   };
 }
 
-/** Alternatives per token; `undefined` when no log probabilities are wanted. Throws `EngineError` INVALID_REQUEST. */
+/**
+ * Returns how many alternatives per token are wanted, from 0 to 50; undefined when no log probabilities are. Throws
+ * `EngineError` INVALID_REQUEST for more.
+ */
 export function wantedLogprobs(sampling: Sampling | undefined): number | undefined {
   const wanted = sampling?.topLogprobs;
   return wanted === undefined ? undefined : inRange("top_logprobs", wanted, 0, MAX_TOP_LOGPROBS);

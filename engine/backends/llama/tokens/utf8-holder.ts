@@ -1,25 +1,28 @@
-/** No character has more bytes, and no token less than one. */
+/** The most tokens that are held: no character has more bytes, and no token less than one. */
 const MAX_HELD_TOKENS = 4;
 
 /** What a decoder writes for bytes that are not (yet) a character. */
 const REPLACEMENT = "\uFFFD";
 
 /**
- * Text out of token ids, whole characters only: one emoji may be four tokens, each of which decodes to nothing readable.
- * A replacement character that the model means is only held for a few tokens.
+ * Makes text out of token ids, whole characters only: one emoji may be four tokens, each of which decodes to nothing
+ * readable. A replacement character that the model means is only held for a few tokens.
  */
 export class Utf8Holder<Id> {
   readonly #decode: (ids: readonly Id[], before: readonly Id[]) => string;
   #held: Id[] = [];
   #before: readonly Id[];
 
-  /** `before`: the tokens ahead of the text; some tokenizers decode a leading space by them. */
+  /**
+   * Starts behind the tokens `before`, by which some tokenizers decode a leading space. `decode` gives the text of
+   * tokens that stand behind others.
+   */
   constructor(decode: (ids: readonly Id[], before: readonly Id[]) => string, before: readonly Id[]) {
     this.#decode = decode;
     this.#before = before.slice(-MAX_HELD_TOKENS);
   }
 
-  /** The text that is now whole; "" while the last character is not. */
+  /** Takes the next token. Returns the text that is now whole; "" while the last character is not. */
   push(id: Id): string {
     this.#held.push(id);
     const text = this.#decode(this.#held, this.#before);
@@ -28,7 +31,7 @@ export class Utf8Holder<Id> {
     return text;
   }
 
-  /** What is still held, readable or not. */
+  /** Returns what is still held, readable or not. */
   flush(): string {
     if (this.#held.length === 0) return "";
     const text = this.#decode(this.#held, this.#before);

@@ -3,25 +3,33 @@ import { type ControlToken, ControlTokens } from "../../../conversation/control-
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
 
 /**
- * Pre-tokenizers of GPT-4's kind: a space begins the word behind it, and a line break ends the white space it stands in.
- * So a text can be cut there without changing its tokens. With any other a text is tokenised in one go.
+ * The pre-tokenizers of GPT-4's kind: a space begins the word behind it, and a line break ends the white space in which
+ * it stands. So a text can be cut there without changing its tokens. With any other a text is tokenized in one go.
  */
 const SPLITS_WORDS = new Set(["llama-bpe", "qwen2", "gpt-4o", "tekken", "deepseek-v3", "chatglm-bpe", "glm4"]);
 
-/** What the engine must know of a model's tokens. */
+/** What the engine must know of the tokens of a model. */
 export type Vocabulary = {
+  /** The number of tokens. */
   readonly size: number;
+  /** The tokens that stand for markup, found by their spelling. */
   readonly controlTokens: ControlTokens;
+  /** Whether a text may be cut between words without changing its tokens. */
   readonly cutsAtWords: boolean;
-  /** Control tokens that do not end an answer: detokenizing leaves them out. */
+  /** The control tokens that do not end an answer: detokenizing leaves them out. */
   readonly hiddenTokens: readonly Token[];
-  /** Spelling of the token, or "" where the model has none. */
+  /** The spelling of the token that begins a prompt; "" where the model has none. */
   readonly bosText: string;
+  /** The spelling of the token that ends an answer; "" where the model has none. */
   readonly eosText: string;
-  /** The single token with this spelling, matched wherever it stands. */
+  /**
+   * Returns the single token with this spelling, which the tokenizer matches wherever it stands; undefined where there
+   * is none.
+   */
   markerToken(spelling: string): Token | undefined;
 };
 
+/** Reads the vocabulary of a model, which takes a look at each of its tokens. */
 export function readVocabulary(model: LlamaModel): Vocabulary {
   const tokens: ControlToken[] = [];
   const ids = new Map<string, Token>();
@@ -49,7 +57,7 @@ export function readVocabulary(model: LlamaModel): Vocabulary {
   };
 }
 
-/** The tokens of the marks: their text is wanted, although the library hides that of control tokens. */
+/** Returns the tokens of the marks: their text is wanted, although the library hides that of control tokens. */
 export function markTokens({ reasoning, toolCall }: OutputMarkers, vocabulary: Vocabulary): ReadonlySet<Token> {
   const marks = [reasoning, toolCall].flatMap((part) => Object.values(part ?? {}));
   return new Set(
@@ -61,7 +69,7 @@ export function markTokens({ reasoning, toolCall }: OutputMarkers, vocabulary: V
   );
 }
 
-/** What is left of a mark when its tokens are taken out. */
+/** Returns what is left of a mark when its tokens are taken out. */
 export function withoutTokens(mark: string, { controlTokens }: Vocabulary): readonly string[] {
   const parts: string[] = [];
   let from = 0;
