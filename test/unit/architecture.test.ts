@@ -24,6 +24,12 @@ const BACKEND = [
   "engine/tool-calls/",
 ];
 
+const LLAMA = "engine/backends/llama/";
+const OPENAI_COMPATIBLE = "engine/backends/openai-compatible/";
+
+/** Sub-rooms of a room. */
+const within = (room: string, ...names: readonly string[]): string[] => names.map((name) => `${room}${name}/`);
+
 /**
  * What each room may import of ours, first match wins; the direction of imports is one, from the outside in. A room may
  * always import itself, sub-rooms included. Loose files at the top of the gateway, of its HTTP side and of the engine have a
@@ -136,8 +142,51 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   ["engine/conversation/", ENGINE_LEAVES],
   ["engine/profiles/", [RUNTIME, "engine/output-parser/markers.ts", "engine/tool-calls/*.ts"]],
-  ["engine/backends/llama/", BACKEND],
-  ["engine/backends/openai-compatible/", BACKEND],
+  [`${LLAMA}runtime/`, ["engine/errors.ts", `${LLAMA}llama-options.ts`]],
+  [`${LLAMA}slots/`, [RUNTIME, "engine/backends/*.ts"]],
+  [`${LLAMA}queue/`, [RUNTIME, "engine/errors.ts", "engine/backends/*.ts"]],
+  [
+    `${LLAMA}tokens/`,
+    [GEN, "engine/errors.ts", "engine/backends/*.ts", "engine/conversation/", "engine/output-parser/markers.ts"],
+  ],
+  [`${LLAMA}grammar/`, ["engine/errors.ts", "engine/caller-work/", "engine/grammar/output/"]],
+  [`${LLAMA}generation/`, [...BACKEND, ...within(LLAMA, "runtime", "slots", "queue", "tokens", "grammar")]],
+  [LLAMA, BACKEND],
+  [`${OPENAI_COMPATIBLE}dialect/`, [GEN]],
+  [
+    `${OPENAI_COMPATIBLE}http/`,
+    [RUNTIME, "engine/errors.ts", "engine/backends/*.ts", "engine/tool-calls/readers/json-scanner.ts"],
+  ],
+  [
+    `${OPENAI_COMPATIBLE}request/`,
+    [
+      ...[...ENGINE_LEAVES, "engine/backends/request-plan/", "engine/conversation/", "engine/profiles/"],
+      ...within(OPENAI_COMPATIBLE, "dialect", "http"),
+    ],
+  ],
+  [
+    `${OPENAI_COMPATIBLE}answer/`,
+    [
+      ...[GEN, "engine/errors.ts", "engine/output-parser/", "engine/tool-calls/readers/"],
+      ...within(OPENAI_COMPATIBLE, "http"),
+    ],
+  ],
+  [
+    `${OPENAI_COMPATIBLE}watch/`,
+    [...[RUNTIME, "engine/errors.ts", "engine/profiles/"], ...within(OPENAI_COMPATIBLE, "dialect", "http")],
+  ],
+  [
+    `${OPENAI_COMPATIBLE}generation/`,
+    [...BACKEND, ...within(OPENAI_COMPATIBLE, "answer", "dialect", "http", "request", "watch")],
+  ],
+  [
+    `${OPENAI_COMPATIBLE}probe/`,
+    [
+      ...[GEN, "engine/errors.ts", "engine/profiles/"],
+      ...within(OPENAI_COMPATIBLE, "dialect", "generation", "http", "request"),
+    ],
+  ],
+  [OPENAI_COMPATIBLE, BACKEND],
   ["engine/backends/simulator/", BACKEND],
   ["engine/backends/scripted/", BACKEND],
   ["engine/backends/request-plan/", [...ENGINE_LEAVES, "engine/profiles/"]],
