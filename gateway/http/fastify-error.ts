@@ -1,6 +1,9 @@
 import { ApiError, toApiError } from "../errors.ts";
 
-/** Fastify's and Node's own errors by their code; their texts may quote the request, so none of them is passed on. */
+/**
+ * The errors of ours for those of Fastify and Node, by their code. The texts of the latter may quote the request, so
+ * none of them is passed on.
+ */
 const BY_CODE: Readonly<Record<string, () => ApiError>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: () =>
     new ApiError("unsupported_media_type", "The content type must be application/json."),
@@ -9,12 +12,12 @@ const BY_CODE: Readonly<Record<string, () => ApiError>> = {
   ECONNRESET: bodyBrokeOff,
 };
 
-/** The caller has left before its request was looked at. */
+/** Makes the error for a caller that left before the whole of its request was there. */
 export function bodyBrokeOff(): ApiError {
   return new ApiError("bad_request", "The request body broke off.", { detail: "downstream_remote_disconnect" });
 }
 
-/** The way in for what Fastify throws at an error handler. */
+/** Returns the error of ours for what Fastify throws at an error handler. */
 export function fromFastify(error: unknown): ApiError {
   const code = typeof error === "object" && error !== null ? Reflect.get(error, "code") : undefined;
   const known = typeof code === "string" ? BY_CODE[code] : undefined;

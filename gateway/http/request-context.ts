@@ -9,8 +9,9 @@ import type { Sealing } from "../sealing.ts";
 import type { ClusterManager } from "../upstream/cluster-manager.ts";
 import type { RoutingHints } from "../upstream/load-balancing/routing-hints.ts";
 
-/** What the handling of a body needs from the rest of the gateway. */
+/** What handling a body needs from the rest of the gateway. */
 export class RequestContext {
+  /** Seals reasoning for the tenant of a request. */
   readonly sealing: Sealing;
   readonly #clusters: ClusterManager;
   readonly #settings: FormatSettings;
@@ -21,6 +22,7 @@ export class RequestContext {
     this.#settings = settings;
   }
 
+  /** Returns what a format needs to check and translate the body of a caller. */
   prepareContext(principal: Principal): PrepareContext {
     return {
       sealer: this.sealing.for(principal.tenant),
@@ -29,7 +31,10 @@ export class RequestContext {
     };
   }
 
-  /** The caller's own cache key never leaves the gateway, and means nothing beside another tenant's. */
+  /**
+   * Returns the cache hints that the engine gets: the caller's own cache key never leaves the gateway, and means
+   * nothing beside another tenant's.
+   */
   cacheHints(principal: Principal, hints: CacheHints | undefined): CacheHints {
     const key = hints?.affinityKey ?? "";
     return {
@@ -39,7 +44,10 @@ export class RequestContext {
     };
   }
 
-  /** What picking an endpoint may look at. One tenant's prefixes never match another's, nor under another salt. */
+  /**
+   * Returns what picking an endpoint may look at. The prefixes of one tenant never match those of another, nor under
+   * another salt.
+   */
   routingHints(
     { tenant, cacheSalt, priority, weight, keyId, limits }: Principal,
     model: string,
@@ -64,15 +72,15 @@ declare module "fastify" {
   }
 }
 
-/** The route of a request; undefined where none has its path and method. */
+/** Returns the route of a request; undefined where none has its path and method. */
 export function routeOf({ routeOptions }: FastifyRequest): RouteSpec | undefined {
   return routeOptions.config?.spec;
 }
 
-/** The words of key records and those of the queue. */
+/** The class of the queue for each priority in the record of a key. */
 export const PRIORITY_CLASS = { HIGH: "high", DEFAULT: "default", LOW: "low" } as const;
 
-/** The key's owner. Throws where a route forgot to ask for a key: that is a fault of ours. */
+/** Returns the owner of the key of a request. Throws where a route forgot to ask for a key: that is a fault of ours. */
 export function principalOf(request: FastifyRequest): Principal {
   const { principal } = request.record;
   if (!principal) throw new ApiError("server_error", "The server had an error while processing your request.");

@@ -8,8 +8,8 @@ const HEADERS = ["vendor-version", "anthropic-version"] as const;
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 
 /**
- * Checks the version that a caller of Format B names. Absent is the default, and every date is taken: no behaviour hangs
- * on it. Throws ApiError `invalid_value` for anything else.
+ * Checks the version header of a Format B request. A missing header means the default version, and every date is taken,
+ * as no behaviour hangs on it. Throws ApiError `invalid_value` for anything else.
  */
 export function checkApiVersion(headers: IncomingHttpHeaders): void {
   const name = HEADERS.find((header) => headers[header] !== undefined);
@@ -19,7 +19,7 @@ export function checkApiVersion(headers: IncomingHttpHeaders): void {
   });
 }
 
-/** Every route of this context takes a version header. */
+/** Makes every route of this context check its version header. */
 export function takeApiVersion(app: FastifyInstance): void {
   app.addHook("onRequest", async (request) => checkApiVersion(request.headers));
 }

@@ -6,18 +6,23 @@ import type { Stats } from "../../stats/stats.ts";
 import { addressOf, networkOf } from "../record/client-address.ts";
 import { invalidApiKey, presentedKey } from "./credentials.ts";
 
+/** What checking the key of a request takes. */
 export type AuthDeps = {
+  /** The keys that are valid. */
   readonly keys: KeyStore;
+  /** Counts the requests without a valid key, by the network they came from. */
   readonly failures: AuthFailures;
-  /** Proxies in front that say in `x-forwarded-for` where a request came from. */
+  /** The number of proxies in front that add to `x-forwarded-for`; at 0 the header means nothing. */
   readonly trustedHops: number;
+  /** Counts the requests without a valid key, by reason. */
   readonly stats: Stats;
 };
 
 /**
- * Every route of this context needs a key. Decided before a byte of the body is read. Who sends too many wrong ones gets the
- * same answer, and a closed connection each time. A key that opens is never refused for what others at its address do:
- * they may be many behind one, and looking a key up costs less than anything else that could be done about them.
+ * Makes every route of this context ask for a key, before a byte of the body is read. A network that sends too many
+ * wrong keys gets the same answer, and a closed connection each time. A valid key is never refused for what others at
+ * its address do: they may be many behind one, and looking a key up costs less than anything else that could be done
+ * about them.
  */
 export function requireKey(app: FastifyInstance, deps: AuthDeps): void {
   app.addHook("onRequest", async (request, reply) => {

@@ -1,7 +1,7 @@
 import { ApiError } from "../../errors.ts";
 import type { Detail } from "../../outcome.ts";
 
-/** Longest key that is looked at, in characters; a key of ours has 72. */
+/** The length of the longest key that is looked at, in characters; a key of ours has 72. */
 const MAX_KEY_LENGTH = 128;
 
 const BEARER = /^bearer ([\x21-\x7e]{1,128})$/i;
@@ -9,8 +9,8 @@ const BARE = /^([\x21-\x7e]{1,128})$/;
 const MAX_VALUE_LENGTH = "bearer ".length + MAX_KEY_LENGTH;
 
 /**
- * The answer to every key that does not open anything: the same words whatever is wrong with it. `detail` is the token
- * for log and stats.
+ * Makes the error for any key that opens nothing. Its words are the same whatever is wrong with the key; `detail` says
+ * it to log and statistics, `api_key_invalid` by default.
  */
 export function invalidApiKey(detail: Detail = "api_key_invalid"): ApiError {
   return new ApiError("invalid_api_key", { a: "Incorrect API key provided.", b: "invalid x-api-key" }, { detail });
@@ -25,7 +25,7 @@ function missingApiKey(): ApiError {
   );
 }
 
-/** `name` in lower case. */
+/** Returns the value of the header `name`, which is in lower case; undefined where it is missing. */
 function onlyValue(rawHeaders: readonly string[], name: string): string | undefined {
   let value: string | undefined;
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {

@@ -3,14 +3,17 @@ import { ApiError } from "../../errors.ts";
 import { mayUse, type Principal } from "../../keys/principal.ts";
 
 /**
- * A model that a key may not use is answered as one that does not exist, on every endpoint with the same words: what
- * others may use is nobody's business.
+ * Throws ApiError `model_not_found` for a model that the key may not use, in the same words as for a model that does
+ * not exist: what others may use is nobody's business.
  */
 export function requireModel(principal: Principal, model: string): void {
   if (!mayUse(principal, model)) throw modelNotFound(model);
 }
 
-/** Shown only when it looks like a model id: anything else is the caller's text. */
+/**
+ * Makes the error for a model that does not exist. `model` is shown only when it looks like a model id: anything else
+ * is the caller's text.
+ */
 export function modelNotFound(model: string): ApiError {
   const shown = /^[A-Za-z0-9._/-]{1,64}$/.test(model) ? model : "?";
   return new ApiError(
@@ -21,8 +24,8 @@ export function modelNotFound(model: string): ApiError {
 }
 
 /**
- * The request with no more room for its answer than its key allows; the answer then ends for length. No error, as with the
- * room that is left in the window: agents always ask for tens of thousands of tokens and could not use the key at all.
+ * Returns the request with no more room for its answer than its key allows; the answer then ends for length. That is no
+ * error, as agents always ask for tens of thousands of tokens and could not use the key at all.
  */
 export function withinOutputLimit<T extends Pick<GenerateRequest, "maxOutputTokens" | "reasoning">>(
   request: T,

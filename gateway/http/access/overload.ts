@@ -7,7 +7,10 @@ import { principalOf, routeOf } from "../request-context.ts";
 const MIN_RETRY_MS = 1_000;
 const RETRY_SPREAD_MS = 2_000;
 
-/** Under pressure connections end with their answer, so that their clients may find another gateway. */
+/**
+ * Makes connections end with their answer while the process is under pressure, so that their clients may find another
+ * gateway.
+ */
 export function endConnectionsUnderPressure(app: FastifyInstance, overload: OverloadManager): void {
   app.addHook("onRequest", async (_request, reply) => {
     if (overload.isActive("disableHttpKeepalive")) reply.header("connection", "close");
@@ -24,7 +27,10 @@ export function shedRequests(app: FastifyInstance, overload: OverloadManager, ra
   });
 }
 
-/** The refusal of a request that the overload manager does not let in. `random` gives numbers that are even over [0, 1). */
+/**
+ * Makes the error for a request that the overload manager does not let in. `random` gives numbers that are even over
+ * [0, 1).
+ */
 export function inTrouble(detail: Detail, random: () => number): ApiError {
   return new ApiError("server_is_overloaded", "The service is overloaded. Please try again shortly.", {
     retryAfterMs: MIN_RETRY_MS + random() * RETRY_SPREAD_MS,

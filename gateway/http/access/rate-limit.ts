@@ -11,15 +11,18 @@ import type { Stats } from "../../stats/stats.ts";
 import type { RequestRecord } from "../record/request-record.ts";
 import { principalOf, routeOf } from "../request-context.ts";
 
+/** What holding requests against the limits of their keys takes. */
 export type RateLimitDeps = {
+  /** Decides whether the limits of a key have room. */
   readonly limiter: Limiter;
   readonly clock: Clock;
-  /** Word before `-ratelimit-` in the headers of Format B. */
+  /** The word before `-ratelimit-` in the header names of Format B. */
   readonly headerPrefix: string;
+  /** Counts the decisions, by the limit that refused. */
   readonly stats: Stats;
 };
 
-/** Every route of this context is held against the limits of its key, before a byte of the body is read. */
+/** Holds every request of this context against the limits of its key, before a byte of the body is read. */
 export function limitRequests(app: FastifyInstance, deps: RateLimitDeps): void {
   app.addHook("onRequest", async (request, reply) => {
     const { record } = request;
@@ -37,7 +40,10 @@ export function limitRequests(app: FastifyInstance, deps: RateLimitDeps): void {
   });
 }
 
-/** Takes the tokens that a checked request is expected to need. Throws `rate_limit_exceeded`. */
+/**
+ * Takes from the limits of its key the tokens that a checked request is expected to need. Throws ApiError
+ * `rate_limit_exceeded`.
+ */
 export async function reserveTokens(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -61,13 +67,16 @@ async function timed<T>({ clock, stats }: RateLimitDeps, ask: () => Promise<T>):
   return answer;
 }
 
-/** Counts a refusal under the limit that its token names. */
+/** Counts a refusal under the limit that its token names, and returns it. */
 function refused(refusal: ApiError, stats: Stats): ApiError {
   stats.rateLimitDecisions.inc({ dim: OUTCOMES[refusal.detail].dim ?? "other", decision: "refused" });
   return refusal;
 }
 
-/** The row of a route that is held against limits. Throws for any other: a request must never get past them by a mistake. */
+/**
+ * Returns the row of a route that is held against limits. Throws for any other: a request must never get past them by a
+ * mistake.
+ */
 function limitedRouteOf(request: FastifyRequest): { readonly use: Use; readonly envelope: Envelope } {
   const spec = routeOf(request);
   if (!spec || spec.use === "open") throw new ApiError("server_error", "The route has no limits.");
@@ -79,7 +88,7 @@ function showLimits(request: FastifyRequest, reply: FastifyReply, grant: Grant, 
   reply.headers(rateLimitHeaders(limitedRouteOf(request).envelope, grant.readings, options));
 }
 
-/** `status`: 0 when none was sent. */
+/** Settles with the key what a request that is over has used. `status` is 0 when none was sent. */
 function endGrant(grant: Grant, record: RequestRecord, status: number): void {
   const { detail, endReason, firstDeltaMs, usage } = record;
   const ourFailure = endReason !== undefined && END_REASONS[endReason].outcome === "server_error";

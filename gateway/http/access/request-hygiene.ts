@@ -8,20 +8,23 @@ import type { Detail } from "../../outcome.ts";
  * how requests are smuggled. Decided on `rawHeaders`, as `headers` has joined or dropped repeated fields already.
  */
 
-/** Node drops header fields past 2,000 silently; no client sends as many as this. */
+/** The most header fields of a request. Node drops fields past 2,000 silently; no client sends as many as this. */
 const MAX_HEADER_FIELDS = 64;
 
-/** Fields that mean something to us or to a proxy, and can be there once only. Credentials are checked where they are read. */
+/**
+ * The header fields that mean something to us or to a proxy, and can be there once only. Credentials are checked where
+ * they are read.
+ */
 const SINGLE_FIELDS = ["host", "content-type", "content-encoding", "transfer-encoding", "expect"] as const;
 
 type SingleField = (typeof SINGLE_FIELDS)[number];
 
-/** `utf-8` with or without quotes; the parameter may be missing. */
+/** Finds a charset other than `utf-8`, which may be in quotes or be missing. */
 const OTHER_CHARSET = /;\s*charset=(?!"?utf-?8"?\s*(?:;|$))/i;
 
 /**
- * Checks the head of every request of `app`, before keys and bodies. Answers `Expect` itself: a body is invited with 100
- * only when its key and its length are fine.
+ * Checks the head of every request of `app`, before keys and bodies. It answers `Expect` itself: a body is invited with
+ * 100 only when its key and its length are fine.
  */
 export function refuseUnclearRequests(app: FastifyInstance): void {
   const waiting = new WeakSet<IncomingMessage>();
@@ -48,15 +51,17 @@ export function refuseUnclearRequests(app: FastifyInstance): void {
   });
 }
 
+/** Makes the error for a body that is longer than it may be. */
 export function bodyTooLarge(): ApiError {
   return new ApiError("request_too_large", "The request body is too large.");
 }
 
+/** What of the head of a request, as Node has read it, decides whether the request is clear. */
 export type RequestHead = Readonly<Pick<IncomingMessage, "rawHeaders" | "httpVersion" | "url">>;
 
 /**
- * Throws ApiError: `header_fields_too_large` for too many fields, `expectation_failed` for an expectation other than
- * `100-continue`, `bad_request` for the rest.
+ * Throws ApiError for the head of a request that could be read in two ways: `header_fields_too_large` for too many
+ * fields, `expectation_failed` for an expectation other than `100-continue`, `bad_request` for the rest.
  */
 export function checkHead({ rawHeaders, httpVersion, url }: RequestHead): void {
   if (rawHeaders.length > 2 * MAX_HEADER_FIELDS)

@@ -3,16 +3,16 @@ import { bodyTooLarge } from "../access/request-hygiene.ts";
 import { bodyBrokeOff } from "../fastify-error.ts";
 
 /**
- * Parts that are kept as they came. Each costs some hundred bytes beside its own, so that a body of one-byte parts would
- * take up many times what it is allowed to be.
+ * The number of parts of a body that are kept as they came before they are joined. Each costs some hundred bytes beside
+ * its own, so that a body of one-byte parts would take up many times what it is allowed to be.
  */
 const MAX_LOOSE_PARTS = 1_024;
 
 /**
- * The body of a request, once it is whole; `onChunk` gets its parts as they arrive, and may refuse the rest by throwing.
- * Rejects with that, with ApiError `request_too_large` for more than `maxBytes`, without reading what is announced as more,
- * and when the upload breaks off: with `bodyBrokeOff`, or with Node's own error. Nothing is destroyed: what is left of a
- * body is for the answer to deal with.
+ * Resolves to the body of a request, once it is whole; `onChunk` gets its parts as they arrive, and may refuse the rest
+ * by throwing. Rejects with what `onChunk` threw, with ApiError `request_too_large` for more than `maxBytes` bytes,
+ * without reading what is announced as more, and when the upload breaks off: with `bodyBrokeOff`, or with Node's own
+ * error. Nothing is destroyed: what is left of a body is for the answer to deal with.
  */
 export function receiveBody(
   request: IncomingMessage,

@@ -10,10 +10,13 @@ import { bodyBrokeOff } from "../fastify-error.ts";
 
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
-/** With the `u` flag a pair counts as one character, so this finds lone halves only. */
+/** Finds lone halves of surrogate pairs only: with the `u` flag a pair counts as one character. */
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
-/** Neither the text nor the parser's message, which quotes it, may get into the error. */
+/**
+ * Makes the error for a body that is not JSON. Neither the text nor the parser's message, which quotes it, may get into
+ * it.
+ */
 function invalidJson(detail: Detail): ApiError {
   return new ApiError("invalid_json", "The request body is not valid JSON.", { detail });
 }
@@ -26,15 +29,18 @@ function parse(text: string): unknown {
   }
 }
 
-/** Valid UTF-8 holds no surrogate, so only an escape from `\ud800` to `\udfff` can bring one. May be wrong in saying yes. */
+/**
+ * Whether a body may hold half of a surrogate pair; it may be wrong in saying yes. Valid UTF-8 holds none, so only an
+ * escape from `\ud800` to `\udfff` can bring one.
+ */
 function mayHoldSurrogate(body: Buffer): boolean {
   return body.includes("\\ud") || body.includes("\\uD");
 }
 
 /**
- * `value` with U+FFFD for every lone half of a surrogate pair in its strings; objects and arrays are changed in place. No
- * encoder puts a lone half on the wire in a way that all readers take. Throws ApiError `bad_request` where a key holds
- * one, as keys are names. Recursive: for values of bounded depth.
+ * Returns `value` with U+FFFD for every lone half of a surrogate pair in its strings; objects and arrays are changed in
+ * place. No encoder puts a lone half on the wire in a way that all readers take. Throws ApiError `bad_request` where a
+ * key holds one, as keys are names. It is recursive, for values of bounded depth.
  */
 export function wellFormed(value: unknown): unknown {
   // Encoding replaces every lone half, and is much faster than doing so by pattern.
@@ -92,8 +98,8 @@ export function* parsing(body: Buffer, scan: JsonScan): Steps<object> {
 }
 
 /**
- * The same for a `body` that came from `sender`, in several turns of the event loop where it is big or not ordinary. Nothing
- * more is done for a sender that has left.
+ * Parses a `body` that came from `sender`, as `parsing` does, in several turns of the event loop where it is big or not
+ * ordinary. Throws or rejects as soon as it sees that the sender has left.
  */
 export function parseFrom(sender: Pick<Socket, "destroyed">, body: Buffer, scan: JsonScan): object | Promise<object> {
   const steps = parsing(body, scan);

@@ -8,24 +8,28 @@ import { routeOf } from "../request-context.ts";
 import { receiveBody } from "./body-upload.ts";
 import { parseFrom } from "./json-body.ts";
 
-/** The token for each resource that has no room for a body. */
+/** The detail token for each resource that has no room for a body. */
 const LACKING = {
   inflight_body_bytes: "overload_inflight_body_bytes",
   fixed_heap: "overload_fixed_heap",
 } as const;
 
+/** What the bodies of requests may cost, and what turns them away. */
 export type BodyLimits = {
-  /** Of one body; the record of a key may say less. */
+  /** The size of the largest body, in bytes; the record of a key may say less. */
   readonly maxBodyBytes: number;
-  /** What the JSON of one body may cost. */
+  /** What parsing the JSON of one body may cost. */
   readonly json: JsonLimits;
-  /** Of all bodies together. */
+  /** Knows whether there is room for all bodies together. */
   readonly overload: OverloadManager;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
 };
 
-/** What a body that is announced in its head cannot have, refused before a byte of it is read. For routes with a key. */
+/**
+ * Refuses requests of this context for the body that their head announces, before a byte of it is read: one that is too
+ * large, or that memory has no room for. For routes with a key.
+ */
 export function limitBodies(app: FastifyInstance, limits: BodyLimits): void {
   app.addHook("onRequest", async ({ raw, record }) => {
     const announced = Number(raw.headers["content-length"] ?? 0);
@@ -35,7 +39,7 @@ export function limitBodies(app: FastifyInstance, limits: BodyLimits): void {
   });
 }
 
-/** Reads and parses the body of requests that have one, and a route. */
+/** Makes `app` read and parse the body of every request that has one and a route. */
 export function parseBodies(app: FastifyInstance, limits: BodyLimits): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", async (request: FastifyRequest, payload: IncomingMessage) => {

@@ -24,10 +24,10 @@ const CODE_OF: Readonly<Record<string, keyof typeof REASON_PHRASE>> = {
   ERR_HTTP_REQUEST_TIMEOUT: "request_timeout",
 };
 
-/** The start of a request line, when the bytes that were refused begin with one. */
+/** The start of a request line, which the bytes that were refused may begin with. */
 const REQUEST_LINE = /^[A-Z]+ ([^ ?]{1,200})[ ?]/;
 
-/** The envelope of the request whose body was refused, or of the path, as far as the refused bytes tell one. */
+/** Returns the envelope of the request whose body was refused, or of the path, as far as the refused bytes tell one. */
 function envelopeFor(request: IncomingMessage | undefined, packet: unknown): Envelope {
   if (request) return envelopeOf(pathOf(request));
   if (!(packet instanceof Uint8Array)) return "a";

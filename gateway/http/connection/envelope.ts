@@ -6,14 +6,18 @@ import { envelopeOf, OFFERED_PATHS, routeAt } from "../../routes.ts";
 import { fromFastify } from "../fastify-error.ts";
 import { answerToUnread } from "./unread-body.ts";
 
-/** Waiting longer than a minute is not obeyed by the SDKs: they fall back to a rule of their own. */
+/**
+ * The longest time that a caller is told to wait, in milliseconds. The SDKs do not obey a longer one: they fall back to
+ * a rule of their own.
+ */
 const MAX_RETRY_AFTER_MS = 60_000;
 
-/** Every error that reaches this context goes out in `envelope`. */
+/** Makes every error that reaches this context go out in `envelope`. */
 export function useEnvelope(app: FastifyInstance, envelope: Envelope): void {
   app.setErrorHandler((thrown, request, reply) => sendError(request, reply, envelope, fromFastify(thrown)));
 }
 
+/** Answers a request with an error in `envelope`, and records its token. */
 export function sendError(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -43,7 +47,7 @@ function retryHeaders(error: ApiError): Record<string, string> {
   return headers;
 }
 
-/** Nearly always the base URL of a client has `/v1` too many or too few. */
+/** The answer to a path that no route has. Nearly always the base URL of a client has `/v1` too many or too few. */
 const UNKNOWN_URL = `Unknown request URL. This API has ${OFFERED_PATHS.join(", ")}: please check your client's base URL.`;
 
 /** Answers a request whose path no route has, or whose route does not take its method. */

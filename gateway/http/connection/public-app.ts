@@ -11,21 +11,26 @@ import { pathOf, sendError } from "./envelope.ts";
 import { SocketTable } from "./sockets.ts";
 
 const MAX_HEADER_BYTES = 16 * 1024;
-/** Above the usual 60 s of clients' pools: whoever closes first must not be us, or a reused connection is reset. */
+/**
+ * How long an idle connection is kept, in milliseconds. It is above the usual 60 s of clients' pools: whoever closes
+ * first must not be us, or a reused connection is reset.
+ */
 const CONNECTION_IDLE_MS = 75_000;
-/** How often Node looks for requests that come too slowly. */
+/** The time between two looks of Node for requests that come too slowly, in milliseconds. */
 const CONNECTIONS_CHECK_MS = 1_000;
 const MAX_REQUESTS_PER_SOCKET = 1_000;
 
+/** How long requests may take to arrive. */
 export type ReceiveTimeouts = {
-  /** For a whole request, its body included. */
+  /** The time from the first byte of a request to the end of its body, in milliseconds. */
   readonly requestTimeoutMs: number;
+  /** The time from the first byte of a request to the end of its headers, in milliseconds. */
   readonly requestHeadersTimeoutMs: number;
 };
 
 /**
- * A server without routes: how requests are read, what answers those that cannot be, and that each has its record from its
- * beginning and a line of the log at its end.
+ * Makes a server without routes: it knows how requests are read, what answers those that cannot be, and that each has
+ * its record from its beginning and a line of the log at its end.
  */
 export function publicApp(
   timeouts: ReceiveTimeouts,

@@ -30,11 +30,12 @@ export class SocketTable {
     });
   }
 
+  /** The number of connections that are open. */
   get open(): number {
     return this.#requests.size;
   }
 
-  /** From now on every answer asks its client to open another connection for what comes next. */
+  /** Makes every answer from now on ask its client to open another connection for what comes next. */
   announceDrain(): void {
     this.#leaving = true;
   }
@@ -48,6 +49,7 @@ export class SocketTable {
     return new Promise((resolve) => this.#whenEmpty.push(resolve));
   }
 
+  /** Cuts all connections at once, with the answers under way on them. */
   destroyAll(): void {
     for (const socket of this.#requests.keys()) socket.destroy();
   }
@@ -61,7 +63,7 @@ export class SocketTable {
     return running.length < 2 && running.every(([response, { complete }]) => !complete && !response.headersSent);
   }
 
-  /** The request that has been on the connection longest without a whole answer. */
+  /** Returns the request that has been on the connection longest without a whole answer. */
   requestOn(socket: Socket): IncomingMessage | undefined {
     return this.#requests.get(socket)?.values().next().value;
   }

@@ -6,10 +6,10 @@ import { Readable } from "node:stream";
 const LINGER_MS = 1_000;
 
 /**
- * The answer to a request whose body is not going to be read. It is complete with its last byte, as its length is
- * announced, but it ends only when the caller has gone or had time to look at it: closing a connection on which data
- * waits makes the system reset it, and a reset may reach the caller before the answer does. Nothing more of the body
- * is taken in meanwhile.
+ * Returns the answer to a request whose body is not going to be read. It is complete with its last byte, as its length
+ * is announced, but it ends only when the caller has gone or had time to look at it: closing a connection on which data
+ * waits makes the system reset it, and a reset may reach the caller before the answer does. Nothing more of the body is
+ * taken in meanwhile.
  */
 export function answerToUnread(request: IncomingMessage, body: string): Readable {
   request.pause();

@@ -11,12 +11,14 @@ import { responseFlags } from "./response-flags.ts";
 
 /** Where requests that are over are written down. */
 export type RecordSinks = {
+  /** The log that gets one line for each request. */
   readonly log: Logger;
+  /** The statistics in which each request counts. */
   readonly stats: Stats;
   readonly clock: Clock;
-  /** Undefined: no traces are exported. */
+  /** Exports traces; undefined where none is exported. */
   readonly tracing: Tracing | undefined;
-  /** Number of proxies in front that say in `x-forwarded-for` where a request came from. */
+  /** The number of proxies in front that add to `x-forwarded-for`; at 0 the header means nothing. */
   readonly trustedHops: number;
 };
 
@@ -41,7 +43,10 @@ export function logWhenClosed(
   });
 }
 
-/** The fields of a request's line. They are a list of their own: nothing gets into the log by being somewhere in a request. */
+/**
+ * Returns the fields of a request's line. They are a list of their own: nothing gets into the log by being somewhere in
+ * a request.
+ */
 function lineOf(request: ClosedRequest, method: string | undefined, bytesOut: number): object {
   const { usage, trace, labels, principal } = request;
   return {
@@ -111,7 +116,9 @@ const FAMILIES: readonly (readonly [start: string, family: string])[] = [
   ["mozilla/", "browser"],
 ];
 
-/** The kind of program that sent a request: one of a fixed list, `other`, or undefined where it does not say. */
+/**
+ * Returns the kind of program that sent a request: one of a fixed list, `other`, or undefined where it does not say.
+ */
 export function userAgentFamily(userAgent: string | undefined): string | undefined {
   if (userAgent === undefined || userAgent === "") return undefined;
   const start = userAgent.slice(0, 32).toLowerCase();

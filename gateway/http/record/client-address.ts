@@ -7,9 +7,9 @@ const GROUPS_OF_A_SITE = 3;
 const GROUPS = 8;
 
 /**
- * The address a request came from. `trustedHops`: how many proxies in front of this one add to `x-forwarded-for`, each the
- * address that it was called from; as Envoy's `xff_num_trusted_hops`. 0: the header means nothing. Where it has fewer
- * entries, or none of use, the connection's own address counts.
+ * Returns the address that a request came from. `trustedHops` is the number of proxies in front of this one that add to
+ * `x-forwarded-for`, each the address that it was called from, as with Envoy's `xff_num_trusted_hops`; at 0 the header
+ * means nothing. Where the header has fewer entries, or none of use, the connection's own address counts.
  */
 export function clientAddress(
   remote: string | undefined,
@@ -22,7 +22,7 @@ export function clientAddress(
   return isIPv4(forwarded) || isIPv6(forwarded) ? forwarded : own;
 }
 
-/** The address that `request` came from, as `clientAddress` says. */
+/** Returns the address that `request` came from, as `clientAddress` says. */
 export function addressOf(
   { headers, socket }: Pick<IncomingMessage, "headers" | "socket">,
   trustedHops: number,
@@ -35,12 +35,18 @@ export function addressOf(
   );
 }
 
-/** What one subscriber is given: an IPv4 address itself, of an IPv6 address its /64. Anything else stays as it is. */
+/**
+ * Returns what one subscriber is given: an IPv4 address itself, or the /64 of an IPv6 address. Anything else stays as
+ * it is.
+ */
 export function networkOf(address: string): string {
   return isIPv6(address) ? ipv6Network(address, GROUPS_OF_A_NETWORK) : address;
 }
 
-/** As much of an address as a log may know: the /24 of an IPv4 address, the /48 of an IPv6 address. */
+/**
+ * Returns as much of an address as a log may know: the /24 of an IPv4 address, the /48 of an IPv6 address; undefined
+ * for anything else.
+ */
 export function loggedNetwork(address: string): string | undefined {
   if (isIPv4(address)) return `${address.slice(0, address.lastIndexOf("."))}.0/24`;
   return isIPv6(address) ? ipv6Network(address, GROUPS_OF_A_SITE) : undefined;
@@ -55,7 +61,10 @@ function ipv6Network(address: string, length: number): string {
   return `${network.join(":")}::/${16 * length}`;
 }
 
-/** A dotted tail stands for two groups; what they hold is never a part of the network. */
+/**
+ * Returns the groups of an IPv6 address. A dotted tail stands for two groups; what they hold is never a part of the
+ * network.
+ */
 function groups(text: string): string[] {
   return text === "" ? [] : text.split(":").flatMap((group) => (group.includes(".") ? ["0", "0"] : [group]));
 }

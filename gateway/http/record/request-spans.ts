@@ -25,8 +25,8 @@ export type SpanSurroundings = {
 };
 
 /**
- * The spans of a request: one of the request itself; where it was sent to an engine one of the generation below it, and below
- * that one of each call. Names and attributes are OpenTelemetry's for HTTP, GenAI and RPC.
+ * Returns the spans of a request: one of the request itself; where it was sent to an engine, one of the generation
+ * below it, and below that one of each call. Names and attributes are OpenTelemetry's for HTTP, GenAI and RPC.
  */
 export function requestSpans(request: ClosedRequest, surroundings: SpanSurroundings): Span[] {
   const { sentMs, model, tries } = request;

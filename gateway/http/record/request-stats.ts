@@ -31,7 +31,7 @@ export function countRequest(stats: Stats, request: ClosedRequest): void {
   if (outcome === "server_error") live.errors += 1;
 }
 
-/** How much of the prompt was read from the cache. A request that did not end well does not know. */
+/** Returns how much of the prompt was read from the cache; `unknown` for a request that did not end well. */
 export function cacheUse(usage: Usage | undefined): "hit" | "partial" | "miss" | "unknown" {
   if (!usage || usage.inputTokens === 0) return "unknown";
   if (usage.cachedInputTokens === 0) return "miss";

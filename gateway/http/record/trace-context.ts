@@ -2,36 +2,39 @@ import { randomId } from "./random-id.ts";
 
 /** Where a request stands in a distributed trace: W3C Trace Context, level 1. */
 export type TraceContext = {
-  /** 32 lower-case hex digits, never all zero: the caller's, or new. */
+  /** The id of the trace, the caller's or a new one: 32 lower-case hex digits, never all zero. */
   readonly traceId: string;
-  /** The caller's span, 16 hex digits; undefined where the trace begins here. */
+  /** The id of the caller's span, 16 lower-case hex digits; undefined where the trace begins here. */
   readonly parentId: string | undefined;
-  /** 16 lower-case hex digits: the span of the request in this gateway. */
+  /** The id of the span of the request in this gateway, 16 lower-case hex digits. */
   readonly spanId: string;
-  /** Two hex digits. As they came, or `00` where the trace begins here; then a head sampler has its say on the last bit. */
+  /**
+   * The trace flags, two hex digits: as they came, or `00` where the trace begins here. The last bit, sampled, may then
+   * be set by a head sampler.
+   */
   readonly flags: string;
-  /** Other systems' state, passed on as it came. */
+  /** The state of other systems, passed on as it came; undefined where there is none. */
   readonly state: string | undefined;
 };
 
-/** Whether a trace that its caller does not sample shall be sampled from here on, by its id. */
+/** Decides by its id whether a trace that its caller does not sample is sampled from here on. */
 export type HeadSampler = (traceId: string) => boolean;
 
 const SAMPLED = 0x01;
 
-/** Version 00 has nothing behind its flags; a later one may. `ff` is no version. */
+/** The form of a `traceparent`. Version 00 has nothing behind its flags; a later one may. `ff` is no version. */
 const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 const ZEROS = /^0+$/;
-/** The standard asks for this much to be passed on. */
+/** The longest `tracestate` that is passed on, in characters: the standard asks for this much. */
 const MAX_STATE_LENGTH = 512;
-/** Up to 32 `key=value`, as the standard spells them: nothing that could not stand in a header again. */
+/** One `key=value` of a `tracestate`, as the standard spells it: nothing that could not stand in a header again. */
 const STATE_MEMBER = /^[a-z0-9][a-z0-9_\-*/@]{0,255}=[\x21-\x2b\x2d-\x3c\x3e-\x7e]{1,256}$/;
 const MAX_STATE_MEMBERS = 32;
 
 /**
- * The context of a request, from its headers `traceparent` and `tracestate`. A trace that cannot be read is begun anew,
- * and its state dropped, as the standard asks for. Without a head sampler nothing is decided here. `newId(bytes)` gives so
- * many random bytes as hex digits.
+ * Returns the trace context of a request, from its headers `traceparent` and `tracestate`. A trace that cannot be read
+ * is begun anew, and its state dropped, as the standard asks for. Without a head sampler nothing is decided here.
+ * `newId(bytes)` gives so many random bytes as hex digits.
  */
 export function traceContextOf(
   { traceparent, tracestate }: { readonly [name: string]: string | readonly string[] | undefined },
@@ -55,18 +58,23 @@ export function isSampled({ flags }: TraceContext): boolean {
   return (Number.parseInt(flags, 16) & SAMPLED) !== 0;
 }
 
-/** The same place in the trace under another span: what goes along with a call that has a span of its own. */
+/**
+ * Returns the same place in the trace under another span, for a call that has a span of its own; without `spanId` it is
+ * a new one.
+ */
 export function underSpan(trace: TraceContext, spanId: string = newSpanId()): TraceContext {
   return { ...trace, parentId: trace.spanId, spanId };
 }
 
-/** What goes on to the engine: `baggage` does not, it may hold anything. */
+/**
+ * Returns the headers that tell an engine its place in the trace. `baggage` is not among them: it may hold anything.
+ */
 export function traceHeaders({ traceId, spanId, flags, state }: TraceContext): Readonly<Record<string, string>> {
   const traceparent = `00-${traceId}-${spanId}-${flags}`;
   return state === undefined ? { traceparent } : { traceparent, tracestate: state };
 }
 
-/** 16 random hex digits. */
+/** Returns the id of a new span: 16 random hex digits. */
 export function newSpanId(): string {
   return randomHex(8);
 }
@@ -86,7 +94,10 @@ function stateOf(given: string | readonly string[] | undefined): string | undefi
   return members.every((member) => STATE_MEMBER.test(member)) ? members.join(",") : undefined;
 }
 
-/** Up to 16 bytes. The end of an id is its most random part, as samplers expect of the end of a trace's id. */
+/**
+ * Returns up to 16 random bytes as hex digits: the end of an id is its most random part, as samplers expect of the end
+ * of a trace's id.
+ */
 function randomHex(bytes: number): string {
   return randomId().slice(-2 * bytes);
 }

@@ -2,12 +2,15 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { AttemptEnd, AttemptTrace } from "../../upstream/call/call-record.ts";
 import { type TraceContext, traceHeaders, underSpan } from "./trace-context.ts";
 
-/** A call to an engine, as its span will tell of it. Times are the clock's, in milliseconds. */
+/** A call to an engine, as its span will tell of it. */
 export type TracedTry = {
+  /** The address of the endpoint that was called. */
   readonly endpoint: string;
+  /** The id of the span of the call, 16 hex digits. */
   readonly spanId: string;
+  /** When the call began, in milliseconds of the monotonic clock. */
   readonly startedMs: number;
-  /** Undefined while it runs. */
+  /** When and how the call ended, in milliseconds of the monotonic clock; undefined while it runs. */
   end: { readonly atMs: number; readonly how: AttemptEnd } | undefined;
 };
 
@@ -22,10 +25,12 @@ export class TracedTries {
     this.#clock = clock;
   }
 
+  /** All calls so far, in their order. */
   get all(): readonly TracedTry[] {
     return this.#all;
   }
 
+  /** Begins a call to the endpoint, and returns what its attempt traces. */
   begin(endpoint: string): AttemptTrace {
     const trace = underSpan(this.#trace);
     const tried: TracedTry = { endpoint, spanId: trace.spanId, startedMs: this.#clock.nowMs(), end: undefined };
