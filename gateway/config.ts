@@ -129,4 +129,5 @@ export const gatewayConfigSchema = z.strictObject({
   log: logSchema,
 });
 
+/** The configuration of a gateway, checked, with its defaults. */
 export type GatewayConfig = z.infer<typeof gatewayConfigSchema>;

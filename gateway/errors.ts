@@ -50,26 +50,32 @@ export const ENVELOPES = ["a", "b"] as const;
 /** One of the two error envelopes. */
 export type Envelope = (typeof ENVELOPES)[number];
 
-/** Text for the caller: one for both envelopes, or one each where real clients match on the wording. */
+/** A text for the caller: one for both envelopes, or one each where real clients match on the wording. */
 export type Wording = string | Readonly<Record<Envelope, string>>;
 
-/** Where in the body the fault is: object keys and array indices, outermost first. */
+/** The path to the fault in a body: object keys and array indices, outermost first. */
 export type FieldPath = readonly (string | number)[];
 
 export type ApiErrorOptions = {
-  /** The field at fault; rendered as `messages[0].role` in A and `messages.0.role` in B. */
+  /**
+   * The path to the field at fault, which is written as `messages[0].role` in A and `messages.0.role` in B. Default: no
+   * field is named.
+   */
   readonly path?: FieldPath;
-  /** When the caller may try again, in milliseconds from now. */
+  /** When the caller may try again, in milliseconds from now. Default: the caller is not told. */
   readonly retryAfterMs?: number;
-  /** Sent as `x-should-retry`; both official SDK families obey it above their own rules. */
+  /**
+   * Whether the caller shall try again, sent as `x-should-retry`; both official SDK families obey it above their own
+   * rules. Default: the caller is not told.
+   */
   readonly shouldRetry?: boolean;
-  /** Which budget a rate limit is about: the `error.type` of Format A says so. */
+  /** The budget that a rate limit is about; the `error.type` of Format A says so. */
   readonly limit?: "requests" | "tokens";
-  /** `error.details` of Format B, as some SDKs steer by it. */
+  /** The `error.details` of Format B, as some SDKs steer by it. Default: none. */
   readonly details?: Readonly<Record<string, unknown>>;
   /** What happened, as a token of `OUTCOMES` for log and statistics. Default: the name of the code. */
   readonly detail?: Detail;
-  /** The foreign error this one was made from; logged by its name, never sent. */
+  /** The foreign error that this one was made from; logged by its name, never sent. */
   readonly cause?: unknown;
 };
 
@@ -96,7 +102,7 @@ export class ApiError extends Error {
     this.detail = options.detail ?? code;
   }
 
-  /** The same error with the field at fault, for where it was thrown nobody could know the field. */
+  /** Returns the same error with the field at fault, for where it was thrown nobody could know the field. */
   at(path: FieldPath): ApiError {
     const { code, wording, retryAfterMs, shouldRetry, limit, details, detail, cause } = this;
     const given = { retryAfterMs, shouldRetry, limit, details, detail, cause };
@@ -105,7 +111,10 @@ export class ApiError extends Error {
   }
 }
 
-/** The way in for whatever was thrown: an `ApiError` as it is, anything else as `server_error` without its text. */
+/**
+ * Returns an `ApiError` for whatever was thrown: itself if it is one, else a `server_error` without the text of what
+ * was thrown.
+ */
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   return new ApiError("server_error", "The server had an error while processing your request.", {

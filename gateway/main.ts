@@ -103,20 +103,23 @@ function openLog({ log: { level }, worker }: GatewayConfig, stats: Stats): Logge
   return log;
 }
 
-/** Only a gateway that exports traces loads the SDK. */
+/** Starts tracing. Only a gateway that exports traces loads the SDK. */
 async function loadTracing(config: TracingConfig, log: Logger): Promise<Tracing> {
   const { startTracing } = await import("./tracing/start-tracing.ts");
   return startTracing(config, log, systemClock.nowMs);
 }
 
-/** One gateway alone is a worker of one. */
+/** Returns the workers that share the port. A gateway alone is a worker of one. */
 function openWorkers({ worker }: GatewayConfig): Workers {
   const workers = new Workers(worker ?? { index: 1, count: 1 });
   if (worker) process.on("message", (message) => workers.take(message));
   return workers;
 }
 
-/** Whoever starts several workers counts for all of them. A worker that was started by hand counts by itself. */
+/**
+ * Opens the counts of the limits of keys. Whoever starts several workers counts for all of them; a worker that was
+ * started by hand counts by itself.
+ */
 function openLimits({ worker }: GatewayConfig, stats: Stats, log: Logger): LimitStore {
   if (!worker || !cluster.isWorker) return new MemoryLimitStore(systemClock);
   const onSilence = () =>
@@ -138,7 +141,10 @@ async function openKeys(file: string, stats: Stats, log: Logger): Promise<FileKe
   return keys;
 }
 
-/** A gateway without keys would refuse everybody: whoever set it up has to know. Throws `ConfigError`. */
+/**
+ * Opens the key file. Throws `ConfigError` where there is none: a gateway without keys would refuse everybody, and
+ * whoever set it up has to know.
+ */
 async function readKeys(file: string): Promise<FileKeyStore> {
   try {
     return await FileKeyStore.open({ file, clock: systemClock });
@@ -149,7 +155,7 @@ async function readKeys(file: string): Promise<FileKeyStore> {
   }
 }
 
-/** Throws `ConfigError`. */
+/** Makes the sealing with the secret in `file`, or with one that ends with the process. Throws `ConfigError`. */
 function openSealing(file: string | undefined): Sealing {
   if (file === undefined) return Sealing.random();
   try {

@@ -69,9 +69,9 @@ export type OutcomeRow = {
   readonly meaning: string;
   /** The response flag of the access log. Default: none, as for a fault in the body or a wrong key. */
   readonly flag?: ResponseFlag;
-  /** How an answer ended that failed with it. Default: `error`. */
+  /** How an answer ended that failed with the token. Default: `error`. */
   readonly end?: EndReason;
-  /** The counter of failed calls to endpoints, `svc_cluster_upstream_rq_…`, that counts it. Default: none. */
+  /** The counter of failed calls to endpoints, `svc_cluster_upstream_rq_…`, that counts the failure. Default: none. */
   readonly tryStat?: "timeout" | "per_try_timeout" | "rx_reset";
   /** True: no other endpoint would have mended it, so that it never says of several tries that all of them failed. */
   readonly final?: true;

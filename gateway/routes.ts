@@ -20,16 +20,19 @@ type RouteFacts = {
   readonly envelope: Envelope;
   /** What is done: the `gen_ai.operation.name` of the statistics. */
   readonly operation: string;
-  /** True: its requests leave no line in the log and count in no statistics. Default: they do. */
+  /** Whether the requests of the route leave no line in the log and count in no statistics. Default: they do. */
   readonly unrecorded?: true;
-  /** Keys of the body's top level that decide about the request, so that each may stand there only once. Default: none. */
+  /**
+   * The keys of the body's top level that decide about the request, so that each may stand there only once. Default:
+   * none.
+   */
   readonly singleKeys?: readonly string[];
 };
 
 /** A route that generates an answer; every one of them has the same handler, which its format makes the difference of. */
 export type GenerationRoute = RouteFacts & { readonly use: "generation"; readonly format: Format };
 
-/** Any other route. Its handler is found by its operation. */
+/** A route that does not generate. Its handler is found by its operation. */
 export type OtherRoute = RouteFacts & {
   /** What a request costs its key; `open` means that the route asks for no key. */
   readonly use: Exclude<Use, "generation"> | "open";
@@ -94,17 +97,23 @@ export const ROUTES: readonly (GenerationRoute | (OtherRoute & { readonly operat
 
 const PARAMETER = /\{\w+\}$/;
 
-/** The path of a route as Fastify is told it. A wildcard, as ids with a slash are one path segment to their senders. */
+/**
+ * Returns the path of a route as Fastify is told it: with a wildcard, as ids with a slash are one path segment to their
+ * senders.
+ */
 export function urlPattern({ path }: RouteSpec): string {
   return path.replace(PARAMETER, "*");
 }
 
-/** The route that `path` has among those which need a key, whatever the method; undefined where none has it. */
+/** Returns the route that `path` has among those which need a key, whatever the method; undefined where none has it. */
 export function routeAt(path: string): RouteSpec | undefined {
   return ROUTES.find((spec) => spec.use !== "open" && isPathOf(path, spec));
 }
 
-/** The envelope of an error about `path`, which need not have a route: that of the nearest route above it, else A. */
+/**
+ * Returns the envelope of an error about `path`, which need not have a route: that of the nearest route above it, else
+ * A.
+ */
 export function envelopeOf(path: string): Envelope {
   return ROUTES.find((spec) => path === spec.path || path.startsWith(`${spec.path}/`))?.envelope ?? "a";
 }

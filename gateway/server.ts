@@ -47,7 +47,7 @@ export type GatewayDeps = {
   readonly log: Logger;
   /** Exports traces. Without it, none is exported. */
   readonly tracing?: Tracing | undefined;
-  /** This signal is aborted when running answers must end now. */
+  /** The signal that is aborted when running answers must end now. */
   readonly hardStop: AbortSignal;
 };
 

@@ -1,33 +1,41 @@
-/** What a path of the admin listener gets. */
+/** What a path of the admin listener is asked. */
 export type AdminRequest = {
+  /** The parameters of the query string. */
   readonly query: URLSearchParams;
   /** The parts of the path that its pattern names. */
   readonly params: Readonly<Record<string, string>>;
 };
 
+/** What a path of the admin listener answers. */
 export type AdminReply = {
-  /** 200 where absent. */
+  /** The HTTP status of the reply. Default: 200. */
   readonly status?: number;
-  /** Plain text where absent. */
+  /** The content type of the reply. Default: plain text. */
   readonly type?: string;
+  /** Headers of the reply beside those of every reply. Default: none. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** The body of the reply. */
   readonly body: string;
-  /** Done when the reply has been sent. */
+  /** Is called when the reply has been sent. Default: nothing is done then. */
   readonly afterwards?: () => void;
 };
 
 /** One path of the admin listener. */
 export type AdminRoute = {
-  /** Fastify's pattern. */
+  /** The path as a pattern of Fastify. */
   readonly path: string;
-  /** Who reads does so with GET. Who changes does so with POST only: a link or an image must not drain a gateway. */
+  /**
+   * Whether the path reads, with GET, or changes something, with POST only: a link or an image must not drain a
+   * gateway.
+   */
   readonly does: "reads" | "changes";
-  /** One line for `/help`. */
+  /** What the path does, in one line for `/help`. */
   readonly help: string;
-  /** Must not throw on anything that a caller can send. */
+  /** Answers a request. Must not throw on anything that a caller can send. */
   handle(request: AdminRequest): AdminReply | Promise<AdminReply>;
 };
 
+/** Returns a reply with `value` as JSON. */
 export function jsonReply(value: unknown): AdminReply {
   return { type: "application/json; charset=utf-8", body: `${JSON.stringify(value, undefined, 1)}\n` };
 }
@@ -35,10 +43,12 @@ export function jsonReply(value: unknown): AdminReply {
 /** Envoy's answer to a change that was made. */
 export const OK: AdminReply = { body: "OK\n" };
 
+/** Returns a reply of status 400 with a line of text. */
 export function badRequest(text: string): AdminReply {
   return { status: 400, body: `${text}\n` };
 }
 
+/** Whether the query asks for JSON. */
 export function wantsJson({ query }: AdminRequest): boolean {
   return query.get("format") === "json";
 }

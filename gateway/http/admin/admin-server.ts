@@ -15,16 +15,21 @@ import { stateRoutes } from "./state-routes.ts";
 import { statsRoutes } from "./stats-routes.ts";
 import { workersRoutes } from "./workers-routes.ts";
 
+/** What the admin listener shows and changes. */
 export type AdminDeps = ServerFacts & {
+  /** The statistics that are shown. */
   readonly stats: Stats;
+  /** The keys that are in force. */
   readonly keys: KeyStore;
+  /** Knows what keys have used of their limits. */
   readonly limiter: Limiter;
+  /** Knows the resources of the process and what is done about them. */
   readonly overload: OverloadManager;
-  /** Connections of the public listener. */
+  /** Returns the number of connections of the public listener. */
   readonly connections: () => number;
 };
 
-/** Of every reply: nothing here is to be kept, guessed at or framed. */
+/** The headers of every reply: nothing here is to be kept, guessed at or framed. */
 const HEADERS = {
   "cache-control": "no-store",
   "x-content-type-options": "nosniff",

@@ -5,7 +5,7 @@ import { type ClusterStatus, clusterStatuses, type EndpointStatus } from "./flee
 
 type Endpoint = ClusterManager["endpoints"][number];
 
-/** `/clusters` as Envoy prints it, and what may be done to an endpoint by hand. */
+/** Makes the paths that show `/clusters` as Envoy prints it, and that do to an endpoint what may be done by hand. */
 export function clusterRoutes(clusters: ClusterManager, clock: Clock): readonly AdminRoute[] {
   const change = (what: string, help: string, run: (endpoint: Endpoint) => void): AdminRoute => ({
     path: `/endpoint/:address/${what}`,
@@ -38,7 +38,7 @@ export function clusterRoutes(clusters: ClusterManager, clock: Clock): readonly 
   ];
 }
 
-/** One `cluster::endpoint::name::value` a line. */
+/** Returns the state of clusters as text: one `cluster::endpoint::name::value` a line. */
 export function clustersText(statuses: readonly ClusterStatus[]): string {
   const lines = statuses.flatMap(({ model, lbPolicy, endpoints }) => [
     `${model}::observability_name::${model}`,
@@ -68,7 +68,10 @@ function endpointValues(endpoint: EndpointStatus): readonly (readonly [string, s
   ];
 }
 
-/** Envoy's `ClusterStatus` as far as it has the thing; what a node reports of its load stands under `load`. */
+/**
+ * Returns a cluster as Envoy's `ClusterStatus`, as far as that has the thing; what a node reports of its load stands
+ * under `load`.
+ */
 function clusterJson({ model, lbPolicy, endpoints }: ClusterStatus) {
   return { name: model, observability_name: model, lb_policy: lbPolicy, host_statuses: endpoints.map(hostJson) };
 }

@@ -3,7 +3,10 @@ import type { DimensionReading } from "../../limits/dimension.ts";
 import type { Limiter } from "../../limits/limiter.ts";
 import { type AdminRoute, jsonReply } from "./admin-route.ts";
 
-/** The keys in force and what they have used. Ids only: neither secrets nor digests nor names. */
+/**
+ * Makes the paths that show the keys in force and what they have used. They show ids only: neither secrets nor digests
+ * nor names.
+ */
 export function keyRoutes(keys: KeyStore, limiter: Limiter): readonly AdminRoute[] {
   return [
     {

@@ -10,17 +10,21 @@ import { PAGE, PAGE_SECURITY_POLICY } from "./page/page.ts";
 
 const SHARES = [0.5, 0.95];
 
+/** What the page for people shows. */
 export type LiveFacts = {
   readonly clusters: ClusterManager;
   readonly live: LiveTotals;
   readonly lifecycle: Lifecycle;
-  /** Connections of the public listener. */
+  /** Returns the number of connections of the public listener. */
   readonly connections: () => number;
   readonly workers: Workers;
   readonly clock: Clock;
 };
 
-/** The page for people, and what it polls: totals, of which it takes differences, and the last minute's percentiles. */
+/**
+ * Makes the page for people, and what it polls: totals, of which it takes differences, and the last minute's
+ * percentiles.
+ */
 export function liveRoutes(facts: LiveFacts): readonly AdminRoute[] {
   const startedMs = facts.clock.nowMs();
   return [
@@ -46,7 +50,7 @@ export function liveRoutes(facts: LiveFacts): readonly AdminRoute[] {
   ];
 }
 
-/** Times in milliseconds; `atMs` is monotonic. What is not known is left out. */
+/** Returns what the page polls. Times are in milliseconds; `atMs` is monotonic. What is not known is left out. */
 function snapshot({ clusters, live, lifecycle, connections, workers, clock }: LiveFacts, startedMs: number) {
   const nowMs = clock.nowMs();
   live.keepEndpoints(new Set(clusters.endpoints.map(({ address }) => address)));
@@ -80,7 +84,7 @@ function snapshot({ clusters, live, lifecycle, connections, workers, clock }: Li
   };
 }
 
-/** Thousandths are more than anybody can see. */
+/** Returns numbers rounded to thousandths: more than anybody can see. */
 function rounded(_name: string, value: unknown): unknown {
   return typeof value === "number" ? Math.round(value * 1000) / 1000 : value;
 }

@@ -1,14 +1,14 @@
 const MASK = "[redacted]";
-/** Names of settings that hold a secret; a path to a file with one is none. */
+/** The names of settings that hold a secret; a path to a file with one is none. */
 const SECRET_NAME = /(secret|password|passphrase|token|credential|bearer|salt|hash|digest)s?$/i;
-/** What is called so may also be an object with settings about keys or access. */
+/** The names of settings that hold a secret, unless they are an object with settings about keys or access. */
 const KEY_NAME = /(key|auth)s?$/i;
-/** `scheme://user:password@host`. */
+/** The start of a URL with credentials: `scheme://user:password@host`. */
 const USER_INFO = /^([a-z][a-z0-9+.-]*:\/\/)[^/@\s]*@/i;
-/** What stands behind the path of a URL, where some services want their credentials. */
+/** A URL with something behind its path, where some services want their credentials. */
 const BEHIND_PATH = /^([a-z][a-z0-9+.-]*:\/\/[^?#\s]*[?#]).+$/is;
 
-/** A copy of a configuration that may be shown: secrets and hashes are gone, whatever their depth. */
+/** Returns a copy of a configuration that may be shown: secrets and hashes are gone, whatever their depth. */
 export function maskSecrets(value: unknown): unknown {
   if (typeof value === "string") return value.replace(USER_INFO, `$1${MASK}@`).replace(BEHIND_PATH, `$1${MASK}`);
   if (Array.isArray(value)) return value.map(maskSecrets);

@@ -3,7 +3,7 @@ import type { OverloadManager } from "../../overload/overload-manager.ts";
 import { type AdminRoute, jsonReply } from "./admin-route.ts";
 import type { ServerFacts } from "./server-routes.ts";
 
-/** Its memory, and what was changed about it since it was started. */
+/** Makes the paths that show the memory of the process, and what was changed about it since it was started. */
 export function processRoutes(
   { config, lifecycle, clusters, log }: ServerFacts,
   overload: OverloadManager,
@@ -48,7 +48,7 @@ export function processRoutes(
   ];
 }
 
-/** In Envoy's form: by layer, empty where a layer says nothing. */
+/** Returns a setting in Envoy's form: by layer, empty where a layer says nothing. */
 function entry(configured: string, now: string) {
   return { layer_values: [configured, now === configured ? "" : now], final_value: now };
 }

@@ -11,9 +11,13 @@ import { maskSecrets } from "./mask-secrets.ts";
 /** An address that the gateway listens on. */
 export type Listener = { readonly name: string; readonly address: string };
 
+/** What the gateway knows of itself. */
 export type ServerFacts = {
+  /** The configuration, with its defaults. */
   readonly config: GatewayConfig;
+  /** The version of the package. */
   readonly version: string;
+  /** Returns the addresses that the gateway listens on now. */
   readonly listeners: () => readonly Listener[];
   readonly lifecycle: Lifecycle;
   readonly clusters: ClusterManager;
@@ -22,10 +26,10 @@ export type ServerFacts = {
   readonly clock: Clock;
 };
 
-/** Nothing below `debug`: what libraries write there may quote a request. */
+/** The levels that the log can be set to. None is below `debug`: what libraries write there may quote a request. */
 const LEVELS = ["debug", "info", "warn", "error"];
 
-/** What this process is, how it was set up, and how much it says. */
+/** Makes the paths that say what this process is, how it was set up, and how much it logs. */
 export function serverRoutes(facts: ServerFacts): readonly AdminRoute[] {
   const { config, version, listeners, lifecycle, clusters, workers, log, clock } = facts;
   const startedMs = clock.nowMs();

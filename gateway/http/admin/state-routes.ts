@@ -2,7 +2,10 @@ import type { Lifecycle } from "../../lifecycle.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
 import { type AdminReply, type AdminRoute, OK } from "./admin-route.ts";
 
-/** Whether it lives, whether it is to be sent requests, and how to take it out of service. */
+/**
+ * Makes the paths that say whether the gateway lives and whether it is to be sent requests, and that take it out of
+ * service.
+ */
 export function stateRoutes(lifecycle: Lifecycle, clusters: ClusterManager): readonly AdminRoute[] {
   const ready = (): AdminReply => {
     const state = lifecycle.state(clusters.ready);

@@ -1,10 +1,14 @@
 import { Counter, Histogram, type MetricObjectWithValues, type MetricValue, type Registry } from "prom-client";
 import { type AdminReply, type AdminRequest, type AdminRoute, badRequest, jsonReply, OK } from "./admin-route.ts";
 
-/** Words, `|` between them. Envoy takes a regular expression; one could be made to run for ever here. */
+/**
+ * The form of a filter: words with `|` between them. Envoy takes a regular expression; one could be made to run for
+ * ever here.
+ */
 const FILTER = /^[\w:.|-]{1,200}$/;
 const FORMATS: readonly (string | null)[] = [null, "prometheus", "json"];
 
+/** Makes the paths that show the statistics. */
 export function statsRoutes(registry: Registry): readonly AdminRoute[] {
   return [
     {

@@ -2,10 +2,10 @@ import * as z from "zod";
 import type { Workers } from "../../workers.ts";
 import { type AdminRoute, jsonReply, wantsJson } from "./admin-route.ts";
 
-/** They are on this machine: one that takes so long is stuck. */
+/** How long a worker may take to answer, in milliseconds. All are on this machine: one that takes so long is stuck. */
 const ANSWER_MS = 1_000;
 
-/** Of a worker's `/live`, what can be added up. */
+/** The part of a worker's `/live` that can be added up. */
 const live = z.object({
   state: z.string(),
   uptimeMs: z.number(),
@@ -15,10 +15,10 @@ const live = z.object({
 });
 
 type WorkerStatus = {
-  /** From 1. */
+  /** The number of the worker, from 1. */
   readonly index: number;
   readonly adminUrl: string;
-  /** Envoy's word, or that there was no answer; then there is nothing else. */
+  /** The state of the worker in Envoy's words, or that it gave no answer; then there is nothing else. */
   readonly state: string;
   readonly uptimeMs?: number;
   readonly connections?: number;
@@ -31,8 +31,8 @@ type WorkerStatus = {
 const COUNTS = ["connections", "active", "requests", "errors", "rssBytes"] as const;
 
 /**
- * All workers that share the public port. Whichever of them is asked asks the others, so that one admin port is enough to see
- * the whole.
+ * Makes the path that shows all workers which share the public port. Whichever of them is asked asks the others, so
+ * that one admin port is enough to see the whole.
  */
 export function workersRoutes(workers: Workers): readonly AdminRoute[] {
   return [

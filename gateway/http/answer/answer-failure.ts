@@ -5,9 +5,13 @@ import type { RunningAnswer, RunningAnswers } from "./running-answers.ts";
 
 /** An answer that has failed: what it answered, and who else may have ended it. */
 export type FailedAnswer = {
+  /** The record of the request. */
   readonly record: RequestRecord;
+  /** The format in which the caller is answered. */
   readonly format: Format;
+  /** The answer that has failed. */
   readonly answer: RunningAnswer;
+  /** All answers, which know whether they were told to stop. */
   readonly running: RunningAnswers;
 };
 
@@ -25,7 +29,7 @@ function restarting(): ApiError {
   });
 }
 
-/** An engine's refusal, with the field of the format that it is about. */
+/** Returns an engine's refusal with the field of the format that it is about. */
 function located(error: ApiError, { fields }: Format): ApiError {
   if (error.path) return error;
   if (error.code === "context_length_exceeded") return error.at(fields.prompt);

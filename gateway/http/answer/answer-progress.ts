@@ -20,7 +20,7 @@ export class AnswerProgress {
     this.#ofModel = live.model(model);
   }
 
-  /** Takes the events of one message. On the path of every delta. */
+  /** Takes the events of one message. It runs on the path of every delta. */
   see(events: readonly Event[]): void {
     for (const { kind } of events) {
       if (kind?.$case === "blockDelta") {

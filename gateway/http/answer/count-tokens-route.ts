@@ -6,7 +6,10 @@ import { requireModel } from "../access/model-access.ts";
 import { principalOf, type RequestContext } from "../request-context.ts";
 import type { RunningAnswers } from "./running-answers.ts";
 
-/** POST /v1/messages/count_tokens: exact, by the engine's own template and tokenizer; takes no slot. */
+/**
+ * Makes the handler of POST /v1/messages/count_tokens. The count is exact, by the engine's own template and tokenizer,
+ * and takes no slot.
+ */
 export function countTokensRoute(router: Router, context: RequestContext, running: RunningAnswers) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const { record } = request;

@@ -10,7 +10,7 @@ export interface Flushable {
 export class FlushQueue {
   #dirty: Flushable[] = [];
 
-  /** `stream` is flushed before the event loop waits again. To be called once per stream and turn. */
+  /** Has `stream` flushed before the event loop waits again. To be called once per stream and turn. */
   add(stream: Flushable): void {
     if (this.#dirty.push(stream) === 1) setImmediate(this.#run);
   }

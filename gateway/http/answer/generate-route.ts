@@ -22,12 +22,17 @@ import { SseStream } from "./sse-stream.ts";
 
 /** What answering a generation takes beside its request. */
 export type GenerateRouteDeps = {
+  /** Sends the request to an endpoint, again where that fails. */
   readonly router: Router;
+  /** What checking and translating the body takes. */
   readonly context: RequestContext;
+  /** Takes what the request costs from the limits of its key. */
   readonly limits: RateLimitDeps;
+  /** Gathers the writes of all streams in a turn of the event loop. */
   readonly queue: FlushQueue;
   readonly clock: Clock;
   readonly stats: Stats;
+  /** The time limits of an answer, in milliseconds; the settings of the same names say what each means. */
   readonly timeouts: {
     readonly keepAliveIntervalMs: number;
     readonly headerCommitMs: number;
@@ -35,6 +40,7 @@ export type GenerateRouteDeps = {
     readonly maxStreamDurationMs: number;
     readonly maxRequestDurationMs: number;
   };
+  /** All answers under way, which end when the service must stop. */
   readonly running: RunningAnswers;
 };
 
@@ -47,7 +53,7 @@ type CheckedRequest = {
   readonly head: Head;
   readonly record: RequestRecord;
   readonly reply: FastifyReply;
-  /** Aborted when the caller has left or the service must stop. */
+  /** The answer under way, whose signal is aborted when the caller has left or the service must stop. */
   readonly answer: RunningAnswer;
 };
 
@@ -58,7 +64,7 @@ const STREAM_HEADERS = {
   "x-accel-buffering": "no",
 };
 
-/** The one handler of all routes that generate: check, translate, dispatch, and write what comes. */
+/** Makes the one handler of all routes that generate: it checks, translates, dispatches, and writes what comes. */
 export function generateRoute(format: Format, deps: GenerateRouteDeps) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const checked = await check(format, request, reply, deps);
@@ -112,7 +118,10 @@ async function check(
   };
 }
 
-/** `stream: true`: frames as the events come. Until the first one that counts, a failure has a status of its own. */
+/**
+ * Answers `stream: true`: frames are written as the events come. Until the first one that counts, a failure has a
+ * status of its own.
+ */
 async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): Promise<FastifyReply> {
   const { format, prepared, request, hints, record, reply, answer } = checked;
   const { router, clock, stats, timeouts, running } = deps;
@@ -182,7 +191,10 @@ function openStream({ format, prepared, head, record, reply, answer }: CheckedRe
   });
 }
 
-/** `stream: false`: the same events, folded. Nothing reaches the client before the end, so that a try may be repeated. */
+/**
+ * Answers `stream: false`: the same events, folded. Nothing reaches the client before the end, so that a try may be
+ * repeated.
+ */
 async function foldedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): Promise<FastifyReply> {
   const { format, prepared, request, head, hints, record, reply, answer } = checked;
   const { router, timeouts, clock, running, stats } = deps;
@@ -207,7 +219,7 @@ async function foldedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): P
   return reply.type("application/json; charset=utf-8").send(JSON.stringify(prepared.reply(head, fold.result())));
 }
 
-/** To be called when the answer is over: measures how long that took when nobody waited for it any more. */
+/** Returns what to call when the answer is over: it measures how long that took when nobody waited for it any more. */
 function timeCancelling(signal: AbortSignal, { clock, stats, running }: GenerateRouteDeps): () => void {
   let leftMs: number | undefined;
   const left = () => {

@@ -4,7 +4,10 @@ import { mayUse } from "../../keys/principal.ts";
 import { modelNotFound } from "../access/model-access.ts";
 import { principalOf } from "../request-context.ts";
 
-/** Beside the four fields that chat clients know stand those that other SDKs read from the same path. */
+/**
+ * Returns a model as callers see it. Beside the four fields that chat clients know stand those that other SDKs read
+ * from the same path.
+ */
 function present(model: CatalogModel) {
   return {
     id: model.id,
@@ -19,14 +22,17 @@ function present(model: CatalogModel) {
   };
 }
 
-/** GET /v1/models: the models of the catalog that the key may use. */
+/** Answers GET /v1/models with the models of the catalog that the key may use. */
 export async function listModels(request: FastifyRequest): Promise<object> {
   const principal = principalOf(request);
   const data = CATALOG.filter((model) => mayUse(principal, model.id)).map(present);
   return { object: "list", data, has_more: false, first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
 }
 
-/** GET /v1/models/{model}. Throws ApiError `model_not_found` for a model that the key may not use, as for any other. */
+/**
+ * Answers GET /v1/models/{model}. Throws ApiError `model_not_found` for a model that the key may not use, as for any
+ * other.
+ */
 export async function getModel(request: FastifyRequest): Promise<object> {
   const id = String(Reflect.get(Object(request.params), "*"));
   const model = findModel(id);

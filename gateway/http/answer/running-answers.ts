@@ -2,6 +2,7 @@ import type { ServerResponse } from "node:http";
 
 /** One answer under way; its signal is aborted when nobody waits for it any more. */
 export type RunningAnswer = {
+  /** The signal that is aborted when nobody waits for the answer any more. */
   readonly signal: AbortSignal;
   abort(): void;
 };
@@ -36,7 +37,7 @@ export class RunningAnswers {
     return { signal: controller.signal, abort: () => controller.abort() };
   }
 
-  /** Ends all answers, now and from now on. */
+  /** Ends all answers that run, and every one that begins from now on. */
   stop(): void {
     this.#stopped = true;
     for (const controller of this.#running) controller.abort();

@@ -6,24 +6,34 @@ import type { StreamEncoder } from "../../formats/format.ts";
 import type { Flow } from "../../upstream/call/generate-call.ts";
 import type { Flushable, FlushQueue } from "./flush-queue.ts";
 
+/** What one event stream is made of. */
 export type SseStreamOptions = {
+  /** The response that the stream is written to. */
   readonly response: ServerResponse;
+  /** Makes the frames of the format out of canonical events. */
   readonly encoder: StreamEncoder;
-  /** Sent with the status line. */
+  /** The headers that are sent with the status line. */
   readonly headers: Readonly<Record<string, string>>;
+  /** Gathers the writes of all streams in a turn of the event loop. */
   readonly queue: FlushQueue;
   readonly clock: Clock;
-  /** Silence after which a sign of life is sent. */
+  /** The silence after which a sign of life is sent, in milliseconds. */
   readonly keepAliveIntervalMs: number;
-  /** The same for the very first one, with which the status line goes out; counted only where it is shorter. */
+  /**
+   * The silence after which the very first sign of life is sent, with which the status line goes out, in milliseconds;
+   * it counts only where it is shorter than `keepAliveIntervalMs`.
+   */
   readonly headerCommitMs: number;
-  /** How long a reader may take nothing while something waits for it. */
+  /** How long the reader may take nothing while something waits for it, in milliseconds. */
   readonly writeStallMs: number;
-  /** Called when that time is over; the stream is dead then. */
+  /** Is called when the reader has taken nothing for `writeStallMs`; the stream is dead then. */
   readonly onStall: () => void;
-  /** Called at every write of events but the first, with the time since the one before. On the path of every delta. */
+  /**
+   * Is called at every write of events but the first, with the milliseconds since the one before. It runs on the path
+   * of every delta.
+   */
   readonly onGap: (gapMs: number) => void;
-  /** Called when the engine begins to wait for the reader, and when it waits no more. */
+  /** Is called with true when the engine begins to wait for the reader, and with false when it waits no more. */
   readonly onPaused: (paused: boolean) => void;
 };
 
@@ -33,7 +43,7 @@ export type SseStreamOptions = {
  */
 export class SseStream implements Flushable {
   readonly #options: SseStreamOptions;
-  /** Frames that are not written yet. */
+  /** The frames that are not written yet. */
   #pending = "";
   #queued = false;
   #committed = false;
@@ -60,7 +70,7 @@ export class SseStream implements Flushable {
     return this.#committed;
   }
 
-  /** On the path of every delta. */
+  /** Takes the events of one message. It runs on the path of every delta. */
   events(events: readonly Event[], flow: Flow): void {
     if (this.#ended) return;
     for (const event of events) {
@@ -76,6 +86,7 @@ export class SseStream implements Flushable {
     if (this.#options.response.writableNeedDrain) this.#hold(flow);
   }
 
+  /** Writes what has gathered in this turn of the event loop, in one piece. */
   flush(): void {
     this.#queued = false;
     if (this.#ended || this.#pending === "") return;
@@ -85,7 +96,7 @@ export class SseStream implements Flushable {
     this.#lastEventsMs = this.#lastWriteMs;
   }
 
-  /** The answer is complete: the encoder has written its last frame. */
+  /** Ends the stream of an answer that is complete: the encoder has written its last frame. */
   end(): void {
     this.#finish("");
   }
@@ -95,7 +106,7 @@ export class SseStream implements Flushable {
     this.#finish(this.#options.encoder.fail(error));
   }
 
-  /** Writes nothing any more: the request is answered in another way. Only before `committed`. */
+  /** Writes nothing any more, as the request is answered in another way. To be called only before `committed`. */
   abandon(): void {
     this.#release();
   }
@@ -123,8 +134,9 @@ export class SseStream implements Flushable {
   }
 
   /**
-   * Node makes four writes of a chunk, one of them the text; as one text it costs a tenth less of the whole way. The
-   * first one is left to Node, which puts the status line before it. Not every reader is sent chunks: HTTP/1.0 has none.
+   * Writes a chunk as one text. Node makes four writes of a chunk, one of them the text; as one text it costs a tenth
+   * less of the whole way. The first chunk is left to Node, which puts the status line before it. Not every reader is
+   * sent chunks: HTTP/1.0 has none.
    */
   #send(text: string): boolean {
     const { response } = this.#options;
@@ -135,7 +147,7 @@ export class SseStream implements Flushable {
     return kept;
   }
 
-  /** The reader is slow: its own engine stream waits, and nobody else's. */
+  /** Makes the engine stream of a slow reader wait, and nobody else's. */
   #hold(flow: Flow): void {
     if (this.#paused) return;
     this.#paused = flow;
@@ -152,7 +164,7 @@ export class SseStream implements Flushable {
     this.#unpause()?.resume();
   }
 
-  /** The flow that was held, if one was. */
+  /** Returns the flow that was held, if one was, and holds it no more. */
   #unpause(): Flow | undefined {
     this.#cancelStall?.();
     const flow = this.#paused;
@@ -172,7 +184,10 @@ export class SseStream implements Flushable {
     this.#cancelKeepAlive = clock.after(this.#paused ? keepAliveIntervalMs : next, () => this.#keepAlive());
   }
 
-  /** How long the client may hear nothing. Clients and proxies wait less long for a status line than for more of a body. */
+  /**
+   * Returns how long the client may hear nothing, in milliseconds. Clients and proxies wait less long for a status line
+   * than for more of a body.
+   */
   #silenceMs(): number {
     const { keepAliveIntervalMs, headerCommitMs } = this.#options;
     return this.#committed ? keepAliveIntervalMs : Math.min(keepAliveIntervalMs, headerCommitMs);
