@@ -25,7 +25,9 @@ export class WorkGivenUp extends Error {
   override readonly name = "WorkGivenUp";
 }
 
+/** What the threads are started with. */
 export type CallerWorkOptions = {
+  /** Measures how long work takes. */
   readonly clock: MonotonicClock;
   /** The number of threads. Default: one less than the machine has cores, at least 2 and at most 4. */
   readonly threads?: number;

@@ -7,6 +7,7 @@ const MAX_CALLS = 32;
 
 /** All that the grammar of an answer depends on: plain data, which can go to another thread. */
 export type GrammarInput = Pick<OutputGrammarOptions, "mustCall" | "constraint" | "reasoning" | "markers"> & {
+  /** The tools that may be called. */
   readonly tools: readonly Pick<Tool, "name" | "parametersJsonSchema" | "strict">[];
   /** The most calls in one answer; Infinity without a bound. */
   readonly maxCalls: number;

@@ -48,10 +48,12 @@ export class BlockWriter {
     this.#add(whole, lead.start);
   }
 
+  /** Begins the block of a tool call. */
   startCall(callId: string, name: string): void {
     this.#open({ $case: "toolCall", value: { callId, name } });
   }
 
+  /** Adds JSON text to the arguments of the open call. */
   appendArguments(text: string): void {
     this.#delta.text += text;
   }

@@ -6,12 +6,19 @@ import type { CallIds } from "./call-ids.ts";
 import type { PendingText } from "./pending-text.ts";
 import type { VisibleText } from "./visible-text.ts";
 
+/** What the calls of an output are read with. */
 export type CallPassageOptions = {
+  /** How calls are found and read. */
   readonly reading: CallReading;
+  /** The number of finished calls after which nothing more is taken; Infinity without a bound. */
   readonly maxToolCalls: number;
+  /** Gives each call its id. */
   readonly callIds: CallIds;
+  /** The text that is not decided yet. */
   readonly pending: PendingText;
+  /** Takes what turns out to be no call. */
   readonly visible: VisibleText;
+  /** Takes the calls as blocks. */
   readonly writer: BlockWriter;
 };
 
@@ -56,6 +63,7 @@ export class CallPassage {
     return this.#finishedToolCalls;
   }
 
+  /** Whether there are as many finished calls as are wanted. */
   get wantsNoMore(): boolean {
     return this.#finishedToolCalls >= this.#options.maxToolCalls;
   }

@@ -20,6 +20,8 @@ export type ReasoningMarkers = Readonly<z.output<typeof reasoningMarkers>>;
 
 /** The markup of one family of models, as data. A part that is absent does not exist in that family. */
 export type OutputMarkers = {
+  /** The marks of reasoning. Absent: the family does not mark any. */
   readonly reasoning?: ReasoningMarkers;
+  /** The form of tool calls and its marks. Absent: the family calls no tools. */
   readonly toolCall?: ToolCallMarkers;
 };

@@ -4,17 +4,26 @@ import type { ReasoningMarkers } from "./markers.ts";
 
 /** What comes next in undecided text: so much certain text, then perhaps a mark of `length` UTF-16 units. */
 export type NextMark = {
+  /** What begins behind the text: a call, reasoning, or nothing that is known yet. */
   readonly kind: "call" | "reasoning" | "none";
+  /** The number of UTF-16 units of text that are certain. */
   readonly text: number;
+  /**
+   * The length of the mark behind that text, in UTF-16 units, with the separator before it; 0 for none and for a brace,
+   * which the call takes itself.
+   */
   readonly length: number;
-  /** Of a call: its mark without the separator; "" for a brace. */
+  /** The mark of a call without the separator; "" for a brace and for all other kinds. */
   readonly mark: string;
 };
 
+/** What may come next. */
 export type NextMarkOptions = {
+  /** How calls are found; undefined where there are none. */
   readonly call: CallReading | undefined;
+  /** The marks of reasoning; undefined where there is none. */
   readonly reasoning: ReasoningMarkers | undefined;
-  /** Nothing but white space has been visible so far. */
+  /** Whether nothing but white space has been visible so far. */
   readonly isFresh: boolean;
 };
 
@@ -45,7 +54,7 @@ export function nextMark(pending: string, { call, reasoning, isFresh }: NextMark
   return { kind: "none", text: pending.length - held, length: 0, mark: "" };
 }
 
-/** Finds the first place where one of the marks stands. */
+/** Returns the first place in the text where one of the marks stands; undefined where none does. */
 export function earliest(
   text: string,
   marks: readonly string[],

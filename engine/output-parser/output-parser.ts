@@ -11,7 +11,9 @@ import { earliest, nextMark, withSeparator } from "./next-mark.ts";
 import { PendingText } from "./pending-text.ts";
 import { VisibleText } from "./visible-text.ts";
 
+/** What an output is read with. */
 export type OutputParserOptions = {
+  /** The markup of the family, as far as the model knows it. */
   readonly markers: OutputMarkers;
   /** Whether the prompt ended inside the reasoning, so that the output has only its closing mark. */
   readonly startsInReasoning: boolean;

@@ -3,6 +3,7 @@ export class PendingText {
   #text = "";
   #received = 0;
 
+  /** The text that is not decided yet. */
   get text(): string {
     return this.#text;
   }
@@ -17,6 +18,7 @@ export class PendingText {
     return this.#received - this.#text.length;
   }
 
+  /** Adds the next piece of the output. */
   receive(text: string): void {
     this.#received += text.length;
     this.#text += text;
@@ -29,6 +31,7 @@ export class PendingText {
     return taken;
   }
 
+  /** Removes all of the pending text and returns it. */
   takeAll(): string {
     return this.take(this.#text.length);
   }

@@ -31,6 +31,7 @@ export class VisibleText {
     return this.#isFresh;
   }
 
+  /** Lets a reasoning mark count again, as at the start. */
   beginAnew(): void {
     this.#isFresh = true;
   }

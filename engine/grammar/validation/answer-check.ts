@@ -13,6 +13,7 @@ export type WholeText = Wanted & { readonly text: string };
 
 /** What looking at the texts of one answer has shown. */
 export type CheckedTexts = {
+  /** The texts that their schemas do not allow. */
   readonly mismatches: readonly Mismatch[];
   /** The texts that nothing can be said of: their schema is none, or the budget of work was spent before them. */
   readonly unchecked: number;

@@ -3,19 +3,22 @@ import { Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { generate } from "../generation/generation.ts";
 import type { GenerationParts } from "../generation/generation-parts.ts";
 
-/** Enough for a short thought and a short answer. */
+/** The longest answer to a probe, in tokens: enough for a short thought and a short answer. */
 const MAX_TOKENS = 1_024;
 
 /** A whole answer of the engine. */
 export type ProbeAnswer = {
-  /** As told when the answer began; 0 if it was not. */
+  /** The size of the prompt in tokens, as told when the answer began; 0 if it was not told. */
   readonly inputTokensAtStart: number;
+  /** The visible text. */
   readonly text: string;
+  /** The text of the reasoning. */
   readonly reasoning: string;
+  /** The tool calls, in their order; `complete` says whether the arguments ended whole. */
   readonly calls: readonly { readonly name: string; readonly arguments: string; readonly complete: boolean }[];
 };
 
-/** A tiny request with one question, as greedy as can be. */
+/** Returns a tiny request with one question, as greedy as can be; `wishes` stand in place of its fields. */
 export function probeRequest(text: string, wishes: Partial<GenerateRequest>): GenerateRequest {
   return {
     ...GenerateRequest.fromPartial({ sampling: { temperature: 0 }, maxOutputTokens: MAX_TOKENS }),
@@ -24,7 +27,7 @@ export function probeRequest(text: string, wishes: Partial<GenerateRequest>): Ge
   };
 }
 
-/** Throws `EngineError`. */
+/** Resolves to the whole answer of the engine. Throws `EngineError`. */
 export async function askEngine(
   parts: GenerationParts,
   request: GenerateRequest,

@@ -165,18 +165,18 @@ function callMark({ toolCall }: ModelProfile): string {
   return mark.trim();
 }
 
-/** Whether the engine does not do what it was asked for, rather than having failed. */
+/** Returns whether the engine does not do what it was asked for, rather than having failed. */
 function isRefusal(error: unknown): boolean {
   return error instanceof EngineError && REFUSALS.has(error.reason);
 }
 
-/** What the probe throws: what is wrong, and the flags that models of the profile need. */
+/** Returns what the probe throws: what is wrong, and the flags that models of the profile need. */
 function probeFailure(what: string, settings: RequestSettings, cause?: unknown): EngineError {
   const advice = settings.dialect.name === "llama-server" ? llamaAdvice(settings.profile) : flagAdvice(settings);
   return new EngineError("ENGINE_DOWN", `The engine did not pass the start-up probe: ${what}.${advice}`, {}, cause);
 }
 
-/** The same for a request that failed; a caller who left stays one. */
+/** Returns what the probe throws where a request failed; the error of a caller who left stays as it is. */
 function explainFailure(error: unknown, what: string, settings: RequestSettings): unknown {
   if (!(error instanceof EngineError) || error.reason === "CANCELLED") return error;
   return probeFailure(`${what} ended in ${error.reason} (${error.message.replace(/\.$/, "")})`, settings, error);
