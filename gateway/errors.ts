@@ -56,6 +56,7 @@ export type Wording = string | Readonly<Record<Envelope, string>>;
 /** The path to the fault in a body: object keys and array indices, outermost first. */
 export type FieldPath = readonly (string | number)[];
 
+/** What an error may say beside its code and its words. */
 export type ApiErrorOptions = {
   /**
    * The path to the field at fault, which is written as `messages[0].role` in A and `messages.0.role` in B. Default: no
@@ -79,8 +80,11 @@ export type ApiErrorOptions = {
   readonly cause?: unknown;
 };
 
+/** A failure with the words that the caller gets. Any other error that is thrown is answered without its text. */
 export class ApiError extends Error {
+  /** The code of the error, which decides about its status and type in each envelope. */
   readonly code: ErrorCode;
+  /** The words for the caller. */
   readonly wording: Wording;
   readonly path: FieldPath | undefined;
   readonly retryAfterMs: number | undefined;

@@ -48,20 +48,25 @@ export type RequestTimes = {
 
 /** All that is known of a request when it is over: its access-log line, statistics and spans are made of it. */
 export type ClosedRequest = RequestTimes & {
+  /** The id of the request, as callers and operators know it. */
   readonly requestId: string;
   /** When the request arrived, in milliseconds of the monotonic clock. */
   readonly startedMs: number;
   /** From the request's arrival to its end, in milliseconds. */
   readonly totalMs: number;
+  /** The labels of the route in log and statistics. */
   readonly labels: RouteLabels;
+  /** The place of the request in a distributed trace. */
   readonly trace: TraceContext;
   /** The status that was sent; 0 where none was, as Envoy has it. */
   readonly code: number;
+  /** How the request ended, in the one word of the statistics. */
   readonly outcome: RequestOutcome;
   /** Why the request did not end well; undefined where it did. */
   readonly detail: Detail | undefined;
   /** How the answer ended; undefined where there was to be none. */
   readonly endReason: EndReason | undefined;
+  /** The owner of the key; undefined where no valid key was presented. */
   readonly principal: Principal | undefined;
   /** The size of the body; 0 where it was not read. */
   readonly bodyBytes: number;
@@ -69,17 +74,19 @@ export type ClosedRequest = RequestTimes & {
   readonly model: string | undefined;
   /** Whether the body asks for an event stream; undefined where it was not understood. */
   readonly stream: boolean | undefined;
-  /** Calls to engines that were made for the request. */
+  /** The number of calls to engines that were made for the request. */
   readonly attempts: number;
   /** The address of the endpoint that was called last. */
   readonly endpoint: string | undefined;
   /** The Generate calls as their spans will tell of them; empty where no traces are exported. */
   readonly tries: readonly TracedTry[];
+  /** Why the engine ended the answer; undefined where the answer did not come to its end. */
   readonly finishReason: FinishReason | undefined;
   /** What the engine counted; undefined where the answer did not come to its end. */
   readonly usage: Usage | undefined;
 };
 
+/** What the record of a request begins with. */
 export type RequestRecordOptions = {
   readonly labels: RouteLabels;
   readonly trace: TraceContext;
@@ -194,11 +201,13 @@ export class RequestRecord implements CallRecord {
     this.#sentMs = this.#sinceStart();
   }
 
+  /** A Generate call is on its way to the endpoint at `address`. Returns what follows that call. */
   generateSent(address: string): AttemptTrace {
     this.#called(address);
     return this.#tries?.begin(address) ?? { headers: traceHeaders(this.trace), ended() {} };
   }
 
+  /** A CountTokens call is on its way to the endpoint at `address`. Returns the headers that go along with it. */
   countSent(address: string): CallHeaders {
     this.#called(address);
     return traceHeaders(this.trace);

@@ -6,7 +6,7 @@ export type AttemptEnd = UpstreamFailure | "answered" | "cancelled";
 
 /** Follows one Generate call for the record of its request. */
 export type AttemptTrace = {
-  /** Go along with the call as metadata. */
+  /** The headers that go along with the call as metadata. */
   readonly headers: CallHeaders;
   /** Is told once, when the call is over. */
   ended(how: AttemptEnd): void;

@@ -4,12 +4,15 @@ import type { Flow } from "./generate-call.ts";
 /** Takes the events of one answer, in order, on the path of every delta. */
 export type EventSink = {
   events(events: readonly Event[], flow: Flow): void;
-  /** Forgets all events so far. Only where nothing of them has left the gateway; then a try may be repeated to the end. */
+  /**
+   * Forgets all events so far. A sink has it only where nothing of them has left the gateway; then a try may be
+   * repeated to the end.
+   */
   restart?(): void;
 };
 
 /**
- * Nothing of a try is passed on that a repeated try would have to take back: block starts wait for their first delta.
+ * Passes on nothing of a try that a repeated try would have to take back: block starts wait for their first delta.
  * `started` and `progress` go through; encoders ignore a second `started`.
  */
 export class CommitGate {
@@ -50,7 +53,7 @@ export class CommitGate {
     }
   }
 
-  /** A try begins: what an earlier one left behind is void. */
+  /** Begins a try: what an earlier one left behind is void. */
   #begin(): void {
     this.#held = [];
     this.#sink.restart?.();

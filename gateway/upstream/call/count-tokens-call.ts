@@ -9,18 +9,21 @@ import type { Endpoint } from "../endpoint/endpoint.ts";
 import { type CallHeaders, metadataOf } from "./generate-call.ts";
 import { fromGrpc, stalled, type UpstreamFailure } from "./grpc-error.ts";
 
-/** What a call needs beside the request. */
+/** What one CountTokens call is made of. */
 export type CountTokensOptions = {
-  /** Go along as metadata. */
+  /** The headers that go along with the call as metadata. */
   readonly headers: CallHeaders;
-  /** Wall clock, milliseconds. */
+  /** When the count must be there, in milliseconds of the wall clock. */
   readonly deadline: number;
   readonly clock: Clock;
-  /** How long connecting may take. */
+  /** How long connecting to the endpoint may take, in milliseconds. */
   readonly connectMs: number;
 };
 
-/** One CountTokens call: the tokens, or what went wrong. Never rejects; aborting the signal cancels it. */
+/**
+ * Makes one CountTokens call, and resolves to the tokens or to what went wrong. Never rejects; aborting the signal
+ * cancels the call.
+ */
 export function callCountTokens(
   endpoint: Endpoint,
   request: CountTokensRequest,

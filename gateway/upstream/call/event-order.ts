@@ -7,7 +7,8 @@ type Position =
   | { readonly at: "end" };
 
 /**
- * Checks that an engine keeps the order that the contract promises, so that nothing behind it has to. One per call.
+ * Checks that an engine keeps the order that the contract promises, so that nothing behind it has to. Each call has its
+ * own.
  */
 export class EventOrder {
   #position: Position = { at: "start" };

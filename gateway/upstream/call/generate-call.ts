@@ -13,7 +13,10 @@ import { fromGrpc, ourFault, protocolViolation, stalled, type UpstreamFailure } 
 import type { Timeouts } from "./timeouts.ts";
 import { TryWatch } from "./try-watch.ts";
 
-/** A node that ends a call with it wants no more of them: as Envoy's `x-envoy-immediate-health-check-fail`. */
+/**
+ * The trailer by which a node that ends a call says that it wants no more of them, as Envoy's
+ * `x-envoy-immediate-health-check-fail`.
+ */
 const IMMEDIATE_FAIL_TRAILER = "x-svc-immediate-health-check-fail";
 
 /** Holds the engine back while the client's reader is slow. */
@@ -35,7 +38,7 @@ export function metadataOf(headers: CallHeaders): Metadata {
 export type GenerateCallOptions = {
   readonly endpoint: Endpoint;
   readonly request: GenerateRequest;
-  /** Go along with the call as metadata. */
+  /** The headers that go along with the call as metadata. */
   readonly headers: CallHeaders;
   /** When the whole answer must be there, in milliseconds of the wall clock. */
   readonly deadline: number;
@@ -132,7 +135,7 @@ class GenerateCall {
     });
   }
 
-  /** On the path of every delta. */
+  /** Takes the events of one message. It runs on the path of every delta. */
   #data(events: readonly Event[]): void {
     // After cancelling, what was already on its way is of no interest.
     if (this.#failure || this.#signal.aborted) return;

@@ -14,17 +14,20 @@ const TYPE_PREFIX = "type.googleapis.com/google.rpc.";
 /** What a failed call means for the request and for the endpoint. */
 export type UpstreamFailure = {
   readonly error: ApiError;
-  /** Another endpoint may do better, as long as no delta has been passed on. */
+  /** Whether another endpoint may do better, as long as no delta has been passed on. */
   readonly retriable: boolean;
-  /** What it says about the endpoint. */
+  /** What the failure says about the endpoint. */
   readonly ending: CallEnding;
-  /** How long the endpoint had worked on the call, in milliseconds; undefined: it never did, or that is not to blame. */
+  /**
+   * How long the endpoint had worked on the call, in milliseconds; undefined where it never did, or where that is not
+   * to blame.
+   */
   readonly workedMs?: number | undefined;
 };
 
 /**
- * A gRPC failure in the gateway's words. Texts of the engine or of the library go no further: they may name hosts.
- * `accepted`: the endpoint had shown a sign of life on this call.
+ * Returns what a gRPC failure means, in the gateway's words. Texts of the engine or of the library go no further: they
+ * may name hosts. `accepted` says that the endpoint had shown a sign of life on this call.
  */
 export function fromGrpc(cause: ServiceError, accepted: boolean): UpstreamFailure {
   const info = errorInfo(cause);
@@ -58,7 +61,10 @@ export function fromGrpc(cause: ServiceError, accepted: boolean): UpstreamFailur
   }
 }
 
-/** `said`: the node itself ended the call, with a reason; otherwise it was grpc-js, which lost the connection, say. */
+/**
+ * Returns what the status of a call means. `said` is true where the node itself ended the call, with a reason;
+ * otherwise it was grpc-js, which lost the connection, say.
+ */
 function byStatus(cause: ServiceError, said: boolean, accepted: boolean): UpstreamFailure {
   const ending = { kind: "status", code: cause.code, notReady: false } as const;
   switch (cause.code) {
@@ -89,7 +95,10 @@ function byStatus(cause: ServiceError, said: boolean, accepted: boolean): Upstre
   }
 }
 
-/** For a stream that broke the order of events, ended without `finished`, or sent what cannot be a message. */
+/**
+ * Returns the failure of a stream that broke the order of events, ended without `finished`, or sent what cannot be a
+ * message.
+ */
 export function protocolViolation(cause?: ServiceError): UpstreamFailure {
   return elsewhere(engineLost("upstream_protocol_error", cause), { kind: "protocol_violation" });
 }
@@ -102,18 +111,18 @@ const EXPIRED_DETAIL: Readonly<Record<Expired, Detail>> = {
   inter_token: "upstream_inter_token_timeout",
 };
 
-/** For an endpoint that went silent, or never was there. */
+/** Returns the failure of a call on an endpoint that went silent, or never was there. */
 export function stalled(limit: Expired): UpstreamFailure {
   const kind = limit === "connect" ? "connect_failure" : "stalled";
   return elsewhere(engineLost(EXPIRED_DETAIL[limit], undefined), { kind });
 }
 
-/** For a fault of ours while an answer came in. */
+/** Returns the failure of a call that a fault of ours ended while an answer came in. */
 export function ourFault(thrown: unknown): UpstreamFailure {
   return final(toApiError(thrown), { kind: "cancelled" });
 }
 
-/** The gRPC status of the call, by its name. One that we broke off was cancelled, whatever for. */
+/** Returns the gRPC status of the call, by its name. A call that we broke off was cancelled, whatever for. */
 export function grpcStatusOf({ error: { cause } }: UpstreamFailure): string {
   const code = cause instanceof Error && "code" in cause ? cause.code : undefined;
   return (typeof code === "number" && status[code]) || "CANCELLED";
@@ -127,7 +136,10 @@ function cannotProcess(cause: unknown): ApiError {
   return refused("invalid_value", "The model cannot process this request.", "engine_invalid_request", cause);
 }
 
-/** No endpoint can take the request now; the caller may come again after `retryAfterMs`, where that is known. */
+/**
+ * Makes the error for a request that no endpoint can take now. The caller may come again after `retryAfterMs`
+ * milliseconds, where that is known.
+ */
 export function overloaded(detail: Detail, retryAfterMs: number | undefined, cause?: unknown): ApiError {
   const text = "The model is not available or overloaded at the moment. Please try again later.";
   return new ApiError("server_is_overloaded", text, {
@@ -141,7 +153,7 @@ function engineLost(detail: Detail, cause: unknown): ApiError {
   return new ApiError("engine_unavailable", "The engine stopped before the answer was complete.", { detail, cause });
 }
 
-/** Real clients match on these words and then shorten their history. */
+/** Makes the error for a prompt that is too long. Real clients match on its words and then shorten their history. */
 function contextExceeded(facts: Readonly<Record<string, string>>, cause: unknown): ApiError {
   const tokens = wholeNumber(facts.input_tokens);
   const window = wholeNumber(facts.context_window);
@@ -159,7 +171,10 @@ function wholeNumber(text: string | undefined): string {
   return text !== undefined && /^\d{1,15}$/.test(text) ? text : "unknown";
 }
 
-/** The engine says where in the schema it stumbled, with a pointer that it has cleaned of caller text. */
+/**
+ * Returns the words for a schema that the engine cannot use. The engine says where in the schema it stumbled, with a
+ * pointer that it has cleaned of caller text.
+ */
 function schemaWording({ metadata: { pointer } }: ErrorInfo): string {
   const where = pointer && /^[A-Za-z0-9_$/~.-]{1,256}$/.test(pointer) ? ` at ${pointer}` : "";
   return `The JSON Schema cannot be used${where}.`;
@@ -170,7 +185,7 @@ function errorInfo(cause: ServiceError): ErrorInfo | undefined {
   return info?.domain === DOMAIN ? info : undefined;
 }
 
-/** When the node expects to have room again, as far as it says. */
+/** Returns when the node expects to have room again, in milliseconds from now; undefined where it does not say. */
 function retryAfterMs(cause: ServiceError): number | undefined {
   const delay = packed(cause, "RetryInfo", RetryInfo.decode)?.retryDelay;
   return delay && durationMs(delay);

@@ -60,42 +60,47 @@ export const timeoutsSchema = z
 
 /** Every time limit of a request on its way through the gateway, in milliseconds. */
 export type Timeouts = {
-  /** From the first byte of a request until its headers are complete. */
+  /** The time from the first byte of a request until its headers are complete, in milliseconds. */
   readonly requestHeadersMs: number;
-  /** From the first byte of a request until its body is complete. */
+  /** The time from the first byte of a request until its body is complete, in milliseconds. */
   readonly requestMs: number;
-  /** From the admission of a request until an endpoint takes it. */
+  /** The time from the admission of a request until an endpoint takes it, in milliseconds. */
   readonly pendingMs: number;
-  /** Opening a connection to an endpoint. */
+  /** The time that opening a connection to an endpoint may take, in milliseconds. */
   readonly connectMs: number;
-  /** From sending `Generate` until the engine says `Started`, or that it is in its queue. */
+  /**
+   * The time from sending `Generate` until the engine says `Started`, or that the call is in its queue, in
+   * milliseconds.
+   */
   readonly acceptMs: number;
-  /** From the acceptance by an engine until the first delta. */
+  /** The time from the acceptance by an engine until the first delta. */
   readonly perTry: PerTryTimeout;
-  /** Between any two signs of life of an engine; progress counts only if its counter advanced. */
+  /**
+   * The time between any two signs of life of an engine, in milliseconds; progress counts only if its counter advanced.
+   */
   readonly perTryIdleMs: number;
-  /** Between two deltas while decoding. */
+  /** The time between two deltas while decoding, in milliseconds. */
   readonly interTokenMs: number;
-  /** From the admission of a request until the end of a streamed answer. */
+  /** The time from the admission of a request until the end of a streamed answer, in milliseconds. */
   readonly maxStreamDurationMs: number;
-  /** From the admission of a request until the end of an answer in one piece. */
+  /** The time from the admission of a request until the end of an answer in one piece, in milliseconds. */
   readonly maxReplyDurationMs: number;
-  /** How long a client's socket may take nothing. */
+  /** The time for which a client's socket may take nothing, in milliseconds. */
   readonly clientWriteStallMs: number;
-  /** How long the client hears nothing until a heartbeat is sent. */
+  /** The time for which a client hears nothing until a heartbeat is sent, in milliseconds. */
   readonly heartbeatMs: number;
-  /** From the admission of a request until the status line is sent, even without a delta. */
+  /** The time from the admission of a request until the status line is sent, even without a delta, in milliseconds. */
   readonly headerCommitMs: number;
 };
 
-/** The time to the first token, in milliseconds: it grows with the prompt. */
+/** The settings of the time to the first token, in milliseconds: it grows with the prompt. */
 export type PerTryTimeout = {
   readonly baseMs: number;
   readonly perThousandTokensMs: number;
   readonly maxMs: number;
 };
 
-/** The time limits of the configuration under the names that the code uses. */
+/** Returns the time limits of the configuration under the names that the code uses. */
 export function timeoutsOf(checked: z.infer<typeof timeoutsSchema>): Timeouts {
   return {
     requestHeadersMs: checked.requestHeadersTimeoutMs,
@@ -114,7 +119,7 @@ export function timeoutsOf(checked: z.infer<typeof timeoutsSchema>): Timeouts {
   };
 }
 
-/** How long a try may take to its first delta, for a prompt of about `inputTokens`. */
+/** Returns how long a try may take to its first delta, in milliseconds, for a prompt of about `inputTokens` tokens. */
 export function perTryTimeoutMs(inputTokens: number, { baseMs, perThousandTokensMs, maxMs }: PerTryTimeout): number {
   return Math.min(maxMs, baseMs + (Math.max(0, inputTokens) * perThousandTokensMs) / 1_000);
 }

@@ -13,6 +13,7 @@ export class DiscoveryRecord {
     this.#onFault = onFault;
   }
 
+  /** What became of the attempts so far. */
   get status(): DiscoveryStatus {
     return {
       attempts: this.#attempts,
@@ -23,16 +24,19 @@ export class DiscoveryRecord {
     };
   }
 
+  /** Counts an attempt that brought endpoints. */
   succeeded(): void {
     this.#successes += 1;
     this.#end(undefined);
   }
 
+  /** Counts an attempt that learned nothing. `fault` says why. */
   failed(fault: string): void {
     this.#failures += 1;
     this.#end(fault);
   }
 
+  /** Counts an attempt that learned what is of no use. `fault` says why. */
   rejected(fault: string): void {
     this.#rejected += 1;
     this.#end(fault);

@@ -31,10 +31,11 @@ export const discoveryShapes = {
 
 /** How the endpoints of a cluster are found by the name of a host. */
 export type DnsSettings = {
-  /** Host and port as `host:port`. */
+  /** The host and port, as `host:port`. */
   readonly address: string;
-  /** Milliseconds after which the host is looked up again. */
+  /** The time after which the host is looked up again, in milliseconds. */
   readonly dnsRefreshRateMs: number;
+  /** The addresses that count. */
   readonly dnsLookupFamily: DnsLookupFamily;
 };
 

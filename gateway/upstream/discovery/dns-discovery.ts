@@ -4,9 +4,12 @@ import { DiscoveryRecord } from "./discovery-record.ts";
 import type { DnsLookupFamily, DnsSettings } from "./discovery-settings.ts";
 import { type EndpointSpec, endpointSchema } from "./endpoint-schema.ts";
 
-/** A lookup without an answer by then counts as failed. */
+/** The time, in milliseconds, after which a lookup without an answer counts as failed. */
 const LOOKUP_TIMEOUT_MS = 5_000;
-/** While lookups fail they become rarer, up to so many refresh times: as Envoy's `dns_failure_refresh_rate`. */
+/**
+ * The most refresh times between two lookups: while lookups fail they become rarer, as with Envoy's
+ * `dns_failure_refresh_rate`.
+ */
 const MAX_BACK_OFF = 10;
 const JITTER = 0.2;
 
@@ -56,7 +59,7 @@ export class DnsDiscovery implements Discovery {
     this.#cancel = this.#options.clock.after(this.#delayMs(), () => void this.#refresh());
   }
 
-  /** The addresses, or why there are none. */
+  /** Resolves to the addresses, or to why there are none. */
   async #ask(): Promise<readonly string[] | string> {
     const { clock, resolve } = this.#options;
     try {
@@ -101,7 +104,7 @@ function inTime<T>(work: Promise<T>, clock: Clock): Promise<T> {
   });
 }
 
-/** Such as ENOTFOUND; the text of a resolver says no more. */
+/** Returns the code of an error, such as ENOTFOUND; the text of a resolver says no more. */
 function codeOf(error: unknown): string {
   if (error instanceof Error && "code" in error && typeof error.code === "string") return error.code;
   return error instanceof Error && error.message === "timeout" ? "timeout" : "failed";

@@ -5,13 +5,13 @@ function hasPort(address: string): boolean {
   return port >= 1 && port <= 65_535;
 }
 
-/** `host:port`, from 1 to 65535; an IPv6 address stands in brackets. */
+/** The schema of an address `host:port`, the port from 1 to 65535; an IPv6 address stands in brackets. */
 export const hostPortSchema = z
   .string()
   .regex(/^(\[[0-9A-Fa-f:.%]+\]|[^\s/:[\]]+):\d{1,5}$/, "expected host:port")
   .refine(hasPort, "expected a port from 1 to 65535");
 
-/** One endpoint of a cluster, as configuration and endpoint files name it. */
+/** The schema of one endpoint of a cluster, as configuration and endpoint files name it. */
 export const endpointSchema = z.strictObject({
   address: hostPortSchema.describe("The host and port of an engine node's gRPC, as host:port."),
   priority: z
@@ -35,9 +35,10 @@ export const endpointSchema = z.strictObject({
     ),
 });
 
-/** Each address once. */
+/** The schema of a list of endpoints, each address once. */
 export const endpointsSchema = z
   .array(endpointSchema)
   .refine((all) => new Set(all.map(({ address }) => address)).size === all.length, "an address stands there twice");
 
+/** What is said about one endpoint of a cluster, with its defaults. */
 export type EndpointSpec = Readonly<z.infer<typeof endpointSchema>>;

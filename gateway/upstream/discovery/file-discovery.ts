@@ -6,8 +6,8 @@ import { DiscoveryRecord } from "./discovery-record.ts";
 import { EndpointFileError, parseEndpointFile } from "./endpoint-file.ts";
 
 /**
- * Endpoints from a file, as Envoy's file-based EDS; to be changed by moving a new file into its place. A file that is
- * missing or bad changes nothing.
+ * Follows the endpoints in a file, as Envoy's file-based EDS; the file is to be changed by moving a new one into its
+ * place. A file that is missing or bad changes nothing.
  */
 export class FileDiscovery implements Discovery {
   readonly #file: string;

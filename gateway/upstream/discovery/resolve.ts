@@ -1,14 +1,17 @@
 import { lookup } from "node:dns/promises";
 
-/** All IP addresses of a host. Rejects when there are none, or nobody says. */
+/** Looks up all IP addresses of a host. Rejects when there are none, or nobody says. */
 export type Resolve = (host: string) => Promise<readonly string[]>;
 
-/** The system's resolver waits for answers in Node's few worker threads: others need those, too. */
+/**
+ * The most lookups at a time. The system's resolver waits for answers in Node's few worker threads, which others need,
+ * too.
+ */
 const MAX_LOOKUPS = 2;
 
 /**
- * The system's resolver, with its hosts file and search domains, as other programs on the machine have it. Who asks for a
- * host that is being looked up gets the same answer.
+ * Returns the system's resolver, with its hosts file and search domains, as other programs on the machine have it. Who
+ * asks for a host that is being looked up gets the same answer.
  */
 export function systemResolve(): Resolve {
   const underWay = new Map<string, Promise<readonly string[]>>();

@@ -3,7 +3,7 @@ import type { DiscoverySettings } from "./discovery-settings.ts";
 import { DnsDiscovery } from "./dns-discovery.ts";
 import { FileDiscovery } from "./file-discovery.ts";
 
-/** Begins to look for endpoints; static ones are told before this returns. */
+/** Begins to look for endpoints. Static ones are told before this returns. */
 export function startDiscovery(settings: DiscoverySettings, options: DiscoveryOptions): Discovery {
   switch (settings.type) {
     case "static":

@@ -9,7 +9,7 @@ export type NodeAnswer =
   | { readonly kind: "unknown_contract" }
   | { readonly kind: "unreachable"; readonly why: string };
 
-/** Asks a node what it serves. `deadline`: wall clock, milliseconds. Never rejects. */
+/** Asks a node what it serves, until `deadline` in milliseconds of the wall clock. Never rejects. */
 export function describeNode(client: Client, deadline: number): Promise<NodeAnswer> {
   const { path, requestSerialize, responseDeserialize } = NodeServiceService.describeNode;
   return new Promise((resolve) => {

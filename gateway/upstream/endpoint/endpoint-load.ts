@@ -1,18 +1,22 @@
 import type { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { averageLoad, type LoadAverage } from "./load-average.ts";
 
-/** A report that is older says nothing any more. */
+/** The age, in milliseconds, from which a report says nothing any more. */
 const EXPIRY_MS = 10_000;
 
-/** What a node says about its load; 0 or absent where it says nothing. */
+/** What a node says about its load; a figure is 0 or undefined where the node says nothing. */
 export type EndpointLoad = {
+  /** The number of calls that run, of all gateways. */
   readonly running: number;
+  /** The number of calls that wait in the queue of the node, of all gateways. */
   readonly waiting: number;
-  /** Share of the KV cache that running calls hold; 0 to 1. */
+  /** The share of the KV cache that running calls hold, from 0 to 1. */
   readonly kvUse: number;
-  /** Prompt tokens that wait for their prefill and are in no cache. */
+  /** The prompt tokens that wait for their prefill and are in no cache. */
   readonly queuedUncachedTokens: number;
+  /** The prompt tokens that the node reads in a second. */
   readonly prefillTokensPerSecond: number | undefined;
+  /** The tokens that one generation gets in a second. */
   readonly decodeTokensPerSecond: number | undefined;
 };
 
@@ -31,7 +35,7 @@ export class LastReport {
   #atMs = 0;
   #average: LoadAverage | undefined;
 
-  /** `nowMs`: monotonic, as everywhere here. */
+  /** Takes a report that came at `nowMs`, in milliseconds of the monotonic clock. */
   set(report: OrcaLoadReport, nowMs: number): void {
     this.#report = report;
     this.#atMs = nowMs;
@@ -39,25 +43,30 @@ export class LastReport {
     this.#average = averageLoad(this.#average, requests, nowMs);
   }
 
-  /** Running and waiting calls over the last minutes, of all models together; 0 where nothing was reported. */
+  /**
+   * The mean number of running and waiting calls over the last minutes, of all models together; 0 where nothing was
+   * reported.
+   */
   get meanRequests(): number {
     return this.#average?.value ?? 0;
   }
 
-  /** The connection is gone: what comes next may be another node. */
+  /** Forgets the report, as the connection is gone: behind the next one may be another node. */
   clear(): void {
     this.#report = undefined;
   }
 
+  /** Whether a report is there that is not too old at `nowMs`. */
   isFresh(nowMs: number): boolean {
     return this.#report !== undefined && nowMs - this.#atMs < EXPIRY_MS;
   }
 
+  /** Whether a fresh report says that the node drains. */
   isDraining(nowMs: number): boolean {
     return (this.#fresh(nowMs)?.namedMetrics["svc.draining"] ?? 0) > 0;
   }
 
-  /** What the node says for the model, where it tells its models apart, else for all of them together. */
+  /** Returns what the node says for the model, where it tells its models apart, else for all of them together. */
   load(model: string, nowMs: number): EndpointLoad {
     const report = this.#fresh(nowMs);
     if (!report) return UNKNOWN;
@@ -79,7 +88,10 @@ export class LastReport {
   }
 }
 
-/** Of the model, else of the node; else of all its models together. 0 where nothing is said. */
+/**
+ * Returns what a report says under `name` for the model, else for the node. Without a model, and where the node says
+ * nothing, it is the sum over the models of the node. 0 where nothing is said.
+ */
 function metric({ namedMetrics }: OrcaLoadReport, name: string, model?: string): number {
   const said = amount(model && namedMetrics[`${name}/${model}`]) ?? amount(namedMetrics[name]);
   if (said !== undefined) return said;
@@ -87,7 +99,10 @@ function metric({ namedMetrics }: OrcaLoadReport, name: string, model?: string):
   return model ? 0 : ofModels.reduce((sum, [, value]) => sum + (amount(value) ?? 0), 0);
 }
 
-/** A node's mistake must not reach the arithmetic of the policies. */
+/**
+ * Returns a number that is safe for the arithmetic of the policies, which a mistake of a node must not reach; undefined
+ * for any other value.
+ */
 function amount(value: number | string | undefined): number | undefined {
   return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : undefined;
 }

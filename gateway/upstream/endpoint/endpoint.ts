@@ -3,15 +3,15 @@ import type { ModelDescription } from "../../../proto/gen/svc/inference/v1/node_
 import { describeNode, type NodeAnswer } from "./describe-node.ts";
 import { LastReport } from "./endpoint-load.ts";
 
-/** A prompt of a million tokens is several MB. */
+/** The size of the largest request message, in bytes. A prompt of a million tokens is several MB. */
 const MAX_REQUEST_BYTES = 64 * 1024 * 1024;
-/** No single message of a stream comes near this. */
+/** The size of the largest reply message, in bytes. No single message of a stream comes near this. */
 export const MAX_REPLY_BYTES = 8 * 1024 * 1024;
 
 /** How connections to an endpoint are secured. */
 export type EndpointTls = {
   readonly credentials: ChannelCredentials;
-  /** The name that its certificate must be for. Undefined: the host of its address. */
+  /** The name that the certificate of the endpoint must be for; undefined for the host of its address. */
   readonly serverName: string | undefined;
 };
 

@@ -5,10 +5,13 @@ export type LoadAverage = {
   readonly atMs: number;
 };
 
-/** Long enough that gateways which look at different moments find the same. */
+/**
+ * The time constant of the average, in milliseconds: long enough that gateways which look at different moments find the
+ * same.
+ */
 const TIME_CONSTANT_MS = 120_000;
 
-/** The average with one more look at the load: `requests` stood there since the last one. */
+/** Returns the average with one more look at the load: `requests` were there since the last one. */
 export function averageLoad(before: LoadAverage | undefined, requests: number, nowMs: number): LoadAverage {
   if (!before) return { value: requests, atMs: nowMs };
   const share = 1 - Math.exp(-Math.max(0, nowMs - before.atMs) / TIME_CONSTANT_MS);

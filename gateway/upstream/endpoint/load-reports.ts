@@ -4,11 +4,14 @@ import type { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_lo
 import { OpenRcaServiceService } from "../../../proto/gen/xds/service/orca/v3/orca.ts";
 import type { Endpoint } from "./endpoint.ts";
 
-/** How often a node is to report at least; it also does when something has changed much. */
+/** The longest time between two reports of a node, in milliseconds; it also reports when something has changed much. */
 const REPORT_INTERVAL_MS = 500;
 const MIN_RECONNECT_MS = 250;
 const MAX_RECONNECT_MS = 5_000;
-/** A node without load reports may be replaced by one with. */
+/**
+ * The time after which a node without load reports is asked again, in milliseconds: it may have been replaced by one
+ * with.
+ */
 const ASK_AGAIN_MS = 60_000;
 
 export type LoadReportsOptions = {

@@ -27,15 +27,18 @@ export const tlsSchema = z
   })
   .describe("How connections to the endpoints are secured; the files are followed while they change.");
 
-/** Whom a cluster trusts and what it shows: paths of PEM files. */
+/** The settings on whom a cluster trusts and what it shows: paths of PEM files. */
 export type TlsSettings = Readonly<z.infer<typeof tlsSchema>>;
 
 export type UpstreamTlsOptions = {
   readonly settings: TlsSettings;
-  /** Path of the settings in the configuration, for messages. */
+  /** The path of the settings in the configuration, for messages. */
   readonly path: string;
   readonly clock: Clock;
-  /** Files that changed were taken (undefined), or cannot be used: why. Then the last good ones stay. */
+  /**
+   * Is called when files have changed: with undefined when they were taken, else with why they cannot be used. Then the
+   * last good ones stay.
+   */
   readonly onReload: (fault: string | undefined) => void;
 };
 
@@ -49,7 +52,7 @@ export class UpstreamTls {
   readonly #caListeners = new Set<experimental.CaCertificateUpdateListener>();
   readonly #identityListeners = new Set<experimental.IdentityCertificateUpdateListener>();
 
-  /** Throws `PemError` when the files cannot be used now. */
+  /** Reads the files. Throws `PemError` when they cannot be used now. */
   constructor({ settings, path, clock, onReload }: UpstreamTlsOptions) {
     const { caFile, certFile, keyFile } = settings;
     const files = [

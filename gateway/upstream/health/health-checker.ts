@@ -9,19 +9,22 @@ import { HealthState } from "./health-state.ts";
 
 type HealthReply = ReturnType<typeof HealthService.watch.responseDeserialize>;
 
-/** A watch that held this long is begun anew at once when it breaks. */
+/** How long a watch must have held to be begun anew at once when it breaks, in milliseconds. */
 const STEADY_WATCH_MS = 1_000;
 const MIN_REWATCH_MS = 100;
 const JITTER = 0.2;
 
+/** What checking the health of one model on one endpoint takes. */
 export type HealthCheckerOptions = {
+  /** The endpoint that is checked. */
   readonly endpoint: Endpoint;
+  /** The catalog id of the model that is checked. */
   readonly model: string;
   readonly settings: HealthCheckSettings;
   readonly clock: Clock;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
-  /** Health or compatibility may have changed. */
+  /** Is called when health or compatibility may have changed. */
   readonly onResult: () => void;
 };
 
@@ -40,13 +43,13 @@ export class HealthChecker {
   #watch: { readonly call: ClientReadableStream<HealthReply>; readonly sinceMs: number } | undefined;
   #watchSupported = true;
   #rewatchMs = MIN_REWATCH_MS;
-  /** Whether the node speaks the contract and has the model; undefined: it has to be asked, again. */
+  /** Whether the node speaks the contract and has the model; undefined while it has to be asked, again. */
   #compatible: boolean | undefined;
   #mismatch = false;
   #failure: string | undefined;
-  /** What the node itself said last. */
+  /** What the node itself said last; undefined while it has said nothing. */
   #said: HealthCheckResponse_ServingStatus | undefined;
-  /** Counts what makes answers that are still under way worthless. */
+  /** Changes whenever answers that are still under way become worthless. */
   #epoch = 0;
   #cancelRewatch: () => void = () => {};
   #cancelCheck: () => void = () => {};
@@ -58,11 +61,12 @@ export class HealthChecker {
     this.#stopListening = options.endpoint.onFailHealthNow(() => this.#failNow("it wants no more calls"));
   }
 
+  /** Whether the model on the endpoint is healthy, by the thresholds. */
   get healthy(): boolean {
     return this.#state.healthy;
   }
 
-  /** The node does not have the model, or speaks another contract. */
+  /** Whether the node does not have the model, or speaks another contract. */
   get mismatch(): boolean {
     return this.#mismatch;
   }
@@ -72,16 +76,18 @@ export class HealthChecker {
     return this.#failure;
   }
 
-  /** The node itself has said that it does not serve, and nothing else since. */
+  /** Whether the node itself has said that it does not serve, and nothing else since. */
   get refusing(): boolean {
     return this.#said !== undefined && this.#said !== HealthCheckResponse_ServingStatus.SERVING;
   }
 
+  /** Begins to watch and to check. */
   start(): void {
     this.#openWatch();
     this.#armCheck();
   }
 
+  /** Ends all checks. */
   close(): void {
     this.#closed = true;
     this.#epoch += 1;
@@ -157,7 +163,7 @@ export class HealthChecker {
     this.#result(() => this.#state.pass());
   }
 
-  /** A node that serves counts as well once it has said what it serves. */
+  /** Takes a check that passed. A node that serves counts as well only once it has said what it serves. */
   #passed(): void {
     if (this.#compatible) {
       this.#pass();

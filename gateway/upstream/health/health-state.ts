@@ -1,13 +1,13 @@
 import type { HealthThresholds } from "./health-settings.ts";
 
 /**
- * What a row of health checks says, by Envoy's thresholds. The very first check decides alone: who waits for it has no
+ * Judges a row of health checks by Envoy's thresholds. The very first check decides alone: who waits for it has no
  * older knowledge to protect.
  */
 export class HealthState {
   readonly #thresholds: HealthThresholds;
   #status: "pending" | "healthy" | "unhealthy" = "pending";
-  /** Checks in a row that spoke against the status. */
+  /** The number of checks in a row that spoke against the status. */
   #against = 0;
 
   constructor(thresholds: HealthThresholds) {
@@ -18,7 +18,7 @@ export class HealthState {
     return this.#status === "healthy";
   }
 
-  /** Healthy, and nothing speaks against it. */
+  /** Whether it is healthy, and nothing speaks against that. */
   get well(): boolean {
     return this.#status === "healthy" && this.#against === 0;
   }
@@ -31,7 +31,7 @@ export class HealthState {
     this.#count("unhealthy", this.#thresholds.unhealthyThreshold);
   }
 
-  /** For what needs no second look: the node itself says that it does not serve. */
+  /** Becomes unhealthy at once, without a second look, as when the node itself says that it does not serve. */
   failNow(): void {
     this.#become("unhealthy");
   }

@@ -2,19 +2,20 @@ import type { OutlierOutcome } from "./outlier-outcome.ts";
 import { byFailurePercentage, bySuccessRate, type CallCounts } from "./outlier-rates.ts";
 import type { OutlierSettings } from "./outlier-settings.ts";
 
-/** What found an outlier, as in Envoy's statistics. */
+/** The rule that found an outlier, in the words of Envoy's statistics. */
 export type EjectionType =
   | "consecutive_gateway_failure"
   | "consecutive_local_origin_failure"
   | "failure_percentage"
   | "success_rate";
 
+/** An endpoint that was found to be an outlier. */
 export type Ejection = {
   readonly address: string;
   readonly type: EjectionType;
-  /** False: an outlier, but too many are ejected already. */
+  /** Whether the endpoint is ejected; false where too many are ejected already. */
   readonly enforced: boolean;
-  /** Monotonic milliseconds at which it ends, when enforced. */
+  /** When the ejection ends, in milliseconds of the monotonic clock; without meaning where it is not enforced. */
   readonly untilMs: number;
 };
 
@@ -24,10 +25,13 @@ const ORIGINS: readonly Origin[] = ["external", "local"];
 type Tally = { consecutive: number; successes: number; failures: number };
 
 type Host = {
-  /** Failures to answer well and failures to answer are counted apart: `split_external_local_origin_errors`. */
+  /**
+   * The calls of the interval. Wrong answers and failures to answer are counted apart, as with Envoy's
+   * `split_external_local_origin_errors`.
+   */
   readonly tallies: Readonly<Record<Origin, Tally>>;
   ejectedUntilMs: number | undefined;
-  /** Ejections in a row; fades while the host does well. */
+  /** The number of ejections in a row, by which the next one is longer; it falls while the host does well. */
   multiplier: number;
 };
 
@@ -40,32 +44,40 @@ export class OutlierDetector {
   readonly #random: () => number;
   readonly #hosts = new Map<string, Host>();
 
-  /** `random` gives numbers that are even over [0, 1). */
+  /** Makes a detector for one cluster. `random` gives numbers that are even over [0, 1). */
   constructor(settings: OutlierSettings, random: () => number) {
     this.#settings = settings;
     this.#random = random;
   }
 
-  /** For an endpoint that joined: it counts for the share that may be ejected. */
+  /** Takes in an endpoint that joined the cluster: it counts for the share that may be ejected. */
   add(address: string): void {
     if (!this.#hosts.has(address)) this.#hosts.set(address, newHost());
   }
 
+  /** Forgets an endpoint that left the cluster. */
   forget(address: string): void {
     this.#hosts.delete(address);
   }
 
+  /** Whether the endpoint is ejected at `nowMs`, in milliseconds of the monotonic clock. */
   isEjected(address: string, nowMs: number): boolean {
     const host = this.#hosts.get(address);
     return host !== undefined && isOut(host, nowMs);
   }
 
-  /** Monotonic milliseconds at which its last ejection ends or ended: then its slow start begins. */
+  /**
+   * Returns when the last ejection of an endpoint ends or ended, in milliseconds of the monotonic clock: then its slow
+   * start begins. Undefined for one that was never ejected.
+   */
   ejectedUntilMs(address: string): number | undefined {
     return this.#hosts.get(address)?.ejectedUntilMs;
   }
 
-  /** How a call ended. Returns the ejection it led to. What is told of an address that was never added is ignored. */
+  /**
+   * Counts how a call on an endpoint ended, and returns the ejection that it led to. An address that was never added is
+   * ignored.
+   */
   report(address: string, outcome: OutlierOutcome, nowMs: number): Ejection | undefined {
     const host = this.#hosts.get(address);
     // Calls from before its ejection that end only now say nothing new.
@@ -88,7 +100,10 @@ export class OutlierDetector {
     return this.#eject(address, host, type, nowMs);
   }
 
-  /** To be called every `intervalMs`. Returns the ejections that the interval's rates led to. */
+  /**
+   * Judges the rates of the interval that is over, and returns the ejections that they led to. To be called every
+   * `intervalMs`.
+   */
   tick(nowMs: number): readonly Ejection[] {
     const ejections: Ejection[] = [];
     const within = [...this.#hosts].filter(([, host]) => !isOut(host, nowMs));
@@ -109,7 +124,7 @@ export class OutlierDetector {
     return ejections;
   }
 
-  /** By hand: puts an endpoint back, with a clean record. */
+  /** Puts an endpoint back by hand, with a clean record. */
   uneject(address: string): void {
     if (this.#hosts.has(address)) this.#hosts.set(address, newHost());
   }

@@ -16,12 +16,12 @@ export type CallEnding =
   | { readonly kind: "cancelled" };
 
 /**
- * What an ending says about an endpoint. `external`: it answered, wrongly; `local`: it could not be reached or did not
- * answer; both count as failures, apart. `neutral` says nothing.
+ * What an ending says about an endpoint: `external_failure` that it answered, wrongly; `local_failure` that it could
+ * not be reached or did not answer; `neutral` nothing. Both failures are counted, apart.
  */
 export type OutlierOutcome = "success" | "external_failure" | "local_failure" | "neutral";
 
-/** Statuses that are the endpoint's own fault; all others are the request's, or ours. */
+/** The gRPC statuses that are the endpoint's own fault; all others are the request's, or ours. */
 const FAILURES: ReadonlySet<status> = new Set([
   status.UNAVAILABLE,
   status.INTERNAL,
@@ -30,7 +30,10 @@ const FAILURES: ReadonlySet<status> = new Set([
   status.ABORTED,
 ]);
 
-/** A full queue is load, not ill health; a bad request is nobody's fault here; so both are neutral. */
+/**
+ * Returns what an ending says about the endpoint. A full queue is load, not ill health, and a bad request is nobody's
+ * fault here; so both are neutral.
+ */
 export function outlierOutcome(ending: CallEnding): OutlierOutcome {
   switch (ending.kind) {
     case "completed":

@@ -1,6 +1,6 @@
 import type { OutlierSettings } from "./outlier-settings.ts";
 
-/** Calls of one endpoint in one interval. */
+/** The calls of one endpoint in one interval. */
 export type CallCounts = {
   readonly address: string;
   readonly successes: number;
@@ -10,7 +10,7 @@ export type CallCounts = {
 type FailurePercentageSettings = OutlierSettings["failurePercentage"];
 type SuccessRateSettings = OutlierSettings["successRate"];
 
-/** Addresses whose share of failed calls is at least the threshold. */
+/** Returns the addresses of endpoints whose share of failed calls is at least the threshold. */
 export function byFailurePercentage(
   counts: readonly CallCounts[],
   { thresholdPercent, minHosts, requestVolume }: FailurePercentageSettings,
@@ -22,7 +22,10 @@ export function byFailurePercentage(
     .map(({ address }) => address);
 }
 
-/** Addresses whose success rate is below `mean - stdevFactor * stdev` over the endpoints that are judged. */
+/**
+ * Returns the addresses of endpoints whose success rate is below `mean - stdevFactor * stdev` over the endpoints that
+ * are judged.
+ */
 export function bySuccessRate(
   counts: readonly CallCounts[],
   { minHosts, requestVolume, stdevFactor }: SuccessRateSettings,

@@ -16,10 +16,13 @@ export type RetryState =
   /** The request has its answer, or has failed for good. */
   | { readonly at: "over" };
 
+/** What deciding about the retries of one request takes. */
 export type RetriesOptions = {
-  /** Most tries after the first one. */
+  /** The most tries after the first one. */
   readonly numRetries: number;
+  /** How long to wait before each retry. */
   readonly backOff: BackOffSettings;
+  /** The retry budget of the cluster. */
   readonly budget: RetryBudget;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
@@ -31,7 +34,7 @@ export type FailedTry = {
   readonly hasUntried: boolean;
   /** Whether no engine had worked on the request: then a repeated try takes no place in the budget. */
   readonly untouched: boolean;
-  /** Requests of the cluster that run or wait, this one included. */
+  /** The number of requests of the cluster that run or wait, this one included. */
   readonly activeAndPending: number;
 };
 
@@ -45,16 +48,17 @@ export class Retries {
     this.#options = options;
   }
 
+  /** Where the request stands with its tries. */
   get state(): RetryState {
     return this.#state;
   }
 
-  /** Part of an answer is passed on. What is left to do is no retry any more. */
+  /** Part of an answer is passed on: from now on nothing is tried again. */
   commit(): void {
     this.#moveTo({ at: "committed" });
   }
 
-  /** The try that runs is over. If it was a repeated one, its place in the budget is free. */
+  /** The try that runs is over. If it was a repeated one, its place in the budget is free again. */
   tryEnded(): void {
     if (this.#state.at === "retrying") this.#moveTo({ at: "retrying", permit: undefined });
   }
@@ -73,7 +77,7 @@ export class Retries {
     return backOffMs(this.#count, backOff, random);
   }
 
-  /** The request is over, however it ended. */
+  /** The request is over, however it ended: its place in the budget is free again. */
   end(): void {
     this.#moveTo({ at: "over" });
   }

@@ -1,8 +1,8 @@
 import type { RetryBudgetSettings } from "./retry-settings.ts";
 
-/** A retry under way. */
+/** A place in the retry budget, held by a retry under way. */
 export type RetryPermit = {
-  /** When the retry is over. May be called again; counts once. */
+  /** Gives the place back when the retry is over. A second call does nothing. */
   release(): void;
 };
 
@@ -16,16 +16,20 @@ export class RetryBudget {
     this.#settings = settings;
   }
 
+  /** The number of retries that are under way. */
   get activeRetries(): number {
     return this.#active;
   }
 
-  /** Envoy's `upstream_rq_retry_overflow`. */
+  /** The number of retries so far that the budget did not allow: Envoy's `upstream_rq_retry_overflow`. */
   get overflows(): number {
     return this.#overflows;
   }
 
-  /** `activeAndPending`: requests of the cluster that run or wait, retries included. Undefined: no retry now. */
+  /**
+   * Takes a place in the budget; undefined where there is none now. `activeAndPending` is the number of requests of the
+   * cluster that run or wait, retries included.
+   */
   tryRetry(activeAndPending: number): RetryPermit | undefined {
     const { budgetPercent, minRetryConcurrency } = this.#settings;
     const allowed = Math.max(minRetryConcurrency, Math.floor((budgetPercent * activeAndPending) / 100));

@@ -1,23 +1,23 @@
 import { ApiError } from "../../errors.ts";
 
-/** When a caller may come again that nobody has a better estimate for, in milliseconds. */
+/** When a caller may come again for whom nobody has a better estimate, in milliseconds from now. */
 const UNKNOWN_MS = 2_000;
 const LEAST_MS = 1_250;
 const MOST_MS = 50_000;
-/** The time is longer or shorter by up to this share. */
+/** The share of itself, 0 to 1, by which the time is longer or shorter. */
 const JITTER = 0.2;
 
 /**
- * Returns when a caller may try again, in milliseconds from now, if there is room in `expectedMs`; undefined where that is not
- * known. Never at once and never in an hour, and spread, so that callers do not come back together. `random` gives numbers
- * from 0 to below 1.
+ * Returns when a caller may try again, in milliseconds from now. `expectedMs` is when there is likely to be room;
+ * undefined where that is not known. The time is never at once and never in an hour, and spread, so that callers do not
+ * come back together. `random` gives numbers that are even over [0, 1).
  */
 export function spreadRetryAfterMs(expectedMs: number | undefined, random: () => number): number {
   const withinMs = Math.min(MOST_MS, Math.max(LEAST_MS, expectedMs ?? UNKNOWN_MS));
   return withinMs * (1 + JITTER * (2 * random() - 1));
 }
 
-/** The error of a key that has as many requests waiting as it may. */
+/** Makes the error for a key that has as many requests waiting as it may. */
 export function tooManyWaiting(retryAfterMs: number): ApiError {
   const seconds = Math.ceil(retryAfterMs) / 1_000;
   const text = `Too many requests of this key are waiting for the model. Please try again in ${seconds}s.`;
@@ -28,7 +28,7 @@ export function tooManyWaiting(retryAfterMs: number): ApiError {
   });
 }
 
-/** The error of a request that has taken engines down: nobody shall try it again. */
+/** Makes the error for a request that has taken engines down: nobody shall try it again. */
 export function requestOfDeath(): ApiError {
   return new ApiError("server_error", "The model's engines cannot process this request.", {
     detail: "request_of_death",
@@ -36,7 +36,7 @@ export function requestOfDeath(): ApiError {
   });
 }
 
-/** The error that ends what is under way for a client that has left; nobody is there to read it. */
+/** Makes the error that ends what is under way for a client that has left; nobody is there to read it. */
 export function clientClosed(): ApiError {
   return new ApiError("server_error", "The client closed the connection.", { detail: "downstream_remote_disconnect" });
 }
