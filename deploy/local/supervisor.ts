@@ -1,6 +1,9 @@
 import { type Child, ChildFailed, type Ready } from "./child.ts";
 import { RestartDelay } from "./restart-delay.ts";
 
+/** Milliseconds between two orders to end at once: longer than two orders take to count as one. */
+const ASK_AGAIN_MS = 600;
+
 /** A program that the supervisor keeps running. */
 export type Program = {
   /** The name of the program in messages: `engine 1`, `gateway 1`. */
@@ -42,9 +45,18 @@ export class Supervisor {
     }
   }
 
-  /** Asks all once more: what still runs is cut. */
+  /**
+   * Asks all again until they have ended: what still runs is cut. Once more is not enough, as a busy process may hear the
+   * first two orders at one time and take them for one.
+   */
   hurry(): void {
-    for (const { child } of this.#groups.flat()) child?.signal("SIGTERM");
+    const ask = () => {
+      for (const { child } of this.#groups.flat()) child?.signal("SIGTERM");
+    };
+    ask();
+    const again = setInterval(ask, ASK_AGAIN_MS);
+    again.unref();
+    void Promise.all(this.#groups.flat().map(({ child }) => child?.ended)).then(() => clearInterval(again));
   }
 
   async #run(member: Member): Promise<Ready> {
