@@ -36,14 +36,20 @@ import { Router } from "./upstream/router.ts";
 
 /** What the public API is built of. */
 export type GatewayDeps = {
+  /** The configuration of the gateway. */
   readonly config: GatewayConfig;
+  /** The keys that are in force. */
   readonly keys: KeyStore;
   /** Counts what keys use of their limits. */
   readonly limitStore: LimitStore;
+  /** The clusters that serve the models. */
   readonly clusters: ClusterManager;
+  /** Seals reasoning for callers to carry. */
   readonly sealing: Sealing;
+  /** The statistics in which requests count. */
   readonly stats: Stats;
   readonly clock: Clock;
+  /** The log that gets a line for each request. */
   readonly log: Logger;
   /** Exports traces. Without it, none is exported. */
   readonly tracing?: Tracing | undefined;
@@ -53,9 +59,13 @@ export type GatewayDeps = {
 
 /** The public API, built but not listening yet, and those of its parts that the admin port shows. */
 export type GatewayServer = {
+  /** The server, which does not listen yet. */
   readonly app: FastifyInstance;
+  /** The connections of the server. */
   readonly sockets: SocketTable;
+  /** Knows what keys have used of their limits. */
   readonly limiter: Limiter;
+  /** Knows the resources of the process and what is done about them. */
   readonly overload: OverloadManager;
 };
 

@@ -12,10 +12,13 @@ import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import { CircuitBreaker, type CircuitBreakerState, limitsForSlots, type Permit } from "./queue/circuit-breaker.ts";
 import { OUTPUT_RESERVE_TOKENS, type Pending, PendingQueue } from "./queue/pending-queue.ts";
 
-/** Time between two looks at whether waiting requests can be served: an endpoint that recovers tells nobody here. */
+/**
+ * The time between two looks at whether waiting requests can be served, in milliseconds: an endpoint that recovers
+ * tells nobody here.
+ */
 const RECHECK_MS = 100;
 
-/** Longest time for which an endpoint is believed that it has no room. */
+/** The longest time for which an endpoint is believed that it has no room, in milliseconds. */
 const MAX_HOLD_BACK_MS = 60_000;
 
 /** A request that asks for a place on an endpoint of the cluster. */
@@ -24,15 +27,17 @@ export type PlaceRequest = {
   readonly route: Route;
   /** The tenant that the request belongs to: the queue is fair between tenants. */
   readonly tenant: string;
+  /** What the queue and the picking of an endpoint may look at. */
   readonly hints: RoutingHints;
-  /** Addresses of the endpoints that have had their try at the request. */
+  /** The addresses of the endpoints that have had their try at the request. */
   readonly tried: ReadonlySet<string>;
-  /** Longest time that the request waits in the queue, in milliseconds. */
+  /** The longest time that the request waits in the queue, in milliseconds. */
   readonly timeoutMs: number;
 };
 
 /** A place on an endpoint, held by one try of a request. */
 export type Admitted = {
+  /** The member of the cluster that the place is on. */
   readonly member: ClusterMember;
   /** Follows the try for the load-balancing policy; undefined when the policy learns nothing from tries. */
   readonly placement: Placement | undefined;
@@ -58,9 +63,12 @@ export class ClusterAdmission {
   readonly #clock: Clock;
   readonly #breaker = new CircuitBreaker({ maxRequests: 0, maxPendingRequests: 0 });
   readonly #queue: PendingQueue<Waiting>;
-  /** Monotonic milliseconds at which an endpoint has room again, by the address of each one that has said so. */
+  /**
+   * When an endpoint has room again, in milliseconds of the monotonic clock, by the address of each one that has said
+   * so.
+   */
   readonly #heldBack = new Map<string, number>();
-  /** Monotonic milliseconds since which no endpoint is usable; undefined while one is. */
+  /** Since when no endpoint is usable, in milliseconds of the monotonic clock; undefined while one is. */
   #noneSinceMs: number | undefined;
   #cancelTimer: (() => void) | undefined;
 
@@ -81,23 +89,26 @@ export class ClusterAdmission {
     return this.#breaker;
   }
 
-  /** What the circuit breaker leaves free, by the limits of this moment. */
+  /** Returns what the circuit breaker leaves free, by the limits of this moment. */
   breakerState(): CircuitBreakerState {
     this.#look();
     return this.#breaker.state;
   }
 
-  /** Number of requests that wait for an endpoint. */
+  /** The number of requests that wait for an endpoint. */
   get pending(): number {
     return this.#queue.size;
   }
 
-  /** Number of requests of one class of service that wait for an endpoint. */
+  /** Returns the number of requests of one class of service that wait for an endpoint. */
   pendingOf(priorityClass: PriorityClass): number {
     return this.#queue.sizeOf(priorityClass);
   }
 
-  /** Milliseconds after which a request that came now would be served; undefined while nothing is known. */
+  /**
+   * Returns the time after which a request that came now would be served, in milliseconds; undefined while nothing is
+   * known.
+   */
   drainMs(): number | undefined {
     return this.#queue.drainMs(this.#clock.nowMs());
   }
@@ -226,7 +237,7 @@ export class ClusterAdmission {
     for (const { value } of this.#queue.expire(nowMs)) value.settle("pending_timeout");
   }
 
-  /** In the queue's order, until one of them finds no place. */
+  /** Serves requests in the queue's order, until one of them finds no place. */
   #serveInOrder(nowMs: number): void {
     const passedOver: Pending<Waiting>[] = [];
     while (this.#queue.size > 0 && this.#breaker.state.remainingRequests > 0) {

@@ -8,10 +8,11 @@ import { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import { type TlsSettings, UpstreamTls } from "./endpoint/upstream-tls.ts";
 import { WorkLedger } from "./load-balancing/work-ledger.ts";
 
-/** What a cluster manager takes of the world outside; the real one where it is absent. */
+/** What a cluster manager takes of the world outside. Default: the real one. */
 export type ClusterSurroundings = {
+  /** Looks up the addresses of a host. Default: the system's resolver. */
   readonly resolve?: Resolve;
-  /** Returns a random number that is even over [0, 1). */
+  /** Returns a random number that is even over [0, 1). Default: `Math.random`. */
   readonly random?: () => number;
 };
 
@@ -24,7 +25,7 @@ export class ClusterManager {
   /** The prefill work of all clusters: a node prefills for all its models in one row. */
   readonly work = new WorkLedger();
 
-  /** Throws `PemError` when the certificates of a cluster cannot be used. */
+  /** Opens all clusters. Throws `PemError` when the certificates of a cluster cannot be used. */
   constructor(configs: readonly ClusterConfig[], clock: Clock, log: Logger, surroundings: ClusterSurroundings = {}) {
     const { resolve = systemResolve(), random = Math.random } = surroundings;
     const { work } = this;
@@ -38,11 +39,12 @@ export class ClusterManager {
     this.#clusters = new Map(clusters);
   }
 
-  /** The cluster of a model; undefined when the model has none. */
+  /** Returns the cluster of a model; undefined when the model has none. */
   cluster(model: string): Cluster | undefined {
     return this.#clusters.get(model);
   }
 
+  /** All clusters. */
   get clusters(): readonly Cluster[] {
     return [...this.#clusters.values()];
   }
@@ -57,6 +59,7 @@ export class ClusterManager {
     return this.clusters.some((cluster) => cluster.healthyEndpoints.length > 0);
   }
 
+  /** Closes all clusters and endpoints, and ends the calls that run on them. */
   close(): void {
     for (const cluster of this.#clusters.values()) cluster.close();
     this.#pool.close();

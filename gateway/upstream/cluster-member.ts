@@ -8,9 +8,13 @@ import type { EndpointView } from "./load-balancing/endpoint-view.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import type { OutlierDetector } from "./outlier/outlier-detector.ts";
 
-/** Prefill speed of a node that neither reports nor was measured: what one GPU does with a model of middle size. */
+/**
+ * The prefill speed of a node that neither reports one nor was measured, in tokens a second: what one GPU does with a
+ * model of middle size.
+ */
 const DEFAULT_PREFILL_TOKENS_PER_SECOND = 5_000;
 
+/** What a member of a cluster is made of. */
 export type ClusterMemberOptions = {
   readonly endpoint: Endpoint;
   readonly spec: EndpointSpec;
@@ -55,6 +59,7 @@ export class ClusterMember {
     this.#checker.start();
   }
 
+  /** What discovery says about the endpoint. */
   get spec(): EndpointSpec {
     return this.#spec;
   }
@@ -97,12 +102,12 @@ export class ClusterMember {
     return this.healthFlags(nowMs).join("") || "healthy";
   }
 
-  /** The node's newest report on the model, unless it is too old. */
+  /** Returns the node's newest report on the model; one that is too old says nothing. */
   load(nowMs: number): EndpointLoad {
     return this.endpoint.report.load(this.#options.settings.model, nowMs);
   }
 
-  /** Generations of the model that the node runs at once; at least 1. */
+  /** The number of generations of the model that the node runs at once; at least 1. */
   get slots(): number {
     return Math.max(1, this.endpoint.description(this.#options.settings.model)?.maxConcurrentRequests ?? 1);
   }

@@ -42,7 +42,7 @@ function refuseSecondCluster(clusters: readonly ClusterConfig[], context: z.Refi
   }
 }
 
-/** A node listens in one way only: of two that are written down for one address, one is a mistake. */
+/** Refuses two ways to secure one address: a node listens in one way only, so one of them is a mistake. */
 function refuseUnequalTls(clusters: readonly ClusterConfig[], context: z.RefinementCtx): void {
   const seen = new Map<string, { readonly tls: string; readonly index: number }>();
   for (const [index, cluster] of clusters.entries()) {

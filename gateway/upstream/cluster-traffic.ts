@@ -16,7 +16,7 @@ export class ClusterTraffic {
   readonly #clock: Clock;
   readonly #onEjection: (ejection: Ejection) => void;
 
-  /** `onEjection`: an endpoint was ejected, or would have been. */
+  /** `onEjection` is called when an endpoint was ejected, or would have been. */
   constructor(
     cluster: Cluster,
     work: WorkLedger,
@@ -32,7 +32,7 @@ export class ClusterTraffic {
     this.#tick();
   }
 
-  /** How a call on one of its endpoints ended; undefined: with the whole answer. */
+  /** Takes how a call on one of the endpoints ended; `failure` is undefined where it ended with the whole answer. */
   report(address: string, failure: UpstreamFailure | undefined, nowMs: number): void {
     const ending = failure?.ending ?? { kind: "completed" };
     const ejection = this.cluster.outliers.report(address, outlierOutcome(ending), nowMs);
@@ -42,7 +42,7 @@ export class ClusterTraffic {
       this.admission.holdBack(address, fullForMs);
   }
 
-  /** Rates are judged and the memory of ejections fades, interval by interval. */
+  /** Judges the rates of an interval and lets the memory of ejections fade, interval by interval. */
   #tick(): void {
     this.#clock.after(this.cluster.settings.outlierDetection.intervalMs, () => {
       for (const ejection of this.cluster.outliers.tick(this.#clock.nowMs())) this.#onEjection(ejection);

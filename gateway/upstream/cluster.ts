@@ -15,6 +15,7 @@ import { HashRing } from "./load-balancing/hash-ring.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import { OutlierDetector } from "./outlier/outlier-detector.ts";
 
+/** What all clusters share, and how this one is secured. */
 export type ClusterParts = {
   readonly pool: EndpointPool;
   /** Secures connections to the cluster's endpoints; undefined for plain text. */
@@ -58,18 +59,22 @@ export class Cluster {
     });
   }
 
+  /** The catalog id of the model that the cluster serves. */
   get model(): string {
     return this.settings.model;
   }
 
+  /** The endpoints of the cluster as it sees them. */
   get members(): readonly ClusterMember[] {
     return [...this.#members.values()];
   }
 
+  /** Returns the member at an address; undefined where the cluster has none there. */
   member(address: string): ClusterMember | undefined {
     return this.#members.get(address);
   }
 
+  /** The endpoints of the cluster, whatever their state. */
   get endpoints(): readonly Endpoint[] {
     return this.members.map(({ endpoint }) => endpoint);
   }
@@ -80,7 +85,7 @@ export class Cluster {
     return this.members.filter((member) => member.isAvailable(nowMs)).map(({ endpoint }) => endpoint);
   }
 
-  /** Takes snapshots of all members at a monotonic time, for one pick. */
+  /** Takes snapshots of all members for one pick, at `nowMs` in milliseconds of the monotonic clock. */
   views(nowMs: number): readonly EndpointView[] {
     return this.members.map((member) => member.view(nowMs));
   }
@@ -90,6 +95,7 @@ export class Cluster {
     return this.#ring;
   }
 
+  /** What became of the discovery of endpoints so far. */
   get discovery(): DiscoveryStatus {
     return this.#discovery.status;
   }
@@ -100,7 +106,10 @@ export class Cluster {
     return () => this.#listeners.delete(listener);
   }
 
-  /** The healthy endpoint with the fewest requests that is not in `tried`; the first of equals. */
+  /**
+   * Returns the healthy endpoint with the fewest requests that is not in `tried`, the first of equals; undefined where
+   * there is none.
+   */
   pick(tried: ReadonlySet<Endpoint>): Endpoint | undefined {
     let best: Endpoint | undefined;
     for (const endpoint of this.healthyEndpoints) {
@@ -124,7 +133,7 @@ export class Cluster {
     this.#members = new Map();
   }
 
-  /** Who stays keeps what is known about it. */
+  /** Takes the endpoints that discovery has found. A member that stays keeps what is known about it. */
   #update(specs: readonly EndpointSpec[]): void {
     const before = this.#members;
     const after = new Map<string, ClusterMember>();
@@ -164,12 +173,18 @@ export class Cluster {
   }
 }
 
-/** Endpoints found by a name have addresses that no certificate is for. */
+/**
+ * Returns the host name by which the endpoints are found, as certificates are for it and not for the addresses that it
+ * has; undefined where endpoints are named one by one.
+ */
 function dnsHost(config: ClusterConfig): string | undefined {
   return config.type === "strict_dns" ? config.address.slice(0, config.address.lastIndexOf(":")) : undefined;
 }
 
-/** Only the relation of the weights counts: the smallest one is 1, as each unit costs the ring a hundred points. */
+/**
+ * Returns the members of the hash ring. Only the relation of the weights counts: the smallest one is 1, as each unit
+ * costs the ring a hundred points.
+ */
 function ringMembers(specs: readonly EndpointSpec[]) {
   const smallest = Math.min(...specs.map(({ loadBalancingWeight }) => loadBalancingWeight));
   return specs.map(({ address, loadBalancingWeight }) => ({ address, weight: loadBalancingWeight / smallest }));

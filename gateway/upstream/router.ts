@@ -28,10 +28,10 @@ import type { BackOffSettings, RequestOfDeathSettings } from "./retry/retry-sett
 /** How long counting the tokens of a prompt may take, in milliseconds. It is quick: a node that takes longer is not well. */
 const COUNT_TIMEOUT_MS = 30_000;
 
-/** Bytes of prompt to a token, roughly: time limits that grow with the prompt go by it. */
+/** The bytes of prompt to a token, roughly: time limits that grow with the prompt go by it. */
 const BYTES_PER_TOKEN = 4;
 
-/** The token for each way in which the wait for an endpoint ends badly. */
+/** The detail token for each way in which the wait for an endpoint ends badly. */
 const PENDING_DETAIL = {
   pending_overflow: "upstream_pending_overflow",
   pending_timeout: "upstream_pending_timeout",
@@ -39,7 +39,9 @@ const PENDING_DETAIL = {
 
 /** A request that an engine shall answer. */
 export type Dispatch = {
+  /** The request as the engine gets it. */
   readonly request: GenerateRequest;
+  /** What picking an endpoint may look at. */
   readonly hints: RoutingHints;
   /** How long the whole answer may take, in milliseconds from now. */
   readonly timeoutMs: number;
@@ -51,6 +53,7 @@ export type Dispatch = {
 
 /** A prompt whose tokens an engine shall count. */
 export type Counting = {
+  /** The prompt as the engine gets it. */
   readonly request: CountTokensRequest;
   /** Is told of every call that is made for the request. */
   readonly record: CallRecord;
@@ -65,7 +68,7 @@ type Journey = {
   readonly identity: string;
   /** When the whole answer must be there, in milliseconds of the wall clock. */
   readonly deadline: number;
-  /** Addresses of the endpoints that have had their try. */
+  /** The addresses of the endpoints that have had their try. */
   readonly tried: Set<string>;
   readonly retries: Retries;
   readonly gate: CommitGate;
@@ -73,15 +76,20 @@ type Journey = {
 
 /** What the router stands on. */
 export type RouterOptions = {
+  /** The clusters, of which each model has at most one. */
   readonly clusters: ClusterManager;
   readonly clock: Clock;
+  /** The time limits of requests and their calls. */
   readonly timeouts: Timeouts;
-  /** Most tries of a request after its first one. */
+  /** The most tries of a request after its first one. */
   readonly numRetries: number;
+  /** How long a request waits before it is tried again. */
   readonly retryBackOff: BackOffSettings;
+  /** How requests are found that kill engines. */
   readonly requestOfDeath: RequestOfDeathSettings;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
+  /** Counts calls and the ways in which they end. */
   readonly stats: UpstreamStats;
 };
 
@@ -106,12 +114,15 @@ export class Router {
     this.#traffic = new Map(traffic.map((one) => [one.cluster.model, one]));
   }
 
-  /** What runs and waits, by cluster; for statistics. */
+  /** The traffic of all clusters, for statistics. */
   get traffic(): readonly ClusterTraffic[] {
     return [...this.#traffic.values()];
   }
 
-  /** Has the request answered. Returns when the answer is complete. Throws `ApiError`. */
+  /**
+   * Has the request answered. Resolves when the answer is complete. Throws `ApiError`; aborting the signal ends the
+   * tries.
+   */
   async dispatch(dispatch: Dispatch, signal: AbortSignal): Promise<void> {
     const journey = await this.#begin(dispatch, signal);
     const { traffic, retries, identity } = journey;
@@ -184,7 +195,7 @@ export class Router {
     return journey;
   }
 
-  /** A place for the next try, at once or after a wait in the queue. Throws where there is none. */
+  /** Resolves to a place for the next try, at once or after a wait in the queue. Throws where there is none. */
   async #admit({ dispatch, traffic, route, tried }: Journey, signal: AbortSignal): Promise<Admitted> {
     const { request, hints } = dispatch;
     const { pendingMs: timeoutMs } = this.#options.timeouts;
@@ -198,7 +209,7 @@ export class Router {
     return place;
   }
 
-  /** The next try of a request, on the endpoint that it has a place on. */
+  /** Makes the next try of a request, on the endpoint that it has a place on. */
   #attempt({ dispatch, route, deadline, gate, retries }: Journey, place: Admitted): Attempt {
     const { clock, stats, timeouts } = this.#options;
     const { request, record } = dispatch;
@@ -255,13 +266,16 @@ export class Router {
     throw requestOfDeath();
   }
 
-  /** The error of a request whose tries all failed before anything was said: its caller may come again, later. */
+  /** Makes the error of a request whose tries all failed before anything was said: its caller may come again, later. */
   #exhausted(last: ApiError): ApiError {
     if (last.code !== "engine_unavailable" && last.code !== "server_is_overloaded") return last;
     return overloaded(last.detail, this.#retryAfterMs(last.retryAfterMs), last);
   }
 
-  /** The error of a request that gets no place. `drainMs`: until those who wait now are served, where that is known. */
+  /**
+   * Makes the error of a request that gets no place. `drainMs` is the time until those who wait now are served, in
+   * milliseconds; undefined where that is not known.
+   */
   #notAdmitted(why: NotAdmitted, model: string, drainMs?: number): ApiError {
     if (why === "key_overflow") return tooManyWaiting(this.#retryAfterMs(drainMs));
     if (why === "pending_overflow" || why === "pending_timeout")

@@ -2,7 +2,7 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Event, Progress } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { perTryTimeoutMs, type Timeouts } from "./timeouts.ts";
 
-/** The time limits that watch a call on an endpoint. */
+/** The time limit that a call on an endpoint has gone beyond. */
 export type Expired = "connect" | "accept" | "per_try" | "idle" | "inter_token";
 
 /**
@@ -20,11 +20,14 @@ export class TryWatch {
   #lastSignMs: number;
   #lastDeltaMs: number | undefined;
   #progress: Progress | undefined;
-  /** While our own client reads slowly the endpoint's silence is our doing. */
+  /** Whether our own client reads slowly, so that the silence of the endpoint is our doing. */
   #held = false;
   #cancel: () => void;
 
-  /** `connected`: whether the endpoint's connection stands; the library has no time limit for that. */
+  /**
+   * Begins to watch a call that is about to be sent. `connected` says whether the connection of the endpoint stands;
+   * the library has no time limit for that.
+   */
   constructor(
     clock: Clock,
     timeouts: Timeouts,
@@ -44,22 +47,22 @@ export class TryWatch {
     );
   }
 
-  /** How long ago the endpoint showed its first sign of life, in milliseconds; undefined: it has shown none. */
+  /** How long ago the endpoint showed its first sign of life, in milliseconds; undefined where it has shown none. */
   get workedMs(): number | undefined {
     return this.#acceptedMs === undefined ? undefined : this.#clock.nowMs() - this.#acceptedMs;
   }
 
   /**
-   * How long the endpoint has shown signs of life, from the first to the newest, in milliseconds; undefined: it has shown
-   * none. What it worked on when it fell silent may be what silenced it.
+   * How long the endpoint has shown signs of life, from the first to the newest, in milliseconds; undefined where it
+   * has shown none. What it worked on when it fell silent may be what silenced it.
    */
   get aliveMs(): number | undefined {
     return this.#acceptedMs === undefined ? undefined : this.#lastSignMs - this.#acceptedMs;
   }
 
   /**
-   * The events of one message; on the path of every delta, where the first event says enough. Progress that has not got on
-   * is no sign of life: a timer can send it.
+   * Takes the events of one message. It runs on the path of every delta, where the first event says enough. Progress
+   * that has not got on is no sign of life: a timer can send it.
    */
   seen(events: readonly Event[]): void {
     const hasDelta = events.some(isDelta);
@@ -104,7 +107,10 @@ export class TryWatch {
     this.#cancel = this.#clock.after(Math.max(1, waitMs), () => this.#look());
   }
 
-  /** No longer than a limit that may begin meanwhile: one that is shorter than the present one must not end late. */
+  /**
+   * Returns how long to sleep, in milliseconds: no longer than until the earliest limit that could begin meanwhile, as
+   * one that is shorter than the present one must not end late.
+   */
   #longestWaitMs(waitMs: number): number {
     const { perTry, perTryIdleMs, interTokenMs } = this.#timeouts;
     if (this.#lastDeltaMs !== undefined && !this.#held) return waitMs;

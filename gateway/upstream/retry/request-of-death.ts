@@ -1,20 +1,26 @@
 import type { RequestOfDeathSettings } from "./retry-settings.ts";
 
-/** An endpoint was lost, or fell silent, without a word of its own, while it worked on a request. */
+/** The loss of an endpoint, or its silence, without a word of its own, while it worked on a request. */
 export type Death = {
+  /** The address of the endpoint. */
   readonly address: string;
-  /** How long it had worked on the request when it was lost, or showed its last sign of life, in milliseconds. */
+  /**
+   * How long the endpoint had worked on the request when it was lost, or showed its last sign of life, in milliseconds.
+   */
   readonly workedMs: number;
 };
 
-/** What is to become of a request: `laterMs` is how long it is to stay away. */
+/** What is to become of a request; `laterMs` is how long it is to stay away, in milliseconds. */
 export type Verdict = "allowed" | "denied" | { readonly laterMs: number };
 
 /** The loss of one endpoint with requests on it. */
 type Loss = {
   readonly address: string;
   readonly atMs: number;
-  /** Those on it that had been suspected before, and have now killed enough to be denied. */
+  /**
+   * The digests of the requests on the endpoint that had been suspected before, and have now killed enough to be
+   * denied.
+   */
   readonly suspects: Set<string>;
 };
 
@@ -36,16 +42,19 @@ type Suspect = { readonly losses: ReadonlySet<Loss>; readonly newest: Loss };
  */
 export class RequestsOfDeath {
   readonly #settings: RequestOfDeathSettings;
-  /** In the order of the last kill. */
+  /** The suspected requests by their digests, in the order of the last kill. */
   readonly #suspects = new Map<string, Suspect>();
-  /** In their order. */
+  /** The losses that are remembered, in their order. */
   #losses: Loss[] = [];
 
   constructor(settings: RequestOfDeathSettings) {
     this.#settings = settings;
   }
 
-  /** To be judged when the other requests of that death have been told of, too. */
+  /**
+   * Tells of a request that an endpoint was lost with. It is to be judged when the other requests of that death have
+   * been told of, too.
+   */
   killed(digest: string, { address, workedMs }: Death, nowMs: number): void {
     const { endpoints, withinMs, maxEntries } = this.#settings;
     const newest = this.#lossOf(address, nowMs);
@@ -60,11 +69,12 @@ export class RequestsOfDeath {
     }
   }
 
-  /** An endpoint has answered the request to its end, and lives. */
+  /** Tells of a request that an endpoint has answered to its end: it is not suspected any more. */
   answered(digest: string): void {
     this.#suspects.delete(digest);
   }
 
+  /** Returns what is to become of the request at `nowMs`, in milliseconds of the monotonic clock. */
   judge(digest: string, nowMs: number): Verdict {
     const suspect = this.#suspect(digest, nowMs);
     if (!suspect || addressesOf(suspect.losses) < this.#settings.endpoints) return "allowed";
@@ -73,7 +83,10 @@ export class RequestsOfDeath {
     return laterMs > 0 ? { laterMs } : "allowed";
   }
 
-  /** Whether it may have been another one, or something else that also took endpoints on which it never was. */
+  /**
+   * Whether the deaths may be the doing of another request, or of something that also took endpoints on which this one
+   * never was.
+   */
   #isDoubtful({ losses, newest }: Suspect): boolean {
     const { mostDeaths, suspectMs, apartMs } = this.#settings;
     if (losses.size >= mostDeaths) return false;
