@@ -63,7 +63,7 @@ test("H10 a node that stops and goes on again and again costs no request that ha
       outlierDetection: { baseEjectionTimeMs: 500, consecutiveLocalOriginFailure: 2 },
       circuitBreakers: { retryBudget: { minRetryConcurrency: 100 } },
     },
-    { timeouts: { acceptTimeoutMs: 300, perTryIdleTimeoutMs: 300 } },
+    { timeouts: { acceptTimeoutMs: 1_000, perTryIdleTimeoutMs: 1_000 } },
   );
   const load = closedLoop(gateway, CLIENTS);
   const others = async () => load.ended.length;
