@@ -3,8 +3,8 @@ import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts"
 import { keepMs, upToBreakpoint } from "../../engine/conversation/cache-breakpoints.ts";
 import type { Duration } from "../../proto/gen/google/protobuf/duration.ts";
 import { type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { assistant, part, system, text, tool, user } from "../support/engine/canonical.ts";
 import { ask, missing, never, request, sharedBackend } from "../support/engine/demo-engine.ts";
-import { assistant, part, system, text, tool, user } from "../unit/engine/conversation/canonical.ts";
 
 const seconds = (count: number): Duration => ({ seconds: count, nanos: 0 });
 const marked = (part: Part, ttl?: Duration): Part => ({ ...part, cacheBreakpoint: { ttl } });

@@ -7,8 +7,8 @@ import {
   ReasoningMode,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type ToolChoice, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { assistant, call, text, tool, toolResult, user } from "../support/engine/canonical.ts";
 import { ask, missing, never, OPTIONS, request, sharedBackend } from "../support/engine/demo-engine.ts";
-import { assistant, call, text, tool, toolResult, user } from "../unit/engine/conversation/canonical.ts";
 
 const WEATHER = tool("get_weather", "Get the weather for a city");
 const LEVEL = tool("set_level", "Set a level", {

@@ -5,10 +5,10 @@ import { loadLibrary } from "../../engine/backends/llama/runtime/load-library.ts
 import { grammarOf } from "../../engine/caller-work/grammar-input.ts";
 import { EngineError } from "../../engine/errors.ts";
 import { FinishReason, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { tool } from "../support/engine/canonical.ts";
 import { ask, missing, never, request, startBackend } from "../support/engine/demo-engine.ts";
 import { HERMES_MARKERS } from "../support/engine/hermes-markers.ts";
 import { workHere } from "../support/engine/work-here.ts";
-import { tool } from "../unit/engine/conversation/canonical.ts";
 import { markersOf } from "../unit/engine/output-parser/families.ts";
 
 const nested = (levels: number): object => (levels === 0 ? {} : { items: nested(levels - 1) });

@@ -6,9 +6,9 @@ import {
   ReasoningMode,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ModelState } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import { assistant, system, text, user } from "../support/engine/canonical.ts";
 import { ask, missing, never, OPTIONS, request, sharedBackend, startBackend } from "../support/engine/demo-engine.ts";
 import { workHere } from "../support/engine/work-here.ts";
-import { assistant, system, text, user } from "../unit/engine/conversation/canonical.ts";
 
 const COUNT = "Count from 1 to 12.";
 const NUMBERS = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12";

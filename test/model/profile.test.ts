@@ -6,8 +6,8 @@ import { ConfigError } from "../../deploy/runtime/config/load-config.ts";
 import { ReasoningEffort, ReasoningMode } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ToolChoice, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import { tool } from "../support/engine/canonical.ts";
 import { ask, missing, request, startBackend } from "../support/engine/demo-engine.ts";
-import { tool } from "../unit/engine/conversation/canonical.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "llama-profile-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

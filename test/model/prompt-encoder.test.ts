@@ -3,18 +3,9 @@ import { type LlamaRuntime, loadRuntime } from "../../engine/backends/llama/runt
 import { PromptEncoder } from "../../engine/backends/llama/tokens/prompt-encoder.ts";
 import { readVocabulary, type Vocabulary } from "../../engine/backends/llama/tokens/vocabulary.ts";
 import { ChatTemplate, type Conversation } from "../../engine/conversation/chat-template.ts";
+import { assistant, call, reasoning, system, text, tool, toolResult, user } from "../support/engine/canonical.ts";
 import { missing, never, OPTIONS, RANDOM_MODEL } from "../support/engine/demo-engine.ts";
 import { HERMES_MARKERS } from "../support/engine/hermes-markers.ts";
-import {
-  assistant,
-  call,
-  reasoning,
-  system,
-  text,
-  tool,
-  toolResult,
-  user,
-} from "../unit/engine/conversation/canonical.ts";
 
 /** Both kinds of token that are matched by their spelling: control ones and, from `<think>` on, user-defined ones. */
 const SPELLINGS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"];

@@ -6,8 +6,8 @@ import {
   ReasoningMode,
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { assistant, text, tool, user } from "../support/engine/canonical.ts";
 import { ask, missing, type Reply, request, sharedBackend } from "../support/engine/demo-engine.ts";
-import { assistant, text, tool, user } from "../unit/engine/conversation/canonical.ts";
 
 const CITY = { type: "object", properties: { city: { type: "string", maxLength: 20 } }, required: ["city"] };
 const weather = (strict: boolean) => ({

@@ -30,6 +30,10 @@ const OPENAI_COMPATIBLE = "engine/backends/openai-compatible/";
 /** Sub-rooms of a room. */
 const within = (room: string, ...names: readonly string[]): string[] => names.map((name) => `${room}${name}/`);
 
+const SUPPORT = "test/support/";
+/** What tests of a running service may know of the gateway: what its operators and callers are given. */
+const GIVEN = ["gateway/catalog.ts", "gateway/keys/", "gateway/workers.ts"];
+
 /**
  * What each room may import of ours, first match wins; the direction of imports is one, from the outside in. A room may
  * always import itself, sub-rooms included. Loose files at the top of the gateway, of its HTTP side and of the engine have a
@@ -239,6 +243,36 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   ["deploy/local/", [RUNTIME, "gateway/catalog.ts", "gateway/keys/", "gateway/limits/", "gateway/workers.ts"]],
   [GEN, []],
+  // Tests look inwards, and what supports them knows no test.
+  ["test/support/checkers/", ["gateway/formats/"]],
+  ["test/support/dialects/", [GEN, RUNTIME, "engine/", SUPPORT]],
+  [
+    "test/support/engine/",
+    [GEN, RUNTIME, "engine/", "gateway/catalog.ts", "gateway/upstream/call/event-order.ts", SUPPORT],
+  ],
+  ["test/support/events/", [GEN, "engine/backends/scripted/", "gateway/formats/format.ts"]],
+  ["test/support/gateway/", [GEN, RUNTIME, "engine/", "gateway/", SUPPORT]],
+  ["test/support/http/", []],
+  ["test/support/processes/", ["gateway/keys/", "test/support/http/", "test/support/*.ts"]],
+  ["test/support/requests/", [GEN, "gateway/http/record/", "gateway/routes.ts", "test/support/*.ts"]],
+  ["test/support/schemas/", ["test/support/*.ts"]],
+  [SUPPORT, [RUNTIME, "test/vitest.config.ts"]],
+  ["test/vitest.config.ts", ["test/support/no-skips.ts"]],
+  ["test/unit/deploy/", ["deploy/", "gateway/config.ts", "engine/config.ts", "test/bench/routing/", SUPPORT]],
+  ["test/unit/engine/", [GEN, RUNTIME, "engine/", "gateway/upstream/call/event-order.ts", SUPPORT]],
+  ["test/unit/gateway/", [GEN, RUNTIME, "gateway/", "engine/errors.ts", "test/bench/routing/", SUPPORT]],
+  ["test/unit/test/", ["test/bench/", SUPPORT]],
+  ["test/unit/", [SUPPORT]],
+  ["test/golden/", [GEN, "gateway/", SUPPORT]],
+  ["test/contract/", [GEN, "engine/", ...GIVEN, SUPPORT]],
+  ["test/integration/", [GEN, RUNTIME, "engine/", "gateway/", SUPPORT]],
+  ["test/model/", [GEN, RUNTIME, "engine/", "test/unit/engine/", SUPPORT]],
+  ["test/process/", [GEN, "deploy/", "engine/", SUPPORT]],
+  ["test/real/", [GEN, "engine/", SUPPORT]],
+  ["test/browser/", [...GIVEN, SUPPORT]],
+  ["test/start/", [...GIVEN, SUPPORT]],
+  ["test/fault/", [GEN, ...GIVEN, SUPPORT]],
+  ["test/bench/", [GEN, "deploy/", "gateway/", "engine/backends/scripted/", SUPPORT]],
 ];
 
 const TRACING = ["gateway/tracing/", "engine/tracing/", "deploy/runtime/tracing/"];
@@ -262,10 +296,15 @@ const ONLY_IN: Readonly<Record<string, readonly string[]>> = {
   "@opentelemetry/sdk-trace": TRACING,
 };
 
-const sources = ["gateway", "engine", "deploy", "proto/gen"]
-  .flatMap((folder) => readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true }))
-  .filter((entry) => entry.isFile() && entry.name.endsWith(".ts"))
-  .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)));
+function filesIn(...folders: readonly string[]): string[] {
+  return folders
+    .flatMap((folder) => readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true }))
+    .filter((entry) => entry.isFile() && entry.name.endsWith(".ts"))
+    .map((entry) => relative(ROOT, join(entry.parentPath, entry.name)));
+}
+
+const sources = filesIn("gateway", "engine", "deploy", "proto/gen");
+const tests = filesIn("test");
 
 function importsOf(file: string): string[] {
   const text = readFileSync(join(ROOT, file), "utf8");
@@ -280,7 +319,7 @@ function matches(file: string, pattern: string): boolean {
 
 test("every import goes in the one direction that the layout allows", () => {
   const wrong: string[] = [];
-  for (const file of sources) {
+  for (const file of [...sources, ...tests]) {
     const rule = MAY_IMPORT.find(([folder]) => file === folder || file.startsWith(folder));
     if (!rule) throw new Error(`no rule for ${file}`);
     for (const specifier of importsOf(file).filter((name) => name.startsWith("."))) {

@@ -4,7 +4,7 @@ import type { LlamaOptions } from "../../../engine/backends/llama/llama-options.
 import { loadLibrary } from "../../../engine/backends/llama/runtime/load-library.ts";
 import { type Event, type Finished, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Message } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { user } from "../../unit/engine/conversation/canonical.ts";
+import { user } from "./canonical.ts";
 import { workHere } from "./work-here.ts";
 
 export const DEMO_MODEL = modelFile("demo.gguf");

@@ -5,7 +5,18 @@ import { ControlTokens } from "../../../../engine/conversation/control-tokens.ts
 import type { Span } from "../../../../engine/conversation/placeholders.ts";
 import { EngineError } from "../../../../engine/errors.ts";
 import { Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import { assistant, call, part, reasoning, result, system, text, tool, toolResult, user } from "./canonical.ts";
+import {
+  assistant,
+  call,
+  part,
+  reasoning,
+  result,
+  system,
+  text,
+  tool,
+  toolResult,
+  user,
+} from "../../../support/engine/canonical.ts";
 
 const MARKS = ["<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>"];
 const CONTROL_TOKENS = new ControlTokens(MARKS.map((mark) => ({ text: mark, stripsLeft: false })));

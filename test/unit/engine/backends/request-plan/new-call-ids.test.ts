@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { newCallIds } from "../../../../../engine/backends/request-plan/new-call-ids.ts";
-import { assistant, call, user } from "../../conversation/canonical.ts";
+import { assistant, call, user } from "../../../../support/engine/canonical.ts";
 
 test("ids of calls have the form that the model's template demands", () => {
   const plain = newCallIds("any", []);

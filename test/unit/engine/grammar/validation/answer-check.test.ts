@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { AskedTexts, checkTexts, type Mismatch } from "../../../../../engine/grammar/validation/answer-check.ts";
 import type { GenerateRequest } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { tool } from "../../../../support/engine/canonical.ts";
 import { blockEnd, delta, reasoningStart, textStart, toolCallStart } from "../../../../support/events/events.ts";
-import { tool } from "../../conversation/canonical.ts";
 
 type Asked = Partial<Pick<GenerateRequest, "outputConstraint" | "tools">>;
 

@@ -1,4 +1,4 @@
-import { type Message, type Part, Role, type Tool } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import { type Message, type Part, Role, type Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 
 type Kind = NonNullable<Part["kind"]>;
 
