@@ -8,6 +8,7 @@ import { backendSchema } from "./backend-kinds.ts";
  * each kind of backend, and nowhere else; names carry their units.
  */
 
+/** The schema of the settings on how the gRPC port is secured. */
 const tls = z
   .strictObject({
     certFile: z

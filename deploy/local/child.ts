@@ -2,28 +2,35 @@ import { type ChildProcess, spawn } from "node:child_process";
 import cluster from "node:cluster";
 import { createInterface } from "node:readline";
 
-/** What a process says on its standard output when it takes requests: `ready {…}`. */
+/** The fields that a process says on its standard output, as `ready {…}`, once it takes requests. */
 export type Ready = Readonly<Record<string, unknown>>;
 
-/** Its closing tells the child that its supervisor has died; what else goes over it concerns gateway workers alone. */
+/**
+ * The streams of every child. That the `ipc` channel closes tells a child that its supervisor has died; messages over
+ * it concern gateway workers alone.
+ */
 const STDIO = ["ignore", "pipe", "inherit", "ipc"] as const;
 
-/** A process of its own. */
+/** Starts `program`, the path of a script, in a Node process of its own. */
 export function startProcess(program: string, args: readonly string[]): ChildProcess {
   return spawn(process.execPath, [program, ...args], { stdio: [...STDIO] });
 }
 
-/** A process that shares its listening ports with its like, by Node's cluster module. */
+/**
+ * Starts `program`, the path of a script, in a process that shares its listening ports with the other workers, by
+ * Node's cluster module.
+ */
 export function startWorker(program: string, args: readonly string[]): ChildProcess {
   cluster.setupPrimary({ exec: program, args: [...args], stdio: [...STDIO] });
   return cluster.fork().process;
 }
 
-/** A process ended before it was ready; it has said why on its standard error. */
+/** The error for a process that ended before it was ready. The process has said why on its standard error. */
 export class ChildFailed extends Error {
   override readonly name = "ChildFailed";
+  /** The exit code of the process; 1 when a signal ended it or it could not be run. */
   readonly exitCode: number;
-  /** `exit code 1`, `SIGKILL`. */
+  /** How the process ended: `exit code 1`, `SIGKILL`. */
   readonly how: string;
 
   constructor(name: string, exitCode: number, how: string) {
@@ -35,9 +42,9 @@ export class ChildFailed extends Error {
 
 /** One supervised process, from its start to its end. */
 export class Child {
-  /** What it said when it was ready; rejects with `ChildFailed` when it ended before. */
+  /** Resolves to what the process said when it was ready; rejects with `ChildFailed` when it ended before. */
   readonly ready: Promise<Ready>;
-  /** Settles when it has ended, with how: `exit code 1`, `SIGKILL`. */
+  /** Resolves when the process has ended, to how it did: `exit code 1`, `SIGKILL`. It never rejects. */
   readonly ended: Promise<string>;
   readonly #process: ChildProcess;
 
@@ -58,6 +65,7 @@ export class Child {
     this.ready.catch(() => {});
   }
 
+  /** Sends a signal to the process; does nothing when the process has ended. */
   signal(signal: NodeJS.Signals): void {
     this.#process.kill(signal);
   }

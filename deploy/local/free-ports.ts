@@ -2,15 +2,18 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { errnoOf } from "../runtime/files/errno.ts";
 
-/** A port that cannot be had; the message names it, and the flag that chooses it. */
+/** The error for a port that cannot be listened on; its message names the port and the flag that chooses it. */
 export class PortError extends Error {
   override readonly name = "PortError";
 }
 
-/** A port of this machine that is about to be listened on; 0 is any free one. */
+/** A port of this machine that is about to be listened on, and the flag that chose it; port 0 is any free one. */
 export type WantedPort = { readonly flag: string; readonly port: number };
 
-/** Throws `PortError` for a port that is taken, so that nothing is begun that cannot be finished. */
+/**
+ * Throws `PortError` for the first wanted port that cannot be listened on at 127.0.0.1, so that a start which cannot be
+ * finished is not begun. Ports 0 are passed over.
+ */
 export async function requireFreePorts(wanted: readonly WantedPort[]): Promise<void> {
   for (const { flag, port } of wanted) {
     if (port === 0) continue;

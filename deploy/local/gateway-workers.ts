@@ -9,27 +9,36 @@ import { adminPort, type LocalOptions } from "./options.ts";
 import { type State, writeGatewayConfig } from "./state.ts";
 import type { Program } from "./supervisor.ts";
 
+/** What the gateway workers of one start are made from. */
 export type GatewayWorkersOptions = {
-  /** The built gateway. */
+  /** The path of the built gateway. */
   readonly program: string;
+  /** The files of the start, among them the keys of callers. */
   readonly state: State;
+  /** The options of the command line, which say how many workers there are and on which ports. */
   readonly options: LocalOptions;
-  /** host:port of the engine nodes. */
+  /** The addresses of the engine nodes, as `host:port`. */
   readonly engines: readonly string[];
 };
 
+/**
+ * The place of one worker: what stays the same when the worker is started again, and the process that has the place
+ * now.
+ */
 type Place = { adminPort: number; adminUrl: string | undefined; process: ReturnType<typeof startWorker> | undefined };
 
 /**
- * The gateway workers of one start. They share the public port, through this process; each has an admin port of its own, which
- * it keeps when it is started again. What keys use is counted here for all of them, so that it outlives each.
+ * The gateway workers of one start. They share the public port, through this process; each has an admin port of its
+ * own, which it keeps when it is started again. What keys use is counted here for all workers, so that the counts
+ * outlive each of them.
  */
 export class GatewayWorkers {
   readonly #options: GatewayWorkersOptions;
   readonly #limits = new LimitHost(new MemoryLimitStore(systemClock));
   readonly #places: readonly Place[];
-  /** As the workers that run were told. */
+  /** The public port as the workers that run were told it: 0 where they were told to take any free one. */
   #port: number;
+  /** The public port that the workers have; until one is ready, the port that the options ask for. */
   #knownPort: number;
 
   constructor(options: GatewayWorkersOptions) {
@@ -44,11 +53,12 @@ export class GatewayWorkers {
     }));
   }
 
+  /** The workers as programs for a supervisor, one for each gateway that the options ask for. */
   get programs(): readonly Program[] {
     return this.#places.map((place, at) => ({ name: `gateway ${at + 1}`, start: () => this.#start(place, at + 1) }));
   }
 
-  /** In their order; of those that are ready. */
+  /** The admin URLs of the workers that are ready, in the order of the workers. */
   get adminUrls(): readonly string[] {
     return this.#places.flatMap(({ adminUrl }) => adminUrl ?? []);
   }
@@ -76,7 +86,10 @@ export class GatewayWorkers {
     return child;
   }
 
-  /** Only when all are known: a page that names some of them would be taken for the whole. */
+  /**
+   * Tells every worker the admin URLs of all. It waits until all are known: a page that names some of them would be
+   * taken for the whole.
+   */
   #tellAll(): void {
     const workers = this.adminUrls;
     if (workers.length < this.#places.length) return;

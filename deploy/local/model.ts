@@ -1,7 +1,7 @@
 import { access } from "node:fs/promises";
 import { join, resolve } from "node:path";
 
-/** The `backend` of the engines' configuration. */
+/** What the engines of a local start serve: the `backend` of their configuration. */
 export type LocalModel =
   | {
       readonly kind: "llama";
@@ -12,25 +12,42 @@ export type LocalModel =
   | { readonly kind: "scripted"; readonly script: "agent" }
   | { readonly kind: "simulator"; readonly answerTokens: { readonly min: number; readonly max: number } };
 
-/** The model cannot be had; the message says what to do. */
+/** The error for a model that cannot be had; its message says what to do. */
 export class ModelError extends Error {
   override readonly name = "ModelError";
 }
 
-/** The demonstration model was trained on short dialogues; it is tiny, so that many slots cost nothing. */
+/**
+ * The shape of the demonstration model: it was trained on short dialogues, and it is tiny, so that many slots cost
+ * nothing.
+ */
 const DEMO = { contextTokens: 4096, slots: 8 };
-/** What a coding agent needs at least; real weights are what memory is spent on. */
+/**
+ * The shape of any other model: the context that a coding agent needs at least, and few slots, as real weights are what
+ * memory is spent on.
+ */
 const REAL = { contextTokens: 32_768, slots: 2 };
 
-/** Not a file: the engine that plays a tool turn and a final turn, to try agents without a capable model. */
+/**
+ * The model name, not a file, for the engine that plays a tool turn and a final turn, to try agents without a capable
+ * model.
+ */
 const SCRIPTED = "scripted";
-/** Not a file either: words of no meaning at a set rate, as many as a caller asks for, to try many callers at once. */
+/**
+ * The model name, not a file, for the engine that writes words of no meaning at a set rate, as many as a caller asks
+ * for, to try many callers at once.
+ */
 const SIMULATOR = "simulator";
+/** The length of a simulated answer in tokens, which a caller can only shorten. */
 const SIMULATED_ANSWER = { min: 2_000, max: 2_000 };
 
 /**
- * What to serve, mostly a GGUF file. `hf:org/repo:quant` is downloaded once into the state folder: the only time that anything here
- * asks the network, and only when told to.
+ * Resolves to what the engines are to serve. `model` is the path of a GGUF file, `hf:org/repo:quant`, `scripted`,
+ * `simulator`, or undefined for the demonstration model of the project at `root`. `contextTokens` is the context of one
+ * generation; undefined stands for what suits the model.
+ *
+ * A model `hf:…` is downloaded once into `stateDir`: the only time that a local start asks the network, and only when
+ * told to. Throws `ModelError` when the file cannot be read or downloaded.
  */
 export async function findModel(
   root: string,

@@ -3,20 +3,35 @@ import { CATALOG } from "../../gateway/catalog.ts";
 import { programVersion } from "../runtime/files/project-folder.ts";
 import type { WantedPort } from "./free-ports.ts";
 
+/** The options of `npm start`, with their defaults. */
 export type LocalOptions = {
+  /** The port of the API; 0 stands for any free one. Default: 8080. */
   readonly port: number;
+  /**
+   * The port of the first gateway worker's admin listener, which those of the others follow; 0 stands for any free
+   * ones. Default: 9901.
+   */
   readonly adminPort: number;
+  /**
+   * The gRPC port of the first engine node, which those of the others follow; 0 stands for any free ones. Default:
+   * 50051.
+   */
   readonly enginePort: number;
+  /** The folder of keys and generated configuration. Default: `.svc` in the working directory. */
   readonly stateDir: string;
-  /** A GGUF file, `hf:org/repo:quant`, `scripted` or `simulator`; absent: the demonstration model. */
+  /** The path of a GGUF file, `hf:org/repo:quant`, `scripted` or `simulator`; absent for the demonstration model. */
   readonly model?: string;
-  /** Prompt and answer together; absent: what suits the model. */
+  /** The tokens of prompt and answer together, for one generation; absent for what suits the model. */
   readonly contextTokens?: number;
+  /** The number of engine nodes, 1 to 64. Default: 1. */
   readonly engines: number;
+  /** The number of gateway workers, 1 to 64, which share the API's port. Default: 1. */
   readonly gateways: number;
+  /** The least severe entries of the log that are written. Default: `warn`. */
   readonly logLevel: "debug" | "info" | "warn" | "error";
 };
 
+/** Makes the parser of an option that takes a whole number from `minimum` to `maximum`. */
 function whole(minimum: number, maximum: number) {
   return (text: string): number => {
     const value = Number(text);
@@ -29,13 +44,17 @@ function whole(minimum: number, maximum: number) {
 const HIGHEST_PORT = 65_535;
 const port = whole(0, HIGHEST_PORT);
 
-/** Of the engine node or gateway at `index`, from 0: those after the first follow its port; 0 stays any free one. */
+/**
+ * Returns the port of the program at `index`, from 0, where the first one has the port `first`; 0 stays any free port.
+ */
 const following = (first: number, index: number): number => (first === 0 ? 0 : first + index);
 
+/** Returns the gRPC port of the engine node at `index`, from 0; 0 stands for any free port. */
 export const enginePort = ({ enginePort }: LocalOptions, index: number): number => following(enginePort, index);
+/** Returns the admin port of the gateway worker at `index`, from 0; 0 stands for any free port. */
 export const adminPort = ({ adminPort }: LocalOptions, index: number): number => following(adminPort, index);
 
-/** All ports that the options ask for. */
+/** Returns all ports that the options ask for, with their flags. */
 export function wantedPorts(options: LocalOptions): readonly WantedPort[] {
   const many = (count: number, flag: string, portAt: (options: LocalOptions, index: number) => number) =>
     Array.from({ length: count }, (_, index) => ({ flag, port: portAt(options, index) }));
@@ -46,7 +65,10 @@ export function wantedPorts(options: LocalOptions): readonly WantedPort[] {
   ];
 }
 
-/** Reads the command line. Throws commander's error for a bad one, `--help` included. */
+/**
+ * Reads the command line, `argv` without the program. Throws commander's error for a bad one, and for `--help` and
+ * `--version`.
+ */
 export function parseOptions(argv: readonly string[]): LocalOptions {
   const command = startCommand().parse([...argv], { from: "user" });
   const options = command.opts<LocalOptions>();

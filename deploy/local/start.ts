@@ -20,7 +20,7 @@ import { type Program, Supervisor } from "./supervisor.ts";
  */
 
 const HERE = dirname(fileURLToPath(import.meta.url));
-/** The built programs lie beside this one. */
+/** The paths of the built programs, which lie beside this one. */
 const PROGRAM = {
   engine: join(HERE, "..", "..", "engine", "main.js"),
   gateway: join(HERE, "..", "..", "gateway", "main.js"),
@@ -28,7 +28,7 @@ const PROGRAM = {
 
 const say = (text: string): void => console.error(text);
 
-/** Until it is told to stop. */
+/** Runs the service until it is told to stop. */
 async function run(options: LocalOptions): Promise<void> {
   const supervisor = new Supervisor(say);
   const orders = new StopOrders(systemClock.nowMs);
@@ -50,6 +50,7 @@ async function run(options: LocalOptions): Promise<void> {
   });
 }
 
+/** Starts the engines, then the gateway workers, and announces them when all are ready. */
 async function bringUp(
   supervisor: Supervisor,
   folder: string,
@@ -99,7 +100,7 @@ function engineProgram(state: State, options: LocalOptions, model: LocalModel, i
   };
 }
 
-/** Until the gateway has seen its engines serve. */
+/** Resolves when the gateway has seen its engines serve, or `signal` is aborted. */
 async function untilReady(adminUrl: string, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const response = await fetch(`${adminUrl}/readyz`, { signal }).catch(() => undefined);
@@ -108,6 +109,7 @@ async function untilReady(adminUrl: string, signal: AbortSignal): Promise<void> 
   }
 }
 
+/** What the start says when the service takes requests. */
 type Ready = { readonly baseUrl: string; readonly adminUrl: string | undefined } & Readonly<Record<string, unknown>>;
 
 function announce(ready: Ready, key: string): void {
@@ -124,7 +126,10 @@ Ctrl-C stops it.
   console.log(`ready ${JSON.stringify(ready)}`);
 }
 
-/** Runs `npm start` with the options of its command line. Resolves to its exit code, as of `runMain`. */
+/**
+ * Runs `npm start` with the options of its command line, `argv` without the program. Resolves to the exit code, as that
+ * of `runMain`.
+ */
 export function start(argv: readonly string[]): Promise<number> {
   return runMain({
     name: "start",

@@ -4,15 +4,23 @@ import { errnoOf } from "../runtime/files/errno.ts";
 import { FileError } from "../runtime/files/file-error.ts";
 import { withFileLock } from "../runtime/files/file-lock.ts";
 
-/** Enough to take over the lock of a start that was killed; not meant to wait for one that runs. */
+/**
+ * The milliseconds that the lock is tried for: enough to take over that of a start which was killed, and not meant to
+ * wait for one that runs.
+ */
 const TAKE_OVER_MS = 250;
 
-/** The state folder cannot be had; the message says why, and what to do where another start runs on it. */
+/**
+ * The error for a state folder that cannot be had; its message says why, and what to do where another start runs on it.
+ */
 export class StateFolderError extends Error {
   override readonly name = "StateFolderError";
 }
 
-/** Makes the state folder where it is missing; resolves to its absolute path. Throws `StateFolderError`. */
+/**
+ * Makes the state folder where it is missing, and resolves to its absolute path. Throws `StateFolderError` when it
+ * cannot be made.
+ */
 export async function stateFolder(stateDir: string): Promise<string> {
   const folder = resolve(stateDir);
   try {
@@ -24,8 +32,8 @@ export async function stateFolder(stateDir: string): Promise<string> {
 }
 
 /**
- * Runs `run` as the only start on the folder, which has to be there. Throws `StateFolderError` before `run` when another one
- * has it, and whatever `run` throws. The lock of a process that was killed is taken over.
+ * Runs `run` as the only start on `folder`, which has to be there. Throws `StateFolderError` before `run` when another
+ * start has the folder, and whatever `run` throws. The lock of a process that was killed is taken over.
  */
 export async function ownState<T>(folder: string, run: () => Promise<T>): Promise<T> {
   const file = join(folder, "start.lock");

@@ -9,18 +9,24 @@ import { writePrivateFile } from "../runtime/files/private-file.ts";
 import type { LocalModel } from "./model.ts";
 import type { LocalOptions } from "./options.ts";
 
-/** Ctrl-C at a desk: running answers get a moment, not ten minutes. */
+/** The milliseconds that running answers get after Ctrl-C: at a desk a moment, not ten minutes. */
 const DRAIN_TIMEOUT_MS = 5_000;
 
-/** Files of one local start; all of them can be thrown away. */
+/** The files of a local start; all of them can be thrown away. */
 export type State = {
+  /** The path of the state folder, which holds all other files. */
   readonly folder: string;
+  /** The path of the file with the records of all API keys. */
   readonly keyFile: string;
-  /** Path of the file that holds the text of the ready-made key. */
+  /** The path of the file that holds the text of the ready-made API key. */
   readonly localKeyFile: string;
+  /** The path of the file with the 32 random bytes by which gateways seal what callers carry for them. */
   readonly sealingKeyFile: string;
 };
 
+/**
+ * Resolves to the files of the start in `folder`, which has to be there, and makes the sealing key where it is missing.
+ */
 export async function openState(folder: string): Promise<State> {
   const state = {
     folder,
@@ -32,7 +38,10 @@ export async function openState(folder: string): Promise<State> {
   return state;
 }
 
-/** The ready-made key: the one of an earlier start, or a new one. */
+/**
+ * Resolves to the text of the ready-made API key: that of an earlier start, or of a new key where there is none that is
+ * still valid.
+ */
 export async function localKey(state: State, signal: AbortSignal): Promise<string> {
   const existing = (await read(state.localKeyFile))?.toString("utf8").trim();
   const key = await issueLocalKey({ file: state.keyFile, existing, nowMs: Date.now() }, signal);
@@ -40,6 +49,10 @@ export async function localKey(state: State, signal: AbortSignal): Promise<strin
   return key;
 }
 
+/**
+ * Writes the configuration of the engine node `index`, from 1, which listens on `port`, 0 for any free one. Resolves to
+ * the path of the file.
+ */
 export async function writeEngineConfig(
   state: State,
   options: LocalOptions,
@@ -58,9 +71,13 @@ export async function writeEngineConfig(
   });
 }
 
-/** One of the gateway workers: `index` from 1. */
+/** The number of a gateway worker, from 1, with its public port and its admin port; port 0 stands for any free one. */
 export type WorkerPlace = { readonly index: number; readonly port: number; readonly adminPort: number };
 
+/**
+ * Writes the configuration of one gateway worker in front of the nodes at `engines`, each `host:port`. Resolves to the
+ * path of the file.
+ */
 export async function writeGatewayConfig(
   state: State,
   options: LocalOptions,

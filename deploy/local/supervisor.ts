@@ -1,7 +1,7 @@
 import { type Child, ChildFailed, type Ready } from "./child.ts";
 import { RestartDelay } from "./restart-delay.ts";
 
-/** Milliseconds between two orders to end at once: longer than two orders take to count as one. */
+/** The milliseconds between two orders to end at once: longer than the time within which two orders count as one. */
 const ASK_AGAIN_MS = 600;
 
 /** A program that the supervisor keeps running. */
@@ -16,27 +16,31 @@ export type Program = {
 type Member = { readonly program: Program; readonly delay: RestartDelay; child?: Child };
 
 /**
- * Keeps processes running: one that had been ready and ends is started again, whatever its exit code: how many there are is
- * the operator's word, and ending one by its admin listener renews it. Stopping goes group by group in the order given, so
- * that a gateway can finish its answers before its engines go.
+ * Keeps processes running. One that had been ready and ends is started again, whatever its exit code: how many there
+ * are is the operator's word, and ending one by its admin listener renews it. Stopping goes group by group, the group
+ * started last first, so that a gateway can finish its answers before its engines go.
  */
 export class Supervisor {
   readonly #groups: (readonly Member[])[] = [];
   readonly #say: (text: string) => void;
   #stopping = false;
 
+  /** Makes a supervisor without processes. `say` takes one line for every process that is started again. */
   constructor(say: (text: string) => void) {
     this.#say = say;
   }
 
-  /** Starts a group; the group started last is stopped first. Resolves to what its members said when ready. */
+  /**
+   * Starts a group of programs; the group started last is stopped first. Resolves to what its processes said when
+   * ready; rejects with `ChildFailed` when one ended before.
+   */
   async start(programs: readonly Program[]): Promise<readonly Ready[]> {
     const group = programs.map((program): Member => ({ program, delay: new RestartDelay() }));
     this.#groups.unshift(group);
     return Promise.all(group.map((member) => this.#run(member)));
   }
 
-  /** Asks all to end, and waits until they have. */
+  /** Asks all processes to end, group by group, and resolves when they have. None is started again. */
   async stop(): Promise<void> {
     this.#stopping = true;
     for (const group of this.#groups) {
@@ -46,8 +50,8 @@ export class Supervisor {
   }
 
   /**
-   * Asks all again until they have ended: what still runs is cut. Once more is not enough, as a busy process may hear the
-   * first two orders at one time and take them for one.
+   * Asks all processes again and again until they have ended, so that what still runs is cut. Once more is not enough,
+   * as a busy process may hear the first two orders at one time and take them for one.
    */
   hurry(): void {
     const ask = () => {

@@ -1,4 +1,7 @@
-/** The parts of a JSON Schema that say enough to make one value of it. */
+/**
+ * The parts of a JSON Schema that say enough to make one value of it. They mean what JSON Schema says; all others are
+ * left out of account.
+ */
 export type Schema = {
   readonly type?: string | readonly string[];
   readonly enum?: readonly unknown[];
@@ -14,7 +17,10 @@ export type Schema = {
   readonly oneOf?: readonly Schema[];
 };
 
-/** A small value that plain schemas accept: required properties only, the least of every number and length. */
+/**
+ * Returns a small value that a plain schema accepts: with the required properties only, and the least of every number
+ * and length. Of alternatives it takes the first one.
+ */
 export function exampleValue(schema: Schema): unknown {
   if (schema.const !== undefined) return schema.const;
   if (schema.enum) return schema.enum[0];

@@ -4,23 +4,29 @@ import { dirname } from "node:path";
 import type { Clock } from "../time/clock.ts";
 import { errnoOf } from "./errno.ts";
 
-/** Half of the second that a change may take, so that reading the file fits in as well. */
+/**
+ * The milliseconds between two looks: half of the second that a change may take, so that reading the file fits in as
+ * well.
+ */
 const POLL_INTERVAL_MS = 500;
 
+/** What is followed, and who reads it. */
 export type FollowedFileOptions = {
-  /** The file, and others of its folder that are read with it. */
+  /** The path of the file, and those of other files in its folder that are read with it. */
   readonly files: readonly [string, ...string[]];
+  /** The clock that says when to look again. */
   readonly clock: Pick<Clock, "after">;
   /**
-   * Reads the files. Called at the first look and after each one that found a change; never twice at a time. Must not
-   * reject. "again": what could not be read may be readable at the next look although nothing of it changed.
+   * Reads the files. It is called at the first look and after each look that found a change, never twice at a time, and
+   * must not reject. It resolves to "again" when what could not be read may be readable at the next look although
+   * nothing of it changed, else to "taken".
    */
   readonly take: () => Promise<"taken" | "again">;
 };
 
 /**
- * A file that is read again whenever it changed. Its folder is watched, as a replaced file is another file; and the file is
- * looked at twice a second besides, as network file systems report nothing.
+ * A file that is read again whenever it changed. Its folder is watched, as a replaced file is another file; and the
+ * file is looked at twice a second besides, as network file systems report nothing.
  */
 export class FollowedFile {
   readonly #options: FollowedFileOptions;
@@ -31,6 +37,7 @@ export class FollowedFile {
   #askedAgain = false;
   #closed = false;
 
+  /** Begins to follow the files; the first look comes after half a second at the latest. */
   constructor(options: FollowedFileOptions) {
     this.#options = options;
     this.#watch();
@@ -69,7 +76,7 @@ export class FollowedFile {
     });
   }
 
-  /** What changes meanwhile is looked at afterwards. */
+  /** Looks at the files, and again when a look was asked for meanwhile. */
   async #lookUntilSame(): Promise<void> {
     do {
       this.#askedAgain = false;
@@ -85,7 +92,10 @@ export class FollowedFile {
   }
 }
 
-/** One file as it is now: differs after every replacement and every write. */
+/**
+ * Returns a text that differs after every replacement and every write of a file; for a file that cannot be looked at,
+ * the code of the error.
+ */
 async function fingerprint(path: string): Promise<string> {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs, mode } = await stat(path, { bigint: true });

@@ -3,32 +3,43 @@ import { createSecureContext } from "node:tls";
 import type { Clock } from "../time/clock.ts";
 import { FollowedFile } from "./followed-file.ts";
 
-/** Files that are missing or do not fit together; the message names the key of the configuration. */
+/**
+ * The error for files of certificates or keys that cannot be read or do not fit together; its message names the key of
+ * the configuration.
+ */
 export class PemError extends Error {
   override readonly name = "PemError";
 }
 
-/** What a TLS peer shows (`cert`, `key`) and whom it trusts (`ca`), as PEM; what has no file is absent. */
+/** What a TLS peer shows (`cert`, `key`) and whom it trusts (`ca`), as PEM. A part that has no file is absent. */
 export type Pems = { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer };
 
+/** A file of certificates or of a key, and what it is for. */
 export type PemFile = {
+  /** What TLS uses the file for. */
   readonly part: keyof Pems;
-  /** Its key in the configuration, for messages. */
+  /** The key in the configuration that names the file, for messages. */
   readonly key: string;
-  /** Undefined: there is none. */
+  /** The path of the file; undefined when the configuration names none. */
   readonly file: string | undefined;
 };
 
+/** Which files are followed, and who is told. */
 export type FollowedPemsOptions = {
-  /** Path of the keys in the configuration. */
+  /** The path, in the configuration, of the section that the keys of the files stand in, for messages. */
   readonly at: string;
+  /** The files, the first of which the configuration has to name. */
   readonly files: readonly [PemFile & { readonly file: string }, ...PemFile[]];
+  /** The clock that says when to look at the files again. */
   readonly clock: Pick<Clock, "after">;
-  /** Files that changed were taken (undefined), or cannot be used: why. Then the last good ones stay. */
+  /**
+   * Tells that changed files were taken, with undefined, or why they cannot be used. In that case the last good ones
+   * stay.
+   */
   readonly onReload: (fault: string | undefined) => void;
 };
 
-/** Certificates and keys, read again whenever their files change and fit together. */
+/** Certificates and keys that are read again whenever their files change and fit together. */
 export class FollowedPems {
   readonly #options: FollowedPemsOptions;
   readonly #followed: FollowedFile;
@@ -36,7 +47,7 @@ export class FollowedPems {
   #fault: string | undefined;
   #listener: (pems: Pems) => void = () => {};
 
-  /** Throws `PemError` when the files cannot be used now. */
+  /** Reads the files and begins to follow them. Throws `PemError` when they cannot be used now. */
   constructor(options: FollowedPemsOptions) {
     this.#options = options;
     this.#now = readPems(options);
@@ -54,7 +65,7 @@ export class FollowedPems {
     return this.#now;
   }
 
-  /** Calls `listener`, and nobody else, with what new connections are to use whenever it has changed. */
+  /** Sets the only listener, which is called with what new connections are to use whenever that has changed. */
   onChange(listener: (pems: Pems) => void): void {
     this.#listener = listener;
   }

@@ -1,12 +1,15 @@
 import type { DiagLogger } from "@opentelemetry/api";
 import type { Logger } from "pino";
 
-/** A collector that is down fails every export. */
+/** The milliseconds between two lines at least: a collector that is down fails every export. */
 const BETWEEN_LINES_MS = 60_000;
 
 /**
- * The SDK's complaints as lines of the log, at most one a minute; `unsaid` counts the others. `nowMs`: monotonic. Of a failed
- * export, which the SDK gives as JSON, only its code or the SDK's own sentence: the rest may be the collector's words.
+ * Makes the logger that writes the SDK's complaints as lines of `log`, at most one a minute; the field `unsaid` counts
+ * the complaints left out since the line before. `nowMs` returns monotonic milliseconds.
+ *
+ * The SDK gives a failed export as JSON. Of it only the code, or the SDK's own sentence, is written: the rest may be
+ * the collector's words.
  */
 export function exportLog(log: Logger, nowMs: () => number): DiagLogger {
   let nextMs = Number.NEGATIVE_INFINITY;

@@ -12,28 +12,34 @@ import type { Logger } from "pino";
 import { exportLog } from "./export-log.ts";
 import type { TracingConfig } from "./tracing-schema.ts";
 
-/** Spans in one export. */
+/** The most spans in one export. */
 const BATCH_SIZE = 512;
 
-/** Milliseconds that the last export may take: a collector that is down must not keep a process from ending. */
+/** The milliseconds that the last export may take: a collector that is down must not keep a process from ending. */
 const LAST_EXPORT_MS = 3_000;
 
-/** Who exports: OpenTelemetry's `service.name`, `service.version` and `service.instance.id`. */
+/** The process that exports spans: OpenTelemetry's `service.name`, `service.version` and `service.instance.id`. */
 export type TracedService = {
+  /** The name of the service: `service.name`. */
   readonly name: string;
+  /** The version of the service: `service.version`. */
   readonly version: string;
+  /** The name of this process among those of the service: `service.instance.id`. */
   readonly instanceId: string;
 };
 
 /** The way of spans to a collector, and what they say about the process they come from. */
 export type TraceExport = {
+  /** Takes finished spans and exports them in batches. */
   readonly processor: SpanProcessor;
+  /** The attributes of the process, which go with every span. */
   readonly resource: Resource;
 };
 
 /**
- * The way to a collector: spans go in batches from a bounded queue. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES have the
- * last word on who this is. `nowMs`: monotonic.
+ * Makes the way of spans to a collector: they go in batches from a bounded queue, and `log` is told of failed exports.
+ * The variables OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES have the last word on what the spans say about the
+ * process. `nowMs` returns monotonic milliseconds.
  */
 export function traceExport(
   { otlpEndpoint, maxQueueSize, scheduleDelayMs, exportTimeoutMs }: TracingConfig,

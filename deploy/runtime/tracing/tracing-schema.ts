@@ -1,7 +1,10 @@
 import * as z from "zod";
 import { milliseconds } from "../config/process-schema.ts";
 
-/** Export of traces over OTLP. What is not here, such as headers for the collector, the exporter takes from OTEL_*. */
+/**
+ * The schema of the settings on the export of traces over OTLP. What has no setting, such as headers for the collector,
+ * the exporter takes from the variables OTEL_*.
+ */
 export const tracingSchema = z
   .strictObject({
     otlpEndpoint: z
@@ -33,4 +36,5 @@ export const tracingSchema = z
   })
   .describe("Traces are exported only with this section; without it nothing is loaded for them either.");
 
+/** The settings on the export of traces, checked, with their defaults. */
 export type TracingConfig = z.infer<typeof tracingSchema>;

@@ -18,13 +18,20 @@ import type { Script } from "./scripted.ts";
  * writing one (or its shell), and when the tool's result is back it says so. For trying agents against the service.
  */
 
+/** The name of the file that the agent is made to write. */
 const FILE = "hello.txt";
+/** The text that the agent is made to write into the file. */
 const CONTENT = "Hello from the scripted engine.\n";
 
+/** Matches the names that agents give their tool for writing a file. */
 const WRITES = /^(write|write_file|create|create_file|write_to_file|builtin_create_new_file|editor)$/i;
+/** Matches the names that agents give their shell. */
 const SHELLS = /(bash|shell|exec|run_command|terminal)/i;
 
-/** Plays one turn of an agent's task, by what the conversation ends in. */
+/**
+ * The script that plays one turn of a coding agent's task. What the conversation ends in decides the turn: a call of
+ * the agent's own tool when a file is asked for, a sentence when the tool's result is back.
+ */
 export const agentScript: Script = (request) => [[started(request)], turn(request)];
 
 function turn(request: GenerateRequest): Event[] {

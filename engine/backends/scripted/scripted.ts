@@ -20,7 +20,7 @@ import { callerLeft } from "../caller-left.ts";
 
 /**
  * What is played for a request: arrays of canonical events, in order. A script may wait for whatever it likes between
- * them, and throw an `EngineError`; the signal is aborted when the caller has left.
+ * them, and throw an `EngineError`; `signal` is aborted when the caller has left.
  */
 export type Script = (
   request: GenerateRequest,
@@ -33,22 +33,24 @@ export type ScriptedOptions = {
   readonly nodeId: string;
   /** The model ids that the node serves. */
   readonly models: readonly string[];
-  /** The generations that run at once; more fail with QUEUE_FULL. */
+  /** The number of generations that run at once, at least 1; further ones fail with QUEUE_FULL. */
   readonly slots: number;
-  /** What is played for every request. */
+  /** The script that is played for every request. */
   readonly script: Script;
   /** The context window in tokens. Default: 262,144. */
   readonly contextWindow?: number;
   /** The kinds of input that the model takes. Default: text only. */
   readonly inputModalities?: readonly Modality[];
-  /** Returns the tokens of a prompt. Default: the characters of all texts, divided by four. */
+  /** Returns the number of tokens of a prompt. Default: the characters of all its texts, divided by four. */
   readonly countTokens?: (request: CountTokensRequest) => number;
 };
 
 /** Every capability, as a script can play whatever it likes. */
 const ALL_CAPABILITIES = Object.values(Capability).filter((value) => value !== Capability.UNSPECIFIED);
 
-/** Plays scripts instead of running a model. It stands at the process border in the tests of the gateway. */
+/**
+ * A backend that plays scripts instead of running a model. It stands at the process border in the tests of the gateway.
+ */
 export class ScriptedBackend implements Backend {
   readonly #options: ScriptedOptions;
   readonly #closing = new AbortController();
@@ -60,13 +62,15 @@ export class ScriptedBackend implements Backend {
     this.#options = options;
   }
 
+  /** Does nothing: a script is ready at once. */
   async start(): Promise<void> {}
 
-  /** Ends what runs, with ENGINE_DOWN. */
+  /** Ends the generations that run, and every later one, with ENGINE_DOWN. */
   async close(): Promise<void> {
     this.#closing.abort(new EngineError("ENGINE_DOWN", "The engine is stopping."));
   }
 
+  /** Describes the models: all with the same context window, all capabilities, and always ready. */
   describe(): BackendDescription {
     const contextWindow = this.#options.contextWindow ?? 262_144;
     const models = this.#options.models.map(
@@ -87,10 +91,15 @@ export class ScriptedBackend implements Backend {
     return { engineKind: EngineKind.SCRIPTED, engineVersion: "1", models };
   }
 
+  /** Says how many slots there are and how many are busy; no request ever waits. */
   load(): BackendLoad {
     return { slots: this.#options.slots, busySlots: this.#busy, waiting: 0 };
   }
 
+  /**
+   * Plays the script for a request until it ends or the caller leaves. Throws `EngineError` QUEUE_FULL when all slots
+   * are taken, and ENGINE_DOWN once the backend is closed.
+   */
   async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<readonly Event[], void, void> {
     if (this.#closing.signal.aborted) throw callerLeft(this.#closing.signal);
     if (this.#busy >= this.#options.slots) throw new EngineError("QUEUE_FULL", "All slots are taken.");
@@ -118,11 +127,13 @@ export class ScriptedBackend implements Backend {
     }
   }
 
+  /** Resolves to the number of tokens of a prompt, as the option `countTokens` counts them. */
   async countTokens(request: CountTokensRequest): Promise<number> {
     return this.#options.countTokens?.(request) ?? roughTokens(request);
   }
 }
 
+/** Guesses the number of tokens of a prompt: a quarter of its characters, and one. */
 function roughTokens(request: CountTokensRequest): number {
   const length = (parts: readonly Part[]): number =>
     parts.reduce((sum, { kind }) => {
@@ -135,7 +146,10 @@ function roughTokens(request: CountTokensRequest): number {
   return Math.ceil((tools + request.messages.reduce((sum, message) => sum + length(message.parts), 0)) / 4) + 1;
 }
 
-/** Reads the events of a file of JSON lines (protobuf JSON, one event each). */
+/**
+ * Reads the events of a file of JSON lines, each one event in the JSON notation of protobuf. Throws when the file
+ * cannot be read or a line is not JSON.
+ */
 export function readTranscript(file: string): readonly Event[] {
   const lines = readFileSync(file, "utf8").split("\n");
   return lines.filter((line) => line.trim() !== "").map((line) => Event.fromJSON(JSON.parse(line)));
@@ -152,7 +166,7 @@ const block = (index: number, text: string): Event[] => [
   { kind: { $case: "blockEnded", value: { index, complete: true } } },
 ];
 
-/** The script of a node without a transcript: one sentence. */
+/** The script of a node without a transcript: it answers every request with the same sentence. */
 export const fixedSentence: Script = () => [
   [{ kind: { $case: "started", value: { nodeId: "scripted", modelRevision: "scripted", inputTokens: 8 } } }],
   block(0, "This is a scripted answer."),

@@ -1,25 +1,31 @@
-/** Where an affinity key came from, for the log. */
+/** What an affinity key was made from, for the log. */
 export type AffinitySource = "cache_key" | "session" | "conversation";
 
+/** What keeps requests together that an engine's cache helps. */
 export type AffinityKey = {
+  /** What the key was made from. */
   readonly source: AffinitySource;
-  /** A keyed digest: of the same caller's same session the same, on all gateways; tells nothing about it. */
+  /**
+   * A keyed digest that all gateways make alike for the same session of the same caller. It tells nothing about either.
+   */
   readonly key: string;
 };
 
+/** What an affinity key can be made from. */
 export type AffinityInput = {
-  /** `CacheHints.affinity_key`, which is a keyed digest already; empty where the caller gave none. */
+  /** The request's `CacheHints.affinity_key`, which is a keyed digest already; empty where the caller gave none. */
   readonly cacheKey: string;
-  /** As Node gives them: names in lower case. */
+  /** The caller's headers as Node gives them: names are in lower case. */
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  /** The tenant that the request belongs to. */
   readonly tenant: string;
-  /** Digest of what stays the same through the conversation. */
+  /** A digest of what stays the same through the conversation. */
   readonly conversationHead: string;
 };
 
 /**
- * Headers by which agents name their session, first match wins; all of an entry make the key. `x-client-request-id` is
- * none of them: it is another one for every request of some clients.
+ * The headers by which agents name their session. The first entry that a request has counts, and all headers of an
+ * entry make the key. `x-client-request-id` is none of them: some clients send another one with every request.
  */
 const SESSION_HEADERS: readonly (readonly string[])[] = [
   ["x-claude-code-session-id", "x-claude-code-agent-id"],
@@ -29,7 +35,11 @@ const SESSION_HEADERS: readonly (readonly string[])[] = [
   ["session_id"],
 ];
 
-/** What keeps the turns of a session together, without anything from the client: key, else session, else conversation. */
+/**
+ * Makes the key that keeps the turns of a session together: from the caller's cache key, else from the session that its
+ * headers name, else from the conversation, which takes nothing from the client. `digest` makes a keyed digest of its
+ * parts.
+ */
 export function affinityKey(input: AffinityInput, digest: (...parts: readonly string[]) => string): AffinityKey {
   if (input.cacheKey !== "") return { source: "cache_key", key: input.cacheKey };
   for (const names of SESSION_HEADERS) {

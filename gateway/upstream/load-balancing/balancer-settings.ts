@@ -4,6 +4,7 @@ import type { SettingsOf } from "./policy.ts";
 import { priorityShape } from "./priority-levels.ts";
 import { slowStartSchema } from "./slow-start.ts";
 
+/** The policy of a cluster that names none. */
 const BY_DEFAULT: LbPolicy = "prefix_affinity";
 
 /** The schemas of a cluster's settings on how an endpoint is picked. */
@@ -22,5 +23,5 @@ export const balancerShape = {
   slowStart: slowStartSchema,
 };
 
-/** How an endpoint of a cluster is picked. */
+/** The settings on how an endpoint of a cluster is picked, checked, with their defaults. */
 export type BalancerSettings = SettingsOf<typeof balancerShape>;

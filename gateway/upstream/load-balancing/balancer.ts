@@ -9,11 +9,12 @@ import type { Policy, PolicyPick } from "./policy.ts";
 import type { Route } from "./route.ts";
 import type { WorkLedger } from "./work-ledger.ts";
 
-/** Tokens to a byte of prompt where the policy has learned nothing better: about what English and code come to. */
+/** The tokens to a byte of prompt where the policy has learned nothing better: about what English and code come to. */
 const TOKENS_PER_BYTE = 0.25;
 
 /** The cluster whose endpoints are picked, as far as picking needs to know it. */
 export type BalancedCluster = {
+  /** How an endpoint is picked. */
   readonly settings: BalancerSettings;
   /** The hash ring of all members by their weights. */
   readonly ring: HashRing;
@@ -30,6 +31,10 @@ export class Balancer {
   readonly #random: () => number;
   readonly #policy: Policy;
 
+  /**
+   * Makes the balancer of one cluster. `work` is the prefill work on all endpoints of all clusters; `random` returns
+   * numbers that are even over [0, 1).
+   */
   constructor(cluster: BalancedCluster, work: WorkLedger, clock: Clock, random: () => number) {
     this.#cluster = cluster;
     this.#clock = clock;
@@ -45,20 +50,23 @@ export class Balancer {
     });
   }
 
-  /** Tokens of a prompt, as far as they can be guessed without its tokenizer. */
+  /**
+   * Guesses the number of tokens of a prompt without its tokenizer: from what the policy has learned, else from the
+   * prompt's bytes.
+   */
   expectedTokens(route: Route): number {
     return this.#policy.expectedTokens?.(route) ?? promptBytes(route.shape) * TOKENS_PER_BYTE;
   }
 
-  /** All endpoints that a pick may choose now. */
+  /** Returns all endpoints that a pick may choose now. */
   usable(): readonly EndpointView[] {
     const views = this.#cluster.views(this.#clock.nowMs());
     return usableLevels(views, this.#cluster.settings).flatMap(({ usable }) => usable);
   }
 
   /**
-   * Picks an endpoint for one try of a request, or says why there is none. `tried`: addresses of the endpoints that have had
-   * their try.
+   * Picks an endpoint for one try of a request, or says why there is none. `tried` holds the addresses of the endpoints
+   * that have had their try; `hasRoom` says whether an endpoint may take one more request.
    */
   pick(route: Route, tried: ReadonlySet<string>, hasRoom: (endpoint: EndpointView) => boolean): Choice<PolicyPick> {
     const nowMs = this.#clock.nowMs();

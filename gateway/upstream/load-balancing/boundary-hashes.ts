@@ -3,38 +3,38 @@ import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/infere
 import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { Steps } from "../../event-loop-turn.ts";
 
-/** Half of SHA-256: no two prompts meet by accident. */
+/** The bytes of a digest: half of SHA-256, enough that no two prompts meet by accident. */
 const DIGEST_BYTES = 16;
-/** What an image counts in bytes of text: about 1,500 tokens of it. */
+/** The bytes of text that an image counts as: about 1,500 tokens. */
 const IMAGE_BYTES = 6_000;
 
 /** A place in a prompt at which a later prompt may branch off, or go on. */
 export type Boundary = {
-  /** Keyed digest of everything before it. */
+  /** A keyed digest of everything before the boundary. */
   readonly hash: string;
-  /** Size of everything before it, in bytes. */
+  /** The size of everything before the boundary, in bytes. */
   readonly bytes: number;
-  /** The caller marked it as the end of a prefix that will come again. */
+  /** Whether the caller marked the boundary as the end of a prefix that will come again. */
   readonly marked: boolean;
 };
 
-/** Of a prompt, in bytes, that is digested before the event loop gets a turn. */
+/** The bytes of a prompt that are digested before the event loop gets a turn. */
 const BYTES_PER_TURN = 1024 * 1024;
 
 /** What of a prompt can be in a cache, without a look at its tokens. */
 export type PromptShape = {
-  /** After the tools and the leading system messages, then after each message. Never empty. */
+  /** The boundary after the tools and the leading system messages, then one after each message. Never empty. */
   readonly boundaries: readonly Boundary[];
   /** Index of the last boundary that an earlier request of this conversation ended at; undefined for its first turn. */
   readonly lastTurn: number | undefined;
 };
 
 /**
- * Cumulative digests of a prompt. The next turn of an agent repeats every message and adds some, so that the digests of
+ * Digests a prompt cumulatively. The next turn of an agent repeats every message and adds some, so that the digests of
  * this turn come again, exactly. Cache breakpoints are left out of the digests: agents move them from turn to turn.
  *
- * `key`: at least 32 bytes, of its own for every tenant, isolation salt and model revision. Digests under different keys
- * never match, and without the key they tell nothing about the text.
+ * `key` is at least 32 bytes, of its own for every tenant, isolation salt and model revision. Digests under different
+ * keys never match, and without the key they tell nothing about the text.
  */
 export function* promptShape(request: Pick<GenerateRequest, "messages" | "tools">, key: Buffer): Steps<PromptShape> {
   const { messages, tools } = request;
@@ -67,12 +67,12 @@ export function* promptShape(request: Pick<GenerateRequest, "messages" | "tools"
   return { boundaries, lastTurn };
 }
 
-/** Size of the whole prompt in bytes. */
+/** Returns the size of a whole prompt in bytes. */
 export function promptBytes({ boundaries }: PromptShape): number {
   return boundaries.at(-1)?.bytes ?? 0;
 }
 
-/** The digest that stays the same through a conversation: its system part, tools and first message. */
+/** Returns the digest that stays the same through a conversation: that of its system part, tools and first message. */
 export function headOf({ boundaries }: PromptShape): string {
   return (boundaries[1] ?? boundaries[0])?.hash ?? "";
 }
@@ -116,7 +116,7 @@ function addPart(section: Section, { kind }: Part): void {
   }
 }
 
-/** What stands between two boundaries. */
+/** Digests and measures what stands between two boundaries. */
 class Section {
   readonly #mac: Hmac;
   #bytes = 0;
@@ -143,7 +143,7 @@ class Section {
     return this.#mac.digest().subarray(0, DIGEST_BYTES).toString("base64url");
   }
 
-  /** The lengths keep ("ab", "c") and ("a", "bc") apart. */
+  /** Digests fields with their lengths, which keep ("ab", "c") and ("a", "bc") apart. */
   #update(tag: string, fields: readonly (string | Buffer)[]): void {
     this.#mac.update(`\0${tag}`);
     for (const field of fields) this.#mac.update(`\0${Buffer.byteLength(field)}\0`).update(field);

@@ -1,15 +1,15 @@
 import { canServe, type EndpointView, isAvailable } from "./endpoint-view.ts";
 import { type PrioritySettings, priorityLoads } from "./priority-levels.ts";
 
-/** The reason why there is no pick. `all_full` is worth waiting for; the others are not. */
+/** The reason why there is no pick. Waiting helps where it is `all_full`, and with none of the others. */
 export type NoPick = "no_endpoints" | "none_available" | "all_tried" | "all_full";
 
 /** What came of a pick, or why there is none. */
 export type Choice<P> =
   | {
-      /** What the policy gave. */
+      /** What the policy gave for the endpoint. */
       readonly pick: P;
-      /** Whether it was picked without a look at its health. */
+      /** Whether the endpoint was picked without a look at its health. */
       readonly panic: boolean;
     }
   | { readonly none: NoPick };
@@ -20,13 +20,17 @@ export type ChooseOptions<E extends EndpointView, P> = {
   readonly tried: ReadonlySet<string>;
   /** Whether all caps (circuit breaker, the node's own queue, KV cache) leave the endpoint room for one more request. */
   readonly hasRoom: (endpoint: E) => boolean;
+  /** How requests are spread over priorities. */
   readonly priorities: PrioritySettings;
-  /** The load-balancing policy, which picks from a list that is never empty; undefined when none suits it. */
+  /**
+   * The load-balancing policy, which picks from a list that is never empty; it returns undefined when none suits it.
+   */
   readonly policy: (candidates: readonly E[]) => P | undefined;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
 };
 
+/** One priority of a snapshot: its endpoints that a pick may choose, and its share of the requests in percent. */
 type Level<E> = {
   readonly usable: readonly E[];
   readonly loadPercent: number;
@@ -35,8 +39,8 @@ type Level<E> = {
 };
 
 /**
- * What a pick may choose from, priority by priority: the endpoints that are available or, in panic, all that would take a
- * call.
+ * Returns what a pick may choose from, by priority, the first one first: the endpoints that are available or, in panic,
+ * all that would take a call.
  */
 export function usableLevels<E extends EndpointView>(
   endpoints: readonly E[],
@@ -54,8 +58,9 @@ export function usableLevels<E extends EndpointView>(
 }
 
 /**
- * One pick from a snapshot of a cluster: the priority by its load, and of what is usable there one by the policy. Where all
- * of a priority were tried or are full, the others follow in their order: any endpoint is better than a failed request.
+ * Makes one pick from a snapshot of a cluster: draws the priority by its load, and lets the policy pick among what is
+ * usable there. Where all endpoints of a priority were tried or are full, the other priorities follow in their order:
+ * any endpoint is better than a failed request.
  */
 export function choose<E extends EndpointView, P>(endpoints: readonly E[], options: ChooseOptions<E, P>): Choice<P> {
   if (endpoints.length === 0) return { none: "no_endpoints" };
@@ -98,6 +103,7 @@ function drawLevel(loads: readonly number[], random: () => number): number {
   return 0;
 }
 
+/** How much each reason tells a caller; where several hold, the highest is given. */
 const WORTH: Readonly<Record<NoPick, number>> = { no_endpoints: 0, none_available: 1, all_tried: 2, all_full: 3 };
 
 function worthMore(a: NoPick, b: NoPick): NoPick {

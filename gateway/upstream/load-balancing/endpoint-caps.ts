@@ -21,10 +21,12 @@ export const endpointCapsSchema = z
   .prefault({})
   .describe("Where all endpoints are beyond their caps, requests wait in the gateway.");
 
-/** What an endpoint may have to do and still be sent more. */
+/** The settings on what an endpoint may have to do and still be sent more, checked, with their defaults. */
 export type EndpointCaps = Readonly<z.infer<typeof endpointCapsSchema>>;
 
-/** Whether an endpoint may be sent more now. Where all are beyond their caps, the request waits in the gateway. */
+/**
+ * Returns whether an endpoint may be sent more now. Where all are beyond their caps, the request waits in the gateway.
+ */
 export function isWithinCaps({ waiting, kvUse }: EndpointView, { maxWaiting, maxKvUse }: EndpointCaps): boolean {
   return waiting < maxWaiting && kvUse < maxKvUse;
 }

@@ -1,54 +1,66 @@
 /**
- * What one pick sees of an endpoint: a snapshot, never changed by a policy. What a node reports about itself may be a
+ * What one pick sees of an endpoint: a snapshot that no policy changes. What a node reports about itself may be a
  * second old; what this gateway counts is exact.
  */
 export type EndpointView = {
+  /** The address of the endpoint, `host:port`, which names it within its cluster. */
   readonly address: string;
-  /** Active health of the model on the node. */
+  /** Whether the active health checks found the model on the node serving. */
   readonly healthy: boolean;
   /** Whether the node speaks a contract version that this gateway knows. */
   readonly compatible: boolean;
-  /** Takes no new calls; running ones go on. */
+  /** Whether the node takes no new calls; running ones go on. */
   readonly draining: boolean;
-  /** Taken out by outlier detection. */
+  /** Whether outlier detection has taken the endpoint out. */
   readonly ejected: boolean;
-  /** Calls of this gateway that run on it, queued ones included. */
+  /** The number of calls of this gateway that run on the endpoint, including those in the node's queue. */
   readonly activeRequests: number;
-  /** Calls of all gateways that run on it, as reported; 0 where nothing is known. */
+  /** The number of calls of all gateways that run on the endpoint, as its node reported; 0 where nothing is known. */
   readonly running: number;
-  /** Calls in the node's own queue, as reported. */
+  /** The number of calls in the node's own queue, as the node reported; 0 where nothing is known. */
   readonly waiting: number;
-  /** Running and waiting calls over the last minutes, averaged from its reports; the same at all gateways, nearly. */
+  /**
+   * The running and waiting calls on the endpoint over the last minutes, averaged from its node's reports, so that all
+   * gateways have nearly the same number.
+   */
   readonly meanRequests: number;
-  /** Share of the KV cache that running calls hold, as reported; 0 to 1. */
+  /** The share of the node's KV cache that running calls hold, 0 to 1, as the node reported. */
   readonly kvUse: number;
-  /** Generations the node runs at once; at least 1. */
+  /** The number of generations that the node runs at once; at least 1. */
   readonly slots: number;
-  /** Envoy's `load_balancing_weight`; above 0. */
+  /** The share of requests that the endpoint gets beside others, Envoy's `load_balancing_weight`; above 0. */
   readonly weight: number;
-  /** 0 is used first. */
+  /** The priority of the endpoint; those of priority 0 are used first. */
   readonly priority: number;
-  /** Zone or rack; empty where it was not given. */
+  /** The zone or rack of the endpoint; empty where none was given. */
   readonly locality: string;
-  /** Monotonic milliseconds at which it last became available; undefined: it was so from the beginning. */
+  /**
+   * Monotonic milliseconds at which the endpoint last became available; undefined when it was so from the beginning.
+   */
   readonly healthySinceMs: number | undefined;
-  /** Prompt tokens it has yet to prefill: the own ledger or the node's report, whichever says more. */
+  /**
+   * The prompt tokens that the node has yet to prefill: by this gateway's own ledger or by the node's report, whichever
+   * says more.
+   */
   readonly outstandingPrefillTokens: number;
-  /** How fast it prefills; above 0. */
+  /** The speed at which the node prefills, in tokens per second; above 0. */
   readonly prefillTokensPerSecond: number;
 };
 
-/** Number of requests on an endpoint, waiting ones included: the report knows other gateways', the own count is newer. */
+/**
+ * Returns the number of requests on an endpoint, waiting ones included: the larger of the node's report, which knows
+ * the requests of other gateways, and of this gateway's count, which is newer.
+ */
 export function requestsOn({ activeRequests, running, waiting }: EndpointView): number {
   return Math.max(activeRequests, running + waiting);
 }
 
-/** Whether an endpoint may get requests, panic aside. */
+/** Returns whether an endpoint may get requests, panic aside. */
 export function isAvailable(endpoint: EndpointView): boolean {
   return endpoint.healthy && !endpoint.ejected && canServe(endpoint);
 }
 
-/** Whether sending to an endpoint makes any sense: not even panic sends to one that would refuse every call. */
+/** Returns whether sending to an endpoint makes any sense: not even panic sends to one that would refuse every call. */
 export function canServe({ compatible, draining }: EndpointView): boolean {
   return compatible && !draining;
 }

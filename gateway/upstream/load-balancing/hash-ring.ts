@@ -1,21 +1,25 @@
 import { createHash } from "node:crypto";
 
-/** Points on the ring for an endpoint of weight 1. */
+/** The number of points on the ring for an endpoint of weight 1. */
 const POINTS_PER_WEIGHT = 100;
-/** 48 bits: as many as a number holds exactly in whole bytes. */
+/** The bytes of a position on the ring: 48 bits are as many as a number holds exactly in whole bytes. */
 const POSITION_BYTES = 6;
 
+/** An endpoint that owns a part of the ring. */
 export type RingMember = {
+  /** The address of the endpoint, `host:port`. */
   readonly address: string;
-  /** Above 0. */
+  /** The size of the member's part beside those of others; above 0. */
   readonly weight: number;
 };
 
 /**
- * Consistent hashing: a key belongs to the endpoints that follow it on the ring. One that joins or leaves moves only the
- * keys that are then, or were, its own. All gateways with the same members agree, as nothing but the members goes in.
+ * Consistent hashing: a key belongs to the endpoints that follow it on the ring. An endpoint that joins or leaves moves
+ * only the keys that are then, or were, its own. All gateways with the same members agree, as nothing but the members
+ * goes in.
  *
- * Built from all members of a cluster, not from the healthy ones: who is not to be picked is passed over.
+ * A ring is built from all members of a cluster, not from the healthy ones: an endpoint that is not to be picked is
+ * passed over.
  */
 export class HashRing {
   readonly #points: readonly { readonly position: number; readonly address: string }[];
@@ -33,7 +37,7 @@ export class HashRing {
       .sort((a, b) => a.position - b.position || (a.address < b.address ? -1 : 1));
   }
 
-  /** All members in the order in which `key` prefers them. To be walked as far as needed. */
+  /** Yields the addresses of all members in the order in which `key` prefers them. It is to be walked as far as needed. */
   *ownersOf(key: string): Generator<string> {
     const seen = new Set<string>();
     const start = this.#firstFrom(positionOf(key));
@@ -57,7 +61,7 @@ export class HashRing {
   }
 }
 
-/** A number for a text, the same everywhere; even over [0, 1). */
+/** Returns a number for a text that is the same everywhere, and even over [0, 1) for all texts together. */
 export function hashShare(text: string): number {
   return positionOf(text) / 2 ** (8 * POSITION_BYTES);
 }

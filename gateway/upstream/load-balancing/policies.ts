@@ -14,6 +14,7 @@ export const POLICIES = {
   random,
 };
 
+/** The name of a load-balancing policy, as the configuration calls it. */
 export type LbPolicy = keyof typeof POLICIES;
 
 /** The names of all policies, in the order of the table. */

@@ -7,13 +7,15 @@ import type { Route } from "./route.ts";
 import type { SlowStartSettings } from "./slow-start.ts";
 import type { WorkLedger } from "./work-ledger.ts";
 
-/** What a policy stands on in its cluster. */
+/** The parts of a cluster and of the gateway that a policy works with. */
 export type PolicyParts = {
   /** Returns the hash ring of all members of the cluster by their weights, as it is now. */
   readonly ring: () => HashRing;
+  /** How endpoints that came back warm up. */
   readonly slowStart: SlowStartSettings;
   /** The prefill work on all endpoints, of all clusters: a node prefills for all its models in one row. */
   readonly work: WorkLedger;
+  /** The clock of the gateway. */
   readonly clock: Clock;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
@@ -24,16 +26,20 @@ export type PolicyParts = {
  * it. What it wants to learn from a try it learns through the `Placement` that its pick gives out.
  */
 export type Policy = {
-  /** Picks one of the candidates, which are never none. Undefined when none of them suits. */
+  /**
+   * Picks one of the candidates, which are never none, at the monotonic time `nowMs`. Returns undefined when none of
+   * them suits.
+   */
   pick(candidates: readonly EndpointView[], route: Route, nowMs: number): PolicyPick | undefined;
-  /** Tokens of the prompt, where the policy has learned how many there are to a byte. */
+  /** Returns the number of tokens of a prompt, where the policy has learned how many there are to a byte. */
   expectedTokens?(route: Route): number;
-  /** Tells the policy that an endpoint has left the cluster, and what was in its cache with it. */
+  /** Tells the policy that an endpoint has left the cluster, and with it what was in its cache. */
   forget?(address: string): void;
 };
 
 /** What a policy has picked. */
 export type PolicyPick = {
+  /** The endpoint that the request goes to. */
   readonly endpoint: EndpointView;
   /** Follows the try for the policy; absent when the policy learns nothing from tries. */
   readonly placement?: Placement;

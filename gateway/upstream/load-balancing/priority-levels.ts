@@ -1,10 +1,11 @@
 import * as z from "zod";
 import type { SettingsOf } from "./policy.ts";
 
-/** Number of endpoints of one priority. */
+/** How many endpoints one priority has. */
 export type LevelHealth = {
-  /** Endpoints that may get requests. */
+  /** The number of endpoints of the priority that may get requests. */
   readonly available: number;
+  /** The number of all endpoints of the priority. */
   readonly total: number;
 };
 
@@ -28,21 +29,24 @@ export const priorityShape = {
     ),
 };
 
-/** How requests are spread over priorities. */
+/** The settings on how requests are spread over priorities, checked, with their defaults. */
 export type PrioritySettings = SettingsOf<typeof priorityShape>;
 
 /** What one priority gets of the requests. */
 export type LevelLoad = {
-  /** Whole percent of the requests; over all levels 100, or 0 where nothing can be picked. */
+  /**
+   * The share of the requests that the priority gets, in whole percent. The shares of all priorities make 100, or 0
+   * where nothing can be picked.
+   */
   readonly loadPercent: number;
   /** Whether the health of the priority's endpoints is not looked at. */
   readonly panic: boolean;
 };
 
 /**
- * How requests are spread over priorities, highest first, by the formulas of Envoy's documents on priority levels and on
- * the panic threshold: each level takes what its health, times the overprovisioning, can bear, and the next one the rest.
- * Only when all levels together cannot bear everything does the panic threshold count.
+ * Returns how requests are spread over `levels`, the first priority first, by the formulas of Envoy's documents on
+ * priority levels and on the panic threshold: each level takes what its health, times the overprovisioning, can bear,
+ * and the next one the rest. Only when all levels together cannot bear everything does the panic threshold count.
  */
 export function priorityLoads(levels: readonly LevelHealth[], settings: PrioritySettings): LevelLoad[] {
   const { overprovisioningFactor, healthyPanicThreshold } = settings;
@@ -60,7 +64,7 @@ export function priorityLoads(levels: readonly LevelHealth[], settings: Priority
   return loads.map((loadPercent, index) => ({ loadPercent, panic: panic[index] ?? false }));
 }
 
-/** Each share of `whole` in percent, the first ones first, up to 100 together. */
+/** Returns what percentage of `whole` each share is, the first ones first, up to 100 together. */
 function spread(shares: readonly number[], whole: number): number[] {
   if (whole === 0) return shares.map(() => 0);
   let left = 100;

@@ -7,6 +7,7 @@ import type { RoutingHints } from "./routing-hints.ts";
 
 /** What picks look at of a request, made once for all its tries. */
 export type Route = {
+  /** The digests and sizes of the prompt, by which prefixes are compared. */
   readonly shape: PromptShape;
   /** A digest of the caller, session or conversation that the request belongs to. */
   readonly affinityKey: string;
@@ -14,7 +15,10 @@ export type Route = {
   readonly ttlMs: number | undefined;
 };
 
-/** Makes the route of a request. After a big prompt it pauses at the end too, as sending the prompt comes next. */
+/**
+ * Makes the route of a request, in steps between which the event loop gets a turn. After a big prompt it pauses at the
+ * end too, as sending the prompt comes next.
+ */
 export function* routing(request: GenerateRequest, hints: RoutingHints): Steps<Route> {
   const shape = yield* promptShape(request, hints.prefixKey);
   const { tenant, cache } = request;

@@ -2,17 +2,24 @@ import type { PriorityClass } from "../../../deploy/runtime/queue/class-share.ts
 
 /** What the routing of a request may look at beside the request itself. None of it leaves the gateway. */
 export type RoutingHints = {
-  /** At least 32 bytes, of their own for every tenant, isolation salt and model: prompts are compared by digests under it. */
+  /**
+   * The key of the digests by which prompts are compared: at least 32 bytes, of its own for every tenant, isolation
+   * salt and model.
+   */
   readonly prefixKey: Buffer;
-  /** A keyed digest that tells nothing about its parts. */
+  /** Makes a keyed digest that tells nothing about its parts. */
   readonly digest: (...parts: readonly string[]) => string;
-  /** Headers of the caller: agents name their sessions there. */
+  /** The headers of the caller, in which agents name their sessions. */
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  /** The class of service of the request while it waits. */
   readonly priorityClass: PriorityClass;
-  /** Share among waiting tenants of the same class. */
+  /** The share that the request's tenant has among waiting tenants of the same class; above 0. */
   readonly weight: number;
-  /** Whose requests are counted together where they wait; several keys may be one tenant. */
+  /** The id of the API key whose waiting requests are counted together; several keys may belong to one tenant. */
   readonly keyId: string;
-  /** Requests of this key that may wait for the model; undefined: as many as the cluster lets every key have. */
+  /**
+   * The number of requests of the API key that may wait for the model; undefined for as many as the cluster lets every
+   * key have.
+   */
   readonly maxPendingRequests: number | undefined;
 };

@@ -24,14 +24,15 @@ export const slowStartSchema = z
   .prefault({})
   .describe("An endpoint that came back gets few requests at first, as its prefix cache is cold.");
 
-/** How an endpoint that came back warms up. */
+/** The settings on how an endpoint that came back warms up, checked, with their defaults. */
 export type SlowStartSettings = Readonly<z.infer<typeof slowStartSchema>>;
 
-/** The first second of a warm-up counts as a whole second, as in Envoy. */
+/** The milliseconds that a warm-up counts at least: its first second counts as a whole one, as in Envoy. */
 const FIRST_STEP_MS = 1_000;
 
 /**
- * The share of its weight that an endpoint has now, above 0 and at most 1. Envoy's formula:
+ * Returns the share of its weight that an endpoint has at the monotonic time `nowMs`, above 0 and at most 1, when it
+ * became available at `healthySinceMs`; undefined there stands for one that always was. It is Envoy's formula:
  * `max(min_weight, (max(time, 1 s) / window) ^ (1 / aggression))`.
  */
 export function slowStartShare(

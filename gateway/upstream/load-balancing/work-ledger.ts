@@ -1,30 +1,34 @@
-/** One request's share of an endpoint's prefill work. */
+/** The share of one request in an endpoint's prefill work. */
 export type Work = {
-  /** Tokens that are still to be prefilled, as now known; at least 0. */
+  /** Sets the tokens of the request that are still to be prefilled, as now known. Numbers below 0 count as 0. */
   remain(tokens: number): void;
-  /** At the first delta, or when the call is over. May be called again. */
+  /**
+   * Takes the request's share out of the ledger: at the first delta, or when the call is over. A second call does
+   * nothing.
+   */
   done(): void;
 };
 
-/** Share of a new measurement in the learned speed. */
+/** The share of a new measurement in the learned speed. */
 const LEARNING_RATE = 0.2;
-/** Below this, a measurement says more about the fixed cost of a call than about speed. */
+/** The tokens below which a measurement says more about the fixed cost of a call than about speed. */
 const MIN_MEASURED_TOKENS = 256;
 
 /**
- * What this gateway has sent to each endpoint and is not yet prefilled, in tokens, and how fast each one prefills. Reports
- * of the nodes are old by the time they are read; without a ledger of its own a gateway sends everything to the endpoint
- * that last looked idle.
+ * What this gateway has sent to each endpoint and is not yet prefilled, in tokens, and how fast each endpoint prefills.
+ * Reports of the nodes are old by the time they are read; without a ledger of its own a gateway would send everything
+ * to the endpoint that last looked idle.
  */
 export class WorkLedger {
   readonly #outstanding = new Map<string, number>();
   readonly #speeds = new Map<string, number>();
 
-  /** Tokens. */
+  /** Returns the tokens that this gateway has sent to an endpoint and that are not yet prefilled. */
   outstanding(address: string): number {
     return this.#outstanding.get(address) ?? 0;
   }
 
+  /** Adds a request with `tokens` to be prefilled to an endpoint's work. Returns its share, which is to be ended. */
   add(address: string, tokens: number): Work {
     let open = true;
     let mine = 0;
@@ -45,8 +49,9 @@ export class WorkLedger {
   }
 
   /**
-   * Tokens per second, as measured; of an endpoint that was not measured yet the mean of the others, so that it is taken for
-   * neither slow nor fast. Undefined until something was measured.
+   * Returns how fast an endpoint prefills, in tokens per second, as measured. For an endpoint that was not measured yet
+   * it is the mean of the others, so that it is taken for neither slow nor fast; undefined until any endpoint was
+   * measured.
    */
   speed(address: string): number | undefined {
     const own = this.#speeds.get(address);
@@ -55,7 +60,7 @@ export class WorkLedger {
     return speeds.reduce((sum, speed) => sum + speed, 0) / speeds.length;
   }
 
-  /** `tokens` were prefilled in `prefillMs`, cached ones not counted. */
+  /** Tells that an endpoint prefilled `tokens`, cached ones not counted, in `prefillMs` milliseconds. */
   measured(address: string, tokens: number, prefillMs: number): void {
     if (tokens < MIN_MEASURED_TOKENS || prefillMs <= 0) return;
     const speed = (tokens * 1_000) / prefillMs;
@@ -63,7 +68,7 @@ export class WorkLedger {
     this.#speeds.set(address, known + LEARNING_RATE * (speed - known));
   }
 
-  /** For an endpoint that left. Its open work counts down to nothing on its own. */
+  /** Drops the speed of an endpoint that has left. Its open work counts down to nothing on its own. */
   forget(address: string): void {
     this.#speeds.delete(address);
   }

@@ -22,7 +22,7 @@ export const adaptiveLifoSchema = z
     "A queue that stands is served newest first, until nobody waits: some are then served at once, instead of all too late.",
   );
 
-/** When a queue is served newest first. */
+/** The settings on when a queue is served newest first, checked, with their defaults. */
 export type AdaptiveLifoSettings = Readonly<z.infer<typeof adaptiveLifoSchema>>;
 
 /**
@@ -51,7 +51,10 @@ export class AdaptiveLifo {
     return this.#newestFirst ? this.#settings.timeoutMs : Number.POSITIVE_INFINITY;
   }
 
-  /** Tells how long the oldest waiting request has waited, in milliseconds; undefined when none waits. */
+  /**
+   * Tells how long the oldest waiting request has waited at the monotonic time `nowMs`, in milliseconds; undefined when
+   * none waits.
+   */
   look(longestWaitMs: number | undefined, nowMs: number): void {
     if (longestWaitMs === undefined) {
       this.#slowSinceMs = undefined;
@@ -63,7 +66,7 @@ export class AdaptiveLifo {
       this.#newestFirst = true;
   }
 
-  /** Tells that a request was served after so many milliseconds in the queue. */
+  /** Tells that a request was served after `waitedMs` milliseconds in the queue. */
   served(waitedMs: number): void {
     if (waitedMs <= this.#settings.targetMs) this.#slowSinceMs = undefined;
   }

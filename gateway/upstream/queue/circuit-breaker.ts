@@ -1,4 +1,7 @@
-/** How many requests of a cluster may run and wait, as in Envoy's `circuit_breakers.thresholds`; each at least 0. */
+/**
+ * How many requests of a cluster may run and wait, as in Envoy's `circuit_breakers.thresholds`; each number is at least
+ * 0.
+ */
 export type CircuitBreakerLimits = {
   /** Number of requests of the cluster that may run at once on its endpoints. */
   readonly maxRequests: number;
@@ -11,12 +14,15 @@ export const PENDING_PER_SLOT = 4;
 /** Number of requests that may wait however many slots there are: more are too many for one process. */
 export const MAX_PENDING_REQUESTS = 512;
 
-/** The limits that the slots of a cluster's available endpoints ask for. */
+/**
+ * Returns the limits that the slots of a cluster's available endpoints ask for: one running request and four waiting
+ * ones for each slot, and no more than 512 waiting ones.
+ */
 export function limitsForSlots(slots: number): CircuitBreakerLimits {
   return { maxRequests: slots, maxPendingRequests: Math.min(PENDING_PER_SLOT * slots, MAX_PENDING_REQUESTS) };
 }
 
-/** A place under a limit. */
+/** A place under a limit, which its holder gives back. */
 export type Permit = {
   /** Gives the place back. A second call does nothing. */
   release(): void;
@@ -38,7 +44,7 @@ export type CircuitBreakerState = {
   readonly pendingOverflows: number;
 };
 
-/** Counts a cluster's requests against its limits, which may change at any time; what runs then goes on. */
+/** Counts a cluster's requests against its limits, which may change at any time; requests that run then go on. */
 export class CircuitBreaker {
   #limits: CircuitBreakerLimits;
   #requests = 0;
@@ -61,17 +67,23 @@ export class CircuitBreaker {
     return this.#requests + this.#pending;
   }
 
-  /** Whether the endpoint, which takes at most `maxRequests`, and the cluster have room for one more. */
+  /**
+   * Returns whether the cluster has room for one more request, and so has the endpoint, which takes at most
+   * `maxRequests` at once.
+   */
   hasRoom(address: string, maxRequests: number): boolean {
     return this.#requests < this.#limits.maxRequests && this.requestsOn(address) < maxRequests;
   }
 
-  /** Number of requests that run on an endpoint. */
+  /** Returns the number of requests that run on an endpoint. */
   requestsOn(address: string): number {
     return this.#onEndpoint.get(address) ?? 0;
   }
 
-  /** A place for a request on an endpoint that takes at most `maxRequests`; undefined when there is none. */
+  /**
+   * Takes a place for a request on an endpoint that takes at most `maxRequests` at once. Returns undefined, and counts
+   * an overflow, when there is none.
+   */
   tryRequest(address: string, maxRequests: number): Permit | undefined {
     if (!this.hasRoom(address, maxRequests)) {
       this.#requestOverflows += 1;
@@ -87,7 +99,7 @@ export class CircuitBreaker {
     });
   }
 
-  /** A place to wait; undefined when there is none. */
+  /** Takes a place for a request that waits. Returns undefined, and counts an overflow, when there is none. */
   tryPending(): Permit | undefined {
     if (this.#pending >= this.#limits.maxPendingRequests) {
       this.#pendingOverflows += 1;

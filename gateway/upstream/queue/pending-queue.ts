@@ -2,18 +2,20 @@ import type { ClassShares, PriorityClass } from "../../../deploy/runtime/queue/c
 import { FairQueue } from "../../../deploy/runtime/queue/fair-queue.ts";
 import { AdaptiveLifo, type AdaptiveLifoSettings } from "./adaptive-lifo.ts";
 
-/** Share of the newest interval between two served requests in the average: the last dozen or so count. */
+/** The share that the newest interval between two served requests has in their average: the last dozen or so count. */
 const NEWEST_SHARE = 0.15;
 
 /** How requests wait for an endpoint. */
 export type PendingQueueSettings = {
   /** Number of requests of one key that may wait, unless the key has a number of its own. */
   readonly maxPendingPerKey: number;
+  /** The shares of the endpoints' work that the classes of service are sure of while they wait. */
   readonly classShares: ClassShares;
+  /** When the queue is served newest first. */
   readonly adaptiveLifo: AdaptiveLifoSettings;
 };
 
-/** Output tokens that every request costs in the queue, on top of its prompt's tokens. */
+/** The tokens that every request costs in the queue for its answer, on top of its prompt's tokens. */
 export const OUTPUT_RESERVE_TOKENS = 1_024;
 
 /** A request that waits for an endpoint. */
@@ -24,26 +26,32 @@ export type Pending<T> = {
   readonly keyId: string;
   /** Number of requests of the API key that may wait; undefined: as many as the cluster lets every key have. */
   readonly maxPendingPerKey: number | undefined;
+  /** The class of service that the request belongs to. */
   readonly priorityClass: PriorityClass;
-  /** Share of the tenant beside others of its class; above 0. */
+  /** The share that the tenant has beside others of its class; above 0. */
   readonly weight: number;
-  /** Tokens that are expected to be prefilled for the request, and the reserve for its answer. */
+  /** The tokens that are expected to be prefilled for the request, and the reserve for its answer; above 0. */
   readonly cost: number;
   /** Monotonic milliseconds at which the request began to wait. */
   readonly queuedMs: number;
   /** Monotonic milliseconds at which the request gives up. */
   readonly deadlineMs: number;
+  /** Whatever the owner of the queue keeps with the request. */
   readonly value: T;
 };
 
-/** What became of a request that asked to wait; `dropped` is the waiting request that had to make room for it. */
+/**
+ * What became of a request that asked to wait. `dropped` is the waiting request that had to make room for it, undefined
+ * when none had to; `limit` says whether the key or the cluster had no room.
+ */
 export type Enqueued<T> =
   | { readonly queued: true; readonly dropped: Pending<T> | undefined }
   | { readonly queued: false; readonly limit: "key" | "cluster" };
 
 /**
  * The one long queue in front of a cluster, fair as every `FairQueue`. It is bounded: when it is full, a key with fewer
- * requests than the largest one gets in, and the one of the largest key that would have given up first makes room. Of one key the oldest is next, or the newest while the queue stands.
+ * requests than the largest one gets in, and the request of the largest key that would have given up first makes room.
+ * Among the requests of one key the oldest is next, or the newest while the queue stands.
  */
 export class PendingQueue<T> {
   readonly #settings: PendingQueueSettings;

@@ -23,8 +23,9 @@ export const leastRequest = policyRow({
 });
 
 /**
- * The least loaded of `choiceCount` endpoints drawn at random, all of them where there are no more: gateways that know
- * nothing of each other do not all run to the same one. Load is requests by weight. Undefined for an empty list only.
+ * Picks the least loaded of `choiceCount` candidates drawn at random, or of all where there are no more; so gateways
+ * that know nothing of each other do not all run to the same one. Load is the number of requests divided by weight.
+ * `random` returns numbers that are even over [0, 1). Returns undefined for an empty list only.
  */
 export function pickLeastRequest<E extends EndpointView>(
   candidates: readonly E[],

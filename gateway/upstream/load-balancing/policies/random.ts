@@ -15,8 +15,8 @@ export const random = policyRow({
 });
 
 /**
- * Picks any endpoint, as often as its weight says; undefined for an empty list only. `random` gives numbers that are even
- * over [0, 1).
+ * Picks any candidate, as often as its weight says. `random` returns numbers that are even over [0, 1). Returns
+ * undefined for an empty list only.
  */
 export function pickRandom<E extends EndpointView>(
   candidates: readonly E[],

@@ -27,9 +27,9 @@ export const ringHash = policyRow({
 });
 
 /**
- * The first owner of `key` that is a candidate and has no more than its bounded load: `hashBalanceFactor` percent of its
- * weighted share of all requests, this one included (consistent hashing with bounded loads, as in Envoy). At 100 and
- * above some candidate is always within its bound. Undefined where no candidate is on the ring.
+ * Picks the first owner of `key` that is a candidate and has no more than its bounded load: `hashBalanceFactor` percent
+ * of its weighted share of all requests, this one included (consistent hashing with bounded loads, as in Envoy). At 100
+ * and above some candidate is always within its bound. Returns undefined where no candidate is on the ring.
  */
 export function pickRingHash<E extends EndpointView>(
   candidates: readonly E[],

@@ -19,13 +19,17 @@ export const roundRobin = policyRow({
 });
 
 /**
- * Weighted round robin: every pick gives each candidate credit by its weight, the richest is picked and pays for all. An
- * endpoint of weight 3 beside two of weight 1 gets three of five picks, spread out evenly. Of equals the first.
+ * Weighted round robin: every pick gives each candidate credit by its weight; the richest is picked and pays for all.
+ * An endpoint of weight 3 beside two of weight 1 gets three of five picks, spread out evenly. Among equals the first
+ * candidate is picked.
  */
 export class RoundRobin {
   readonly #credit = new Map<string, number>();
 
-  /** Picks the next endpoint. Undefined for an empty list only. */
+  /**
+   * Picks the next endpoint; `weightOf` returns the weight of each at this moment. Returns undefined for an empty list
+   * only.
+   */
   pick<E extends EndpointView>(candidates: readonly E[], weightOf: WeightOf): E | undefined {
     let best: { endpoint: E; credit: number } | undefined;
     let total = 0;

@@ -3,51 +3,59 @@ import type { PrefixAffinitySettings } from "./prefix-affinity-settings.ts";
 
 /** The belief that an endpoint has a prefix in its cache. */
 export type Holder = {
+  /** The address of the endpoint, `host:port`. */
   readonly address: string;
-  /** Size of the prefix in tokens. */
+  /** The size of the prefix in tokens. */
   readonly tokens: number;
   /** Monotonic milliseconds at which a request last used the prefix there. */
   readonly usedAtMs: number;
   /** Monotonic milliseconds from which on the belief is void. */
   readonly expiresAtMs: number;
-  /** Whether the engine has said that it prefilled the prefix; else a request with it is only on its way there. */
+  /** Whether the engine has said that it prefilled the prefix; otherwise a request with it is only on its way there. */
   readonly confirmed: boolean;
 };
 
 /** How much a placement map remembers. */
 export type PlacementSettings = Pick<PrefixAffinitySettings, "maxPrefixes" | "maxHolders">;
 
-/** Boundaries at the end of a prompt that are remembered: the next turn branches off at one of them. */
+/** The number of boundaries at the end of a prompt that are remembered: the next turn branches off at one of them. */
 const INDEXED_TAIL = 8;
-/** Boundaries at its beginning, which other conversations share. */
+/** The number of boundaries at the beginning of a prompt that are remembered, as other conversations share them. */
 const INDEXED_HEAD = 2;
 
-/** Which prefixes this gateway believes to be in which endpoint's cache. Bounded; a prefix that is not used expires. */
+/**
+ * Which prefixes this gateway believes to be in which endpoint's cache. The map is bounded, and a prefix that is not
+ * used expires.
+ */
 export class PlacementMap {
   readonly #settings: PlacementSettings;
-  /** In the order of last use, as a Map keeps its order of insertion. */
+  /** The holders of each prefix, by its hash, in the order of last use, as a Map keeps its order of insertion. */
   readonly #entries = new Map<string, readonly Holder[]>();
-  /** Per address, when a prefix that has since been evicted was last used: what is older went before it. */
+  /**
+   * For each address, when a prefix that has since been evicted was last used: prefixes that were last used before are
+   * gone, too.
+   */
   readonly #evictedUntilMs = new Map<string, number>();
 
   constructor(settings: PlacementSettings) {
     this.#settings = settings;
   }
 
-  /** Number of prefixes that are remembered. */
+  /** The number of prefixes that are remembered. */
   get size(): number {
     return this.#entries.size;
   }
 
-  /** The endpoints that are believed to hold the prefix that ends at `hash`. */
+  /** Returns the endpoints that are believed, at the monotonic time `nowMs`, to hold the prefix that ends at `hash`. */
   holders(hash: string, nowMs: number): readonly Holder[] {
     const entry = this.#entries.get(hash);
     return entry ? entry.filter((holder) => this.#isBelieved(holder, nowMs)) : [];
   }
 
   /**
-   * A request with these boundaries goes to `address`, or has been prefilled there (`confirmed`). Begins or renews the
-   * sliding lifetime of its prefixes there. `tokensPerByte`: measured where it was, else what is usual.
+   * Notes that a request with these boundaries goes to the endpoint at `address`, or has been prefilled there
+   * (`confirmed`). This begins or renews the sliding lifetime of its prefixes there, `ttlMs` milliseconds from the
+   * monotonic time `nowMs`. `tokensPerByte` is what was measured for the prompt, else what is usual.
    */
   record(
     boundaries: readonly Boundary[],
@@ -71,7 +79,10 @@ export class PlacementMap {
     this.#makeRoom();
   }
 
-  /** A request with these boundaries ended before the endpoint prefilled it: what was believed because of it is void. */
+  /**
+   * Notes that a request with these boundaries ended before the endpoint prefilled it: what was believed because of the
+   * request alone is void.
+   */
   withdraw(boundaries: readonly Boundary[], address: string): void {
     for (const { hash } of indexed(boundaries)) {
       const entry = this.#entries.get(hash) ?? [];
@@ -83,8 +94,8 @@ export class PlacementMap {
   }
 
   /**
-   * The endpoint turned out not to hold a prefix any more that was last used at `usedAtMs`. Caches evict what was not used
-   * for longest, so that what was last used before it is gone, too.
+   * Notes that the endpoint turned out not to hold a prefix any more that was last used at `usedAtMs`. Caches evict
+   * what was not used for longest, so that prefixes which were last used before it are gone, too.
    */
   evicted(address: string, usedAtMs: number): void {
     this.#evictedUntilMs.set(address, Math.max(usedAtMs, this.#evictedUntilMs.get(address) ?? usedAtMs));
@@ -121,7 +132,7 @@ export class PlacementMap {
   }
 }
 
-/** The boundaries worth remembering. The ones in between were in the tail of an earlier turn. */
+/** Returns the boundaries that are worth remembering. Those in between were at the end of an earlier turn's prompt. */
 function indexed(boundaries: readonly Boundary[]): readonly Boundary[] {
   if (boundaries.length <= INDEXED_HEAD + INDEXED_TAIL) return boundaries;
   return boundaries.filter(

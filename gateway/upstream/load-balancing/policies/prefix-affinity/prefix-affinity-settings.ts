@@ -77,5 +77,5 @@ export const prefixAffinitySchema = z
   .prefault({})
   .describe("Settings of the policy prefix_affinity.");
 
-/** How endpoints are compared by what they hold of a prompt. */
+/** The settings of prefix affinity, checked, with their defaults. */
 export type PrefixAffinitySettings = Readonly<z.infer<typeof prefixAffinitySchema>>;

@@ -2,30 +2,36 @@ import type { PromptShape } from "../../boundary-hashes.ts";
 import type { PlacementMap } from "./placement-map.ts";
 import type { Prediction } from "./prefix-score.ts";
 
-/** Until a model has been measured. About what English and code come to. */
+/** The tokens to a byte until a model has been measured: about what English and code come to. */
 const INITIAL_TOKENS_PER_BYTE = 0.25;
-/** Share of a new measurement in what was learned. */
+/** The share of a new measurement in what was learned. */
 const LEARNING_RATE = 0.05;
-/** A cached part below this share of the expected one refutes the belief that it rested on. */
+/**
+ * The share of the expected cached tokens below which the cached ones refute the belief that the expectation rested on.
+ */
 const REFUTING_SHARE = 0.5;
 
 /** A prompt on one endpoint, from the pick to what the engine said of it. */
 export type Placed = {
+  /** The digests and sizes of the prompt. */
   readonly shape: PromptShape;
+  /** The address of the endpoint, `host:port`. */
   readonly address: string;
+  /** What the pick expected of the endpoint. */
   readonly prediction: Prediction;
   /** How long the prefix is to be remembered after its last use, in milliseconds. */
   readonly ttlMs: number;
 };
 
-/** What an engine measured, at `Started` or `Finished`. */
+/** What an engine measured of a prompt, as its `Started` event says it. */
 export type Measured = {
+  /** The number of tokens of the prompt. */
   readonly inputTokens: number;
-  /** Undefined where the engine does not say. */
+  /** The number of the prompt's tokens that were in the cache; undefined where the engine does not say. */
   readonly cachedInputTokens: number | undefined;
 };
 
-/** Keeps the beliefs about one model's placement true: from requests on their way, and from what engines measured. */
+/** Keeps the beliefs about one model's placement true: by requests on their way, and by what engines measured. */
 export class PrefixLearning {
   readonly #placements: PlacementMap;
   #tokensPerByte = INITIAL_TOKENS_PER_BYTE;
@@ -34,18 +40,27 @@ export class PrefixLearning {
     this.#placements = placements;
   }
 
-  /** Of the model's tokenizer on what its callers send. */
+  /**
+   * The tokens to a byte of prompt, as the model's tokenizer makes them of what its callers send; about a quarter until
+   * it was measured.
+   */
   get tokensPerByte(): number {
     return this.#tokensPerByte;
   }
 
-  /** The prompt is on its way: the next turn will find it there. */
+  /**
+   * Notes that the prompt is on its way at the monotonic time `nowMs`, so that the next turn is expected to find it
+   * there.
+   */
   dispatched({ shape, address, ttlMs }: Placed, nowMs: number): void {
     const { tokensPerByte } = this;
     this.#placements.record(shape.boundaries, address, { tokensPerByte, ttlMs, nowMs, confirmed: false });
   }
 
-  /** The endpoint has prefilled the prompt. What it measured takes the place of what was believed. */
+  /**
+   * Notes that the endpoint has prefilled the prompt at the monotonic time `nowMs`. What its engine measured takes the
+   * place of what was believed.
+   */
   prefilled({ shape, address, prediction, ttlMs }: Placed, measured: Measured, nowMs: number): void {
     const { belief } = prediction;
     const { inputTokens, cachedInputTokens } = measured;
@@ -58,7 +73,7 @@ export class PrefixLearning {
     this.#placements.record(shape.boundaries, address, { tokensPerByte, ttlMs, nowMs, confirmed: true });
   }
 
-  /** The call ended before the endpoint said that it prefilled the prompt. */
+  /** Notes that the call ended before the endpoint said that it prefilled the prompt. */
   abandoned({ shape, address }: Placed): void {
     this.#placements.withdraw(shape.boundaries, address);
   }

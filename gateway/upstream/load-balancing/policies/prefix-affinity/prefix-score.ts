@@ -4,11 +4,15 @@ import { type HashRing, hashShare } from "../../hash-ring.ts";
 import type { Holder, PlacementMap } from "./placement-map.ts";
 import type { PrefixAffinitySettings } from "./prefix-affinity-settings.ts";
 
-/** How many times the second owner's load the first one may have: between the least, and that and the spread. */
+/**
+ * How many times the second owner's load the first owner may have. The number is another one for every conversation,
+ * from `least` to `least` and `spread` together.
+ */
 const OWNER_TOLERANCE = { least: 1.1, spread: 1 };
 
 /** The request that an endpoint is picked for. */
 export type PrefixRequest = {
+  /** The digests and sizes of the prompt. */
   readonly shape: PromptShape;
   /** A digest of the caller, session or conversation that the request belongs to. */
   readonly affinityKey: string;
@@ -16,38 +20,44 @@ export type PrefixRequest = {
 
 /** What a pick by prefix affinity goes by, beside endpoints and request. */
 export type PrefixContext = {
+  /** Which endpoints are believed to hold which prefixes. */
   readonly placements: PlacementMap;
+  /** The hash ring of all members of the cluster. */
   readonly ring: HashRing;
-  /** Tokens to a byte of prompt, as learned for the model; above 0. */
+  /** The tokens to a byte of prompt, as learned for the model; above 0. */
   readonly tokensPerByte: number;
   /** Monotonic milliseconds of the pick. */
   readonly nowMs: number;
-  /** Returns the share of its speed that an endpoint is trusted with, above 0 and at most 1: slow start. */
+  /** Returns the share of its speed that an endpoint is trusted with while it warms up, above 0 and at most 1. */
   readonly shareOf: (endpoint: EndpointView) => number;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
+  /** The settings of prefix affinity. */
   readonly settings: PrefixAffinitySettings;
 };
 
 /** What a pick expects of its endpoint, to be held against what the engine then measures. */
 export type Prediction = {
-  /** Tokens of the whole prompt. */
+  /** The number of tokens of the whole prompt. */
   readonly tokens: number;
-  /** Tokens of the prompt that are not in the endpoint's cache. */
+  /** The number of the prompt's tokens that are not in the endpoint's cache. */
   readonly uncachedTokens: number;
   /** The belief that the prediction rests on; undefined when there was none. */
   readonly belief: Holder | undefined;
 };
 
+/** The endpoint that was picked, and what is expected of it. */
 export type PrefixPick<E> = { readonly endpoint: E; readonly prediction: Prediction };
 
 /**
- * The candidate that will have prefilled the prompt first: fewest seconds for what it has yet to do and for what of this
- * prompt it does not hold, plus a little for its load. Candidates are the endpoints that hold most of the prompt, the
- * owners of the conversation on the ring, and one at random, who keeps the others honest. Undefined for an empty list only.
+ * Picks the candidate that will have prefilled the prompt first: the one with the fewest seconds for what it has yet to
+ * do and for what of this prompt it does not hold, plus a little for its load. Candidates are the endpoints that hold
+ * most of the prompt, the owners of the conversation on the ring, and one at random, who keeps the others honest.
+ * Returns undefined for an empty list only.
  *
- * The ring makes gateways that share nothing agree on new conversations. Its key is caller and conversation head together:
- * a key that all callers share does not gather them on one endpoint, nor does a head that all conversations share.
+ * The ring makes gateways that share nothing agree on new conversations. Its key is caller and conversation head
+ * together: a key that all callers share does not gather them on one endpoint, nor does a head that all conversations
+ * share.
  */
 export function pickPrefixAffinity<E extends EndpointView>(
   endpoints: readonly E[],
@@ -81,6 +91,7 @@ function weighed(
   return headTokens + settings.uncachedWeight * (uncachedTokens - headTokens);
 }
 
+/** The longest part of a prompt that one endpoint is believed to hold, and its size in bytes of the prompt. */
 type Belief = { readonly holder: Holder; readonly bytes: number };
 
 type Beliefs = {
