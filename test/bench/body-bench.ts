@@ -38,8 +38,8 @@ const BODIES_PER_ROUND = 5;
 const PAUSE_MS = 5;
 
 /**
- * What a body costs from its bytes to those of the canonical request, in the turns of the event loop that the gateway takes
- * for it, and how long the loop waits. No I/O.
+ * Measures what a body costs from its bytes to those of the canonical request, in the turns of the event loop that the
+ * gateway takes for it, and how long the loop waits. It does no I/O.
  */
 export async function bodyBench(settings: BenchSettings): Promise<BenchResult> {
   const rows: Row[] = [];

@@ -16,7 +16,9 @@ const LEAVINGS_QUICK = 20;
 
 type Measured = { readonly p50Ms: number; readonly p99Ms: number };
 
-/** A client leaves in mid-stream: how long until the engine knows, alone and beside other streams. */
+/**
+ * Measures how long it takes until the engine knows that a client left in mid-stream, alone and beside other streams.
+ */
 export async function cancelBench(targets: Targets, settings: BenchSettings): Promise<BenchResult> {
   const all: readonly Target[] = [...targets.floors, ...targets.gateways];
   const leavings = settings.quick ? LEAVINGS_QUICK : LEAVINGS;

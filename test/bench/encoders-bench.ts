@@ -57,7 +57,10 @@ const BODIES: readonly (readonly [Format, object])[] = [
   ],
 ];
 
-/** What one delta costs each encoder, beside the escaping of its text and the reading of its message. No I/O. */
+/**
+ * Measures what one delta costs each encoder, beside the escaping of its text and the reading of its message. It does
+ * no I/O.
+ */
 export async function encodersBench(settings: BenchSettings): Promise<BenchResult> {
   const deltas = settings.quick ? DELTAS_QUICK : DELTAS;
   const works = [ESCAPE, NAIVE, DECODE, ORDER, ...BODIES.flatMap(([format, body]) => encoderWorks(format, body))];

@@ -30,7 +30,7 @@ type Measured = {
   readonly turns: number;
 };
 
-/** Agents against a fleet of simulated nodes: what a policy makes of the time to the first token. */
+/** Lets agents call a fleet of simulated nodes, and measures what each policy makes of the time to the first token. */
 export async function fleetBench(settings: BenchSettings): Promise<BenchResult> {
   const policies = settings.quick ? POLICIES_QUICK : POLICIES;
   const rounds: Rounds<Measured> = await measureAll(policies, settings);

@@ -12,7 +12,7 @@ const EVENTS_PER_WRITE = 16;
 const cpuPerEvent = ({ cpuUs, events }: Window) => cpuUs / events;
 const cpuPerFrame = ({ cpuUs, frames }: Window) => cpuUs / frames;
 
-/** As much as the engine can write and the client can read: what an event costs when many come at once. */
+/** Measures what an event costs when many come at once: as many as the engine can write and the client can read. */
 export async function floodBench(targets: Targets, settings: BenchSettings): Promise<BenchResult> {
   const all: readonly Target[] = [...targets.floors, ...targets.gateways];
   // So many events come that half the time tells as much.

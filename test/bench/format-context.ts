@@ -3,7 +3,7 @@ import { Sealing } from "../../gateway/sealing.ts";
 
 const sealer = Sealing.random().for("bench");
 
-/** What the gateway hands to a format, with its defaults. */
+/** What the gateway hands to a format beside a request, with the gateway's defaults. */
 export const BENCH_CONTEXT: PrepareContext = {
   sealer,
   acceptsImages: () => true,

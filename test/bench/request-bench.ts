@@ -13,7 +13,10 @@ const EVENTS = 4;
 
 type Measured = { readonly cpuUs: number; readonly p50Ms: number; readonly p99Ms: number };
 
-/** Short streamed requests, one after the other on one connection: what the gateway adds when nothing else runs. */
+/**
+ * Measures what the gateway adds to short streamed requests, one after the other on one connection, when nothing else
+ * runs.
+ */
 export async function requestBench(targets: Targets, settings: BenchSettings): Promise<BenchResult> {
   const all: readonly Target[] = [targets.direct, ...targets.floors, ...targets.gateways];
   const rounds = await interleave(all, settings.repetitions, (target) => measure(target));

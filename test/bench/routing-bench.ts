@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import type { BenchResult } from "./report/bench-result.ts";
 
-/** Runs the simulation of routing policies, a program of its own whose tables it hands on as they are. */
+/** Runs the simulation of routing policies, a program of its own, and hands on its tables as they are. */
 export async function routingBench(): Promise<BenchResult> {
   const child = spawn(process.execPath, [join(import.meta.dirname, "routing/routing-simulation.js")], {
     stdio: ["ignore", "pipe", "inherit"],

@@ -11,7 +11,7 @@ const STREAMS_QUICK = 100;
 
 const cpuPerEvent = ({ cpuUs, events }: Window) => cpuUs / events;
 
-/** Coding agents at work: many streams, each with a small event every 20 ms. */
+/** Measures coding agents at work: many streams, each with a small event every 20 ms. */
 export async function streamBench(targets: Targets, settings: BenchSettings): Promise<BenchResult> {
   const streams = settings.quick ? STREAMS_QUICK : STREAMS;
   const load = { streams, eventsPerSecond: EVENTS_PER_SECOND, eventsPerWrite: 1 };

@@ -1,4 +1,7 @@
-/** Until the condition, which may ask another process, holds; throws when it does not come to hold. */
+/**
+ * Resolves when the condition, which may ask another process, holds; throws when it does not come to hold. `what` names
+ * the condition in the message.
+ */
 export async function becomes(condition: () => Promise<boolean>, what: string): Promise<void> {
   for (const lastMs = Date.now() + 40_000; !(await condition()); ) {
     if (Date.now() > lastMs) throw new Error(`it did not come about: ${what}`);

@@ -28,7 +28,7 @@ const RCODES = { NXDOMAIN: 3, SERVFAIL: 2 } as const;
 /** Runs the rest of its arguments with its first one as /etc/resolv.conf, which it has for itself alone. */
 const WITH_RESOLV_CONF = 'mount --bind "$0" /etc/resolv.conf && exec "$@"';
 
-/** Why no program can be given a resolver of its own here; undefined: it can. */
+/** Returns why no program can be given a resolver of its own on this machine; undefined when one can. */
 export function whyNoOwnResolver(): string | undefined {
   if (process.platform !== "linux") return "mount namespaces are Linux's";
   if (process.getuid?.() !== 0) return "only root may mount";

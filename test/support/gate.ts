@@ -1,7 +1,7 @@
-/** A promise and what settles it. */
+/** A promise, and the function that settles it. */
 export type Gate = { readonly passed: Promise<void>; readonly open: () => void };
 
-/** A gate that is closed until someone opens it. */
+/** Makes a gate that is closed until someone opens it. */
 export function gate(): Gate {
   let open: () => void = () => {};
   const passed = new Promise<void>((resolve) => {

@@ -1,4 +1,7 @@
-/** The sum of all series of a metric in Prometheus' text form whose labels contain `labels`; 0 where there is none. */
+/**
+ * Returns the sum of all series of a metric in Prometheus' text form whose labels contain `labels`; 0 where there is
+ * none.
+ */
 export function metricSum(text: string, name: string, labels = ""): number {
   let sum = 0;
   for (const line of text.split("\n")) {
@@ -8,7 +11,9 @@ export function metricSum(text: string, name: string, labels = ""): number {
   return sum;
 }
 
-/** The smallest bound of a histogram below which `share` of its observations lie; infinite beyond the last one. */
+/**
+ * Returns the smallest bound of a histogram below which `share` of its observations lie; infinity beyond the last one.
+ */
 export function metricQuantile(text: string, name: string, share: number): number {
   const total = metricSum(text, `${name}_count`);
   for (const line of text.split("\n")) {

@@ -1,8 +1,8 @@
 import type { Reporter, TestModule } from "vitest/node";
 
 /**
- * Fails a run in which a test was skipped, with its name: on a machine that has all that the tests ask for, a skip is a
- * check that was lost. Only tests with "GPU" in their names may be.
+ * Fails a run in which a test was skipped, with the test's name: on a machine that has all that the tests ask for, a
+ * skip is a check that was lost. Only tests with "GPU" in their names may be skipped.
  */
 export class NoSkips implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {

@@ -18,7 +18,7 @@ export type Sizes = {
   readonly promised?: number;
 };
 
-/** The number that the running lane wants. */
+/** Returns the number that the running lane wants. */
 export function sizeOf({ quick, exhaustive = quick, promised = exhaustive }: Sizes): number {
   return { quick, exhaustive, promised }[inject("size")];
 }

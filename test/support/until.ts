@@ -1,4 +1,7 @@
-/** Until the condition holds; throws when it does not come to hold. Gives everything else a turn in between. */
+/**
+ * Resolves when the condition holds; throws when it does not come to hold. Everything else gets a turn in between.
+ * `what` names the condition in the message.
+ */
 export async function until(condition: () => boolean, what: string): Promise<void> {
   for (const lastMs = Date.now() + 20_000; !condition(); ) {
     if (Date.now() > lastMs) throw new Error(`it did not come about: ${what}`);

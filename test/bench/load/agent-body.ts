@@ -55,7 +55,10 @@ const WRAPS: Readonly<Record<BenchFormat, (turns: readonly object[]) => object>>
   }),
 };
 
-/** A request of a coding agent late in its session: tools, and turns that read files until it has about `bytes` bytes. */
+/**
+ * Makes a request as a coding agent sends it late in its session: tools, and turns that read files, until it has about
+ * `bytes` bytes.
+ */
 export function agentBody(format: BenchFormat, bytes: number): Buffer {
   const perTurn = Buffer.byteLength(JSON.stringify(TURNS[format]("call_000000")));
   const turns = Array.from({ length: Math.ceil(bytes / perTurn) }, (_, at) => TURNS[format](`call_${at}`));

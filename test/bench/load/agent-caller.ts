@@ -33,8 +33,9 @@ type Chunk = {
 };
 
 /**
- * One caller at a time of an agent's kind: session after session of growing prompts over HTTP, with time to think between
- * the turns, until the signal is aborted. Sends no cache key: who belongs together is the gateway's to find out.
+ * Calls as an agent does, one call at a time: session after session of growing prompts over HTTP, with time to think
+ * between the turns, until the signal is aborted. It sends no cache key: which calls belong together is the gateway's
+ * to find out.
  */
 export async function callLikeAgents(
   gateway: BenchGateway,

@@ -13,7 +13,7 @@ export type Reading = {
   readonly delaysMs: readonly number[];
 };
 
-/** Many streams to one target over sockets of their own, read as fast as they come. */
+/** Opens many streams to one target, over sockets of their own, and reads them as fast as they come. */
 export class LoadClient {
   readonly #sockets: Socket[];
   /** From a request's writing to the first byte of its answer, one per stream, in milliseconds. */

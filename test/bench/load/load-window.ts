@@ -12,7 +12,7 @@ const LEAVE_MS = 200;
 
 export type Load = Omit<Directive, "events" | "id"> & { readonly streams: number };
 
-/** One measured stretch of one target; NaN where nothing stands in the middle. */
+/** One measured stretch of one target; a number is NaN where nothing stands in the middle. */
 export type Window = {
   readonly events: number;
   readonly frames: number;
@@ -23,7 +23,10 @@ export type Window = {
   readonly firstByteP50Ms: number;
 };
 
-/** Puts the load on the target and measures for `seconds`. `keepDelays`: not where the client would be what is measured. */
+/**
+ * Puts the load on the target and measures for `seconds`. `keepDelays` says whether the delay of every event is kept,
+ * which must not be where the client would become what is measured.
+ */
 export async function measureWindow(target: Target, load: Load, seconds: number, keepDelays: boolean): Promise<Window> {
   const { streams, ...pace } = load;
   const request = target.request({ ...pace, events: ENDLESS });

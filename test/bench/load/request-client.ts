@@ -5,7 +5,7 @@ import type { Target } from "../processes/targets.ts";
 
 const LAST_CHUNK = "0\r\n\r\n";
 
-/** One connection on which chunked answers are asked for one after the other. */
+/** A client with one connection, on which it asks for chunked answers one after the other. */
 export class RequestClient {
   readonly #socket: Socket;
   #tail = "";

@@ -3,7 +3,7 @@ import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Child, type Ready } from "../../../deploy/local/child.ts";
 
-/** A program of the benches or of the service, running. */
+/** A running program, of the benches or of the service. */
 export type RunningChild = {
   readonly process: ChildProcess;
   readonly pid: number;
@@ -13,8 +13,9 @@ export type RunningChild = {
 };
 
 /**
- * Starts a built program and waits until it says `ready {…}`. What it writes on its standard error goes to a file in
- * `folder`, as in operation it goes to a collector; it is part of the message when the start fails. `nodeFlags` are for Node.
+ * Starts a built program and resolves when it says `ready {…}`. What the program writes on its standard error goes to a
+ * file in `folder`, as in operation it goes to a collector; it is part of the message when the start fails. `nodeFlags`
+ * are for Node.
  */
 export async function startChild(
   name: string,

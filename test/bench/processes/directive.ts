@@ -13,10 +13,10 @@ export type Directive = {
   readonly id?: string;
 };
 
-/** An answer that ends when its caller leaves. */
+/** The number of events of an answer that ends when its caller leaves. */
 export const ENDLESS = Number.MAX_SAFE_INTEGER;
 
-/** Throws when the text is not of a bench. */
+/** Reads the directive in the text of a message. Throws when the text is not of a bench. */
 export function parseDirective(text: string): Directive {
   const { events, eventsPerSecond, eventsPerWrite, id } = JSON.parse(text) as Directive;
   if (!(events >= 1 && eventsPerSecond >= 0 && eventsPerWrite >= 1)) throw new RangeError("not a directive");

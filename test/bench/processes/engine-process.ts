@@ -13,7 +13,10 @@ import { nowUs, stamp } from "./stamp.ts";
  * plain HTTP for what the gateway is compared with. Prints `ready {"address":…,"ssePort":…}`; tells its parent who left.
  */
 
-/** What it tells its parent: the caller of the request with this id left, and when the engine learnt of it. */
+/**
+ * What the engine tells its parent: that the caller of the request with this id left, and when the engine learnt of it,
+ * in monotonic microseconds.
+ */
 export type LeftReport = { readonly leftId: string; readonly atUs: number };
 
 const pacers = new Map<number, Pacer>();

@@ -6,7 +6,7 @@ import { CATALOG } from "../../../gateway/catalog.ts";
 import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
 import { type RunningChild, startChild } from "./child-process.ts";
 
-/** The gateway of the same build. */
+/** The path of the gateway of the same build. */
 export const GATEWAY_PROGRAM = join(import.meta.dirname, "../../../gateway/main.js");
 const READY_TIMEOUT_MS = 20_000;
 
@@ -26,8 +26,8 @@ export type BenchGatewayOptions = {
 };
 
 /**
- * The gateway as it is deployed, with its defaults, in a process of its own; ready when an engine is healthy to it.
- * `program`: its built `main.js`.
+ * Starts the gateway as it is deployed, with its defaults, in a process of its own. Resolves when an engine is healthy
+ * to it. `program` is the path of its built `main.js`.
  */
 export async function startBenchGateway(
   program: string,

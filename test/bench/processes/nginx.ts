@@ -12,7 +12,10 @@ export type RunningNginx = {
   stop(): Promise<void>;
 };
 
-/** nginx as a streaming proxy in front of `originPort`, in one process; undefined when there is none on the PATH. */
+/**
+ * Starts nginx as a streaming proxy in front of `originPort`, in one process. Resolves to undefined when there is none
+ * on the PATH.
+ */
 export async function startNginx(originPort: number, folder: string): Promise<RunningNginx | undefined> {
   const program = onPath("nginx");
   if (program === undefined) return undefined;

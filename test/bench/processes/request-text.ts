@@ -21,7 +21,7 @@ const SHAPES: Readonly<Record<BenchFormat, { readonly path: string; body(prompt:
   },
 };
 
-/** The bytes of a request, as ASCII. */
+/** Returns the bytes of a request that asks for what the directive says, as ASCII. */
 export function requestText(format: BenchFormat, key: string, directive: Directive): string {
   const { path, body } = SHAPES[format];
   const content = JSON.stringify(body(JSON.stringify(directive)));

@@ -28,7 +28,7 @@ export type SimulatedFleet = {
   stop(): Promise<void>;
 };
 
-/** A fresh fleet: nothing is cached anywhere. */
+/** Starts a fresh fleet, in which nothing is cached anywhere. Its configuration goes into `folder`. */
 export async function startSimulatedFleet(nodes: number, lbPolicy: string, folder: string): Promise<SimulatedFleet> {
   await mkdir(folder, { recursive: true });
   const engines = await Promise.all(Array.from({ length: nodes }, (_, index) => startNode(`node-${index}`, folder)));

@@ -19,8 +19,8 @@ const [BEFORE = "", AFTER = ""] = `data: ${JSON.stringify({
 })}\n\n`.split(HOLE);
 
 /**
- * Plays directives as server-sent events over plain HTTP, in the body of a Format A request: what the floors pass on.
- * `reportLeft` gets the id of a request whose caller left before its end. Resolves to the port.
+ * Starts a server that plays directives as server-sent events over plain HTTP, in the body of a Format A request: what
+ * the floors pass on. `reportLeft` gets the id of a request whose caller left before its end. Resolves to the port.
  */
 export async function startSseOrigin(
   paceOf: (eventsPerSecond: number) => Pace | undefined,

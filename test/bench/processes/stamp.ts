@@ -3,13 +3,13 @@
  * which all processes share, so that a reader in another process knows how long an event was under way.
  */
 
-/** Stands for one event wherever it goes: it is in no id, no header and no frame around the text. */
+/** The mark that stands for one event wherever it goes: it is in no id, no header and no frame around the text. */
 export const MARK = "@";
 const DIGITS = 9;
-/** Of a whole stamp. */
+/** The number of characters of a whole stamp. */
 export const STAMP_LENGTH = MARK.length + DIGITS + 1;
 
-/** The machine's monotonic time in microseconds. */
+/** Returns the machine's monotonic time in microseconds. */
 export function nowUs(): number {
   const [seconds, nanoseconds] = process.hrtime();
   return seconds * 1e6 + nanoseconds / 1e3;
@@ -19,7 +19,9 @@ export function stamp(timeUs: number): string {
   return `${MARK}${Math.floor(timeUs).toString(36).padStart(DIGITS, "0")};`;
 }
 
-/** The time in the stamp that starts at `at`; undefined when something has cut it. */
+/**
+ * Returns the time in the stamp that starts at `at`, in monotonic microseconds; undefined when something has cut it.
+ */
 export function stampedUs(text: string, at: number): number | undefined {
   const digits = text.slice(at + MARK.length, at + STAMP_LENGTH - 1);
   if (text[at + STAMP_LENGTH - 1] !== ";" || !/^[0-9a-z]{9}$/.test(digits)) return undefined;

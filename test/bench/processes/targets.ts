@@ -8,7 +8,7 @@ import { type BenchGateway, GATEWAY_PROGRAM, startBenchGateway } from "./gateway
 import { startNginx } from "./nginx.ts";
 import { BENCH_FORMATS, requestText } from "./request-text.ts";
 
-/** Something between a client and the engine, or nothing. */
+/** A target of the load: something between a client and the engine, or the engine itself. */
 export type Target = {
   readonly name: string;
   readonly port: number;
@@ -40,7 +40,7 @@ export type TargetOptions = {
   readonly against?: string;
 };
 
-/** Starts everything once for all benches. */
+/** Starts all targets, once for all benches. */
 export async function startTargets({ profileFolder, against }: TargetOptions): Promise<Targets> {
   const folder = await mkdtemp(join(tmpdir(), "svc-bench-"));
   const engine = await startChild("engine", join(PROGRAMS, "engine-process.js"), [], folder);

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 /** Linux counts these in hundredths of a second for every program, whatever the kernel's own clock is. */
 const TICK_MS = 10;
 
-/** User and system time in a text of `/proc/<pid>/stat`, all threads together, in milliseconds. */
+/** Reads the user and system time of all threads together, in milliseconds, from a text of `/proc/<pid>/stat`. */
 export function parseProcessStat(stat: string): number {
   // The name of the program stands in brackets and may itself hold blanks and brackets.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
@@ -11,7 +11,10 @@ export function parseProcessStat(stat: string): number {
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }
 
-/** CPU time that a process has used since its start, in milliseconds, to 10 ms. Throws when there is no such process. */
+/**
+ * Returns the CPU time that a process has used since its start, in milliseconds, in steps of 10. Throws when there is
+ * no such process.
+ */
 export function cpuMs(pid: number): number {
   return parseProcessStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
 }

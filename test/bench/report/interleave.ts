@@ -1,6 +1,6 @@
 /**
  * Measures every target once per repetition, in turn: what disturbs the machine for a while disturbs all of them. One
- * round before the first is not counted. Gives, per repetition, the measurements by name of target.
+ * round before the first is not counted. Resolves to the measurements of every repetition, by name of target.
  */
 export async function interleave<T extends { readonly name: string }, M>(
   targets: readonly T[],

@@ -24,7 +24,7 @@ export function machineFacts(): Pick<RunFacts, "node" | "cpus" | "cpuModel"> {
   return { node: process.version, cpus: cpus().length, cpuModel: cpus()[0]?.model ?? "unknown" };
 }
 
-/** Processes that want to run, over the last minute. */
+/** Returns the number of processes that wanted to run, averaged over the last minute. */
 export function loadAverage(): number {
   return loadavg()[0] ?? Number.NaN;
 }

@@ -1,6 +1,9 @@
 import type { Column, Row } from "./bench-result.ts";
 
-/** Rows as aligned text: words to the left, numbers to the right, a dash for what was not measured. Lines end without blanks. */
+/**
+ * Formats rows as aligned text: words to the left, numbers to the right, a dash for what was not measured. Lines end
+ * without blanks.
+ */
 export function formatTable(columns: readonly Column[], rows: readonly Row[]): string {
   const cells = rows.map((row) => columns.map((column) => cell(row[column.key], column.digits ?? 1)));
   const widths = columns.map(({ title }, at) =>

@@ -15,7 +15,7 @@ export type AgentTraffic = {
   readonly sharedCacheKey: boolean;
 };
 
-/** Measured from coding agents; the numbers of the routing study in the reference. */
+/** The traffic of coding agents, as measured: the numbers of the routing study in the reference. */
 export const AGENT_TRAFFIC: AgentTraffic = {
   sessionsPerSecond: 0.1,
   meanTurns: 42,

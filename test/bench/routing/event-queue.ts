@@ -2,7 +2,10 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 
 type Entry = { readonly atMs: number; readonly order: number; readonly run: () => void };
 
-/** Virtual time: runs what was planned in the order of its time, and of equals in the order of planning. */
+/**
+ * A clock of virtual time, which runs what was planned in the order of its time, and of equals in the order of
+ * planning.
+ */
 export class EventQueue implements Clock {
   /** A binary heap. */
   readonly #heap: Entry[] = [];

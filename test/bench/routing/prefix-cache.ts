@@ -1,7 +1,10 @@
 /** A piece of a prompt between two boundaries. Its id stands for everything before it, too. */
 export type Segment = { readonly id: string; readonly tokens: number };
 
-/** A node's prefix cache: bounded in tokens, evicts what was used longest ago, of one prompt its end first. */
+/**
+ * A node's prefix cache: it is bounded in tokens, and evicts what was used longest ago, the end of a prompt before its
+ * beginning.
+ */
 export class PrefixCache {
   readonly #capacity: number;
   /** In the order of use. */

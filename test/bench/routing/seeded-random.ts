@@ -1,4 +1,7 @@
-/** Even over [0, 1), the same sequence for the same seed. Weyl sequence through two rounds of mixing; not for secrets. */
+/**
+ * Returns a function whose numbers are even over [0, 1), with the same sequence for the same seed: a Weyl sequence
+ * through two rounds of mixing. It is not for secrets.
+ */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -9,7 +12,7 @@ export function seededRandom(seed: number): () => number {
   };
 }
 
-/** Exponentially distributed with this mean. */
+/** Draws an exponentially distributed number with this mean. */
 export function exponential(mean: number, random: () => number): number {
   return -mean * Math.log(1 - random());
 }

@@ -6,7 +6,7 @@ export type NodeSpeed = {
   readonly meanDecodeMs: number;
 };
 
-/** As in the routing study of the reference. */
+/** The speed of a node, as in the routing study of the reference. */
 export const NODE_SPEED: NodeSpeed = { prefillTokensPerSecond: 12_000, meanDecodeMs: 8_900 };
 
 /** What a node says of itself, once a second. */
@@ -25,7 +25,10 @@ export type Job = {
   readonly onFinished: (prefillMs: number) => readonly Segment[];
 };
 
-/** An engine node: prefills one prompt after the other, decodes side by side, keeps prefixes in its cache. */
+/**
+ * An engine node in virtual time: it prefills one prompt after the other, decodes side by side, and keeps prefixes in
+ * its cache.
+ */
 export class SimulatedNode {
   readonly address: string;
   readonly #time: EventQueue;

@@ -62,7 +62,7 @@ export const CHAT_TRANSITIONS: Transitions<State, Kind> = {
 
 type Call = { readonly id: string; arguments: string };
 
-/** Accepts exactly the streams of Format A. Frames come in one by one; `end` says that no more will. */
+/** Accepts exactly the streams of Format A. Frames come in one by one; `end` says that no more will come. */
 export class ChatChecker {
   readonly #machine: Machine<State, Kind>;
   readonly #includeUsage: boolean;

@@ -8,10 +8,10 @@ import { MESSAGES_TRANSITIONS, MessagesChecker } from "./messages-checker.ts";
 import { ResponsesChecker } from "./responses-checker.ts";
 import { RESPONSES_TRANSITIONS } from "./responses-transitions.ts";
 
-/** Takes a stream frame by frame; both throw `StreamFault`. */
+/** A checker of one stream, which takes it frame by frame; both methods throw `StreamFault`. */
 export type Checker = { take(frame: Frame): void; end(): void };
 
-/** What a body asks for changes what its stream may hold. */
+/** What a body asks for that changes what its stream may hold. */
 export type Variant = {
   readonly body: object;
   /** `taken` gathers the steps of the checker's table. */

@@ -1,14 +1,14 @@
 import { must, StreamFault } from "./machine.ts";
 import { asObject, type JsonObject } from "./shape.ts";
 
-/** One frame of an event stream, as strictly as the strictest known client reads it. */
+/** One frame of an event stream, read as strictly as the strictest known client reads it. */
 export type Frame =
   | { readonly kind: "comment" }
   | { readonly kind: "event"; readonly event: string | undefined; readonly data: string };
 
 const EVENT = /^(?:event: ([a-z_.]+)\n)?data: ([^\r\n]+)$/;
 
-/** The frames of a whole stream. Throws `StreamFault` where one is cut, empty, or not one line of data. */
+/** Returns the frames of a whole stream. Throws `StreamFault` where one is cut, empty, or not one line of data. */
 export function framesOf(text: string): Frame[] {
   if (text === "") return [];
   must(text.endsWith("\n\n"), "a stream ends behind a whole frame");
@@ -25,7 +25,7 @@ function frameOf(text: string): Frame {
   return { kind: "event", event: match[1], data: match[2] ?? "" };
 }
 
-/** The data of a frame whose `event:` line repeats its `type`. Throws `StreamFault` for any other. */
+/** Returns the data of a frame whose `event:` line repeats its `type`. Throws `StreamFault` for any other. */
 export function typedData(frame: Frame): JsonObject & { readonly type: string } {
   must(frame.kind === "event", "this format has no comments");
   const data = parseObject(frame.data);

@@ -1,4 +1,7 @@
-/** A stream that breaks its format; the message says the rule and the place, never more of the text than a kind's name. */
+/**
+ * The error for a stream that breaks its format; the message says the rule and the place, and of the text never more
+ * than a kind's name.
+ */
 export class StreamFault extends Error {
   override readonly name = "StreamFault";
 }
@@ -13,7 +16,7 @@ export type Transitions<State extends string, Kind extends string> = Readonly<
   Record<State, Readonly<Partial<Record<Kind, NoInfer<State>>>>>
 >;
 
-/** All steps that a table allows, as `state + kind`. */
+/** Returns all steps that a table allows, as `state + kind`. */
 export function stepsOf(table: Readonly<Record<string, Readonly<Record<string, string>>>>): string[] {
   return Object.entries(table).flatMap(([state, row]) => Object.keys(row).map((kind) => `${state} + ${kind}`));
 }

@@ -20,7 +20,7 @@ export type OpenItem = {
 
 export type ItemKind = "message" | "reasoning" | "call";
 
-/** Which kind of item is announced. Throws `StreamFault` when it is not the empty form of one. */
+/** Returns which kind of item is announced. Throws `StreamFault` when it is not the empty form of one. */
 export function announcedKind(item: JsonObject, asked: ReasoningAsked): ItemKind {
   must(item.status === "in_progress", "an item is announced in progress");
   switch (item.type) {
@@ -50,7 +50,7 @@ export function announcedKind(item: JsonObject, asked: ReasoningAsked): ItemKind
   }
 }
 
-/** The finished item is the announced one with the text of its deltas. Throws `StreamFault`. */
+/** Throws `StreamFault` unless the finished item is the announced one with the text of its deltas. */
 export function checkFinishedItem(item: JsonObject, open: OpenItem, asked: ReasoningAsked): void {
   const { status } = item;
   must(status === "completed" || status === "incomplete", "a finished item is completed or incomplete");
@@ -86,7 +86,7 @@ function checkReasoning(item: JsonObject, open: OpenItem, asked: ReasoningAsked)
 
 export type PartType = "output_text" | "summary_text" | "reasoning_text";
 
-/** A part with this text. Throws `StreamFault`. */
+/** Throws `StreamFault` unless the part is of this type and has this text. */
 export function checkPart(part: JsonObject, type: PartType, text: string): void {
   must(part.type === type, "the part is of the item's kind");
   exactKeys(part, type === "output_text" ? ["type", "text", "annotations", "logprobs"] : ["type", "text"]);

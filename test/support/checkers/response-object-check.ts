@@ -34,7 +34,10 @@ const ECHOED = [
   "user",
 ] as const;
 
-/** The part of a response that no event may change ("Response object" in formats/README.md). Throws `StreamFault`. */
+/**
+ * Returns the part of a response that no event may change ("Response object" in formats/README.md). Throws
+ * `StreamFault` when it is not well formed.
+ */
 export function checkedIdentity(response: JsonObject): string {
   exactKeys(
     response,
@@ -57,8 +60,8 @@ export function checkInProgress(response: JsonObject): void {
 }
 
 /**
- * The final response: `items` are those announced as done. A failed one holds the item that was open too, as far as it
- * got. Throws `StreamFault`.
+ * Throws `StreamFault` unless this is the final response: `items` are those announced as done, and a failed response
+ * also holds the item that was open, as far as it got.
  */
 export function checkFinal(
   response: JsonObject,

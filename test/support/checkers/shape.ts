@@ -11,13 +11,16 @@ export function asObject(value: unknown, what: string): JsonObject {
   return value;
 }
 
-/** The only item of a list. */
+/** Returns the only item of a list. Throws `StreamFault` for anything else; `what` names the list in the message. */
 export function onlyObject(value: unknown, what: string): JsonObject {
   must(Array.isArray(value) && value.length === 1, `${what} has exactly one item`);
   return asObject(value[0], `the item of ${what}`);
 }
 
-/** Exactly these keys: a missing one breaks clients, an unexpected one too. */
+/**
+ * Throws `StreamFault` unless an object has exactly these keys and any of the optional ones: a missing key breaks
+ * clients, and so does an unexpected one.
+ */
 export function exactKeys(value: JsonObject, keys: readonly string[], optional: readonly string[] = []): void {
   for (const key of keys) must(Object.hasOwn(value, key), `the field ${key} is there`);
   for (const key of Object.keys(value)) must(keys.includes(key) || optional.includes(key), `no field ${key} is there`);
@@ -39,14 +42,17 @@ export function asCount(value: unknown, what: string): number {
   return value;
 }
 
-/** An id with its prefix, of the characters and the length that every client takes. */
+/**
+ * Returns a value that is an id: it has the prefix, and the characters and the length that every client takes. Throws
+ * `StreamFault` for any other.
+ */
 export function asId(value: unknown, prefix: string): string {
   const id = asText(value, "the id");
   must(new RegExp(`^${prefix}[A-Za-z0-9_-]+$`).test(id) && id.length <= 64, `the id is ${prefix} and a name`);
   return id;
 }
 
-/** Whether `text` is the whole text of a JSON object. */
+/** Returns whether `text` is the whole text of a JSON object. */
 export function isObjectText(text: string): boolean {
   try {
     return isObject(JSON.parse(text));

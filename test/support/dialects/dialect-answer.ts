@@ -19,7 +19,10 @@ export const PROMPT_TOKENS = 40;
 type Delta = Readonly<Record<string, unknown>>;
 type Render = (answer: SpokenAnswer, isNamed: boolean) => readonly object[];
 
-/** The chunks in which an engine of a dialect streams an answer, its habits included. `isNamed`: the caller named a tool. */
+/**
+ * Makes, for each dialect, the chunks in which its engine streams an answer, the engine's habits included. `isNamed`
+ * says whether the caller named a tool.
+ */
 export const renderAnswer: Readonly<Record<DialectName, Render>> = {
   vllm: renderVllm,
   sglang: renderSglang,

@@ -23,12 +23,12 @@ afterEach(async () => {
   for (const stop of stops.splice(0).reverse()) await stop();
 });
 
-/** What is to be undone when the test is over, the newest first. */
+/** Takes what is to be undone when the test is over, the newest first. */
 export function atEnd(...undo: readonly (() => unknown)[]): void {
   stops.push(...undo);
 }
 
-/** A backend that has not been started. */
+/** Makes a backend that has not been started. */
 export function backendOf(
   engine: DialectServer,
   dialect: DialectName,
@@ -54,7 +54,7 @@ export function backendOf(
   return new OpenAiCompatibleBackend(options, clock);
 }
 
-/** A node over gRPC in front of a stand-in engine that it has probed. */
+/** Starts a node over gRPC in front of a stand-in engine, which the node has probed. */
 export async function rigOf(
   dialect: DialectName,
   options: DialectServerOptions = {},
@@ -74,7 +74,7 @@ export async function rigOf(
   return { engine, node, client };
 }
 
-/** One whole generation, checked to be legal. */
+/** Asks for one generation and reads it whole; fails unless its events are legal. */
 export async function ask({ client }: DialectRig, fields: Partial<GenerateRequest> = {}) {
   const reading = client.generate(generateRequest(fields));
   const ended = await reading.ended;
@@ -82,12 +82,12 @@ export async function ask({ client }: DialectRig, fields: Partial<GenerateReques
   return { ...answerOf(reading.events), whole: reading.finished(), code: ended.code, reason: ended.info?.reason };
 }
 
-/** The reply that says this. */
+/** Makes the reply that says this answer. */
 export function says(answer: SpokenAnswer): Reply {
   return { kind: "answer", answer };
 }
 
-/** A chunk with visible text, in a form that every dialect shares. */
+/** Makes a chunk with visible text, in a form that every dialect shares. */
 export function textChunk(content: string): object {
   return { choices: [{ index: 0, delta: { role: "assistant", content } }] };
 }

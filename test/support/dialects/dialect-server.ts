@@ -48,7 +48,7 @@ export type DialectServerOptions = {
   readonly load?: () => string;
 };
 
-/** A stand-in at the process border: an HTTP server that speaks like one engine, with that engine's habits. */
+/** Starts a stand-in at the process border: an HTTP server that speaks like one engine, with that engine's habits. */
 export async function startDialectServer(
   dialect: DialectName,
   options: DialectServerOptions = {},
@@ -118,7 +118,7 @@ export async function startDialectServer(
   };
 }
 
-/** A model that reasons when it is asked to, calls the tool it is given, and keeps to a schema. */
+/** Replies as a model that reasons when it is asked to, calls the tool it is given, and keeps to a schema. */
 export function obedient(body: ChatBody): Reply {
   const answer = (spoken: SpokenAnswer): Reply => ({ kind: "answer", answer: spoken });
   const [tool] = Array.isArray(body.tools) ? body.tools : [];

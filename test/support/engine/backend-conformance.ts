@@ -42,7 +42,9 @@ const chosen = (mode: ToolChoiceMode, name = ""): ToolChoice => ({
   allowedNames: [],
 });
 
-/** The rules of the interface `Backend`, one test each, tried on one backend that is started once. */
+/**
+ * Registers the rules of the interface `Backend`, one test each, which are tried on one backend that is started once.
+ */
 export function backendConformance(name: string, subject: ConformingBackend): void {
   describe(`the rules of a backend, kept by ${name}`, () => {
     const { model, prompt, endlessPrompt } = subject;

@@ -23,7 +23,7 @@ export const OPTIONS: LlamaOptions = {
   maxQueueWaitMs: 60_000,
 };
 
-/** Why the tests that need llama.cpp cannot run here; "" when they can. */
+/** Why the tests that need llama.cpp cannot run on this machine; empty when they can. */
 export const missing = await whyMissing();
 if (missing !== "") process.stderr.write(`skipping tests with a real model: ${missing}\n`);
 
@@ -35,13 +35,15 @@ export async function startBackend(options: Partial<LlamaOptions> = {}): Promise
 
 let shared: Promise<LlamaBackend> | undefined;
 
-/** The backend with `OPTIONS` that the files of a worker have together. It ends with the worker: nobody closes it. */
+/**
+ * Resolves to the backend with `OPTIONS` that the files of a worker share. It ends with the worker: nobody closes it.
+ */
 export function sharedBackend(): Promise<LlamaBackend> {
   shared ??= startBackend();
   return shared;
 }
 
-/** A request at temperature 0. */
+/** Makes a request at temperature 0. */
 export function request(messages: string | readonly Message[], more: Partial<GenerateRequest> = {}): GenerateRequest {
   return {
     ...GenerateRequest.fromPartial({ model: "demo", requestId: "test" }),

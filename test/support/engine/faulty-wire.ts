@@ -4,8 +4,8 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 const DELAY_MS = 50;
 
 /**
- * What lies between a gateway and a node: passes bytes on until it is told to do something else. For faults of the
- * network, and of nodes that fall into nonsense, at the very moment that a test wants them.
+ * What lies between a gateway and a node: it passes bytes on until it is told to do something else. It is for faults of
+ * the network, and of nodes that fall into nonsense, at the very moment that a test wants them.
  */
 export class FaultyWire {
   readonly #server: Server;

@@ -36,7 +36,7 @@ export type Ended = {
   readonly info: ErrorInfo | undefined;
 };
 
-/** One generation, as it is read. */
+/** One generation while it is read. */
 export type Reading = {
   readonly call: ClientReadableStream<GenerateResponse>;
   readonly messages: readonly (readonly Event[])[];
@@ -106,7 +106,7 @@ export class NodeClient {
   }
 }
 
-/** What `google.rpc.ErrorInfo` in a failed call's details says. */
+/** Returns what `google.rpc.ErrorInfo` in a failed call's details says; undefined when there is none. */
 export function errorInfo({ metadata }: Pick<ServiceError, "metadata">): ErrorInfo | undefined {
   const [packed] = metadata.get("grpc-status-details-bin");
   if (!Buffer.isBuffer(packed)) return undefined;

@@ -9,7 +9,7 @@ export type RawCall = {
   stop(): void;
 };
 
-/** A gRPC call on bare HTTP/2, with any headers and any bytes. */
+/** Makes a gRPC call on bare HTTP/2, with any headers and any bytes. */
 export function rawCall(address: string, path: string, headers: OutgoingHttpHeaders, body: Uint8Array): RawCall {
   const session = connect(`http://${address}`);
   session.on("error", () => {});
@@ -32,7 +32,7 @@ export function rawCall(address: string, path: string, headers: OutgoingHttpHead
   return { stream, status, stop: () => session.destroy() };
 }
 
-/** A message behind its length, as gRPC has it. */
+/** Returns a message behind its length, as gRPC has it. */
 export function framed(message: Uint8Array, compressed = false): Buffer {
   const head = Buffer.alloc(5);
   head.writeUInt8(compressed ? 1 : 0);
@@ -41,8 +41,8 @@ export function framed(message: Uint8Array, compressed = false): Buffer {
 }
 
 /**
- * A call of Generate on bare HTTP/2: a caller that enforces no deadline of its own, takes 64 KiB at most before it reads,
- * and may not read at all. `timeout` is in gRPC's notation (`50m`, `1S`).
+ * Makes a call of Generate on bare HTTP/2: that of a caller which enforces no deadline of its own, takes 64 KiB at most
+ * before it reads, and may not read at all. `timeout` is in gRPC's notation (`50m`, `1S`).
  */
 export function rawGenerate(address: string, request: GenerateRequest, timeout?: string): RawCall {
   const headers = timeout === undefined ? {} : { "grpc-timeout": timeout };

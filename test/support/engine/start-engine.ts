@@ -14,7 +14,7 @@ export type RunningEngine = {
   stop(): Promise<void>;
 };
 
-/** A scripted engine node over real gRPC, on a free port (or on `port`). */
+/** Starts a scripted engine node over real gRPC, on a free port or on `port`. */
 export async function startEngine(
   script: Script,
   options: Partial<ScriptedOptions> & { readonly port?: number } = {},

@@ -16,7 +16,7 @@ export type RunningNode = {
   stop(): Promise<void>;
 };
 
-/** A node over real gRPC on a free port, in front of any backend. It serves unless `serving` is false. */
+/** Starts a node over real gRPC on a free port, in front of any backend. The node serves unless `serving` is false. */
 export async function startNode(
   backend: Backend,
   { serving = true, ...options }: Partial<EngineServerOptions> & { readonly serving?: boolean } = {},

@@ -8,7 +8,7 @@ export type AnswerBlock = {
   complete: boolean;
 };
 
-/** The blocks of canonical events, and what stands around them. */
+/** Returns the blocks of canonical events, and what stands around them. */
 export function answerOf(events: readonly Event[]): {
   readonly started: Started | undefined;
   readonly blocks: readonly AnswerBlock[];

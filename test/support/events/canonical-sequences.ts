@@ -5,7 +5,7 @@ const KINDS = ["text", "reasoning", "toolCall"] as const;
 
 type Block = { readonly kind: (typeof KINDS)[number]; readonly deltas: 0 | 1 | 2 };
 
-/** One block after the other, of which the last one may be cut. */
+/** The shape of an answer: one block after the other, of which the last one may be cut. */
 export type Shape = { readonly blocks: readonly Block[]; readonly cut: boolean };
 
 const BLOCKS: readonly Block[] = KINDS.flatMap((kind) => ([0, 1, 2] as const).map((deltas) => ({ kind, deltas })));
@@ -16,7 +16,7 @@ const PIECES: Readonly<Record<Block["kind"], readonly string[]>> = {
   toolCall: ['{"path":', '"a.ts"}'],
 };
 
-/** Every answer of up to `maxBlocks` blocks of every kind, with none to two deltas each, whole and cut. */
+/** Yields every answer of up to `maxBlocks` blocks of every kind, with none to two deltas each, whole and cut. */
 export function* shapes(maxBlocks: number): Generator<Shape> {
   let level: (readonly Block[])[] = [[]];
   yield { blocks: [], cut: false };
@@ -29,7 +29,7 @@ export function* shapes(maxBlocks: number): Generator<Shape> {
   }
 }
 
-/** The reasons for which an answer of this shape can end: one that was cut cannot end by itself. */
+/** Returns the reasons for which an answer of this shape can end: one that was cut cannot end by itself. */
 export function reasonsOf({ blocks, cut }: Shape): FinishReason[] {
   const cuts = [FinishReason.MAX_OUTPUT_TOKENS, FinishReason.CONTEXT_WINDOW, FinishReason.CONTENT_FILTER];
   if (cut) return cuts;
@@ -37,7 +37,7 @@ export function reasonsOf({ blocks, cut }: Shape): FinishReason[] {
   return blocks.some((block) => block.kind === "toolCall") ? [FinishReason.TOOL_CALLS, ...natural] : natural;
 }
 
-/** The canonical events of an answer. */
+/** Returns the canonical events of an answer. */
 export function eventsOf({ blocks, cut }: Shape, reason: FinishReason): Event[] {
   const usage = { inputTokens: 40, cachedInputTokens: 32, outputTokens: 9, reasoningTokens: 5 };
   const stop = reason === FinishReason.STOP_SEQUENCE ? { matchedStop: "END" } : {};

@@ -44,7 +44,7 @@ export function finished(
   };
 }
 
-/** A whole answer of one text block. */
+/** Returns the events of a whole answer of one text block, one delta for each piece. */
 export function textAnswer(...pieces: readonly string[]): Event[] {
   return [started(), textStart(0), ...pieces.map((piece) => delta(0, piece)), blockEnd(0), finished()];
 }

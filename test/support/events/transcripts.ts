@@ -7,7 +7,7 @@ const FOLDER = join(import.meta.dirname, "../../golden/transcripts");
 /** The names of the answers that the golden tests know. */
 export const TRANSCRIPTS: readonly string[] = readdirSync(FOLDER);
 
-/** Plays one of them for every request. Throws when there is none of this name. */
+/** Returns the script that plays the answer of this name for every request. Throws when there is none. */
 export function transcript(name: string): Script {
   return playTranscript(readTranscript(join(FOLDER, name, "events.jsonl")));
 }

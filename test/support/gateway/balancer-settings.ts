@@ -3,7 +3,7 @@ import { type BalancerSettings, balancerShape } from "../../../gateway/upstream/
 
 const schema = z.strictObject(balancerShape);
 
-/** The settings on how endpoints are picked, with the defaults of whatever is not given. */
+/** Returns the settings on how endpoints are picked, with the defaults of whatever is not given. */
 export function balancerSettings(given: z.input<typeof schema> = {}): BalancerSettings {
   return schema.parse(given);
 }

@@ -21,7 +21,7 @@ export type CollectedSpan = {
   readonly endNanos: bigint;
 };
 
-/** What takes traces over OTLP/HTTP and keeps them. */
+/** A collector that takes traces over OTLP/HTTP and keeps them. */
 export class OtlpCollector {
   readonly url: string;
   readonly spans: CollectedSpan[] = [];

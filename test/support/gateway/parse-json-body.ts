@@ -3,7 +3,7 @@ import { parsing } from "../../../gateway/http/body/json-body.ts";
 import { type JsonLimits, JsonScan } from "../../../gateway/json/json-scan.ts";
 import { DEFAULT_JSON_LIMITS } from "./default-settings.ts";
 
-/** What the gateway makes of a body that came in one piece. */
+/** Returns what the gateway makes of a body that came in one piece. */
 export function parseJsonBody(body: Buffer, limits: JsonLimits = DEFAULT_JSON_LIMITS): object {
   const scan = new JsonScan(["model", "messages", "stream", "max_tokens", "input"], limits);
   scan.feed(body);

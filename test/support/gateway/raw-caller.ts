@@ -4,7 +4,7 @@ import { type RunningEngine, startEngine } from "../engine/start-engine.ts";
 import { head, RawConnection, type RawReply } from "../http/raw-http.ts";
 import { type RunningGateway, startGateway } from "./start-gateway.ts";
 
-/** Largest body that the gateway of a `RawCaller` takes, in bytes. */
+/** The size of the largest body that the gateway of a `RawCaller` takes, in bytes. */
 export const MAX_BODY = 64 * 1024;
 
 export const HOST = "host: gateway.test";
@@ -13,7 +13,10 @@ export const JSON_TYPE = "content-type: application/json";
 /** A valid body of the chat endpoint. */
 export const CHAT = JSON.stringify({ model: "svc-qwen", messages: [{ role: "user", content: "hi" }] });
 
-/** A gateway in front of one scripted engine, and requests to it byte by byte. Whatever they did, the next one is served. */
+/**
+ * A gateway in front of one scripted engine, and requests to it byte by byte. Whatever such a request did, the next one
+ * is served.
+ */
 export class RawCaller {
   readonly #open: RawConnection[] = [];
   #engine: RunningEngine | undefined;

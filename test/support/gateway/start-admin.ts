@@ -22,7 +22,7 @@ export type RunningAdmin = {
   stop(): Promise<void>;
 };
 
-/** The admin listener of a gateway, on a free port. `config` is what it shows as its configuration. */
+/** Starts the admin listener of a gateway, on a free port. `config` is what it shows as its configuration. */
 export async function startAdmin(
   gateway: RunningGateway,
   config: Readonly<Record<string, unknown>> = {},

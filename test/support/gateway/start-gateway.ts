@@ -43,7 +43,7 @@ export type RunningGateway = {
   stop(): Promise<void>;
 };
 
-/** The real gateway on a free port, in front of `endpoints`; ready when every model has a healthy one. */
+/** Starts the real gateway on a free port, in front of `endpoints`. Resolves when every model has a healthy one. */
 export async function startGateway(
   endpoints: readonly string[],
   overrides: Readonly<Record<string, unknown>> = {},

@@ -4,7 +4,7 @@ import { valueAt } from "./value-at.ts";
 export const ANSWER_PATHS = ["/v1/chat/completions", "/v1/messages", "/v1/responses"] as const;
 export type AnswerPath = (typeof ANSWER_PATHS)[number];
 
-/** A small request in the path's format. Its text is `text`. */
+/** Makes a small request in the path's format, whose text is `text`. */
 export function bodyFor(path: AnswerPath, text: string, fields: object = {}): object {
   if (path === "/v1/responses") return { model: "svc-qwen", input: text, ...fields };
   const messages = [{ role: "user", content: text }];
@@ -42,13 +42,13 @@ function finishes(chunks: readonly Data[]): boolean {
   return chunks.some(({ choices }) => Array.isArray(choices) && choices.some((choice) => choice.finish_reason));
 }
 
-/** Whether the text so far holds a delta of the answer. */
+/** Returns whether the text so far holds a delta of the answer. */
 export function hasDelta(path: AnswerPath, text: string): boolean {
   if (path === "/v1/chat/completions") return /"content":"[^"]/.test(text);
   return text.includes(path === "/v1/messages" ? "content_block_delta" : "output_text.delta");
 }
 
-/** The text of the answer that came in a stream. */
+/** Returns the text of the answer that came in a stream. */
 export function textOf(path: AnswerPath, text: string): string {
   return parseSse(text)
     .map(({ data }) => pieceOf(path, data as Data))

@@ -1,14 +1,14 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 
-/** One reply as it came over the wire; field names in lower case. */
+/** One reply as it came over the wire; the names of its fields are in lower case. */
 export type RawReply = {
   readonly status: number;
   readonly headers: ReadonlyMap<string, string>;
   readonly body: string;
 };
 
-/** The head of a request from its line and its fields, with the empty line behind it. */
+/** Makes the head of a request from its line and its fields, with the empty line behind it. */
 export function head(line: string, ...fields: readonly string[]): string {
   return `${[line, ...fields].join("\r\n")}\r\n\r\n`;
 }

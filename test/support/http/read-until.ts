@@ -1,4 +1,4 @@
-/** A body that is read piece by piece. */
+/** Reads a body piece by piece. */
 export type BodyReader = {
   /** Everything read so far. */
   readonly text: () => string;

@@ -4,7 +4,7 @@ import { valueAt } from "./value-at.ts";
 /** One event of a responses stream. */
 export type ResponseEvent = { readonly type: string; readonly data: unknown };
 
-/** The events of a responses stream; throws where the event line and the type differ. */
+/** Returns the events of a responses stream. Throws where the event line and the type differ. */
 export function responseEvents(sse: string): ResponseEvent[] {
   return parseSse(sse).map(({ event, data }) => {
     const type = valueAt(data, "type");
@@ -13,7 +13,7 @@ export function responseEvents(sse: string): ResponseEvent[] {
   });
 }
 
-/** The types of all events but keep-alives, in order. */
+/** Returns the types of all events but keep-alives, in order. */
 export function typesOf(events: readonly ResponseEvent[]): string[] {
   return events.map(({ type }) => type).filter((type) => type !== "keepalive");
 }

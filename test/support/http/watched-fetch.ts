@@ -3,7 +3,7 @@ import { readBody } from "./read-until.ts";
 /** A step of a stream: what its text so far has to be, and what to do then. */
 export type Watch = { readonly found: (text: string) => boolean; readonly act: () => void };
 
-/** `fetch`, with someone who reads every body along and acts on what comes, in the order of `watches`. */
+/** Makes a `fetch` with someone who reads every body along and acts on what comes, in the order of `watches`. */
 export function watchedFetch(watches: readonly Watch[]): typeof fetch {
   return async (input, init) => {
     const response = await fetch(input, init);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 /** Set to the id of the process of vitest that has built: lanes that want it are several, and have modules of their own. */
 const BUILT_BY = "SVC_TEST_BUILT_BY";
 
-/** Builds once before tests that start the programs as users do. */
+/** Builds the programs, once, before tests that start them as users do. */
 export function setup(): void {
   const id = String(process.pid);
   if (process.env[BUILT_BY] === id) return;

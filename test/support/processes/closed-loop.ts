@@ -41,7 +41,7 @@ export function closedLoop(gateway: GatewayProcess, clients: number): ClosedLoop
   };
 }
 
-/** One streamed request, to its end. Never rejects. */
+/** Sends one streamed request and reads it to its end. Never rejects. */
 export async function streamOnce(gateway: GatewayProcess, path: AnswerPath, text: string): Promise<Ended> {
   const body = bodyFor(path, text, { stream: true });
   let status = 0;
@@ -59,7 +59,7 @@ export async function streamOnce(gateway: GatewayProcess, path: AnswerPath, text
   }
 }
 
-/** How many ended in which way, in a word each. */
+/** Returns how many requests ended in which way, in a word each. */
 export function tallyOf(ended: readonly Ended[]): Readonly<Record<string, number>> {
   const tally: Record<string, number> = {};
   for (const { end, begun, status } of ended) {

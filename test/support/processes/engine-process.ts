@@ -3,7 +3,7 @@ import { FleetProcess } from "./fleet-process.ts";
 
 type Ready = { readonly address: string; readonly metricsPort: number };
 
-/** Where a node runs. By default on this host, on a free port. */
+/** Where a node runs. Default: on this host, on a free port. */
 export type EnginePlace = {
   /** Address of its gRPC. */
   readonly host?: string;

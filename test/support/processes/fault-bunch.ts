@@ -9,7 +9,10 @@ import type { GatewayProcess } from "./gateway-process.ts";
 /** How far requests have come when their fault strikes. */
 export type Phase = "before it is accepted" | "before the first delta" | "in the answer";
 
-/** Simulators that keep all requests in a phase; the first one depends on the node, which must be held. */
+/**
+ * The phases with the settings of a simulator that keep all requests in each. The first phase depends on the node,
+ * which must be held.
+ */
 export const PHASES: readonly (readonly [Phase, object])[] = [
   ["before it is accepted", {}],
   ["before the first delta", { timeToFirstTokenMs: 600_000 }],
@@ -72,8 +75,8 @@ export class FaultBunch {
 }
 
 /**
- * What a fault of an endpoint may look like: an error in the stream that had begun, nothing where there was another
- * endpoint (`good`), overload where there was none.
+ * Fails unless this is what a fault of an endpoint may look like: an error in the stream that had begun, nothing where
+ * there was another endpoint (`good`), overload where there was none.
  */
 export function expectOutcome(
   { path, stream, model }: Variant,
@@ -110,7 +113,7 @@ export function expectOverloaded(path: AnswerPath, text: string): void {
 
 const LOST = "The engine stopped before the answer was complete.";
 
-/** The end of a stream whose engine was lost. */
+/** Returns the end of a stream whose engine was lost. */
 export function lostFrame(path: AnswerPath): StreamEnd {
   if (path === "/v1/messages") return { end: "error", error: { type: "api_error", message: LOST } };
   if (path === "/v1/responses") return { end: "error", error: { code: "server_error", message: LOST } };

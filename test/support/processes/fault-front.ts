@@ -2,7 +2,7 @@ import { becomes } from "../becomes.ts";
 import { type BodyReader, readBody } from "../http/read-until.ts";
 import { GatewayProcess, type LoggedRequest } from "./gateway-process.ts";
 
-/** Of both clusters; the first one has all endpoints, the second one only the first. */
+/** The models of both clusters; that of the first has all endpoints, that of the second only the first endpoint. */
 export const FRONT_MODELS = ["svc-qwen", "svc-glm53"] as const;
 
 const TIMEOUTS = {
@@ -18,8 +18,8 @@ const NO_EJECTIONS = {
 };
 
 /**
- * A gateway in front of endpoints of which the next one is only used when those before it were tried. It ejects nobody and
- * is short of nothing, so that each request meets its fault.
+ * Starts a gateway in front of endpoints of which the next one is only used when those before it were tried. It ejects
+ * nobody and is short of nothing, so that each request meets its fault.
  */
 export function startFront(addresses: readonly string[], circuitBreakers: object = {}): Promise<GatewayProcess> {
   const all = addresses.map((address, priority) => ({ address, priority }));
@@ -38,7 +38,7 @@ export function startFront(addresses: readonly string[], circuitBreakers: object
 /** What a client got, and what was logged of it. */
 export type Seen = { readonly status: number; readonly text: string; readonly log: LoggedRequest };
 
-/** The whole answer. `body`: where its reading has begun. */
+/** Reads the whole answer. `body` is given where its reading has begun. */
 export async function outcomeOf(gateway: GatewayProcess, answer: Response, body?: BodyReader): Promise<Seen> {
   const text = await (body ?? readBody(answer)).toEnd();
   const id = answer.headers.get("x-request-id") ?? "";

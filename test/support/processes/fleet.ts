@@ -4,7 +4,10 @@ import { sizeOf } from "../size.ts";
 import { EngineProcess } from "./engine-process.ts";
 import { GatewayProcess } from "./gateway-process.ts";
 
-/** A number for tests of fleets: `small` unless FULL=1 asks for what is promised, which a small machine has no time for. */
+/**
+ * Returns a number for tests of fleets: `small` unless FULL=1 asks for `promised`, what is promised, which a small
+ * machine has no time for.
+ */
 export function size(small: number, promised: number): number {
   return sizeOf({ quick: small, promised });
 }
@@ -14,9 +17,9 @@ export function show(what: string, seen: object): void {
   process.stdout.write(`${inject("size")} ${what}: ${JSON.stringify(seen)}\n`);
 }
 
-/** Some 100 ms for an answer. */
+/** The settings of a simulator whose answers take some 100 ms. */
 export const SHORT = { tokensPerSecond: 200, answerTokens: { min: 16, max: 24 } };
-/** Some seconds for an answer. */
+/** The settings of a simulator whose answers take some seconds. */
 export const LONG = { tokensPerSecond: 20, answerTokens: { min: 60, max: 80 }, slots: 200 };
 
 /** Gateways and nodes as processes; all that a test started ends behind it, the newest first. */
@@ -67,13 +70,13 @@ export async function healthy(gateway: GatewayProcess, address: string): Promise
   await becomes(async () => (await gateway.health(address)) === "healthy", `${address} is healthy`);
 }
 
-/** Until nothing is left of any request, in the gateway and in the nodes. */
+/** Resolves when nothing is left of any request, in the gateway and in the nodes. */
 export async function nothingOpen(gateway: GatewayProcess, nodes: readonly EngineProcess[]): Promise<void> {
   await becomes(async () => (await gateway.open()) === 0, "no lease, call, stream or waiting request is open");
   for (const node of nodes) await becomes(async () => (await node.busy()) === 0, "no slot is taken");
 }
 
-/** How many requests ended with which detail token. */
+/** Returns how many requests ended with which detail token. */
 export function detailsOf(gateway: GatewayProcess): Readonly<Record<string, number>> {
   const tally: Record<string, number> = {};
   for (const { msg, detail } of gateway.process.log) {

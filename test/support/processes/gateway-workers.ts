@@ -3,13 +3,13 @@ import { type BodyReader, readBody } from "../http/read-until.ts";
 import { processesWith } from "./processes-with.ts";
 import { type Service, type StartOptions, startService } from "./start-service.ts";
 
-/** `npm start` with three gateway workers in front of a simulated engine that writes 50 tokens a second. */
+/** Runs `npm start` with three gateway workers in front of a simulated engine that writes 50 tokens a second. */
 export function startWorkers(options: StartOptions = {}): Promise<Service> {
   const args = ["--model", "simulator", "--gateways", "3", ...(options.args ?? [])];
   return startService([0, 0, 0], { ...options, args });
 }
 
-/** What `/live` of a worker says of it; undefined: it does not answer. */
+/** Returns what `/live` of a worker says of it; undefined when the worker does not answer. */
 export async function liveOf(adminUrl: string) {
   const response = await fetch(`${adminUrl}/live`).catch(() => undefined);
   if (!response?.ok) return undefined;
@@ -22,14 +22,14 @@ export async function liveOf(adminUrl: string) {
   return { ...live, active: live.clusters.reduce((sum, { active }) => sum + active, 0) };
 }
 
-/** Generations that each worker answers now, in their order. */
+/** Returns the number of generations that each worker answers now, in the order of the workers. */
 export async function activeByWorker({ adminUrls }: Service): Promise<number[]> {
   return Promise.all(adminUrls.map(async (adminUrl) => (await liveOf(adminUrl))?.active ?? 0));
 }
 
 export type OpenStream = { readonly response: Response; readonly body: BodyReader };
 
-/** A stream of so many tokens, over a connection of its own, whose first delta has come. */
+/** Opens a stream of so many tokens, over a connection of its own. Resolves when its first delta has come. */
 export async function openStream(service: Service, tokens: number, key = service.key): Promise<OpenStream> {
   const response = await ask(service, { stream: true, max_tokens: tokens }, key);
   const body = readBody(response);
@@ -37,34 +37,34 @@ export async function openStream(service: Service, tokens: number, key = service
   return { response, body };
 }
 
-/** A chat completion over a connection of its own, so that any worker may get it. */
+/** Sends a chat completion over a connection of its own, so that any worker may get it. */
 export function ask(service: Service, fields: object, key = service.key): Promise<Response> {
   const body = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }], ...fields };
   return service.post("/v1/chat/completions", body, { connection: "close", authorization: `Bearer ${key}` });
 }
 
-/** Streams of so many tokens until each worker has at least one. */
+/** Opens streams of so many tokens until each worker has at least one. */
 export async function streamsOnAll(service: Service, tokens: number): Promise<readonly OpenStream[]> {
   const streams: OpenStream[] = [];
   while ((await activeByWorker(service)).includes(0)) streams.push(await openStream(service, tokens));
   return streams;
 }
 
-/** How a stream ended: whole, in an error frame, or cut. */
+/** Resolves to how a stream ended: whole, in an error frame, or cut. */
 export async function endOfStream({ body }: OpenStream): Promise<"complete" | "error" | "cut"> {
   const text = await body.toEnd().catch(() => undefined);
   if (text === undefined || !text.trimEnd().endsWith("data: [DONE]")) return "cut";
   return text.includes('"error":') ? "error" : "complete";
 }
 
-/** The process of a worker, from 1. */
+/** Returns the process id of the worker `index`, from 1. */
 export function workerProcess(service: Service, index: number): number {
   const [pid] = processesWith(`${service.stateDir}/gateway-${index}.yaml`);
   if (pid === undefined) throw new Error(`there is no worker ${index}`);
   return pid;
 }
 
-/** Until the worker has come (again), younger than `uptimeMs`. */
+/** Resolves when the worker has come, or come again, and runs for less than `uptimeMs`. */
 export function untilWorkerIsNew(service: Service, index: number, uptimeMs: number): Promise<void> {
   const adminUrl = service.adminUrls[index - 1] ?? "";
   return becomes(async () => {
@@ -73,7 +73,7 @@ export function untilWorkerIsNew(service: Service, index: number, uptimeMs: numb
   }, `worker ${index} is there again`);
 }
 
-/** A further key that all workers know. */
+/** Makes a further key that all workers know. */
 export async function createKey(service: Service, ...limits: readonly string[]): Promise<string> {
   const made = await service.keys("create", "--name", "limited", "--models", "*", "--json", ...limits);
   const { key } = JSON.parse(made) as { readonly key: string };

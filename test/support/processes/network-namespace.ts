@@ -17,7 +17,7 @@ const PER_NAMESPACE = 8;
 /** Numbers of the namespaces that this process has. */
 const inUse = new Set<number>();
 
-/** Why no namespaces can be made here; undefined: they can. */
+/** Returns why no namespaces can be made on this machine; undefined when they can. */
 export function whyNoNamespaces(): string | undefined {
   if (process.platform !== "linux") return "network namespaces are Linux's";
   if (process.getuid?.() !== 0) return "only root may make network namespaces";

@@ -15,7 +15,7 @@ type Client = {
 /** Who takes the requests: a gateway process, or what stands for one. */
 type Front = Pick<GatewayProcess, "post">;
 
-/** Streams that have all begun, the formats in turn. One that was refused has no text yet. */
+/** Opens streams that have all begun, the formats in turn. One that was refused has no text yet. */
 export function openStreams(gateway: Front, count: number, client: Client = {}): Promise<OpenStream[]> {
   return Promise.all(Array.from({ length: count }, (_, index) => openStream(gateway, index, client)));
 }
@@ -29,7 +29,7 @@ async function openStream(gateway: Front, index: number, { key, signal, fields }
   return { path, status: response.status, body: reader };
 }
 
-/** How each of them ends. */
+/** Resolves to how each stream ends. */
 export function endsOf(streams: readonly OpenStream[]): Promise<StreamEnd[]> {
   return Promise.all(
     streams.map(async ({ path, body }) => {

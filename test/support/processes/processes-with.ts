@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Ids of the processes whose command line holds `text`; on Linux only. */
+/** Returns the ids of the processes whose command line holds `text`; on Linux only. */
 export function processesWith(text: string): number[] {
   const ids = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
   return ids.filter((id) => commandOf(id).includes(text)).map(Number);

@@ -9,7 +9,7 @@ import { promisify } from "node:util";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
-/** Whether llama.cpp can run here: without a binary for the platform these tests have no model. */
+/** Returns whether llama.cpp can run on this machine: without a binary for the platform these tests have no model. */
 export function hasLlama(): boolean {
   return existsSync(join(ROOT, "node_modules/node-llama-cpp/package.json"));
 }
@@ -44,10 +44,10 @@ export type StartOptions = {
   readonly env?: Readonly<Record<string, string>>;
 };
 
-/** The built `npm start`. */
+/** The path of the built `npm start`. */
 export const START = join(ROOT, "dist/deploy/local/main.js");
 
-/** `npm start` without npm: the built supervisor with its real children, on free ports unless told otherwise. */
+/** Runs `npm start` without npm: the built supervisor with its real children, on free ports unless told otherwise. */
 export async function startService(
   ports: readonly [number, number, number] = [0, 0, 0],
   { args = [], state, env = {} }: StartOptions = {},

@@ -5,12 +5,14 @@ const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 /** As many characters of a canary as have to stand somewhere to count as found: what is cut is a leak too. */
 const SHOWN = 10;
 
-/** A word that stands nowhere else in the world. */
+/** Makes a word that stands nowhere else in the world. */
 export function newCanary(): string {
   return `CNRY-${[...randomBytes(16)].map((byte) => ALPHABET[byte % ALPHABET.length]).join("")}`;
 }
 
-/** The forms in which a word can stand in a text: as it is, and as encodings that a log or a trace might use. */
+/**
+ * Returns the forms in which a word can stand in a text: as it is, and as encodings that a log or a trace might use.
+ */
 export function formsOf(canary: string): string[] {
   const word = canary.slice(0, SHOWN);
   const bytes = Buffer.from(word);
@@ -34,7 +36,7 @@ export function formsOf(canary: string): string[] {
   ];
 }
 
-/** Every place whose canary stands in one of the texts, and where: `place in text`. */
+/** Returns every place whose canary stands in one of the texts, and the text: `place in text`. */
 export function leaks(canaries: ReadonlyMap<string, string>, texts: Readonly<Record<string, string>>): string[] {
   const found: string[] = [];
   for (const [place, canary] of canaries)

@@ -2,18 +2,18 @@ import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/infere
 import { GenerateRequest as Requests } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role, type Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
 
-/** A message of one text part. */
+/** Makes a message of one text part. */
 export function textMessage(role: Role, text: string): Message {
   return { role, parts: [{ kind: { $case: "text", value: { text } }, cacheBreakpoint: undefined }] };
 }
 
-/** A tool whose schema is given as a value. */
+/** Makes a tool whose schema is given as a value. */
 export function toolOf(name: string, schema: object): Tool {
   const parametersJsonSchema = JSON.stringify(schema);
   return { name, description: "", parametersJsonSchema, strict: false, cacheBreakpoint: undefined };
 }
 
-/** A request for `svc-qwen` with one user turn, and whatever else is given. */
+/** Makes a request for `svc-qwen` with one user turn, and whatever else is given. */
 export function generateRequest(fields: Partial<GenerateRequest> = {}, text = "hello"): GenerateRequest {
   const messages = [textMessage(Role.USER, text)];
   return { ...Requests.create(), requestId: "r1", model: "svc-qwen", messages, ...fields };

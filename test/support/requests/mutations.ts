@@ -3,7 +3,9 @@ import type { SeededRandom } from "../seeded-random.ts";
 /** A request body that was right once. */
 export type Mutation = { readonly contentType: string | undefined; readonly body: Buffer };
 
-/** Stands in junk that a mutation puts in, so that a test can see whether an answer repeats any of it. */
+/**
+ * The mark that stands in junk which a mutation puts in, so that a test can see whether an answer repeats any of it.
+ */
 export const JUNK_MARK = "JUNK7Q";
 
 /** What JSON.stringify cannot write: raw texts of values, put in where this placeholder stands. */
@@ -75,7 +77,7 @@ const CONTENT_TYPES = [
 
 type Container = Record<string, unknown> | unknown[];
 
-/** One change, or a few, of a valid body; the same for the same numbers. */
+/** Makes one change, or a few, to a valid body; they are the same for the same numbers of `random`. */
 export function mutated(valid: object, random: SeededRandom): Mutation {
   const body = structuredClone(valid) as Container;
   const changes = 1 + random.below(3);

@@ -11,7 +11,10 @@ const compiler = createRequire(createRequire(import.meta.resolve("fastify")).res
 const { Ajv2020 } = compiler("ajv/dist/2020") as { Ajv2020: new (options: object) => Ajv };
 const { default: addFormats } = compiler("ajv-formats") as { default: (ajv: Ajv) => void };
 
-/** Whether values satisfy a JSON Schema of draft 2020-12, formats and all, as another's code sees it. */
+/**
+ * Makes the function that says whether values satisfy a JSON Schema of draft 2020-12, formats and all, as another's
+ * code sees it.
+ */
 export function independentValidator(schema: unknown): Validate {
   const ajv = new Ajv2020({ strict: false });
   addFormats(ajv);

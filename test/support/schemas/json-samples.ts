@@ -28,7 +28,7 @@ const KEYS = [
 
 const SPACES = ["", "", "", " ", "\n", "\t", "\r\n  "] as const;
 
-/** A sample that is nested at most `room` levels deep. */
+/** Makes a sample that is nested at most `room` levels deep. */
 export function jsonSample(random: SeededRandom, room: number): JsonSample {
   const kind = random.below(room > 0 ? 6 : 3);
   if (kind === 0) return plain(random.pick(NUMBERS));
@@ -37,7 +37,7 @@ export function jsonSample(random: SeededRandom, room: number): JsonSample {
   return kind === 3 ? arraySample(random, room) : objectSample(random, room);
 }
 
-/** The same, and an object for sure. */
+/** Makes a sample that is surely an object, and nested at most `room` levels deep. */
 export function objectSample(random: SeededRandom, room: number): JsonSample {
   const inner = new Map<string, JsonSample>();
   const members = Array.from({ length: random.below(6) }, () => {

@@ -7,8 +7,8 @@ const FORMATS = ["date", "time", "date-time", "uuid", "email", "ipv4"];
 const NAMES = ["id", "größe", "a b", "tags", "日本", 'q"uote', "owner", "n", "😀"];
 
 /**
- * A schema of all that a strict schema may have, that some value satisfies, and whose values need not be long. Refers to
- * itself only where a value need not go on.
+ * Makes a schema of all that a strict schema may have, that some value satisfies, and whose values need not be long. It
+ * refers to itself only where a value need not go on.
  */
 export function randomSchema(random: SeededRandom): Schema {
   const root = objectSchema(random, 3);
