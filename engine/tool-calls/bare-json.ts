@@ -13,8 +13,8 @@ export const bareJson = toolCallForm({
     .strictObject({
       form: z.literal("bare-json"),
       argumentsKey: mark,
-      prefix: text.describe("May stand before the object."),
-      separator: text.describe("Stands between two calls."),
+      prefix: text.describe("The mark that may stand before the object; empty where none does."),
+      separator: text.describe("The text between two calls."),
     })
     .describe('`{"name": …, argumentsKey: {…}}`, with no mark around it'),
 

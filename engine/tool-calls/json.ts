@@ -13,7 +13,7 @@ export const json = toolCallForm({
       close: mark,
       afterOpen: text,
       beforeClose: text,
-      separator: text.describe("Stands between the visible text and the first call, and between two calls."),
+      separator: text.describe("The text between the visible text and the first call, and between two calls."),
     })
     .describe('`open afterOpen {"name": …, "arguments": {…}} beforeClose close`'),
 

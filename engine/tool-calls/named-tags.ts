@@ -28,8 +28,11 @@ export const namedTags = toolCallForm({
       typedParameters: z
         .boolean()
         .default(false)
-        .describe('A parameter says `string="true"` (text) or `string="false"` (JSON) behind its name.'),
-      oneCall: z.boolean().default(false).describe("Several calls are several groups: each has its own outer marks."),
+        .describe('Whether a parameter says `string="true"` (text) or `string="false"` (JSON) behind its name.'),
+      oneCall: z
+        .boolean()
+        .default(false)
+        .describe("Whether every call has its own outer marks, so that several calls are several groups."),
     })
     .describe(
       "`open callOpen NAME callNameEnd parameterOpen KEY parameterNameEnd VALUE parameterClose … callClose close`",

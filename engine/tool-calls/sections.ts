@@ -18,8 +18,8 @@ export const sections = toolCallForm({
       nameIsId: z
         .boolean()
         .default(false)
-        .describe("The name is written as `functions.name:index`, and that is the id of the call."),
-      idOpen: text.describe("Stands between the name and an id, where one is written."),
+        .describe("Whether the name is written as `functions.name:index`, which is then the id of the call."),
+      idOpen: text.describe("The text between the name and an id; empty where no id is written."),
     })
     .describe("`open callOpen NAME nameEnd {…} callClose … close`"),
 
