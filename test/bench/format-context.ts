@@ -10,6 +10,7 @@ export const BENCH_CONTEXT: PrepareContext = {
   settings: { strictAlternation: false, unsupportedTools: "reject" },
 };
 
+/** What an answer is told of itself in the benches: the same in every run. */
 export const BENCH_HEAD: Head = {
   replyId: "0123456789abcdefghijklmn",
   requestId: "0123456789abcdefghijklmn",

@@ -3,7 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+/** Whether the program `openssl`, which makes the certificates, is installed. */
 export const HAS_OPENSSL = spawnSync("openssl", ["version"]).status === 0;
+/** Why a test that needs certificates is skipped where `openssl` is not installed. */
 export const NO_OPENSSL = "openssl is not installed, and it makes the certificates";
 
 const NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];

@@ -5,21 +5,29 @@ import { exponential, seededRandom } from "../routing/seeded-random.ts";
 /** Four characters are a simulated token. */
 const CHARACTERS_PER_TOKEN = 4;
 
+/** How the agents of a caller behave. */
 export type AgentHabits = {
-  /** Agents: all sessions of one share their system prompt. */
+  /** The number of agents; all sessions of one agent share its system prompt. */
   readonly agents: number;
+  /** The tokens of an agent's system prompt. */
   readonly headTokens: number;
+  /** The number of turns of a session. */
   readonly turns: number;
-  /** What the tools return in a turn, on the average. */
+  /** The tokens that the tools return in a turn, on average. */
   readonly turnTokens: number;
+  /** The mean time between two turns, in milliseconds. */
   readonly meanThinkMs: number;
 };
 
+/** One turn of a session, as it was measured. */
 export type Turn = {
+  /** Monotonic milliseconds at which the request was sent. */
   readonly sentAtMs: number;
-  /** From the request's sending to the first text of its answer. */
+  /** The milliseconds from the request's sending to the first text of its answer. */
   readonly firstTokenMs: number;
+  /** The tokens of the prompt, as the answer counts them. */
   readonly promptTokens: number;
+  /** The tokens of the prompt that were in a cache, as the answer counts them. */
   readonly cachedTokens: number;
 };
 

@@ -10,6 +10,7 @@ const SETTLE_MS = 500;
 /** Until everybody has seen that the streams are left. */
 const LEAVE_MS = 200;
 
+/** What every stream plays, and the number of streams at once. */
 export type Load = Omit<Directive, "events" | "id"> & { readonly streams: number };
 
 /** One measured stretch of one target; a number is NaN where nothing stands in the middle. */

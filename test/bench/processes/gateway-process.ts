@@ -10,18 +10,21 @@ import { type RunningChild, startChild } from "./child-process.ts";
 export const GATEWAY_PROGRAM = join(import.meta.dirname, "../../../gateway/main.js");
 const READY_TIMEOUT_MS = 20_000;
 
+/** A running gateway of the benches. */
 export type BenchGateway = RunningChild & {
+  /** The port of the gateway's API on this machine. */
   readonly port: number;
-  /** A key without limits for all models. */
+  /** The text of an API key without limits, for all models. */
   readonly key: string;
 };
 
+/** What a gateway of the benches is started with. */
 export type BenchGatewayOptions = {
-  /** The addresses of its engines. */
+  /** The addresses of its engine nodes, each `host:port`. */
   readonly engines: readonly string[];
-  /** Of every cluster, beside its endpoints. */
+  /** The settings of every cluster beside its endpoints. Default: the gateway's own. */
   readonly cluster?: object;
-  /** For Node, as for a profile. */
+  /** The flags for Node, as for a profile. Default: none. */
   readonly nodeFlags?: readonly string[];
 };
 

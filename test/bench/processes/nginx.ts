@@ -6,6 +6,7 @@ import { type AddressInfo, connect, createServer } from "node:net";
 import { delimiter, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
+/** A running nginx: its process id, its port on this machine, and how to end it. */
 export type RunningNginx = {
   readonly pid: number;
   readonly port: number;

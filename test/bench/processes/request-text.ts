@@ -1,6 +1,8 @@
 import type { Directive } from "./directive.ts";
 
+/** The formats that the benches ask in. */
 export const BENCH_FORMATS = ["chat", "messages", "responses"] as const;
+/** The name of a format that the benches ask in. */
 export type BenchFormat = (typeof BENCH_FORMATS)[number];
 
 const MODEL = "svc-qwen";

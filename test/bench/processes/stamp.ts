@@ -15,6 +15,7 @@ export function nowUs(): number {
   return seconds * 1e6 + nanoseconds / 1e3;
 }
 
+/** Returns the stamp of a time in monotonic microseconds, which goes along in the text of an event. */
 export function stamp(timeUs: number): string {
   return `${MARK}${Math.floor(timeUs).toString(36).padStart(DIGITS, "0")};`;
 }

@@ -18,25 +18,28 @@ export type Target = {
   request(directive: Directive): string;
 };
 
+/** Everything that the benches measure, running. */
 export type Targets = {
   /** The engine itself, over plain HTTP. */
   readonly direct: Target;
-  /** What to compare with: `net` and `http` always, `nginx` where it is installed. */
+  /** The targets to compare with: `net` and `http` always, `nginx` where it is installed. */
   readonly floors: readonly Target[];
-  /** The gateway, one for each format; then the same of the other build, where one was named. */
+  /** The gateway, one target for each format; then the same of the other build, where one was named. */
   readonly gateways: readonly Target[];
   /** Resolves to the time at which the engine learnt that the caller of the request with this id had left. */
   left(id: string): Promise<number>;
+  /** Ends all processes. */
   stop(): Promise<void>;
 };
 
 const PROGRAMS = import.meta.dirname;
 const LEFT_TIMEOUT_MS = 10_000;
 
+/** What the targets are started with. */
 export type TargetOptions = {
-  /** Where the gateway leaves a CPU profile when it ends. */
+  /** The folder in which the gateway leaves a CPU profile when it ends. Default: no profile. */
   readonly profileFolder?: string;
-  /** The `gateway/main.js` of another build, to compare with in the same run. */
+  /** The path of the `gateway/main.js` of another build, to compare with in the same run. Default: none. */
   readonly against?: string;
 };
 

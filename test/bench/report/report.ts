@@ -20,6 +20,7 @@ export type Measured = BenchResult & {
   readonly loadAfter: number;
 };
 
+/** Returns which Node runs and on which processors. */
 export function machineFacts(): Pick<RunFacts, "node" | "cpus" | "cpuModel"> {
   return { node: process.version, cpus: cpus().length, cpuModel: cpus()[0]?.model ?? "unknown" };
 }
@@ -29,6 +30,7 @@ export function loadAverage(): number {
   return loadavg()[0] ?? Number.NaN;
 }
 
+/** Formats a result as text: its title, its table, its notes and the load of the machine. */
 export function resultText(result: Measured): string {
   const load = `Load average ${result.loadBefore.toFixed(1)} before, ${result.loadAfter.toFixed(1)} after.`;
   const table = result.rows.length > 0 ? [formatTable(result.columns, result.rows)] : [];

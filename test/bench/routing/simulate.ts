@@ -6,6 +6,7 @@ import { exponential, seededRandom } from "./seeded-random.ts";
 import { SimulatedGateway } from "./simulated-gateway.ts";
 import { NODE_SPEED, SimulatedNode } from "./simulated-node.ts";
 
+/** What is simulated: a policy, its traffic, and the machines. */
 export type Scenario = {
   /** `oracle`: all nodes share one cache as large as theirs together, and the one with the least work is picked. */
   readonly policy: LbPolicy | "oracle";
@@ -20,6 +21,7 @@ export type Scenario = {
   readonly seed: number;
 };
 
+/** What a simulation measured after its warm-up. */
 export type SimulationResult = {
   /** Requests that got their first token after the warm-up. */
   readonly requests: number;

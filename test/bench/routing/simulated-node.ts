@@ -1,6 +1,7 @@
 import type { EventQueue } from "./event-queue.ts";
 import type { PrefixCache, Segment } from "./prefix-cache.ts";
 
+/** The speed of a node: tokens prefilled in a second, and the mean time of decoding an answer in milliseconds. */
 export type NodeSpeed = {
   readonly prefillTokensPerSecond: number;
   readonly meanDecodeMs: number;
@@ -16,12 +17,17 @@ export type NodeReport = {
   readonly queuedUncachedTokens: number;
 };
 
+/** A prompt to be answered by a node, and who is told of its progress. */
 export type Job = {
   readonly prompt: readonly Segment[];
-  /** The prefill begins; `cachedTokens` of the prompt were found in the cache. */
+  /** Called when the prefill begins; `cachedTokens` of the prompt were found in the cache. */
   readonly onStarted: (cachedTokens: number) => void;
+  /** Called when the prompt is prefilled. */
   readonly onFirstToken: () => void;
-  /** The answer is whole; its prompt was prefilled in `prefillMs`. Returns the prompt with the answer in it. */
+  /**
+   * Called when the answer is whole; its prompt was prefilled in `prefillMs` milliseconds. Returns the prompt with the
+   * answer in it.
+   */
   readonly onFinished: (prefillMs: number) => readonly Segment[];
 };
 

@@ -18,6 +18,7 @@ export type Variant = {
   checker(taken?: Set<string>): Checker;
 };
 
+/** A format with its checker's table and all the variants of its bodies. */
 export type CheckedFormat = {
   readonly format: Format;
   readonly transitions: Readonly<Record<string, Readonly<Record<string, string>>>>;
@@ -54,6 +55,7 @@ function responsesVariant(reasoning: "none" | "summary" | "text", sealed: boolea
   };
 }
 
+/** All formats of the API. */
 export const CHECKED_FORMATS: readonly CheckedFormat[] = [
   { format: chat, transitions: CHAT_TRANSITIONS, variants: [chatVariant(true), chatVariant(false)] },
   {

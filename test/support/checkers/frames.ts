@@ -34,6 +34,7 @@ export function typedData(frame: Frame): JsonObject & { readonly type: string } 
   return { ...data, type };
 }
 
+/** Returns the JSON object that `text` is. Throws `StreamFault` for any other text. */
 export function parseObject(text: string): JsonObject {
   try {
     return asObject(JSON.parse(text), "data");

@@ -18,6 +18,7 @@ export type OpenItem = {
   text: string;
 };
 
+/** The kinds of items of a response. */
 export type ItemKind = "message" | "reasoning" | "call";
 
 /** Returns which kind of item is announced. Throws `StreamFault` when it is not the empty form of one. */
@@ -84,6 +85,7 @@ function checkReasoning(item: JsonObject, open: OpenItem, asked: ReasoningAsked)
   checkPart(part, raw ? "reasoning_text" : "summary_text", asPiece(open.text, "reasoning"));
 }
 
+/** The types of parts that hold the text of an item. */
 export type PartType = "output_text" | "summary_text" | "reasoning_text";
 
 /** Throws `StreamFault` unless the part is of this type and has this text. */

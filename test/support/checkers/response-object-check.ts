@@ -52,6 +52,7 @@ export function checkedIdentity(response: JsonObject): string {
   return JSON.stringify(ECHOED.map((key) => response[key]));
 }
 
+/** Throws `StreamFault` unless the response is in progress, with nothing in it that only its end tells. */
 export function checkInProgress(response: JsonObject): void {
   must(response.status === "in_progress", "the status is in_progress");
   must(Array.isArray(response.output) && response.output.length === 0, "output is empty at the start");

@@ -1,11 +1,14 @@
 import { must } from "./machine.ts";
 
+/** A JSON object with any members. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
+/** Returns whether a value is a JSON object; arrays and null are none. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
+/** Returns a value that is a JSON object. Throws `StreamFault` for any other; `what` names the value in the message. */
 export function asObject(value: unknown, what: string): JsonObject {
   must(isObject(value), `${what} is an object`);
   return value;
@@ -26,17 +29,26 @@ export function exactKeys(value: JsonObject, keys: readonly string[], optional: 
   for (const key of Object.keys(value)) must(keys.includes(key) || optional.includes(key), `no field ${key} is there`);
 }
 
+/** Returns a value that is a string. Throws `StreamFault` for any other; `what` names the value in the message. */
 export function asText(value: unknown, what: string): string {
   must(typeof value === "string", `${what} is a string`);
   return value;
 }
 
+/**
+ * Returns a value that is a string and not empty. Throws `StreamFault` for any other; `what` names the value in the
+ * message.
+ */
 export function asPiece(value: unknown, what: string): string {
   const text = asText(value, what);
   must(text !== "", `${what} is not empty`);
   return text;
 }
 
+/**
+ * Returns a value that is a whole number of at least 0. Throws `StreamFault` for any other; `what` names the value in
+ * the message.
+ */
 export function asCount(value: unknown, what: string): number {
   must(typeof value === "number" && Number.isSafeInteger(value) && value >= 0, `${what} is a count`);
   return value;

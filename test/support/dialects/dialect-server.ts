@@ -3,6 +3,7 @@ import type { AddressInfo } from "node:net";
 import { DIALECTS, type DialectName } from "../../../engine/backends/openai-compatible/dialect/dialect.ts";
 import { renderAnswer, type SpokenAnswer } from "./dialect-answer.ts";
 
+/** The body of a chat request, parsed. */
 export type ChatBody = Readonly<Record<string, unknown>>;
 
 /** What the stand-in does with one chat request. */
@@ -16,24 +17,29 @@ export type Reply =
     }
   | { readonly kind: "status"; readonly status: number; readonly body: object | string };
 
+/** A running stand-in engine, and what it was asked. */
 export type DialectServer = {
+  /** The root URL of the stand-in's server. */
   readonly baseUrl: string;
-  /** Bodies of chat requests, the newest last. */
+  /** The bodies of chat requests, the newest last. */
   readonly bodies: readonly ChatBody[];
-  /** Bodies of token counts. */
+  /** The bodies of token counts, the newest last. */
   readonly counts: readonly ChatBody[];
-  /** Sessions that were closed. */
+  /** The sessions that were closed. */
   readonly closedSessions: readonly unknown[];
-  /** Replies that the client left before they were over. */
+  /** Returns the number of replies that the client left before they were over. */
   readonly aborted: () => number;
-  /** Until so many were. */
+  /** Resolves when the client has left at least `count` replies. */
   abortedAtLeast(count: number): Promise<void>;
-  /** What comes next, in order; afterwards the model answers by itself again. */
+  /** Sets what the next requests get, in order; afterwards the model answers by itself again. */
   next(...replies: readonly Reply[]): void;
+  /** The headers of the requests. */
   readonly headers: readonly IncomingMessage["headers"][];
+  /** Ends the server. */
   stop(): Promise<void>;
 };
 
+/** How a stand-in engine behaves. */
 export type DialectServerOptions = {
   /** How its model behaves when nothing is set for it. Default: `obedient`. */
   readonly model?: (body: ChatBody) => Reply;

@@ -7,9 +7,12 @@ import type { Message } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { user } from "./canonical.ts";
 import { workHere } from "./work-here.ts";
 
+/** The path of the demonstration model. */
 export const DEMO_MODEL = modelFile("demo.gguf");
+/** The path of a tiny model with random weights. */
 export const RANDOM_MODEL = modelFile("random-tiny.gguf");
 
+/** The options of a backend for tests: the demonstration model on the processor, with three slots. */
 export const OPTIONS: LlamaOptions = {
   nodeId: "test",
   models: ["demo"],
@@ -27,6 +30,7 @@ export const OPTIONS: LlamaOptions = {
 export const missing = await whyMissing();
 if (missing !== "") process.stderr.write(`skipping tests with a real model: ${missing}\n`);
 
+/** Starts a backend of its own with `OPTIONS`, and `options` over them. Whoever starts it closes it. */
 export async function startBackend(options: Partial<LlamaOptions> = {}): Promise<LlamaBackend> {
   const backend = new LlamaBackend({ ...OPTIONS, ...options }, workHere);
   await backend.start(new AbortController().signal);
@@ -53,6 +57,7 @@ export function request(messages: string | readonly Message[], more: Partial<Gen
   };
 }
 
+/** A whole answer: its events, and what they come to. */
 export type Reply = {
   readonly events: readonly Event[];
   readonly text: string;
@@ -69,6 +74,7 @@ export async function ask(backend: LlamaBackend, wanted: GenerateRequest, signal
   return toReply(events);
 }
 
+/** Makes a signal that is never aborted. */
 export function never(): AbortSignal {
   return new AbortController().signal;
 }

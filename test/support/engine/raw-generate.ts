@@ -2,6 +2,7 @@ import { type ClientHttp2Stream, connect, type IncomingHttpHeaders, type Outgoin
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { GenerateRequest as Requests } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 
+/** A gRPC call on bare HTTP/2 that is under way. */
 export type RawCall = {
   readonly stream: ClientHttp2Stream;
   /** Where the status of the call stands: in the trailers, or in the headers of a reply that has nothing else. */

@@ -5,12 +5,13 @@ import { EngineServer } from "../../../engine/server.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
 import { workHere } from "./work-here.ts";
 
+/** A running engine node, and its parts. */
 export type RunningEngine = {
   readonly address: string;
   readonly backend: ScriptedBackend;
   readonly metrics: EngineMetrics;
   readonly server: EngineServer;
-  /** Ends it at once, with whatever runs on it. */
+  /** Ends the node at once, with whatever runs on it. */
   stop(): Promise<void>;
 };
 

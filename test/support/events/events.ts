@@ -8,31 +8,38 @@ import {
 
 /* Canonical events in a word each, for scripts and transcripts. */
 
+/** Makes the event `started` of an answer, with `fields` over its own. */
 export function started(fields: Partial<Started> = {}): Event {
   const value = { nodeId: "scripted", modelRevision: "r1", inputTokens: 12, ...fields };
   return { kind: { $case: "started", value } };
 }
 
+/** Makes the event that starts a text block. */
 export function textStart(index: number): Event {
   return { kind: { $case: "blockStarted", value: { index, block: { $case: "text", value: {} } } } };
 }
 
+/** Makes the event that starts a reasoning block. */
 export function reasoningStart(index: number): Event {
   return { kind: { $case: "blockStarted", value: { index, block: { $case: "reasoning", value: {} } } } };
 }
 
+/** Makes the event that starts the block of a tool call. */
 export function toolCallStart(index: number, name: string, callId = `call_${index}`): Event {
   return { kind: { $case: "blockStarted", value: { index, block: { $case: "toolCall", value: { callId, name } } } } };
 }
 
+/** Makes the event with a piece of the text of a block. */
 export function delta(index: number, text: string): Event {
   return { kind: { $case: "blockDelta", value: { index, text, logprobs: [] } } };
 }
 
+/** Makes the event that ends a block, whole unless `complete` is false. */
 export function blockEnd(index: number, complete = true): Event {
   return { kind: { $case: "blockEnded", value: { index, complete } } };
 }
 
+/** Makes the event `finished` of an answer, with `usage` and `fields` over its own. The reason is STOP by default. */
 export function finished(
   reason: FinishReason = FinishReason.STOP,
   usage: Partial<Usage> = {},

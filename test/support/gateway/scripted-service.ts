@@ -5,9 +5,11 @@ import { textAnswer } from "../events/events.ts";
 import { MINIMAL, type PostPath } from "../requests/minimal-bodies.ts";
 import { type RunningGateway, startGateway } from "./start-gateway.ts";
 
+/** What the engine and the gateway of a service are started with. */
 export type ScriptedServiceOptions = {
+  /** The options of the scripted engine over those of the tests. */
   readonly engine?: Partial<ScriptedOptions>;
-  /** Over the gateway's configuration. */
+  /** The gateway's configuration over that of the tests. */
   readonly gateway?: Readonly<Record<string, unknown>>;
 };
 
@@ -15,23 +17,29 @@ export type ScriptedServiceOptions = {
 export type ScriptedService = {
   readonly engine: RunningEngine;
   readonly gateway: RunningGateway;
-  /** What the engine plays from now on; at first it says "Hello." */
+  /** Sets what the engine plays from now on; at first it says "Hello." */
   play(script: Script): void;
-  /** The newest request that reached the engine. */
+  /** Returns the newest request that reached the engine. */
   lastRequest(): GenerateRequest;
-  /** The minimal body of the path with `fields` over it. */
+  /** Sends the minimal body of the path with `fields` over it. */
   post(path: PostPath, fields?: object, headers?: Record<string, string>): Promise<Response>;
-  /** The same, as parsed JSON; throws unless it is a 200. */
+  /**
+   * Sends what `post` does, not streamed unless `fields` say so. Resolves to the parsed JSON; throws unless the status
+   * is 200.
+   */
   reply(path: PostPath, fields?: object): Promise<unknown>;
-  /** The text of the stream that answers the same; throws unless it is a 200. */
+  /** Sends what `post` does, streamed. Resolves to the text of the stream; throws unless the status is 200. */
   stream(path: PostPath, fields?: object): Promise<string>;
-  /** A key made by the CLI, once the gateway knows it. */
+  /** Makes a key by the command line of the keys, and resolves to its text once the gateway knows it. */
   createKey(...args: readonly string[]): Promise<string>;
+  /** Ends the gateway and the engine. */
   stop(): Promise<void>;
 };
 
+/** The script of an engine that says "Hello." */
 export const HELLO: Script = () => [textAnswer("Hello.")];
 
+/** Starts the real gateway in front of one engine node that plays scripts. Whoever starts it stops it. */
 export async function startScriptedService(options: ScriptedServiceOptions = {}): Promise<ScriptedService> {
   let script: Script = HELLO;
   const engine = await startEngine((request, signal) => script(request, signal), options.engine);

@@ -1,7 +1,9 @@
 import { parseSse } from "./sse-reader.ts";
 import { valueAt } from "./value-at.ts";
 
+/** The paths of the API that answer with a generation, one for each format. */
 export const ANSWER_PATHS = ["/v1/chat/completions", "/v1/messages", "/v1/responses"] as const;
+/** A path of the API that answers with a generation. */
 export type AnswerPath = (typeof ANSWER_PATHS)[number];
 
 /** Makes a small request in the path's format, whose text is `text`. */

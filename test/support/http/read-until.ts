@@ -1,13 +1,14 @@
 /** Reads a body piece by piece. */
 export type BodyReader = {
-  /** Everything read so far. */
+  /** Returns everything read so far. */
   readonly text: () => string;
   /** Reads on until `found` holds for the text so far; throws when the body ends before. */
   until(found: (text: string) => boolean): Promise<void>;
-  /** The whole text. */
+  /** Reads on to the end, and resolves to the whole text. */
   toEnd(): Promise<string>;
 };
 
+/** Makes the reader of a response's body. Throws when the response has none. */
 export function readBody(response: Response): BodyReader {
   if (!response.body) throw new Error("the response has no body");
   const reader = response.body.getReader();

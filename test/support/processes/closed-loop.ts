@@ -19,6 +19,7 @@ export type ClosedLoop = {
   finish(requests: number): Promise<readonly Ended[]>;
 };
 
+/** Starts so many clients at a gateway, each of which sends one streamed request after the other. */
 export function closedLoop(gateway: GatewayProcess, clients: number): ClosedLoop {
   const ended: Ended[] = [];
   let wanted = Number.POSITIVE_INFINITY;

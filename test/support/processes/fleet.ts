@@ -66,6 +66,7 @@ export class Fleet {
 
 type Tail<T extends readonly unknown[]> = T extends [unknown, ...infer Rest] ? Rest : never;
 
+/** Resolves when the endpoint at `address` is healthy to the gateway; throws when it does not come to be. */
 export async function healthy(gateway: GatewayProcess, address: string): Promise<void> {
   await becomes(async () => (await gateway.health(address)) === "healthy", `${address} is healthy`);
 }

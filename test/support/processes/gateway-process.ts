@@ -7,6 +7,7 @@ import { metricSum } from "../metric-text.ts";
 import { FleetProcess } from "./fleet-process.ts";
 import { createKey } from "./key-command.ts";
 
+/** The fields of a request's line in the log that tests look at. */
 export type LoggedRequest = {
   readonly request_id: string;
   readonly code: number;

@@ -41,6 +41,7 @@ type Link = {
   readonly innerAddress: string;
 };
 
+/** A network namespace of its own, with links to this machine that a test can cut. */
 export class NetworkNamespace {
   readonly #index: number;
   readonly #name: string;

@@ -14,19 +14,20 @@ export function hasLlama(): boolean {
   return existsSync(join(ROOT, "node_modules/node-llama-cpp/package.json"));
 }
 
+/** A running `npm start`, and how to use it. */
 export type Service = {
   readonly baseUrl: string;
   readonly adminUrl: string;
-  /** Of all gateway workers, in their order. */
+  /** The admin URLs of all gateway workers, in their order. */
   readonly adminUrls: readonly string[];
-  /** host:port of the engine's gRPC. */
+  /** The address of the first engine's gRPC, `host:port`. */
   readonly engine: string;
   readonly engineMetricsUrl: string;
   readonly key: string;
   readonly stateDir: string;
   readonly process: ChildProcess;
   readonly ports: readonly string[];
-  /** What it wrote to its standard error so far. */
+  /** Returns what the service wrote to its standard error so far. */
   said(): string;
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
   /** Runs the key command line on this service's keys; resolves to what it printed. */
@@ -35,12 +36,13 @@ export type Service = {
   stop(signal?: NodeJS.Signals): Promise<number | null>;
 };
 
+/** What `npm start` is started with. */
 export type StartOptions = {
-  /** Further flags. */
+  /** Further flags of the command line. Default: none. */
   readonly args?: readonly string[];
-  /** The state folder of an earlier start; a new one where absent. */
+  /** The state folder of an earlier start. Default: a new one. */
   readonly state?: string;
-  /** Beside this process's own. */
+  /** Variables of the environment beside those of this process. Default: none. */
   readonly env?: Readonly<Record<string, string>>;
 };
 
