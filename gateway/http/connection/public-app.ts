@@ -40,8 +40,13 @@ export function publicApp(
   const begin = (request: FastifyRequest, reply: FastifyReply) => {
     const { raw } = request;
     const spec = routeOf(request);
-    const trace = traceContextOf(raw.headers, tracing && ((traceId) => tracing.headSampler(traceId)));
-    const record = new RequestRecord({ labels: routeLabels(spec), trace, clock, traced: tracing !== undefined });
+    const record = new RequestRecord({
+      labels: routeLabels(spec),
+      trace: traceContextOf({}),
+      callerTrace: () => traceContextOf(raw.headers, tracing && ((traceId) => tracing.headSampler(traceId))),
+      clock,
+      traced: tracing !== undefined,
+    });
     request.record = record;
     reply.headers({ "x-request-id": record.requestId, "request-id": record.requestId });
     if (!spec?.unrecorded) logWhenClosed(record, raw, reply.raw, sinks);

@@ -89,7 +89,10 @@ export type ClosedRequest = RequestTimes & {
 /** What the record of a request begins with. */
 export type RequestRecordOptions = {
   readonly labels: RouteLabels;
+  /** The place of the request in a trace of its own: a stranger's headers do not decide what is recorded, nor where. */
   readonly trace: TraceContext;
+  /** Gives the place in the trace that the caller names, once its key is known. Default: the trace of its own. */
+  readonly callerTrace?: () => TraceContext;
   readonly clock: Clock;
   /** Whether the calls to engines are followed for spans. */
   readonly traced: boolean;
@@ -103,10 +106,11 @@ export type RequestRecordOptions = {
 export class RequestRecord implements CallRecord {
   readonly requestId = newRequestId();
   readonly labels: RouteLabels;
-  readonly trace: TraceContext;
+  readonly #callerTrace: (() => TraceContext) | undefined;
   readonly #clock: Clock;
   readonly #startedMs: number;
-  readonly #tries: TracedTries | undefined;
+  #trace: TraceContext;
+  #tries: TracedTries | undefined;
   #principal: Principal | undefined;
   #grant: Grant | undefined;
   #bodyBytes = 0;
@@ -127,12 +131,18 @@ export class RequestRecord implements CallRecord {
   #pausedAtMs: number | undefined;
   #backpressureMs: number | undefined;
 
-  constructor({ labels, trace, clock, traced }: RequestRecordOptions) {
+  constructor({ labels, trace, callerTrace, clock, traced }: RequestRecordOptions) {
     this.labels = labels;
-    this.trace = trace;
+    this.#trace = trace;
+    this.#callerTrace = callerTrace;
     this.#clock = clock;
     this.#startedMs = clock.nowMs();
     this.#tries = traced ? new TracedTries(trace, clock) : undefined;
+  }
+
+  /** The place of the request in a distributed trace: its own one, and the caller's once its key is known. */
+  get trace(): TraceContext {
+    return this.#trace;
   }
 
   /** The key's owner; undefined until the key was found. */
@@ -175,9 +185,12 @@ export class RequestRecord implements CallRecord {
     return this.#firstDeltaMs;
   }
 
-  /** The key of the request opens the service. */
+  /** The key of the request opens the service: from here on its caller's trace is followed. */
   authenticated(principal: Principal): void {
     this.#principal = principal;
+    if (!this.#callerTrace) return;
+    this.#trace = this.#callerTrace();
+    this.#tries &&= new TracedTries(this.#trace, this.#clock);
   }
 
   /** The request was held against the limits of its key. */
@@ -204,13 +217,13 @@ export class RequestRecord implements CallRecord {
   /** A Generate call is on its way to the endpoint at `address`. Returns what follows that call. */
   generateSent(address: string): AttemptTrace {
     this.#called(address);
-    return this.#tries?.begin(address) ?? { headers: traceHeaders(this.trace), ended() {} };
+    return this.#tries?.begin(address) ?? { headers: traceHeaders(this.#trace), ended() {} };
   }
 
   /** A CountTokens call is on its way to the endpoint at `address`. Returns the headers that go along with it. */
   countSent(address: string): CallHeaders {
     this.#called(address);
-    return traceHeaders(this.trace);
+    return traceHeaders(this.#trace);
   }
 
   /** An engine has taken the request up; may come again, where a try is repeated. */
@@ -281,7 +294,7 @@ export class RequestRecord implements CallRecord {
       startedMs: this.#startedMs,
       totalMs: this.#sinceStart(),
       labels: this.labels,
-      trace: this.trace,
+      trace: this.#trace,
       code,
       outcome: requestOutcome(code, this.#endReason),
       detail: this.#detail,

@@ -7,9 +7,12 @@ import type { ClosedRequest } from "./request-record.ts";
 import { isSampled, newSpanId } from "./trace-context.ts";
 import type { TracedTry } from "./traced-tries.ts";
 
-/** Exports the spans of a request that is over, if its trace is sampled or the service failed it. */
+/**
+ * Exports the spans of a request that is over, if its trace is sampled or the service failed it. A request without a valid
+ * key has none: strangers shall not fill the collector, nor push others' spans out of the queue before it.
+ */
 export function traceRequest(tracing: Tracing, request: ClosedRequest, method: string | undefined, clock: Clock): void {
-  if (!isSampled(request.trace) && request.outcome !== "server_error") return;
+  if (!request.principal || (!isSampled(request.trace) && request.outcome !== "server_error")) return;
   const offsetMs = clock.wallMs() - clock.nowMs();
   tracing.export(requestSpans(request, { method: method ?? "", offsetMs, newId: newSpanId }));
 }

@@ -180,6 +180,19 @@ describe("a trace", () => {
     expect(spans.find(({ spanId }) => spanId === calls[0]?.parentSpanId)?.events).toEqual(["accepted", "first_delta"]);
   });
 
+  test("is followed for callers with a valid key only", async () => {
+    const service = await serve(1, HELLO);
+    const wrong = { ...SAMPLED, authorization: "Bearer svc-wrong", "x-api-key": "" };
+    const { response, trace } = await ask(service, {}, wrong);
+    expect(response.status).toBe(401);
+    expect(trace.traceId).not.toBe(TRACE);
+    const unknown = await fetch(`${service.gateway.baseUrl}/v1/nothing`, { headers: SAMPLED });
+    expect(unknown.status).toBe(404);
+    await ask(service, {}, SAMPLED);
+    await service.spans(TRACE, 4);
+    expect(new Set(service.collector.spans.map(({ traceId }) => traceId))).toEqual(new Set([TRACE]));
+  });
+
   test("that nobody sampled is not exported when all went well, nor when the caller was at fault", async () => {
     const service = await serve(0, HELLO);
     const unsampled = { traceparent: `00-${"c".repeat(32)}-${PARENT}-00` };

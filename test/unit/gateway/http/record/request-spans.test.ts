@@ -9,6 +9,7 @@ import { fromGrpc, stalled } from "../../../../../gateway/upstream/call/grpc-err
 import { FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { closedRequest, newRecord } from "../../../../support/requests/closed-request.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
+import { principalWith } from "../../limits/principal-with.ts";
 
 const ROUTE = "/v1/messages";
 const FAILED: Partial<ClosedRequest> = { code: 503, outcome: "server_error" };
@@ -158,8 +159,17 @@ describe("whether a request is exported", () => {
       close: async () => {},
     };
     const clock = new VirtualClock();
-    traceRequest(tracing, closedRequest({ outcome }, newRecord({ trace })), "POST", clock);
+    traceRequest(
+      tracing,
+      closedRequest({ outcome, principal: principalWith({}) }, newRecord({ trace })),
+      "POST",
+      clock,
+    );
     expect(exported.length > 0).toBe(expected);
     if (expected) expect(exported[0]?.parent).toEqual({ spanId: "b".repeat(16), remote: true });
+    traceRequest(tracing, closedRequest({ outcome }, newRecord({ trace })), "POST", clock);
+    // Without a key there is never one.
+    expect(exported.length > 0).toBe(expected);
+    expect(new Set(exported).size).toBe(expected ? 1 : 0);
   });
 });
