@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { url } from "node:inspector";
 import { type AddressInfo, createServer } from "node:net";
 import { CommanderError } from "commander";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -31,6 +32,19 @@ async function failureToListen(host: string, port: number): Promise<unknown> {
 test("a program ends with the code that its work resolves to, and says nothing", async () => {
   expect(await runMain({ name: "program", run: async () => 3 })).toBe(3);
   expect(said).toEqual([]);
+});
+
+test("a program opens no debugger for the signal that makes Node open one", async () => {
+  process.removeAllListeners("SIGUSR1");
+  const run = async () => {
+    // Node opens its debugger where nobody else listens.
+    expect(process.listenerCount("SIGUSR1")).toBe(1);
+    process.kill(process.pid, "SIGUSR1");
+    return 0;
+  };
+  expect(await runMain({ name: "program", run })).toBe(0);
+  await once(process, "SIGUSR1");
+  expect(url()).toBeUndefined();
 });
 
 test("a port that is taken is one line with the address", async () => {

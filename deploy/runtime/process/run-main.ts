@@ -36,6 +36,7 @@ export type ConfiguredMain<T extends z.ZodType> = Omit<Main, "run"> & {
  */
 export async function runMain({ name, run, exitCodeOf = () => undefined }: Main): Promise<number> {
   outliveReaders();
+  stayClosed();
   try {
     return await run();
   } catch (error) {
@@ -65,6 +66,14 @@ export function runConfigured<T extends z.ZodType>(main: ConfiguredMain<T>): Pro
       return run(loadConfig(schema, command.opts<{ config: string }>().config));
     },
   });
+}
+
+/**
+ * Takes SIGUSR1 from Node, which opens its debugger for it: any process of the machine could then read what is in the
+ * memory of this one. `--inspect` still opens it for who starts the process.
+ */
+function stayClosed(): void {
+  process.on("SIGUSR1", () => {});
 }
 
 /** Why a process could not go on: a line where a listener has no address, else the error with its stack. */
