@@ -1,9 +1,9 @@
 import cluster from "node:cluster";
-import { readFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import type { Logger } from "pino";
 import { ConfigError } from "../deploy/runtime/config/load-config.ts";
-import { errnoOf } from "../deploy/runtime/files/errno.ts";
+import { FileError } from "../deploy/runtime/files/file-error.ts";
+import { readPrivateFile } from "../deploy/runtime/files/private-file.ts";
 import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
 import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
 import { processLog } from "../deploy/runtime/log/process-log.ts";
@@ -45,6 +45,7 @@ async function run(config: GatewayConfig): Promise<number> {
   const workers = openWorkers(config);
 
   const keys = await openKeys(config.keys.file, stats, log);
+  const sealing = await openSealing(config.sealingKeyFile, log);
   const clusters = new ClusterManager(config.clusters, clock, log);
   registerClusterStats(stats.registry, clusters);
   const tracing = config.tracing && (await loadTracing(config.tracing, log));
@@ -53,7 +54,7 @@ async function run(config: GatewayConfig): Promise<number> {
     keys,
     limitStore: openLimits(config, stats, log),
     clusters,
-    sealing: openSealing(config.sealingKeyFile),
+    sealing,
     stats,
     clock,
     log,
@@ -156,13 +157,19 @@ async function readKeys(file: string): Promise<FileKeyStore> {
 }
 
 /** Makes the sealing with the secret in `file`, or with one that ends with the process. Throws `ConfigError`. */
-function openSealing(file: string | undefined): Sealing {
-  if (file === undefined) return Sealing.random();
+async function openSealing(file: string | undefined, log: Logger): Promise<Sealing> {
+  if (file === undefined) {
+    log.warn("no sealingKeyFile: other gateways, and this one after a restart, cannot read what it seals");
+    return Sealing.random();
+  }
   try {
-    return new Sealing(readFileSync(file));
-  } catch (error) {
-    const what = error instanceof RangeError ? error.message : `cannot be read (${errnoOf(error)})`;
-    throw new ConfigError(`sealingKeyFile: ${file}: ${what}`, { cause: error });
+    const key = await readPrivateFile(file);
+    if (key === undefined) throw new ConfigError(`sealingKeyFile: ${file} is not there`);
+    return new Sealing(key);
+  } catch (cause) {
+    if (cause instanceof FileError) throw new ConfigError(`sealingKeyFile: ${cause.message}`, { cause });
+    if (cause instanceof RangeError) throw new ConfigError(`sealingKeyFile: ${file}: ${cause.message}`, { cause });
+    throw cause;
   }
 }
 

@@ -1,4 +1,4 @@
-import { mkdir } from "node:fs/promises";
+import { lstat, mkdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { errnoOf } from "../runtime/files/errno.ts";
 import { FileError } from "../runtime/files/file-error.ts";
@@ -17,15 +17,25 @@ export class StateFolderError extends Error {
   override readonly name = "StateFolderError";
 }
 
+/** Others may do nothing to a folder that holds secrets and says which programs run, but look at the names in it. */
+const WRITABLE_BY_OTHERS = 0o022;
+
 /**
- * Makes the state folder where it is missing, and resolves to its absolute path. Throws `StateFolderError` when it
- * cannot be made.
+ * Makes the state folder where it is missing; resolves to its absolute path. Throws `StateFolderError` for one that cannot be
+ * made, and for one that somebody else could have prepared: with a sealing key that they know, or engines of their choice.
  */
 export async function stateFolder(stateDir: string): Promise<string> {
   const folder = resolve(stateDir);
   try {
     await mkdir(folder, { recursive: true, mode: 0o700 });
+    const { uid, mode } = await lstat(folder);
+    // Elsewhere than on systems with owners and modes there is nothing to see.
+    const us = process.getuid?.();
+    if (us !== undefined && uid !== us) throw new StateFolderError(`--state-dir: ${folder} belongs to another user`);
+    if (us !== undefined && (mode & WRITABLE_BY_OTHERS) !== 0)
+      throw new StateFolderError(`--state-dir: ${folder} can be written by other users; its mode should be 0700`);
   } catch (cause) {
+    if (cause instanceof StateFolderError) throw cause;
     throw new StateFolderError(`--state-dir: ${folder} cannot be made (${errnoOf(cause)})`, { cause });
   }
   return folder;

@@ -1,11 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { stringify } from "yaml";
 import { CATALOG } from "../../gateway/catalog.ts";
 import { issueLocalKey } from "../../gateway/keys/local-key.ts";
-import { errnoOf } from "../runtime/files/errno.ts";
-import { writePrivateFile } from "../runtime/files/private-file.ts";
+import { readPrivateFile, writePrivateFile } from "../runtime/files/private-file.ts";
 import type { LocalModel } from "./model.ts";
 import type { LocalOptions } from "./options.ts";
 
@@ -34,7 +32,8 @@ export async function openState(folder: string): Promise<State> {
     localKeyFile: join(folder, "local-key"),
     sealingKeyFile: join(folder, "sealing-key"),
   };
-  if ((await read(state.sealingKeyFile)) === undefined) await writePrivateFile(state.sealingKeyFile, randomBytes(32));
+  if ((await readPrivateFile(state.sealingKeyFile)) === undefined)
+    await writePrivateFile(state.sealingKeyFile, randomBytes(32));
   return state;
 }
 
@@ -43,7 +42,7 @@ export async function openState(folder: string): Promise<State> {
  * still valid.
  */
 export async function localKey(state: State, signal: AbortSignal): Promise<string> {
-  const existing = (await read(state.localKeyFile))?.toString("utf8").trim();
+  const existing = (await readPrivateFile(state.localKeyFile))?.toString("utf8").trim();
   const key = await issueLocalKey({ file: state.keyFile, existing, nowMs: Date.now() }, signal);
   if (key !== existing) await writePrivateFile(state.localKeyFile, `${key}\n`);
   return key;
@@ -99,18 +98,9 @@ export async function writeGatewayConfig(
 
 async function writeConfig(state: State, name: string, config: object): Promise<string> {
   const file = join(state.folder, name);
-  await writeFile(
+  await writePrivateFile(
     file,
     `# Written by npm start, anew each time.\n${stringify(config, { aliasDuplicateObjects: false })}`,
   );
   return file;
-}
-
-async function read(file: string): Promise<Buffer | undefined> {
-  try {
-    return await readFile(file);
-  } catch (error) {
-    if (errnoOf(error) === "ENOENT") return undefined;
-    throw error;
-  }
 }

@@ -59,13 +59,14 @@ test("with a key file that others may read it ends with code 2", async () => {
 });
 
 test.each([
-  ["is missing", undefined, "cannot be read (ENOENT)"],
-  ["is short", "x".repeat(31), "the sealing key has fewer than 32 bytes"],
-])("with a sealing key that %s it ends with code 2", async (_what, text, reason) => {
+  ["is missing", undefined, 0o600, ": FILE is not there"],
+  ["is short", "x".repeat(31), 0o600, ": FILE: the sealing key has fewer than 32 bytes"],
+  ["everyone can read", "x".repeat(32), 0o644, ": FILE is open to other users; its mode should be 0600"],
+])("with a sealing key that %s it ends with code 2", async (_what, text, mode, reason) => {
   await writeFile(file, '{"v":1,"revision":0,"keys":[]}', { mode: 0o600 });
   const sealingKeyFile = join(folder, "sealing-key");
-  if (text !== undefined) await writeFile(sealingKeyFile, text);
+  if (text !== undefined) await writeFile(sealingKeyFile, text, { mode });
   const said = await ending({ sealingKeyFile });
   expect(said).toContain("ended with 2");
-  expect(said).toContain(`gateway: sealingKeyFile: ${sealingKeyFile}: ${reason}`);
+  expect(said).toContain(`gateway: sealingKeyFile${reason.replace("FILE", sealingKeyFile)}`);
 });

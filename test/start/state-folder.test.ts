@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { chmodSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -55,6 +55,29 @@ test("a second start on the same folder is refused with 2, and changes no file o
   expect(stderr).toContain(`another start uses ${stateDir}`);
   expect(stderr.trimEnd().split("\n")).toHaveLength(1);
   expect(contents(stateDir)).toEqual(before);
+});
+
+test("a state folder that others can write is refused with 2, before anything in it is used", async () => {
+  const folder = await newFolder();
+  writeFileSync(join(folder, "sealing-key"), "0".repeat(32));
+  chmodSync(folder, 0o777);
+  const { code, stderr } = await refusal(...ANY_PORTS, "--state-dir", folder);
+  expect([code, stderr]).toEqual([
+    2,
+    expect.stringContaining("can be written by other users; its mode should be 0700"),
+  ]);
+  chmodSync(folder, 0o700);
+  const open = await refusal(...ANY_PORTS, "--state-dir", folder);
+  expect([open.code, open.stderr]).toEqual([1, expect.stringContaining("sealing-key is open to other users")]);
+});
+
+test("a configuration that lies in the state folder as a link is replaced, and what it leads to is not written", async () => {
+  const folder = await newFolder();
+  const elsewhere = join(await newFolder(), "engine.yaml");
+  writeFileSync(elsewhere, "mine");
+  symlinkSync(elsewhere, join(folder, "engine-1.yaml"));
+  await started({ ...QUICK, state: folder });
+  expect(readFileSync(elsewhere, "utf8")).toBe("mine");
 });
 
 test.runIf(process.platform === "linux")(
