@@ -172,6 +172,14 @@ describe("B: bodies", () => {
     await waits.untilClosed();
   });
 
+  test("a connection on which nothing ever came is closed without a word", async () => {
+    const silent = await caller.connection();
+    const begun = (await caller.connection()).write("GET /v1/models HTTP/1.1\r\n");
+    await silent.untilClosed();
+    expect(silent.unread).toBe("");
+    expectRefusal(await begun.reply(), 408);
+  });
+
   test("B12 what a body has too much is refused behind its answer, never read as a part of it", async () => {
     const one = await caller.connection();
     one.write(`${caller.chat()}evil bytes\r\n\r\n`);
