@@ -128,7 +128,7 @@ describe("H12 a request that kills every node that works on it", () => {
   test.each(ANSWER_PATHS)("H12 of %s kills two before its first delta, and is then refused untried", async (path) => {
     const nodes = await wireNodes(3, (call, node) => {
       call.send(started());
-      if (isPoison(call)) return void call.flushed().then(() => node().crash());
+      if (isPoison(call)) return void call.delivered().then(() => node().crash());
       call.send(...textAnswer("fine").slice(1));
       call.end();
     });

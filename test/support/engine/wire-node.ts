@@ -34,9 +34,12 @@ export class WireCall {
     this.stream.write(framed(GenerateResponse.encode({ events: [...events] }).finish()));
   }
 
-  /** Until all that was sent so far is on its way. */
-  flushed(): Promise<void> {
-    return new Promise((resolve) => this.stream.write("", () => resolve()));
+  /**
+   * Resolves when all that was sent so far has reached the caller: it answers a ping behind it. What is merely on its way
+   * is lost with a connection that is reset.
+   */
+  delivered(): Promise<void> {
+    return new Promise((resolve) => this.stream.write("", () => this.stream.session?.ping(() => resolve())));
   }
 
   /** Whatever the test likes, as soon as it is taken. */
