@@ -1,7 +1,10 @@
 import type { Event, Finished, TokenLogprob } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ApiError } from "../errors.ts";
 
-/** One finished block of an answer. */
+/**
+ * One finished block of an answer: visible text, with the log probabilities of its tokens where the request asked for
+ * them; reasoning; or a call, whose `argumentsJson` is the model's own text, cut short where `complete` is false.
+ */
 export type CompletedBlock = {
   /** The position of the block in the answer, from 0. */
   readonly index: number;

@@ -2,7 +2,7 @@ import type { ApiError, Envelope, ErrorCode, FieldPath } from "../errors.ts";
 
 /** What the two error envelopes make of an error code. */
 export type ErrorAnswer = {
-  /** The HTTP status of both formats, but for Format B where `bStatus` says otherwise. */
+  /** The HTTP status of the error, in both formats unless `bStatus` says otherwise. */
   readonly status: number;
   /** The `error.type` of Format A. */
   readonly a: string;
@@ -10,7 +10,7 @@ export type ErrorAnswer = {
   readonly aCode?: string;
   /** The `error.type` of Format B. */
   readonly b: string;
-  /** The HTTP status of Format B where it differs: overload is 529 there. */
+  /** The HTTP status of the error in Format B where it differs, as overload is 529 there. */
   readonly bStatus?: number;
 };
 

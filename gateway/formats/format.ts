@@ -3,8 +3,8 @@ import type { ApiError, FieldPath } from "../errors.ts";
 import type { Completion } from "./completion.ts";
 
 /*
- * What a format is. Everything below is synchronous and pure: no clock, no random draw, no I/O. Ids, time and keys come in as
- * arguments, so that the same canonical events give the same bytes.
+ * What a format is. Everything below is synchronous and pure: no clock, no random draw, no I/O. Ids, time and keys come
+ * in as arguments, so that the same canonical events give the same bytes.
  */
 
 /** A request as the engine sees it, without what only the gateway's route knows. */
@@ -88,7 +88,7 @@ export interface StreamEncoder {
   keepAlive(): string;
 }
 
-/** One HTTP format: how its bodies are read, and how its answers are written. */
+/** An HTTP format: how its bodies are read, and how its answers are written. */
 export type Format = {
   /** The label of the format in log and statistics. */
   readonly name: string;

@@ -10,10 +10,10 @@ export function frame(event: string | undefined, data: string): string {
   return event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`;
 }
 
-/** A comment line, as a sign of life where every client skips comments. */
+/** The comment line that is a sign of life in formats whose clients all skip comments. */
 export const COMMENT_KEEP_ALIVE = ": keep-alive\n\n";
 
-/** The last event of formats that end a stream by a marker. */
+/** The event `[DONE]`, which ends the stream of formats that have such a marker. */
 export const DONE = frame(undefined, "[DONE]");
 
 /**
@@ -32,7 +32,7 @@ export function framePieces(event: string | undefined, template: object): readon
   return frame(event, JSON.stringify(template)).split(HOLE_JSON);
 }
 
-/** An event but for one value: the text before it, and the text behind it. */
+/** An event without one of its values: `prefix` is the text before the value, `suffix` the text behind it. */
 export type OpenFrame = { readonly prefix: string; readonly suffix: string };
 
 /** Makes an event whose template has exactly one hole. Throws TypeError otherwise: that is a fault of the template. */

@@ -1,8 +1,9 @@
 import type { Steps } from "../event-loop-turn.ts";
 
 /*
- * What a parsed JSON value does not tell of its text, and `JSON.stringify` therefore writes in another way: the place of
- * keys that are array indices, as objects put these first, and how numbers were written, as `1.0` and `1` are one value.
+ * What a parsed JSON value does not tell of its text, and `JSON.stringify` therefore writes in another way: the place
+ * of keys that are array indices, as objects put these first, and how numbers were written, as `1.0` and `1` are one
+ * value.
  */
 
 /** What the text of an object or an array says beyond its parsed value, all the way down. */
@@ -45,7 +46,7 @@ const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/** The values that are passed before the event loop gets a turn: a few milliseconds, whatever they are. */
+/** The number of values that are passed before the event loop gets a turn: a few milliseconds, whatever they are. */
 const VALUES_PER_TURN = 10_000;
 
 /**
@@ -60,7 +61,7 @@ export function* notationOf(json: string): Steps<Notation | undefined> {
 
 type Members = Map<string, string | Notation>;
 
-/** Most objects and arrays need no map of their own. Stays empty. */
+/** The map of all objects and arrays that have no member to note, which are most of them. Nobody writes to it. */
 const NONE: Members = new Map();
 
 function withMember(members: Members, key: string, member: string | Notation): Members {
@@ -76,7 +77,7 @@ class Reader {
     this.#json = json;
   }
 
-  /** Passes one value. */
+  /** Passes the value that comes next, and returns what its text says beyond its parsed form. */
   *value(): Steps<string | Notation | undefined> {
     const first = this.#skipTo();
     this.#passed += 1;
@@ -132,7 +133,7 @@ class Reader {
     return quoted.includes("\\") ? String(JSON.parse(quoted)) : quoted.slice(1, -1);
   }
 
-  /** To what comes behind white space and separators. Gives its code; NaN at the end of the text. */
+  /** Moves behind white space and separators. Returns the code of the character there, NaN at the end of the text. */
   #skipTo(): number {
     for (; ; this.#at += 1) {
       const code = this.#json.charCodeAt(this.#at);
@@ -140,7 +141,7 @@ class Reader {
     }
   }
 
-  /** From the opening quote to behind the closing one. */
+  /** Moves from the opening quote of a string to behind its closing one. */
   #passString(): void {
     let at = this.#at + 1;
     for (;;) {
@@ -153,7 +154,7 @@ class Reader {
     this.#at = at;
   }
 
-  /** To behind a number or a literal: nothing that may follow one can be a part of it. */
+  /** Moves behind a number or a literal, which end before a character that no number or literal holds. */
   #passPlain(): void {
     let code: number;
     do {

@@ -6,11 +6,10 @@ import { CUT, endOfLetters, endOfNumber, endOfString, endsEscaped, isLetter, isN
 
 /*
  * One pass over the bytes of a JSON text before it is parsed, as parsing is what costs: 16 MiB of `[{},{},…]` block the
- * process for more than a second, and deep nesting breaks every recursive walk that follows. The scan is exact for valid
- * JSON; whether it is valid is left to the parser, which stops at the same byte that misleads the scan.
+ * process for more than a second, and deep nesting breaks every recursive walk that follows. The scan is exact for
+ * valid JSON; whether it is valid is left to the parser, which stops at the same byte that misleads the scan.
  */
 
-/** How large a JSON text may be. */
 /** The schema of the settings that bound what a JSON text may cost. */
 export const jsonLimitsSchema = z
   .strictObject({
@@ -29,7 +28,7 @@ export const jsonLimitsSchema = z
   .prefault({})
   .describe("Request bodies that would cost too much to parse are refused with 400.");
 
-/** What a JSON text may cost. */
+/** The bounds on what a JSON text may cost, with their defaults filled in. */
 export type JsonLimits = Readonly<z.infer<typeof jsonLimitsSchema>>;
 
 /** The length of a character that is written as `\uXXXX`. */
@@ -71,9 +70,12 @@ const END = Buffer.from(" ");
 export class JsonScan {
   readonly #limits: JsonLimits;
   readonly #singleKeys: readonly string[];
-  /** Bytes of the longest key that is looked at, were each of its characters written as an escape. */
+  /** The bytes of the longest key that is looked at, were each of its characters written as an escape. */
   readonly #longestKey: number;
-  /** What is open at each depth: 1 for an object. Sized by the limit, so the depth is checked before it is written. */
+  /**
+   * What is open at each depth, 1 for an object and 0 for an array. Its size is the limit, so the depth is checked
+   * before it is written.
+   */
   readonly #isObject: Uint8Array;
   readonly #seenKeys = new Set<string>();
   #depth = 0;
@@ -87,8 +89,8 @@ export class JsonScan {
   #refusal: unknown;
 
   /**
-   * `singleKeys` are keys that may stand only once at the top of the text: something in front of the gateway may go by
-   * the first of two, while the parser takes the last.
+   * Begins a scan. `singleKeys` are keys that may stand only once at the top of the text: something in front of the
+   * gateway may go by the first of two, while the parser takes the last.
    */
   constructor(singleKeys: readonly string[], limits: JsonLimits) {
     this.#limits = limits;
@@ -142,7 +144,7 @@ export class JsonScan {
     }
   }
 
-  /** Where the scan goes on, behind what the text before broke off in. */
+  /** Returns where the scan goes on, which is behind what the text before broke off in. */
   #endOfInside(text: Buffer): number {
     if (this.#inside === undefined) return 0;
     if (this.#inside !== "literal") return this.#restOfString(text, this.#inside === "escape" ? 1 : 0) + 1;
@@ -151,7 +153,7 @@ export class JsonScan {
     return end;
   }
 
-  /** The position of the last byte, up to the end of `text`, of the string that goes on at `start`. */
+  /** Returns the position of the last byte, up to the end of `text`, of the string that goes on at `start`. */
   #restOfString(text: Buffer, start: number): number {
     const end = endOfString(text, start);
     if (end !== CUT) this.#inside = undefined;
@@ -159,7 +161,7 @@ export class JsonScan {
     return end === CUT ? text.length : end;
   }
 
-  /** This and the two below give the position of the last byte of what begins at `start`. */
+  /** Takes the string that begins at `start`, a key or a value. Returns the position of its last byte in `text`. */
   #string(text: Buffer, start: number): number {
     const isKey = this.#keyComes;
     const end = this.#restOfString(text, start + 1);
@@ -174,6 +176,7 @@ export class JsonScan {
     return end;
   }
 
+  /** Takes the literal that begins at `start`. Returns the position of its last byte in `text`. */
   #literal(text: Buffer, start: number): number {
     this.#nodes += 1;
     const end = endOfLetters(text, start);
@@ -181,6 +184,7 @@ export class JsonScan {
     return end - 1;
   }
 
+  /** Takes the number that begins at `start`. Returns the position of its last byte in `text`. */
   #number(text: Buffer, start: number): number {
     const end = endOfNumber(text, start);
     if (end - start > MAX_NUMBER_LENGTH) throw numberTooLarge();
@@ -240,7 +244,7 @@ export class JsonScan {
   }
 }
 
-/** A key as the parser will read it; undefined where the parser will refuse it. */
+/** Returns a key as the parser will read it; undefined where the parser will refuse it. */
 function keyIn(body: Buffer, start: number, end: number): string | undefined {
   const text = body.toString("latin1", start, end);
   return text.includes("\\") ? withoutEscapes(text) : text;
@@ -254,7 +258,7 @@ function withoutEscapes(text: string): string | undefined {
   }
 }
 
-/** A digit, or an escape that may stand for one. */
+/** Returns whether a byte is a digit, or begins an escape that may stand for one. */
 function mayBeDigit(byte: number | undefined): boolean {
   return byte === BACKSLASH || (byte !== undefined && byte >= ZERO && byte <= NINE);
 }

@@ -16,7 +16,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
  */
 const NOTATIONS = new WeakMap<object, Notation>();
 
-/** The entries that are made before the event loop gets a turn: a few milliseconds. */
+/** The number of entries that are made before the event loop gets a turn: a few milliseconds. */
 const ENTRIES_PER_TURN = 10_000;
 
 /**

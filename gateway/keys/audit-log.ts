@@ -8,8 +8,8 @@ import type { KeyChange } from "./key-change.ts";
 import { KeyStoreError } from "./key-store-error.ts";
 
 /*
- * Who changed which key, as JSON lines. Each line holds the digest of the one before, so that a line that was altered or
- * taken out later shows. Never a secret, a digest of one, or a value: only the names of fields.
+ * Who changed which key, as JSON lines. Each line holds the digest of the one before, so that a line that was altered
+ * or taken out later shows. Never a secret, a digest of one, or a value: only the names of fields.
  */
 
 const entry = z.strictObject({
@@ -94,7 +94,10 @@ export async function appendAudit(
   }
 }
 
-/** `whole`: nothing has to be written to end it. */
+/**
+ * Returns the last line of the log without its line break. `whole` says whether it ends in one, so that another line
+ * can follow.
+ */
 async function lastLine(handle: FileHandle): Promise<{ text: string; whole: boolean }> {
   const { size } = await handle.stat();
   const length = Math.min(size, TAIL_BYTES);

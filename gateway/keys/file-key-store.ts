@@ -67,15 +67,18 @@ export class FileKeyStore implements KeyStore {
     throw store.#failure;
   }
 
+  /** Returns who presents this key by the clock's time now; undefined for every key that does not work. */
   find(presented: string): Principal | undefined {
     const found = this.#index.look(presented, this.#options.clock.wallMs());
     return "principal" in found ? found.principal : undefined;
   }
 
+  /** Returns whose record has this id in the set in use, whatever its status; undefined where none has. */
   byId(keyId: string): Principal | undefined {
     return this.#index.byId(keyId);
   }
 
+  /** Returns the state of the set in use, and why a newer one could not be taken over. */
   status(): KeyStoreStatus {
     return {
       keys: this.#set.keys.length,
@@ -87,11 +90,13 @@ export class FileKeyStore implements KeyStore {
     };
   }
 
+  /** Calls `listener` after each load, and once while the files cannot be read, until the returned function is called. */
   onChange(listener: (status: KeyStoreStatus) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
+  /** Stops following the files and forgets all listeners; `find` goes on with the last set. */
   close(): void {
     this.#closed = true;
     this.#listeners.clear();

@@ -4,8 +4,8 @@ import { type GeneratedKey, generateKey, generateKeyId, type KeyEnv, type Random
 import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord, KeySecret, KeySet } from "./key-record.ts";
 
 /*
- * The life of a key: created, limited, rotated, disabled, enabled, revoked. Every function takes a set and returns the set that
- * should follow it; time and random bytes come in as arguments. None of them takes a record away.
+ * The life of a key: created, limited, rotated, disabled, enabled, revoked. Every function takes a set and returns the
+ * set that should follow it; time and random bytes come in as arguments. None of them takes a record away.
  */
 
 /** A change of keys that cannot be made. */
@@ -32,7 +32,7 @@ export type KeyRequest = {
   readonly models: readonly string[] | "all";
   /** The key's limits; an absent one is no limit of its own. */
   readonly limits: KeyLimits;
-  /** The key's quota; an absent one is none. */
+  /** The key's quota; an absent one is no quota. */
   readonly quota: KeyQuota;
   /** The class of service while requests wait. */
   readonly priority: KeyPriority;
@@ -52,7 +52,10 @@ export type Minting = {
   readonly random: RandomBytes;
 };
 
-/** A record and the key that opens it. The key is to be shown once and forgotten. */
+/**
+ * A record that was just made or changed, and the text of the key that opens it, which is to be shown once and
+ * forgotten.
+ */
 export type MintedKey = { readonly record: KeyRecord; readonly key: string };
 
 const SALT_BYTES = 16;
@@ -211,7 +214,7 @@ export function stateOf(record: KeyRecord, nowMs: number): KeyState {
 
 /** A record without what only the service needs: no digest of a secret, and no salt. */
 export type KeySummary = Omit<KeyRecord, "v" | "status" | "secrets" | "cacheSalt"> & {
-  /** What the key is now. */
+  /** What the key is at the moment of the summary. */
   readonly state: KeyState;
   /** The secrets by their last characters, newest last. */
   readonly secrets: readonly Pick<KeySecret, "last4" | "created" | "notAfter">[];

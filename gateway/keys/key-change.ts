@@ -3,7 +3,7 @@ import type { KeyRecord, KeySet } from "./key-record.ts";
 
 /** What happened to one key between two sets. */
 export type KeyChange = {
-  /** The command that does this, such as `create`, `rotate` or `set-limits`; `change` for anything else. */
+  /** The command that makes such a change, for example `create`, `rotate` or `set-limits`; `change` for any other. */
   readonly action: string;
   /** The public id of the key. */
   readonly keyId: string;

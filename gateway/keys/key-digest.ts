@@ -13,7 +13,10 @@ const DIGEST_BYTES = 32;
 /** The most secrets that a key has: the one in use and, while rotating, the one before. */
 export const MAX_SECRETS = 2;
 
-/** Never equal to a digest that stands in a record; keeps the work the same where there is none to compare with. */
+/**
+ * A digest that never stands in a record: comparing with it keeps the work the same where there is none to compare
+ * with.
+ */
 const NO_DIGEST = Buffer.alloc(DIGEST_BYTES);
 
 /** The secret that digests of keys are made with, which lies apart from them. */
@@ -30,7 +33,7 @@ export function makePepper(bytes: Buffer): Pepper {
   return { id: createHmac("sha256", bytes).update("pepper-id").digest("hex").slice(0, 8), bytes };
 }
 
-/** Returns the digest of a key that is stored in its place, 32 bytes. */
+/** Returns the digest of a key, 32 bytes, which is stored in the key's place. */
 export function keyDigest(pepper: Pepper, key: string): Buffer {
   return createHmac("sha256", pepper.bytes).update(key).digest();
 }

@@ -75,7 +75,8 @@ export async function readKeyFile(path: string): Promise<KeyFile | undefined> {
 }
 
 /**
- * What a change makes of a key set, and what it returns; the same `set` as before means that there is nothing to write.
+ * What a change makes of a key set: `set` is the set that follows, the same object where there is nothing to write, and
+ * `value` what the change returns to its caller.
  */
 export type KeySetChange<T> = { readonly set: KeySet; readonly value: T };
 

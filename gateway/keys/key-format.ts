@@ -1,9 +1,9 @@
 import { crc32 } from "node:zlib";
 
 /*
- * What a key looks like: `svc_live_<id12>_<secret43>_<crc6>`, all parts base62. The prefix makes keys findable for secret
- * scanners, the underscores let a double click take the whole key, and the check sum tells a typo from an unknown key
- * without a look-up.
+ * What a key looks like: `svc_live_<id12>_<secret43>_<crc6>`, all parts base62. The prefix makes keys findable for
+ * secret scanners, the underscores let a double click take the whole key, and the check sum tells a typo from an
+ * unknown key without a look-up.
  */
 
 /** The kind of deployment that takes a key: a test key is unknown to a live one, and the other way round. */

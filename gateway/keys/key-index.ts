@@ -4,11 +4,12 @@ import type { KeyRecord, KeySet } from "./key-record.ts";
 import { makePrincipal, type Principal } from "./principal.ts";
 
 /**
- * Why a key was refused, for operators and never for the caller. `unknown` is also the right id with a wrong secret.
+ * The reason why a key was refused, which operators see and the caller never does. The right id with a wrong secret is
+ * `unknown`, too.
  */
 export type KeyRefusal = "malformed" | "unknown" | "disabled" | "revoked" | "expired";
 
-/** What a look-up of a key found. */
+/** What a look-up of a key found: whose it is, or why it was refused. */
 export type KeyLookup = { readonly principal: Principal } | { readonly refused: KeyRefusal };
 
 /** A key set made ready for look-up. It is immutable: a change of the set makes a new index. */
@@ -27,7 +28,7 @@ type Entry = {
   readonly status: KeyRecord["status"];
   readonly expiresAtMs: number;
   readonly digests: readonly Buffer[];
-  /** For each digest, when it stops working. */
+  /** The moments at which the digests stop working, in milliseconds since the epoch, in the order of the digests. */
   readonly notAfterMs: readonly number[];
 };
 

@@ -6,26 +6,29 @@ import { KEY_ENVS } from "./key-format.ts";
  * and not ignored. Nothing in a record opens the service: of the secret it holds a keyed digest only.
  */
 
-/** RFC 3339 in UTC, as `Date.prototype.toISOString` writes it. */
+/** A moment, RFC 3339 in UTC, as `Date.prototype.toISOString` writes it. */
 const instant = z.iso.datetime();
 
 const positive = z.int().min(1);
 
 /** Limits that count per minute or at one moment; an absent one is no limit of this key's own. */
 const rates = {
-  /** Requests per minute. */
+  /** The most requests per minute. */
   rpm: positive.optional(),
-  /** Input tokens per minute. */
+  /** The most input tokens per minute. */
   itpm: positive.optional(),
-  /** Output tokens per minute, reasoning included. */
+  /** The most output tokens per minute, reasoning included. */
   otpm: positive.optional(),
-  /** Generations at one time. */
+  /** The most generations at one time. */
   concurrency: positive.optional(),
 };
 
 const limits = z.strictObject({
   ...rates,
-  /** The requests that may wait at one time for one model; absent: what the model's cluster lets every key have. */
+  /**
+   * The most requests that may wait at one time for one model; absent, it is what the model's cluster lets every key
+   * have.
+   */
   queued: positive.optional(),
   /** The largest request body in bytes; it never raises the gateway's own limit. */
   maxBodyBytes: positive.optional(),
@@ -38,7 +41,7 @@ const limits = z.strictObject({
 });
 
 const quota = z.strictObject({
-  /** Input and output tokens per day in UTC. Absent: no quota. */
+  /** The most input and output tokens together per day in UTC; absent, there is no quota. */
   tokensPerDay: positive.optional(),
 });
 
@@ -49,7 +52,7 @@ const secret = z.strictObject({
   pepperId: z.string().regex(/^[0-9a-f]{8}$/),
   /** The time at which the secret was made. */
   created: instant,
-  /** The moment from which on the secret is refused; null: it ends with the key. */
+  /** The moment from which on the secret is refused; null where it ends with the key. */
   notAfter: instant.nullable(),
   /**
    * The last four characters of the key, by which its holder can tell it from another. They belong to the check sum.
@@ -64,7 +67,7 @@ const record = z.strictObject({
   id: z.string().regex(/^[0-9A-Za-z]{12}$/),
   /** The name for people; it need not be unique. */
   name: z.string().min(1).max(128),
-  /** The owner. Keys of one owner count as one tenant and share cached prefixes. null: the key stands for itself. */
+  /** The owner, whose keys count as one tenant and share cached prefixes; null where the key stands for itself. */
   owner: z.string().min(1).max(128).nullable(),
   /** The kind of deployment that takes the key. */
   env: z.enum(KEY_ENVS),
@@ -84,7 +87,7 @@ const record = z.strictObject({
   cacheSalt: z.string().regex(/^[A-Za-z0-9_-]{22}$/),
   /** The time at which the key was made. */
   created: instant,
-  /** The moment from which on the key is refused; null: never by itself. */
+  /** The moment from which on the key is refused; null where it never ends by itself. */
   expiresAt: instant.nullable(),
   /** The time of the newest change. */
   updated: instant,
@@ -114,8 +117,11 @@ export type KeyLimits = Readonly<z.infer<typeof limits>>;
 export type KeyQuota = Readonly<z.infer<typeof quota>>;
 /** The class of service of a key while requests wait. */
 export type KeyPriority = KeyRecord["priority"];
-/** Everything that is stored about keys. */
+/**
+ * Everything that is stored about keys: `v` is the version of the form, `revision` counts changes from 0, and `keys`
+ * holds the records in the order of their making, revoked ones included.
+ */
 export type KeySet = { readonly v: 1; readonly revision: number; readonly keys: readonly KeyRecord[] };
 
-/** The set before its first key. */
+/** The key set before its first key: no records, at revision 0. */
 export const EMPTY_KEY_SET: KeySet = { v: 1, revision: 0, keys: [] };

@@ -2,20 +2,23 @@ import type { KeyRecord } from "./key-record.ts";
 import type { KeyStoreFault } from "./key-store-error.ts";
 import type { Principal } from "./principal.ts";
 
-/** The number of records by what their operator made of them; one that is past its end is still `active` here. */
+/**
+ * The number of records by the status that their operator gave them; a record that is past its end still counts as
+ * `active`.
+ */
 export type KeyCounts = Readonly<Record<KeyRecord["status"], number>>;
 
-/** The state of a key store. */
+/** What a key store tells operators about itself. */
 export type KeyStoreStatus = {
-  /** The records in the set in use, whatever their status. */
+  /** The number of records in the set in use, whatever their status. */
   readonly keys: number;
-  /** The records in the set in use, by status. */
+  /** The number of records in the set in use, by status. */
   readonly counts: KeyCounts;
   /** The revision of the set in use. */
   readonly revision: number;
   /** The time at which the set in use was loaded, in milliseconds since the epoch. */
   readonly loadedAtMs: number;
-  /** The attempts to load a set that failed since the store was opened. */
+  /** The number of failed attempts to load a set since the store was opened. */
   readonly loadErrors: number;
   /** Why the newest set could not be taken over; undefined while the one in use is the newest. */
   readonly fault: KeyStoreFault | undefined;
@@ -30,7 +33,8 @@ export interface KeyStore {
    */
   find(presented: string): Principal | undefined;
   /**
-   * Returns whose record has this id, whatever its status; undefined where this store takes no such key. For operators.
+   * Returns whose record has this id, whatever its status; undefined where this store takes no such key. It serves
+   * operators' questions and never authenticates a request.
    */
   byId(keyId: string): Principal | undefined;
   /** Returns the state of the store. */

@@ -8,7 +8,7 @@ export type LocalKeyOptions = {
   /** The path of the key file, which is made with its folder and pepper when missing. */
   readonly file: string;
   /**
-   * The key of an earlier start as it was stored; it is used again while it still opens every model. Undefined where
+   * The key of an earlier start as it was stored, which is used again while it still opens every model; undefined where
    * there is none.
    */
   readonly existing: string | undefined;

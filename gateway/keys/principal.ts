@@ -11,7 +11,7 @@ export type Principal = {
   readonly models: ReadonlySet<string> | "all";
   /** The key's limits; an absent one is no limit of its own. */
   readonly limits: KeyLimits;
-  /** The key's quota; an absent one is none. */
+  /** The key's quota; an absent one is no quota. */
   readonly quota: KeyQuota;
   /** The class of service while requests wait. */
   readonly priority: KeyPriority;

@@ -26,7 +26,7 @@ export function contentParts(content: unknown, path: FieldPath, rule: ContentRul
     .filter((part) => part.kind?.$case !== "text" || part.kind.value.text !== "" || part.cacheBreakpoint);
 }
 
-/** Makes a text part. */
+/** Makes a text part of the canonical form out of a caller's text. */
 export function textPart(text: string): Part {
   return { kind: { $case: "text", value: { text } } };
 }

@@ -32,8 +32,8 @@ const REFUSED: Readonly<Record<string, string>> = {
 };
 
 /**
- * Format A, POST /v1/chat/completions. Faults are reported in the order in which they help: model,
- * messages, plain fields, tools, and what stands inside the messages last.
+ * Format A, `POST /v1/chat/completions`. Faults are reported in the order in which they help: model, messages, plain
+ * fields, tools, and what stands inside the messages last.
  */
 export const chat: Format = {
   name: "chat",

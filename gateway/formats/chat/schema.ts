@@ -2,8 +2,8 @@ import * as z from "zod";
 
 /*
  * The plain fields of a body and their ranges; absent and null are one. The schema is open: what stands in no table is
- * tolerated ("Openness" in formats/README.md). What differs by a tag, and what must come first or last in the order of faults, is read
- * by hand in the files beside this one.
+ * tolerated ("Openness" in formats/README.md). What differs by a tag, and what must come first or last in the order of
+ * faults, is read by hand in the files beside this one.
  */
 
 const flag = z.boolean().nullish();

@@ -14,15 +14,15 @@ import { completionId, type ReplyOptions } from "./reply.ts";
 import { chatUsage } from "./usage.ts";
 
 /**
- * Where the stream is. `toolCalls` counts the calls that were begun: it is the next call's `index`, which counts calls
- * and not blocks.
+ * Where the stream stands. `toolCalls` counts the calls that were begun: it is the next call's `index`, which counts
+ * calls and not blocks.
  */
 type Position =
   | { readonly at: "start" }
   | { readonly at: "between_blocks"; readonly toolCalls: number }
   | { readonly at: "in_text"; readonly open: OpenFrame; readonly toolCalls: number }
   | { readonly at: "in_reasoning"; readonly open: OpenFrame; readonly toolCalls: number }
-  /** A call has begun, and nothing of its arguments has been sent yet. */
+  /** A call whose head was sent, and nothing of its arguments yet. */
   | { readonly at: "tool_call_begun"; readonly open: OpenFrame; readonly toolCalls: number }
   | { readonly at: "in_tool_call"; readonly open: OpenFrame; readonly toolCalls: number }
   | { readonly at: "end" };
@@ -49,6 +49,7 @@ export class ChatEncoder implements StreamEncoder {
     this.#reasoning = openFrame(undefined, this.#chunk({ reasoning_content: HOLE }));
   }
 
+  /** Returns the frames of an event; "" for one that this format does not show, and after the end. */
   next(event: Event): string {
     const kind = event.kind;
     switch (kind?.$case) {
@@ -71,12 +72,14 @@ export class ChatEncoder implements StreamEncoder {
     }
   }
 
+  /** Returns a frame with the error and the end marker, which end the stream; "" after the end. */
   fail(error: ApiError): string {
     if (this.#position.at === "end") return "";
     this.#position = { at: "end" };
     return frame(undefined, JSON.stringify({ error: inStreamError(error) })) + DONE;
   }
 
+  /** Returns a sign of life, a comment line, which clients of this format skip; "" after the end. */
   keepAlive(): string {
     return this.#position.at === "end" ? "" : COMMENT_KEEP_ALIVE;
   }
@@ -99,7 +102,10 @@ export class ChatEncoder implements StreamEncoder {
     }
   }
 
-  /** Rule 2: the first chunk carries the role. */
+  /**
+   * Returns the first chunk, which carries the role ("Stream of chat" in formats/README.md, rule 2); "" once it was
+   * sent.
+   */
   #started(): string {
     if (this.#position.at !== "start") return "";
     this.#position = { at: "between_blocks", toolCalls: 0 };
@@ -140,7 +146,10 @@ export class ChatEncoder implements StreamEncoder {
     return position.at === "tool_call_begun" && complete ? filled(position.open, "{}") : "";
   }
 
-  /** Rules 5 and 6: one chunk ends the choice, then the usage where it was asked for, then the marker. */
+  /**
+   * Returns the end of the stream ("Stream of chat" in formats/README.md, rules 5 and 6): one chunk ends the choice,
+   * then comes the usage where it was asked for, then the marker.
+   */
   #finished({ reason, usage }: Finished): string {
     if (this.#position.at === "end") return "";
     this.#position = { at: "end" };

@@ -5,7 +5,8 @@ import type { Head } from "../format.ts";
 import type { ThinkingDisplay } from "./reasoning.ts";
 
 /**
- * What of the request the reply repeats or depends on: the catalog id of the model, and what is shown of the reasoning.
+ * What of the request a reply repeats or depends on: `model` is the catalog id of the model, `display` what the caller
+ * sees of the reasoning.
  */
 export type Asked = { readonly model: string; readonly display: ThinkingDisplay };
 
@@ -18,10 +19,13 @@ export type StopReason =
   | "tool_use"
   | "refusal";
 
-/** How a message ended, and the stop string where one ended it. */
+/** How a message ended. `stop_sequence` is the stop string that ended it, null where none did. */
 export type Stop = { readonly stop_reason: StopReason; readonly stop_sequence: string | null };
 
-/** The kinds of blocks that every known client takes in a reply. */
+/**
+ * A block of a reply, of the kinds that every known client takes. `signature` opens or vouches for reasoning that comes
+ * back, `input` is the parsed arguments of a call.
+ */
 export type ReplyBlock =
   | { readonly type: "text"; readonly text: string }
   | { readonly type: "thinking"; readonly thinking: string; readonly signature: string }
@@ -29,10 +33,15 @@ export type ReplyBlock =
 
 /** The token counts of a message as Format B splits them: its three input counts add up to the tokens of the prompt. */
 export type MessageUsage = {
+  /** The tokens of the prompt that were neither read from nor written to the prefix cache. */
   readonly input_tokens: number;
+  /** The tokens of the prompt that were written to the prefix cache; 0 where the node does not count them. */
   readonly cache_creation_input_tokens: number;
+  /** The tokens of the prompt that the prefix cache already held. */
   readonly cache_read_input_tokens: number;
+  /** The tokens of the answer, those of reasoning included. */
   readonly output_tokens: number;
+  /** The tokens of reasoning among `output_tokens`; absent where there were none. */
   readonly output_tokens_details?: { readonly thinking_tokens: number };
 };
 
@@ -46,7 +55,7 @@ export function messageReply(head: Head, asked: Asked, completion: Completion): 
   };
 }
 
-/** Makes the fields that no event of the stream changes. */
+/** Makes the fields of a message that are known from its start and stay as they are. */
 export function messageHead(head: Head, asked: Asked) {
   return { id: `msg_${head.replyId}`, type: "message", role: "assistant", model: asked.model } as const;
 }

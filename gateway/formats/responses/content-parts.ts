@@ -15,7 +15,7 @@ export function contentParts(content: unknown, path: FieldPath, images: ImageRul
   return content.map((part: unknown, index) => contentPart(part, [...path, index], images));
 }
 
-/** Makes a text part. */
+/** Makes a text part of the canonical form out of a caller's text. */
 export function textPart(text: string): Part {
   return { kind: { $case: "text", value: { text } } };
 }

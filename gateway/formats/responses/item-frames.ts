@@ -3,20 +3,29 @@ import { framePieces, HOLE } from "../sse.ts";
 import { callerName, itemId, type OutputItem, type ReplyView, textPart } from "./output-item.ts";
 
 /*
- * What the events of one item look like ("Events of responses" in formats/README.md). The kinds differ in names and payloads only; their order is the
- * same, so the stream walks one description of them.
+ * What the events of one item look like ("Events of responses" in formats/README.md). The kinds differ in names and
+ * payloads only; their order is the same, so the stream walks one description of them.
  */
 
-/** What a block is, from its start on. */
+/**
+ * What is known of a block from its start on: its kind, and of a call its id and the name by which the model knows the
+ * tool.
+ */
 export type BlockHead =
   | { readonly kind: "text" }
   | { readonly kind: "reasoning" }
   | { readonly kind: "toolCall"; readonly callId: string; readonly name: string };
 
-/** The type of an event and the fields that differ by kind of item. */
+/**
+ * An event about an item: its type, and the fields that differ by kind of item. Whoever sends it adds the sequence
+ * number.
+ */
 export type ItemEvent = { readonly type: string; readonly fields: object };
 
-/** A delta event but for its text and its sequence number: the texts around them. */
+/**
+ * The texts around what differs from one delta event of an item to the next: its sequence number stands between
+ * `before` and `between`, its text as JSON between `between` and `after`.
+ */
 export type DeltaFrame = { readonly before: string; readonly between: string; readonly after: string };
 
 /** The description of one item that is being written. */
@@ -25,7 +34,7 @@ export type ItemFrames = {
   readonly opening: readonly ItemEvent[];
   /** The type of the item's delta events. */
   readonly deltaType: string;
-  /** The fields of every event inside the item. */
+  /** The fields that every event inside the item repeats: which item and, where it has parts, which part is meant. */
   readonly place: object;
   /** Returns the events that close the item, given its finished form. */
   closing(item: OutputItem): readonly ItemEvent[];

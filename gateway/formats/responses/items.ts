@@ -24,9 +24,11 @@ const ROLES = {
 const FOREIGN_ITEM =
   /^(?:(?:web_search|file_search|image_generation|code_interpreter)_call|(?:computer|local_shell|shell|apply_patch|custom_tool)_call(?:_output)?|mcp_[a-z_]{1,32}|tool_search_[a-z_]{1,32}|compaction|additional_tools|program(?:_[a-z_]{1,32})?)$/;
 
-/** What reading items needs to know beyond them: who opens sealed reasoning, and whether the model takes images. */
+/** What reading items needs to know beyond them. */
 export type ItemContext = {
+  /** Opens the reasoning that an earlier reply sealed for this tenant. */
   readonly sealer: Sealer;
+  /** Whether some node of the model takes images; where none does, an image is refused with its path. */
   readonly acceptsImages: boolean;
 };
 

@@ -4,8 +4,8 @@ import type { Head } from "../format.ts";
 import type { ToolNames } from "./tool-names.ts";
 
 /*
- * Output items ("Response object" in formats/README.md). The stream and the folded reply both make a finished item here and nowhere else, so that
- * what `response.output_item.done` announced is what the final object holds.
+ * Output items ("Response object" in formats/README.md). The stream and the folded reply both make a finished item here
+ * and nowhere else, so that what `response.output_item.done` announced is what the final object holds.
  */
 
 /** What of an answer this caller asked to see. */
@@ -23,61 +23,82 @@ export type ReplyView = {
   readonly toolNames: ToolNames;
 };
 
-/** How far an item is. */
+/** How far an item of the output is: being written, whole, or cut short by a limit or a failure. */
 export type ItemStatus = "in_progress" | "completed" | "incomplete";
 
 /** A token and its log probability as this format writes it, with the likeliest alternatives. */
 export type Logprob = {
+  /** The text of the token; a token that is part of a character shows as a replacement character. */
   readonly token: string;
+  /** The bytes of the token in UTF-8, each from 0 to 255, which join to the exact text of the answer. */
   readonly bytes: readonly number[];
+  /** The natural logarithm of the token's probability, at most 0; -9999 stands for an impossible token. */
   readonly logprob: number;
+  /** The likeliest tokens at this place, as many as the request asked for, from 0 to 20. */
   readonly top_logprobs: readonly Omit<Logprob, "top_logprobs">[];
 };
 
 /** The one part of a message item. */
 export type TextPart = {
   readonly type: "output_text";
+  /** The visible text of the answer. */
   readonly text: string;
+  /** The citations of the text, of which this service makes none: clients expect the field. */
   readonly annotations: readonly never[];
+  /** The log probabilities of the text's tokens; empty where the request asked for none. */
   readonly logprobs: readonly Logprob[];
 };
 
-/** Reasoning as it is. */
+/** A part of a reasoning item that shows the reasoning itself, as `text`. */
 export type ReasoningTextPart = { readonly type: "reasoning_text"; readonly text: string };
 
-/** Reasoning shown as its summary, which is the reasoning itself. */
+/**
+ * A part of a reasoning item that shows the reasoning as its summary: `text` is the reasoning itself, as no summary is
+ * made of it.
+ */
 export type SummaryPart = { readonly type: "summary_text"; readonly text: string };
 
 /** An output item of visible text. */
 export type MessageItem = {
+  /** The id of the item, `msg_` and the response's own part and position. */
   readonly id: string;
   readonly type: "message";
   readonly role: "assistant";
+  /** How far the item is. */
   readonly status: ItemStatus;
+  /** The parts of the item: one when it is finished, none while it is announced. */
   readonly content: readonly TextPart[];
 };
 
 /** An output item of reasoning. */
 export type ReasoningItem = {
+  /** The id of the item, `rs_` and the response's own part and position. */
   readonly id: string;
   readonly type: "reasoning";
+  /** The reasoning where the caller asked for summaries; empty where it is shown in `content`. */
   readonly summary: readonly SummaryPart[];
   /** The reasoning as it is; absent where it is shown as a summary. */
   readonly content?: readonly ReasoningTextPart[];
   /** The sealed copy of the reasoning; absent where the caller did not ask for one. */
   readonly encrypted_content?: string;
+  /** How far the item is. */
   readonly status: ItemStatus;
 };
 
 /** An output item of one tool call. */
 export type FunctionCallItem = {
+  /** The id of the item, `fc_` and the response's own part and position; calls are answered by `call_id`. */
   readonly id: string;
   readonly type: "function_call";
+  /** How far the item is. */
   readonly status: ItemStatus;
+  /** The id of the call, which the caller's `function_call_output` names. */
   readonly call_id: string;
   /** The namespace of the tool; absent for a tool that was declared outside one. */
   readonly namespace?: string;
+  /** The name of the tool as the caller declared it, without the namespace. */
   readonly name: string;
+  /** The arguments as JSON text: the model's own words, of which an item that is cut short holds what there is. */
   readonly arguments: string;
 };
 
@@ -126,12 +147,12 @@ export function finishedItem(
   }
 }
 
-/** Makes the part of a message item. */
+/** Makes the one part of a message item out of its text and the log probabilities of its tokens. */
 export function textPart(text: string, logprobs: readonly Logprob[]): TextPart {
   return { type: "output_text", text, annotations: [], logprobs };
 }
 
-/** Returns the tool as the caller declared it. */
+/** Returns the name and the namespace under which the caller declared the tool that the model calls `modelName`. */
 export function callerName(modelName: string, view: ReplyView): { readonly namespace?: string; readonly name: string } {
   return view.toolNames.get(modelName) ?? { name: modelName };
 }
@@ -144,7 +165,7 @@ export function argumentsOf(block: { readonly complete: boolean; readonly argume
   return block.complete && block.argumentsJson === "" ? "{}" : block.argumentsJson;
 }
 
-/** Writes the log probabilities of tokens. */
+/** Writes the log probabilities of tokens as this format has them. */
 export function toLogprobs(tokens: readonly TokenLogprob[]): readonly Logprob[] {
   return tokens.map((token) => ({ ...oneLogprob(token), top_logprobs: token.alternatives.map(oneLogprob) }));
 }

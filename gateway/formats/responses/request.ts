@@ -19,7 +19,10 @@ import { textFormat } from "./text-format.ts";
 import { toolChoice } from "./tool-choice.ts";
 import { declaredTools } from "./tools.ts";
 
-/** POST /v1/responses, stateless. */
+/**
+ * The Responses format, `POST /v1/responses`. It keeps nothing between requests: every request brings its whole
+ * conversation.
+ */
 export const responses: Format = {
   name: "responses",
   fields: { prompt: ["input"], outputSchema: ["text", "format", "schema"] },
@@ -32,7 +35,7 @@ const EFFORTS: Readonly<Record<string, ReasoningEffort>> = {
   high: ReasoningEffort.HIGH,
 };
 
-/** Values of the format that this service does not offer; anything else is no value of the format. */
+/** The efforts of the format that this service does not offer; any other word is no value of the format at all. */
 const OTHER_EFFORTS: ReadonlySet<string> = new Set(["none", "minimal", "xhigh", "max"]);
 
 const SEALED_REASONING = "reasoning.encrypted_content";
@@ -79,7 +82,10 @@ function prepare(value: unknown, context: PrepareContext): Prepared {
   };
 }
 
-/** `svc/glm53` and `svc/svc-glm53` are other ways to write `svc-glm53`, in this format only. */
+/**
+ * Returns the catalog id that a body's `model` means: in this format alone `svc/glm53` and `svc/svc-glm53` are other
+ * ways to write `svc-glm53`.
+ */
 function catalogId(model: unknown): unknown {
   if (typeof model !== "string" || !model.startsWith("svc/")) return model;
   const name = model.slice("svc/".length);
@@ -112,7 +118,10 @@ function reasoningView(body: ResponsesBody, sealed: boolean): ReplyView["reasoni
   return sealed ? "text" : "none";
 }
 
-/** `generate_summary` is the older name. */
+/**
+ * Returns the kind of summary that the caller asks for, null for none; `generate_summary` is the older name of the
+ * field.
+ */
 function summaryOf(body: ResponsesBody): string | null {
   return body.reasoning?.summary ?? body.reasoning?.generate_summary ?? null;
 }

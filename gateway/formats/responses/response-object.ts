@@ -9,53 +9,82 @@ import { finishedItem, type OutputItem, type ReplyView } from "./output-item.ts"
  * used.
  */
 export type Echo = {
+  /** The system text of the request; null where it has none. */
   readonly instructions: string | null;
+  /** The most tokens of the answer that the request asked for; null where it left that to the model. */
   readonly max_output_tokens: number | null;
+  /** The caller's own pairs of strings, at most 16, which mean nothing to the service. */
   readonly metadata: Readonly<Record<string, string>>;
   /** The catalog id of the model, whichever form the request used. */
   readonly model: string;
+  /** Whether one answer may hold more than one call; true unless the request says otherwise. */
   readonly parallel_tool_calls: boolean;
+  /** The text by which the caller ties requests to one cache; null where there is none. */
   readonly prompt_cache_key: string | null;
+  /** How long the caller wants prefixes to be kept, which changes nothing here; null where it does not say. */
   readonly prompt_cache_retention: string | null;
+  /** The effort and the kind of summary that were asked for; null in each where the request does not say. */
   readonly reasoning: { readonly effort: string | null; readonly summary: string | null };
+  /** The caller's word for its own user, which changes nothing here; null where there is none. */
   readonly safety_identifier: string | null;
+  /** The temperature of the request, from 0 to 2; 1 where it does not say. */
   readonly temperature: number;
+  /**
+   * The form of the text that was asked for (plain text unless the request says otherwise), and its verbosity
+   * (`medium`).
+   */
   readonly text: { readonly format: object; readonly verbosity: string };
+  /** The tool choice in the words of the request; `auto` where it has none. */
   readonly tool_choice: unknown;
+  /** The declared tools with the defaults that were filled in; empty where there are none. */
   readonly tools: readonly object[];
+  /** The number of likeliest tokens that the request asked for, from 0 to 20; 0 where it does not say. */
   readonly top_logprobs: number;
+  /** The nucleus of the request, from 0 to 1; 1 where it does not say. */
   readonly top_p: number;
+  /** The older name of `safety_identifier`; null where the request has none. */
   readonly user: string | null;
 };
 
 /** The error codes of a failed response that clients know. */
 export type FailureCode = "server_error" | "rate_limit_exceeded" | "server_is_overloaded" | "context_length_exceeded";
 
-/** How far a response is, with everything that is known only there. */
+/** How far a response is, with what is known only there. */
 export type Outcome =
   | { readonly status: "in_progress" }
   | {
       readonly status: "completed";
+      /** The items of the answer, all of them completed. */
       readonly output: readonly OutputItem[];
+      /** The tokens as the engine counted them; undefined where it did not. */
       readonly usage: Finished["usage"];
+      /** The time at which the answer was complete, in seconds since the epoch. */
       readonly completedAtSeconds: number;
     }
   | {
       readonly status: "incomplete";
+      /** The items so far, of which the last one may be cut short. */
       readonly output: readonly OutputItem[];
+      /** The tokens as the engine counted them; undefined where it did not. */
       readonly usage: Finished["usage"];
+      /** The limit that cut the answer short. */
       readonly reason: "max_output_tokens" | "content_filter";
     }
   | {
       readonly status: "failed";
+      /** The items so far, with the one that was being written. */
       readonly output: readonly OutputItem[];
+      /** What the client is told: a code that it knows, and a message in our words. */
       readonly error: { readonly code: FailureCode; readonly message: string };
     };
 
-/** How a response ends. */
+/** The outcome of a response that has ended, whole or not. */
 export type FinalOutcome = Exclude<Outcome, { status: "in_progress" }>;
 
-/** Returns the outcome of an answer that the engine finished. */
+/**
+ * Returns the outcome of an answer that the engine finished, complete or cut short by a limit. `nowSeconds` is the time
+ * since the epoch.
+ */
 export function finishedOutcome(finished: Finished, output: readonly OutputItem[], nowSeconds: number): FinalOutcome {
   const { reason, usage } = finished;
   switch (reason) {

@@ -13,9 +13,9 @@ import {
 import { requestBody } from "../request-body.ts";
 
 /*
- * The top level of the request ("Request of responses" in formats/README.md). It is closed: a key that is not here is refused, as this format promises
- * that nothing is ignored. Null is absent, everywhere. What differs by a tag (`input`, `tools`, `tool_choice`,
- * `text.format`) is only passed through here and walked by hand elsewhere.
+ * The top level of the request ("Request of responses" in formats/README.md). It is closed: a key that is not here is
+ * refused, as this format promises that nothing is ignored. Null is absent, everywhere. What differs by a tag (`input`,
+ * `tools`, `tool_choice`, `text.format`) is only passed through here and walked by hand elsewhere.
  */
 
 const summary = z.enum(["auto", "concise", "detailed"]).nullish();

@@ -21,7 +21,7 @@ import {
 import { finishedItem, type OutputItem, type ReplyView, toLogprobs } from "./output-item.ts";
 import { type Echo, type FailureCode, type FinalOutcome, finishedOutcome, responseObject } from "./response-object.ts";
 
-/** The item that is being written. */
+/** The item that is being written, which was announced and not yet closed. */
 type OpenItem = {
   readonly block: BlockHead;
   readonly index: number;
@@ -31,7 +31,7 @@ type OpenItem = {
   readonly logprobs: TokenLogprob[];
 };
 
-/** Where the stream is. */
+/** Where the stream stands, with what is known only there. */
 type State =
   | { readonly at: "start" }
   | { readonly at: "between_items" }
@@ -68,6 +68,7 @@ export class ResponsesStream implements StreamEncoder {
     this.#view = view;
   }
 
+  /** Returns the frames of an event; "" for one that this format does not show, and after the end. */
   next(event: Event): string {
     const kind = event.kind;
     switch (kind?.$case) {
@@ -91,6 +92,7 @@ export class ResponsesStream implements StreamEncoder {
     }
   }
 
+  /** Returns `response.failed` with what has been written so far, which ends the stream; "" after the end. */
   fail(error: ApiError): string {
     if (this.#state.at === "end") return "";
     const begun = this.#begin();
@@ -106,7 +108,7 @@ export class ResponsesStream implements StreamEncoder {
     );
   }
 
-  /** Returns a known event and not a comment, as some clients count only events as a sign of life. */
+  /** Returns a sign of life: a known event and not a comment, as some clients count only events. */
   keepAlive(): string {
     if (this.#state.at === "end") return "";
     // SDKs refuse any event ahead of `response.created`.

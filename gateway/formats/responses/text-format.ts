@@ -7,7 +7,10 @@ const PATH = ["text", "format"];
 
 const NAME = /^[A-Za-z0-9_-]{1,64}$/;
 
-/** What `text.format` asks of the answer, and how the reply repeats it. */
+/**
+ * What `text.format` asks of the answer: `constraint` is what the engine holds the text to, undefined for free text,
+ * and `echo` how the reply repeats it.
+ */
 export type TextFormat = { readonly constraint: OutputConstraint | undefined; readonly echo: object };
 
 /**

@@ -1,4 +1,4 @@
-/** By the name that the model knows, the name and the namespace under which the caller declared a tool. */
+/** Maps the name by which the model knows a tool to the name and the namespace under which the caller declared it. */
 export type ToolNames = ReadonlyMap<string, { readonly namespace: string; readonly name: string }>;
 
 /**

@@ -7,13 +7,13 @@ import { MAX_TOOLS, toolList, toolName, toolOf } from "../tools.ts";
 import { strictCompatible } from "./strict-schema.ts";
 import { modelName, type ToolNames } from "./tool-names.ts";
 
-/** The tools that a body declares. */
+/** The tools that a body declares, in three forms. */
 export type DeclaredTools = {
-  /** The tools as the model sees them. */
+  /** The tools as the model sees them: flat, each by a name of its own. */
   readonly tools: readonly Tool[];
-  /** The way back from the model's names to the caller's. */
+  /** The way back from the model's names to the caller's names and namespaces. */
   readonly names: ToolNames;
-  /** The tools as the reply repeats them. */
+  /** The tools as the reply repeats them, namespaces and defaults included. */
   readonly echo: readonly object[];
 };
 

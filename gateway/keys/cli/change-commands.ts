@@ -91,7 +91,7 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     .action((path: string) => importCommand(context, path));
 }
 
-/** Adds the commands that only say whether a key works. */
+/** Adds the commands that decide only whether a key works: `revoke`, `disable` and `enable`. */
 function addStatusCommands(program: Command, context: CliContext): void {
   const commands = [
     ["revoke", "end the key for good", revokeKey],
@@ -178,7 +178,7 @@ function pick<T extends object>(values: T, wanted: (name: string, value: unknown
   return Object.fromEntries(Object.entries(values).filter(([name, value]) => wanted(name, value))) as T;
 }
 
-/** How many keys were taken over, and how many were there already. */
+/** What an import did: the number of keys that were taken over, and of those that were there already. */
 export type Imported = { readonly added: number; readonly present: number };
 
 /**

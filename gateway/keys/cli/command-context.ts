@@ -25,7 +25,7 @@ export type KeysIo = {
   readonly nowMs: () => number;
 };
 
-/** The options of every command: the path of the key file, and whether to print JSON. */
+/** The options that every command takes: `file` is the path of the key file, `json` asks for JSON instead of tables. */
 export type GlobalOptions = { readonly file: string; readonly json: boolean };
 
 /** What every command has at hand. */

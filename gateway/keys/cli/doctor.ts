@@ -12,8 +12,8 @@ import type { KeySet } from "../key-record.ts";
 import { isKeyStoreError } from "../key-store-error.ts";
 
 /**
- * One thing that was found out about a key store. `error`: keys cannot be used, changed or trusted so. `warning`: worth
- * a look.
+ * One thing that was found out about a key store. At `error` keys cannot be used, changed or trusted; at `warning`
+ * something is worth a look; `text` says what, for people.
  */
 export type Finding = { readonly level: "ok" | "warning" | "error"; readonly text: string };
 

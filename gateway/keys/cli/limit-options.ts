@@ -5,23 +5,23 @@ import { parseCount } from "./options.ts";
 
 type PerModel = NonNullable<KeyLimits["perModel"]>;
 
-/** Limits as the options of a command say them; what was not given is absent. */
+/** The limits of a key as the options of a command say them; what was not given is absent. */
 export type LimitOptions = {
-  /** Requests per minute. */
+  /** The most requests per minute. */
   readonly rpm?: number;
-  /** Input tokens per minute. */
+  /** The most input tokens per minute. */
   readonly itpm?: number;
-  /** Output tokens per minute. */
+  /** The most output tokens per minute, those of reasoning included. */
   readonly otpm?: number;
-  /** Generations at one time. */
+  /** The most generations at one time. */
   readonly concurrency?: number;
-  /** Requests that may wait at one time for one model. */
+  /** The most requests that may wait at one time for one model. */
   readonly queued?: number;
   /** The largest request body, in bytes. */
   readonly maxBodyBytes?: number;
   /** The longest answer, in tokens. */
   readonly maxOutputTokens?: number;
-  /** Input and output tokens per day in UTC. */
+  /** The most input and output tokens together per day in UTC. */
   readonly tokensPerDay?: number;
   /** Limits for single models, by catalog id. */
   readonly perModel?: PerModel;

@@ -28,14 +28,14 @@ export function parseWeight(text: string): number {
   return value;
 }
 
-/** Parses a duration into milliseconds; 0 is allowed. */
+/** Parses a duration such as `24h` into milliseconds; 0 is allowed. */
 export function parseOverlapMs(text: string): number {
   const ms = parseDurationMs(text);
   if (ms === undefined) throw new InvalidArgumentError("Expected a duration such as 90s, 30m, 24h, 90d or 0.");
   return ms;
 }
 
-/** Parses a duration into milliseconds, more than 0. */
+/** Parses a duration such as `90d` into milliseconds, more than 0. */
 export function parseLifetimeMs(text: string): number {
   const ms = parseOverlapMs(text);
   if (ms === 0) throw new InvalidArgumentError("A key should live for longer than 0.");
