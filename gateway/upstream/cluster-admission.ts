@@ -54,8 +54,8 @@ type Waiting = {
 };
 
 /**
- * Lets a cluster's requests onto its endpoints: as many at once as the circuit breaker allows, the others wait in a queue
- * that is bounded and fair between keys.
+ * Lets a cluster's requests onto its endpoints: as many at once as the circuit breaker allows, the others wait in a
+ * queue that is bounded and fair between keys.
  */
 export class ClusterAdmission {
   readonly #cluster: Cluster;
@@ -64,11 +64,11 @@ export class ClusterAdmission {
   readonly #breaker = new CircuitBreaker({ maxRequests: 0, maxPendingRequests: 0 });
   readonly #queue: PendingQueue<Waiting>;
   /**
-   * When an endpoint has room again, in milliseconds of the monotonic clock, by the address of each one that has said
-   * so.
+   * The moments at which endpoints have room again, in milliseconds of the monotonic clock, by the address of each one
+   * that has said so.
    */
   readonly #heldBack = new Map<string, number>();
-  /** Since when no endpoint is usable, in milliseconds of the monotonic clock; undefined while one is. */
+  /** The moment since which no endpoint is usable, in milliseconds of the monotonic clock; undefined while one is. */
   #noneSinceMs: number | undefined;
   #cancelTimer: (() => void) | undefined;
 

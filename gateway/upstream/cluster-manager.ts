@@ -8,7 +8,7 @@ import { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import { type TlsSettings, UpstreamTls } from "./endpoint/upstream-tls.ts";
 import { WorkLedger } from "./load-balancing/work-ledger.ts";
 
-/** What a cluster manager takes of the world outside. Default: the real one. */
+/** What a cluster manager takes of the world outside, where tests put their own in place of the real one. */
 export type ClusterSurroundings = {
   /** Looks up the addresses of a host. Default: the system's resolver. */
   readonly resolve?: Resolve;
@@ -16,7 +16,10 @@ export type ClusterSurroundings = {
   readonly random?: () => number;
 };
 
-/** Owns clusters and endpoints: model id to cluster, and everything below closes with it. */
+/**
+ * Owns all clusters and endpoints: it finds the cluster of a model by its catalog id, and everything below closes with
+ * it.
+ */
 export class ClusterManager {
   readonly #clusters: ReadonlyMap<string, Cluster>;
   readonly #pool: EndpointPool;
@@ -44,7 +47,7 @@ export class ClusterManager {
     return this.#clusters.get(model);
   }
 
-  /** All clusters. */
+  /** All clusters, in the order of the configuration. */
   get clusters(): readonly Cluster[] {
     return [...this.#clusters.values()];
   }
@@ -54,7 +57,7 @@ export class ClusterManager {
     return this.#pool.endpoints;
   }
 
-  /** Whether any model can be served. */
+  /** Whether some cluster has a healthy endpoint, so that some model can be served. */
   get ready(): boolean {
     return this.clusters.some((cluster) => cluster.healthyEndpoints.length > 0);
   }

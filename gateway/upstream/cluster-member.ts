@@ -16,22 +16,29 @@ const DEFAULT_PREFILL_TOKENS_PER_SECOND = 5_000;
 
 /** What a member of a cluster is made of. */
 export type ClusterMemberOptions = {
+  /** The endpoint, which other clusters may have as a member, too. */
   readonly endpoint: Endpoint;
+  /** What discovery says about the endpoint at first; `setSpec` tells of changes. */
   readonly spec: EndpointSpec;
+  /** The settings of the cluster. */
   readonly settings: ClusterSettings;
+  /** The judge of the cluster's endpoints, which may have taken this one out. */
   readonly outliers: OutlierDetector;
+  /** The prefill work on all endpoints, which the views for picks show. */
   readonly work: WorkLedger;
-  /** Whether the endpoint was there from the beginning: its first healthy moment then begins no slow start. */
+  /** Whether the endpoint was there when the cluster began: its first healthy moment then begins no slow start. */
   readonly initial: boolean;
+  /** The clock of the health checks. */
   readonly clock: Clock;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
-  /** Is called when the member's health or compatibility has changed, or is known for the first time. */
+  /** Called when the member's health or compatibility has changed, or is known for the first time. */
   readonly onChange: (member: ClusterMember) => void;
 };
 
 /** An endpoint as one cluster sees it: its place there, and the health of the cluster's model on it. */
 export class ClusterMember {
+  /** The endpoint that is the member, whose calls and reports are those of all its models. */
   readonly endpoint: Endpoint;
   readonly #options: ClusterMemberOptions;
   readonly #checker: HealthChecker;
@@ -69,12 +76,17 @@ export class ClusterMember {
     this.#spec = spec;
   }
 
-  /** Whether the member may get requests, panic aside. */
+  /**
+   * Returns whether the member may get requests at `nowMs`, in milliseconds of the monotonic clock; panic, in which no
+   * health counts, is not looked at.
+   */
   isAvailable(nowMs: number): boolean {
     return this.healthFlags(nowMs).length === 0;
   }
 
-  /** Every reason why the member gets no requests, in Envoy's words and two of our own; empty when it is healthy. */
+  /**
+   * Returns all reasons why the member gets no requests, in Envoy's words and two of our own; empty when it is healthy.
+   */
   healthFlags(nowMs: number): readonly string[] {
     const { endpoint, outliers } = this.#options;
     const flags: readonly (readonly [string, boolean])[] = [
@@ -87,22 +99,25 @@ export class ClusterMember {
     return flags.filter(([, set]) => set).map(([flag]) => flag);
   }
 
-  /** Why the newest health check failed, for operators; undefined when it passed, or none is over yet. */
+  /** The reason why the newest health check failed, for operators; undefined when it passed, or none is over yet. */
   get healthFailure(): string | undefined {
     return this.#mismatch ? "it does not have the model, or speaks another contract" : this.#checker.failure;
   }
 
-  /** Whether the node has said itself that it goes, or does not serve the model: a call that ends there is no surprise. */
+  /**
+   * Returns whether the node has said itself that it goes, or does not serve the model: a call that ends there is no
+   * surprise.
+   */
   isLeaving(nowMs: number): boolean {
     return this.#checker.refusing || this.#isDraining(nowMs);
   }
 
-  /** The member's health as Envoy prints it: `healthy`, or all flags in a row. */
+  /** Returns the member's health as Envoy prints it: `healthy`, or all flags in a row. */
   healthText(nowMs: number): string {
     return this.healthFlags(nowMs).join("") || "healthy";
   }
 
-  /** Returns the node's newest report on the model; one that is too old says nothing. */
+  /** Returns what the node's newest report says about the model; a report that is too old says nothing. */
   load(nowMs: number): EndpointLoad {
     return this.endpoint.report.load(this.#options.settings.model, nowMs);
   }
@@ -139,6 +154,7 @@ export class ClusterMember {
     };
   }
 
+  /** Ends the health checks; the endpoint itself stays open, as other clusters may have it. */
   close(): void {
     this.#checker.close();
   }

@@ -27,10 +27,10 @@ const clusterSchema = z.discriminatedUnion("type", [
   z.strictObject({ ...everyCluster, ...discoveryShapes.file }),
 ]);
 
-/** One cluster as configured: its settings, and where its endpoints come from. */
+/** One cluster as configured: how it is run, and where its endpoints come from. */
 export type ClusterConfig = z.infer<typeof clusterSchema>;
 
-/** How one cluster is run, wherever its endpoints come from. */
+/** The settings of how one cluster is run, wherever its endpoints come from. */
 export type ClusterSettings = Readonly<Pick<ClusterConfig, keyof typeof everyCluster>>;
 
 function refuseSecondCluster(clusters: readonly ClusterConfig[], context: z.RefinementCtx): void {
@@ -60,6 +60,7 @@ function refuseUnequalTls(clusters: readonly ClusterConfig[], context: z.Refinem
   }
 }
 
+/** The schema of the list of all clusters: one for each model at most, and each address secured in one way only. */
 export const clustersSchema = z
   .array(clusterSchema)
   .superRefine(refuseSecondCluster)

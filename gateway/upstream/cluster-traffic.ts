@@ -10,13 +10,19 @@ import { RetryBudget } from "./retry/retry-budget.ts";
 
 /** A cluster and everything that decides which of its endpoints a request meets, and whether and when. */
 export class ClusterTraffic {
+  /** The cluster that the traffic belongs to. */
   readonly cluster: Cluster;
+  /** Lets requests onto the endpoints of the cluster, at once or after a wait in its queue. */
   readonly admission: ClusterAdmission;
+  /** Bounds the retries of the cluster's requests. */
   readonly budget: RetryBudget;
   readonly #clock: Clock;
   readonly #onEjection: (ejection: Ejection) => void;
 
-  /** `onEjection` is called when an endpoint was ejected, or would have been. */
+  /**
+   * Begins to judge the endpoints of a cluster. `onEjection` is called when one was ejected, or would have been; `work`
+   * is the prefill work of all clusters; `random` returns numbers that are even over [0, 1).
+   */
   constructor(
     cluster: Cluster,
     work: WorkLedger,
@@ -32,7 +38,7 @@ export class ClusterTraffic {
     this.#tick();
   }
 
-  /** Takes how a call on one of the endpoints ended; `failure` is undefined where it ended with the whole answer. */
+  /** Counts how a call on one of the endpoints ended; `failure` is undefined where it ended with the whole answer. */
   report(address: string, failure: UpstreamFailure | undefined, nowMs: number): void {
     const ending = failure?.ending ?? { kind: "completed" };
     const ejection = this.cluster.outliers.report(address, outlierOutcome(ending), nowMs);

@@ -15,23 +15,32 @@ import { HashRing } from "./load-balancing/hash-ring.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import { OutlierDetector } from "./outlier/outlier-detector.ts";
 
-/** What all clusters share, and how this one is secured. */
+/** What a cluster is made of besides its settings: what all clusters share, and how this one is secured. */
 export type ClusterParts = {
+  /** The endpoints of all clusters, of which each address is opened once. */
   readonly pool: EndpointPool;
-  /** Secures connections to the cluster's endpoints; undefined for plain text. */
+  /** Secures connections to the cluster's endpoints; undefined where they speak plain text. */
   readonly credentials: ChannelCredentials | undefined;
+  /** The prefill work on all endpoints, which the views for picks show. */
   readonly work: WorkLedger;
+  /** The clock of discovery and of health checks. */
   readonly clock: Clock;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
+  /** Looks up the addresses of a host for clusters that find their endpoints by DNS. */
   readonly resolve: Resolve;
+  /** The log of what became of discovery, and of every change of an endpoint's health. */
   readonly log: Logger;
 };
 
 /** The endpoints of one model, as discovery has them now. */
 export class Cluster {
+  /** The settings of the cluster, as configured. */
   readonly settings: ClusterSettings;
-  /** Judges the members by how their calls end, of which it has to be told, as of every interval that is over. */
+  /**
+   * Judges the members by how their calls end. It has to be told of every call's end, and of every interval that is
+   * over.
+   */
   readonly outliers: OutlierDetector;
   readonly #parts: ClusterParts;
   readonly #tls: EndpointTls | undefined;
@@ -95,7 +104,7 @@ export class Cluster {
     return this.#ring;
   }
 
-  /** What became of the discovery of endpoints so far. */
+  /** The record of what the discovery of endpoints brought so far. */
   get discovery(): DiscoveryStatus {
     return this.#discovery.status;
   }
@@ -126,6 +135,10 @@ export class Cluster {
     );
   }
 
+  /**
+   * Stops looking for endpoints and takes all members out; each endpoint that no other cluster has closes with its last
+   * call.
+   */
   close(): void {
     this.#discovery.close();
     this.#listeners.clear();
@@ -174,8 +187,8 @@ export class Cluster {
 }
 
 /**
- * Returns the host name by which the endpoints are found, as certificates are for it and not for the addresses that it
- * has; undefined where endpoints are named one by one.
+ * Returns the host name by which the endpoints are found, as certificates are for this name and not for the addresses
+ * behind it; undefined where endpoints are named one by one.
  */
 function dnsHost(config: ClusterConfig): string | undefined {
   return config.type === "strict_dns" ? config.address.slice(0, config.address.lastIndexOf(":")) : undefined;

@@ -25,10 +25,13 @@ import { Retries } from "./retry/retries.ts";
 import { clientClosed, requestOfDeath, spreadRetryAfterMs, tooManyWaiting } from "./retry/retry-errors.ts";
 import type { BackOffSettings, RequestOfDeathSettings } from "./retry/retry-settings.ts";
 
-/** How long counting the tokens of a prompt may take, in milliseconds. It is quick: a node that takes longer is not well. */
+/**
+ * The time that counting the tokens of a prompt may take, in milliseconds. It is quick: a node that takes longer is not
+ * well.
+ */
 const COUNT_TIMEOUT_MS = 30_000;
 
-/** The bytes of prompt to a token, roughly: time limits that grow with the prompt go by it. */
+/** The rough number of bytes of prompt to a token, by which time limits grow with the prompt. */
 const BYTES_PER_TOKEN = 4;
 
 /** The detail token for each way in which the wait for an endpoint ends badly. */
@@ -41,13 +44,13 @@ const PENDING_DETAIL = {
 export type Dispatch = {
   /** The request as the engine gets it. */
   readonly request: GenerateRequest;
-  /** What picking an endpoint may look at. */
+  /** The hints that picking an endpoint may look at. */
   readonly hints: RoutingHints;
-  /** How long the whole answer may take, in milliseconds from now. */
+  /** The time that the whole answer may take, in milliseconds from now. */
   readonly timeoutMs: number;
-  /** Takes the answer. */
+  /** Takes the events of the answer. */
   readonly sink: EventSink;
-  /** Is told of every call that is made for the request. */
+  /** The record of the request, which is told of every call that is made for it. */
   readonly record: CallRecord;
 };
 
@@ -55,7 +58,7 @@ export type Dispatch = {
 export type Counting = {
   /** The prompt as the engine gets it. */
   readonly request: CountTokensRequest;
-  /** Is told of every call that is made for the request. */
+  /** The record of the request, which is told of every call that is made for it. */
   readonly record: CallRecord;
 };
 
@@ -66,7 +69,7 @@ type Journey = {
   readonly route: Route;
   /** A keyed digest of the whole prompt, by which requests that kill engines are known. */
   readonly identity: string;
-  /** When the whole answer must be there, in milliseconds of the wall clock. */
+  /** The deadline of the whole answer, in milliseconds of the wall clock. */
   readonly deadline: number;
   /** The addresses of the endpoints that have had their try. */
   readonly tried: Set<string>;
@@ -74,18 +77,19 @@ type Journey = {
   readonly gate: CommitGate;
 };
 
-/** What the router stands on. */
+/** What the router works with. */
 export type RouterOptions = {
   /** The clusters, of which each model has at most one. */
   readonly clusters: ClusterManager;
+  /** The clock by which requests wait, and by which their deadlines are set. */
   readonly clock: Clock;
   /** The time limits of requests and their calls. */
   readonly timeouts: Timeouts;
   /** The most tries of a request after its first one. */
   readonly numRetries: number;
-  /** How long a request waits before it is tried again. */
+  /** The settings of how long a request waits before it is tried again. */
   readonly retryBackOff: BackOffSettings;
-  /** How requests are found that kill engines. */
+  /** The settings of how requests are found that kill engines. */
   readonly requestOfDeath: RequestOfDeathSettings;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
@@ -120,7 +124,7 @@ export class Router {
   }
 
   /**
-   * Has the request answered. Resolves when the answer is complete. Throws `ApiError`; aborting the signal ends the
+   * Has a request answered. Resolves when the answer is complete. Throws `ApiError`; aborting the signal ends the
    * tries.
    */
   async dispatch(dispatch: Dispatch, signal: AbortSignal): Promise<void> {
@@ -239,8 +243,9 @@ export class Router {
   }
 
   /**
-   * Tells of a request that may have killed the endpoint, or made it fall silent. Resolves when the others that were lost
-   * with it have been told of: at once where the connection broke, a little later where the silence of each had to be noticed.
+   * Notes a request that may have killed the endpoint, or made it fall silent. Resolves when the others that were lost
+   * with it have been told of: at once where the connection broke, a little later where the silence of each had to be
+   * noticed.
    */
   async #reportDeath(
     identity: string,

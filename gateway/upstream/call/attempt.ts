@@ -7,19 +7,23 @@ import { ourFault } from "./grpc-error.ts";
 
 /** The place on an endpoint that one try of a request holds. */
 export type AttemptPlace = {
+  /** The member of the cluster on whose endpoint the place is. */
   readonly member: { readonly endpoint: Endpoint };
   /** Follows the try for the load-balancing policy; undefined where the policy learns nothing from tries. */
   readonly placement: { begin(): void; see(events: readonly Event[]): void; end(): void } | undefined;
-  /** Gives the place back. */
+  /** Gives the place back when the try is over. A second call does nothing. */
   release(): void;
 };
 
+/** What one try of a request is made of. */
 export type AttemptOptions = {
+  /** The place that the try holds, which it gives back when it is over. */
   readonly place: AttemptPlace;
+  /** The call to make, without what the place and the gate decide: the endpoint, and who takes the events. */
   readonly call: Omit<GenerateCallOptions, "endpoint" | "onEvents">;
-  /** Passes on what need not be taken back if the try is repeated. */
+  /** Passes on those events of the try that need not be taken back if it is repeated. */
   readonly gate: CommitGate;
-  /** Is told once how the try ended, when everything that it held is free again. */
+  /** Called once with how the try ended, when everything that it held is free again. */
   readonly onEnd: (end: AttemptEnd) => void;
 };
 
@@ -31,7 +35,10 @@ export class Attempt {
     this.#options = options;
   }
 
-  /** Makes the call. Resolves when the try is over, whichever way; never rejects. To be called once. */
+  /**
+   * Makes the call, once. Resolves when the try is over, whichever way, and never rejects; aborting the signal cancels
+   * the call.
+   */
   async run(signal: AbortSignal): Promise<AttemptEnd> {
     const { call, gate, place } = this.#options;
     const { placement } = place;

@@ -3,6 +3,7 @@ import type { Flow } from "./generate-call.ts";
 
 /** Takes the events of one answer, in order, on the path of every delta. */
 export type EventSink = {
+  /** Takes the next events of the answer; `flow` holds the engine back while the client reads slowly. */
   events(events: readonly Event[], flow: Flow): void;
   /**
    * Forgets all events so far. A sink has it only where nothing of them has left the gateway; then a try may be
@@ -31,6 +32,10 @@ export class CommitGate {
     return this.#held === undefined && !this.#sink.restart;
   }
 
+  /**
+   * Takes the next events of the try that runs, and passes on what need not be taken back; a `started` begins a new
+   * try.
+   */
   pass(events: readonly Event[], flow: Flow): void {
     // The path of nearly every delta.
     if (this.committed) {

@@ -13,10 +13,11 @@ import { fromGrpc, stalled, type UpstreamFailure } from "./grpc-error.ts";
 export type CountTokensOptions = {
   /** The headers that go along with the call as metadata. */
   readonly headers: CallHeaders;
-  /** When the count must be there, in milliseconds of the wall clock. */
+  /** The deadline of the count, in milliseconds of the wall clock. */
   readonly deadline: number;
+  /** The clock by which the connection is watched. */
   readonly clock: Clock;
-  /** How long connecting to the endpoint may take, in milliseconds. */
+  /** The time that connecting to the endpoint may take, in milliseconds. */
   readonly connectMs: number;
 };
 

@@ -7,8 +7,8 @@ type Position =
   | { readonly at: "end" };
 
 /**
- * Checks that an engine keeps the order that the contract promises, so that nothing behind it has to. Each call has its
- * own.
+ * Checks that an engine keeps the order of events that the contract promises, so that nothing behind it has to. Each
+ * call has a checker of its own.
  */
 export class EventOrder {
   #position: Position = { at: "start" };
@@ -18,7 +18,10 @@ export class EventOrder {
     return this.#position.at === "end";
   }
 
-  /** Whether `event` may come now. Events of kinds that this gateway does not know yet may always come. */
+  /**
+   * Returns whether `event` may come now, and moves on to behind it. Events of kinds that this gateway does not know
+   * yet may always come.
+   */
   allows(event: Event): boolean {
     const kind = event.kind;
     const position = this.#position;

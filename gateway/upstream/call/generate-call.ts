@@ -21,13 +21,16 @@ const IMMEDIATE_FAIL_TRAILER = "x-svc-immediate-health-check-fail";
 
 /** Holds the engine back while the client's reader is slow. */
 export type Flow = {
+  /** Stops reading from the engine; its silence counts against no time limit then. */
   pause(): void;
+  /** Reads on after `pause`. */
   resume(): void;
 };
 
-/** What goes along with a call as metadata, by name in lower case: the context of its trace. */
+/** The metadata that goes along with a call, by name in lower case: the context of its trace. */
 export type CallHeaders = Readonly<Record<string, string>>;
 
+/** Makes gRPC metadata out of the headers of a call. */
 export function metadataOf(headers: CallHeaders): Metadata {
   const metadata = new Metadata();
   for (const [name, value] of Object.entries(headers)) metadata.set(name, value);
@@ -36,27 +39,31 @@ export function metadataOf(headers: CallHeaders): Metadata {
 
 /** What one Generate call is made of. */
 export type GenerateCallOptions = {
+  /** The endpoint that is called. */
   readonly endpoint: Endpoint;
+  /** The request as the engine gets it. */
   readonly request: GenerateRequest;
   /** The headers that go along with the call as metadata. */
   readonly headers: CallHeaders;
-  /** When the whole answer must be there, in milliseconds of the wall clock. */
+  /** The deadline of the whole answer, in milliseconds of the wall clock. */
   readonly deadline: number;
+  /** The clock by which the call is watched. */
   readonly clock: Clock;
+  /** The time limits that the call is watched by. */
   readonly timeouts: Timeouts;
-  /** The length of the prompt in tokens, roughly. */
+  /** The rough length of the prompt in tokens, with which the limit on the first delta grows. */
   readonly inputTokens: number;
   /**
-   * Takes the events of one message, checked to be in order. It runs on the path of every delta, straight from the library's
-   * `data` event: an async iterator in between costs as much again.
+   * Takes the events of one message, checked to be in order. It runs on the path of every delta, straight from the
+   * library's `data` event: an async iterator in between costs as much again.
    */
   readonly onEvents: (events: readonly Event[], flow: Flow) => void;
 };
 
 /**
- * Makes one Generate call on one endpoint, from opening it to its end. Resolves to undefined when the answer was complete, else
- * to what went wrong; rejects only where the request cannot be put into bytes. Aborting the signal cancels the call: grpc-js
- * tells the node within a millisecond.
+ * Makes one Generate call on one endpoint, from opening it to its end. Resolves to undefined when the answer was
+ * complete, else to what went wrong; rejects only where the request cannot be put into bytes. Aborting the signal
+ * cancels the call: grpc-js tells the node within a millisecond.
  */
 export function callGenerate(options: GenerateCallOptions, signal: AbortSignal): Promise<UpstreamFailure | undefined> {
   return new Promise((resolve) => {
@@ -75,7 +82,9 @@ class GenerateCall {
   readonly #watch: TryWatch;
   readonly #flow: Flow;
   #failure: UpstreamFailure | undefined;
-  /** Whether the call's status has come: then the library has nothing more to say but what waits behind a paused stream. */
+  /**
+   * Whether the call's status has come: then the library has nothing more to say but what waits behind a paused stream.
+   */
   #hasStatus = false;
   #letGo = () => {};
 

@@ -13,14 +13,15 @@ const TYPE_PREFIX = "type.googleapis.com/google.rpc.";
 
 /** What a failed call means for the request and for the endpoint. */
 export type UpstreamFailure = {
+  /** The error that the caller gets, where no other endpoint does better. */
   readonly error: ApiError;
   /** Whether another endpoint may do better, as long as no delta has been passed on. */
   readonly retriable: boolean;
   /** What the failure says about the endpoint. */
   readonly ending: CallEnding;
   /**
-   * How long the endpoint had worked on the call, in milliseconds; undefined where it never did, or where that is not
-   * to blame.
+   * The time for which the endpoint had worked on the call, in milliseconds; undefined where it never did, or where
+   * that is not to blame.
    */
   readonly workedMs?: number | undefined;
 };

@@ -73,7 +73,7 @@ export type Timeouts = {
    * milliseconds.
    */
   readonly acceptMs: number;
-  /** The time from the acceptance by an engine until the first delta. */
+  /** The time from the acceptance by an engine until the first delta, which grows with the prompt. */
   readonly perTry: PerTryTimeout;
   /**
    * The time between any two signs of life of an engine, in milliseconds; progress counts only if its counter advanced.
@@ -95,8 +95,11 @@ export type Timeouts = {
 
 /** The settings of the time to the first token, in milliseconds: it grows with the prompt. */
 export type PerTryTimeout = {
+  /** The time that every prompt has, in milliseconds. */
   readonly baseMs: number;
+  /** The time that every thousand tokens of the prompt add, in milliseconds. */
   readonly perThousandTokensMs: number;
+  /** The longest time that any prompt has, in milliseconds. */
   readonly maxMs: number;
 };
 

@@ -6,8 +6,9 @@ import { perTryTimeoutMs, type Timeouts } from "./timeouts.ts";
 export type Expired = "connect" | "accept" | "per_try" | "idle" | "inter_token";
 
 /**
- * Watches that an endpoint gets on: that it is connected to, takes the call, that its first delta comes, that it never falls
- * silent. One timer looks again when the earliest limit could be reached; on the path of a delta only numbers are written.
+ * Watches that an endpoint gets on: that it is connected to, takes the call, that its first delta comes, that it never
+ * falls silent. One timer looks again when the earliest limit could be reached; on the path of a delta only numbers are
+ * written.
  */
 export class TryWatch {
   readonly #clock: Clock;
@@ -47,14 +48,14 @@ export class TryWatch {
     );
   }
 
-  /** How long ago the endpoint showed its first sign of life, in milliseconds; undefined where it has shown none. */
+  /** The time since the endpoint showed its first sign of life, in milliseconds; undefined where it has shown none. */
   get workedMs(): number | undefined {
     return this.#acceptedMs === undefined ? undefined : this.#clock.nowMs() - this.#acceptedMs;
   }
 
   /**
-   * How long the endpoint has shown signs of life, from the first to the newest, in milliseconds; undefined where it
-   * has shown none. What it worked on when it fell silent may be what silenced it.
+   * The time from the endpoint's first sign of life to its newest, in milliseconds; undefined where it has shown none.
+   * What it worked on when it fell silent may be what silenced it.
    */
   get aliveMs(): number | undefined {
     return this.#acceptedMs === undefined ? undefined : this.#lastSignMs - this.#acceptedMs;
@@ -72,16 +73,19 @@ export class TryWatch {
     if (hasDelta) this.#lastDeltaMs = this.#lastSignMs;
   }
 
+  /** Stops judging the endpoint's silence, as our own client reads slowly: no limit is reached until `goOn`. */
   hold(): void {
     this.#held = true;
   }
 
+  /** Judges the endpoint's silence again after `hold`, as if its newest sign of life had come now. */
   goOn(): void {
     this.#held = false;
     this.#lastSignMs = this.#clock.nowMs();
     if (this.#lastDeltaMs !== undefined) this.#lastDeltaMs = this.#lastSignMs;
   }
 
+  /** Stops watching, as the call is over. A limit that was not reached is then never told. */
   close(): void {
     this.#cancel();
   }

@@ -13,7 +13,7 @@ export class DiscoveryRecord {
     this.#onFault = onFault;
   }
 
-  /** What became of the attempts so far. */
+  /** The record of the attempts so far. */
   get status(): DiscoveryStatus {
     return {
       attempts: this.#attempts,
@@ -30,13 +30,13 @@ export class DiscoveryRecord {
     this.#end(undefined);
   }
 
-  /** Counts an attempt that learned nothing. `fault` says why. */
+  /** Counts an attempt that learned nothing; `fault` says why, for the operator. */
   failed(fault: string): void {
     this.#failures += 1;
     this.#end(fault);
   }
 
-  /** Counts an attempt that learned what is of no use. `fault` says why. */
+  /** Counts an attempt that learned what is of no use; `fault` says why, for the operator. */
   rejected(fault: string): void {
     this.#rejected += 1;
     this.#end(fault);

@@ -35,17 +35,17 @@ export type DnsSettings = {
   readonly address: string;
   /** The time after which the host is looked up again, in milliseconds. */
   readonly dnsRefreshRateMs: number;
-  /** The addresses that count. */
+  /** The addresses of the host that count, by their family. */
   readonly dnsLookupFamily: DnsLookupFamily;
 };
 
 /**
- * The addresses of a host that count, Envoy's `dns_lookup_family`. A node that has addresses of both families would be two
- * endpoints: so preferring one means the other counts only where there is none of the first.
+ * The addresses of a host that count, Envoy's `dns_lookup_family`. A node that has addresses of both families would be
+ * two endpoints: so preferring one means the other counts only where there is none of the first.
  */
 export type DnsLookupFamily = "v4_preferred" | "v4_only" | "v6_only" | "all";
 
-/** Where the endpoints of a cluster come from. */
+/** The settings of where the endpoints of a cluster come from. */
 export type DiscoverySettings =
   | { readonly type: "static"; readonly endpoints: readonly EndpointSpec[] }
   | ({ readonly type: "strict_dns" } & DnsSettings)

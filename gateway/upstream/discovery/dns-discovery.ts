@@ -14,8 +14,8 @@ const MAX_BACK_OFF = 10;
 const JITTER = 0.2;
 
 /**
- * Envoy's strict DNS: every address of a host is an endpoint, and one that is no longer answered leaves. A failed lookup or
- * an empty answer changes nothing: that name servers are gone says nothing about engines.
+ * Envoy's strict DNS: every address of a host is an endpoint, and one that is no longer answered leaves. A failed
+ * lookup or an empty answer changes nothing: that name servers are gone says nothing about engines.
  */
 export class DnsDiscovery implements Discovery {
   readonly #host: string;
@@ -40,10 +40,12 @@ export class DnsDiscovery implements Discovery {
     void this.#refresh();
   }
 
+  /** The record of the lookups so far. */
   get status(): DiscoveryStatus {
     return this.#record.status;
   }
 
+  /** Stops looking the host up; a lookup that runs is ignored. */
   close(): void {
     this.#closed = true;
     this.#cancel();
@@ -59,7 +61,7 @@ export class DnsDiscovery implements Discovery {
     this.#cancel = this.#options.clock.after(this.#delayMs(), () => void this.#refresh());
   }
 
-  /** Resolves to the addresses, or to why there are none. */
+  /** Looks the host up once. Resolves to its addresses, or to the code that says why there are none. */
   async #ask(): Promise<readonly string[] | string> {
     const { clock, resolve } = this.#options;
     try {

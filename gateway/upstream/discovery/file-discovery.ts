@@ -25,10 +25,12 @@ export class FileDiscovery implements Discovery {
     void this.#followed.look();
   }
 
+  /** The record of the attempts to read the file so far. */
   get status(): DiscoveryStatus {
     return this.#record.status;
   }
 
+  /** Stops following the file. */
   close(): void {
     this.#closed = true;
     this.#followed.close();

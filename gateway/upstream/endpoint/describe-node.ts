@@ -2,10 +2,10 @@ import { type Client, type ServiceError, status } from "@grpc/grpc-js";
 import { type ModelDescription, NodeServiceService } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { healthFailure } from "./health-failure.ts";
 
-/** What a node said about itself. */
+/** What a node said about itself: its models, or nothing, and then `why` says what kept it, for operators. */
 export type NodeAnswer =
   | { readonly kind: "described"; readonly models: readonly ModelDescription[] }
-  /** It speaks gRPC, but not this contract. */
+  /** A node that speaks gRPC, but not this contract. */
   | { readonly kind: "unknown_contract" }
   | { readonly kind: "unreachable"; readonly why: string };
 

@@ -56,12 +56,12 @@ export class LastReport {
     this.#report = undefined;
   }
 
-  /** Whether a report is there that is not too old at `nowMs`. */
+  /** Returns whether there is a report that is not too old at `nowMs`, in milliseconds of the monotonic clock. */
   isFresh(nowMs: number): boolean {
     return this.#report !== undefined && nowMs - this.#atMs < EXPIRY_MS;
   }
 
-  /** Whether a fresh report says that the node drains. */
+  /** Returns whether a fresh report says that the node drains. */
   isDraining(nowMs: number): boolean {
     return (this.#fresh(nowMs)?.namedMetrics["svc.draining"] ?? 0) > 0;
   }

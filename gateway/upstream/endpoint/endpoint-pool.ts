@@ -6,25 +6,28 @@ import { LoadReports } from "./load-reports.ts";
 type Entry = {
   readonly endpoint: Endpoint;
   readonly tls: EndpointTls | undefined;
-  /** Number of clusters that have the endpoint. */
+  /** The number of clusters that have the endpoint. */
   users: number;
   /** The endpoint's load reports, followed only while some cluster has it. */
   reports: LoadReports | undefined;
 };
 
+/** What a pool of endpoints works with. */
 export type EndpointPoolOptions = {
+  /** The clock by which load reports are asked for again. */
   readonly clock: Clock;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
-  /** Is called with the address of an endpoint that was closed. */
+  /** Called with the address of an endpoint that was closed. */
   readonly onGone: (address: string) => void;
+  /** The log, which is warned once when an endpoint on another machine is spoken to in plain text. */
   readonly log: Logger;
 };
 
 /**
- * All endpoints, each address once: a node that serves several models is one endpoint with one channel. Where clusters
- * secure it differently it is one for each way: none of them may get a connection that it would not have made. One that no
- * cluster has any more keeps its channel until its last call has ended.
+ * Holds all endpoints, each address once: a node that serves several models is one endpoint with one channel. Where
+ * clusters secure an address differently there is one endpoint for each way: none of them may get a connection that it
+ * would not have made. An endpoint that no cluster has any more keeps its channel until its last call has ended.
  */
 export class EndpointPool {
   readonly #options: EndpointPoolOptions;
@@ -99,7 +102,7 @@ export class EndpointPool {
   }
 }
 
-/** Whether the host of `host:port` is this machine. */
+/** Returns whether the host of `host:port` is this machine. */
 function isLoopback(address: string): boolean {
   return /^(localhost|127\.\d+\.\d+\.\d+|\[::1\]):\d+$/i.test(address);
 }

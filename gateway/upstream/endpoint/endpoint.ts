@@ -10,6 +10,7 @@ export const MAX_REPLY_BYTES = 8 * 1024 * 1024;
 
 /** How connections to an endpoint are secured. */
 export type EndpointTls = {
+  /** The certificates to trust and to show. */
   readonly credentials: ChannelCredentials;
   /** The name that the certificate of the endpoint must be for; undefined for the host of its address. */
   readonly serverName: string | undefined;
@@ -25,12 +26,15 @@ export type EndpointCall = {
 };
 
 /**
- * One engine node's address: its channel, what it said about itself, and the calls that run on it. What is known about
- * one of its models in particular is with the cluster of the model.
+ * One engine node at its address: its channel, what it said about itself, and the calls that run on it. What is known
+ * about one of its models in particular is with the cluster of the model.
  */
 export class Endpoint {
+  /** The address of the node, `host:port`. */
   readonly address: string;
+  /** The gRPC client on the endpoint's one channel, which is for calls of all models. */
   readonly client: Client;
+  /** The newest load report of the node. */
   readonly report = new LastReport();
   readonly #failNow = new Set<() => void>();
   #descriptions: ReadonlyMap<string, ModelDescription> = new Map();
@@ -68,27 +72,31 @@ export class Endpoint {
     return this.client.getChannel().getConnectivityState(false) === connectivityState.READY;
   }
 
-  /** Number of calls of this gateway that run on the endpoint, of all its models. */
+  /** The number of calls of this gateway that run on the endpoint, of all its models. */
   get activeRequests(): number {
     return this.#active;
   }
 
-  /** Number of calls of this gateway that began on the endpoint since it was taken in. */
+  /** The number of calls of this gateway that began on the endpoint since it was taken in. */
   get totalRequests(): number {
     return this.#total;
   }
 
-  /** Number of calls of this gateway that failed on the endpoint since it was taken in. */
+  /** The number of calls of this gateway that failed on the endpoint since it was taken in. */
   get failedRequests(): number {
     return this.#failed;
   }
 
-  /** The node's own description of a model, from when it was last asked; undefined when it named no such model. */
+  /**
+   * Returns the node's own description of a model, from when it was last asked; undefined when it named no such model.
+   */
   description(model: string): ModelDescription | undefined {
     return this.#descriptions.get(model);
   }
 
-  /** Asks the node what it serves, until the deadline in milliseconds of the wall clock. Callers at one time share a call. */
+  /**
+   * Asks the node what it serves, until `deadline` in milliseconds of the wall clock. Callers at one time share a call.
+   */
   describe(deadline: number): Promise<NodeAnswer> {
     this.#describing ??= describeNode(this.client, deadline).then((answer) => {
       this.#describing = undefined;
@@ -103,12 +111,14 @@ export class Endpoint {
     return this.#drained;
   }
 
-  /** Drains the endpoint by hand, so that it gets no new calls, or ends that. */
+  /** Drains the endpoint by hand, so that it gets no new calls, or ends that draining. */
   setDrained(drained: boolean): void {
     this.#drained = drained;
   }
 
-  /** Whether the endpoint gets no new calls because an operator has drained it or its node says that it drains. */
+  /**
+   * Returns whether the endpoint gets no new calls because an operator has drained it or its node says that it drains.
+   */
   isDraining(nowMs: number): boolean {
     return this.#drained || this.report.isDraining(nowMs);
   }
@@ -140,12 +150,16 @@ export class Endpoint {
     };
   }
 
-  /** Calls `run` as soon as no call runs on the endpoint, perhaps at once; undefined takes the wish back. */
+  /**
+   * Calls `run` as soon as no call runs on the endpoint, perhaps at once. It takes the place of an earlier `run` that
+   * was not called yet; undefined only takes that one back.
+   */
   whenIdle(run: (() => void) | undefined): void {
     this.#whenIdle = run;
     if (this.#active === 0) run?.();
   }
 
+  /** Closes the channel: no call can be made on it any more. */
   close(): void {
     this.client.close();
   }

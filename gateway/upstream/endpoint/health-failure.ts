@@ -15,7 +15,10 @@ const CONNECTION: readonly (readonly [RegExp, string])[] = [
   [/Failed to connect/, "it closes the connection while it is set up: see tls"],
 ];
 
-/** Why a node is not healthy, as an operator would say it; from a call of ours that failed. Shown to operators only. */
+/**
+ * Returns why a node is not healthy, as an operator would say it, from a call of ours that failed. It is shown to
+ * operators only.
+ */
 export function healthFailure({ code, details }: { readonly code: status; readonly details: string }): string {
   if (code === status.DEADLINE_EXCEEDED) return "no answer in time";
   if (code === status.PERMISSION_DENIED) return "it answers with PERMISSION_DENIED: see its tls.allowedClientNames";

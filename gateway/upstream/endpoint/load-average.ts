@@ -1,5 +1,6 @@
-/** An average over about the last minutes, that slowly forgets. */
+/** The average of a load over about the last minutes, which slowly forgets. */
 export type LoadAverage = {
+  /** The average number of requests. */
   readonly value: number;
   /** Monotonic milliseconds at which the load was last looked at. */
   readonly atMs: number;

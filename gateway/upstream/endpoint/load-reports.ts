@@ -14,16 +14,19 @@ const MAX_RECONNECT_MS = 5_000;
  */
 const ASK_AGAIN_MS = 60_000;
 
+/** What following the load of a node takes. */
 export type LoadReportsOptions = {
+  /** The endpoint that is asked, and that keeps the newest report. */
   readonly endpoint: Endpoint;
+  /** The clock that dates reports, and by which a stream that ended is opened again. */
   readonly clock: Clock;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
 };
 
 /**
- * Follows the load of a node by ORCA's out-of-band reports. Nothing depends on them but the quality of picks: a node that
- * has none is as good as any.
+ * Follows the load of a node by ORCA's out-of-band reports. Nothing depends on them but the quality of picks: a node
+ * that has none is as good as any.
  */
 export class LoadReports {
   readonly #options: LoadReportsOptions;
@@ -37,6 +40,7 @@ export class LoadReports {
     this.#open();
   }
 
+  /** Stops following the node's load; the newest report stays until it is too old. */
   close(): void {
     this.#closed = true;
     this.#cancelTimer();

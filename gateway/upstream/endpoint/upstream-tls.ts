@@ -30,23 +30,27 @@ export const tlsSchema = z
 /** The settings on whom a cluster trusts and what it shows: paths of PEM files. */
 export type TlsSettings = Readonly<z.infer<typeof tlsSchema>>;
 
+/** What securing the connections of a cluster takes. */
 export type UpstreamTlsOptions = {
+  /** The settings on whom the cluster trusts and what it shows. */
   readonly settings: TlsSettings;
   /** The path of the settings in the configuration, for messages. */
   readonly path: string;
+  /** The clock by which the files are looked at again. */
   readonly clock: Clock;
   /**
-   * Is called when files have changed: with undefined when they were taken, else with why they cannot be used. Then the
-   * last good ones stay.
+   * Called when files have changed: with undefined when they were taken, else with why they cannot be used, and then
+   * the last good ones stay.
    */
   readonly onReload: (fault: string | undefined) => void;
 };
 
 /**
- * The certificates of connections to endpoints, followed while their files change: new connections use the new ones, those
+ * Keeps the certificates of connections to endpoints, and follows their files: new connections use the new ones, those
  * that are open stay as they are.
  */
 export class UpstreamTls {
+  /** The credentials for channels, whose certificates follow the files. */
   readonly credentials: ChannelCredentials;
   readonly #pems: FollowedPems;
   readonly #caListeners = new Set<experimental.CaCertificateUpdateListener>();
@@ -67,11 +71,12 @@ export class UpstreamTls {
     this.credentials = createCertificateProviderChannelCredentials(provider, certFile === undefined ? null : provider);
   }
 
+  /** Stops following the files; channels go on with the newest certificates. */
   close(): void {
     this.#pems.close();
   }
 
-  /** grpc-js asks it for every new connection. */
+  /** Makes what grpc-js asks for certificates at every new connection. */
   #provider(): experimental.CertificateProvider {
     return {
       addCaCertificateListener: (listener) => {

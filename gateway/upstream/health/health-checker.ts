@@ -9,7 +9,7 @@ import { HealthState } from "./health-state.ts";
 
 type HealthReply = ReturnType<typeof HealthService.watch.responseDeserialize>;
 
-/** How long a watch must have held to be begun anew at once when it breaks, in milliseconds. */
+/** The time for which a watch must have held to be begun anew at once when it breaks, in milliseconds. */
 const STEADY_WATCH_MS = 1_000;
 const MIN_REWATCH_MS = 100;
 const JITTER = 0.2;
@@ -20,21 +20,21 @@ export type HealthCheckerOptions = {
   readonly endpoint: Endpoint;
   /** The catalog id of the model that is checked. */
   readonly model: string;
+  /** The settings of the checks: how often, how long, and after how many the health changes. */
   readonly settings: HealthCheckSettings;
+  /** The clock by which checks are made. */
   readonly clock: Clock;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
-  /** Is called when health or compatibility may have changed. */
+  /** Called when health or compatibility may have changed. */
   readonly onResult: () => void;
 };
 
 /**
- * Active health checking of one model on one endpoint by `grpc.health.v1.Health`. `Watch` tells a change as soon as the
- * node knows it; `Check` from time to time finds the node that tells nothing any more. What the node says against itself
- * counts at once; failures to reach it, and good news, count by the thresholds.
- *
- * Before an endpoint is healthy it has described itself, and again after every loss of the connection: behind the address
- * there may then be another node.
+ * Checks the health of one model on one endpoint by `grpc.health.v1.Health`. `Watch` tells a change as soon as the node
+ * knows it; `Check` from time to time finds the node that tells nothing any more. What the node says against itself
+ * counts at once; failures to reach it, and good news, count by the thresholds. Before an endpoint is healthy it has
+ * described itself, and again after every loss of the connection: behind the address there may then be another node.
  */
 export class HealthChecker {
   readonly #options: HealthCheckerOptions;
@@ -43,13 +43,16 @@ export class HealthChecker {
   #watch: { readonly call: ClientReadableStream<HealthReply>; readonly sinceMs: number } | undefined;
   #watchSupported = true;
   #rewatchMs = MIN_REWATCH_MS;
-  /** Whether the node speaks the contract and has the model; undefined while it has to be asked, again. */
+  /**
+   * Whether the node speaks the contract and has the model; undefined while it has yet to be asked, for the first time
+   * or again.
+   */
   #compatible: boolean | undefined;
   #mismatch = false;
   #failure: string | undefined;
-  /** What the node itself said last; undefined while it has said nothing. */
+  /** The status that the node itself named last; undefined while it has named none. */
   #said: HealthCheckResponse_ServingStatus | undefined;
-  /** Changes whenever answers that are still under way become worthless. */
+  /** A number that changes whenever answers which are still under way become worthless. */
   #epoch = 0;
   #cancelRewatch: () => void = () => {};
   #cancelCheck: () => void = () => {};
@@ -71,7 +74,7 @@ export class HealthChecker {
     return this.#mismatch;
   }
 
-  /** Why the newest check failed, for operators; undefined when it passed. */
+  /** The reason why the newest check failed, for operators; undefined when it passed. */
   get failure(): string | undefined {
     return this.#failure;
   }
@@ -87,7 +90,7 @@ export class HealthChecker {
     this.#armCheck();
   }
 
-  /** Ends all checks. */
+  /** Ends all checks; the last result stays. */
   close(): void {
     this.#closed = true;
     this.#epoch += 1;
@@ -163,7 +166,7 @@ export class HealthChecker {
     this.#result(() => this.#state.pass());
   }
 
-  /** Takes a check that passed. A node that serves counts as well only once it has said what it serves. */
+  /** Counts a check that passed. A node that serves counts as well only once it has said what it serves. */
   #passed(): void {
     if (this.#compatible) {
       this.#pass();

@@ -33,8 +33,8 @@ export const healthCheckSchema = z
   })
   .prefault({});
 
-/** How the health of a model on an endpoint is checked. */
+/** The settings of how the health of a model on an endpoint is checked. */
 export type HealthCheckSettings = Readonly<z.infer<typeof healthCheckSchema>>;
 
-/** How many checks in a row change the health of a model on an endpoint. */
+/** The numbers of checks in a row that change the health of a model on an endpoint. */
 export type HealthThresholds = Pick<HealthCheckSettings, "unhealthyThreshold" | "healthyThreshold">;

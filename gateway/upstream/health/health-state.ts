@@ -14,24 +14,27 @@ export class HealthState {
     this.#thresholds = thresholds;
   }
 
+  /** Whether the checks so far found it healthy; false before the first one. */
   get healthy(): boolean {
     return this.#status === "healthy";
   }
 
-  /** Whether it is healthy, and nothing speaks against that. */
+  /** Whether the checks so far found it healthy, and the newest one spoke for that, too. */
   get well(): boolean {
     return this.#status === "healthy" && this.#against === 0;
   }
 
+  /** Counts a check that passed. */
   pass(): void {
     this.#count("healthy", this.#thresholds.healthyThreshold);
   }
 
+  /** Counts a check that failed. */
   fail(): void {
     this.#count("unhealthy", this.#thresholds.unhealthyThreshold);
   }
 
-  /** Becomes unhealthy at once, without a second look, as when the node itself says that it does not serve. */
+  /** Makes the state unhealthy at once, without a second look, as when the node itself says that it does not serve. */
   failNow(): void {
     this.#become("unhealthy");
   }

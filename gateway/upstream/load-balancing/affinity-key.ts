@@ -1,9 +1,9 @@
-/** What an affinity key was made from, for the log. */
+/** The source that an affinity key was made from, for the log. */
 export type AffinitySource = "cache_key" | "session" | "conversation";
 
-/** What keeps requests together that an engine's cache helps. */
+/** A key that keeps requests together which an engine's cache helps. */
 export type AffinityKey = {
-  /** What the key was made from. */
+  /** The source that the key was made from, for the log. */
   readonly source: AffinitySource;
   /**
    * A keyed digest that all gateways make alike for the same session of the same caller. It tells nothing about either.

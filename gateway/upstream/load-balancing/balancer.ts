@@ -12,9 +12,9 @@ import type { WorkLedger } from "./work-ledger.ts";
 /** The tokens to a byte of prompt where the policy has learned nothing better: about what English and code come to. */
 const TOKENS_PER_BYTE = 0.25;
 
-/** The cluster whose endpoints are picked, as far as picking needs to know it. */
+/** A cluster whose endpoints are picked, as far as picking needs to know it. */
 export type BalancedCluster = {
-  /** How an endpoint is picked. */
+  /** The settings on how an endpoint is picked. */
   readonly settings: BalancerSettings;
   /** The hash ring of all members by their weights. */
   readonly ring: HashRing;

@@ -21,11 +21,13 @@ export type Boundary = {
 /** The bytes of a prompt that are digested before the event loop gets a turn. */
 const BYTES_PER_TURN = 1024 * 1024;
 
-/** What of a prompt can be in a cache, without a look at its tokens. */
+/** The places at which a prompt can be shared with others in a cache, known without a look at its tokens. */
 export type PromptShape = {
   /** The boundary after the tools and the leading system messages, then one after each message. Never empty. */
   readonly boundaries: readonly Boundary[];
-  /** Index of the last boundary that an earlier request of this conversation ended at; undefined for its first turn. */
+  /**
+   * The index of the last boundary that an earlier request of this conversation ended at; undefined for its first turn.
+   */
   readonly lastTurn: number | undefined;
 };
 

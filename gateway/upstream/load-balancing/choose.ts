@@ -4,23 +4,25 @@ import { type PrioritySettings, priorityLoads } from "./priority-levels.ts";
 /** The reason why there is no pick. Waiting helps where it is `all_full`, and with none of the others. */
 export type NoPick = "no_endpoints" | "none_available" | "all_tried" | "all_full";
 
-/** What came of a pick, or why there is none. */
+/** The result of a pick: what the policy gave, or why there is nothing. */
 export type Choice<P> =
   | {
-      /** What the policy gave for the endpoint. */
+      /** What the policy gave for the endpoint that it picked. */
       readonly pick: P;
       /** Whether the endpoint was picked without a look at its health. */
       readonly panic: boolean;
     }
   | { readonly none: NoPick };
 
-/** How one endpoint is chosen; `P` is what the policy gives for one. */
+/** What choosing one endpoint goes by; `P` is what the policy gives for one. */
 export type ChooseOptions<E extends EndpointView, P> = {
-  /** Addresses of the endpoints that have had their try at the request. */
+  /** The addresses of the endpoints that have had their try at the request. */
   readonly tried: ReadonlySet<string>;
-  /** Whether all caps (circuit breaker, the node's own queue, KV cache) leave the endpoint room for one more request. */
+  /**
+   * Whether all caps (circuit breaker, the node's own queue, KV cache) leave the endpoint room for one more request.
+   */
   readonly hasRoom: (endpoint: E) => boolean;
-  /** How requests are spread over priorities. */
+  /** The settings on how requests are spread over priorities. */
   readonly priorities: PrioritySettings;
   /**
    * The load-balancing policy, which picks from a list that is never empty; it returns undefined when none suits it.
@@ -103,7 +105,7 @@ function drawLevel(loads: readonly number[], random: () => number): number {
   return 0;
 }
 
-/** How much each reason tells a caller; where several hold, the highest is given. */
+/** The rank of each reason by how much it tells a caller; where several hold, the highest is given. */
 const WORTH: Readonly<Record<NoPick, number>> = { no_endpoints: 0, none_available: 1, all_tried: 2, all_full: 3 };
 
 function worthMore(a: NoPick, b: NoPick): NoPick {

@@ -14,12 +14,10 @@ export type RingMember = {
 };
 
 /**
- * Consistent hashing: a key belongs to the endpoints that follow it on the ring. An endpoint that joins or leaves moves
- * only the keys that are then, or were, its own. All gateways with the same members agree, as nothing but the members
- * goes in.
- *
- * A ring is built from all members of a cluster, not from the healthy ones: an endpoint that is not to be picked is
- * passed over.
+ * A ring of consistent hashing: a key belongs to the endpoints that follow it on the ring. An endpoint that joins or
+ * leaves moves only the keys that are then, or were, its own. All gateways with the same members agree, as nothing but
+ * the members goes in. A ring is built from all members of a cluster, not from the healthy ones: an endpoint that is
+ * not to be picked is passed over.
  */
 export class HashRing {
   readonly #points: readonly { readonly position: number; readonly address: string }[];
@@ -37,7 +35,9 @@ export class HashRing {
       .sort((a, b) => a.position - b.position || (a.address < b.address ? -1 : 1));
   }
 
-  /** Yields the addresses of all members in the order in which `key` prefers them. It is to be walked as far as needed. */
+  /**
+   * Yields the addresses of all members in the order in which `key` prefers them. It is to be walked as far as needed.
+   */
   *ownersOf(key: string): Generator<string> {
     const seen = new Set<string>();
     const start = this.#firstFrom(positionOf(key));

@@ -26,7 +26,9 @@ type Intersection<Union> = (Union extends unknown ? (value: Union) => void : nev
 
 type PolicyShape = Intersection<(typeof POLICIES)[LbPolicy]["settings"]>;
 
-/** The schemas of the settings that policies have of their own, each under its key in the configuration of a cluster. */
+/**
+ * The schemas of the settings that policies have of their own, each under its key in the configuration of a cluster.
+ */
 export const policyShape: PolicyShape = Object.assign({}, ...Object.values(POLICIES).map(({ settings }) => settings));
 
 /** Which policy a cluster has, and the settings of all policies. */

@@ -11,7 +11,7 @@ import type { WorkLedger } from "./work-ledger.ts";
 export type PolicyParts = {
   /** Returns the hash ring of all members of the cluster by their weights, as it is now. */
   readonly ring: () => HashRing;
-  /** How endpoints that came back warm up. */
+  /** The settings on how endpoints that came back warm up. */
   readonly slowStart: SlowStartSettings;
   /** The prefill work on all endpoints, of all clusters: a node prefills for all its models in one row. */
   readonly work: WorkLedger;
@@ -22,8 +22,8 @@ export type PolicyParts = {
 };
 
 /**
- * A load-balancing policy at work for one cluster. It owns whatever it remembers between picks; nobody else keeps state for
- * it. What it wants to learn from a try it learns through the `Placement` that its pick gives out.
+ * A load-balancing policy at work for one cluster. It owns whatever it remembers between picks; nobody else keeps state
+ * for it. What it wants to learn from a try it learns through the `Placement` that its pick gives out.
  */
 export type Policy = {
   /**
@@ -45,7 +45,9 @@ export type PolicyPick = {
   readonly placement?: Placement;
 };
 
-/** Follows one try of a request for the policy that picked its endpoint. A pick that comes to nothing is never begun. */
+/**
+ * Follows one try of a request for the policy that picked its endpoint. A pick that comes to nothing is never begun.
+ */
 export type Placement = {
   /** Tells that the call is on its way to the endpoint. */
   begin(): void;
@@ -59,7 +61,9 @@ export type Placement = {
 export type PolicyRow<Settings extends z.ZodRawShape> = {
   /** One sentence on how the policy picks, for the reference of the configuration. */
   readonly summary: string;
-  /** The schema of the policy's own settings under its key in the configuration of a cluster; empty when it has none. */
+  /**
+   * The schema of the policy's own settings under its key in the configuration of a cluster; empty when it has none.
+   */
   readonly settings: Settings;
   /** Makes the policy for one cluster. */
   create(settings: SettingsOf<Settings>, parts: PolicyParts): Policy;

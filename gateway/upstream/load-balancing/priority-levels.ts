@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { SettingsOf } from "./policy.ts";
 
-/** How many endpoints one priority has. */
+/** The number of endpoints that one priority has. */
 export type LevelHealth = {
   /** The number of endpoints of the priority that may get requests. */
   readonly available: number;
@@ -32,7 +32,7 @@ export const priorityShape = {
 /** The settings on how requests are spread over priorities, checked, with their defaults. */
 export type PrioritySettings = SettingsOf<typeof priorityShape>;
 
-/** What one priority gets of the requests. */
+/** The share of the requests that one priority gets. */
 export type LevelLoad = {
   /**
    * The share of the requests that the priority gets, in whole percent. The shares of all priorities make 100, or 0

@@ -5,13 +5,16 @@ import { affinityKey } from "./affinity-key.ts";
 import { headOf, type PromptShape, promptBytes, promptShape } from "./boundary-hashes.ts";
 import type { RoutingHints } from "./routing-hints.ts";
 
-/** What picks look at of a request, made once for all its tries. */
+/** What picks look at in a request, made once for all its tries. */
 export type Route = {
   /** The digests and sizes of the prompt, by which prefixes are compared. */
   readonly shape: PromptShape;
   /** A digest of the caller, session or conversation that the request belongs to. */
   readonly affinityKey: string;
-  /** How long the prompt is to stay in an engine's cache, in milliseconds; undefined when the request does not say. */
+  /**
+   * The time for which the prompt is to stay in an engine's cache, in milliseconds; undefined when the request does not
+   * say.
+   */
   readonly ttlMs: number | undefined;
 };
 

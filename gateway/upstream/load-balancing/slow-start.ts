@@ -27,7 +27,7 @@ export const slowStartSchema = z
 /** The settings on how an endpoint that came back warms up, checked, with their defaults. */
 export type SlowStartSettings = Readonly<z.infer<typeof slowStartSchema>>;
 
-/** The milliseconds that a warm-up counts at least: its first second counts as a whole one, as in Envoy. */
+/** The time, in milliseconds, that a warm-up counts at least: its first second counts as a whole one, as in Envoy. */
 const FIRST_STEP_MS = 1_000;
 
 /**

@@ -15,9 +15,9 @@ const LEARNING_RATE = 0.2;
 const MIN_MEASURED_TOKENS = 256;
 
 /**
- * What this gateway has sent to each endpoint and is not yet prefilled, in tokens, and how fast each endpoint prefills.
- * Reports of the nodes are old by the time they are read; without a ledger of its own a gateway would send everything
- * to the endpoint that last looked idle.
+ * Keeps account of what this gateway has sent to each endpoint and is not yet prefilled, in tokens, and of how fast
+ * each endpoint prefills. Reports of the nodes are old by the time they are read; without a ledger of its own a gateway
+ * would send everything to the endpoint that last looked idle.
  */
 export class WorkLedger {
   readonly #outstanding = new Map<string, number>();

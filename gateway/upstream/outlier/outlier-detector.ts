@@ -11,11 +11,16 @@ export type EjectionType =
 
 /** An endpoint that was found to be an outlier. */
 export type Ejection = {
+  /** The address of the endpoint, `host:port`. */
   readonly address: string;
+  /** The rule that found the endpoint. */
   readonly type: EjectionType;
   /** Whether the endpoint is ejected; false where too many are ejected already. */
   readonly enforced: boolean;
-  /** When the ejection ends, in milliseconds of the monotonic clock; without meaning where it is not enforced. */
+  /**
+   * The moment at which the ejection ends, in milliseconds of the monotonic clock; without meaning where it is not
+   * enforced.
+   */
   readonly untilMs: number;
 };
 
@@ -36,8 +41,8 @@ type Host = {
 };
 
 /**
- * Passive health of one cluster's endpoints: who does worse than it should is taken out for a while, and then tried again.
- * A passed health check ends no ejection: health may be served while the GPU hangs.
+ * Judges the endpoints of one cluster by the calls on them: who does worse than it should is taken out for a while, and
+ * then tried again. A passed health check ends no ejection: health may be served while the GPU hangs.
  */
 export class OutlierDetector {
   readonly #settings: OutlierSettings;
@@ -60,7 +65,7 @@ export class OutlierDetector {
     this.#hosts.delete(address);
   }
 
-  /** Whether the endpoint is ejected at `nowMs`, in milliseconds of the monotonic clock. */
+  /** Returns whether the endpoint is ejected at `nowMs`, in milliseconds of the monotonic clock. */
   isEjected(address: string, nowMs: number): boolean {
     const host = this.#hosts.get(address);
     return host !== undefined && isOut(host, nowMs);
@@ -101,7 +106,7 @@ export class OutlierDetector {
   }
 
   /**
-   * Judges the rates of the interval that is over, and returns the ejections that they led to. To be called every
+   * Judges the rates of the interval that is over, and returns the ejections that they led to. It is to be called every
    * `intervalMs`.
    */
   tick(nowMs: number): readonly Ejection[] {

@@ -3,16 +3,19 @@ import { status } from "@grpc/grpc-js";
 /** How a call on an endpoint ended, as far as the endpoint is concerned. */
 export type CallEnding =
   | { readonly kind: "completed" }
-  /** The node ended the call with a status. `notReady`: it said that its queue is full, it drains, or it still loads. */
+  /**
+   * The node ended the call with a status; `notReady` where it said that its queue is full, it drains, or it still
+   * loads.
+   */
   | { readonly kind: "status"; readonly code: status; readonly notReady: boolean }
   | { readonly kind: "connect_failure" }
   /** The connection was lost with the call on it. */
   | { readonly kind: "reset" }
-  /** No `Started`, no first delta, or no sign of progress in time. */
+  /** The node sent no `Started`, no first delta, or no sign of progress in time. */
   | { readonly kind: "stalled" }
   | { readonly kind: "protocol_violation" }
   | { readonly kind: "version_mismatch" }
-  /** We ended it: the client left, reads too slowly, or the time of the whole request is up. */
+  /** The gateway ended the call: the client left, reads too slowly, or the time of the whole request is up. */
   | { readonly kind: "cancelled" };
 
 /**

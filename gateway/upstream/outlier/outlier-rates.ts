@@ -2,8 +2,14 @@ import type { OutlierSettings } from "./outlier-settings.ts";
 
 /** The calls of one endpoint in one interval. */
 export type CallCounts = {
+  /** The address of the endpoint, `host:port`. */
   readonly address: string;
+  /** The number of calls that the endpoint answered as it should. */
   readonly successes: number;
+  /**
+   * The number of calls that failed by the endpoint's own fault, in one of two ways: with a wrong answer or, counted
+   * apart, without an answer.
+   */
   readonly failures: number;
 };
 

@@ -5,8 +5,8 @@ const percent = (value: number, text: string) => z.number().min(0).max(100).defa
 const count = (least: number, value: number, text: string) => z.int().min(least).default(value).describe(text);
 
 /**
- * The schema of the settings of outlier detection, Envoy's `outlier_detection`. For few, expensive nodes the defaults are
- * faster to eject and to try again than Envoy's, and let more of them be ejected at a time.
+ * The schema of the settings of outlier detection, Envoy's `outlier_detection`. For few, expensive nodes the defaults
+ * are faster to eject and to try again than Envoy's, and let more of them be ejected at a time.
  */
 export const outlierSchema = z
   .strictObject({
@@ -77,5 +77,5 @@ export const outlierSchema = z
   })
   .prefault({});
 
-/** How endpoints that do worse than they should are found and taken out for a while. */
+/** The settings of how endpoints that do worse than they should are found and taken out for a while. */
 export type OutlierSettings = Readonly<z.infer<typeof outlierSchema>>;

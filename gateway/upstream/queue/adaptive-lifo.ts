@@ -26,10 +26,10 @@ export const adaptiveLifoSchema = z
 export type AdaptiveLifoSettings = Readonly<z.infer<typeof adaptiveLifoSchema>>;
 
 /**
- * Says when a queue is to be served newest first. A queue that nobody leaves quickly any more stands: in its order, everybody
- * would be served just before they give up. Newest first, some are served at once, and the others are told early. As in
- * CoDel, the shortest wait of an interval tells a queue that stands from one that had a burst; it is over when the queue
- * has been empty.
+ * Decides when a queue is to be served newest first. A queue that nobody leaves quickly any more stands: in its order,
+ * everybody would be served just before they give up. Newest first, some are served at once, and the others are told
+ * early. As in CoDel, the shortest wait of an interval tells a queue that stands from one that had a burst; it is over
+ * when the queue has been empty.
  */
 export class AdaptiveLifo {
   readonly #settings: AdaptiveLifoSettings;

@@ -1,17 +1,17 @@
 /**
- * How many requests of a cluster may run and wait, as in Envoy's `circuit_breakers.thresholds`; each number is at least
- * 0.
+ * The numbers of requests of a cluster that may run and wait, as in Envoy's `circuit_breakers.thresholds`; each is at
+ * least 0.
  */
 export type CircuitBreakerLimits = {
-  /** Number of requests of the cluster that may run at once on its endpoints. */
+  /** The number of requests of the cluster that may run at once on its endpoints. */
   readonly maxRequests: number;
-  /** Number of requests of the cluster that may wait for an endpoint. */
+  /** The number of requests of the cluster that may wait for an endpoint. */
   readonly maxPendingRequests: number;
 };
 
-/** Number of requests that may wait for each slot of the endpoints, which say what a cluster can run. */
+/** The number of requests that may wait for each slot of the endpoints, which say what a cluster can run. */
 export const PENDING_PER_SLOT = 4;
-/** Number of requests that may wait however many slots there are: more are too many for one process. */
+/** The number of requests that may wait however many slots there are: more are too many for one process. */
 export const MAX_PENDING_REQUESTS = 512;
 
 /**
@@ -30,17 +30,17 @@ export type Permit = {
 
 /** What a circuit breaker leaves free, as Envoy's `remaining_*` and `*_open` say it. */
 export type CircuitBreakerState = {
-  /** Number of requests that may yet run. */
+  /** The number of requests that may yet run. */
   readonly remainingRequests: number;
-  /** Number of requests that may yet wait. */
+  /** The number of requests that may yet wait. */
   readonly remainingPending: number;
   /** Whether no further request may run. */
   readonly requestsOpen: boolean;
   /** Whether no further request may wait. */
   readonly pendingOpen: boolean;
-  /** Number of requests since the start that were not let run. */
+  /** The number of requests since the start that were not let run. */
   readonly requestOverflows: number;
-  /** Number of requests since the start that were not let wait. */
+  /** The number of requests since the start that were not let wait. */
   readonly pendingOverflows: number;
 };
 
@@ -62,7 +62,7 @@ export class CircuitBreaker {
     this.#limits = limits;
   }
 
-  /** Number of requests that run or wait. */
+  /** The number of requests that run or wait. */
   get activeAndPending(): number {
     return this.#requests + this.#pending;
   }
@@ -111,7 +111,7 @@ export class CircuitBreaker {
     });
   }
 
-  /** What is left under the limits of this moment. */
+  /** The room that is left under the limits of this moment. */
   get state(): CircuitBreakerState {
     const remainingRequests = Math.max(0, this.#limits.maxRequests - this.#requests);
     const remainingPending = Math.max(0, this.#limits.maxPendingRequests - this.#pending);

@@ -5,13 +5,13 @@ import { AdaptiveLifo, type AdaptiveLifoSettings } from "./adaptive-lifo.ts";
 /** The share that the newest interval between two served requests has in their average: the last dozen or so count. */
 const NEWEST_SHARE = 0.15;
 
-/** How requests wait for an endpoint. */
+/** The settings on how requests wait for an endpoint. */
 export type PendingQueueSettings = {
-  /** Number of requests of one key that may wait, unless the key has a number of its own. */
+  /** The number of requests of one key that may wait, unless the key has a number of its own. */
   readonly maxPendingPerKey: number;
   /** The shares of the endpoints' work that the classes of service are sure of while they wait. */
   readonly classShares: ClassShares;
-  /** When the queue is served newest first. */
+  /** The settings on when the queue is served newest first. */
   readonly adaptiveLifo: AdaptiveLifoSettings;
 };
 
@@ -24,7 +24,7 @@ export type Pending<T> = {
   readonly key: string;
   /** The API key that the request came with; a tenant may have several. */
   readonly keyId: string;
-  /** Number of requests of the API key that may wait; undefined: as many as the cluster lets every key have. */
+  /** The number of requests of the API key that may wait; undefined for as many as the cluster lets every key have. */
   readonly maxPendingPerKey: number | undefined;
   /** The class of service that the request belongs to. */
   readonly priorityClass: PriorityClass;
@@ -41,7 +41,7 @@ export type Pending<T> = {
 };
 
 /**
- * What became of a request that asked to wait. `dropped` is the waiting request that had to make room for it, undefined
+ * The answer to a request that asked to wait. `dropped` is the waiting request that had to make room for it, undefined
  * when none had to; `limit` says whether the key or the cluster had no room.
  */
 export type Enqueued<T> =
@@ -66,12 +66,12 @@ export class PendingQueue<T> {
     this.#lifo = new AdaptiveLifo(settings.adaptiveLifo);
   }
 
-  /** Number of requests that wait. */
+  /** The number of requests that wait. */
   get size(): number {
     return this.#waiting.size;
   }
 
-  /** Number of requests of one class of service that wait. */
+  /** The number of requests of one class of service that wait. */
   sizeOf(priorityClass: PriorityClass): number {
     return this.#waiting.sizeOf(priorityClass);
   }
@@ -115,7 +115,10 @@ export class PendingQueue<T> {
     this.#drain.served(nowMs);
   }
 
-  /** Milliseconds until one more request would be served than wait now; undefined while nothing is known. */
+  /**
+   * Returns the time until one more request would be served than wait now, in milliseconds; undefined while nothing is
+   * known.
+   */
   drainMs(nowMs: number): number | undefined {
     return this.#drain.waitMs(this.size, nowMs);
   }
@@ -160,7 +163,10 @@ class DrainEstimate {
     this.#lastMs = undefined;
   }
 
-  /** Milliseconds until one more than `waiting` requests would be served; undefined while nothing is known. */
+  /**
+   * Returns the time until one more than `waiting` requests would be served, in milliseconds; undefined while nothing
+   * is known.
+   */
   waitMs(waiting: number, nowMs: number): number | undefined {
     if (this.#intervalMs === undefined) return undefined;
     // The queue may just have come to a stop.

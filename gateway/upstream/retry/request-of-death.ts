@@ -1,16 +1,17 @@
 import type { RequestOfDeathSettings } from "./retry-settings.ts";
 
-/** The loss of an endpoint, or its silence, without a word of its own, while it worked on a request. */
+/** The loss of an endpoint, or its silence, while it worked on a request, without a word of its own. */
 export type Death = {
   /** The address of the endpoint. */
   readonly address: string;
   /**
-   * How long the endpoint had worked on the request when it was lost, or showed its last sign of life, in milliseconds.
+   * The time for which the endpoint had worked on the request when it was lost, or showed its last sign of life, in
+   * milliseconds.
    */
   readonly workedMs: number;
 };
 
-/** What is to become of a request; `laterMs` is how long it is to stay away, in milliseconds. */
+/** The judgement on a request; `laterMs` is the time for which it is to stay away, in milliseconds. */
 export type Verdict = "allowed" | "denied" | { readonly laterMs: number };
 
 /** The loss of one endpoint with requests on it. */
@@ -30,21 +31,22 @@ type Suspect = { readonly losses: ReadonlySet<Loss>; readonly newest: Loss };
  * Knows the requests that kill engines, by keyed digests of them: tried again and again, one such request would walk
  * through the whole cluster.
  *
- * A request is blamed for two deaths that look like its doing: each soon after the endpoint took it up, one soon after the
- * other, on different endpoints, and no answer to it in between. Deaths of endpoints that had said they would go are not to
- * be told of. Where several requests went through both, or other endpoints died at that time, as when nodes are killed one
- * after another for reasons of their own, it cannot be seen which of them it was, or whether any: they stay away for a
- * moment, which ends the walk too. Then the innocent ones are answered, and one that goes through a fourth death is denied.
+ * A request is blamed for two deaths that look like its doing: each soon after the endpoint took it up, one soon after
+ * the other, on different endpoints, and no answer to it in between. Deaths of endpoints that had said they would go
+ * are not to be told of. Where several requests went through both, or other endpoints died at that time, as when nodes
+ * are killed one after another for reasons of their own, it cannot be seen which of them it was, or whether any: they
+ * stay away for a moment, which ends the walk too. Then the innocent ones are answered, and one that goes through a
+ * fourth death is denied.
  *
- * Two limits remain. An innocent request that is the only one to be new on two nodes, and no other dies, is denied. And one
- * that kills late, in the middle of a long answer, is never found; such a request is not tried again by itself, as its first
- * delta has gone out.
+ * Two limits remain. An innocent request that is the only one to be new on two nodes, and no other dies, is denied. And
+ * one that kills late, in the middle of a long answer, is never found; such a request is not tried again by itself, as
+ * its first delta has gone out.
  */
 export class RequestsOfDeath {
   readonly #settings: RequestOfDeathSettings;
   /** The suspected requests by their digests, in the order of the last kill. */
   readonly #suspects = new Map<string, Suspect>();
-  /** The losses that are remembered, in their order. */
+  /** The losses that are remembered, in the order in which they came. */
   #losses: Loss[] = [];
 
   constructor(settings: RequestOfDeathSettings) {
@@ -84,8 +86,8 @@ export class RequestsOfDeath {
   }
 
   /**
-   * Whether the deaths may be the doing of another request, or of something that also took endpoints on which this one
-   * never was.
+   * Returns whether the deaths may be the doing of another request, or of something that also took endpoints on which
+   * this one never was.
    */
   #isDoubtful({ losses, newest }: Suspect): boolean {
     const { mostDeaths, suspectMs, apartMs } = this.#settings;

@@ -2,13 +2,13 @@ import { backOffMs } from "./retry-back-off.ts";
 import type { RetryBudget, RetryPermit } from "./retry-budget.ts";
 import type { BackOffSettings } from "./retry-settings.ts";
 
-/** Where a request stands with its tries. It only ever moves down this list. */
+/** Where a request stands with its tries. It only ever moves down this list of states. */
 export type RetryState =
   /** No try has failed yet. A failure may be repeated. */
   | { readonly at: "first" }
   /**
-   * A failed try is being repeated, the wait before it included. `permit` is its place in the retry budget of the cluster;
-   * undefined where the try is over, or where it costs none because no engine had worked on the request.
+   * A failed try is being repeated, the wait before it included. `permit` is its place in the retry budget of the
+   * cluster; undefined where the try is over, or where it costs none because no engine had worked on the request.
    */
   | { readonly at: "retrying"; readonly permit: RetryPermit | undefined }
   /** Part of an answer has been passed on: the answer belongs to one engine, whose failure is the answer's failure. */
@@ -16,11 +16,11 @@ export type RetryState =
   /** The request has its answer, or has failed for good. */
   | { readonly at: "over" };
 
-/** What deciding about the retries of one request takes. */
+/** What deciding about the retries of one request goes by. */
 export type RetriesOptions = {
   /** The most tries after the first one. */
   readonly numRetries: number;
-  /** How long to wait before each retry. */
+  /** The settings of how long to wait before each retry. */
   readonly backOff: BackOffSettings;
   /** The retry budget of the cluster. */
   readonly budget: RetryBudget;
@@ -28,7 +28,7 @@ export type RetriesOptions = {
   readonly random: () => number;
 };
 
-/** What deciding about one more try takes. */
+/** What deciding about one more try goes by. */
 export type FailedTry = {
   /** Whether an endpoint is left that has not had its try. */
   readonly hasUntried: boolean;
@@ -38,7 +38,9 @@ export type FailedTry = {
   readonly activeAndPending: number;
 };
 
-/** Decides for one request whether a failed try is repeated, and holds the place in the retry budget that this takes. */
+/**
+ * Decides for one request whether a failed try is repeated, and holds the place in the retry budget that this takes.
+ */
 export class Retries {
   readonly #options: RetriesOptions;
   #state: RetryState = { at: "first" };
@@ -53,19 +55,20 @@ export class Retries {
     return this.#state;
   }
 
-  /** Part of an answer is passed on: from now on nothing is tried again. */
+  /** Notes that part of an answer is passed on: from now on nothing is tried again. */
   commit(): void {
     this.#moveTo({ at: "committed" });
   }
 
-  /** The try that runs is over. If it was a repeated one, its place in the budget is free again. */
+  /** Notes that the try that runs is over. If it was a repeated one, its place in the budget is free again. */
   tryEnded(): void {
     if (this.#state.at === "retrying") this.#moveTo({ at: "retrying", permit: undefined });
   }
 
   /**
-   * Takes what one more try needs. Returns how long to wait before it, in milliseconds, or undefined where there shall be none.
-   * What no engine has worked on costs nothing to send again, as with gRPC's transparent retries.
+   * Decides about one more try, and takes what it needs. Returns how long to wait before it, in milliseconds, or
+   * undefined where there shall be none. What no engine has worked on costs nothing to send again, as with gRPC's
+   * transparent retries.
    */
   repeat({ hasUntried, untouched, activeAndPending }: FailedTry): number | undefined {
     const { numRetries, backOff, budget, random } = this.#options;
@@ -77,7 +80,7 @@ export class Retries {
     return backOffMs(this.#count, backOff, random);
   }
 
-  /** The request is over, however it ended: its place in the budget is free again. */
+  /** Notes that the request is over, however it ended: its place in the budget is free again. */
   end(): void {
     this.#moveTo({ at: "over" });
   }

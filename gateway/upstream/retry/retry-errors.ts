@@ -1,6 +1,6 @@
 import { ApiError } from "../../errors.ts";
 
-/** When a caller may come again for whom nobody has a better estimate, in milliseconds from now. */
+/** The time after which a caller may come again for whom nobody has a better estimate, in milliseconds from now. */
 const UNKNOWN_MS = 2_000;
 const LEAST_MS = 1_250;
 const MOST_MS = 50_000;

@@ -14,7 +14,7 @@ export const retryBudgetSchema = z
   })
   .prefault({});
 
-/** How many retries a cluster may have under way. */
+/** The settings of how many retries a cluster may have under way. */
 export type RetryBudgetSettings = Readonly<z.infer<typeof retryBudgetSchema>>;
 
 const backOffSchema = z
@@ -28,7 +28,7 @@ const backOffSchema = z
   .prefault({})
   .describe("The wait before a retry is drawn evenly from its range.");
 
-/** How long a request waits before it is tried again. */
+/** The settings of how long a request waits before it is tried again. */
 export type BackOffSettings = Readonly<z.infer<typeof backOffSchema>>;
 
 /** The schema of the settings by which a request is found to kill engines. */
@@ -67,7 +67,7 @@ export const requestOfDeathSchema = z
   .prefault({})
   .describe("A request that looks as if it kills engines is not tried any more.");
 
-/** How a request is found that kills engines. */
+/** The settings of how a request is found that kills engines. */
 export type RequestOfDeathSettings = Readonly<z.infer<typeof requestOfDeathSchema>>;
 
 /** The schema of the settings of retries, Envoy's `retry_policy` as far as generation allows one. */

@@ -15,7 +15,7 @@ export type Holder = {
   readonly confirmed: boolean;
 };
 
-/** How much a placement map remembers. */
+/** The settings on how much a placement map remembers. */
 export type PlacementSettings = Pick<PrefixAffinitySettings, "maxPrefixes" | "maxHolders">;
 
 /** The number of boundaries at the end of a prompt that are remembered: the next turn branches off at one of them. */
@@ -24,8 +24,8 @@ const INDEXED_TAIL = 8;
 const INDEXED_HEAD = 2;
 
 /**
- * Which prefixes this gateway believes to be in which endpoint's cache. The map is bounded, and a prefix that is not
- * used expires.
+ * Remembers which prefixes this gateway believes to be in which endpoint's cache. The map is bounded, and a prefix that
+ * is not used expires.
  */
 export class PlacementMap {
   readonly #settings: PlacementSettings;

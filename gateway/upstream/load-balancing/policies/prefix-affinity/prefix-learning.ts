@@ -19,7 +19,7 @@ export type Placed = {
   readonly address: string;
   /** What the pick expected of the endpoint. */
   readonly prediction: Prediction;
-  /** How long the prefix is to be remembered after its last use, in milliseconds. */
+  /** The time for which the prefix is to be remembered after its last use, in milliseconds. */
   readonly ttlMs: number;
 };
 

@@ -5,7 +5,7 @@ import type { Placement } from "../../policy.ts";
 import type { Work, WorkLedger } from "../../work-ledger.ts";
 import type { Measured, Placed, PrefixLearning } from "./prefix-learning.ts";
 
-/** A prompt on its way to an endpoint: what was expected of the endpoint, corrected by what its engine says. */
+/** Follows a prompt on its way to an endpoint: what was expected of the endpoint, corrected by what its engine says. */
 export class PrefixPlacement implements Placement {
   readonly #placed: Placed;
   readonly #learning: PrefixLearning;
@@ -22,18 +22,26 @@ export class PrefixPlacement implements Placement {
     this.#clock = clock;
   }
 
+  /**
+   * Notes that the prompt is on its way: its tokens are work of the endpoint, and its prefix will be in the cache
+   * there.
+   */
   begin(): void {
     this.#learning.dispatched(this.#placed, this.#clock.nowMs());
     this.#work = this.#ledger.add(this.#placed.address, this.#placed.prediction.uncachedTokens);
   }
 
   // On the path of every delta, where the last event of a message says enough.
+  /**
+   * Takes the events of one message. It runs on the path of every delta, where the last event of a message says enough.
+   */
   see(events: readonly Event[]): void {
     if (!this.#prefilled) for (const event of events) this.#observe(event);
     const last = events.at(-1)?.kind;
     if (last?.$case === "finished") this.#timed(last.value);
   }
 
+  /** Takes the prompt out of the endpoint's work. A second call does nothing. */
   end(): void {
     this.#work?.done();
     if (!this.#prefilled) this.#learning.abandoned(this.#placed);
@@ -60,7 +68,10 @@ export class PrefixPlacement implements Placement {
     }
   }
 
-  /** Engines that cannot tell the wait in their queue from the prefill say nothing about their speed. */
+  /**
+   * Learns the endpoint's speed from a finished call. Engines that cannot tell the wait in their queue from the prefill
+   * say nothing about their speed.
+   */
   #timed({ usage, timings }: Finished): void {
     if (!usage || !timings?.queue || !timings.prefill) return;
     const tokens = usage.inputTokens - usage.cachedInputTokens;

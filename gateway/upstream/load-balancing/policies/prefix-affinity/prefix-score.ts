@@ -5,8 +5,8 @@ import type { Holder, PlacementMap } from "./placement-map.ts";
 import type { PrefixAffinitySettings } from "./prefix-affinity-settings.ts";
 
 /**
- * How many times the second owner's load the first owner may have. The number is another one for every conversation,
- * from `least` to `least` and `spread` together.
+ * The number of times of the second owner's load that the first owner may have. It is another one for every
+ * conversation, from `least` to `least` and `spread` together.
  */
 const OWNER_TOLERANCE = { least: 1.1, spread: 1 };
 
@@ -20,7 +20,7 @@ export type PrefixRequest = {
 
 /** What a pick by prefix affinity goes by, beside endpoints and request. */
 export type PrefixContext = {
-  /** Which endpoints are believed to hold which prefixes. */
+  /** The beliefs on which endpoints hold which prefixes. */
   readonly placements: PlacementMap;
   /** The hash ring of all members of the cluster. */
   readonly ring: HashRing;
@@ -46,7 +46,7 @@ export type Prediction = {
   readonly belief: Holder | undefined;
 };
 
-/** The endpoint that was picked, and what is expected of it. */
+/** The endpoint that was picked, and the `prediction` of what it will have to do. */
 export type PrefixPick<E> = { readonly endpoint: E; readonly prediction: Prediction };
 
 /**
@@ -130,8 +130,9 @@ function ringOwners<E extends EndpointView>(
 }
 
 /**
- * By chance alone some endpoint owns many more conversations than others. So the second owner comes first when the first
- * one had the higher load for minutes; how much higher is another for every conversation, and so they move one by one.
+ * Returns the owners of a conversation, the first one to be preferred. By chance alone some endpoint owns many more
+ * conversations than others. So the second owner comes first when the first one had the higher load for minutes; how
+ * much higher is another for every conversation, and so they move one by one.
  */
 function inOrderOfLoad<E extends EndpointView>(owners: readonly E[], key: string): readonly E[] {
   const [first, second, ...others] = owners;
