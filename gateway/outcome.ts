@@ -63,6 +63,24 @@ export type EndReason = keyof typeof END_REASON_TABLE;
 /** One row for every end reason. */
 export const END_REASONS: Readonly<Record<EndReason, EndReasonRow>> = END_REASON_TABLE;
 
+/**
+ * What a request that failed costs its key, from least to most. What a caller's own request may have made a node do is
+ * charged, or whoever kills and stalls nodes would never be slowed down; what is surely the service's doing is not.
+ *
+ * - `nothing`: the service had no room, was not ready or had to stop. Neither the request nor tokens are charged.
+ * - `request`: the request counts against requests per minute, and no tokens.
+ * - `work`: an engine had the request in its hands. The request counts, and so do its tokens. Rates per minute keep the input
+ *   that the engine counted, or the estimate where it did not come that far; the quota of a day keeps only what was counted,
+ *   so that nobody pays for tokens that no engine has worked on.
+ *
+ * A request whose tries failed in several ways costs the most that one of them does. One whose deltas have reached the
+ * caller is charged for these, whatever ended it.
+ */
+export const REQUEST_COSTS = ["nothing", "request", "work"] as const;
+
+/** What a request that failed costs its key; `REQUEST_COSTS` has the meaning of each. */
+export type RequestCost = (typeof REQUEST_COSTS)[number];
+
 /** What is known about a request that failed with one token. */
 export type OutcomeRow = {
   /** What happened, as a sentence that stands alone. */
@@ -79,8 +97,8 @@ export type OutcomeRow = {
   readonly untouched?: true;
   /** The `dim` of `svc_ratelimit_decisions_total` that counts the refusal. Only tokens of the rate limits have one. */
   readonly dim?: string;
-  /** True: the key is not charged for the request. Default: a refused request counts as one, without tokens. */
-  readonly free?: true;
+  /** What the request costs its key. Default: `request`. */
+  readonly cost?: RequestCost;
 };
 
 /** The tokens that are the name of an error code, for errors that need to say no more than that. */
@@ -116,10 +134,21 @@ const OF_CODES = {
   header_fields_too_large: { meaning: "The header fields are too many or too large.", flag: "DPE" },
   rate_limit_exceeded: { meaning: "A limit of the API key refused the request.", flag: "RL" },
   insufficient_quota: { meaning: "The quota of the API key is used up.", flag: "RL" },
-  server_is_overloaded: { meaning: "The service had no room for the request.", flag: "UO", end: "shed" },
-  upstream_error: { meaning: "The engine failed.", flag: "UR", end: "engine_died" },
-  engine_unavailable: { meaning: "The engine was lost.", flag: "UC", end: "engine_died" },
-  timeout: { meaning: "The request took longer than a request may.", flag: "UT", end: "deadline", final: true },
+  server_is_overloaded: {
+    meaning: "The service had no room for the request.",
+    flag: "UO",
+    end: "shed",
+    cost: "nothing",
+  },
+  upstream_error: { meaning: "The engine failed.", flag: "UR", end: "engine_died", cost: "work" },
+  engine_unavailable: { meaning: "The engine was lost.", flag: "UC", end: "engine_died", cost: "work" },
+  timeout: {
+    meaning: "The request took longer than a request may.",
+    flag: "UT",
+    end: "deadline",
+    final: true,
+    cost: "work",
+  },
   server_error: { meaning: "The gateway itself failed." },
 } as const satisfies Readonly<Record<string, OutcomeRow>>;
 
@@ -170,17 +199,27 @@ const OF_REFUSALS = {
     dim: "model_concurrency",
   },
   key_pending_overflow: { meaning: "The key has as many requests waiting for an endpoint as it may.", flag: "RL" },
-  overload_stop_accepting_requests: { meaning: "The gateway is overloaded and takes no requests.", flag: "OM" },
+  overload_stop_accepting_requests: {
+    meaning: "The gateway is overloaded and takes no requests.",
+    flag: "OM",
+    cost: "nothing",
+  },
   overload_reject_non_critical: {
     meaning: "The gateway is under pressure and takes neither token counts nor requests of keys of low priority.",
     flag: "OM",
+    cost: "nothing",
   },
-  overload_inflight_body_bytes: { meaning: "The bodies being read have no room left for another one.", flag: "OM" },
-  overload_fixed_heap: { meaning: "The heap of the gateway has no room for the body.", flag: "OM" },
+  overload_inflight_body_bytes: {
+    meaning: "The bodies being read have no room left for another one.",
+    flag: "OM",
+    cost: "nothing",
+  },
+  overload_fixed_heap: { meaning: "The heap of the gateway has no room for the body.", flag: "OM", cost: "nothing" },
   downstream_remote_disconnect: {
     meaning: "The client closed the connection before its answer was complete.",
     flag: "DC",
     end: "client_closed",
+    cost: "work",
   },
   json_not_utf8: { meaning: "The bytes of the body are not UTF-8." },
   json_syntax: { meaning: "The body breaks the syntax of JSON." },
@@ -193,25 +232,36 @@ const OF_REFUSALS = {
   vendor_tool: { meaning: "The request declares a tool that only the vendor of the format hosts." },
   system_role_in_messages: {
     meaning: "A message has the role `system`; agents open a session with it and repeat the request without.",
-    free: true,
+    cost: "nothing",
   },
   internal_error: { meaning: "The gateway itself failed; the log has the error." },
 } as const satisfies Readonly<Record<string, OutcomeRow>>;
 
 /** The tokens of failures on the way to an engine, on the engine, or on the way back. */
 const OF_UPSTREAM = {
-  no_healthy_upstream: { meaning: "The model has no endpoint that can be used now.", flag: "UH", end: "shed" },
-  upstream_pending_overflow: { meaning: "The queue of the model is full.", flag: "UO", end: "shed" },
-  upstream_pending_timeout: { meaning: "No endpoint became free in time.", flag: "UO", end: "shed" },
-  upstream_queue_full: { meaning: "The engine has no room for the request.", flag: "UO", end: "shed" },
+  no_healthy_upstream: {
+    meaning: "The model has no endpoint that can be used now.",
+    flag: "UH",
+    end: "shed",
+    cost: "nothing",
+  },
+  upstream_pending_overflow: { meaning: "The queue of the model is full.", flag: "UO", end: "shed", cost: "nothing" },
+  upstream_pending_timeout: { meaning: "No endpoint became free in time.", flag: "UO", end: "shed", cost: "nothing" },
+  upstream_queue_full: { meaning: "The engine has no room for the request.", flag: "UO", end: "shed", cost: "nothing" },
   upstream_draining: {
     meaning: "The engine is draining and takes no new requests.",
     flag: "UH",
     end: "shed",
     untouched: true,
+    cost: "nothing",
   },
-  upstream_loading: { meaning: "The engine is still loading the model.", flag: "UH", end: "shed" },
-  upstream_model_not_served: { meaning: "The engine does not serve the model.", flag: "UH", end: "shed" },
+  upstream_loading: { meaning: "The engine is still loading the model.", flag: "UH", end: "shed", cost: "nothing" },
+  upstream_model_not_served: {
+    meaning: "The engine does not serve the model.",
+    flag: "UH",
+    end: "shed",
+    cost: "nothing",
+  },
   request_of_death: {
     meaning: "The request has killed engines before and is refused.",
     flag: "UO",
@@ -221,26 +271,47 @@ const OF_UPSTREAM = {
     meaning: "The request may have killed engines together with others and has to stay away for a while.",
     flag: "UO",
     end: "shed",
+    cost: "nothing",
   },
   upstream_connect_failure: {
     meaning: "No connection to the engine could be opened, or it was lost before the engine took the request up.",
     flag: "UF",
     end: "engine_died",
     untouched: true,
+    cost: "nothing",
   },
   upstream_reset: {
     meaning: "The connection was lost while the engine worked on the request.",
     flag: "UC",
     end: "engine_died",
     tryStat: "rx_reset",
+    cost: "work",
   },
-  upstream_aborted: { meaning: "The engine gave the request up.", flag: "UR", end: "engine_died", tryStat: "rx_reset" },
-  upstream_internal: { meaning: "The engine failed.", flag: "UR", end: "engine_died", tryStat: "rx_reset" },
-  upstream_ended_early: { meaning: "The engine ended before the answer was complete.", flag: "UR", end: "engine_died" },
+  upstream_aborted: {
+    meaning: "The engine gave the request up.",
+    flag: "UR",
+    end: "engine_died",
+    tryStat: "rx_reset",
+    cost: "work",
+  },
+  upstream_internal: {
+    meaning: "The engine failed.",
+    flag: "UR",
+    end: "engine_died",
+    tryStat: "rx_reset",
+    cost: "work",
+  },
+  upstream_ended_early: {
+    meaning: "The engine ended before the answer was complete.",
+    flag: "UR",
+    end: "engine_died",
+    cost: "work",
+  },
   upstream_protocol_error: {
     meaning: "The engine broke the order of events, or sent what is not a message.",
     flag: "UPE",
     end: "engine_died",
+    cost: "work",
   },
   upstream_message_too_large: {
     meaning: "The engine takes no request of this size.",
@@ -253,30 +324,35 @@ const OF_UPSTREAM = {
     end: "deadline",
     tryStat: "timeout",
     final: true,
+    cost: "work",
   },
   upstream_accept_timeout: {
     meaning: "The engine did not take the request up in time.",
     flag: "UT",
     end: "stall",
     tryStat: "per_try_timeout",
+    cost: "work",
   },
   upstream_per_try_timeout: {
     meaning: "The engine did not send its first delta in time.",
     flag: "UT",
     end: "stall",
     tryStat: "per_try_timeout",
+    cost: "work",
   },
   upstream_per_try_idle_timeout: {
     meaning: "The engine gave no sign of life for too long.",
     flag: "UT",
     end: "stall",
     tryStat: "per_try_timeout",
+    cost: "work",
   },
   upstream_inter_token_timeout: {
     meaning: "The engine sent no further delta in time.",
     flag: "UT",
     end: "stall",
     tryStat: "per_try_timeout",
+    cost: "work",
   },
   engine_invalid_schema: { meaning: "The engine cannot use the JSON Schema for the answer." },
   engine_unsupported_feature: { meaning: "The model does not support what the request asks for." },
@@ -286,6 +362,7 @@ const OF_UPSTREAM = {
     flag: "LR",
     end: "drain",
     final: true,
+    cost: "nothing",
   },
 } as const satisfies Readonly<Record<string, OutcomeRow>>;
 
@@ -296,3 +373,9 @@ export type Detail = keyof typeof TABLE;
 
 /** One row for every token that an `ApiError` may carry. */
 export const OUTCOMES: Readonly<Record<Detail, OutcomeRow>> = TABLE;
+
+/** Returns what a request costs its key of which failures have these tokens: the most that one of them costs. */
+export function costOf(details: Iterable<Detail>): RequestCost {
+  const ranks = Array.from(details, (detail) => REQUEST_COSTS.indexOf(OUTCOMES[detail].cost ?? "request"));
+  return REQUEST_COSTS[Math.max(0, ...ranks)] ?? "nothing";
+}

@@ -2,7 +2,15 @@ import { status } from "@grpc/grpc-js";
 import { EngineError, type ErrorReason, NODE_FAULTS, REASONS, toFailedCall } from "../../engine/errors.ts";
 import type { ErrorCode } from "../../gateway/errors.ts";
 import { ERROR_ANSWERS, type ErrorAnswer } from "../../gateway/formats/error-envelope.ts";
-import { END_REASONS, type EndReason, OUTCOMES, type OutcomeRow, RESPONSE_FLAGS } from "../../gateway/outcome.ts";
+import {
+  costOf,
+  type Detail,
+  END_REASONS,
+  type EndReason,
+  OUTCOMES,
+  type OutcomeRow,
+  RESPONSE_FLAGS,
+} from "../../gateway/outcome.ts";
 import { fromGrpc } from "../../gateway/upstream/call/grpc-error.ts";
 import { code, page, table } from "./markdown.ts";
 
@@ -26,9 +34,14 @@ export function outcomesPage(): string {
     "## Detail tokens",
     [
       "Flags and end reasons are explained below. *Counted by*: the counter that such a request, or a call to an endpoint",
-      "that failed so, adds to beside `svc_http_requests_total` and `svc_stream_end_total`.",
+      "that failed so, adds to beside `svc_http_requests_total` and `svc_stream_end_total`. *Cost*: what the request costs",
+      "its key. `nothing`: the service had no room, was not ready or had to stop. `request`: it counts as a request, without",
+      "tokens. `work`: an engine had it in its hands, so that it counts as a request and so do its tokens; rates per minute",
+      "keep the input that the engine counted, or the estimate where it did not come that far, and the quota of a day keeps",
+      "only what was counted. A request whose tries failed in several ways costs the most that one of them does; one whose",
+      "deltas have reached the caller is charged for these, whatever ended it.",
     ].join("\n"),
-    table(["token", "flag", "end reason", "counted by", "meaning"], entries(OUTCOMES).map(detailRow)),
+    table(["token", "flag", "end reason", "cost", "counted by", "meaning"], entries(OUTCOMES).map(detailRow)),
     "## End reasons",
     "`end_reason` of the log line, and `reason` of `svc_stream_end_total`.",
     table(["end reason", "outcome", "meaning"], endReasonRows()),
@@ -60,13 +73,13 @@ function codeRow([name, answer]: readonly [ErrorCode, ErrorAnswer]): readonly st
   return [shown, String(answer.status), code(answer.a), statusB, code(answer.b), OUTCOMES[name].meaning];
 }
 
-function detailRow([token, row]: readonly [string, OutcomeRow]): readonly string[] {
+function detailRow([token, row]: readonly [Detail, OutcomeRow]): readonly string[] {
   const counters = [
     row.tryStat && code(`svc_cluster_upstream_rq_${row.tryStat}`),
     row.dim && code(`svc_ratelimit_decisions_total{dim="${row.dim}"}`),
   ];
   const counted = counters.filter((counter) => counter !== undefined).join(", ");
-  return [code(token), code(row.flag ?? ""), code(row.end ?? "error"), counted, row.meaning];
+  return [code(token), code(row.flag ?? ""), code(row.end ?? "error"), costOf([token]), counted, row.meaning];
 }
 
 function endReasonRows(): readonly (readonly string[])[] {

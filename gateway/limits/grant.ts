@@ -34,7 +34,9 @@ export class Grant {
   readonly #charged = new Map<string, { readonly measure: Measure; readonly amount: number }>();
   readonly #readings = new Map<string, DimensionReading>();
   readonly #taken: Place[] = [];
+  /** The tokens of the prompt: estimated, until an engine has counted them. */
   #inputTokens = 0;
+  #counted = false;
   #cachedTokens = 0;
   /** Deltas stand for tokens until the engine's count comes with the end. */
   #deltas = 0;
@@ -82,6 +84,7 @@ export class Grant {
    */
   started({ inputTokens, cachedInputTokens }: Started): void {
     this.#inputTokens = inputTokens;
+    this.#counted = true;
     this.#cachedTokens = cachedInputTokens ?? 0;
     this.#deltas = 0;
     if (!this.#settled) this.#correct("itpm", this.#inputCharge());
@@ -100,19 +103,21 @@ export class Grant {
 
   /**
    * Ends the charges of a request that is over: tokens as the engine counted them, or without `usage` as far as they
-   * were seen.
+   * were seen. A prompt that no engine has counted is charged by its estimate to the rate of a minute, which flows back,
+   * and not to the quota of the day.
    */
   settle(usage: Usage | undefined): void {
     if (this.#settled) return;
     this.#settled = true;
     if (usage) {
       this.#inputTokens = usage.inputTokens;
+      this.#counted = true;
       this.#cachedTokens = usage.cachedInputTokens;
     }
     const output = usage?.outputTokens ?? this.#deltas;
     this.#correct("itpm", this.#inputCharge());
     this.#correct("otpm", output);
-    this.#correct("tokensPerDay", this.#inputTokens + output);
+    this.#correct("tokensPerDay", (this.#counted ? this.#inputTokens : 0) + output);
   }
 
   /** Ends the charges of a request that cost no tokens: it counts as a request only. */

@@ -145,6 +145,7 @@ export class Router {
           this.#deaths.answered(identity);
           return;
         }
+        dispatch.record.tryFailed(end.error.detail);
         await this.#reportDeath(identity, place.member, end, signal);
         if (signal.aborted) throw clientClosed();
         this.#refuseSuspect(journey);
@@ -174,6 +175,7 @@ export class Router {
       if (signal.aborted) throw clientClosed();
       if (typeof counted === "number") return counted;
       failure = counted;
+      record.tryFailed(failure.error.detail);
       if (!failure.retriable) throw failure.error;
     }
     throw failure ? this.#exhausted(failure.error) : this.#notAdmitted("none_available", request.model);

@@ -6,7 +6,7 @@ import type { Grant } from "../../limits/grant.ts";
 import { estimateInputTokens } from "../../limits/input-estimate.ts";
 import type { Limiter, Use } from "../../limits/limiter.ts";
 import { rateLimitHeaders } from "../../limits/rate-limit-headers.ts";
-import { END_REASONS, OUTCOMES } from "../../outcome.ts";
+import { OUTCOMES } from "../../outcome.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { RequestRecord } from "../record/request-record.ts";
 import { principalOf, routeOf } from "../request-context.ts";
@@ -90,11 +90,10 @@ function showLimits(request: FastifyRequest, reply: FastifyReply, grant: Grant, 
 
 /** Settles with the key what a request that is over has used. `status` is 0 when none was sent. */
 function endGrant(grant: Grant, record: RequestRecord, status: number): void {
-  const { detail, endReason, firstDeltaMs, usage } = record;
-  const ourFailure = endReason !== undefined && END_REASONS[endReason].outcome === "server_error";
-  const emptyHanded = status === 200 && firstDeltaMs === undefined && ourFailure;
-  if (status >= 500 || emptyHanded || (detail && OUTCOMES[detail].free)) grant.refund();
-  else if (status >= 400) grant.settleWithoutTokens();
-  else grant.settle(usage);
+  const { cost, firstDeltaMs, usage } = record;
+  const delivered = status === 200 && firstDeltaMs !== undefined;
+  if (delivered || cost === "work") grant.settle(usage);
+  else if (cost === "request") grant.settleWithoutTokens();
+  else grant.refund();
   grant.release();
 }

@@ -2,7 +2,15 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { type Finished, FinishReason, type Usage } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Principal } from "../../keys/principal.ts";
 import type { Grant } from "../../limits/grant.ts";
-import { type Detail, END_REASONS, type EndReason, OUTCOMES, type RequestOutcome } from "../../outcome.ts";
+import {
+  costOf,
+  type Detail,
+  END_REASONS,
+  type EndReason,
+  OUTCOMES,
+  type RequestCost,
+  type RequestOutcome,
+} from "../../outcome.ts";
 import type { RouteSpec } from "../../routes.ts";
 import type { AttemptTrace, CallRecord } from "../../upstream/call/call-record.ts";
 import type { CallHeaders } from "../../upstream/call/generate-call.ts";
@@ -119,6 +127,7 @@ export class RequestRecord implements CallRecord {
   #attempts = 0;
   #endpoint: string | undefined;
   #callSentMs: number | undefined;
+  readonly #failedTries = new Set<Detail>();
   #detail: Detail | undefined;
   #endReason: EndReason | undefined;
   #finished: Finished | undefined;
@@ -163,6 +172,11 @@ export class RequestRecord implements CallRecord {
   /** The token of the first failure; undefined while there is none. */
   get detail(): Detail | undefined {
     return this.#detail;
+  }
+
+  /** What the request costs its key, when it is over: `work` where nothing has failed. */
+  get cost(): RequestCost {
+    return this.#detail ? costOf([...this.#failedTries, this.#detail]) : "work";
   }
 
   /** How the answer ended; undefined while it runs, and where there was to be none. */
@@ -224,6 +238,11 @@ export class RequestRecord implements CallRecord {
   countSent(address: string): CallHeaders {
     this.#called(address);
     return traceHeaders(this.#trace);
+  }
+
+  /** A call to an engine has failed, with the token `detail`; another one may follow. */
+  tryFailed(detail: Detail): void {
+    this.#failedTries.add(detail);
   }
 
   /** An engine has taken the request up; may come again, where a try is repeated. */

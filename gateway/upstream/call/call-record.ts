@@ -1,3 +1,4 @@
+import type { Detail } from "../../outcome.ts";
 import type { CallHeaders } from "./generate-call.ts";
 import type { UpstreamFailure } from "./grpc-error.ts";
 
@@ -21,4 +22,6 @@ export type CallRecord = {
    * with it.
    */
   countSent(address: string): CallHeaders;
+  /** A call has failed with the token `detail`. Another one may follow, whose end says nothing of this failure. */
+  tryFailed(detail: Detail): void;
 };

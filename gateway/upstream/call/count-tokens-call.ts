@@ -34,6 +34,8 @@ export function callCountTokens(
   const { path, requestSerialize, responseDeserialize } = InferenceServiceService.countTokens;
   return new Promise((resolve) => {
     let failure: UpstreamFailure | undefined;
+    // No sign of life comes before the count: over a connection that stood, the endpoint has had the prompt in its hands.
+    const reached = endpoint.connected;
     const call = endpoint.client.makeUnaryRequest(
       path,
       requestSerialize,
@@ -44,7 +46,7 @@ export function callCountTokens(
       (error: ServiceError | null, reply) => {
         cancelConnect();
         letGo();
-        resolve(reply ? reply.inputTokens : (failure ?? fromGrpc(error as ServiceError, false)));
+        resolve(reply ? reply.inputTokens : (failure ?? fromGrpc(error as ServiceError, reached)));
       },
     );
     const cancel = () => call.cancel();

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { fixedSentence, type Script } from "../../../engine/backends/scripted/scripted.ts";
-import { EngineError } from "../../../engine/errors.ts";
+import { EngineError, type ErrorReason } from "../../../engine/errors.ts";
 import { updateKeyFile } from "../../../gateway/keys/key-file.ts";
 import { parseKey } from "../../../gateway/keys/key-format.ts";
 import type { KeyLimits, KeyQuota } from "../../../gateway/keys/key-record.ts";
@@ -123,19 +123,55 @@ describe("a key over its requests per minute", () => {
 
 const counted = finished(undefined, { inputTokens: 90 });
 
-describe("what is not counted", () => {
-  test("a request that the service failed", async () => {
-    const { gateway } = await service(() => {
-      throw new EngineError("ENGINE_DOWN", "gone");
-    });
+/** A script that fails before anything is said. */
+const failing = (reason: ErrorReason) => () => {
+  throw new EngineError(reason, "gone");
+};
+
+describe("what a request costs that the service failed", () => {
+  const path = "/v1/chat/completions";
+
+  test.each(["ENGINE_DOWN", "ENGINE_ERROR", "ENGINE_ABORTED", "PROTOCOL_VIOLATION"] as const)(
+    "%s, which the request itself may have caused, counts as a request",
+    async (reason) => {
+      const { engine, gateway } = await service(failing(reason));
+      for (const stream of [true, false]) {
+        const auth = await keyWith(gateway, { rpm: 1 });
+        const post = () => statusOf(gateway.post(path, { ...MINIMAL[path], stream }, auth));
+        expect([await post(), await post()]).toEqual([503, 429]);
+      }
+      expect(engine.backend.requests).toHaveLength(2);
+    },
+  );
+
+  test.each(["QUEUE_FULL", "DRAINING", "MODEL_LOADING"] as const)("%s costs nothing", async (reason) => {
+    const { gateway } = await service(failing(reason));
     const auth = await keyWith(gateway, { rpm: 1 });
     for (const stream of [true, false, true])
-      expect(
-        await statusOf(gateway.post("/v1/chat/completions", { ...MINIMAL["/v1/chat/completions"], stream }, auth)),
-      ).toBe(503);
+      expect(await statusOf(gateway.post(path, { ...MINIMAL[path], stream }, auth))).toBe(503);
   });
 
-  test("a stream that was opened by a sign of life and then failed before its first delta", async () => {
+  test("a node that falls silent over it keeps charged what it had counted, also of the day's quota", async () => {
+    const { gateway } = await service(
+      async function* () {
+        yield [started({ inputTokens: 90 })];
+        await new Promise(() => {});
+      },
+      { timeouts: { perTryIdleTimeoutMs: 100 } },
+    );
+    const auth = await keyWith(gateway, {}, { tokensPerDay: 90 });
+    expect(await statusOf(gateway.post(path, MINIMAL[path], auth))).toBe(503);
+    const next = await gateway.post(path, MINIMAL[path], auth);
+    expect(await next.json()).toMatchObject({ error: { code: "insufficient_quota" } });
+  });
+
+  test("a quota of the day pays for no token that nobody has worked on", async () => {
+    const { gateway } = await service(failing("ENGINE_DOWN"));
+    const auth = await keyWith(gateway, {}, { tokensPerDay: 1 });
+    for (let i = 0; i < 3; i += 1) expect(await statusOf(gateway.post(path, MINIMAL[path], auth))).toBe(503);
+  });
+
+  test("a failure behind a sign of life is charged as one before it", async () => {
     const fail = gate();
     const { gateway } = await service(
       async function* () {
@@ -151,10 +187,22 @@ describe("what is not counted", () => {
     expect(first.status).toBe(200);
     fail.open();
     expect(await first.text()).toContain("event: error");
-    // Not streamed: no sign of life can come before its failure.
-    expect(await statusOf(gateway.post("/v1/messages", MINIMAL["/v1/messages"], auth))).toBe(529);
+    expect(await statusOf(gateway.post("/v1/messages", MINIMAL["/v1/messages"], auth))).toBe(429);
   });
 
+  test("a count over which nodes fail counts as a count", async () => {
+    const { engine, gateway } = await service(fixedSentence);
+    engine.backend.countTokens = async () => {
+      throw new EngineError("ENGINE_ERROR", "gone");
+    };
+    const auth = await keyWith(gateway, { rpm: 1 });
+    const count = "/v1/messages/count_tokens";
+    const post = () => statusOf(gateway.post(count, MINIMAL[count], auth));
+    expect([await post(), await post()]).toEqual([529, 429]);
+  });
+});
+
+describe("what is not counted", () => {
   test("the one refusal that opens an agent's session", async () => {
     const { gateway } = await service(fixedSentence);
     const auth = await keyWith(gateway, { rpm: 1 });

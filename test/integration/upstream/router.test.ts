@@ -75,6 +75,7 @@ describe("a try that failed", () => {
     await settle(rig, sent.outcome);
     expect(await sent.outcome).toBe("ok");
     expect(sent.calls).toMatchObject({ attempts: 2, endpoint: engines[1]?.address });
+    expect(sent.calls.failedTries).toHaveLength(1);
     expect(sent.events.filter(({ kind }) => kind?.$case !== "started")).toEqual(textAnswer("Hello.").slice(1));
     await rig.atRest();
   });
@@ -391,7 +392,7 @@ describe("a request that kills engines", () => {
     }
     await settle(rig, sent.outcome);
     expect(await sent.outcome).toBe("request_of_death");
-    expect(sent.calls.attempts).toBe(2);
+    expect(sent.calls).toMatchObject({ attempts: 2, failedTries: ["upstream_reset", "upstream_reset"] });
     expect(await rig.send(poison).outcome).toBe("request_of_death");
     expect(one.backend.requests).toHaveLength(2);
     const other = rig.send(generateRequest({}, "harmless"));

@@ -2,6 +2,7 @@ import { pino } from "pino";
 import { Registry } from "prom-client";
 import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
+import type { Detail } from "../../../gateway/outcome.ts";
 import { UpstreamStats } from "../../../gateway/stats/upstream-stats.ts";
 import type { AttemptTrace, CallRecord } from "../../../gateway/upstream/call/call-record.ts";
 import type { EventSink } from "../../../gateway/upstream/call/commit-gate.ts";
@@ -41,6 +42,8 @@ export class CallNotes implements CallRecord {
   attempts = 0;
   /** The address of the endpoint that was called last. */
   endpoint: string | undefined;
+  /** The tokens of the calls that failed, in their order. */
+  readonly failedTries: Detail[] = [];
 
   generateSent(address: string): AttemptTrace {
     return { headers: this.countSent(address), ended() {} };
@@ -50,6 +53,10 @@ export class CallNotes implements CallRecord {
     this.attempts += 1;
     this.endpoint = address;
     return {};
+  }
+
+  tryFailed(detail: Detail): void {
+    this.failedTries.push(detail);
   }
 }
 

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { expect, test } from "vitest";
-import { type Detail, OUTCOMES } from "../../../gateway/outcome.ts";
+import { costOf, type Detail, OUTCOMES, REQUEST_COSTS } from "../../../gateway/outcome.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const TABLE = "gateway/outcome.ts";
@@ -85,4 +85,22 @@ test("only limits of a key have a dimension, and each has its own", () => {
   const dims = details.flatMap((detail) => OUTCOMES[detail].dim ?? []);
   expect(new Set(dims).size).toBe(dims.length);
   expect(details.filter((detail) => OUTCOMES[detail].dim && OUTCOMES[detail].flag !== "RL")).toEqual([]);
+});
+
+test.each([
+  [[], "nothing"],
+  [["no_healthy_upstream"], "nothing"],
+  [["invalid_json", "no_healthy_upstream"], "request"],
+  [["upstream_reset", "no_healthy_upstream"], "work"],
+  [["upstream_per_try_idle_timeout", "request_of_death"], "work"],
+] as const)("failures of %j cost %s: the most that one of them does", (failures, cost) => {
+  expect(costOf(failures)).toBe(cost);
+});
+
+test("whatever ends a call that an engine had in its hands is charged, and a service without room charges nothing", () => {
+  const atWork = details.filter((detail) => OUTCOMES[detail].tryStat);
+  expect(atWork.filter((detail) => costOf([detail]) !== "work")).toEqual([]);
+  const free = details.filter((detail) => OUTCOMES[detail].end === "shed" || OUTCOMES[detail].untouched);
+  expect(free.filter((detail) => costOf([detail]) !== "nothing")).toEqual([]);
+  expect(REQUEST_COSTS).toEqual(["nothing", "request", "work"]);
 });

@@ -98,6 +98,16 @@ describe("tokens per minute", () => {
     expect(await left()).toEqual({ itpm: 750, otpm: 1_990 });
   });
 
+  test("a prompt that no engine has counted is charged by its estimate to the rate, and not to the day", async () => {
+    const { run, left } = setUp({ itpm: 1_000 }, { tokensPerDay: 5_000 });
+    (await run({ ...SHORT, inputTokens: 600 })).settle(undefined);
+    expect(await left()).toEqual({ itpm: 400, tokensPerDay: 5_000 });
+    const counted = await run();
+    counted.started({ nodeId: "n", modelRevision: "r", inputTokens: 250 });
+    counted.settle(undefined);
+    expect(await left()).toEqual({ itpm: 150, tokensPerDay: 4_750 });
+  });
+
   test("no more output is reserved than the request can have", async () => {
     const { run, left } = setUp({ otpm: 2_000 });
     await run({ ...SHORT, maxOutputTokens: 50 });

@@ -38,6 +38,20 @@ describe("the record of a request", () => {
     expect(record.closed(200, true)).toMatchObject({ detail: "upstream_reset", endReason: "engine_died" });
   });
 
+  test("a request that ends for want of room costs what its try was charged that killed a node", () => {
+    const record = newRecord();
+    record.tryFailed("upstream_reset");
+    record.failed("no_healthy_upstream", false);
+    expect(record.cost).toBe("work");
+  });
+
+  test("a request that found no room costs nothing, and one that was answered its work", () => {
+    const record = newRecord();
+    record.failed("no_healthy_upstream", false);
+    expect(record.cost).toBe("nothing");
+    expect(newRecord().cost).toBe("work");
+  });
+
   test("an error reply without an answer has a token and no end reason", () => {
     const record = newRecord();
     record.refused("invalid_value");
