@@ -2,7 +2,7 @@
 export type CatalogModel = {
   /** The id by which callers name the model. */
   readonly id: string;
-  /** The most tokens of prompt and answer together. */
+  /** The most tokens that prompt and answer may have together. */
   readonly contextWindow: number;
   /** The name of the model for people. */
   readonly displayName: string;
@@ -14,7 +14,7 @@ export type CatalogModel = {
  */
 export const CATALOG_CREATED_SECONDS = 1_763_596_800;
 
-/** All models of the service. */
+/** All models of the service, in the order in which callers see them. */
 export const CATALOG: readonly CatalogModel[] = [
   { id: "svc-glm53", contextWindow: 1_048_576, displayName: "GLM 5.3" },
   { id: "svc-kimik3", contextWindow: 1_048_576, displayName: "Kimi K3" },

@@ -8,9 +8,10 @@ import { clustersSchema } from "./upstream/cluster-settings.ts";
 import { retrySchema } from "./upstream/retry/retry-settings.ts";
 
 /*
- * The configuration of one gateway: a YAML file, checked strictly. Names carry their units, and are Envoy's where Envoy has
- * the thing. The schema of a setting stands in the room that obeys it, beside the code or in its `<thing>-settings.ts`; the
- * type is inferred from it, its default stands there and nowhere else. What no one room obeys stands here.
+ * The configuration of one gateway: a YAML file, checked strictly. Names carry their units, and are Envoy's where Envoy
+ * has the thing. The schema of a setting stands in the room that obeys it, beside the code or in its
+ * `<thing>-settings.ts`; the type is inferred from it, its default stands there and nowhere else. What no one room
+ * obeys stands here.
  */
 
 // The limits themselves stand in the records of the keys; a key without one has none.

@@ -10,11 +10,11 @@ import type { Lifecycle } from "./lifecycle.ts";
 /** The time that a stream which is told to end has for its last frame, in milliseconds. */
 const LAST_FRAME_MS = 1_000;
 
-/** What draining works on. */
+/** What draining works with. */
 export type DrainDeps = {
   /** The times that draining takes, in milliseconds. */
   readonly config: Pick<GatewayConfig, "drainGraceMs" | "drainTimeoutMs">;
-  /** What gives the orders. */
+  /** The lifecycle of the gateway, which gives the orders to drain and to stop. */
   readonly lifecycle: Lifecycle;
   /** The public listener. */
   readonly server: Server;

@@ -63,7 +63,7 @@ export type ApiErrorOptions = {
    * field is named.
    */
   readonly path?: FieldPath;
-  /** When the caller may try again, in milliseconds from now. Default: the caller is not told. */
+  /** The time after which the caller may try again, in milliseconds from now. Default: the caller is not told. */
   readonly retryAfterMs?: number;
   /**
    * Whether the caller shall try again, sent as `x-should-retry`; both official SDK families obey it above their own
@@ -74,7 +74,7 @@ export type ApiErrorOptions = {
   readonly limit?: "requests" | "tokens";
   /** The `error.details` of Format B, as some SDKs steer by it. Default: none. */
   readonly details?: Readonly<Record<string, unknown>>;
-  /** What happened, as a token of `OUTCOMES` for log and statistics. Default: the name of the code. */
+  /** The token of `OUTCOMES` that says what happened, for log and statistics. Default: the name of the code. */
   readonly detail?: Detail;
   /** The foreign error that this one was made from; logged by its name, never sent. */
   readonly cause?: unknown;
@@ -86,11 +86,20 @@ export class ApiError extends Error {
   readonly code: ErrorCode;
   /** The words for the caller. */
   readonly wording: Wording;
+  /** The path to the field at fault; undefined where no field is named. */
   readonly path: FieldPath | undefined;
+  /**
+   * The time after which the caller may try again, in milliseconds from when the error was made; undefined where the
+   * caller is not told.
+   */
   readonly retryAfterMs: number | undefined;
+  /** Whether the caller shall try again, which `x-should-retry` says; undefined where the caller is not told. */
   readonly shouldRetry: boolean | undefined;
+  /** The budget that a rate limit is about; undefined for errors that are about none. */
   readonly limit: "requests" | "tokens" | undefined;
+  /** The `error.details` of Format B; undefined where there are none. */
   readonly details: Readonly<Record<string, unknown>> | undefined;
+  /** The token of what happened, for log and statistics; never sent. */
   readonly detail: Detail;
 
   constructor(code: ErrorCode, wording: Wording, options: ApiErrorOptions = {}) {

@@ -6,7 +6,7 @@ import { setImmediate } from "node:timers/promises";
  */
 const OWN_TURN_BYTES = 256 * 1024;
 
-/** Work that may be left for a while at each `yield`, and returns its result at the end. */
+/** Work in steps: it may be left for a while at each `yield`, and returns its result at the end. */
 export type Steps<T> = Generator<undefined, T, void>;
 
 /** Returns whether the steps of handling `bytes` of text are to have turns of the event loop of their own. */

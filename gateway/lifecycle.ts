@@ -5,8 +5,8 @@ import { onAbort } from "../deploy/runtime/time/abort.ts";
 export type ServerState = "LIVE" | "DRAINING" | "PRE_INITIALIZING";
 
 /**
- * What a gateway has been told to do, by signals and by its admin listener. It knows no sockets: `main.ts` follows its
- * signals.
+ * Knows what a gateway has been told to do, by signals and by its admin listener. It knows no sockets: `main.ts`
+ * follows its signals.
  */
 export class Lifecycle {
   readonly #drain = new AbortController();
@@ -14,7 +14,7 @@ export class Lifecycle {
   #graceful = false;
   #healthFailed = false;
 
-  /** A gateway that `orders` tell to end drains as well. */
+  /** Makes a lifecycle that follows `orders`: a gateway that they tell to end drains as well. */
   constructor(orders: StopOrders) {
     this.#orders = orders;
     onAbort(orders.stop, () => this.#drain.abort());
@@ -49,7 +49,7 @@ export class Lifecycle {
     return initialized ? "LIVE" : "PRE_INITIALIZING";
   }
 
-  /** Drains as Envoy's `/drain_listeners` does: the process stays until it is told to end. */
+  /** Begins to drain as Envoy's `/drain_listeners` does: the process stays until it is told to end. */
   drainListeners(graceful: boolean): void {
     if (!this.#drain.signal.aborted) this.#graceful = graceful;
     this.#drain.abort();

@@ -1,13 +1,13 @@
 /**
- * What every detail token means: the one place that knows, for each way a request can fail, what log, statistics, limits and
- * retries make of it. A token is chosen by code of ours where an `ApiError` is made, and never holds text of a caller, an
- * engine or a library. `ErrorCode` says what the caller is told; the token says what happened, as Envoy's response code
- * details do.
+ * What every detail token means: the one place that knows, for each way a request can fail, what log, statistics,
+ * limits and retries make of it. A token is chosen by code of ours where an `ApiError` is made, and never holds text of
+ * a caller, an engine or a library. `ErrorCode` says what the caller is told; the token says what happened, as Envoy's
+ * response code details do.
  */
 
 /**
- * Envoy's response flags, as far as this gateway can know them, each with its meaning. The access log joins those of a request
- * by commas in `response_flags`, and writes `-` where a request has none.
+ * Envoy's response flags, as far as this gateway can know them, each with its meaning. The access log joins those of a
+ * request by commas in `response_flags`, and writes `-` where a request has none.
  */
 export const RESPONSE_FLAGS = {
   UH: "No endpoint could take the request: none is healthy, or those asked were draining or not ready.",
@@ -31,13 +31,16 @@ export const RESPONSE_FLAGS = {
 /** One of Envoy's response flags; `RESPONSE_FLAGS` has the meaning of each. */
 export type ResponseFlag = keyof typeof RESPONSE_FLAGS;
 
-/** How a request ended, as the one word that its duration and its count in `svc_http_requests_total` are labelled with. */
+/**
+ * The outcome of a request, as the one word that its duration and its count in `svc_http_requests_total` are labelled
+ * with.
+ */
 export type RequestOutcome = "ok" | "client_error" | "rate_limited" | "client_closed" | "server_error";
 
 type EndReasonRow = {
   /** The outcome of a request whose status line told no other one, as that of a stream which failed half-way. */
   readonly outcome: RequestOutcome;
-  /** What the end reason says, as a sentence that stands alone. */
+  /** The meaning of the end reason, as a sentence that stands alone. */
   readonly meaning: string;
 };
 
@@ -57,10 +60,10 @@ const END_REASON_TABLE = {
   error: { outcome: "server_error", meaning: "The request failed for another reason, which its detail token names." },
 } as const satisfies Readonly<Record<string, EndReasonRow>>;
 
-/** How the answer to a request ended, in the access log and in `svc_stream_end_total`. */
+/** The reason why the answer to a request ended, in the access log and in `svc_stream_end_total`. */
 export type EndReason = keyof typeof END_REASON_TABLE;
 
-/** One row for every end reason. */
+/** The rows of all end reasons. */
 export const END_REASONS: Readonly<Record<EndReason, EndReasonRow>> = END_REASON_TABLE;
 
 /**
@@ -81,19 +84,24 @@ export const REQUEST_COSTS = ["nothing", "request", "work"] as const;
 /** What a request that failed costs its key; `REQUEST_COSTS` has the meaning of each. */
 export type RequestCost = (typeof REQUEST_COSTS)[number];
 
-/** What is known about a request that failed with one token. */
+/** The facts about every request that failed with one token. */
 export type OutcomeRow = {
-  /** What happened, as a sentence that stands alone. */
+  /** The meaning of the token: what happened, as a sentence that stands alone. */
   readonly meaning: string;
   /** The response flag of the access log. Default: none, as for a fault in the body or a wrong key. */
   readonly flag?: ResponseFlag;
-  /** How an answer ended that failed with the token. Default: `error`. */
+  /** The reason why an answer ended that failed with the token. Default: `error`. */
   readonly end?: EndReason;
   /** The counter of failed calls to endpoints, `svc_cluster_upstream_rq_…`, that counts the failure. Default: none. */
   readonly tryStat?: "timeout" | "per_try_timeout" | "rx_reset";
-  /** True: no other endpoint would have mended it, so that it never says of several tries that all of them failed. */
+  /**
+   * True where no other endpoint would have mended the failure, so that it never says of several tries that all of them
+   * failed.
+   */
   readonly final?: true;
-  /** True: no engine has worked on the request, so that sending it elsewhere takes no place in the retry budget. */
+  /**
+   * True where no engine has worked on the request, so that sending it elsewhere takes no place in the retry budget.
+   */
   readonly untouched?: true;
   /** The `dim` of `svc_ratelimit_decisions_total` that counts the refusal. Only tokens of the rate limits have one. */
   readonly dim?: string;
@@ -371,7 +379,7 @@ const TABLE = { ...OF_CODES, ...OF_REFUSALS, ...OF_UPSTREAM };
 /** The token of a failure. A token without a row in `OUTCOMES` does not compile. */
 export type Detail = keyof typeof TABLE;
 
-/** One row for every token that an `ApiError` may carry. */
+/** The rows of all tokens that an `ApiError` may carry. */
 export const OUTCOMES: Readonly<Record<Detail, OutcomeRow>> = TABLE;
 
 /** Returns what a request costs its key of which failures have these tokens: the most that one of them costs. */

@@ -6,19 +6,22 @@ import { responses } from "./formats/responses/request.ts";
 import type { Use } from "./limits/limiter.ts";
 
 /*
- * The routes of the public API. Whatever depends on the route of a request reads the row here: which hooks it passes, the
- * envelope of its errors, its labels in log and statistics, what it costs its key, what is shed first under pressure, which
- * keys of its body may stand only once, and what a caller is told who asks for another path.
+ * The routes of the public API. Whatever depends on the route of a request reads the row here: which hooks it passes,
+ * the envelope of its errors, its labels in log and statistics, what it costs its key, what is shed first under
+ * pressure, which keys of its body may stand only once, and what a caller is told who asks for another path.
  */
 
 type RouteFacts = {
-  /** The path as callers and statistics know it. A parameter stands in braces at the end, and takes everything behind it. */
+  /**
+   * The path as callers and statistics know it. A parameter stands in braces at the end, and takes everything behind
+   * it.
+   */
   readonly path: string;
   /** The methods that the route takes. A method that is not among them is answered with 405. */
   readonly methods: readonly ["POST"] | readonly ["GET", "HEAD"] | readonly ["HEAD"];
   /** The envelope of errors on this route. */
   readonly envelope: Envelope;
-  /** What is done: the `gen_ai.operation.name` of the statistics. */
+  /** The operation of the route, which is the `gen_ai.operation.name` of the statistics. */
   readonly operation: string;
   /** Whether the requests of the route leave no line in the log and count in no statistics. Default: they do. */
   readonly unrecorded?: true;
@@ -29,12 +32,14 @@ type RouteFacts = {
   readonly singleKeys?: readonly string[];
 };
 
-/** A route that generates an answer; every one of them has the same handler, which its format makes the difference of. */
+/**
+ * A route that generates an answer. All of them have the same handler, which their `format` makes the difference of.
+ */
 export type GenerationRoute = RouteFacts & { readonly use: "generation"; readonly format: Format };
 
 /** A route that does not generate. Its handler is found by its operation. */
 export type OtherRoute = RouteFacts & {
-  /** What a request costs its key; `open` means that the route asks for no key. */
+  /** The use that a request makes of its key's limits; `open` means that the route asks for no key. */
   readonly use: Exclude<Use, "generation"> | "open";
   /** The format whose label the route's requests have in the statistics. Default: none. */
   readonly format?: Format;
@@ -92,7 +97,7 @@ const TABLE = [
 /** The operations whose routes do not generate: each needs a handler of its own. */
 export type OtherOperation = Exclude<(typeof TABLE)[number], { readonly use: "generation" }>["operation"];
 
-/** Every route of the public API. */
+/** All routes of the public API. */
 export const ROUTES: readonly (GenerationRoute | (OtherRoute & { readonly operation: OtherOperation }))[] = TABLE;
 
 const PARAMETER = /\{\w+\}$/;

@@ -13,8 +13,8 @@ export class Sealing {
   readonly #secret: Buffer;
 
   /**
-   * `secret` has at least 32 bytes and is the same on all gateways whose callers may meet either of them. Throws
-   * RangeError for fewer bytes.
+   * Makes the sealing of one secret, which has at least 32 bytes and is the same on all gateways whose callers may meet
+   * either of them. Throws RangeError for fewer bytes.
    */
   constructor(secret: Buffer) {
     if (secret.length < 32) throw new RangeError("the sealing key has fewer than 32 bytes");

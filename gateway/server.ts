@@ -34,13 +34,13 @@ import { timeoutsOf } from "./upstream/call/timeouts.ts";
 import type { ClusterManager } from "./upstream/cluster-manager.ts";
 import { Router } from "./upstream/router.ts";
 
-/** What the public API is built of. */
+/** What the public API is built from. */
 export type GatewayDeps = {
   /** The configuration of the gateway. */
   readonly config: GatewayConfig;
   /** The keys that are in force. */
   readonly keys: KeyStore;
-  /** Counts what keys use of their limits. */
+  /** The store that counts what keys use of their limits. */
   readonly limitStore: LimitStore;
   /** The clusters that serve the models. */
   readonly clusters: ClusterManager;
@@ -48,10 +48,11 @@ export type GatewayDeps = {
   readonly sealing: Sealing;
   /** The statistics in which requests count. */
   readonly stats: Stats;
+  /** The clock of everything that waits, times or dates requests. */
   readonly clock: Clock;
   /** The log that gets a line for each request. */
   readonly log: Logger;
-  /** Exports traces. Without it, none is exported. */
+  /** Exports traces. Default: none is exported. */
   readonly tracing?: Tracing | undefined;
   /** The signal that is aborted when running answers must end now. */
   readonly hardStop: AbortSignal;
@@ -69,7 +70,7 @@ export type GatewayServer = {
   readonly overload: OverloadManager;
 };
 
-/** What a request has to pass on every route that asks for a key. */
+/** The hooks that a request has to pass on every route that asks for a key. */
 type Gates = {
   readonly auth: AuthDeps;
   readonly limits: RateLimitDeps;

@@ -1,10 +1,13 @@
-/** What the process that starts gateway workers tells each of them; it is sent again when something changes. */
+/**
+ * The message with which the process that starts gateway workers tells each of them about all; it is sent again when
+ * something changes.
+ */
 export type WorkersMessage = {
   /** The URLs of the admin listeners of all workers, in the order of the workers. */
   readonly workers: readonly string[];
 };
 
-/** The gateway workers that share one public port, as one of them sees them. */
+/** Knows the gateway workers that share one public port, as one of them sees them. */
 export class Workers {
   /** The number of this worker, from 1. */
   readonly index: number;

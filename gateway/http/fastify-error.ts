@@ -1,8 +1,8 @@
 import { ApiError, toApiError } from "../errors.ts";
 
 /**
- * The errors of ours for those of Fastify and Node, by their code. The texts of the latter may quote the request, so
- * none of them is passed on.
+ * Our errors for those of Fastify and Node, by their code. The texts of the latter may quote the request, so none of
+ * them is passed on.
  */
 const BY_CODE: Readonly<Record<string, () => ApiError>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: () =>
@@ -17,7 +17,7 @@ export function bodyBrokeOff(): ApiError {
   return new ApiError("bad_request", "The request body broke off.", { detail: "downstream_remote_disconnect" });
 }
 
-/** Returns the error of ours for what Fastify throws at an error handler. */
+/** Returns our error for what Fastify throws at an error handler. */
 export function fromFastify(error: unknown): ApiError {
   const code = typeof error === "object" && error !== null ? Reflect.get(error, "code") : undefined;
   const known = typeof code === "string" ? BY_CODE[code] : undefined;

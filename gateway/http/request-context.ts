@@ -9,7 +9,7 @@ import type { Sealing } from "../sealing.ts";
 import type { ClusterManager } from "../upstream/cluster-manager.ts";
 import type { RoutingHints } from "../upstream/load-balancing/routing-hints.ts";
 
-/** What handling a body needs from the rest of the gateway. */
+/** Knows what handling a body needs from the rest of the gateway. */
 export class RequestContext {
   /** Seals reasoning for the tenant of a request. */
   readonly sealing: Sealing;

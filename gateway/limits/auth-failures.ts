@@ -1,17 +1,20 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { type Bucket, type BucketRule, fullBucket, refill, take, waitMs } from "./token-bucket.ts";
 
-/** How many networks are remembered; the one that has been quiet for longest is forgotten first. */
+/** The number of networks that are remembered; the one that has been quiet for longest is forgotten first. */
 const MAX_NETWORKS = 10_000;
 
 /** Counts failed attempts to open the service by the network they come from. What keys may use is counted elsewhere. */
 export class AuthFailures {
   readonly #rule: BucketRule;
   readonly #clock: Clock;
-  /** The one that failed last stands last. */
+  /** The buckets of the networks, of which the one that failed last stands last. */
   readonly #buckets = new Map<string, Bucket>();
 
-  /** `perMinute` is how many failed attempts a network has per minute; after a rest it may make as many at once. */
+  /**
+   * Starts without any failure. `perMinute` is how many failed attempts a network has per minute; after a rest it may
+   * make as many at once.
+   */
   constructor(perMinute: number, clock: Clock) {
     this.#rule = { perMinute, capacity: perMinute };
     this.#clock = clock;

@@ -3,14 +3,14 @@ import type { Principal } from "../keys/principal.ts";
 import type { LimitRule, Reading } from "./limit-store.ts";
 
 /**
- * What a limit counts: requests per minute (`rpm`), CountTokens requests per minute (`countRpm`), input or output
+ * The measure of a limit: requests per minute (`rpm`), CountTokens requests per minute (`countRpm`), input or output
  * tokens per minute (`itpm`, `otpm`), tokens per day (`tokensPerDay`).
  */
 export type Measure = "rpm" | "countRpm" | "itpm" | "otpm" | "tokensPerDay";
 
 /** One limit of a key on what it uses over time. */
 export type Dimension = {
-  /** What this limit counts. */
+  /** The measure of what this limit counts. */
   readonly measure: Measure;
   /** The catalog id of the one model that the limit is for; undefined for a limit on all models together. */
   readonly model: string | undefined;
@@ -18,16 +18,16 @@ export type Dimension = {
   readonly limit: number;
   /** The name of the count in the limit store, unique within the key. */
   readonly name: string;
-  /** How the store counts: a bucket or a total per day. */
+  /** The rule by which the store counts: a bucket or a total per day. */
   readonly rule: LimitRule;
 };
 
-/** A limit and how it stood when the store was last asked. */
+/** A limit, and the reading of how it stood when the store was last asked. */
 export type DimensionReading = { readonly dimension: Dimension; readonly reading: Reading };
 
 /**
- * How much of a limit per minute a key may use in one burst after a rest: what flows in during so many seconds, for
- * requests and for tokens.
+ * The bursts that a key may have after a rest, as the seconds whose inflow of a limit per minute it may use at once:
+ * for requests and for tokens.
  */
 export type BurstSettings = { readonly requestBurstSeconds: number; readonly tokenBurstSeconds: number };
 
@@ -77,7 +77,10 @@ export function placesOf({ limits }: Principal, model: string | undefined): Plac
   return limit === undefined ? undefined : { name: nameOf("concurrency", model), limit, model };
 }
 
-/** Looks at own properties only, as a caller's model could be called like something that every object has. */
+/**
+ * Returns the rates of one model; undefined where the record has none for it. It looks at own properties only, as a
+ * caller's model could be called like something that every object has.
+ */
 function ratesOf({ perModel }: KeyLimits, model: string): Rates | undefined {
   return perModel && Object.hasOwn(perModel, model) ? perModel[model] : undefined;
 }

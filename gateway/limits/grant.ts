@@ -5,7 +5,7 @@ import type { HeldPlaces } from "./held-places.ts";
 import { limitExceeded, placesTaken } from "./limit-exceeded.ts";
 import type { LimitStore, Place } from "./limit-store.ts";
 
-/** In what steps output is charged that goes beyond what was expected, in tokens. */
+/** The step, in tokens, in which output is charged that goes beyond what was expected. */
 const OUTPUT_STEP_TOKENS = 256;
 
 /** A limit and what a request is to be charged on it; a cost of undefined charges nothing and cannot be refused. */
@@ -24,13 +24,13 @@ export type GrantOptions = {
 };
 
 /**
- * What one request has been charged, and the places it holds. Charges are put right as more is known, and finally by
- * one of `settle`, `settleWithoutTokens` and `refund`; `release` gives the places back. Each may be called again and
- * late: only the first end counts.
+ * Holds what one request has been charged, and the places that it takes. Charges are put right as more is known, and
+ * finally by one of `settle`, `settleWithoutTokens` and `refund`; `release` gives the places back. Each may be called
+ * again and late: only the first end counts.
  */
 export class Grant {
   readonly #options: GrantOptions;
-  /** By name of the dimension. */
+  /** What stands charged on each limit, by the name of its dimension. */
   readonly #charged = new Map<string, { readonly measure: Measure; readonly amount: number }>();
   readonly #readings = new Map<string, DimensionReading>();
   readonly #taken: Place[] = [];
@@ -38,7 +38,7 @@ export class Grant {
   #inputTokens = 0;
   #counted = false;
   #cachedTokens = 0;
-  /** Deltas stand for tokens until the engine's count comes with the end. */
+  /** The number of deltas so far, which stand for tokens until the engine's count comes with the end. */
   #deltas = 0;
   #outputCharged = 0;
   #settled = false;
@@ -48,7 +48,7 @@ export class Grant {
     this.#options = options;
   }
 
-  /** How the key's limits stood when they were last asked, its general ones first. */
+  /** The readings of how the key's limits stood when they were last asked, its general ones first. */
   get readings(): readonly DimensionReading[] {
     return [...this.#readings.values()];
   }
@@ -72,7 +72,7 @@ export class Grant {
     return this.#charge(wanted);
   }
 
-  /** Tells how many input and output tokens have been charged in advance. */
+  /** Notes how many input and output tokens have been charged in advance. */
   expect({ input, output }: { readonly input: number; readonly output: number }): void {
     this.#inputTokens = input;
     this.#outputCharged = output;
@@ -103,8 +103,8 @@ export class Grant {
 
   /**
    * Ends the charges of a request that is over: tokens as the engine counted them, or without `usage` as far as they
-   * were seen. A prompt that no engine has counted is charged by its estimate to the rate of a minute, which flows back,
-   * and not to the quota of the day.
+   * were seen. A prompt that no engine has counted is charged by its estimate to the rate of a minute, which flows
+   * back, and not to the quota of the day.
    */
   settle(usage: Usage | undefined): void {
     if (this.#settled) return;

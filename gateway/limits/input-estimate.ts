@@ -1,10 +1,13 @@
 import type { Message, Part } from "../../proto/gen/svc/inference/v1/messages.ts";
 
-/** On the low side for prose, on the high side for code and other languages; JSON's own characters are in it. */
+/**
+ * The bytes of text to a token: on the low side for prose, on the high side for code and other languages; JSON's own
+ * characters are in it.
+ */
 const BYTES_PER_TOKEN = 3;
-/** About what a picture of middle size takes in models that see. */
+/** The tokens that an image counts as: about what one of middle size takes in models that see. */
 const TOKENS_PER_IMAGE = 1_500;
-/** How much longer base64 is than what it stands for. */
+/** The factor by which base64 is longer than what it stands for. */
 const BASE64_GROWTH = 4 / 3;
 
 /**

@@ -4,7 +4,7 @@ import type { Dimension, DimensionReading, Measure, PlaceLimit } from "./dimensi
 
 type Words = {
   readonly code: "rate_limit_exceeded" | "insufficient_quota";
-  /** Which budget it is, as `error.type` of Format A says it. */
+  /** The budget that the limit is about, as `error.type` of Format A says it. */
   readonly limit: "requests" | "tokens";
   readonly text: string;
   readonly per: "min" | "day";
@@ -55,7 +55,10 @@ const WORDS: Readonly<Record<Measure, Words>> = {
   },
 };
 
-/** When a place becomes free is not known; answers take seconds. */
+/**
+ * The time that a caller without a place is told to wait, in milliseconds. When a place becomes free is not known;
+ * answers take seconds.
+ */
 const PLACE_RETRY_MS = 1_000;
 
 /** Makes the refusal of a charge. Of several limits that refused, the one with the longest wait is named. */
@@ -84,12 +87,15 @@ export function placesTaken({ limit, model }: PlaceLimit): ApiError {
   });
 }
 
-/** A model with limits of its own stands in the catalog, so its id is not the caller's text. */
+/**
+ * Returns the words for the model that a limit is on, "" for a limit on all. A model with limits of its own stands in
+ * the catalog, so its id is not the caller's text.
+ */
 function onModel(model: Dimension["model"]): string {
   return model === undefined ? "" : ` on ${model}`;
 }
 
-/** Agents read the time out of this sentence: seconds, as a decimal number. */
+/** Returns the sentence that says when to come again. Agents read the time out of it: seconds, as a decimal number. */
 function tryAgain(ms: number): string {
   return `Please try again in ${ms / 1000}s.`;
 }

@@ -8,7 +8,7 @@ import type { LimitStore, Place } from "./limit-store.ts";
 export class LimitHost {
   readonly #store: LimitStore;
 
-  /** `store` is where the counts of all workers are kept. */
+  /** Makes a host whose counts, of all workers together, are kept in `store`. */
   constructor(store: LimitStore) {
     this.#store = store;
   }

@@ -9,9 +9,13 @@ export type LimitRequest =
   | { readonly limits: "settle"; readonly keyId: string; readonly name: string; readonly amount: number }
   | {
       readonly limits: "place";
+      /** The id of the request, by which it is answered and its place is given back. */
       readonly id: number;
+      /** The public id of the key. */
       readonly keyId: string;
+      /** The name of the limit on places in the store. */
       readonly name: string;
+      /** The number of places that the key's record allows. */
       readonly limit: number;
     }
   | { readonly limits: "release"; readonly id: number };

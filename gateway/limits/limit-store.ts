@@ -1,31 +1,31 @@
 import type { BucketRule } from "./token-bucket.ts";
 
 /**
- * How a limit counts: by a bucket that refills evenly, or by a `total` that may be used up each day in UTC. A use
- * belongs to the day in which it is settled.
+ * The rule by which a limit counts: a bucket that refills evenly, or a `total` that may be used up each day in UTC. A
+ * use belongs to the day in which it is settled.
  */
 export type LimitRule = ({ readonly kind: "bucket" } & BucketRule) | { readonly kind: "day"; readonly total: number };
 
-/** One limit of one key, and what a request wants of it. */
+/** One limit of one key, and the cost that a request wants to take from it. */
 export type ChargeItem = {
   /** The name of the count, unique among those of the key. */
   readonly name: string;
-  /** How the count counts, by the newest record of the key. */
+  /** The rule by which the count counts, from the newest record of the key. */
   readonly rule: LimitRule;
   /**
-   * What is taken when all items pass. A cost of 0 asks only that nothing is owed; undefined only looks, and always
-   * passes.
+   * The cost that is taken when all items pass. A cost of 0 asks only that nothing is owed; undefined only looks, and
+   * always passes.
    */
   readonly cost: number | undefined;
 };
 
-/** How one limit stands. */
+/** The reading of how one limit stands. */
 export type Reading = {
-  /** What may still be used now, in units of the limit; below 0 when more was used than was there. */
+  /** The amount that may still be used now, in units of the limit; below 0 when more was used than was there. */
   readonly remaining: number;
-  /** Whole milliseconds until all of the limit is there again. */
+  /** The whole milliseconds until all of the limit is there again. */
   readonly resetMs: number;
-  /** Whole milliseconds until the cost that was asked for passes; 0 when it passed. */
+  /** The whole milliseconds until the cost that was asked for passes; 0 when it passed. */
   readonly waitMs: number;
 };
 
@@ -33,7 +33,7 @@ export type Reading = {
 export type Charged = {
   /** Whether every item passed and was taken; otherwise none was. */
   readonly ok: boolean;
-  /** How the limits stand, in the order of the items, after the charge where it passed. */
+  /** The readings of how the limits stand, in the order of the items, after the charge where it passed. */
   readonly readings: readonly Reading[];
 };
 
@@ -44,7 +44,7 @@ export type Place = {
 };
 
 /**
- * Where the counts of all keys are kept; several gateways may share one. Rules come with every charge, so a change of a
+ * Keeps the counts of all keys; several gateways may share one store. Rules come with every charge, so a change of a
  * key's limits holds from its next request on. No method throws or rejects: a store that loses its network counts by
  * itself for that time.
  */

@@ -15,19 +15,19 @@ import { HeldPlaces } from "./held-places.ts";
 import type { LimitStore } from "./limit-store.ts";
 
 /**
- * What a request of unknown length is taken to write; the rest is charged as it comes. Agents always ask for room for
- * tens of thousands of tokens: reserving all of it would idle their keys.
+ * The tokens that a request of unknown length is taken to write; the rest is charged as it comes. Agents always ask for
+ * room for tens of thousands of tokens: reserving all of it would idle their keys.
  */
 const OUTPUT_RESERVE_TOKENS = 1_024;
 
-/** What a request does with a key's limits: it generates, counts tokens, or only asks how the limits stand. */
+/** The use that a request makes of a key's limits: it generates, counts tokens, or only asks how the limits stand. */
 export type Use = "generation" | "count" | "none";
 
 /** What a limiter works with. */
 export type LimiterOptions = BurstSettings & {
-  /** Where the counts of all keys are kept. */
+  /** The store of the counts of all keys. */
   readonly store: LimitStore;
-  /** What an input token that was read from the cache counts, from 0 to 1 of a token. */
+  /** The part of a token that an input token counts which was read from the cache, from 0 to 1. */
   readonly cachedInputWeight: number;
 };
 

@@ -6,7 +6,7 @@ const DAY_MS = 86_400_000;
 
 type Count =
   | { readonly kind: "bucket"; readonly bucket: Bucket; readonly rule: BucketRule }
-  /** `day`: whole days since the epoch. */
+  /** The use of one day; `day` counts whole days since the epoch in UTC. */
   | { readonly kind: "day"; readonly day: number; readonly used: number; readonly total: number };
 
 /** The counts and places of one key. Accounts are never dropped: there are no more of them than keys were issued. */
@@ -21,6 +21,7 @@ export class MemoryLimitStore implements LimitStore {
     this.#clock = clock;
   }
 
+  /** Takes the costs of all items, or of none when one of them does not pass. */
   async charge(keyId: string, items: readonly ChargeItem[]): Promise<Charged> {
     const { counts } = this.#account(keyId);
     const before = items.map(({ name, rule }) => this.#current(counts.get(name), rule));
@@ -37,12 +38,14 @@ export class MemoryLimitStore implements LimitStore {
     return { ok, readings };
   }
 
+  /** Takes `amount` from a count that was charged before; a negative amount gives back. */
   settle(keyId: string, name: string, amount: number): void {
     const { counts } = this.#account(keyId);
     const count = counts.get(name);
     if (count) counts.set(name, taken(this.#current(count, ruleOf(count)), amount));
   }
 
+  /** Takes a place until it is released; undefined when `limit` of them are taken. */
   async takePlace(keyId: string, name: string, limit: number): Promise<Place | undefined> {
     const { placesInUse } = this.#account(keyId);
     const inUse = placesInUse.get(name) ?? 0;

@@ -1,8 +1,8 @@
 import { isAboutLimits, type LimitChannel } from "./limit-message.ts";
 
 /**
- * Either end of the channel between a process and a child that it started with one: the child object in the parent, or
- * `process` in the child.
+ * One of the two ends of the channel between a process and a child that it started with one: the child object in the
+ * parent, or `process` in the child.
  */
 export type ProcessEnd = {
   /** Whether the channel is open. */

@@ -1,7 +1,7 @@
 import type { Envelope } from "../errors.ts";
 import type { DimensionReading, Measure } from "./dimension.ts";
 
-/** The measures that a family of headers is about. */
+/** The measures that the headers about requests look at. */
 const REQUESTS: readonly Measure[] = ["rpm", "countRpm"];
 const INPUT: readonly Measure[] = ["itpm"];
 const OUTPUT: readonly Measure[] = ["otpm"];
@@ -52,7 +52,7 @@ function tightest(readings: readonly DimensionReading[]): DimensionReading | und
   return readings.reduce<DimensionReading | undefined>((a, b) => (a && left(a) <= left(b) ? a : b), undefined);
 }
 
-/** Returns what is left as a share of what may be there. */
+/** Returns what is left of a limit as a share of what may be there. */
 function left({ dimension, reading }: DimensionReading): number {
   const { rule } = dimension;
   return reading.remaining / (rule.kind === "bucket" ? rule.capacity : rule.total);

@@ -3,9 +3,12 @@ import type { LimitChannel, LimitReply, LimitRequest } from "./limit-message.ts"
 import type { Charged, ChargeItem, LimitRule, LimitStore, Place } from "./limit-store.ts";
 import { MemoryLimitStore } from "./memory-limit-store.ts";
 
-/** A host on the same machine answers in a fraction of a millisecond; one that takes so long is stuck. */
+/**
+ * The time, in milliseconds, after which a host without an answer counts as silent. On the same machine it answers in a
+ * fraction of a millisecond: one that takes so long is stuck.
+ */
 const ANSWER_MS = 1_000;
-/** Requests that may wait for the host at one time; more are counted here alone. */
+/** The most requests that may wait for the host at one time; more are counted here alone. */
 const MAX_UNANSWERED = 10_000;
 const SAY_EVERY_MS = 60_000;
 
@@ -27,7 +30,7 @@ type Answer = (reply: LimitReply) => void;
 type Owed = { readonly keyId: string; readonly name: string; readonly amount: number };
 
 /**
- * Counts that a host keeps for several gateway workers. While the host leaves a question unanswered for longer than a
+ * Leaves the counts of several gateway workers to a host. While the host leaves a question unanswered for longer than a
  * second, the worker counts by itself, by an equal share of each limit, and tells the host afterwards what was used
  * meanwhile. Places that it gives in that time are its own.
  */
@@ -35,10 +38,13 @@ export class SharedLimitStore implements LimitStore {
   readonly #options: SharedLimitStoreOptions;
   readonly #alone: MemoryLimitStore;
   readonly #unanswered = new Map<number, Answer>();
-  /** By key and name. */
+  /** The amounts that the host is yet to be told, by key and name of the count. */
   readonly #owed = new Map<string, Owed>();
   #lastId = 0;
-  /** Questions that waited too long. The channel loses nothing: the host is back when it has answered them, too. */
+  /**
+   * The number of questions that waited too long. The channel loses nothing: the host is back when it has answered
+   * them, too.
+   */
   #overdue = 0;
   #saidAtMs: number | undefined;
 
@@ -57,6 +63,10 @@ export class SharedLimitStore implements LimitStore {
     return this.#overdue === 0;
   }
 
+  /**
+   * Has the host take the costs of all items, or of none when one of them does not pass; where it is silent, counts
+   * here alone.
+   */
   charge(keyId: string, items: readonly ChargeItem[]): Promise<Charged> {
     return this.#ask(
       (id) => ({ limits: "charge", id, keyId, items }),
@@ -73,11 +83,16 @@ export class SharedLimitStore implements LimitStore {
     );
   }
 
+  /** Tells the host to take `amount` from a count that was charged before; a negative amount gives back. */
   settle(keyId: string, name: string, amount: number): void {
     if (!this.shared) this.#alone.settle(keyId, name, amount);
     this.#tell(keyId, name, amount);
   }
 
+  /**
+   * Has the host give a place until it is released, or gives one of its own where the host is silent; undefined when
+   * none is free.
+   */
   takePlace(keyId: string, name: string, limit: number): Promise<Place | undefined> {
     return this.#ask(
       (id) => ({ limits: "place", id, keyId, name, limit }),

@@ -1,6 +1,6 @@
 /**
- * How a bucket fills and what it holds. `perMinute` tokens flow in each minute, evenly; what flows in beyond `capacity`
- * is lost. Both are above 0, and a token is whatever the caller counts.
+ * The rule of how a bucket fills and what it holds. `perMinute` tokens flow in each minute, evenly; what flows in
+ * beyond `capacity` is lost. Both are above 0, and a token is whatever the caller counts.
  */
 export type BucketRule = { readonly perMinute: number; readonly capacity: number };
 
@@ -13,7 +13,7 @@ export type Bucket = {
 };
 
 const MINUTE_MS = 60_000;
-/** What adding up fractions may be wrong by; far below one token. */
+/** The error that adding up fractions may bring; far below one token. */
 const ROUNDING = 1e-6;
 
 /** Makes a full bucket. */

@@ -1,13 +1,14 @@
-/** What the body of one request takes up while it arrives and is understood. */
+/** The memory that the body of one request takes up while it arrives and is understood. */
 export type InflightBody = {
   /** Takes up `bytes` more. Returns false, and takes up nothing more, where that would be too much. */
   add(bytes: number): boolean;
-  /** Takes up nothing any more. It is to be called last, and may be called again. */
+  /** Gives back all that the body takes up. It is to be called last, and may be called again. */
   release(): void;
 };
 
 /**
- * Counts the bytes of all request bodies that are being received. What has come of them counts, not what was announced.
+ * Counts the bytes of all request bodies that are being received. Bytes that have come count, not those that were
+ * announced.
  */
 export class InflightBodies {
   /** The most bytes that all bodies together may take up. */

@@ -1,6 +1,6 @@
 /*
- * When the process itself is in trouble, as Envoy's overload manager sees it: monitors say how near a resource is to its
- * end, and actions switch on where one of their triggers is reached.
+ * When the process itself is in trouble, as Envoy's overload manager sees it: monitors say how near a resource is to
+ * its end, and actions switch on where one of their triggers is reached.
  */
 
 /** The resources of the process that are watched, under Envoy's names where it has the thing. */
@@ -9,16 +9,14 @@ export const RESOURCE_MONITORS = ["eventLoopDelay", "eventLoopUtilization", "fix
 export type ResourceMonitor = (typeof RESOURCE_MONITORS)[number];
 
 /**
- * What is done to keep the process alive; the first and the last are Envoy's. `rejectNonCritical` refuses the counting
+ * The actions that keep the process alive; the first and the last are Envoy's. `rejectNonCritical` refuses the counting
  * of tokens, and keys of low priority.
  */
 export const OVERLOAD_ACTIONS = ["disableHttpKeepalive", "rejectNonCritical", "stopAcceptingRequests"] as const;
 /** One of `OVERLOAD_ACTIONS`. */
 export type OverloadAction = (typeof OVERLOAD_ACTIONS)[number];
 
-/**
- * How much of each resource is used, from 0 (all of it is free) to 1 (none is); a delay beyond its limit is above 1.
- */
+/** The used share of each resource, from 0 (all of it is free) to 1 (none is); a delay beyond its limit is above 1. */
 export type Pressures = Readonly<Record<ResourceMonitor, number>>;
 
 /** The pressure from which on each resource triggers an action; null where it never does. */
@@ -33,11 +31,16 @@ export type ActionState = { readonly active: boolean; readonly over: number; rea
 /** The state of an action that was never triggered. */
 export const RESTING: ActionState = { active: false, over: 0, under: 0 };
 
-/** One slow turn of the event loop, or one full heap before its collection, is no trouble yet. */
+/**
+ * The number of looks in a row at which a trigger has to be reached before its action starts: one slow turn of the
+ * event loop, or one full heap before its collection, is no trouble yet.
+ */
 const LOOKS_TO_START = 2;
-/** And one good look does not end it, or whatever is let in again brings it back. */
+/**
+ * The number of good looks in a row that end an action: one is not enough, or whatever is let in again brings it back.
+ */
 const LOOKS_TO_END = 4;
-/** How far below its threshold a pressure has to be to count as left behind. */
+/** The distance below its threshold at which a pressure counts as left behind. */
 const HYSTERESIS = 0.1;
 
 /**

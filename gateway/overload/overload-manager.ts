@@ -84,7 +84,7 @@ export class OverloadManager {
     return { usedBytes, limitBytes: this.#settings.resourceMonitors.fixedHeap.maxHeapSizeBytes ?? limitBytes };
   }
 
-  /** Stops watching. */
+  /** Stops watching; the actions stay as they are. */
   close(): void {
     this.#cancelLook();
     this.#usage.close();

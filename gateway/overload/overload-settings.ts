@@ -81,5 +81,5 @@ export const overloadSchema = z
   })
   .prefault({});
 
-/** What is watched of the process, and from when on which requests are turned away. */
+/** The settings of what is watched of the process, and from when on which requests are turned away. */
 export type OverloadSettings = Readonly<z.infer<typeof overloadSchema>>;

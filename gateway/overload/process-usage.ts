@@ -8,11 +8,11 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
  */
 const TICK_MS = 20;
 
-/** What the process used since it was last asked. */
+/** The use that the process made of its event loop since it was last asked. */
 export type Usage = {
   /**
-   * The longest that a timer was late, in milliseconds; with so few ticks between two looks this is about their 99th
-   * percentile.
+   * The longest time by which a timer was late, in milliseconds; with so few ticks between two looks this is about
+   * their 99th percentile.
    */
   readonly eventLoopDelayMs: number;
   /** The share of the time in which the event loop had work, from 0 to 1. */
@@ -20,8 +20,9 @@ export type Usage = {
 };
 
 /**
- * What V8 reserves for the young generation of its heap. It counts in V8's limit, but the process dies when the old one is
- * full. As V8 collects when half of what was left is used, a heap that is nearly full is not full of garbage.
+ * The bytes that V8 reserves for the young generation of its heap. They count in V8's limit, but the process dies when
+ * the old generation is full. As V8 collects when half of what was left is used, a heap that is nearly full is not full
+ * of garbage.
  */
 const YOUNG_GENERATION_BYTES = 48 * 1024 * 1024;
 const YOUNG_SPACES = ["new_space", "new_large_object_space"];

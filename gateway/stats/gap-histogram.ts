@@ -3,14 +3,14 @@ import { Histogram, type Registry } from "prom-client";
 /** The upper bounds of the buckets in seconds; a longer gap counts in the last, endless bucket only. */
 const BOUNDS = [0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60];
 
-/** The gaps between the deltas of one model's streams. */
+/** Counts the gaps between the deltas of one model's streams. */
 export type Gaps = {
   /** Counts one gap, in milliseconds and at least 0. It runs on the path of every delta. */
   observe(gapMs: number): void;
 };
 
 class BucketCounts implements Gaps {
-  /** The gaps per bucket, not summed up; the endless bucket is the last. */
+  /** The number of gaps in each bucket, not summed up; the endless bucket is the last. */
   readonly counts = new Float64Array(BOUNDS.length + 1);
   sumSeconds = 0;
 
@@ -29,8 +29,8 @@ class BucketCounts implements Gaps {
 }
 
 /**
- * `svc_inter_delta_gap_seconds`. Counted in arrays and only put into words when somebody asks: the library's own way to
- * observe takes 0.3 µs, which is a fiftieth of all that a delta costs.
+ * Counts `svc_inter_delta_gap_seconds` in arrays, which are only put into words when somebody asks: the library's own
+ * way to observe takes 0.3 µs, which is a fiftieth of all that a delta costs.
  */
 export class GapHistogram {
   readonly #byModel = new Map<string, BucketCounts>();

@@ -3,19 +3,21 @@ const FIRST_TOKEN_SPAN_MS = 60_000;
 
 /** The totals of one model since the start; whoever shows rates takes differences. */
 export type ModelTotals = {
-  /** The requests that are over. */
+  /** The number of requests that are over. */
   requests: number;
-  /** The requests that failed for a reason of the service. */
+  /** The number of requests that failed for a reason of the service. */
   errors: number;
-  /** The answers that are under way. */
+  /** The number of answers that are under way. */
   active: number;
-  /** The deltas that engines sent. They stand for tokens while an answer runs, as engines send one per step. */
+  /**
+   * The number of deltas that engines sent. They stand for tokens while an answer runs, as engines send one per step.
+   */
   deltas: number;
   /** The newest times to first token, in milliseconds. */
   readonly firstTokens: RecentTimes;
 };
 
-/** The totals of one endpoint since the start: the deltas that it sent. */
+/** The totals of one endpoint since the start: the number of deltas that it sent. */
 export type EndpointTotals = { deltas: number };
 
 /**
@@ -53,7 +55,7 @@ export class LiveTotals {
   }
 }
 
-/** The samples that are kept; where more fall into the span, only the newest count. */
+/** The number of samples that are kept; where more fall into the span, only the newest count. */
 const CAPACITY = 1_024;
 
 /** The newest samples of a quantity, for percentiles over the last span of time. */
@@ -63,7 +65,7 @@ export class RecentTimes {
   readonly #values = new Float64Array(CAPACITY);
   #count = 0;
 
-  /** `spanMs` is how long a sample counts, in milliseconds. */
+  /** Starts without a sample. `spanMs` is how long a sample counts, in milliseconds. */
   constructor(spanMs: number) {
     this.#spanMs = spanMs;
   }

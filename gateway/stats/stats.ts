@@ -5,8 +5,8 @@ import { LiveTotals } from "./live-totals.ts";
 import { UpstreamStats } from "./upstream-stats.ts";
 
 /*
- * Upper bounds of the histograms. OpenTelemetry's lists for generative AI, made longer: a prompt of a million tokens takes
- * minutes to its first token.
+ * The upper bounds of the histograms. OpenTelemetry's lists for generative AI, made longer: a prompt of a million
+ * tokens takes minutes to its first token.
  */
 
 const SECONDS_TO_AN_HOUR: readonly number[] = [
@@ -25,8 +25,8 @@ const SECONDS_IN_QUEUE: readonly number[] = [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 
 const POWERS_OF_FOUR: readonly number[] = Array.from({ length: 14 }, (_, power) => 4 ** power);
 
 /**
- * The gateway's measurements of requests. Label values come from tables of ours only, so that no caller can make new
- * series, and none says whose a request was.
+ * Holds the gateway's measurements of requests. Label values come from tables of ours only, so that no caller can make
+ * new series, and none says whose a request was.
  */
 export class Stats {
   /** The registry that `/stats/prometheus` writes out. */
@@ -141,7 +141,7 @@ export class Stats {
   readonly gaps = new GapHistogram(this.registry);
   /** Counts what happens to calls to endpoints. */
   readonly upstream = new UpstreamStats(this.registry);
-  /** What the admin page shows, as it happens. */
+  /** The totals that the admin page shows, as things happen. */
   readonly live = new LiveTotals();
 
   #counter<T extends string>(name: string, help: string, ...labelNames: T[]): Counter<T> {
@@ -162,7 +162,7 @@ export class Stats {
   }
 }
 
-/** A registry that has the metrics of any Node process already. */
+/** Makes a registry that has the metrics of any Node process already. */
 function processRegistry(): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });

@@ -3,7 +3,7 @@ import { type Detail, OUTCOMES, type OutcomeRow } from "../outcome.ts";
 
 /** A call to an endpoint that runs. */
 export type RunningTry = {
-  /** Counts the end of the call. `cancelled` is by this gateway; `failed` is the detail token of what went wrong. */
+  /** Counts the end of the call: `cancelled` by this gateway, or `failed` with the detail token of what went wrong. */
   end(ending: "answered" | "cancelled" | { readonly failed: Detail }): void;
 };
 

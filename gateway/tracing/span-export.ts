@@ -20,18 +20,13 @@ import { sendLastSpans } from "../../deploy/runtime/tracing/trace-export.ts";
 import type { Span, SpanAttributes } from "./span.ts";
 import type { Tracing } from "./tracing.ts";
 
-/**
- * The longest wait for the last export, in milliseconds: the orders to end a process have limits of their own, which a
- * collector must not use up.
- */
-
 const KIND = { server: SpanKind.SERVER, internal: SpanKind.INTERNAL, client: SpanKind.CLIENT } as const;
 
 /** What an export of spans works with. */
 export type SpanExportOptions = {
-  /** What takes finished spans and sends them in batches. */
+  /** The processor that takes finished spans and sends them in batches. */
   readonly processor: SpanProcessor;
-  /** What is said of this process with every batch. */
+  /** The description of this process that goes with every batch. */
   readonly resource: Resource;
   /** The share of traces that are sampled where their caller does not sample them, from 0 to 1. */
   readonly samplingRatio: number;
@@ -59,14 +54,20 @@ export class SpanExport implements Tracing {
     this.#tracer = provider.getTracer("svc-gateway");
   }
 
+  /**
+   * Returns whether a trace that its caller does not sample is sampled from here on: by its id, for the configured
+   * share.
+   */
   headSampler(traceId: string): boolean {
     return this.#sampler.shouldSample(ROOT_CONTEXT, traceId).decision === SamplingDecision.RECORD_AND_SAMPLED;
   }
 
+  /** Hands the finished spans of one request to the SDK, which sends them in batches and drops what finds no room. */
   export(spans: readonly Span[]): void {
     for (const span of spans) this.#export(span);
   }
 
+  /** Sends what is left, within a bounded time, and never rejects. */
   close(): Promise<void> {
     return sendLastSpans(this.#processor);
   }

@@ -1,6 +1,6 @@
 import type { Span } from "./span.ts";
 
-/** Where the spans of a gateway go. */
+/** Takes the spans of a gateway to where they are looked at. */
 export type Tracing = {
   /**
    * Returns whether a trace that its caller does not sample is to be sampled: by its id, so that every process decides

@@ -6,7 +6,7 @@ import type { Stats } from "../../stats/stats.ts";
 import { addressOf, networkOf } from "../record/client-address.ts";
 import { invalidApiKey, presentedKey } from "./credentials.ts";
 
-/** What checking the key of a request takes. */
+/** What checking the key of a request works with. */
 export type AuthDeps = {
   /** The keys that are valid. */
   readonly keys: KeyStore;

@@ -46,12 +46,11 @@ function keyIn(value: string, form: RegExp): string {
 }
 
 /**
- * The key that the caller presents, from `Authorization: Bearer` (the scheme in any case, one space) or `x-api-key`. Where
- * both are sent they have to be equal. Takes `rawHeaders` of Node's request, names and values in turn: its `headers` keep
- * the first of two `Authorization` silently and join two `x-api-key`.
- *
- * Throws ApiError: `invalid_api_key` when there is none, its form is wrong or the two differ; `bad_request` when one of the
- * headers stands there twice.
+ * Returns the key that the caller presents, from `Authorization: Bearer` (the scheme in any case, one space) or
+ * `x-api-key`. Where both are sent they have to be equal. It takes `rawHeaders` of Node's request, names and values in
+ * turn: its `headers` keep the first of two `Authorization` silently and join two `x-api-key`. Throws ApiError:
+ * `invalid_api_key` when there is none, its form is wrong or the two differ; `bad_request` when one of the headers
+ * stands there twice.
  */
 export function presentedKey(rawHeaders: readonly string[]): string {
   const authorization = onlyValue(rawHeaders, "authorization");

@@ -11,10 +11,11 @@ import type { Stats } from "../../stats/stats.ts";
 import type { RequestRecord } from "../record/request-record.ts";
 import { principalOf, routeOf } from "../request-context.ts";
 
-/** What holding requests against the limits of their keys takes. */
+/** What holding requests against the limits of their keys works with. */
 export type RateLimitDeps = {
   /** Decides whether the limits of a key have room. */
   readonly limiter: Limiter;
+  /** The clock of how long decisions take and of what the headers say. */
   readonly clock: Clock;
   /** The word before `-ratelimit-` in the header names of Format B. */
   readonly headerPrefix: string;

@@ -19,7 +19,7 @@ const SINGLE_FIELDS = ["host", "content-type", "content-encoding", "transfer-enc
 
 type SingleField = (typeof SINGLE_FIELDS)[number];
 
-/** Finds a charset other than `utf-8`, which may be in quotes or be missing. */
+/** The form of a content type with a charset other than `utf-8`, which may be in quotes or be missing. */
 const OTHER_CHARSET = /;\s*charset=(?!"?utf-?8"?\s*(?:;|$))/i;
 
 /**
@@ -56,7 +56,7 @@ export function bodyTooLarge(): ApiError {
   return new ApiError("request_too_large", "The request body is too large.");
 }
 
-/** What of the head of a request, as Node has read it, decides whether the request is clear. */
+/** The part of a request's head, as Node has read it, that decides whether the request is clear. */
 export type RequestHead = Readonly<Pick<IncomingMessage, "rawHeaders" | "httpVersion" | "url">>;
 
 /**

@@ -1,4 +1,4 @@
-/** What a path of the admin listener is asked. */
+/** A request to a path of the admin listener. */
 export type AdminRequest = {
   /** The parameters of the query string. */
   readonly query: URLSearchParams;
@@ -6,7 +6,7 @@ export type AdminRequest = {
   readonly params: Readonly<Record<string, string>>;
 };
 
-/** What a path of the admin listener answers. */
+/** The answer of a path of the admin listener. */
 export type AdminReply = {
   /** The HTTP status of the reply. Default: 200. */
   readonly status?: number;
@@ -16,7 +16,7 @@ export type AdminReply = {
   readonly headers?: Readonly<Record<string, string>>;
   /** The body of the reply. */
   readonly body: string;
-  /** Is called when the reply has been sent. Default: nothing is done then. */
+  /** Called when the reply has been sent. Default: nothing is done then. */
   readonly afterwards?: () => void;
 };
 
@@ -31,7 +31,7 @@ export type AdminRoute = {
   readonly does: "reads" | "changes";
   /** What the path does, in one line for `/help`. */
   readonly help: string;
-  /** Answers a request. Must not throw on anything that a caller can send. */
+  /** Answers a request. It must not throw on anything that a caller can send. */
   handle(request: AdminRequest): AdminReply | Promise<AdminReply>;
 };
 
@@ -40,7 +40,7 @@ export function jsonReply(value: unknown): AdminReply {
   return { type: "application/json; charset=utf-8", body: `${JSON.stringify(value, undefined, 1)}\n` };
 }
 
-/** Envoy's answer to a change that was made. */
+/** The reply to a change that was made, as Envoy answers it. */
 export const OK: AdminReply = { body: "OK\n" };
 
 /** Returns a reply of status 400 with a line of text. */
@@ -48,7 +48,7 @@ export function badRequest(text: string): AdminReply {
   return { status: 400, body: `${text}\n` };
 }
 
-/** Whether the query asks for JSON. */
+/** Returns whether the query asks for JSON. */
 export function wantsJson({ query }: AdminRequest): boolean {
   return query.get("format") === "json";
 }

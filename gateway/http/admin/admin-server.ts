@@ -15,7 +15,7 @@ import { stateRoutes } from "./state-routes.ts";
 import { statsRoutes } from "./stats-routes.ts";
 import { workersRoutes } from "./workers-routes.ts";
 
-/** What the admin listener shows and changes. */
+/** What the admin listener shows and changes, beside the facts about the server. */
 export type AdminDeps = ServerFacts & {
   /** The statistics that are shown. */
   readonly stats: Stats;
@@ -38,8 +38,9 @@ const HEADERS = {
 };
 
 /**
- * The admin listener: a server of its own on a port of its own, as it has to answer while the public one drains, and must
- * never be reachable by users. It reads no bodies and takes no keys: whoever reaches it may do everything here.
+ * Makes the admin listener: a server of its own on a port of its own, as it has to answer while the public one drains,
+ * and must never be reachable by users. It reads no bodies and takes no keys: whoever reaches it may do everything
+ * here.
  */
 export function buildAdmin(deps: AdminDeps): FastifyInstance {
   const { stats, clusters, clock, lifecycle, connections, workers, keys, limiter, overload } = deps;

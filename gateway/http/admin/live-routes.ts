@@ -10,14 +10,19 @@ import { PAGE, PAGE_SECURITY_POLICY } from "./page/page.ts";
 
 const SHARES = [0.5, 0.95];
 
-/** What the page for people shows. */
+/** What the page for people takes its figures from. */
 export type LiveFacts = {
+  /** The clusters, whose endpoints the page shows. */
   readonly clusters: ClusterManager;
+  /** The totals of requests and deltas, by model and by endpoint. */
   readonly live: LiveTotals;
+  /** The lifecycle of the gateway, which names its state. */
   readonly lifecycle: Lifecycle;
   /** Returns the number of connections of the public listener. */
   readonly connections: () => number;
+  /** The workers that share the public port; the page adds up their figures. */
   readonly workers: Workers;
+  /** The clock by which the last minute is measured. */
   readonly clock: Clock;
 };
 

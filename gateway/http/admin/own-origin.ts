@@ -1,8 +1,9 @@
 import { isIP } from "node:net";
 
 /**
- * Whether a request with this `Origin` may change something: only one from the admin's own page, opened by address or as
- * localhost. A name proves nothing: whoever owns it can point it here. Tools send no `Origin` and are let through.
+ * Returns whether a request with this `Origin` may change something: only one from the admin's own page, opened by
+ * address or as localhost. A name proves nothing: whoever owns it can point it here. Tools send no `Origin` and are let
+ * through.
  */
 export function isOwnOrigin(origin: string | undefined, host: string | undefined): boolean {
   if (origin === undefined) return true;

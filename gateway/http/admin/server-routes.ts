@@ -8,10 +8,10 @@ import { type AdminRoute, badRequest, jsonReply, OK, wantsJson } from "./admin-r
 import { maskFields, parseFieldMask } from "./field-mask.ts";
 import { maskSecrets } from "./mask-secrets.ts";
 
-/** An address that the gateway listens on. */
+/** An address, `host:port`, that the gateway listens on, and the name of the listener. */
 export type Listener = { readonly name: string; readonly address: string };
 
-/** What the gateway knows of itself. */
+/** The facts that the gateway knows of itself. */
 export type ServerFacts = {
   /** The configuration, with its defaults. */
   readonly config: GatewayConfig;
@@ -19,10 +19,15 @@ export type ServerFacts = {
   readonly version: string;
   /** Returns the addresses that the gateway listens on now. */
   readonly listeners: () => readonly Listener[];
+  /** The lifecycle of the gateway, which names its state and takes orders to change it. */
   readonly lifecycle: Lifecycle;
+  /** The clusters, by which the gateway is initialized once some model can be served. */
   readonly clusters: ClusterManager;
+  /** The workers that share the public port. */
   readonly workers: Workers;
+  /** The log whose level may be changed. */
   readonly log: Logger;
+  /** The clock by which the time since the start is measured. */
   readonly clock: Clock;
 };
 

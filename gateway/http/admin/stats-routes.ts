@@ -61,7 +61,7 @@ async function measurements(registry: Registry, { query }: AdminRequest): Promis
   );
 }
 
-/** Whether anything of the family was ever counted, or is not zero now. */
+/** Returns whether anything of the family was ever counted, or is not zero now. */
 function isUsed({ values }: MetricObjectWithValues<MetricValue<string>>): boolean {
   return values.some(({ value }) => value !== 0);
 }

@@ -2,7 +2,9 @@ import * as z from "zod";
 import type { Workers } from "../../workers.ts";
 import { type AdminRoute, jsonReply, wantsJson } from "./admin-route.ts";
 
-/** How long a worker may take to answer, in milliseconds. All are on this machine: one that takes so long is stuck. */
+/**
+ * The time that a worker may take to answer, in milliseconds. All are on this machine: one that takes so long is stuck.
+ */
 const ANSWER_MS = 1_000;
 
 /** The part of a worker's `/live` that can be added up. */

@@ -11,11 +11,13 @@ export type FailedAnswer = {
   readonly format: Format;
   /** The answer that has failed. */
   readonly answer: RunningAnswer;
-  /** All answers, which know whether they were told to stop. */
+  /** The answers under way, which know whether they were told to stop. */
   readonly running: RunningAnswers;
 };
 
-/** Records why an answer failed, and returns the error that the caller shall see. `thrown` is whatever ended the answer. */
+/**
+ * Records why an answer failed, and returns the error that the caller shall see. `thrown` is whatever ended the answer.
+ */
 export function answerFailure(thrown: unknown, { record, format, answer, running }: FailedAnswer): ApiError {
   const shown = running.stopped ? restarting() : located(toApiError(thrown), format);
   record.failed(shown.detail, answer.signal.aborted && !running.stopped);

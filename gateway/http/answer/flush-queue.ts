@@ -1,5 +1,6 @@
-/** Something that gathers what one turn of the event loop brings and writes it in one piece. */
+/** A stream that gathers what one turn of the event loop brings and writes it in one piece. */
 export interface Flushable {
+  /** Writes what has gathered since the last call. */
   flush(): void;
 }
 
@@ -10,7 +11,7 @@ export interface Flushable {
 export class FlushQueue {
   #dirty: Flushable[] = [];
 
-  /** Has `stream` flushed before the event loop waits again. To be called once per stream and turn. */
+  /** Has `stream` flushed before the event loop waits again. It is to be called once per stream and turn. */
   add(stream: Flushable): void {
     if (this.#dirty.push(stream) === 1) setImmediate(this.#run);
   }

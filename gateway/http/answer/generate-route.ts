@@ -20,7 +20,7 @@ import type { FlushQueue } from "./flush-queue.ts";
 import type { RunningAnswer, RunningAnswers } from "./running-answers.ts";
 import { SseStream } from "./sse-stream.ts";
 
-/** What answering a generation takes beside its request. */
+/** What answering a generation works with beside its request. */
 export type GenerateRouteDeps = {
   /** Sends the request to an endpoint, again where that fails. */
   readonly router: Router;
@@ -30,7 +30,9 @@ export type GenerateRouteDeps = {
   readonly limits: RateLimitDeps;
   /** Gathers the writes of all streams in a turn of the event loop. */
   readonly queue: FlushQueue;
+  /** The clock of the time limits and of what is measured. */
   readonly clock: Clock;
+  /** The statistics in which answers count. */
   readonly stats: Stats;
   /** The time limits of an answer, in milliseconds; the settings of the same names say what each means. */
   readonly timeouts: {

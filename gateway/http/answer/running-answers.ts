@@ -4,12 +4,14 @@ import type { ServerResponse } from "node:http";
 export type RunningAnswer = {
   /** The signal that is aborted when nobody waits for the answer any more. */
   readonly signal: AbortSignal;
+  /** Aborts the signal, for example where the client does not read. */
   abort(): void;
 };
 
 /**
- * The answers under way, each ended by its caller's leaving or by all of them having to stop. Not `AbortSignal.any` over one
- * signal that lives as long as the process: Node 20 and 24 keep every signal that was ever made from it.
+ * Holds the answers under way, each ended by its caller's leaving or by all of them having to stop. Not
+ * `AbortSignal.any` over one signal that lives as long as the process: Node 20 and 24 keep every signal that was ever
+ * made from it.
  */
 export class RunningAnswers {
   readonly #running = new Set<AbortController>();
@@ -21,8 +23,8 @@ export class RunningAnswers {
   }
 
   /**
-   * Follows `response` until it is closed. Fastify's own `request.signal` fires as soon as a body has been read, and its
-   * `onRequestAbort` not at all after that.
+   * Follows `response` until it is closed. Fastify's own `request.signal` fires as soon as a body has been read, and
+   * its `onRequestAbort` not at all after that.
    */
   begin(response: ServerResponse): RunningAnswer {
     const controller = new AbortController();

@@ -16,6 +16,7 @@ export type SseStreamOptions = {
   readonly headers: Readonly<Record<string, string>>;
   /** Gathers the writes of all streams in a turn of the event loop. */
   readonly queue: FlushQueue;
+  /** The clock by which silences and stalls are measured. */
   readonly clock: Clock;
   /** The silence after which a sign of life is sent, in milliseconds. */
   readonly keepAliveIntervalMs: number;
@@ -24,22 +25,23 @@ export type SseStreamOptions = {
    * it counts only where it is shorter than `keepAliveIntervalMs`.
    */
   readonly headerCommitMs: number;
-  /** How long the reader may take nothing while something waits for it, in milliseconds. */
+  /** The time for which the reader may take nothing while something waits for it, in milliseconds. */
   readonly writeStallMs: number;
-  /** Is called when the reader has taken nothing for `writeStallMs`; the stream is dead then. */
+  /** Called when the reader has taken nothing for `writeStallMs`; the stream is dead then. */
   readonly onStall: () => void;
   /**
-   * Is called at every write of events but the first, with the milliseconds since the one before. It runs on the path
-   * of every delta.
+   * Called at every write of events but the first, with the milliseconds since the one before. It runs on the path of
+   * every delta.
    */
   readonly onGap: (gapMs: number) => void;
-  /** Is called with true when the engine begins to wait for the reader, and with false when it waits no more. */
+  /** Called with true when the engine begins to wait for the reader, and with false when it waits no more. */
   readonly onPaused: (paused: boolean) => void;
 };
 
 /**
- * One event stream to one client: canonical events in, frames out. The status line goes out with the first event that
- * cannot be taken back, or with the first sign of life; until then the request may still fail with a status of its own.
+ * Writes one event stream to one client: canonical events in, frames out. The status line goes out with the first event
+ * that cannot be taken back, or with the first sign of life; until then the request may still fail with a status of its
+ * own.
  */
 export class SseStream implements Flushable {
   readonly #options: SseStreamOptions;
@@ -106,7 +108,7 @@ export class SseStream implements Flushable {
     this.#finish(this.#options.encoder.fail(error));
   }
 
-  /** Writes nothing any more, as the request is answered in another way. To be called only before `committed`. */
+  /** Stops the stream before `committed`, as the request is answered in another way; nothing is written any more. */
   abandon(): void {
     this.#release();
   }

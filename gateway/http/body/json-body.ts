@@ -10,7 +10,7 @@ import { bodyBrokeOff } from "../fastify-error.ts";
 
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
-/** Finds lone halves of surrogate pairs only: with the `u` flag a pair counts as one character. */
+/** The form of a lone half of a surrogate pair: with the `u` flag a pair counts as one character. */
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /**
@@ -30,8 +30,8 @@ function parse(text: string): unknown {
 }
 
 /**
- * Whether a body may hold half of a surrogate pair; it may be wrong in saying yes. Valid UTF-8 holds none, so only an
- * escape from `\ud800` to `\udfff` can bring one.
+ * Returns whether a body may hold half of a surrogate pair; it may be wrong in saying yes. Valid UTF-8 holds none, so
+ * only an escape from `\ud800` to `\udfff` can bring one.
  */
 function mayHoldSurrogate(body: Buffer): boolean {
   return body.includes("\\ud") || body.includes("\\uD");
@@ -62,16 +62,14 @@ export function wellFormed(value: unknown): unknown {
 }
 
 /**
- * The object that a request body holds. UTF-8, a byte order mark is skipped. Keys such as `__proto__` stay plain data of
- * the object they stand in: whoever copies such an object uses spread, never assignment key by key. `jsonText` gives the
- * text of what is in the object, at least three levels deep, as the caller wrote it.
- *
- * `scan` was fed with all of `body`; the time it takes is bounded by that scan's limits and the size of `body`. It comes in
- * steps, between which the caller may let time pass; behind the last there is nothing but the value.
- *
- * Throws ApiError: `invalid_json` for bytes that are not UTF-8 or not JSON; `bad_request` for a root that is not an object,
- * for what the scan refuses, or a key with a lone surrogate. No message repeats anything of the body but the names of the
- * keys that decide about the request.
+ * Returns the object that a request body holds, in UTF-8; a byte order mark is skipped. Keys such as `__proto__` stay
+ * plain data of the object they stand in: whoever copies such an object uses spread, never assignment key by key.
+ * `jsonText` gives the text of what is in the object, at least three levels deep, as the caller wrote it. `scan` was
+ * fed with all of `body`; the time it takes is bounded by that scan's limits and the size of `body`. It comes in steps,
+ * between which the caller may let time pass; behind the last there is nothing but the value. Throws ApiError:
+ * `invalid_json` for bytes that are not UTF-8 or not JSON; `bad_request` for a root that is not an object, for what the
+ * scan refuses, or a key with a lone surrogate. No message repeats anything of the body but the names of the keys that
+ * decide about the request.
  */
 export function* parsing(body: Buffer, scan: JsonScan): Steps<object> {
   const marked = body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK);

@@ -36,10 +36,10 @@ function envelopeFor(request: IncomingMessage | undefined, packet: unknown): Env
 }
 
 /**
- * Answers bytes that Node's parser refused, and requests that took too long to arrive. They get no route, no hook and no
- * reply object; the connection closes, as nothing behind them can be trusted. While an answer is due or under way on the
- * connection nothing is written: it would be read as a part of that answer. The connection then closes behind it. One on
- * which nothing ever came has nobody who waits for an answer, and may be one of thousands.
+ * Answers bytes that Node's parser refused, and requests that took too long to arrive. They get no route, no hook and
+ * no reply object; the connection closes, as nothing behind them can be trusted. While an answer is due or under way on
+ * the connection nothing is written: it would be read as a part of that answer. The connection then closes behind it.
+ * One on which nothing ever came has nobody who waits for an answer, and may be one of thousands.
  */
 export function answerBrokenRequest(
   error: NodeJS.ErrnoException & { readonly rawPacket?: unknown },

@@ -47,7 +47,7 @@ function retryHeaders(error: ApiError): Record<string, string> {
   return headers;
 }
 
-/** The answer to a path that no route has. Nearly always the base URL of a client has `/v1` too many or too few. */
+/** The words for a path that no route has. Nearly always the base URL of a client has `/v1` too many or too few. */
 const UNKNOWN_URL = `Unknown request URL. This API has ${OFFERED_PATHS.join(", ")}: please check your client's base URL.`;
 
 /** Answers a request whose path no route has, or whose route does not take its method. */

@@ -12,15 +12,15 @@ import { SocketTable } from "./sockets.ts";
 
 const MAX_HEADER_BYTES = 16 * 1024;
 /**
- * How long an idle connection is kept, in milliseconds. It is above the usual 60 s of clients' pools: whoever closes
- * first must not be us, or a reused connection is reset.
+ * The time for which an idle connection is kept, in milliseconds. It is above the usual 60 s of clients' pools: whoever
+ * closes first must not be us, or a reused connection is reset.
  */
 const CONNECTION_IDLE_MS = 75_000;
 /** The time between two looks of Node for requests that come too slowly, in milliseconds. */
 const CONNECTIONS_CHECK_MS = 1_000;
 const MAX_REQUESTS_PER_SOCKET = 1_000;
 
-/** How long requests may take to arrive. */
+/** The times that requests may take to arrive. */
 export type ReceiveTimeouts = {
   /** The time from the first byte of a request to the end of its body, in milliseconds. */
   readonly requestTimeoutMs: number;

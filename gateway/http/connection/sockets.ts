@@ -2,8 +2,8 @@ import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
 /**
- * The connections of a server and how many requests run on each. Node's own `close` waits for connections that never sent
- * anything, and cuts none that becomes idle later: draining needs this table.
+ * Knows the connections of a server and how many requests run on each. Node's own `close` waits for connections that
+ * never sent anything, and cuts none that becomes idle later: draining needs this table.
  */
 export class SocketTable {
   /** The answers that are due on each connection, and what they answer. */
@@ -55,8 +55,8 @@ export class SocketTable {
   }
 
   /**
-   * Whether an answer may be written past Node to a connection whose bytes its parser refused: when nothing is due on it,
-   * or when what it refused is the body of the only request, which has no answer yet.
+   * Returns whether an answer may be written past Node to a connection whose bytes its parser refused: when nothing is
+   * due on it, or when what it refused is the body of the only request, which has no answer yet.
    */
   mayAnswer(socket: Socket): boolean {
     const running = [...(this.#requests.get(socket) ?? [])];

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import { Readable } from "node:stream";
 
-/** How long the caller may take to see the answer before its upload is cut, in milliseconds. */
+/** The time that the caller may take to see the answer before its upload is cut, in milliseconds. */
 const LINGER_MS = 1_000;
 
 /**

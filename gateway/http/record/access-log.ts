@@ -9,12 +9,13 @@ import { traceRequest } from "./request-spans.ts";
 import { countRequest } from "./request-stats.ts";
 import { responseFlags } from "./response-flags.ts";
 
-/** Where requests that are over are written down. */
+/** The places at which requests that are over are written down. */
 export type RecordSinks = {
   /** The log that gets one line for each request. */
   readonly log: Logger;
   /** The statistics in which each request counts. */
   readonly stats: Stats;
+  /** The clock of how long requests took. */
   readonly clock: Clock;
   /** Exports traces; undefined where none is exported. */
   readonly tracing: Tracing | undefined;
@@ -22,7 +23,10 @@ export type RecordSinks = {
   readonly trustedHops: number;
 };
 
-/** Writes one line of the log, one set of statistics and perhaps a trace of every request, when its reply or connection is over. */
+/**
+ * Writes one line of the log, one set of statistics and perhaps a trace of every request, when its reply or connection
+ * is over.
+ */
 export function logWhenClosed(
   record: RequestRecord,
   request: Pick<IncomingMessage, "method" | "socket" | "headers">,
@@ -86,8 +90,8 @@ function rounded(ms: number | undefined): number | undefined {
 }
 
 /**
- * Callers that an operator wants to tell apart, by how their `user-agent` begins; first match wins. The words of the header
- * itself are the caller's and get nowhere.
+ * The kinds of callers that an operator wants to tell apart, by how their `user-agent` begins; first match wins. The
+ * words of the header itself are the caller's and get nowhere.
  */
 const FAMILIES: readonly (readonly [start: string, family: string])[] = [
   ["claude-cli/", "claude-code"],

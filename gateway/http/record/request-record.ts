@@ -18,49 +18,56 @@ import { newRequestId } from "./random-id.ts";
 import { type TraceContext, traceHeaders } from "./trace-context.ts";
 import { TracedTries, type TracedTry } from "./traced-tries.ts";
 
-/** What log and statistics call a route. */
+/** The names by which log and statistics call a route. */
 export type RouteLabels = {
   /** The pattern of the path, never the path itself; `unknown` where no route has it. */
   readonly route: string;
   /** The name of the route's format, or `none`. */
   readonly format: string;
-  /** What is done on the route: the `gen_ai.operation.name` of its statistics; `none` where no route has the path. */
+  /** The operation of the route, the `gen_ai.operation.name` of its statistics; `none` where no route has the path. */
   readonly operation: string;
 };
 
 const UNKNOWN_ROUTE: RouteLabels = { route: "unknown", format: "none", operation: "none" };
 
-/** The labels of requests on a route; undefined stands for paths that no route has. */
+/** Returns the labels of requests on a route; undefined stands for paths that no route has. */
 export function routeLabels(spec: RouteSpec | undefined): RouteLabels {
   if (!spec) return UNKNOWN_ROUTE;
   return { route: spec.path, format: spec.format?.name ?? "none", operation: spec.operation };
 }
 
-/** Times of a request, in milliseconds with fractions. Each is undefined until the request has come that far. */
+/** The times of a request, in milliseconds with fractions. Each is undefined until the request has come that far. */
 export type RequestTimes = {
-  /** From the request's arrival to its being checked and sent on its way to an engine. */
+  /** The time from the request's arrival to its being checked and sent on its way to an engine. */
   readonly sentMs: number | undefined;
-  /** From the checked request to an engine having taken it up: queues of gateway and engine, and failed tries. */
+  /**
+   * The time from the checked request to an engine having taken it up: queues of gateway and engine, and failed tries.
+   */
   readonly queueMs: number | undefined;
-  /** From the newest call's being sent to its engine having taken it up. */
+  /** The time from the newest call's being sent to its engine having taken it up. */
   readonly acceptMs: number | undefined;
-  /** From the request's arrival to its first delta. */
+  /** The time from the request's arrival to its first delta. */
   readonly firstDeltaMs: number | undefined;
-  /** From the request's arrival to the engine's last event. */
+  /** The time from the request's arrival to the engine's last event. */
   readonly finishedMs: number | undefined;
-  /** The longest time between two writes of deltas; undefined before the second, and where the answer is not streamed. */
+  /**
+   * The longest time between two writes of deltas; undefined before the second, and where the answer is not streamed.
+   */
   readonly maxGapMs: number | undefined;
-  /** How long the engine was held back because the client read slowly. */
+  /** The time for which the engine was held back because the client read slowly. */
   readonly backpressureMs: number | undefined;
 };
 
-/** All that is known of a request when it is over: its access-log line, statistics and spans are made of it. */
+/**
+ * All that is known of a request when it is over: its line in the access log, its statistics and its spans are made of
+ * it.
+ */
 export type ClosedRequest = RequestTimes & {
   /** The id of the request, as callers and operators know it. */
   readonly requestId: string;
-  /** When the request arrived, in milliseconds of the monotonic clock. */
+  /** The moment at which the request arrived, in milliseconds of the monotonic clock. */
   readonly startedMs: number;
-  /** From the request's arrival to its end, in milliseconds. */
+  /** The time from the request's arrival to its end, in milliseconds. */
   readonly totalMs: number;
   /** The labels of the route in log and statistics. */
   readonly labels: RouteLabels;
@@ -68,11 +75,11 @@ export type ClosedRequest = RequestTimes & {
   readonly trace: TraceContext;
   /** The status that was sent; 0 where none was, as Envoy has it. */
   readonly code: number;
-  /** How the request ended, in the one word of the statistics. */
+  /** The outcome of the request, in the one word of the statistics. */
   readonly outcome: RequestOutcome;
-  /** Why the request did not end well; undefined where it did. */
+  /** The token of why the request did not end well; undefined where it did. */
   readonly detail: Detail | undefined;
-  /** How the answer ended; undefined where there was to be none. */
+  /** The reason why the answer ended; undefined where there was to be none. */
   readonly endReason: EndReason | undefined;
   /** The owner of the key; undefined where no valid key was presented. */
   readonly principal: Principal | undefined;
@@ -88,31 +95,35 @@ export type ClosedRequest = RequestTimes & {
   readonly endpoint: string | undefined;
   /** The Generate calls as their spans will tell of them; empty where no traces are exported. */
   readonly tries: readonly TracedTry[];
-  /** Why the engine ended the answer; undefined where the answer did not come to its end. */
+  /** The reason why the engine ended the answer; undefined where the answer did not come to its end. */
   readonly finishReason: FinishReason | undefined;
-  /** What the engine counted; undefined where the answer did not come to its end. */
+  /** The tokens that the engine counted; undefined where the answer did not come to its end. */
   readonly usage: Usage | undefined;
 };
 
 /** What the record of a request begins with. */
 export type RequestRecordOptions = {
+  /** The labels of the route in log and statistics. */
   readonly labels: RouteLabels;
   /** The place of the request in a trace of its own: a stranger's headers do not decide what is recorded, nor where. */
   readonly trace: TraceContext;
   /** Gives the place in the trace that the caller names, once its key is known. Default: the trace of its own. */
   readonly callerTrace?: () => TraceContext;
+  /** The clock by which the times of the request are measured. */
   readonly clock: Clock;
   /** Whether the calls to engines are followed for spans. */
   readonly traced: boolean;
 };
 
 /**
- * What happens to one request, as it happens; the counterpart of Envoy's `StreamInfo`. Whoever sees something happen says so
- * by one of the events below. Nobody sets a fact: of several failures the first one names the reason. Numbers and names of
- * ours only: no text of a request ever gets in here.
+ * Records what happens to one request, as it happens; the counterpart of Envoy's `StreamInfo`. Whoever sees something
+ * happen says so by one of the events below. Nobody sets a fact: of several failures the first one names the reason.
+ * Numbers and names of ours only: no text of a request ever gets in here.
  */
 export class RequestRecord implements CallRecord {
+  /** The id of the request, made for it here: a caller cannot choose one. */
   readonly requestId = newRequestId();
+  /** The labels of the route in log and statistics. */
   readonly labels: RouteLabels;
   readonly #callerTrace: (() => TraceContext) | undefined;
   readonly #clock: Clock;
@@ -154,12 +165,12 @@ export class RequestRecord implements CallRecord {
     return this.#trace;
   }
 
-  /** The key's owner; undefined until the key was found. */
+  /** The owner of the key; undefined until the key was found. */
   get principal(): Principal | undefined {
     return this.#principal;
   }
 
-  /** What was charged to the key; undefined until the request was held against its limits. */
+  /** The charges to the key; undefined until the request was held against its limits. */
   get grant(): Grant | undefined {
     return this.#grant;
   }
@@ -179,12 +190,12 @@ export class RequestRecord implements CallRecord {
     return this.#detail ? costOf([...this.#failedTries, this.#detail]) : "work";
   }
 
-  /** How the answer ended; undefined while it runs, and where there was to be none. */
+  /** The reason why the answer ended; undefined while it runs, and where there was to be none. */
   get endReason(): EndReason | undefined {
     return this.#endReason;
   }
 
-  /** What the engine counted; undefined until the answer is complete. */
+  /** The tokens that the engine counted; undefined until the answer is complete. */
   get usage(): Usage | undefined {
     return this.#finished?.usage;
   }
@@ -194,12 +205,12 @@ export class RequestRecord implements CallRecord {
     return this.#endpoint;
   }
 
-  /** From the request's arrival to its first delta, in milliseconds; undefined until that came. */
+  /** The time from the request's arrival to its first delta, in milliseconds; undefined until that came. */
   get firstDeltaMs(): number | undefined {
     return this.#firstDeltaMs;
   }
 
-  /** The key of the request opens the service: from here on its caller's trace is followed. */
+  /** Notes that the key of the request opens the service: from here on its caller's trace is followed. */
   authenticated(principal: Principal): void {
     this.#principal = principal;
     if (!this.#callerTrace) return;
@@ -207,34 +218,37 @@ export class RequestRecord implements CallRecord {
     this.#tries &&= new TracedTries(this.#trace, this.#clock);
   }
 
-  /** The request was held against the limits of its key. */
+  /** Notes that the request was held against the limits of its key. */
   charged(grant: Grant): void {
     this.#grant = grant;
   }
 
-  /** The whole body has arrived. */
+  /** Notes that the whole body has arrived, of so many bytes. */
   bodyRead(bytes: number): void {
     this.#bodyBytes = bytes;
   }
 
-  /** The body is understood. `stream` is undefined for requests whose answer is never an event stream. */
+  /** Notes that the body is understood. `stream` is undefined for requests whose answer is never an event stream. */
   prepared(model: string, stream: boolean | undefined): void {
     this.#model = model;
     this.#stream = stream;
   }
 
-  /** The checked request is on its way to an engine. */
+  /** Notes that the checked request is on its way to an engine. */
   sent(): void {
     this.#sentMs = this.#sinceStart();
   }
 
-  /** A Generate call is on its way to the endpoint at `address`. Returns what follows that call. */
+  /** Notes that a Generate call is on its way to the endpoint at `address`. Returns what follows that call. */
   generateSent(address: string): AttemptTrace {
     this.#called(address);
     return this.#tries?.begin(address) ?? { headers: traceHeaders(this.#trace), ended() {} };
   }
 
-  /** A CountTokens call is on its way to the endpoint at `address`. Returns the headers that go along with it. */
+  /**
+   * Notes that a CountTokens call is on its way to the endpoint at `address`. Returns the headers that go along with
+   * it.
+   */
   countSent(address: string): CallHeaders {
     this.#called(address);
     return traceHeaders(this.#trace);
@@ -245,21 +259,21 @@ export class RequestRecord implements CallRecord {
     this.#failedTries.add(detail);
   }
 
-  /** An engine has taken the request up; may come again, where a try is repeated. */
+  /** Notes that an engine has taken the request up; this may come again, where a try is repeated. */
   started(): void {
     const nowMs = this.#clock.nowMs();
     this.#queueMs = nowMs - this.#startedMs - (this.#sentMs ?? 0);
     this.#acceptMs = this.#callSentMs === undefined ? undefined : nowMs - this.#callSentMs;
   }
 
-  /** A delta has come from the engine. On the path of every delta. Returns whether it was the first one. */
+  /** Notes that a delta has come from the engine, on the path of every delta. Returns whether it was the first one. */
   delta(): boolean {
     if (this.#firstDeltaMs !== undefined) return false;
     this.#firstDeltaMs = this.#sinceStart();
     return true;
   }
 
-  /** The engine has completed its answer; may come again, where a folded answer is repeated. */
+  /** Notes that the engine has completed its answer; this may come again, where a folded answer is repeated. */
   finished(finished: Finished): void {
     this.#finished = finished;
     this.#finishedMs = this.#sinceStart();
@@ -268,42 +282,42 @@ export class RequestRecord implements CallRecord {
     this.#endReason = cut ? "length" : "complete";
   }
 
-  /** Deltas were written `gapMs` milliseconds after the ones before. On the path of every delta. */
+  /** Notes that deltas were written `gapMs` milliseconds after the ones before, on the path of every delta. */
   wrote(gapMs: number): void {
     if (this.#maxGapMs === undefined || gapMs > this.#maxGapMs) this.#maxGapMs = gapMs;
   }
 
-  /** The engine begins to wait for the client. */
+  /** Notes that the engine begins to wait for the client. */
   paused(): void {
     this.#pausedAtMs = this.#clock.nowMs();
   }
 
-  /** The engine waits for the client no more. */
+  /** Notes that the engine waits for the client no more. */
   resumed(): void {
     if (this.#pausedAtMs === undefined) return;
     this.#backpressureMs = (this.#backpressureMs ?? 0) + this.#clock.nowMs() - this.#pausedAtMs;
     this.#pausedAtMs = undefined;
   }
 
-  /** The client has taken nothing of its answer for too long, and is cut. */
+  /** Notes that the client has taken nothing of its answer for too long, and is cut. */
   readerStalled(): void {
     this.#endReason = "slow_reader";
   }
 
-  /** The request is answered with an error, or will be. Of several tokens the first one stays. */
+  /** Notes that the request is answered with an error, or will be. Of several tokens the first one stays. */
   refused(detail: Detail): void {
     this.#detail ??= detail;
   }
 
-  /** An answer that was under way has failed. The first reason stays, which may be its client. */
+  /** Notes that an answer which was under way has failed. The first reason stays, which may be its client. */
   failed(detail: Detail, clientLeft: boolean): void {
     this.#detail ??= detail;
     this.#endReason ??= clientLeft ? "client_closed" : (OUTCOMES[detail].end ?? "error");
   }
 
   /**
-   * The reply is over or its connection is. `code`: the status that was sent, 0 for none. `whole`: whether the reply was
-   * written to its end.
+   * Notes that the reply is over or its connection is, and returns all that is known of the request. `code` is the
+   * status that was sent, 0 for none; `whole` says whether the reply was written to its end.
    */
   closed(code: number, whole: boolean): ClosedRequest {
     // A refusal of an unread body is complete before it ends. Of anything else that was cut, its route learns only now.
@@ -354,7 +368,10 @@ declare module "fastify" {
   }
 }
 
-/** How a request ended, as one word. A stream that failed half-way was sent 200 all the same: then the end reason decides. */
+/**
+ * Returns how a request ended, as one word. A stream that failed half-way was sent 200 all the same: then the end
+ * reason decides.
+ */
 export function requestOutcome(code: number, endReason: EndReason | undefined): RequestOutcome {
   if (code === 0) return "client_closed";
   if (code === 429) return "rate_limited";

@@ -8,8 +8,8 @@ import { isSampled, newSpanId } from "./trace-context.ts";
 import type { TracedTry } from "./traced-tries.ts";
 
 /**
- * Exports the spans of a request that is over, if its trace is sampled or the service failed it. A request without a valid
- * key has none: strangers shall not fill the collector, nor push others' spans out of the queue before it.
+ * Exports the spans of a request that is over, if its trace is sampled or the service failed it. A request without a
+ * valid key has none: strangers shall not fill the collector, nor push others' spans out of the queue before it.
  */
 export function traceRequest(tracing: Tracing, request: ClosedRequest, method: string | undefined, clock: Clock): void {
   if (!request.principal || (!isSampled(request.trace) && request.outcome !== "server_error")) return;
@@ -17,11 +17,11 @@ export function traceRequest(tracing: Tracing, request: ClosedRequest, method: s
   tracing.export(requestSpans(request, { method: method ?? "", offsetMs, newId: newSpanId }));
 }
 
-/** What the spans of a request need to know beside the request. */
+/** What making the spans of a request needs to know beside the request. */
 export type SpanSurroundings = {
   /** The HTTP method of the request. */
   readonly method: string;
-  /** Milliseconds from the monotonic clock's time to the wall clock's. */
+  /** The milliseconds to add to the monotonic clock's time to get the wall clock's. */
   readonly offsetMs: number;
   /** Returns the id of a new span, 16 hex digits. */
   readonly newId: () => string;

@@ -4,10 +4,10 @@ import type { ClosedRequest } from "./request-record.ts";
 /** The flags of failures that another try may mend: where several tries were made, all of them failed. */
 const OF_TRIES: ReadonlySet<ResponseFlag> = new Set(["UH", "UF", "UC", "UR", "UO", "UT", "UPE"]);
 
-/** What the response flags of a finished request are made of. */
+/** The part of a finished request that its response flags are made of. */
 export type FlaggedRequest = Pick<ClosedRequest, "detail" | "endReason" | "attempts" | "firstDeltaMs">;
 
-/** The response flags of a finished request in Envoy's form: joined by commas, `-` for none. */
+/** Returns the response flags of a finished request in Envoy's form: joined by commas, `-` for none. */
 export function responseFlags({ detail, endReason, attempts, firstDeltaMs }: FlaggedRequest): string {
   if (endReason === "client_closed") return "DC";
   if (endReason === "slow_reader") return "SI";

@@ -1,6 +1,6 @@
 import { randomId } from "./random-id.ts";
 
-/** Where a request stands in a distributed trace: W3C Trace Context, level 1. */
+/** The place of a request in a distributed trace: W3C Trace Context, level 1. */
 export type TraceContext = {
   /** The id of the trace, the caller's or a new one: 32 lower-case hex digits, never all zero. */
   readonly traceId: string;
@@ -27,7 +27,10 @@ const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f
 const ZEROS = /^0+$/;
 /** The longest `tracestate` that is passed on, in characters: the standard asks for this much. */
 const MAX_STATE_LENGTH = 512;
-/** One `key=value` of a `tracestate`, as the standard spells it: nothing that could not stand in a header again. */
+/**
+ * The form of one `key=value` of a `tracestate`, as the standard spells it: nothing that could not stand in a header
+ * again.
+ */
 const STATE_MEMBER = /^[a-z0-9][a-z0-9_\-*/@]{0,255}=[\x21-\x2b\x2d-\x3c\x3e-\x7e]{1,256}$/;
 const MAX_STATE_MEMBERS = 32;
 
@@ -53,7 +56,7 @@ export function traceContextOf(
   return { traceId, parentId, spanId: newId(8), flags: followed, state: stateOf(tracestate) };
 }
 
-/** Whether the trace is recorded, as its caller or the head sampler decided. */
+/** Returns whether the trace is recorded, as its caller or the head sampler decided. */
 export function isSampled({ flags }: TraceContext): boolean {
   return (Number.parseInt(flags, 16) & SAMPLED) !== 0;
 }

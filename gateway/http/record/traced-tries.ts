@@ -8,13 +8,18 @@ export type TracedTry = {
   readonly endpoint: string;
   /** The id of the span of the call, 16 hex digits. */
   readonly spanId: string;
-  /** When the call began, in milliseconds of the monotonic clock. */
+  /** The moment at which the call began, in milliseconds of the monotonic clock. */
   readonly startedMs: number;
-  /** When and how the call ended, in milliseconds of the monotonic clock; undefined while it runs. */
+  /**
+   * The moment at which the call ended, in milliseconds of the monotonic clock, and how it ended; undefined while it
+   * runs.
+   */
   end: { readonly atMs: number; readonly how: AttemptEnd } | undefined;
 };
 
-/** The calls of one request, in their order. Each is a span of its own, which the engine is told as its parent. */
+/**
+ * Holds the calls of one request, in their order. Each is a span of its own, which the engine is told as its parent.
+ */
 export class TracedTries {
   readonly #trace: TraceContext;
   readonly #clock: Clock;

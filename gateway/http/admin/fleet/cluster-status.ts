@@ -1,18 +1,18 @@
 import type { ClusterManager } from "../../../upstream/cluster-manager.ts";
 
-/** An endpoint as one cluster sees it. Calls are counted over all models that the endpoint serves. */
+/** The state of an endpoint as one cluster sees it. Calls are counted over all models that the endpoint serves. */
 export type EndpointStatus = {
   /** The address of the endpoint, host and port. */
   readonly address: string;
-  /** Why the endpoint gets no requests, in Envoy's words; empty for a healthy one. */
+  /** The reasons why the endpoint gets no requests, in Envoy's words; empty for a healthy one. */
   readonly healthFlags: readonly string[];
-  /** Why the newest health check failed; undefined when it passed. */
+  /** The reason why the newest health check failed; undefined when it passed. */
   readonly healthFailure: string | undefined;
-  /** The calls of this gateway that are open on the endpoint. */
+  /** The number of calls of this gateway that are open on the endpoint. */
   readonly rqActive: number;
-  /** The calls of this gateway to the endpoint so far. */
+  /** The number of calls of this gateway to the endpoint so far. */
   readonly rqTotal: number;
-  /** The calls of this gateway to the endpoint that failed. */
+  /** The number of calls of this gateway to the endpoint that failed. */
   readonly rqError: number;
   /** The share of requests that the endpoint is to get, relative to the others. */
   readonly weight: number;
@@ -20,21 +20,21 @@ export type EndpointStatus = {
   readonly priority: number;
   /** The zone of the endpoint; empty where none was given. */
   readonly zone: string;
-  /** The generations that the endpoint runs at once. */
+  /** The number of generations that the endpoint runs at once. */
   readonly slots: number;
-  /** The generations of all gateways that run on the endpoint, as it reports; 0 where it reports nothing. */
+  /** The number of generations of all gateways that run on the endpoint, as it reports; 0 where it reports nothing. */
   readonly running: number;
-  /** The generations of all gateways that wait on the endpoint, as it reports; 0 where it reports nothing. */
+  /** The number of generations of all gateways that wait on the endpoint, as it reports; 0 where it reports nothing. */
   readonly waiting: number;
   /** The share of the endpoint's KV memory in use, from 0 to 1, as it reports; 0 where it reports nothing. */
   readonly kvUse: number;
   /** The prompt tokens that this gateway has sent to the endpoint and that are not prefilled yet, as predicted. */
   readonly outstandingPrefillTokens: number;
-  /** How long the ejection of the endpoint still lasts, in milliseconds; undefined when it is not ejected. */
+  /** The time for which the ejection of the endpoint still lasts, in milliseconds; undefined when it is not ejected. */
   readonly ejectedForMs: number | undefined;
 };
 
-/** A cluster and its endpoints at a moment. */
+/** The state of a cluster and its endpoints at a moment. */
 export type ClusterStatus = {
   /** The catalog id of the model that the cluster serves. */
   readonly model: string;

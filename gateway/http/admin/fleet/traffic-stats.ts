@@ -5,8 +5,11 @@ import type { CircuitBreakerState } from "../../../upstream/queue/circuit-breake
 
 /** The traffic of one cluster, as far as its statistics look at it. */
 export type TrafficView = {
+  /** The cluster, whose model labels its series. */
   readonly cluster: Pick<ClusterTraffic["cluster"], "model">;
+  /** The queue and the circuit breaker of the cluster. */
   readonly admission: Pick<ClusterTraffic["admission"], "pending" | "pendingOf" | "breakerState">;
+  /** The retry budget of the cluster. */
   readonly budget: Pick<ClusterTraffic["budget"], "activeRetries" | "overflows">;
 };
 

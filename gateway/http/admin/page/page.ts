@@ -7,14 +7,17 @@ const STYLE = read("page.css");
 const SCRIPT = read("page.js");
 
 /**
- * The admin page as one document: style and script stand in it, and the only addresses it fetches are `/live` and `/workers` of its
- * own origin.
+ * The admin page as one document: style and script stand in it, and the only addresses it fetches are `/live` and
+ * `/workers` of its own origin.
  */
 export const PAGE = read("page.html")
   .replace('<link rel="stylesheet" href="page.css">', () => `<style>${STYLE}</style>`)
   .replace('<script type="module" src="page.js"></script>', () => `<script type="module">${SCRIPT}</script>`);
 
-/** The Content-Security-Policy of the admin page: only its own style and script run, and nothing is sent to another origin. */
+/**
+ * The Content-Security-Policy of the admin page: only its own style and script run, and nothing is sent to another
+ * origin.
+ */
 export const PAGE_SECURITY_POLICY = [
   "default-src 'none'",
   `style-src ${hashOf(STYLE)}`,
