@@ -15,13 +15,13 @@ const MAKERS: { readonly [Kind in KindName]: BackendMaker<ConfigByKind[Kind]> } 
 
 const { simulator: first, ...others } = KINDS;
 
-/** The `backend` setting of a node. */
+/** The schema of the `backend` setting of a node: the settings of one kind of backend. */
 export const backendSchema = z.discriminatedUnion("kind", [
   first.schema,
   ...Object.values(others).map(({ schema }) => schema),
 ]);
 
-/** Gives what makes the backend that is configured; the configuration is to be handed to its functions. */
+/** Returns what makes the backend that is configured; the configuration is to be handed to its functions. */
 export function backendKind<Kind extends KindName>(config: { readonly kind: Kind }): BackendMaker<ConfigByKind[Kind]> {
   return MAKERS[config.kind];
 }

@@ -43,7 +43,7 @@ export type BackendLoad = {
   readonly kvTokensTotal?: number;
   /** The number of prompt tokens that wait for their prefill and are in no cache. */
   readonly queuedUncachedTokens?: number;
-  /** How long a prefix lately stayed in the cache before others pushed it out, in seconds. */
+  /** The time for which a prefix lately stayed in the cache before others pushed it out, in seconds. */
   readonly observedRetentionSeconds?: number;
 };
 
@@ -78,7 +78,9 @@ export interface Backend {
   generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<readonly Event[], void, void>;
   /** Resolves to the number of tokens in the fully rendered prompt. Takes no slot. Rejects with `EngineError`. */
   countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number>;
-  /** Resolves to the GPU memory in use, in bytes; undefined where there is no GPU. Absent: the backend cannot tell. */
+  /**
+   * Resolves to the GPU memory in use, in bytes; undefined where there is no GPU. Absent where the backend cannot tell.
+   */
   gpuMemoryBytes?(): Promise<number | undefined>;
   /** Ends what runs and frees what the backend holds. */
   close(): Promise<void>;

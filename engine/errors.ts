@@ -4,11 +4,11 @@ import type { Any } from "../proto/gen/google/protobuf/any.ts";
 import { ErrorInfo, RetryInfo } from "../proto/gen/google/rpc/error_details.ts";
 import { Status } from "../proto/gen/google/rpc/status.ts";
 
-/** What one reason of failure means, and how it goes out. */
+/** The meaning of one reason of failure, and how it goes out. */
 type ReasonRow = {
   /** The gRPC status of a call that failed for this reason. */
   readonly status: status;
-  /** What happened, as a sentence that stands alone. */
+  /** The meaning of the reason: what happened, as a sentence that stands alone. */
   readonly meaning: string;
 };
 
@@ -66,10 +66,10 @@ const REASON_TABLE = {
   },
 } as const satisfies Readonly<Record<string, ReasonRow>>;
 
-/** Why a call failed, for programs: `google.rpc.ErrorInfo.reason`, from a closed set. */
+/** The reason why a call failed, for programs: `google.rpc.ErrorInfo.reason`, from a closed set. */
 export type ErrorReason = keyof typeof REASON_TABLE;
 
-/** One row for every reason that a failed call may carry. */
+/** The rows of all reasons that a failed call may carry. */
 export const REASONS: Readonly<Record<ErrorReason, ReasonRow>> = REASON_TABLE;
 
 /** The reasons that the node is to blame for. All others are a refusal, or the caller's doing. */
@@ -87,9 +87,9 @@ export const DETAILS_KEY = "grpc-status-details-bin";
 
 /** The one error that crosses a module boundary in the engine. Its message never repeats what the caller sent. */
 export class EngineError extends Error {
-  /** Why the call failed. */
+  /** The reason why the call failed. */
   readonly reason: ErrorReason;
-  /** Facts for programs, such as `input_tokens` and `context_window`. Default: none. */
+  /** The facts for programs, for example `input_tokens` and `context_window`. Default: none. */
   readonly facts: Readonly<Record<string, string>>;
 
   /** Makes an error. `cause` is what was thrown below, and is never sent. */

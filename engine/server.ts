@@ -47,8 +47,8 @@ import { type Watchdog, watchNode } from "./node/watchdog.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 
 /**
- * The largest message either way, in bytes: a prompt of a million tokens is several MB, and grpc-js refuses more than 4
- * MiB unless told otherwise.
+ * The size of the largest message either way, in bytes: a prompt of a million tokens is several MB, and grpc-js refuses
+ * more than 4 MiB unless told otherwise.
  */
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
 
@@ -69,22 +69,24 @@ export type EngineServerOptions = {
   readonly backend: Backend;
   /** The threads on which answers are checked against callers' schemas. Whoever makes the server closes them. */
   readonly work: CallerWork;
-  /** Where calls are counted; the gauges of the node are registered there. */
+  /** The metrics in which calls are counted, and where the gauges of the node are registered. */
   readonly metrics: EngineMetrics;
-  /** Where ends of calls and changes of the node are logged. */
+  /** The log that tells of ends of calls and of changes of the node. */
   readonly log: Logger;
-  /** The certificates of the gRPC port. Absent: the node speaks plain text. */
+  /** The certificates of the gRPC port. Absent where the node speaks plain text. */
   readonly tls?: FollowedPems | undefined;
-  /** The names of which a caller's certificate must carry one. Absent: every caller is served that `tls` lets in. */
+  /**
+   * The names of which a caller's certificate must carry one. Absent where every caller is served that `tls` lets in.
+   */
   readonly allowedClientNames?: readonly string[] | undefined;
   /**
-   * How long running work may see no step of the engine before the node is out of service, in milliseconds. Absent: the
-   * node is not watched.
+   * The time for which running work may see no step of the engine before the node is out of service, in milliseconds.
+   * Absent where the node is not watched.
    */
   readonly maxStepAgeMs?: number;
   /** Whether tools may ask the node for its contract. Default: false. */
   readonly reflection?: boolean;
-  /** Where spans of generations go. Absent: none are made. */
+  /** Takes the spans of generations. Absent where none are made. */
   readonly tracing?: Tracing | undefined;
   /** The clock of the node. Default: the system's. */
   readonly clock?: Clock;
@@ -93,8 +95,8 @@ export type EngineServerOptions = {
 type LoadStream = ServerWritableStream<OrcaLoadReportRequest, OrcaLoadReport>;
 
 /**
- * The services of an engine node on gRPC: inference, node, health and load reports. It turns calls into iterations over
- * the backend and back, and owns nothing of the engine itself.
+ * Serves an engine node on gRPC: inference, node, health and load reports. It turns calls into iterations over the
+ * backend and back, and owns nothing of the engine itself.
  */
 export class EngineServer {
   readonly #options: EngineServerOptions;
@@ -196,8 +198,9 @@ export class EngineServer {
   }
 
   /**
-   * Drains the node, waits up to `timeoutMs` milliseconds for running generations, ends the rest with DRAINING and closes
-   * all connections. Aborting `cutOff` ends the waiting: whatever still runs then loses its connection without a word.
+   * Drains the node, waits up to `timeoutMs` milliseconds for running generations, ends the rest with DRAINING and
+   * closes all connections. Aborting `cutOff` ends the waiting: whatever still runs then loses its connection without a
+   * word.
    */
   async close(timeoutMs: number, cutOff: AbortSignal): Promise<void> {
     this.startDraining();

@@ -1,6 +1,6 @@
 import { EngineError } from "../errors.ts";
 
-/** Returns what work ends with when its signal was aborted: the reason given, if it is one of ours. */
+/** Returns the error that work ends with when its signal was aborted: the reason given, if it is one of ours. */
 export function callerLeft(signal: AbortSignal): EngineError {
   return signal.reason instanceof EngineError ? signal.reason : new EngineError("CANCELLED", "The caller has left.");
 }

@@ -3,17 +3,29 @@
  * left out of account.
  */
 export type Schema = {
+  /** The type of the value, or the types that it may have. */
   readonly type?: string | readonly string[];
+  /** The values that are allowed, of which the first is taken. */
   readonly enum?: readonly unknown[];
+  /** The only value that is allowed. */
   readonly const?: unknown;
+  /** The value that stands for an absent one. */
   readonly default?: unknown;
+  /** The schemas of an object's properties by name. */
   readonly properties?: Readonly<Record<string, Schema>>;
+  /** The names of the properties that an object must have. */
   readonly required?: readonly string[];
+  /** The schema of the items of a list. */
   readonly items?: Schema;
+  /** The least number of items. */
   readonly minItems?: number;
+  /** The least number. */
   readonly minimum?: number;
+  /** The least number of characters. */
   readonly minLength?: number;
+  /** The schemas of which at least one has to hold. */
   readonly anyOf?: readonly Schema[];
+  /** The schemas of which exactly one has to hold. */
   readonly oneOf?: readonly Schema[];
 };
 

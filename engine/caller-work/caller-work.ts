@@ -7,25 +7,25 @@ import { EngineError } from "../errors.ts";
 import { WORK, type WorkInput, type WorkKind, type WorkOutput } from "./work-kinds.ts";
 import type { WorkReply } from "./work-thread.ts";
 
-/** Memory of one thread, in MiB. */
+/** The most memory of one thread, in MiB. */
 const MAX_HEAP_MIB = 256;
-/** Threads where the machine has the cores: one is kept free of every tenant's work for the others. */
+/** The least number of threads, whatever the machine has: one is kept free of every tenant's work for the others. */
 const MIN_THREADS = 2;
 const MAX_THREADS = 4;
 /** Pieces of work that may wait, of one tenant and of all together. */
 const MAX_WAITING_OF_TENANT = 32;
 const MAX_WAITING = 512;
-/** Time after which half of what a tenant has used is forgiven, in milliseconds. */
+/** The time after which half of what a tenant has used is forgiven, in milliseconds. */
 const HALF_LIFE_MS = 10_000;
-/** Used time that is as good as none, in milliseconds: a tenant without work is forgotten below it. */
+/** The used time that is as good as none, in milliseconds: a tenant without work is forgotten below it. */
 const FORGOTTEN_MS = 1;
 
-/** The work was given up: it took longer than its kind may, or more memory than a thread has. */
+/** An error that says that work was given up: it took longer than its kind may, or more memory than a thread has. */
 export class WorkGivenUp extends Error {
   override readonly name = "WorkGivenUp";
 }
 
-/** What the threads are started with. */
+/** The settings that the threads are started with. */
 export type CallerWorkOptions = {
   /** Measures how long work takes. */
   readonly clock: MonotonicClock;
@@ -35,7 +35,10 @@ export type CallerWorkOptions = {
   readonly program?: URL | undefined;
 };
 
-/** Whose work it is, and until when somebody waits for it. */
+/**
+ * The order of a piece of work: the tenant whose work it is, and the signal that is aborted when nobody waits for it
+ * any more.
+ */
 export type WorkOrder = { readonly tenant: string; readonly signal: AbortSignal };
 
 type Job = {
@@ -56,10 +59,10 @@ function programBeside(): URL | undefined {
 }
 
 /**
- * Does the work that a caller's bytes cause, such as reading schemas, on threads beside the one that hands out everybody's
- * tokens. Each piece is bounded in time and memory. Several run at once, never all of them for one tenant, and the next is
- * of the tenant that has used the least time of late: who sends costly schemas waits for itself. Where threads cannot be
- * run, which is only from sources on old Node, the work is done at once and here.
+ * Does the work that a caller's bytes cause, such as reading schemas, on threads beside the one that hands out
+ * everybody's tokens. Each piece is bounded in time and memory. Several run at once, never all of them for one tenant,
+ * and the next is of the tenant that has used the least time of late: who sends costly schemas waits for itself. Where
+ * threads cannot be run, which is only from sources on old Node, the work is done at once and here.
  */
 export class CallerWork {
   readonly #clock: MonotonicClock;
@@ -85,8 +88,8 @@ export class CallerWork {
   }
 
   /**
-   * Resolves to the result of a piece of work. Throws `EngineError`: what the work itself throws, QUEUE_FULL where too much
-   * waits already, and why the caller left. Throws `WorkGivenUp` where it takes too much time or memory.
+   * Resolves to the result of a piece of work. Throws `EngineError`: what the work itself throws, QUEUE_FULL where too
+   * much waits already, and why the caller left. Throws `WorkGivenUp` where it takes too much time or memory.
    */
   run<Kind extends WorkKind>(
     kind: Kind,

@@ -2,7 +2,7 @@ import type { Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { type OutputGrammarOptions, outputGrammar } from "../grammar/output/output-grammar.ts";
 import { argumentTypes } from "../tool-calls/readers/argument-types.ts";
 
-/** A grammar without an end would let a model call for ever. */
+/** The most calls that a grammar without a bound allows: one without an end would let a model call for ever. */
 const MAX_CALLS = 32;
 
 /** All that the grammar of an answer depends on: plain data, which can go to another thread. */
@@ -13,7 +13,7 @@ export type GrammarInput = Pick<OutputGrammarOptions, "mustCall" | "constraint" 
   readonly maxCalls: number;
 };
 
-/** Tells whether an answer may have a grammar. */
+/** Returns whether an answer may have a grammar. */
 export function needsGrammar({
   tools,
   mustCall,

@@ -15,8 +15,8 @@ export const WORK = {
 /** The name of a kind of work. */
 export type WorkKind = keyof typeof WORK;
 
-/** What a kind of work is given. */
+/** The input that a kind of work is given. */
 export type WorkInput<Kind extends WorkKind> = Parameters<(typeof WORK)[Kind]["run"]>[0];
 
-/** What a kind of work results in. */
+/** The output that a kind of work results in. */
 export type WorkOutput<Kind extends WorkKind> = ReturnType<(typeof WORK)[Kind]["run"]>;

@@ -2,13 +2,14 @@ import { parentPort } from "node:worker_threads";
 import { type ErrorReason, toEngineError } from "../errors.ts";
 import { WORK, type WorkKind } from "./work-kinds.ts";
 
-/** What a thread is asked to do. */
+/** The message that asks a thread for a piece of work: its kind, and the input of that kind. */
 export type WorkMessage = { readonly kind: WorkKind; readonly input: unknown };
 
-/** What a thread answers: the result, or why there is none. */
+/** The answer of a thread: the output of the kind that was asked for, or the error that its work threw. */
 export type WorkReply =
   | { readonly output: unknown }
   | {
+      /** The error that the work threw, taken apart so that it can go to another thread. */
       readonly error: {
         readonly reason: ErrorReason;
         readonly message: string;

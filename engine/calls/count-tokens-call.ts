@@ -9,11 +9,11 @@ import type { NodeState } from "../node/node-state.ts";
 type CountParts = {
   /** The backend that counts. */
   readonly backend: Backend;
-  /** Says whether the node takes the request, and under which label the model is counted. */
+  /** The state of the node, which says whether it takes the request, and under which label the model is counted. */
   readonly state: NodeState;
-  /** Where the call is counted. */
+  /** The metrics in which the call is counted. */
   readonly metrics: EngineMetrics;
-  /** Where an unexpected failure is logged. */
+  /** The log that tells of an unexpected failure. */
   readonly log: Logger;
 };
 

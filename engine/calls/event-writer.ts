@@ -7,7 +7,7 @@ const MAX_EVENTS = 32;
 /** The most text in the deltas of one message, in bytes; a single delta may be larger. */
 const MAX_TEXT_BYTES = 16 * 1024;
 
-/** Where the messages of a generation go. */
+/** Takes the messages of a generation. */
 export type EventSink = {
   /** Sends a message. Returns false when the reader does not keep up; the message is on its way all the same. */
   write(message: GenerateResponse): boolean;

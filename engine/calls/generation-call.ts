@@ -10,8 +10,8 @@ import { type EventSink, EventWriter } from "./event-writer.ts";
 /** The longest delay of its deltas that a caller may ask for, in milliseconds: more would look like a stall. */
 const MAX_BATCH_DELAY_MS = 1000;
 /**
- * A caller that leaves at most this many milliseconds before its deadline left because of it: the two clocks started
- * apart.
+ * The milliseconds before its deadline within which a caller that leaves counts as having left because of it: the two
+ * clocks started apart.
  */
 const DEADLINE_TOLERANCE_MS = 50;
 const NOTHING_CHECKED: CheckedTexts = { mismatches: [], unchecked: 0 };
@@ -26,11 +26,11 @@ export type GenerationSink = EventSink & {
   fail(error: EngineError): void;
 };
 
-/** One Generate call and the parts of the node that answer it. */
+/** What one Generate call works with. */
 export type GenerationCallOptions = {
   /** The request as the caller sent it. */
   readonly request: GenerateRequest;
-  /** Where the events go. */
+  /** The caller's end of the generation, which takes the events. */
   readonly sink: GenerationSink;
   /** The backend that generates. */
   readonly backend: Backend;
@@ -44,15 +44,15 @@ export type GenerationCallOptions = {
   readonly admit: (model: string) => void;
 };
 
-/** How a generation ended, for metrics, the log and traces. */
+/** The outcome of a generation, for metrics, the log and traces. */
 export type GenerationOutcome = {
-  /** Why the generation failed or was ended early; undefined when the answer is whole. */
+  /** The reason why the generation failed or was ended early; undefined when the answer is whole. */
   readonly failure: EngineError | undefined;
   /** The backend's last event, with usage and timings; undefined when the generation never came so far. */
   readonly finished: Finished | undefined;
   /** The time from the arrival of the call to its first delta, in milliseconds; undefined when there was none. */
   readonly firstDeltaMs: number | undefined;
-  /** What checking whole answers and arguments against the schemas of the request has shown. */
+  /** The result of checking whole answers and arguments against the schemas of the request. */
   readonly checked: CheckedTexts;
   /** The time from the arrival of the call to its last event, in milliseconds. */
   readonly totalMs: number;
@@ -64,8 +64,8 @@ export type GenerationOutcome = {
 };
 
 /**
- * One Generate call: carries the backend's events to the caller, and ends early when the caller leaves, the deadline
- * passes or the node stops.
+ * Runs one Generate call: carries the backend's events to the caller, and ends early when the caller leaves, the
+ * deadline passes or the node stops.
  */
 export class GenerationCall {
   readonly #options: GenerationCallOptions;

@@ -4,8 +4,8 @@ import type { EngineError } from "../errors.ts";
 import type { GenerationCall } from "./generation-call.ts";
 
 /**
- * The Generate calls of a node that are not over: those that the backend works on, and those whose last words are still
- * on their way.
+ * Knows the Generate calls of a node that are not over: those that the backend works on, and those whose last words are
+ * still on their way.
  */
 export class OpenCalls {
   readonly #clock: Clock;
@@ -53,8 +53,8 @@ export class OpenCalls {
   }
 
   /**
-   * Resolves once no generation runs and none has words still to send, and otherwise after `timeoutMs` milliseconds or as
-   * soon as `cutOff` is aborted. Never rejects.
+   * Resolves once no generation runs and none has words still to send, and otherwise after `timeoutMs` milliseconds or
+   * as soon as `cutOff` is aborted. Never rejects.
    */
   async whenIdle(timeoutMs: number, cutOff: AbortSignal): Promise<void> {
     if (this.#running.size + this.#unsent.size === 0) return;

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Message } from "../../proto/gen/svc/inference/v1/messages.ts";
 
-/** What a model's template demands of the ids of calls. */
+/** The demand that a model's template has of the ids of calls. */
 export type CallIdRule = "any" | "functions.name:index" | "nine-characters";
 
 /** Returns the id under which a template knows an earlier call. */

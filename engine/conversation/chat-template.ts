@@ -20,7 +20,7 @@ export type Conversation = {
   readonly closed?: boolean;
 };
 
-/** How a chat template is rendered. */
+/** The settings of how a chat template is rendered. */
 export type ChatTemplateOptions = {
   /** The Jinja source, as it stands in the model file. */
   readonly source: string;
@@ -44,8 +44,8 @@ export type ChatTemplateOptions = {
 export type TemplateVariables = Readonly<Record<string, string | number | boolean>>;
 
 /**
- * The model's own chat template. The same conversation always gives the same text, and a longer one begins with the
- * text of the shorter one as far as the template is written so.
+ * Renders the model's own chat template. The same conversation always gives the same text, and a longer one begins with
+ * the text of the shorter one as far as the template is written so.
  */
 export class ChatTemplate {
   /** The Jinja source. */

@@ -20,7 +20,7 @@ const BUCKET_SIZES = [2, 1];
  */
 export class ControlTokens {
   readonly #byStart = new Map<number, ControlToken[]>();
-  /** By UTF-16 unit: whether a spelling begins with it. */
+  /** Whether a spelling begins with a UTF-16 unit, by unit: 1 or 0. */
   readonly #firstUnits = new Uint8Array(0x1_0000);
   readonly #heads = new Set<string>();
   readonly #tails = new Set<string>();
@@ -74,7 +74,7 @@ export class ControlTokens {
   }
 }
 
-/** The first two units of a spelling in one number; the only one of spellings of one unit. */
+/** Returns the first two units of a spelling in one number; the only one of spellings of one unit. */
 function startKey(text: string, at: number, size: number): number {
   return size === 1 ? text.charCodeAt(at) : text.charCodeAt(at) * 0x1_0000 + text.charCodeAt(at + 1) + 0x1_0000;
 }

@@ -9,7 +9,7 @@ export type Span = {
   readonly text: string;
   /** Who wrote the text. */
   readonly origin: "template" | "caller";
-  /** What `Placeholders.forText` gave for this span; absent for the template's own text. */
+  /** The placeholder that `Placeholders.forText` gave for this span; absent for the template's own text. */
   readonly placeholder?: string;
 };
 
@@ -81,13 +81,13 @@ export class Placeholders {
     return spans.some(({ text, origin }) => origin === "template" && this.#isDamaged(text)) ? undefined : spans;
   }
 
-  /** Whether a remainder of a placeholder stands in the text: shortened, or in capitals. */
+  /** Returns whether a remainder of a placeholder stands in the text: shortened, or in capitals. */
   #isDamaged(text: string): boolean {
     return text.includes(EDGE) || text.toLowerCase().includes(this.#secret.slice(0, 8));
   }
 }
 
-/** One backslash: encoded once; each further encoding doubles them. */
+/** Returns what one backslash becomes. */
 function encoded(text: string, backslashes: number): string {
   let result = text;
   for (let count = 1; count <= backslashes; count *= 2) result = JSON.stringify(result).slice(1, -1);

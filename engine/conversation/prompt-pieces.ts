@@ -9,7 +9,7 @@ export type PromptPiece = {
   readonly control: boolean;
 };
 
-/** How a prompt is cut. */
+/** The settings of how a prompt is cut. */
 export type PieceOptions = {
   /** The length beyond which pieces are cut where that does not change the tokens, in UTF-16 units. */
   readonly maxUnits: number;
@@ -67,7 +67,7 @@ function callerRanges(spans: readonly Span[]): readonly Range[] {
   });
 }
 
-/** Those of `found` that a range touches. Both are in order, and the ranges do not overlap one another. */
+/** Returns those of `found` that a range touches. Both are in order, and the ranges do not overlap one another. */
 function overlapping<One extends Range>(found: readonly One[], ranges: readonly Range[]): ReadonlySet<One> {
   const result = new Set<One>();
   let at = 0;
@@ -79,7 +79,7 @@ function overlapping<One extends Range>(found: readonly One[], ranges: readonly 
   return result;
 }
 
-/** One range in pieces of about `maxUnits`, as far as there are places to cut: control tokens, else words. */
+/** Returns one range in pieces of about `maxUnits`, as far as there are places to cut: control tokens, else words. */
 function shortened(
   text: string,
   range: Range,
@@ -105,7 +105,7 @@ function shortened(
   return pieces;
 }
 
-/** The last border of words in the first `near` units of the range, else the next one behind. */
+/** Returns the last border of words in the first `near` units of the range, else the next one behind. */
 function wordBorder(text: string, { start, end }: Range, near: number): number {
   for (let at = start + near; at > start; at -= 1) if (isWordBorder(text, at)) return at;
   const far = start + near * MAX_STRETCH;
@@ -115,8 +115,8 @@ function wordBorder(text: string, { start, end }: Range, near: number): number {
 }
 
 /**
- * Whether every tokenizer of the family begins a new word here: at a space between letters, or behind the last line break
- * of some white space (unless a slash follows, which some join to what was before).
+ * Returns whether every tokenizer of the family begins a new word here: at a space between letters, or behind the last
+ * line break of some white space (unless a slash follows, which some join to what was before).
  */
 function isWordBorder(text: string, at: number): boolean {
   const unit = text[at] ?? "";

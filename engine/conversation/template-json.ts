@@ -1,21 +1,24 @@
 /** The depth beyond which values would exhaust the stack of the template's interpreter. */
 const MAX_DEPTH = 100;
 
-/** Strings (and whether a colon follows: a key), numbers, brackets. Sound only on text that is valid JSON. */
+/**
+ * Matches strings (and whether a colon follows: a key), numbers and brackets. It is sound only on text that is valid
+ * JSON.
+ */
 const LEXEME = /("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?|-?\d[\d.eE+-]*|[[\]{}]/gs;
 
 /**
- * The names that the template's interpreter knows as methods of an object. It looks for a key first, where Python's Jinja
- * takes the method: an argument called `items` would end every template that says `arguments.items()`.
+ * The names that the template's interpreter knows as methods of an object. It looks for a key first, where Python's
+ * Jinja takes the method: an argument called `items` would end every template that says `arguments.items()`.
  */
 const METHODS: ReadonlySet<string> = new Set(["get", "items", "keys", "values", "dictsort"]);
 /** The keywords of JSON Schema under which the keys are names of the caller's. */
 const NAMES_UNDER: ReadonlySet<string> = new Set(["properties", "$defs", "definitions"]);
 
-/** What a JSON text holds: in arguments every key is a name of the caller's, in a schema most are keywords. */
+/** The kind of a JSON text: in arguments every key is a name of the caller's, in a schema most are keywords. */
 export type JsonKind = "arguments" | "schema";
 
-/** What may stand in for a value while the template is rendered; both return a string. */
+/** The stand-ins for values while the template is rendered; both functions return a string. */
 export type JsonStandIns = {
   /** Returns what stands in for a string or a key; `always` asks for a placeholder even where the text is harmless. */
   readonly text: (text: string, always: boolean) => string;
@@ -24,14 +27,14 @@ export type JsonStandIns = {
 };
 
 /**
- * A JSON text as a value for a template that will write it as JSON again, without what JavaScript does to JSON on the
- * way: large and oddly written numbers keep their digits, keys that look like numbers keep their place. Names of the
- * caller's that the interpreter would take for a method of its own are held by placeholders.
- * `undefined` when the text is not JSON or nested too deep.
+ * Returns a JSON text as a value for a template that will write it as JSON again, without what JavaScript does to JSON
+ * on the way: large and oddly written numbers keep their digits, keys that look like numbers keep their place. Names of
+ * the caller's that the interpreter would take for a method of its own are held by placeholders. `undefined` when the
+ * text is not JSON or nested too deep.
  */
 export function toTemplateValue(json: string, kind: JsonKind, standIns: JsonStandIns): unknown {
   if (!isJson(json)) return undefined;
-  /** Of the open objects and lists, outermost first: whether the keys in it are names of the caller's. */
+  /** For each of the open objects and lists, outermost first: whether the keys in it are names of the caller's. */
   const open: boolean[] = [];
   let key = "";
   let deepest = 0;

@@ -12,7 +12,7 @@ const ROLE: Readonly<Record<number, string>> = {
   [Role.TOOL]: "tool",
 };
 
-/** How a template wants to see earlier calls. */
+/** The rules of how a template wants to see earlier calls. */
 export type HistoryRules = {
   /** Returns the id that the template is to see. */
   readonly callId: (callId: string) => string;
@@ -22,7 +22,7 @@ export type HistoryRules = {
 
 const AS_THEY_ARE: HistoryRules = { callId: (callId) => callId, argumentsAsText: false };
 
-/** Stands between the parts of one message, as they are paragraphs of their own and not one word cut in two. */
+/** The text between the parts of one message, as they are paragraphs of their own and not one word cut in two. */
 const PART_SEPARATOR = "\n";
 
 /**

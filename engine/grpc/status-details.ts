@@ -27,8 +27,8 @@ const RAISED: Readonly<Partial<Record<status, readonly [reason: ErrorReason, mes
 const UNREADABLE = /^(?:Error deserializing request|Failed to decompress message|Invalid grpc-timeout value)/;
 
 /**
- * An interceptor that gives `google.rpc.ErrorInfo`, and a text that repeats nothing of the caller's, to every status
- * that is not OK and has no details. It costs one closure per call and nothing per message.
+ * An interceptor of the server that gives `google.rpc.ErrorInfo`, and a text that repeats nothing of the caller's, to
+ * every status that is not OK and has no details. It costs one closure per call and nothing per message.
  */
 export function withStatusDetails(
   _method: ServerMethodDefinition<unknown, unknown>,

@@ -5,8 +5,9 @@ import type { FollowedPems, Pems } from "../../deploy/runtime/files/followed-pem
 const MIN_VERSION = "TLSv1.2";
 
 /**
- * TLS for the gRPC port. A certificate that is renewed while the node listens counts for connections from then on;
- * those that stand go on. Whether callers must show a certificate stays as it was at the start.
+ * The credentials of the gRPC port with TLS. A certificate that is renewed while the node listens counts for
+ * connections from then on; those that stand go on. Whether callers must show a certificate stays as it was at the
+ * start.
  */
 export class TlsCredentials extends ServerCredentials {
   /**

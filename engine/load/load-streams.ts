@@ -9,7 +9,7 @@ const DEFAULT_INTERVAL_MS = 500;
 const MIN_INTERVAL_MS = 100;
 const MAX_INTERVAL_MS = 60_000;
 
-/** Where the load reports of one stream go. */
+/** Takes the load reports of one stream. */
 export type ReportSink = {
   /** Sends a report. Returns false when the reader does not keep up. */
   write(report: OrcaLoadReport): boolean;

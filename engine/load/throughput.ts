@@ -3,9 +3,11 @@ import type { Duration } from "../../proto/gen/google/protobuf/duration.ts";
 import type { Finished } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type EngineError, NODE_FAULTS } from "../errors.ts";
 
-/** What a caller is told who finds the node full, at least, at most, and while nothing is known; milliseconds. */
+/** The shortest wait that a caller is told who finds the node full, in milliseconds. */
 const MIN_WAIT_MS = 100;
+/** The longest wait that a caller is told who finds the node full, in milliseconds. */
 const MAX_WAIT_MS = 30_000;
+/** The wait that a caller is told who finds the node full while nothing is known of its speed, in milliseconds. */
 const UNKNOWN_WAIT_MS = 1_000;
 
 /** The weight of the newest generation in the means, from 0 to 1. */
@@ -32,10 +34,10 @@ export class Throughput {
   readonly #errors = new FadingCount();
   #prefill: number | undefined;
   #decode: number | undefined;
-  /** How long a generation holds its slot, in milliseconds; undefined before the first that tells. */
+  /** The time for which a generation holds its slot, in milliseconds; undefined before the first that tells. */
   #serviceMs: number | undefined;
 
-  /** Starts without any memory. `nowMs` is a monotonic clock in milliseconds. */
+  /** Makes a reckoning without any memory. `nowMs` is a monotonic clock in milliseconds. */
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
   }

@@ -1,15 +1,15 @@
 import { Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client";
 
 /**
- * What a node counts and measures of the calls it answers, in Prometheus' text form. Labels come from tables of the node,
+ * Counts and measures the calls that a node answers, in Prometheus' text form. Labels come from tables of the node,
  * never from a request.
  */
 export class EngineMetrics {
-  /** Holds the instruments below, those of the process, and the node's gauges once they are registered. */
+  /** The registry of the instruments below, those of the process, and the node's gauges once they are registered. */
   readonly registry = new Registry();
   readonly #registers = [this.registry];
 
-  /** Generations that ended, by model and by the reason of their end: `ok` or an `ErrorReason`. */
+  /** Counts generations that ended, by model and by the reason of their end: `ok` or an `ErrorReason`. */
   readonly generations = new Counter({
     name: "svc_engine_generations_total",
     help: "Generations that ended, by model and by reason: ok, or why they failed.",
@@ -17,7 +17,7 @@ export class EngineMetrics {
     registers: this.#registers,
   });
 
-  /** Tokens of finished generations, by model and type: `input`, `cached`, `output`, `reasoning`. */
+  /** Counts tokens of finished generations, by model and type: `input`, `cached`, `output`, `reasoning`. */
   readonly tokens = new Counter({
     name: "svc_engine_tokens_total",
     help: "Tokens of finished generations, by model and type: input, cached (a part of input), output, reasoning (a part of output).",
@@ -25,7 +25,7 @@ export class EngineMetrics {
     registers: this.#registers,
   });
 
-  /** Seconds from the arrival of a Generate call to its first delta, by model. */
+  /** Measures the seconds from the arrival of a Generate call to its first delta, by model. */
   readonly timeToFirstDelta = new Histogram({
     name: "svc_engine_time_to_first_delta_seconds",
     help: "Time from the arrival of a Generate call to its first delta, in seconds, by model.",
@@ -34,7 +34,7 @@ export class EngineMetrics {
     registers: this.#registers,
   });
 
-  /** Seconds per output token of finished generations, as the backend measured its decoding, by model. */
+  /** Measures the seconds per output token of finished generations, as the backend measured its decoding, by model. */
   readonly timePerOutputToken = new Histogram({
     name: "svc_engine_time_per_output_token_seconds",
     help: "Time from the end of the prefill to the end of the answer per output token, in seconds, by model.",
@@ -43,7 +43,9 @@ export class EngineMetrics {
     registers: this.#registers,
   });
 
-  /** Seconds from a request's arrival at the backend to its slot, by model, where the backend tells them. */
+  /**
+   * Measures the seconds from a request's arrival at the backend to its slot, by model, where the backend tells them.
+   */
   readonly queueWait = new Histogram({
     name: "svc_engine_queue_wait_seconds",
     help: "Time from a request's arrival at the backend to its slot, in seconds, by model.",
@@ -52,7 +54,7 @@ export class EngineMetrics {
     registers: this.#registers,
   });
 
-  /** CountTokens calls that ended, by model and by `ok` or an `ErrorReason`. */
+  /** Counts CountTokens calls that ended, by model and by `ok` or an `ErrorReason`. */
   readonly counts = new Counter({
     name: "svc_engine_count_tokens_total",
     help: "CountTokens calls that ended, by model and by reason: ok, or why they failed.",
@@ -60,7 +62,7 @@ export class EngineMetrics {
     registers: this.#registers,
   });
 
-  /** Whole answers, and arguments of calls, that the request's schema does not allow, by model and part. */
+  /** Counts whole answers, and arguments of calls, that the request's schema does not allow, by model and part. */
   readonly schemaMismatches = new Counter({
     name: "svc_engine_schema_mismatches_total",
     help: "Whole answers and call arguments that their schema does not allow, by model and part: answer, arguments.",
@@ -68,7 +70,7 @@ export class EngineMetrics {
     registers: this.#registers,
   });
 
-  /** Whole answers, and arguments of calls, that could not be checked with the request's schema, by model. */
+  /** Counts whole answers, and arguments of calls, that could not be checked with the request's schema, by model. */
   readonly schemaUnchecked = new Counter({
     name: "svc_engine_schema_unchecked_total",
     help: "Whole answers and call arguments that were not checked, as their schema is none or costs too much, by model.",
@@ -76,7 +78,7 @@ export class EngineMetrics {
     registers: this.#registers,
   });
 
-  /** Seconds from a caller's leaving, or its deadline, to the backend's having let go of the slot. */
+  /** Measures the seconds from a caller's leaving, or its deadline, to the backend's having let go of the slot. */
   readonly cancelLatency = new Histogram({
     name: "svc_engine_cancel_latency_seconds",
     help: "Time from a caller's leaving, or its deadline, to its slot being free, in seconds.",

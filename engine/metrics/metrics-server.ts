@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
 
-/** An HTTP server of metrics that listens: `port` is where, and `close` ends it with all its connections. */
+/** An HTTP server of metrics that listens on `port`; `close` ends it with all its connections. */
 export type MetricsServer = { readonly port: number; close(): Promise<void> };
 
 /** Serves a registry under `/metrics` over HTTP; port 0 picks a free one. Throws when the address cannot be used. */

@@ -2,7 +2,7 @@ import { Gauge, type Registry } from "prom-client";
 import type { BackendLoad } from "../backend.ts";
 import type { Rates } from "../load/throughput.ts";
 
-/** What a node is asked for whenever its metrics are read. */
+/** The readings that a node is asked for whenever its metrics are read. */
 export type NodeReadings = {
   /** Gives the load of the backend now. */
   readonly load: () => BackendLoad;

@@ -3,7 +3,7 @@ import type { BackendDescription } from "../backend.ts";
 import { EngineError } from "../errors.ts";
 
 /**
- * Where a node is in its life. `loading` comes first and `draining` last; a `stalled` node is out of service until its
+ * The phase of a node's life. `loading` comes first and `draining` last; a `stalled` node is out of service until its
  * engine moves again.
  */
 export type NodePhase = "loading" | "serving" | "stalled" | "draining";
@@ -22,7 +22,7 @@ export function healthName(model: string): string {
   return `svc.model/${model}`;
 }
 
-/** What a node is called, what it serves, and who hears whether it does. */
+/** The names of a node and of what it serves, and who hears whether it does. */
 export type NodeStateOptions = {
   /** The name of the node, as DescribeNode tells it. */
   readonly nodeId: string;
@@ -34,14 +34,14 @@ export type NodeStateOptions = {
   readonly setHealth: (name: string, status: "SERVING" | "NOT_SERVING") => void;
 };
 
-/** The one place that knows whether the node takes requests; its health follows it. */
+/** Knows whether the node takes requests, and nobody else does; its health follows this state. */
 export class NodeState {
   readonly #options: NodeStateOptions;
   readonly #models: ReadonlySet<string>;
   readonly #startedAt = new Date();
   #now: NodePhase = "loading";
 
-  /** Starts in `loading`, with every health name NOT_SERVING. */
+  /** Makes the state of a node in `loading`, with every health name NOT_SERVING. */
   constructor(options: NodeStateOptions) {
     this.#options = options;
     this.#models = new Set(options.models);

@@ -6,14 +6,14 @@ import type { Backend, EngineSteps } from "../backend.ts";
 import { EngineError } from "../errors.ts";
 import type { NodeState } from "./node-state.ts";
 
-/** How often the watchdog looks within `stallMs`. */
+/** The number of looks of the watchdog within `stallMs`. */
 const LOOKS = 4;
 
-/** What a watchdog watches and whom it tells. */
+/** What a watchdog watches, and whom it tells. */
 export type WatchdogOptions = {
   /** Measures how long no step was made. */
   readonly clock: Clock;
-  /** How long steps may be in flight of which none is made, in milliseconds. */
+  /** The time for which steps may be in flight of which none is made, in milliseconds. */
   readonly stallMs: number;
   /** Gives the engine's pulse; undefined from an engine that does not count its steps. */
   readonly steps: () => EngineSteps | undefined;
@@ -22,8 +22,8 @@ export type WatchdogOptions = {
   /** Called once when a stalled engine makes steps again. */
   readonly onRecover: () => void;
   /**
-   * Called at every look at a stalled engine that has nothing to do: gives it something, so that it can show that it
-   * moves.
+   * Called at every look at a stalled engine that has nothing to do: it gives the engine something, so that it can show
+   * that it moves.
    */
   readonly probe: () => void;
 };
@@ -41,7 +41,9 @@ export class Watchdog {
     this.#options = options;
   }
 
-  /** For how long running work has seen no step of the engine, in milliseconds; 0 where it moves or nothing runs. */
+  /**
+   * The time for which running work has seen no step of the engine, in milliseconds; 0 where it moves or nothing runs.
+   */
   get stepAgeMs(): number {
     return this.#stillMs;
   }
@@ -109,17 +111,17 @@ export type WatchedNode = {
   readonly models: readonly string[];
   /** Measures how long no step was made. */
   readonly clock: Clock;
-  /** How long running work may see no step before the node leaves service, in milliseconds. */
+  /** The time for which running work may see no step before the node leaves service, in milliseconds. */
   readonly stallMs: number;
-  /** Left for `stalled` and put back to `serving`. */
+  /** The state of the node, which becomes `stalled` and again `serving`. */
   readonly state: NodeState;
   /** The generations that fail when the engine stalls. */
   readonly calls: RunningCalls;
-  /** Where leaving service and coming back are logged. */
+  /** The log that tells of leaving service and coming back. */
   readonly log: Logger;
   /** Called when the node has left service or come back. */
   readonly onChange: () => void;
-  /** Aborted when the node closes, which ends a probe. */
+  /** The signal that is aborted when the node closes, which ends a probe. */
   readonly signal: AbortSignal;
 };
 

@@ -4,7 +4,7 @@ type ProseKind = "text" | "reasoning";
 
 type State =
   | { readonly at: "between" }
-  /** Only white space so far: the block exists once something else follows. */
+  /** At the start of a block with nothing but white space so far: the block exists once something else follows. */
   | { readonly at: "lead"; readonly kind: ProseKind; readonly text: string; readonly start: number }
   | { readonly at: "open"; readonly index: number };
 
@@ -23,7 +23,9 @@ export class BlockWriter {
   #delta: { text: string; logprobs: TokenLogprob[] } = { text: "", logprobs: [] };
   #pieces: Piece[] = [];
 
-  /** Announces the log probabilities of the source text `[start, end)`; they go out with the first delta that has of it. */
+  /**
+   * Announces the log probabilities of the source text `[start, end)`; they go out with the first delta that has of it.
+   */
   logprobs(piece: Piece): void {
     this.#pieces.push(piece);
   }
@@ -59,8 +61,8 @@ export class BlockWriter {
   }
 
   /**
-   * Ends the open block, if there is one. A block of nothing but white space is dropped, unless it is all there is in an
-   * output that ends here (`outputEnds`).
+   * Ends the open block, if there is one. A block of nothing but white space is dropped, unless it is all there is in
+   * an output that ends here (`outputEnds`).
    */
   end(complete: boolean, outputEnds = false): void {
     const state = this.#state;

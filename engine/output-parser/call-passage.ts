@@ -6,9 +6,9 @@ import type { CallIds } from "./call-ids.ts";
 import type { PendingText } from "./pending-text.ts";
 import type { VisibleText } from "./visible-text.ts";
 
-/** What the calls of an output are read with. */
+/** The parts that the calls of an output are read with. */
 export type CallPassageOptions = {
-  /** How calls are found and read. */
+  /** The rules of how calls are found and read. */
   readonly reading: CallReading;
   /** The number of finished calls after which nothing more is taken; Infinity without a bound. */
   readonly maxToolCalls: number;
@@ -26,17 +26,20 @@ type Position =
   /** A call of which nothing has gone out yet; `raw` is its whole text, from the separator on. */
   | { readonly at: "held"; readonly reader: CallReader; readonly raw: string }
   | { readonly at: "call"; readonly reader: CallReader }
-  /** The arguments are whole and their block has ended; the rest of the markup is passed over. */
+  /** Behind the arguments, which are whole and whose block has ended; the rest of the markup is passed over. */
   | { readonly at: "tail"; readonly reader: CallReader }
-  /** The call of an unknown tool: text, up to its closing mark. The reader has read so much of the pending text. */
+  /**
+   * In the call of an unknown tool, which is text up to its closing mark. The reader has read so much of the pending
+   * text.
+   */
   | { readonly at: "as-text"; readonly reader: CallReader; readonly read: number }
-  /** Behind a call of a group: another one, or the end of the group. */
+  /** Between two calls of a group, or at its end. */
   | { readonly at: "between" }
   | { readonly at: "outside" };
 
 /**
- * What a step came to: it needs more text, it may go on at once, or the output goes on outside: in the text, behind the
- * white space that the template writes there, or nowhere.
+ * The result of a step: it needs more text, it may go on at once, or the output goes on outside: in the text, behind
+ * the white space that the template writes there, or nowhere.
  */
 export type PassageStep = "needs-more" | "again" | "text" | "separator" | "done";
 
@@ -51,7 +54,7 @@ export class CallPassage {
   readonly #options: CallPassageOptions;
   #position: Position = { at: "outside" };
   #finishedToolCalls = 0;
-  /** The opening mark of the current group of calls came out as text. */
+  /** Whether the opening mark of the current group of calls came out as text. */
   #groupIsShown = false;
 
   constructor(options: CallPassageOptions) {
@@ -68,7 +71,10 @@ export class CallPassage {
     return this.#finishedToolCalls >= this.#options.maxToolCalls;
   }
 
-  /** Begins behind `mark`, one of the openers or "" for a brace; `raw` is it with the white space before it. */
+  /**
+   * Begins to read calls behind `mark`, one of the openers or "" for a brace; `raw` is it with the white space before
+   * it.
+   */
   begin(mark: string, raw: string): void {
     this.#groupIsShown = false;
     this.#position = { at: "held", reader: this.#options.reading.newReader(mark), raw };
@@ -143,7 +149,10 @@ export class CallPassage {
     return "again";
   }
 
-  /** How much of the end may be the separator before a mark that follows, or, unless the text is `whole`, its beginning. */
+  /**
+   * Returns how much of the end may be the separator before a mark that follows, or, unless the text is `whole`, its
+   * beginning.
+   */
   #separatorAt(text: string, whole: boolean): number {
     const { separator } = this.#options.reading;
     if (text.endsWith(separator)) return separator.length;

@@ -2,7 +2,10 @@ import * as z from "zod";
 import type { ToolCallMarkers } from "../tool-calls/forms.ts";
 import { mark, text } from "../tool-calls/marks.ts";
 
-/** The `reasoning` of a profile: how a chat template marks reasoning, and the white space that it writes beside the marks. */
+/**
+ * The schema of the `reasoning` of a profile: how a chat template marks reasoning, and the white space that it writes
+ * beside the marks.
+ */
 export const reasoningMarkers = z.strictObject({
   open: mark,
   close: mark,
@@ -15,7 +18,7 @@ export const reasoningMarkers = z.strictObject({
     .describe("The mark of a call ends it too. Default: no, there it is only mentioned."),
 });
 
-/** How a family of models marks its reasoning; of the white space at most that much is taken off. */
+/** The marks of a family's reasoning, and the white space beside them, of which at most that much is taken off. */
 export type ReasoningMarkers = Readonly<z.output<typeof reasoningMarkers>>;
 
 /** The markup of one family of models, as data. A part that is absent does not exist in that family. */

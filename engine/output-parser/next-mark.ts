@@ -2,9 +2,9 @@ import { heldSuffixLength } from "../tool-calls/readers/held-suffix.ts";
 import type { CallReading } from "../tool-calls/tool-call-form.ts";
 import type { ReasoningMarkers } from "./markers.ts";
 
-/** What comes next in undecided text: so much certain text, then perhaps a mark of `length` UTF-16 units. */
+/** The next thing in undecided text: so much certain text, then perhaps a mark of `length` UTF-16 units. */
 export type NextMark = {
-  /** What begins behind the text: a call, reasoning, or nothing that is known yet. */
+  /** The kind of what begins behind the text: a call, reasoning, or nothing that is known yet. */
   readonly kind: "call" | "reasoning" | "none";
   /** The number of UTF-16 units of text that are certain. */
   readonly text: number;
@@ -17,9 +17,9 @@ export type NextMark = {
   readonly mark: string;
 };
 
-/** What may come next. */
+/** The marks that may come next. */
 export type NextMarkOptions = {
-  /** How calls are found; undefined where there are none. */
+  /** The rules of how calls are found; undefined where there are none. */
   readonly call: CallReading | undefined;
   /** The marks of reasoning; undefined where there is none. */
   readonly reasoning: ReasoningMarkers | undefined;

@@ -11,7 +11,7 @@ import { earliest, nextMark, withSeparator } from "./next-mark.ts";
 import { PendingText } from "./pending-text.ts";
 import { VisibleText } from "./visible-text.ts";
 
-/** What an output is read with. */
+/** The settings by which an output is read. */
 export type OutputParserOptions = {
   /** The markup of the family, as far as the model knows it. */
   readonly markers: OutputMarkers;
@@ -20,7 +20,8 @@ export type OutputParserOptions = {
   /** The names of the tools that may be called. Where there are none, tool-call markup is plain text. */
   readonly toolNames: readonly string[];
   /**
-   * What the tools' schemas say of their arguments, for forms in which a model writes them as text. Default: nothing.
+   * Returns what the tools' schemas say of their arguments, for forms in which a model writes them as text. Default:
+   * nothing.
    */
   readonly argumentTypes?: ArgumentTypes;
   /** The number of finished calls after which nothing more is taken. Default: no bound. */
@@ -34,25 +35,25 @@ export type OutputParserOptions = {
 type State =
   | { readonly at: "text" }
   | { readonly at: "reasoning"; readonly markers: ReasoningMarkers }
-  /** Takes the white space that the template writes behind a mark, as far as it is there. */
+  /** Passing over the white space that the template writes behind a mark, as far as it is there. */
   | { readonly at: "skip"; readonly rest: string; readonly next: State }
   | { readonly at: "calls"; readonly calls: Calls }
   | { readonly at: "done" };
 
-/** How calls stand in the text, and what reads them. */
+/** The rules of how calls stand in the text, and what reads them. */
 type Calls = { readonly reading: CallReading; readonly passage: CallPassage };
 
 const TEXT: State = { at: "text" };
 const ANY_TYPE: ArgumentTypes = () => undefined;
 
 /**
- * Turns the text that a model writes into block events. Any split of the same text into pieces (of whole characters) gives
- * the same blocks with the same texts; held back is only what could still become a mark or a stop string.
+ * Turns the text that a model writes into block events. Any split of the same text into pieces (of whole characters)
+ * gives the same blocks with the same texts; held back is only what could still become a mark or a stop string.
  *
- * White space that the chat template writes beside a mark is markup, so that the turn rendered again has the same tokens;
- * a text of nothing but white space beside other blocks is dropped. A reasoning mark counts at the start of a visible text,
- * not in its middle. A call that is malformed or names an unknown tool comes out as text; if its arguments had begun to go
- * out, its block ends incomplete and what follows is text.
+ * White space that the chat template writes beside a mark is markup, so that the turn rendered again has the same
+ * tokens; a text of nothing but white space beside other blocks is dropped. A reasoning mark counts at the start of a
+ * visible text, not in its middle. A call that is malformed or names an unknown tool comes out as text; if its
+ * arguments had begun to go out, its block ends incomplete and what follows is text.
  */
 export class OutputParser {
   readonly #reasoning: ReasoningMarkers | undefined;
@@ -142,7 +143,10 @@ export class OutputParser {
     return { reading, passage };
   }
 
-  /** One decision about the pending text; false when more text is needed for the next, or nothing more is wanted. */
+  /**
+   * Makes one decision about the pending text; returns false when more text is needed for the next, or nothing more is
+   * wanted.
+   */
   #step(): boolean {
     const goesOn = this.#decide();
     if (this.#visible.matchedStop === undefined) return goesOn;

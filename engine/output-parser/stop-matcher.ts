@@ -9,7 +9,7 @@ export class StopMatcher {
     this.#stops = stops.filter((stop) => stop !== "");
   }
 
-  /** The UTF-16 units that wait for what follows. */
+  /** The number of UTF-16 units that wait for what follows. */
   get heldLength(): number {
     return this.#held.length;
   }

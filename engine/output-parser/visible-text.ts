@@ -7,7 +7,7 @@ export class VisibleText {
   readonly #writer: BlockWriter;
   readonly #pending: PendingText;
   readonly #stops: StopMatcher;
-  /** Where in the output the text given to the stop strings ends. */
+  /** The place in the output where the text given to the stop strings ends, in UTF-16 units. */
   #end = 0;
   #isFresh = true;
   #matchedStop: string | undefined;

@@ -4,10 +4,13 @@ import { mark, openersOf, opening, text } from "./marks.ts";
 import { JsonCallReader } from "./readers/json-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/** Keys that stand beside those of a call and say nothing. */
+/** The keys that stand beside those of a call and say nothing. */
 const PASSED_KEYS = ["type", "id"];
 
-/** An object with no mark around it, as Llama 3 writes it: a call stands at the start of the text only. */
+/**
+ * The form of a call that is an object with no mark around it, as Llama 3 writes it: a call stands at the start of the
+ * text only.
+ */
 export const bareJson = toolCallForm({
   schema: z
     .strictObject({

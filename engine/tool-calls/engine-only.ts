@@ -2,7 +2,7 @@ import * as z from "zod";
 import { mark } from "./marks.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/** Calls that only the parser of the engine which serves the model reads: for us they are text. */
+/** The form of calls that only the parser of the engine which serves the model reads: for us they are text. */
 export const engineOnly = toolCallForm({
   schema: z
     .strictObject({ form: z.literal("engine-only"), open: mark })

@@ -26,15 +26,15 @@ const BEHAVIOURS: { readonly [Form in FormName]: CallBehaviour<MarkersByForm[For
 
 const { json: first, ...others } = FORMS;
 
-/** The `toolCall` of a profile: the form of a family's calls, and its marks. */
+/** The schema of the `toolCall` of a profile: the form of a family's calls, and its marks. */
 export const toolCallMarkers = z.discriminatedUnion("form", [
   first.schema,
   ...Object.values(others).map(({ schema }) => schema),
 ]);
 
 /**
- * How a family of models writes tool calls. White space at the ends of a mark is what the template writes there; a model may
- * leave it out or write other white space, except around a value.
+ * The marks with which a family of models writes tool calls. White space at the ends of a mark is what the template
+ * writes there; a model may leave it out or write other white space, except around a value.
  */
 export type ToolCallMarkers = MarkersByForm[FormName];
 

@@ -16,8 +16,8 @@ export type GroupMarks = {
 };
 
 /**
- * How calls inside an outer pair of marks are read; `newReader` makes a reader for what stands behind the mark of a call.
- * Models forget the outer opening mark, so that of a call counts as well.
+ * Returns the rules of how calls inside an outer pair of marks are read; `newReader` makes a reader for what stands
+ * behind the mark of a call. Models forget the outer opening mark, so that of a call counts as well.
  */
 export function groupedCalls({ separator, ...marks }: GroupMarks, newReader: () => CallReader): CallReading {
   const open = marks.open.trim();

@@ -4,7 +4,10 @@ import { mark, opening, text } from "./marks.ts";
 import { JsonCallReader } from "./readers/json-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/** An object between marks, as Hermes and Qwen write it; several calls are several pairs of marks. */
+/**
+ * The form of a call that is an object between marks, as Hermes and Qwen write it; several calls are several pairs of
+ * marks.
+ */
 export const json = toolCallForm({
   schema: z
     .strictObject({

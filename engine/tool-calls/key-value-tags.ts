@@ -4,7 +4,7 @@ import { mark, opening, spaceBefore, spaceBehind, text } from "./marks.ts";
 import { type TaggedCallMarks, TaggedCallReader } from "./readers/tagged-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/** Keys and values in tags of their own, as GLM writes them. */
+/** The form of a call with keys and values in tags of their own, as GLM writes them. */
 export const keyValueTags = toolCallForm({
   schema: z
     .strictObject({

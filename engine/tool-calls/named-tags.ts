@@ -5,13 +5,16 @@ import { mark, opening, spaceBefore, spaceBehind, text } from "./marks.ts";
 import { type KeyEnd, type TaggedCallMarks, TaggedCallReader } from "./readers/tagged-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/** What a key may end with where a parameter says itself whether its value is text or JSON. */
+/** The marks that a key may end with where a parameter says itself whether its value is text or JSON. */
 const TYPED_KEY_ENDS: readonly KeyEnd[] = [
   { mark: '" string="true">', value: "text" },
   { mark: '" string="false">', value: "json" },
 ];
 
-/** Tags that carry the name of the tool and of each parameter, as Qwen3-Coder, MiniMax and DeepSeek-V3.2 write them. */
+/**
+ * The form of a call with tags that carry the name of the tool and of each parameter, as Qwen3-Coder, MiniMax and
+ * DeepSeek-V3.2 write them.
+ */
 export const namedTags = toolCallForm({
   schema: z
     .strictObject({

@@ -5,7 +5,10 @@ import { mark, opening, text } from "./marks.ts";
 import { SectionCallReader } from "./readers/section-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/** A name and JSON arguments, each call between marks of its own inside an outer pair, as DeepSeek and Kimi write it. */
+/**
+ * The form of calls that are a name and JSON arguments, each between marks of its own inside an outer pair, as DeepSeek
+ * and Kimi write it.
+ */
 export const sections = toolCallForm({
   schema: z
     .strictObject({

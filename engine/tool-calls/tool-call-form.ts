@@ -11,7 +11,7 @@ export type CallableTools = {
   readonly argumentTypes: ArgumentTypes;
 };
 
-/** How calls are found among other text, and what reads one. */
+/** The rules of how calls are found among other text, and what reads one. */
 export type CallReading = {
   /** Marks that begin a call, or a group of calls. */
   readonly openers: readonly string[];
@@ -23,15 +23,18 @@ export type CallReading = {
   readonly close: string;
   /** White space that the template writes before the first mark of the calls and behind the last. */
   readonly separator: string;
-  /** Makes a reader for the call behind `mark`: one of `openers`, `next`, or "" for a brace (which the reader takes itself). */
+  /**
+   * Makes a reader for the call behind `mark`: one of `openers`, `next`, or "" for a brace (which the reader takes
+   * itself).
+   */
   readonly newReader: (mark: string) => CallReader;
 };
 
-/** How the parameters of a call are written where they are text between tags. */
+/** The rules of how the parameters of a call are written where they are text between tags. */
 export type ParameterTags = {
   /** Gives everything that stands before a parameter's value, in which the kind of the value may be told. */
   readonly before: (key: string, kind: "text" | "json") => string;
-  /** Everything that stands behind a value: the closing mark with the white space that belongs to it. */
+  /** The text that stands behind a value: the closing mark with the white space that belongs to it. */
   readonly after: string;
   /** Whether `before` tells the kind of a value: then text is used for nothing but strings. */
   readonly tellsKind: boolean;
@@ -41,25 +44,25 @@ export type ParameterTags = {
 export type CallMarkup = {
   /** The mark with which the calls begin, without white space at its end; "" where none begins them. */
   readonly open: string;
-  /** What stands between `open` and the first call. */
+  /** The text between `open` and the first call. */
   readonly behindOpen: string;
   /** A mark that begins calls as well, for models that forget `open`; "" where there is none. */
   readonly otherOpen: string;
-  /** What stands between `otherOpen` and the first call. */
+  /** The text between `otherOpen` and the first call. */
   readonly behindOtherOpen: string;
   /** Whether a brace at the start of the text begins calls too. */
   readonly opensAtBrace: boolean;
   /** Writes one call. Its arguments are JSON, or, where there are `tags`, parameters between them. */
   readonly call: (name: string, args: Gbnf) => Gbnf;
-  /** How the parameters between tags are written. Absent where arguments are JSON. */
+  /** The rules of how the parameters between tags are written. Absent where arguments are JSON. */
   readonly tags?: ParameterTags;
-  /** What stands between two calls. */
+  /** The text between two calls. */
   readonly between: string;
-  /** What stands behind the last call. */
+  /** The text behind the last call. */
   readonly close: string;
 };
 
-/** What can be known of a model's marks before it writes anything. */
+/** The facts about a model's marks that can be known before it writes anything. */
 export type KnownMarks = {
   /** The chat template of the model, Jinja source. */
   readonly template: string;
@@ -67,7 +70,7 @@ export type KnownMarks = {
   readonly isKnown: (mark: string) => boolean;
 };
 
-/** What is done with one form of call, given the marks that a family of models uses for it. */
+/** The functions of one form of call, given the marks that a family of models uses for it. */
 export type CallBehaviour<Markers> = {
   /** Gives the marks as far as a model can know them; undefined where it cannot call tools with them. */
   readonly usable: (markers: Markers, model: KnownMarks) => Markers | undefined;
@@ -76,21 +79,24 @@ export type CallBehaviour<Markers> = {
   /**
    * Says how a grammar writes calls; undefined where only the engine's own parser reads them.
    *
-   * Of a call that was asked for, and of one that the model makes of a strict tool, the grammar holds the marks, the name
-   * and the arguments. Where arguments are JSON it holds all of their schema but what is refused for strict tools; where
-   * they are text between tags, the declared parameters in their order, the required ones, and each value by its schema,
-   * of which a value that is a string keeps to `enum`, `const` and `format` only.
+   * Of a call that was asked for, and of one that the model makes of a strict tool, the grammar holds the marks, the
+   * name and the arguments. Where arguments are JSON it holds all of their schema but what is refused for strict tools;
+   * where they are text between tags, the declared parameters in their order, the required ones, and each value by its
+   * schema, of which a value that is a string keeps to `enum`, `const` and `format` only.
    */
   readonly markup: (markers: Markers) => CallMarkup | undefined;
 };
 
 /** A way in which chat templates write tool calls: the marks that a profile names, and all that is done with them. */
 export type ToolCallForm<Schema extends z.ZodObject> = CallBehaviour<Readonly<z.output<Schema>>> & {
-  /** The marks in a profile. Its literal `form` is the name of the form; a field is left out where a template writes nothing. */
+  /**
+   * The schema of the marks in a profile. Its literal `form` is the name of the form; a field is left out where a
+   * template writes nothing.
+   */
   readonly schema: Schema;
 };
 
-/** Declares a form of call; there for its types alone. */
+/** Declares a form of call. The function is there for its types alone. */
 export function toolCallForm<Schema extends z.ZodObject>(form: ToolCallForm<Schema>): ToolCallForm<Schema> {
   return form;
 }

@@ -20,11 +20,11 @@ const METHOD = "svc.inference.v1.InferenceService/Generate";
  */
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/;
 
-/** Where the spans of a node go, and how many of them. */
+/** The settings of where the spans of a node go, and of how many of them. */
 export type GenerationTracingOptions = {
-  /** Takes the spans that are over on their way to the collector. */
+  /** The processor that takes the spans which are over on their way to the collector. */
   readonly processor: SpanProcessor;
-  /** Describes the node on all its spans. */
+  /** The description of the node on all its spans. */
   readonly resource: Resource;
   /**
    * The share of the traces beginning at this node that are exported, from 0 to 1. Other traces are sampled as their

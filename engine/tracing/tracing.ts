@@ -1,6 +1,6 @@
 import type { GenerationFacts } from "../calls/generation-log.ts";
 
-/** Where the spans of a node go. */
+/** Takes the spans of a node to where they are looked at. */
 export type Tracing = {
   /**
    * Takes a generation that is over. Never waits. `traceparent` is the header as the call brought it, undefined if it

@@ -9,7 +9,7 @@ import {
 import type { OutputMarkers } from "../../output-parser/markers.ts";
 import type { ModelProfile } from "../../profiles/profile.ts";
 
-/** The weights are sampled: so many blocks, evenly spread, instead of gigabytes at every start. */
+/** The number of blocks of the weights that a digest reads, evenly spread, instead of gigabytes at every start. */
 const SAMPLED_BLOCKS = 64;
 const BLOCK_BYTES = 64 * 1024;
 
@@ -31,9 +31,9 @@ const WITH_TOOLS: readonly Capability[] = [
 
 const WITH_REASONING: readonly Capability[] = [Capability.REASONING, Capability.REASONING_BUDGET];
 
-/** What a node tells of the model that it has loaded. */
+/** The model that a node has loaded, as far as it tells of it. */
 export type DescribedModel = {
-  /** Tells one checkpoint from another. */
+  /** The revision of the model, which tells one checkpoint from another. */
   readonly revision: string;
   /** The most tokens that a prompt and its answer may have together. */
   readonly contextWindow: number;
@@ -47,7 +47,7 @@ export type DescribedModel = {
   readonly markers: OutputMarkers;
 };
 
-/** Returns what the node says of its model under one of its ids. `model` is undefined while it loads. */
+/** Returns the description of the model under one of its ids. `model` is undefined while it loads. */
 export function describeModel(id: string, model: DescribedModel | undefined): ModelDescription {
   const contextWindow = model?.contextWindow ?? 0;
   const slots = model?.slots ?? 0;
@@ -66,7 +66,7 @@ export function describeModel(id: string, model: DescribedModel | undefined): Mo
   };
 }
 
-/** What a template never mentions the model was not trained for. */
+/** Returns what the model can do: what its template never mentions it was not trained for. */
 function capabilities({ template, profile, markers }: DescribedModel): readonly Capability[] {
   const tools = markers.toolCall !== undefined && /\btools\b/.test(template);
   const { thinking } = profile;
@@ -78,8 +78,8 @@ function capabilities({ template, profile, markers }: DescribedModel): readonly 
 }
 
 /**
- * A digest of the weights, tokenizer, template and markup: two nodes with the same one give the same answers. 16 hex
- * digits.
+ * Resolves to a digest of the weights, tokenizer, template and markup, 16 hex digits: two nodes with the same one give
+ * the same answers.
  */
 export async function modelRevision(path: string, metadata: unknown, markers: OutputMarkers): Promise<string> {
   const hash = createHash("sha256");

@@ -3,7 +3,7 @@ import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
 import type { BackendKind } from "../backend-kind.ts";
 import { llamaSchema } from "./llama-options.ts";
 
-/** llama.cpp in the node's own process. */
+/** The kind of backend that runs llama.cpp in the node's own process: `kind: llama` in the configuration. */
 export const llama: BackendKind<typeof llamaSchema> = {
   schema: llamaSchema,
   async create(config, node, work) {

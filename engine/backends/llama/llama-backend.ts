@@ -29,7 +29,7 @@ import { PromptEncoder } from "./tokens/prompt-encoder.ts";
 import { samplingDefaults } from "./tokens/sampling.ts";
 import { markTokens, readVocabulary, withoutTokens } from "./tokens/vocabulary.ts";
 
-/** How often those who wait hear that the engine still works, in milliseconds. */
+/** The time between two signs to those who wait that the engine still works, in milliseconds. */
 const BEAT_MS = 1000;
 
 type Running = {
@@ -39,9 +39,12 @@ type Running = {
   readonly stopBeat: () => void;
 };
 
-/** llama.cpp in this process: one model, one context, a fixed number of slots that are decoded together. */
+/**
+ * A backend that runs llama.cpp in this process: one model, one context, a fixed number of slots that are decoded
+ * together.
+ */
 export class LlamaBackend implements Backend {
-  /** The sampler cannot leave the grammar of a strict schema. */
+  /** Always true, as the sampler cannot leave the grammar of a strict schema. */
   readonly holdsStrict = true;
   readonly #options: LlamaOptions;
   readonly #clock: Clock;
@@ -56,7 +59,10 @@ export class LlamaBackend implements Backend {
     this.#clock = clock;
   }
 
-  /** Throws `EngineError` ENGINE_DOWN when the package, its binary or the model is missing or does not fit. */
+  /**
+   * Loads the model and makes one token with it. Throws `EngineError` ENGINE_DOWN when the package, its binary or the
+   * model is missing or does not fit.
+   */
   async start(signal: AbortSignal): Promise<void> {
     const runtime = await loadRuntime(this.#options, signal);
     try {
@@ -68,6 +74,7 @@ export class LlamaBackend implements Backend {
     }
   }
 
+  /** Returns the engine and its models; the models say that they load until `start` has resolved. */
   describe(): BackendDescription {
     const running = this.#running;
     return {
@@ -77,11 +84,13 @@ export class LlamaBackend implements Backend {
     };
   }
 
+  /** Resolves to the GPU memory in use, in bytes; undefined where there is no GPU. */
   async gpuMemoryBytes(): Promise<number | undefined> {
     const { total, used } = (await this.#running?.parts.runtime.llama.getVramState()) ?? { total: 0, used: 0 };
     return total > 0 ? used : undefined;
   }
 
+  /** Returns the load of slots, queue and KV memory now; before `start` has resolved, that of idle slots. */
   load(): BackendLoad {
     const running = this.#running;
     if (!running) return { slots: this.#options.slots, busySlots: 0, waiting: 0 };
@@ -100,6 +109,7 @@ export class LlamaBackend implements Backend {
     };
   }
 
+  /** Runs one generation, after a wait in the queue where no slot is free. Throws `EngineError`. */
   async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<readonly Event[], void, void> {
     const parts = this.#parts();
     const link = linkAbort(signal, this.#closing.signal);
@@ -110,13 +120,17 @@ export class LlamaBackend implements Backend {
     }
   }
 
+  /**
+   * Resolves to the number of tokens in the rendered prompt. Rejects with `EngineError` for what the template does not
+   * take, and when the caller leaves.
+   */
   async countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number> {
     const { prompts, profile } = this.#parts();
     const { conversation } = planConversation(request, profile.thinking);
     return (await prompts.encode(conversation, signal)).tokens.length;
   }
 
-  /** Ends what runs and what waits, with ENGINE_DOWN. */
+  /** Ends what runs and what waits with ENGINE_DOWN, and frees the model. */
   async close(): Promise<void> {
     const running = this.#running;
     this.#running = undefined;
@@ -136,7 +150,7 @@ export class LlamaBackend implements Backend {
     return this.#running.parts;
   }
 
-  /** One token, so that whatever does not fit shows before the first request. */
+  /** Makes one token, so that whatever does not fit shows before the first request. */
   async #warmUp({ model, sequences }: LlamaRuntime): Promise<void> {
     const [sequence] = sequences;
     const token = model.tokens.bos ?? model.tokens.eos ?? model.tokenize("a")[0];
@@ -200,7 +214,10 @@ export class LlamaBackend implements Backend {
   }
 }
 
-/** The configured profile, or the one that fits the file. Throws `ConfigError` for one that is not there or is wrong. */
+/**
+ * Returns the configured profile, or the one that fits the file. Throws `ConfigError` for one that is not there or is
+ * wrong.
+ */
 function profileOf(
   configured: string | undefined,
   general: { readonly architecture: string; readonly name?: string | undefined },
@@ -218,7 +235,10 @@ function readTemplate(options: ConstructorParameters<typeof ChatTemplate>[0]): C
   }
 }
 
-/** Tells those who wait that they still do, unless the engine stands still at a step: a stuck one goes silent. */
+/**
+ * Begins to tell those who wait that they still do, unless the engine stands still at a step: a stuck one goes silent.
+ * The returned function ends that.
+ */
 function startBeat({ steps, queue, clock }: EngineParts): () => void {
   let last = steps.done;
   const beat = () => {

@@ -5,7 +5,10 @@ import type { BackendKind } from "../backend-kind.ts";
 import { OpenAiCompatibleBackend } from "./openai-compatible-backend.ts";
 import { openAiCompatibleSchema } from "./options.ts";
 
-/** An engine beside the node: vLLM, SGLang or llama-server. */
+/**
+ * The kind of backend that uses an engine beside the node, vLLM, SGLang or llama-server: `kind: openai-compatible` in
+ * the configuration.
+ */
 export const openAiCompatible: BackendKind<typeof openAiCompatibleSchema> = {
   schema: openAiCompatibleSchema,
   create({ apiKeyFile, profile, ...options }, node) {
@@ -19,7 +22,7 @@ export const openAiCompatible: BackendKind<typeof openAiCompatibleSchema> = {
   engineOf: ({ baseUrl }) => new URL(baseUrl).host,
 };
 
-/** Throws `ConfigError` for a file that cannot be read or holds no key. */
+/** Reads the API key in a file. Throws `ConfigError` for a file that cannot be read or holds no key. */
 function readKey(file: string): string {
   let key: string;
   try {

@@ -28,7 +28,7 @@ const HEALTH_INTERVAL_MS = 500;
 const HEALTH_TIMEOUT_MS = 5_000;
 const CLOSE_SESSION_TIMEOUT_MS = 5_000;
 
-/** What of the engine's own word on its load is passed on as it is. */
+/** The parts of the engine's own word on its load that are passed on as they are. */
 const REPORTED_LOADS = [
   "kvUse",
   "kvTokensUsed",
@@ -39,7 +39,10 @@ const REPORTED_LOADS = [
 
 type Running = { readonly parts: GenerationParts; readonly found: ProbeResult };
 
-/** Another engine beside this node: vLLM, SGLang or llama.cpp's server, of which the node is the only client. */
+/**
+ * A backend that uses another engine beside this node: vLLM, SGLang or llama.cpp's server, of which the node is the
+ * only client.
+ */
 export class OpenAiCompatibleBackend implements Backend {
   readonly #options: OpenAiCompatibleOptions;
   readonly #dialect: Dialect;
@@ -61,8 +64,8 @@ export class OpenAiCompatibleBackend implements Backend {
   }
 
   /**
-   * Waits for the engine to come up, then tries it. Throws `EngineError` ENGINE_DOWN when it does not in time, does not serve
-   * the model, or does not tell reasoning, tool calls and text apart.
+   * Waits for the engine to come up, then tries it. Throws `EngineError` ENGINE_DOWN when it does not in time, does not
+   * serve the model, or does not tell reasoning, tool calls and text apart.
    */
   async start(signal: AbortSignal): Promise<void> {
     const { nodeId, profile, images, priorities, sharedCache, servedModel: wanted } = this.#options;
@@ -93,6 +96,7 @@ export class OpenAiCompatibleBackend implements Backend {
     this.#running = { parts: { ...parts, settings: { ...settings, thinkingBudget }, countsAtStart }, found };
   }
 
+  /** Returns the engine and its models; what the engine says of itself is known once `start` has resolved. */
   describe(): BackendDescription {
     return {
       engineKind: this.#dialect.engineKind,
@@ -102,8 +106,8 @@ export class OpenAiCompatibleBackend implements Backend {
   }
 
   /**
-   * Busy slots are those whose generation the engine has begun, as far as it tells. An engine that nobody reaches is one that
-   * stands still; while it answers, its steps are its own affair.
+   * Returns the load now. Busy slots are those whose generation the engine has begun, as far as it tells. An engine
+   * that nobody reaches is one that stands still; while it answers, its steps are its own affair.
    */
   load(): BackendLoad {
     const { gone, load } = this.#watch;
@@ -119,7 +123,7 @@ export class OpenAiCompatibleBackend implements Backend {
     };
   }
 
-  /** Throws `EngineError` QUEUE_FULL when all slots are taken. */
+  /** Runs one generation of the engine. Throws `EngineError`: QUEUE_FULL when all slots are taken. */
   async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<readonly Event[], void, void> {
     const { parts } = this.#ready();
     if (this.#busy >= this.#options.slots) throw new EngineError("QUEUE_FULL", "All slots are taken.");
@@ -135,12 +139,16 @@ export class OpenAiCompatibleBackend implements Backend {
     }
   }
 
+  /**
+   * Resolves to the number of tokens in the prompt, by the engine's own template and tokenizer. Rejects with
+   * `EngineError`.
+   */
   async countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number> {
     const { settings, countTimeoutMs } = this.#ready().parts;
     return countTokens(this.#http, this.#dialect, toCountBody(request, settings), countTimeoutMs, signal);
   }
 
-  /** Ends what runs, with ENGINE_DOWN. */
+  /** Ends what runs with ENGINE_DOWN, and stops watching the engine. */
   async close(): Promise<void> {
     this.#running = undefined;
     this.#watch.close();

@@ -65,9 +65,10 @@ export const openAiCompatibleSchema = z.strictObject({
     ),
 });
 
-/** How an engine beside the node is used: as configured, but with what the configured files hold. */
+/** The settings of an engine beside the node: as configured, but with what the configured files hold. */
 export type OpenAiCompatibleOptions = ServedNode &
   Omit<Readonly<z.output<typeof openAiCompatibleSchema>>, "kind" | "profile" | "apiKeyFile"> & {
+    /** The profile of the model's family, which the configuration names. */
     readonly profile: ModelProfile;
     /** The bearer token that every call is sent with; absent where none is sent. */
     readonly apiKey?: string | undefined;

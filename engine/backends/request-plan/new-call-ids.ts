@@ -2,7 +2,10 @@ import { randomBytes } from "node:crypto";
 import type { Message } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import type { ModelProfile } from "../../profiles/profile.ts";
 
-/** Ids for the calls of one answer to which the model gave none, as its template wants to see them in the next turn. */
+/**
+ * Returns the function that makes ids for the calls of one answer to which the model gave none, as its template wants
+ * to see them in the next turn.
+ */
 export function newCallIds(rule: ModelProfile["callIds"], history: readonly Message[]): (toolName: string) => string {
   switch (rule) {
     case "any":

@@ -5,19 +5,19 @@ import {
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ModelProfile, ThinkingEffort } from "../../profiles/profile.ts";
 
-/** What a request wants of a model's reasoning. */
+/** The wish of a request for a model's reasoning. */
 export type ReasoningUse = {
   /** Whether the model is to reason. */
   readonly wanted: boolean;
-  /** What the request's effort means to the family; undefined where the request or the family names none. */
+  /** The meaning of the request's effort to the family; undefined where the request or the family names none. */
   readonly effort: ThinkingEffort | undefined;
-  /** Tokens that the model may reason for; undefined without a bound. */
+  /** The tokens that the model may reason for; undefined without a bound. */
   readonly budgetTokens: number | undefined;
 };
 
 /**
- * Reads the reasoning of a request. One that does not say what it wants gets what the family does by default; a budget counts
- * before an effort. `thinking` is undefined for a family that does not reason, or that nobody knows.
+ * Reads the reasoning of a request. One that does not say what it wants gets what the family does by default; a budget
+ * counts before an effort. `thinking` is undefined for a family that does not reason, or that nobody knows.
  */
 export function planReasoning(
   reasoning: Reasoning | undefined,

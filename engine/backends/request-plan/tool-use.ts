@@ -2,7 +2,7 @@ import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/infere
 import { type Tool, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../../errors.ts";
 
-/** What an answer may do with the tools of its request. */
+/** The use that an answer may make of the tools of its request. */
 export type ToolUse = {
   /** The tools that may be called, in the request's order. */
   readonly callable: readonly Tool[];
@@ -12,7 +12,10 @@ export type ToolUse = {
   readonly maxCalls: number;
 };
 
-/** Reads the tool fields of a request. Throws `EngineError` INVALID_REQUEST for a call that is demanded and that no tool fits. */
+/**
+ * Reads the tool fields of a request. Throws `EngineError` INVALID_REQUEST for a call that is demanded and that no tool
+ * fits.
+ */
 export function planToolUse(request: Pick<GenerateRequest, "tools" | "toolChoice">): ToolUse {
   const { toolChoice } = request;
   const mode = toolChoice?.mode ?? ToolChoiceMode.AUTO;

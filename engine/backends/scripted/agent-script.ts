@@ -14,8 +14,8 @@ import { exampleValue, type Schema } from "../example-value.ts";
 import type { Script } from "./scripted.ts";
 
 /*
- * Carries an unmodified coding agent through a task without a model: asked for a file, it calls the agent's own tool for
- * writing one (or its shell), and when the tool's result is back it says so. For trying agents against the service.
+ * Carries an unmodified coding agent through a task without a model: asked for a file, it calls the agent's own tool
+ * for writing one (or its shell), and when the tool's result is back it says so. For trying agents against the service.
  */
 
 /** The name of the file that the agent is made to write. */

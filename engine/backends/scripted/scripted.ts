@@ -27,7 +27,7 @@ export type Script = (
   signal: AbortSignal,
 ) => AsyncIterable<readonly Event[]> | Iterable<readonly Event[]>;
 
-/** How a scripted backend behaves. */
+/** The settings of a scripted backend. */
 export type ScriptedOptions = {
   /** The name of the node. */
   readonly nodeId: string;
@@ -45,7 +45,7 @@ export type ScriptedOptions = {
   readonly countTokens?: (request: CountTokensRequest) => number;
 };
 
-/** Every capability, as a script can play whatever it likes. */
+/** All capabilities, as a script can play whatever it likes. */
 const ALL_CAPABILITIES = Object.values(Capability).filter((value) => value !== Capability.UNSPECIFIED);
 
 /**
@@ -55,7 +55,7 @@ export class ScriptedBackend implements Backend {
   readonly #options: ScriptedOptions;
   readonly #closing = new AbortController();
   #busy = 0;
-  /** The requests seen so far, the newest last, for tests to look at. */
+  /** The requests seen so far, of which the newest is last, for tests to look at. */
   readonly requests: GenerateRequest[] = [];
 
   constructor(options: ScriptedOptions) {

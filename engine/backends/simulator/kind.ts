@@ -2,7 +2,7 @@ import type { BackendKind } from "../backend-kind.ts";
 import { SimulatorBackend } from "./simulator-backend.ts";
 import { simulatorSchema } from "./simulator-options.ts";
 
-/** Made-up tokens at set rates. */
+/** The kind of backend that makes up tokens at set rates: `kind: simulator` in the configuration. */
 export const simulator: BackendKind<typeof simulatorSchema> = {
   schema: simulatorSchema,
   create: (config, node) => new SimulatorBackend({ ...config, ...node }),

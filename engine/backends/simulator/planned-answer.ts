@@ -12,9 +12,9 @@ import { seededRandom } from "./seeded-random.ts";
 import type { SimulatorOptions } from "./simulator-options.ts";
 import { hashText } from "./text-hash.ts";
 
-/** One block of an answer, token by token. */
+/** A block of an answer, token by token. */
 export type PlannedBlock = {
-  /** What the block is. */
+  /** The kind of the block, as `BlockStarted` announces it. */
   readonly block: NonNullable<BlockStarted["block"]>;
   /** The tokens of the block, at least one and none of them empty. */
   readonly tokens: readonly string[];
@@ -26,7 +26,7 @@ export type PlannedBlock = {
 export type PlannedAnswer = {
   /** The blocks in their order. */
   readonly blocks: readonly PlannedBlock[];
-  /** Why the answer ends. */
+  /** The reason why the answer ends. */
   readonly reason: FinishReason;
   /** The stop string that ends the answer; absent where none does. */
   readonly matchedStop?: string;

@@ -26,19 +26,19 @@ export function blockKeys(text: string, isolation: string): readonly number[] {
 export class PrefixCache {
   readonly #capacity: number;
   readonly #nowMs: () => number;
-  /** Block to the time of its last use; the least recently used first. */
+  /** The time of the last use of each block that is held; the least recently used first. */
   readonly #blocks = new Map<number, number>();
   #observedRetentionMs: number | undefined;
 
-  /** `nowMs` is a monotonic clock in milliseconds. */
+  /** Makes an empty cache that holds `capacityTokens` tokens. `nowMs` is a monotonic clock in milliseconds. */
   constructor(capacityTokens: number, nowMs: () => number) {
     this.#capacity = Math.floor(capacityTokens / BLOCK_TOKENS);
     this.#nowMs = nowMs;
   }
 
   /**
-   * How long the block that was pushed out last had not been used, in milliseconds; undefined as long as there was room
-   * for all.
+   * The time for which the block that was pushed out last had not been used, in milliseconds; undefined as long as
+   * there was room for all.
    */
   get observedRetentionMs(): number | undefined {
     return this.#observedRetentionMs;

@@ -16,7 +16,7 @@ const IMAGE_TOKENS = 256;
 export type RenderedPrompt = {
   /** The text of the prompt. */
   readonly text: string;
-  /** The place of the caller's last cache breakpoint, in UTF-16 units; 0 without one. */
+  /** The place of the caller's last cache breakpoint in the text, in UTF-16 units; 0 without one. */
   readonly breakpointAt: number;
 };
 

@@ -9,7 +9,7 @@ import type { InjectedFailure } from "./simulator-options.ts";
 type Phase =
   | { readonly at: "queue" }
   | { readonly at: "prefill"; remaining: number }
-  /** The prompt has been read; the first token is not there yet. */
+  /** Between prefill and decoding: the prompt has been read, and the first token is not there yet. */
   | { readonly at: "settle"; readonly untilMs: number }
   | { readonly at: "decode" }
   | { readonly at: "end" };
@@ -28,21 +28,21 @@ export type GenerationPlan = {
   readonly breakpointTokens: number;
   /** The tenant and salt whose prefixes the generation may reuse. */
   readonly isolation: string;
-  /** The priority in the queue; a higher one runs earlier. */
+  /** The priority of the request in the queue; a higher one runs earlier. */
   readonly priority: number;
   /** The answer. */
   readonly answer: PlannedAnswer;
   /** The time from the end of the prefill to the first token, in milliseconds. */
   readonly timeToFirstTokenMs: number;
-  /** What fails, and after how many tokens. */
+  /** The failure to inject, and after how many tokens. */
   readonly failure: InjectedFailure;
-  /** The prefix cache of the node. */
+  /** The prefix cache of the node, which all its generations share. */
   readonly cache: PrefixCache;
-  /** A monotonic clock in milliseconds. */
+  /** Returns the time of a monotonic clock, in milliseconds. */
   readonly nowMs: () => number;
 };
 
-/** One request on its way through the simulated engine. Steps advance it only while its caller asks for more. */
+/** Runs one request through the simulated engine. Steps advance it only while its caller asks for more. */
 export class SimulatedGeneration {
   readonly #plan: GenerationPlan;
   readonly #keys: readonly number[];
@@ -70,12 +70,12 @@ export class SimulatedGeneration {
     return this.#plan.priority;
   }
 
-  /** Whether its caller waits for more. */
+  /** Whether the request's caller waits for more. */
   get asked(): boolean {
     return this.#wake !== undefined;
   }
 
-  /** The tokens of KV memory that it may come to need. */
+  /** The tokens of KV memory that the request may come to need. */
   get kvTokens(): number {
     return this.#plan.inputTokens + answerLength(this.#plan.answer);
   }

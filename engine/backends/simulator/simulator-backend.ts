@@ -40,8 +40,8 @@ const CAPABILITIES: readonly Capability[] = [
 ];
 
 /**
- * An engine without a model: prompts are read one after the other at a set rate, answers are written side by side at
- * another, prefixes stay in a cache of limited size. For load and routing tests; it never passes for a model.
+ * A backend without a model: prompts are read one after the other at a set rate, answers are written side by side at
+ * another, prefixes stay in a cache of limited size. It is for load and routing tests, and never passes for a model.
  */
 export class SimulatorBackend implements Backend {
   readonly #options: SimulatorOptions;
@@ -52,9 +52,9 @@ export class SimulatorBackend implements Backend {
   readonly #prefillPerStep: number;
   readonly #progressSteps: number;
   readonly #running = new Set<SimulatedGeneration>();
-  /** The first is next. */
+  /** The requests that wait, of which the first is next. */
   readonly #waiting: SimulatedGeneration[] = [];
-  /** Prompt tokens that the steps so far were not asked for in whole tokens. */
+  /** The prompt tokens that the steps so far were not asked for in whole tokens. */
   #budget = 0;
   #isClosed = false;
 
@@ -77,9 +77,10 @@ export class SimulatorBackend implements Backend {
     });
   }
 
+  /** Does nothing: made-up tokens need no loading. */
   async start(): Promise<void> {}
 
-  /** Ends what runs and what waits, with ENGINE_DOWN. */
+  /** Ends what runs and what waits with ENGINE_DOWN. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#loop.stop();
@@ -87,10 +88,12 @@ export class SimulatorBackend implements Backend {
     this.#stepProcess?.close();
   }
 
+  /** Returns the description, which says that there is no model behind it. */
   describe(): BackendDescription {
     return describeSimulator(this.#options, this.#stepProcess?.pid);
   }
 
+  /** Returns the load now, as an engine that keeps account of its KV memory tells it. */
   load(): BackendLoad {
     const { slots, kvTokens } = this.#options;
     const kvTokensUsed = Math.min(
@@ -111,6 +114,7 @@ export class SimulatorBackend implements Backend {
     };
   }
 
+  /** Runs one generation, after a wait in the queue where there is no room. Throws `EngineError`. */
   async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<readonly Event[], void, void> {
     throwIfLeft(signal);
     if (this.#isClosed) throw stopped();
@@ -125,6 +129,7 @@ export class SimulatorBackend implements Backend {
     }
   }
 
+  /** Resolves to the number of simulated tokens in the rendered prompt, of four UTF-16 units each. */
   async countTokens({ tools, messages }: CountTokensRequest): Promise<number> {
     return countTokens(renderPrompt(tools, messages).text);
   }

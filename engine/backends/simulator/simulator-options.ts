@@ -71,8 +71,8 @@ export const simulatorSchema = z.strictObject({
     ),
 });
 
-/** How the simulated engine behaves. */
+/** The settings of the simulated engine, with what the node tells of itself. */
 export type SimulatorOptions = ServedNode & Omit<Readonly<z.output<typeof simulatorSchema>>, "kind">;
 
-/** What fails, for tests of those who call. */
+/** The failure that is injected, for tests of those who call. */
 export type InjectedFailure = SimulatorOptions["failure"];

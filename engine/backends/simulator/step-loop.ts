@@ -15,7 +15,7 @@ export type StepLoopOptions = {
   readonly flush: () => void;
 };
 
-/** The heart of the simulated engine: it beats while there is work, and counts. */
+/** Drives the simulated engine: it makes steps while there is work, and counts them. */
 export class StepLoop {
   readonly #options: StepLoopOptions;
   #cancel: (() => void) | undefined;
@@ -31,14 +31,14 @@ export class StepLoop {
     return this.#count;
   }
 
-  /** Begins to beat, as there is work. */
+  /** Begins to make steps, as there is work. */
   start(): void {
     if (this.#cancel) return;
     this.#nextAtMs = this.#options.clock.nowMs() + this.#options.stepMs(this.#count);
     this.#arm();
   }
 
-  /** Ends to beat until there is work again. */
+  /** Makes no steps until there is work again. */
   stop(): void {
     this.#cancel?.();
     this.#cancel = undefined;

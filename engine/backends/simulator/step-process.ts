@@ -4,7 +4,7 @@ import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { type MonotonicClock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 
-/** The program lies beside this file, built or not. */
+/** The program of the process, which lies beside this file, built or not. */
 const PROGRAM = new URL(`./step-timer${import.meta.url.endsWith(".ts") ? ".ts" : ".js"}`, import.meta.url);
 
 /**
@@ -33,10 +33,14 @@ export class StepProcess implements MonotonicClock {
     return this.#child.pid ?? 0;
   }
 
+  /** Returns the monotonic time of this process, in milliseconds. */
   nowMs(): number {
     return systemClock.nowMs();
   }
 
+  /**
+   * Calls `run` when the other process says that `ms` milliseconds have passed; the returned function takes that back.
+   */
   after(ms: number, run: () => void): () => void {
     this.#timers += 1;
     const id = String(this.#timers);

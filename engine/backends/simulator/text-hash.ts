@@ -7,7 +7,7 @@ const PRIME = 0x01000193;
 const FIRST_BASIS = 0x811c9dc5;
 const SECOND_BASIS = 0x6a09e667;
 
-/** A hash that can be gone on with. */
+/** A hash in two lanes, each a whole number below 2^32, that can be gone on with. */
 export type TextHash = { readonly first: number; readonly second: number };
 
 /** The hash of the empty text. */

@@ -12,7 +12,7 @@ export function matchesExpression(
   afford: (places: number) => boolean,
 ): boolean | undefined {
   const codes = [...text].map((char) => char.codePointAt(0) ?? 0);
-  /** Where matches that begin at one of `starts` may end; undefined: given up. */
+  /** Returns the places where matches that begin at one of `starts` may end; undefined where it was given up. */
   const ends = (part: Expression, starts: ReadonlySet<number>): ReadonlySet<number> | undefined => {
     if (!afford(starts.size + 1)) return undefined;
     switch (part.kind) {

@@ -9,7 +9,7 @@ export type Expression =
   | { readonly kind: "repeat"; readonly part: Expression; readonly min: number; readonly max: number | undefined }
   | { readonly kind: "start" | "end" };
 
-/** Says that a pattern uses something outside the subset. */
+/** An error that says that a pattern uses something outside the subset. */
 export class UnsupportedPattern extends Error {}
 
 const MAX_LENGTH = 1024;

@@ -3,7 +3,7 @@ import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { ALL_CODES, includes, subtract } from "./code-set.ts";
 import { type Expression, parseExpression, UnsupportedPattern } from "./regular-expression.ts";
 
-/** Bounds of the length of a text, in characters; `maxLength` undefined is without end. */
+/** The bounds of the length of a text, in characters; `maxLength` undefined is without end. */
 export type LengthBounds = { readonly minLength: number; readonly maxLength: number | undefined };
 
 /** A pattern as grammar, with bounds that the length of every text keeps that it matches. */
@@ -32,9 +32,10 @@ const MAX_ALTERNATIVES = 256;
 const MAX_STATES = 512;
 
 /**
- * The inside of a JSON string that matches a pattern of JSON Schema: anywhere in the text, unless anchored. Undefined where
- * the pattern is outside the subset of `parseExpression` or anchors in the middle. The pattern must be valid. Bounds of the
- * length are met where the pattern is a repeated class; elsewhere compare with the returned ones.
+ * Returns a grammar of the inside of a JSON string that matches a pattern of JSON Schema: anywhere in the text, unless
+ * anchored. Undefined where the pattern is outside the subset of `parseExpression` or anchors in the middle. The
+ * pattern must be valid. Bounds of the length are met where the pattern is a repeated class; elsewhere compare with the
+ * returned ones.
  */
 export function stringPattern(rules: GrammarRules, pattern: string, bounds: LengthBounds): PatternGrammar | undefined {
   try {

@@ -3,11 +3,11 @@ import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { ALL_CODES, subtract } from "./code-set.ts";
 import { SPACES } from "./regular-expression.ts";
 
-/** A mark that ends a text, and what comes behind it. */
+/** A mark that ends a text, with what comes behind it. */
 export type TextEnd = {
   /** The mark, which is not empty and has no white space at its start. */
   readonly mark: string;
-  /** What comes behind the mark. */
+  /** The grammar of what comes behind the mark. */
   readonly behind: Gbnf;
   /** Whether the mark counts only where nothing but white space came before. Default: false. */
   readonly onlyFirst?: boolean;
@@ -25,7 +25,7 @@ export function textUntil(rules: GrammarRules, ends: readonly TextEnd[], mayEnd:
   const codes = [...new Set(ends.flatMap(({ mark }) => [...mark]))];
   const single = (char: string): CodeRange => [char.codePointAt(0) ?? 0, char.codePointAt(0) ?? 0];
   const others = subtract(ALL_CODES, codes.map(single));
-  /** `text`: what a mark could begin with, as far as it has been read. */
+  /** Returns the rule of a state, where `text` is what a mark could begin with, as far as it has been read. */
   const state = (text: string, isFirst: boolean): Gbnf => {
     const key = `${isFirst} ${text}`;
     const known = states.get(key);

@@ -7,13 +7,13 @@ import { ANSWER_FIELD, answerGrammar } from "./answer-grammar.ts";
 import { finishGrammar } from "./constraint-grammar.ts";
 import { type ToolCallGrammar, type ToolCallGrammarOptions, toolCallGrammar } from "./tool-call-grammar.ts";
 
-/** What a request fixes of the output, and how the model writes it. */
+/** The parts of the output that a request fixes, and how the model writes them. */
 export type OutputGrammarOptions = Pick<ToolCallGrammarOptions, "tools" | "maxCalls" | "argumentTypes"> & {
   /** The marks by which the model tells reasoning and calls from text. */
   readonly markers: OutputMarkers;
   /** Whether the output has to be calls. */
   readonly mustCall: boolean;
-  /** What the visible text has to be, unless it is calls; undefined where it is free. */
+  /** The constraint on the visible text, unless it is calls; undefined where it is free. */
   readonly constraint: OutputConstraint | undefined;
   /** Whether the output begins inside the reasoning, may open it, or has none. */
   readonly reasoning: "opened" | "may-open" | "none";
@@ -23,14 +23,12 @@ export type OutputGrammarOptions = Pick<ToolCallGrammarOptions, "tools" | "maxCa
 export const BEHIND_REASONING = "answer";
 
 /**
- * The grammar of all that a model writes, reasoning and all, with the rules `root` and `answer` to begin with; undefined
- * where nothing is fixed. Calls where they are asked for, a JSON value where one is, either of them where the model has
- * the choice. Where only calls are fixed, the other text is free, and a call begins wherever the output parser takes it
- * for begun: so the arguments of a strict tool are held to its schema in every form of call.
- *
- * Reasoning is free too. Where the answer is fixed it must come to an end, for the answer has to come.
- *
- * Throws `EngineError` INVALID_SCHEMA.
+ * Writes the grammar of all that a model writes, reasoning and all, with the rules `root` and `answer` to begin with;
+ * undefined where nothing is fixed. It asks for calls where they are asked for, for a JSON value where one is, for
+ * either of them where the model has the choice. Where only calls are fixed, the other text is free, and a call begins
+ * wherever the output parser takes it for begun: so the arguments of a strict tool are held to its schema in every form
+ * of call. Reasoning is free too; where the answer is fixed it must come to an end, for the answer has to come. Throws
+ * `EngineError` INVALID_SCHEMA.
  */
 export function outputGrammar(options: OutputGrammarOptions): string | undefined {
   const { markers, tools, mustCall, constraint, reasoning } = options;

@@ -8,7 +8,7 @@ import { keyword, type SchemaType } from "../schema/schema-keywords.ts";
 import { toGrammar } from "../values/json-schema.ts";
 import { enforcedFormat, formatGrammar } from "../values/string-grammar.ts";
 
-/** How the arguments of a call stand between tags. */
+/** The rules of how the arguments of a call stand between tags. */
 export type TaggedArgumentsOptions = {
   /** The tags around names and values. */
   readonly tags: ParameterTags;
@@ -56,7 +56,9 @@ export function taggedArguments(
 /** A parameter of a tool: its name, its schema, and the schema of the tool. */
 type Parameter = { readonly key: string; readonly property: JsonValue; readonly root: SchemaObject };
 
-/** How the value of a parameter is written, and the keywords of its schema that this does not enforce. */
+/**
+ * The grammar of how the value of a parameter is written, and the keywords of its schema that this does not enforce.
+ */
 type ParameterValue = {
   readonly kind: "text" | "json";
   readonly grammar: Gbnf;

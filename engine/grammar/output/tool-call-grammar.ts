@@ -9,7 +9,7 @@ import { type SchemaGrammar, toGrammar } from "../values/json-schema.ts";
 import { parseSchema, refuseUnenforced } from "./constraint-grammar.ts";
 import { taggedArguments } from "./tagged-arguments.ts";
 
-/** Which calls a model may make, and how it writes them. */
+/** The calls that a model may make, and how it writes them. */
 export type ToolCallGrammarOptions = {
   /** The form in which the model writes calls. */
   readonly markers: ToolCallMarkers;
@@ -34,16 +34,15 @@ const NO_PARAMETERS = '{"type":"object","properties":{}}';
 
 /** The grammar of calls. */
 export type ToolCallGrammar = SchemaGrammar & {
-  /** Where calls begin in another text, and what comes behind: the calls, and nothing more. */
+  /** The marks where calls begin in another text, and what comes behind: the calls, and nothing more. */
   readonly openers: readonly TextEnd[];
 };
 
 /**
- * The grammar of one or more tool calls as the chat template writes them, with arguments after each tool's schema, and
- * nothing behind them. Of markup that only an engine reads nothing can match.
- *
- * Throws `EngineError` INVALID_SCHEMA as `toGrammar` does, and for a strict tool whose schema has keywords that the grammar
- * does not enforce. The position in `tools` names the tool.
+ * Makes the grammar of one or more tool calls as the chat template writes them, with arguments after each tool's
+ * schema, and nothing behind them. Of markup that only an engine reads nothing can match. Throws `EngineError`
+ * INVALID_SCHEMA as `toGrammar` does, and for a strict tool whose schema has keywords that the grammar does not
+ * enforce. The position in `tools` names the tool.
  */
 export function toolCallGrammar(options: ToolCallGrammarOptions, rules: GrammarRules): ToolCallGrammar {
   const { markers, tools, maxCalls = 1 } = options;

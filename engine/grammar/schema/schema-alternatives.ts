@@ -14,8 +14,8 @@ const MAX_STEPS = 10_000;
 type Wanted = { readonly node: SchemaNode; readonly from: Wanted | undefined };
 
 /**
- * Resolves `$ref`, `allOf`, `anyOf` and `oneOf` (read as `anyOf`). A schema that refers to itself without anything between
- * adds no way of its own. `skipReference` is told of references to other documents.
+ * Resolves `$ref`, `allOf`, `anyOf` and `oneOf` (read as `anyOf`). A schema that refers to itself without anything
+ * between adds no way of its own. `skipReference` is told of references to other documents.
  *
  * Throws `EngineError` INVALID_SCHEMA where there are too many ways.
  */

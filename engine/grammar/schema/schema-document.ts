@@ -18,8 +18,8 @@ const MAX_NESTING = 128;
 const SHOWN_KEY = /^[A-Za-z0-9_$-]{1,64}$/;
 
 /**
- * A JSON Schema as a whole, checked: the shape of every keyword that matters, and limits that keep a hostile schema from
- * costing more than it is worth (64 KiB, 2,000 schemas, 32 levels).
+ * Holds a JSON Schema as a whole, checked: the shape of every keyword that matters, and limits that keep a hostile
+ * schema from costing more than it is worth (64 KiB, 2,000 schemas, 32 levels).
  */
 export class SchemaDocument {
   /** The node of the whole schema. */
@@ -71,7 +71,7 @@ export class SchemaDocument {
     return node;
   }
 
-  /** Says where a keyword stands, for people: the field, and a JSON pointer with unusual keys left out. */
+  /** Returns where a keyword stands, for people: the field, and a JSON pointer with unusual keys left out. */
   path(pointer: string): string {
     return `${this.#at}#${pointer}`;
   }

@@ -7,7 +7,7 @@ import { keyword, type SchemaType, TYPES } from "./schema-keywords.ts";
 /** A node whose own keywords count, all of them at once with those of the others in a list. */
 export type PlainNode = SchemaNode & { readonly schema: SchemaObject };
 
-/** What the grammars of the single types need from the conversion as a whole. */
+/** The parts of the conversion as a whole that the grammars of the single types need. */
 export type Conversion = {
   /** The rules of the grammar that is being made. */
   readonly rules: GrammarRules;
@@ -17,6 +17,7 @@ export type Conversion = {
   value(nodes: readonly SchemaNode[]): Gbnf;
   /** Notes that a keyword is not enforced. */
   skip(node: PlainNode, keyword: string): void;
+  /** Throws `EngineError` INVALID_SCHEMA for a keyword of the node; `what` says what is wrong. */
   fail(node: PlainNode, keyword: string, what: string): never;
 };
 

@@ -24,12 +24,13 @@ export const SUBSCHEMAS = [
 
 type Keyword = {
   /**
-   * What a grammar enforces of the keyword: all, what it can (a strict schema with the rest is refused), or nothing.
+   * The part of the keyword that a grammar enforces: all, what it can (a strict schema with the rest is refused), or
+   * nothing.
    */
   readonly grammar: "all" | "some" | "none";
   /** The type of which the keyword speaks; undefined for any. Where no type is named it tells the type. */
   readonly type?: SchemaType;
-  /** What the keyword's value must be: the words for it, and the check. Default: a schema, or schemas. */
+  /** The form that the keyword's value must have: the words for it, and the check. Default: a schema, or schemas. */
   readonly form?: Form;
 };
 type Form = readonly [words: string, check: (value: unknown) => boolean];
@@ -50,8 +51,8 @@ const COUNT: Form = [
 ];
 
 /**
- * Every keyword that says something of a value. Both the grammar and the validator go by it; other keywords are ignored,
- * as JSON Schema wants it.
+ * All keywords that say something of a value. Both the grammar and the validator go by them; other keywords are
+ * ignored, as JSON Schema wants it.
  */
 export const KEYWORDS = {
   type: {

@@ -1,9 +1,9 @@
 import { type Expression, parseExpression } from "../expressions/regular-expression.ts";
 
 type Format = {
-  /** What a model may write. */
+  /** The expression of what a model may write. */
   readonly written: string;
-  /** What else is right as well. Default: nothing. */
+  /** The expression of what is right as well. Default: nothing. */
   readonly allowed?: string;
 };
 

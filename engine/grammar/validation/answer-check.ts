@@ -11,7 +11,7 @@ type Wanted = Mismatch & { readonly schema: string };
 /** A text that ended whole, and what it was to be: plain data, which can go to another thread. */
 export type WholeText = Wanted & { readonly text: string };
 
-/** What looking at the texts of one answer has shown. */
+/** The result of looking at the texts of one answer. */
 export type CheckedTexts = {
   /** The texts that their schemas do not allow. */
   readonly mismatches: readonly Mismatch[];
@@ -25,8 +25,8 @@ const READINGS_OF_SCHEMA = 8;
 const ANY_OBJECT = '{"type":"object"}';
 
 /**
- * Gathers what a model was asked to write by a schema, as it is written: each answer and each call that ended whole. What was
- * cut says so itself.
+ * Gathers what a model was asked to write by a schema, as it is written: each answer and each call that ended whole.
+ * What was cut says so itself.
  */
 export class AskedTexts {
   readonly #answer: Wanted | undefined;
@@ -68,13 +68,13 @@ export class AskedTexts {
 }
 
 /**
- * The last look at the texts of one answer, each against the schema itself. Where a schema is `strict` the engine may have
- * promised it; elsewhere it is what the model should have done. All looks share one budget of work: what goes beyond it is
- * not checked, and counted. Never throws.
+ * Checks the texts of one answer, each against the schema itself. Where a schema is `strict` the engine may have
+ * promised it; elsewhere it is what the model should have done. All looks share one budget of work: what goes beyond it
+ * is not checked, and counted. It never throws.
  */
 export function checkTexts(texts: readonly WholeText[]): CheckedTexts {
   const budget = new WorkBudget();
-  /** By schema, as an answer may call a tool many times; undefined for what is no schema. */
+  /** The validators by schema, as an answer may call a tool many times; undefined for what is no schema. */
   const validators = new Map<string, SchemaValidator | undefined>();
   const verdictOn = ({ text, schema }: WholeText): Verdict => {
     if (!validators.has(schema) && budget.spendOnText(READINGS_OF_SCHEMA * schema.length))

@@ -38,7 +38,7 @@ export type Check = (look: Look, value: JsonValue) => boolean;
 /** The check of a keyword that no grammar enforces and that says nothing that could be found out here. */
 const notLookedAt: Check = () => true;
 
-/** A keyword of numbers, and what it says where its value is one. */
+/** Makes the check of a keyword of numbers, given what it says where its value is one. */
 const ofNumber =
   (name: string, holds: (value: number, bound: number, schema: SchemaObject) => boolean): Check =>
   ({ schema }, value) => {
@@ -46,7 +46,10 @@ const ofNumber =
     return typeof value !== "number" || typeof bound !== "number" || holds(value, bound, schema);
   };
 
-/** A keyword that bounds the size of some values; `fits` says whether a value keeps to it, and true of other values. */
+/**
+ * Makes the check of a keyword that bounds the size of some values; `fits` says whether a value keeps to it, and true
+ * of other values.
+ */
 const ofSize =
   (name: string, fits: (look: Look, value: JsonValue, bound: number) => boolean): Check =>
   (look, value) => {
@@ -72,7 +75,7 @@ const ofCount = (name: string, countOf: (value: JsonValue) => number | undefined
 const items = (value: JsonValue) => (isList(value) ? value.length : undefined);
 const members = (value: JsonValue) => (isObject(value) ? Object.keys(value).length : undefined);
 
-/** The members of an object, paid for; none of another value. */
+/** Returns the members of an object, paid for; none of another value. */
 function membersOf({ budget }: Look, value: JsonValue): readonly (readonly [key: string, member: JsonValue])[] {
   if (!isObject(value)) return [];
   const entries = Object.entries(value);
@@ -82,7 +85,10 @@ function membersOf({ budget }: Look, value: JsonValue): readonly (readonly [key:
 
 const valuesOf = new WeakMap<readonly JsonValue[], ReadonlySet<string>>();
 
-/** An `enum` may be long, and be looked at for each item of a list. */
+/**
+ * Returns the canonical texts of a list of values, which are made once: an `enum` may be long, and be looked at for
+ * each item of a list.
+ */
 function canonicalValues({ canonical, budget }: Look, list: readonly JsonValue[]): ReadonlySet<string> {
   const known = valuesOf.get(list);
   if (known !== undefined) return known;
@@ -91,7 +97,7 @@ function canonicalValues({ canonical, budget }: Look, list: readonly JsonValue[]
   return values;
 }
 
-/** How many of the schemas in a list a value satisfies, up to `enough`. */
+/** Returns how many of the schemas in a list a value satisfies, up to `enough`. */
 function countOf({ schema, holds }: Look, name: string, value: JsonValue, enough: number): number {
   const list = schema[name];
   let count = 0;
@@ -101,7 +107,7 @@ function countOf({ schema, holds }: Look, name: string, value: JsonValue, enough
   return count;
 }
 
-/** The check of every keyword. */
+/** The checks of all keywords by name. */
 export const CHECKS: Readonly<Record<KeywordName, Check>> = {
   type: ({ schema: { type = null }, budget }, value) =>
     !isList(type) ? isOfType([type], value) : !budget.spend(type.length / KEYS_PER_WORK) || isOfType(type, value),
@@ -219,7 +225,9 @@ export const CHECKS: Readonly<Record<KeywordName, Check>> = {
   dependencies: (look, value) => dependencies(look, "dependencies", value),
 };
 
-/** What has to be true of an object for each of its keys: other keys that it has, or a schema. */
+/**
+ * Returns whether an object has, for each of its keys, what depends on it: other keys, or a schema that it satisfies.
+ */
 function dependencies({ schema, holds, budget }: Look, name: string, value: JsonValue): boolean {
   const map = schema[name];
   if (!isObject(map) || !isObject(value)) return true;
@@ -236,7 +244,10 @@ function isOfType(types: readonly JsonValue[], value: JsonValue): boolean {
   return types.includes(value === null ? "null" : isList(value) ? "array" : typeof value);
 }
 
-/** Undefined where it cannot be said: an expression of a caller's never runs in an engine that could explode. */
+/**
+ * Returns whether a pattern matches a text; undefined where it cannot be said: an expression of a caller's never runs
+ * in an engine that could explode.
+ */
 function matches({ expressionOf, budget }: Look, pattern: string, text: string): boolean | undefined {
   const expression = expressionOf(pattern);
   return expression && isMatch(expression, text, budget);

@@ -11,21 +11,21 @@ const LOOK_WORK = 3;
 /** The most looks, or lists and objects, inside each other. */
 const MAX_DEPTH = 1000;
 
-/** What looking at a value has shown: `unchecked` where finding out would take too long, or cannot be done. */
+/** The result of looking at a value: `unchecked` where finding out would take too long, or cannot be done. */
 export type Verdict = "allowed" | "refused" | "unchecked";
 
 /**
- * Checks values against a JSON Schema by the book: what a grammar has let through, and what a model wrote without one. Not
- * looked at are other documents, references that name nothing, the `unevaluated` keywords, dynamic references, and patterns
- * outside the subset of `parseExpression`.
+ * Checks values against a JSON Schema by the book: what a grammar has let through, and what a model wrote without one.
+ * It does not look at other documents, references that name nothing, the `unevaluated` keywords, dynamic references,
+ * and patterns outside the subset of `parseExpression`.
  */
 export class SchemaValidator {
   readonly #document: SchemaDocument;
-  /** What is being looked at, by the schema's id: a schema may lead back to itself. */
+  /** The values that are being looked at, by the schema's id: a schema may lead back to itself. */
   readonly #open = new Map<number, Set<JsonValue>>();
-  /** By pattern, which may be looked at for each item of a list. */
+  /** The parsed expressions by pattern, which may be looked at for each item of a list. */
   readonly #expressions = new Map<string, Expression | undefined>();
-  /** By reference; undefined for what names nothing in this document. */
+  /** The nodes by reference; undefined for what names nothing in this document. */
   readonly #references = new Map<string, SchemaNode | undefined>();
   /** The canonical texts of lists and objects, which many schemas may compare. */
   readonly #canonical = new Map<JsonValue, string>();
@@ -33,12 +33,12 @@ export class SchemaValidator {
   #depth = 0;
   #isTooDeep = false;
 
-  /** Throws `EngineError` INVALID_SCHEMA as `toGrammar` does. */
+  /** Makes the validator of a schema. Throws `EngineError` INVALID_SCHEMA as `toGrammar` does. */
   constructor(schema: unknown) {
     this.#document = new SchemaDocument(schema, "");
   }
 
-  /** Says whether the value satisfies the schema, for what is left of the budget. Never throws. */
+  /** Returns whether the value satisfies the schema, for what is left of the budget. It never throws. */
   check(value: JsonValue, budget: WorkBudget = new WorkBudget()): Verdict {
     this.#budget = budget;
     this.#depth = 0;
@@ -95,7 +95,7 @@ export class SchemaValidator {
     return this.#references.get(reference);
   }
 
-  /** The same text for equal values; an empty one where there is no work left to make it. */
+  /** Returns the same text for equal values; an empty one where there is no work left to make it. */
   #canonicalOf(value: JsonValue, depth: number): string {
     if (typeof value === "string") return this.#budget.spendOnText(value.length) ? JSON.stringify(value) : "";
     if (typeof value !== "object" || value === null) return this.#budget.spend(1) ? String(value) : "";
@@ -120,7 +120,10 @@ export class SchemaValidator {
   }
 }
 
-/** What a reference names; undefined for another document, and for what names nothing: it says nothing of a value then. */
+/**
+ * Returns what a reference names; undefined for another document, and for what names nothing: it says nothing of a
+ * value then.
+ */
 function resolved(document: SchemaDocument, reference: string, pointer: string): SchemaNode | undefined {
   try {
     return document.resolve(reference, pointer);

@@ -1,11 +1,15 @@
-/** Work that one answer may cost to check: about 80 ms of one core, in the looks and characters that a budget counts. */
+/**
+ * The work that one answer may cost to check: about 80 ms of one core, in the looks and characters that a budget
+ * counts.
+ */
 const MAX_WORK = 300_000;
-/** Characters that cost as much to go through as one member of an object does. */
+/** The number of characters that cost as much to go through as one member of an object does. */
 const CHARACTERS_PER_WORK = 64;
 
 /**
- * The work that checking the schemas of one answer may cost. A schema and an answer are a caller's, and their product is
- * without bounds: whoever looks at them pays here first, by the size of what is looked at, and stops where nothing is left.
+ * Bounds the work that checking the schemas of one answer may cost. A schema and an answer are a caller's, and their
+ * product is without bounds: whoever looks at them pays here first, by the size of what is looked at, and stops where
+ * nothing is left.
  */
 export class WorkBudget {
   #left: number;
@@ -20,13 +24,13 @@ export class WorkBudget {
     return this.#left < 0;
   }
 
-  /** Pays for some steps; false where they were more than was left, and ever after. */
+  /** Pays for some steps of work; returns false where they were more than was left, and ever after. */
   spend(work: number): boolean {
     if (this.#left >= 0) this.#left -= work;
     return this.#left >= 0;
   }
 
-  /** Pays for going through so many characters; false as `spend` is. */
+  /** Pays for going through so many characters; returns false as `spend` does. */
   spendOnText(characters: number): boolean {
     return this.spend(1 + characters / CHARACTERS_PER_WORK);
   }

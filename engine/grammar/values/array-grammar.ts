@@ -30,11 +30,11 @@ export function arrayGrammar(conversion: Conversion, nodes: readonly PlainNode[]
   return sequence(literal("["), inside, literal("]"));
 }
 
-/** What is known of a list whose first items have schemas of their own. */
+/** The facts of a list whose first items have schemas of their own. */
 type PrefixedList = {
-  /** Items that have a schema of their own. */
+  /** The number of items that have a schema of their own. */
   readonly length: number;
-  /** An item behind those. */
+  /** The grammar of an item behind those. */
   readonly item: Gbnf;
   /** The least number of items in all. */
   readonly min: number;

@@ -25,7 +25,7 @@ export type SchemaGrammar = {
   readonly unenforced: readonly string[];
 };
 
-/** How a schema is converted. */
+/** The settings of how a schema is converted. */
 export type SchemaGrammarOptions = {
   /** The field that held the schema, for error messages. Default: nothing. */
   readonly at?: string;
@@ -44,9 +44,9 @@ const OBJECT = { type: "object" };
 /**
  * Converts a JSON Schema to grammar rules. What the rules let through satisfies the schema in all but `unenforced`; not
  * everything that satisfies it gets through: properties come in the order of the schema, undeclared ones only where
- * `additionalProperties` allows them by name, numbers have a bounded count of digits, and there is no white space but one
- * space behind `:` and `,`. `oneOf` is read as `anyOf`, and enforced where its alternatives exclude each other. Unknown
- * keywords are ignored.
+ * `additionalProperties` allows them by name, numbers have a bounded count of digits, and there is no white space but
+ * one space behind `:` and `,`. `oneOf` is read as `anyOf`, and enforced where its alternatives exclude each other.
+ * Unknown keywords are ignored.
  *
  * Throws `EngineError` INVALID_SCHEMA for a schema that is invalid, too large, or that no value can satisfy.
  */
@@ -64,7 +64,7 @@ class SchemaConverter implements Conversion {
   readonly rules: GrammarRules;
   readonly unenforced = new Set<string>();
   readonly #document: SchemaDocument;
-  /** By the ids of the nodes that hold at once: this is what makes recursive schemas end. */
+  /** The rules that were made, by the ids of the nodes that hold at once: this is what makes recursive schemas end. */
   readonly #known = new Map<string, Gbnf>();
   readonly #readings = new ReadingsGraph();
   /** The key of what is being converted. */
@@ -72,11 +72,11 @@ class SchemaConverter implements Conversion {
   #depth = 0;
   #work = 0;
 
-  /** By id, whether the alternatives of `oneOf` exclude each other. */
+  /** Whether the alternatives of a `oneOf` exclude each other, by the id of its node. */
   readonly #exclusive = new Map<number, boolean>();
   readonly #comparesOnly: boolean;
 
-  /** `comparesOnly`: what it makes is thrown away. */
+  /** Makes a conversion of a document. `comparesOnly` says that the grammar is thrown away. */
   constructor(document: SchemaDocument, rules: GrammarRules, comparesOnly = false) {
     this.#document = document;
     this.rules = rules;
@@ -141,7 +141,9 @@ class SchemaConverter implements Conversion {
     return choice(...wanted.map((type) => this.#ofType(type, nodes)));
   }
 
-  /** Whether no value can satisfy two of the alternatives of `oneOf`; false too where that is not easily seen. */
+  /**
+   * Returns whether no value can satisfy two of the alternatives of `oneOf`; false too where that is not easily seen.
+   */
   #isExclusive(node: PlainNode): boolean {
     if (this.#comparesOnly) return true;
     const known = this.#exclusive.get(node.id);
@@ -156,7 +158,7 @@ class SchemaConverter implements Conversion {
     return isExclusive;
   }
 
-  /** Whether no value can satisfy all of the nodes; false too where that would be too much work to find out. */
+  /** Returns whether no value can satisfy all of the nodes; false too where that would be too much work to find out. */
   isEmpty(nodes: readonly SchemaNode[]): boolean {
     try {
       return prune(this.value(nodes), this.rules.all) === undefined;

@@ -31,7 +31,7 @@ export function memberKey(conversion: Conversion, nodes: readonly PlainNode[], n
   return conversion.value([...children(conversion, limited, "propertyNames"), ...text]);
 }
 
-/** One object for all: a node is known by its schema. */
+/** The schema of a text, one object for all: a node is known by its schema. */
 const TEXT = { type: "string" };
 
 /** Returns whether a `propertyNames` says nothing, as generators of schemas like to write it. */

@@ -35,7 +35,10 @@ export function numberGrammar(conversion: Conversion, nodes: readonly PlainNode[
 
 const exact = (value: number | undefined) => (value === undefined ? undefined : BigInt(value));
 
-/** `exclusive` is a number of its own, or (in old drafts) `true` beside the plain keyword. */
+/**
+ * Returns the strictest of the bounds that the nodes set. The exclusive keyword holds a number of its own, or (in old
+ * drafts) `true` beside the plain keyword.
+ */
 function strictest(
   nodes: readonly PlainNode[],
   plain: string,

@@ -60,7 +60,7 @@ function positives(from: Bound<bigint>, to: Bound<bigint | undefined>): Gbnf {
 
 const zeros = () => sequence(literal("."), repeat(literal("0"), 1, 16));
 const zero = () => sequence(literal("0"), optional(zeros()));
-/** A fraction that is not nothing, and not so small that double precision would lose it. */
+/** Matches a fraction that is not nothing, and not so small that double precision would lose it. */
 const aboveZero = () => sequence(literal("."), repeat(literal("0"), 0, 3), charsOf("19"), repeat(DIGIT, 0, 6));
 
 function naturals(low: bigint, high: bigint): Gbnf {

@@ -19,22 +19,23 @@ const JSON_TYPES: Readonly<Record<string, JsonType>> = {
 };
 
 /**
- * Work that finding the types of one argument may cost, in schemas looked at: about a millisecond on the thread that makes
- * tokens. What it does not reach allows any type. A budget for each argument gives the grammar of an answer and the parser
- * that reads it the same types, whatever either of them looked up before.
+ * The work that finding the types of one argument may cost, in schemas looked at: about a millisecond on the thread
+ * that makes tokens. What it does not reach allows any type. A budget for each argument gives the grammar of an answer
+ * and the parser that reads it the same types, whatever either of them looked up before.
  */
 const MAX_WORK = 2000;
-/** Entries of an `enum` or a list of types that cost as much as one schema does. */
+/** The number of entries of an `enum` or a list of types that cost as much as one schema does. */
 const ENTRIES_PER_WORK = 16;
-/** References and alternatives inside each other; deeper ones allow any type. */
+/** The most references and alternatives inside each other; deeper ones allow any type. */
 const MAX_DEPTH = 64;
 
-/** What is said of a property: nothing at all, a set of types, or (undefined) that it may be of any type. */
+/** The word of a schema on a property: nothing at all, a set of types, or (undefined) that it may be of any type. */
 type Declared = "undeclared" | ReadonlySet<JsonType> | undefined;
 
 /**
- * Reads the types of arguments out of the tools' schemas, each when it is first asked for. The schemas are the caller's: a
- * schema that leads back to itself, that multiplies by references, or that is none at all allows any type. It never throws.
+ * Reads the types of arguments out of the tools' schemas, each when it is first asked for. The schemas are the
+ * caller's: a schema that leads back to itself, that multiplies by references, or that is none at all allows any type.
+ * It never throws.
  */
 export function argumentTypes(tools: readonly Pick<Tool, "name" | "parametersJsonSchema">[]): ArgumentTypes {
   const texts = new Map(tools.map(({ name, parametersJsonSchema }) => [name, parametersJsonSchema]));
@@ -55,7 +56,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** The search for the types of one property. Each schema is looked at once, however many ways lead to it. */
+/** Searches for the types of one property. Each schema is looked at once, however many ways lead to it. */
 class TypeSearch {
   readonly #root: unknown;
   readonly #key: string;
@@ -73,7 +74,7 @@ class TypeSearch {
     return this.#workLeft < 0 || declared === "undeclared" ? undefined : declared;
   }
 
-  /** What a schema says of the property, itself or through `$ref`, `allOf`, `anyOf` and `oneOf`. */
+  /** Returns what a schema says of the property, itself or through `$ref`, `allOf`, `anyOf` and `oneOf`. */
   #declaredBy(schema: unknown, depth: number): Declared {
     if (!isSchema(schema)) return "undeclared";
     if (this.#declared.has(schema)) return this.#declared.get(schema);
@@ -95,7 +96,7 @@ class TypeSearch {
     return declared;
   }
 
-  /** The types that a schema allows for a value; undefined: any. */
+  /** Returns the types that a schema allows for a value; undefined for any. */
   #typesOf(schema: unknown, depth: number): ReadonlySet<JsonType> | undefined {
     if (!isSchema(schema)) return undefined;
     if (this.#types.has(schema)) return this.#types.get(schema);
@@ -114,7 +115,7 @@ class TypeSearch {
     return [this.#referenced(schema), ...listOf(schema.allOf)];
   }
 
-  /** What a `$ref` inside the document names. */
+  /** Returns what a `$ref` inside the document names. */
   #referenced({ $ref }: Schema): unknown {
     if (typeof $ref !== "string" || !$ref.startsWith("#") || !this.#spend($ref.length / ENTRIES_PER_WORK))
       return undefined;
@@ -159,12 +160,12 @@ function jsonTypeOf(value: unknown): JsonType {
   return jsonType(typeof value) ?? "object";
 }
 
-/** The type with a name of JSON Schema; undefined for what is no such name. */
+/** Returns the type with a name of JSON Schema; undefined for what is no such name. */
 function jsonType(name: unknown): JsonType | undefined {
   return typeof name === "string" && Object.hasOwn(JSON_TYPES, name) ? JSON_TYPES[name] : undefined;
 }
 
-/** Undefined allows anything, so it takes nothing away. */
+/** Returns the types that all sets allow. An undefined set allows anything, so it takes nothing away. */
 function intersection(sets: readonly (ReadonlySet<JsonType> | undefined)[]): ReadonlySet<JsonType> | undefined {
   let common: ReadonlySet<JsonType> | undefined;
   for (const set of sets) {
@@ -174,7 +175,10 @@ function intersection(sets: readonly (ReadonlySet<JsonType> | undefined)[]): Rea
   return common;
 }
 
-/** Undefined where there are no alternatives, or where one of them allows anything. */
+/**
+ * Returns the types that one of the sets allows; undefined where there are no alternatives, or where one of them allows
+ * anything.
+ */
 function union(sets: readonly (ReadonlySet<JsonType> | undefined)[]): ReadonlySet<JsonType> | undefined {
   if (sets.length === 0 || sets.includes(undefined)) return undefined;
   return new Set(sets.flatMap((set) => [...(set ?? [])]));

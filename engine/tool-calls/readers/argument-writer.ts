@@ -1,20 +1,20 @@
 import type { JsonType } from "./argument-types.ts";
 import { JsonScanner } from "./json-scanner.ts";
 
-/** A value whose type shows only at its end is held up to this many UTF-16 units. */
+/** The most UTF-16 units for which a value is held whose type shows only at its end. */
 const MAX_HELD_VALUE = 64 * 1024;
 
 type Value =
-  /** A string: goes out as it comes. */
+  /** In a string, which goes out as it comes. */
   | { readonly kind: "text" }
   | { readonly kind: "held"; readonly types: ReadonlySet<JsonType> | undefined; readonly text: string }
-  /** Too long to be held, and JSON so far. */
+  /** In a value that is too long to be held, and JSON so far. */
   | { readonly kind: "json"; readonly scanner: JsonScanner };
 
 /**
  * Writes arguments that a model gave as keys and plain texts as one JSON object. What it has written can always become
- * valid JSON. A value whose only type is string goes out as it comes; others are taken for JSON where they are JSON of a
- * type that is allowed, and else for strings.
+ * valid JSON. A value whose only type is string goes out as it comes; others are taken for JSON where they are JSON of
+ * a type that is allowed, and else for strings.
  */
 export class ArgumentWriter {
   #written = "";
@@ -100,7 +100,7 @@ function inString(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 
-/** The value as JSON text. */
+/** Returns the value as JSON text. */
 function typed(text: string, types: ReadonlySet<JsonType> | undefined): string {
   const trimmed = text.trim();
   const type = jsonType(trimmed);
@@ -111,13 +111,16 @@ function typed(text: string, types: ReadonlySet<JsonType> | undefined): string {
   return mustBeOther ? trimmed : JSON.stringify(text);
 }
 
-/** Templates that print booleans as Python does have taught their models to write them so. */
+/**
+ * Returns the JSON word for a word of Python, undefined for any other text. Templates that print booleans as Python
+ * does have taught their models to write them so.
+ */
 function pythonWord(text: string, types: ReadonlySet<JsonType>): string | undefined {
   if (text === "None" && types.has("null")) return "null";
   return (text === "True" || text === "False") && types.has("boolean") ? text.toLowerCase() : undefined;
 }
 
-/** The type of a JSON text; undefined where it is none. */
+/** Returns the type of a JSON text; undefined where it is none. */
 function jsonType(text: string): JsonType | undefined {
   const scanner = new JsonScanner({ root: "any" });
   const { consumed } = scanner.push(text);

@@ -1,4 +1,4 @@
-/** What one piece of text gave. */
+/** The result of reading one piece of text. */
 export type CallProgress = {
   /**
    * The number of UTF-16 units of the piece that belong to the call; the rest is to be given again, with more behind

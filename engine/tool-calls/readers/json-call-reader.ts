@@ -2,7 +2,7 @@ import { type CallProgress, type CallReader, isSpace } from "./call-reader.ts";
 import { JsonScanner } from "./json-scanner.ts";
 import { readStringUnit } from "./string-unit.ts";
 
-/** How a call that is a JSON object is written. */
+/** The rules of how a call that is a JSON object is written. */
 export type JsonCallOptions = {
   /** The mark behind the object; "" where the call ends with the object. */
   readonly close: string;
@@ -217,7 +217,7 @@ export class JsonCallReader implements CallReader {
   }
 }
 
-/** `again`: nothing was consumed, but the position changed. */
+/** The result of one step; `again` says that nothing was consumed, but the position changed. */
 type Step = { readonly consumed: number; readonly state: CallProgress["state"]; readonly again?: boolean };
 
 const TAKE_ONE: Step = { consumed: 1, state: "open" };

@@ -1,4 +1,4 @@
-/** What `JsonScanner.push` says about the text so far. */
+/** The state of a JSON value of which a part has come. */
 export type JsonScanState = "incomplete" | "complete" | "invalid";
 
 type Position =
@@ -41,12 +41,14 @@ export class JsonScanner {
   readonly #maxDepth: number;
   readonly #open: ("object" | "array")[] = [];
   #position: Position = "value";
-  /** Rest of `true`, `false` or `null`. */
+  /** The rest of `true`, `false` or `null` that has yet to come. */
   #literal = "";
   #hexDigitsLeft = 0;
   #stringIsKey = false;
 
-  /** `maxDepth` bounds nested objects and arrays (default 512); one level more is invalid. */
+  /**
+   * Makes a scanner of one value. `maxDepth` bounds nested objects and arrays (default 512); one level more is invalid.
+   */
   constructor(options: { readonly root: "any" | "object"; readonly maxDepth?: number }) {
     this.#root = options.root;
     this.#maxDepth = options.maxDepth ?? DEFAULT_MAX_DEPTH;

@@ -9,7 +9,10 @@ const SIMPLE: Readonly<Record<string, string>> = {
   t: "\t",
 };
 
-/** One step through the inside of a JSON string. */
+/**
+ * One step through the inside of a JSON string: a character or an escape, the closing quote, or what cannot be read
+ * (yet). `length` is in UTF-16 units of the text.
+ */
 export type StringUnit =
   | { readonly kind: "text"; readonly text: string; readonly length: number }
   | { readonly kind: "end"; readonly length: 1 }
@@ -17,8 +20,8 @@ export type StringUnit =
   | { readonly kind: "invalid" };
 
 /**
- * Reads the character or escape at `at` in the inside of a JSON string. Two `\u` escapes that form one character are one
- * unit; a `\u` escape that is half a character has no text of its own in UTF-8 and is returned as it is written.
+ * Reads the character or escape at `at` in the inside of a JSON string. Two `\u` escapes that form one character are
+ * one unit; a `\u` escape that is half a character has no text of its own in UTF-8 and is returned as it is written.
  */
 export function readStringUnit(text: string, at: number): StringUnit {
   const char = text.charAt(at);
@@ -50,7 +53,7 @@ function readUnicodeEscape(text: string, at: number): StringUnit {
   return { kind: "text", text: text.slice(at, at + 6), length: 6 };
 }
 
-/** The code unit of the `\uXXXX` at `at`. */
+/** Returns the code unit of the `\uXXXX` at `at`. */
 function escapedUnit(text: string, at: number): number | "needs-more" | "invalid" {
   let unit = 0;
   for (let i = 0; i < 6; i += 1) {

@@ -3,7 +3,7 @@ import { ArgumentWriter } from "./argument-writer.ts";
 import { type CallProgress, type CallReader, isSpace, MAX_NAME, markAt, skipSpace } from "./call-reader.ts";
 import { heldSuffixLength } from "./held-suffix.ts";
 
-/** What ends the key of a parameter, and what that says of its value. */
+/** A mark that ends the key of a parameter, and the kind of value that it announces. */
 export type KeyEnd = { readonly mark: string; readonly value: "by-schema" | "text" | "json" };
 
 /** The marks of a call whose arguments are tags with plain text in them, without white space at their ends. */
@@ -30,7 +30,7 @@ export type TaggedCallMarks = {
 
 type Position = "name" | "parameters" | "key" | "value-open" | "value-lead" | "value";
 
-/** `stop`: nothing more can be decided without more text. */
+/** The result of one step; `stop` says that nothing more can be decided without more text. */
 type Step = { readonly at: number; readonly state: CallProgress["state"] | "stop" };
 
 /**
@@ -214,7 +214,7 @@ export class TaggedCallReader implements CallReader {
   }
 }
 
-/** Where the mark is, or the end of the text. */
+/** Returns where the mark is, or the end of the text. */
 function indexOrEnd(text: string, mark: string, from: number): number {
   const found = text.indexOf(mark, from);
   return found < 0 ? text.length : found;

@@ -6,15 +6,15 @@ import { newCallIds } from "../../request-plan/new-call-ids.ts";
 import { planReasoning } from "../../request-plan/reasoning-use.ts";
 import { planToolUse, type ToolUse } from "../../request-plan/tool-use.ts";
 
-/** What a request allows its answer to be. */
+/** The plan of what a request allows its answer to be. */
 export type AnswerPlan = ToolUse & {
-  /** What the prompt is rendered from. */
+  /** The conversation that the prompt is rendered from. */
   readonly conversation: Conversation;
-  /** Tokens that the model may reason for; Infinity without a bound, 0 where it is not to reason. */
+  /** The tokens that the model may reason for; Infinity without a bound, 0 where it is not to reason. */
   readonly reasoningBudget: number;
   /** The JSON that the visible text has to be; undefined where the text is free. */
   readonly json: "any" | "object" | undefined;
-  /** What the request fixes of the answer's form. */
+  /** The parts of the answer's form that the request fixes. */
   readonly fixed: Omit<GrammarInput, "markers" | "reasoning">;
   /** The caller's stop strings. */
   readonly stop: readonly string[];

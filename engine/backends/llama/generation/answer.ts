@@ -20,7 +20,7 @@ export type AnswerOptions = {
   readonly reasoningBudget: number;
 };
 
-/** One answer as it grows: tokens go in, events come out. */
+/** Builds one answer as it grows: tokens go in, events come out. */
 export class Answer {
   readonly #parser: OutputParser;
   readonly #characters: Utf8Holder<Token>;

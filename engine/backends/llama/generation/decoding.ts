@@ -6,10 +6,10 @@ import { toTokenLogprob } from "../tokens/logprobs.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import type { PreparedGeneration } from "./prepared-generation.ts";
 
-/** What the library gives for a token; the probabilities only where they were asked for. */
+/** A token as the library gives it; the probabilities only where they were asked for. */
 type Sample = { readonly token: Token; readonly probabilities?: Map<Token, number> };
 
-/** What one token gave. */
+/** The result of one step, which makes one token. */
 export type DecodingStep = {
   /** The events of the step. There may be none: a token can be half a character, or half a mark. */
   readonly events: readonly Event[];
@@ -17,14 +17,15 @@ export type DecodingStep = {
   readonly over: boolean;
 };
 
-/** The token loop of one answer, one step at a time. */
+/** Runs the token loop of one answer, one step at a time. */
 export class Decoding {
   readonly #parts: EngineParts;
   readonly #prepared: PreparedGeneration;
   readonly #lease: SlotLease;
   readonly #samples: AsyncGenerator<Sample, void, undefined | Token | Token[]>;
   /**
-   * What is evaluated instead of the last token alone: that token, and what was written behind it in the model's place.
+   * The tokens that are evaluated instead of the last one alone: that token, and what was written behind it in the
+   * model's place.
    */
   #instead: Token[] | undefined;
   #cut: FinishReason | undefined;
@@ -44,12 +45,12 @@ export class Decoding {
     );
   }
 
-  /** Why the answer was cut; undefined when it ended by itself. */
+  /** The reason why the answer was cut; undefined when it ended by itself. */
   get cut(): FinishReason | undefined {
     return this.#cut;
   }
 
-  /** When the first token was there, in milliseconds of the clock of the engine; undefined before. */
+  /** The moment at which the first token was there, in milliseconds of the clock of the engine; undefined before. */
   get firstTokenMs(): number | undefined {
     return this.#firstTokenMs;
   }

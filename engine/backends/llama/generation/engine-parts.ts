@@ -14,9 +14,9 @@ import type { PromptEncoder } from "../tokens/prompt-encoder.ts";
 import type { SamplingDefaults } from "../tokens/sampling.ts";
 import type { Vocabulary } from "../tokens/vocabulary.ts";
 
-/** What the queue knows of a request. */
+/** A request that waits for a slot, as the queue knows it. */
 export type Waiting = {
-  /** What the request wants a slot for. */
+  /** The demand that the request has of a slot. */
   readonly demand: Demand;
   /** The number of tokens of its prompt that were in no cache when it joined. */
   readonly uncachedTokens: number;
@@ -26,11 +26,11 @@ export type Waiting = {
 export type EngineParts = {
   /** The name of the node. */
   readonly nodeId: string;
-  /** Tells one checkpoint from another. */
+  /** The revision of the model, which tells one checkpoint from another. */
   readonly revision: string;
   /** The loaded model. */
   readonly runtime: LlamaRuntime;
-  /** What is known of the tokens of the model. */
+  /** The knowledge about the tokens of the model. */
   readonly vocabulary: Vocabulary;
   /** The profile of the model's family. */
   readonly profile: ModelProfile;
@@ -42,7 +42,7 @@ export type EngineParts = {
   readonly prompts: PromptEncoder;
   /** Makes and keeps grammars. */
   readonly grammars: GrammarCache;
-  /** How the model samples where a request does not say. */
+  /** The parameters of sampling where a request does not say. */
   readonly samplingDefaults: SamplingDefaults;
   /** The slots of the context. */
   readonly slots: Slots;

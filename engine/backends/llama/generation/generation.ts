@@ -102,7 +102,7 @@ async function* admit(
   }
 }
 
-/** When the request came, had its slot and was over, in milliseconds of the clock of the engine. */
+/** The moments at which the request came, had its slot and was over, in milliseconds of the clock of the engine. */
 type Times = { readonly joinedMs: number; readonly slotMs: number; readonly endMs: number };
 
 function ending(

@@ -25,9 +25,9 @@ import type { EngineParts } from "./engine-parts.ts";
 
 /** A request with everything checked and counted, before it takes a slot. */
 export type PreparedGeneration = OutputLimit & {
-  /** What the request wants a slot for. */
+  /** The demand that the request has of a slot. */
   readonly demand: Demand;
-  /** How long the cache of the prompt is to stay in its slot afterwards, in milliseconds. */
+  /** The time for which the cache of the prompt is to stay in its slot afterwards, in milliseconds. */
   readonly keepMs: number;
   /**
    * The number of tokens of the prompt up to the last place that the caller marked as the end of a reusable prefix; 0
@@ -40,11 +40,11 @@ export type PreparedGeneration = OutputLimit & {
   readonly gate: GrammarGate;
   /** The tokens so far, which the sampler's penalties read too. */
   readonly generated: Token[];
-  /** How the library is to sample. */
+  /** The parameters with which the library is to sample. */
   readonly evaluateOptions: SequenceEvaluateOptions;
   /** The number of alternatives per token; undefined without log probabilities. */
   readonly topLogprobs: number | undefined;
-  /** What is written in the model's place when it has reasoned for long enough. */
+  /** The tokens that are written in the model's place when it has reasoned for long enough. */
   readonly reasoningEnd: readonly Token[];
 };
 

@@ -8,7 +8,7 @@ import { ByteBoundedCache } from "./byte-bounded-cache.ts";
 
 /** The most that compiled grammars may hold together, in bytes. */
 const MAX_BYTES = 32 * 1024 * 1024;
-/** What a grammar holds besides its text, in bytes; each of its two forms holds the text twice. */
+/** The bytes that a grammar holds besides its text; each of its two forms holds the text twice. */
 const BYTES_PER_GRAMMAR = 1024;
 /** The most that remembered refusals of schemas may hold together, in bytes. */
 const MAX_REFUSAL_BYTES = 1024 * 1024;
@@ -48,8 +48,8 @@ export class GrammarCache {
   }
 
   /**
-   * Gives the grammar of an answer; undefined where nothing is fixed. Throws `EngineError`: INVALID_SCHEMA where a schema
-   * cannot be used, QUEUE_FULL where too many wait to be read, or why the caller left.
+   * Resolves to the grammar of an answer; undefined where nothing is fixed. Throws `EngineError`: INVALID_SCHEMA where
+   * a schema cannot be used, QUEUE_FULL where too many wait to be read, or why the caller left.
    */
   async get(input: GrammarInput, order: WorkOrder): Promise<CompiledGrammar | undefined> {
     if (!needsGrammar(input)) return undefined;

@@ -10,7 +10,10 @@ export class GrammarGate {
   readonly #newState: (grammar: CompiledGrammar["whole"]) => LlamaGrammarEvaluationState;
   #state: LlamaGrammarEvaluationState | undefined;
 
-  /** Stands at the start of the output. `grammar` is undefined where nothing is fixed; `newState` begins a grammar. */
+  /**
+   * Makes a gate that stands at the start of the output. `grammar` is undefined where nothing is fixed; `newState`
+   * begins a grammar.
+   */
   constructor(
     grammar: CompiledGrammar | undefined,
     newState: (grammar: CompiledGrammar["whole"]) => LlamaGrammarEvaluationState,
@@ -19,7 +22,7 @@ export class GrammarGate {
     this.#newState = newState;
   }
 
-  /** Returns what the next token is held to; undefined where nothing is. */
+  /** Returns the grammar state that the next token is held to; undefined where nothing is fixed. */
   state(): LlamaGrammarEvaluationState | undefined {
     if (this.#grammar && !this.#state) this.#state = this.#newState(this.#grammar.whole);
     return this.#state;

@@ -4,22 +4,24 @@ import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { EngineError } from "../../../errors.ts";
 import { callerLeft } from "../../caller-left.ts";
 
-/** What a waiting request hears: that it was granted what it wants, or that it still waits behind `position` others. */
+/**
+ * The news for a waiting request: that it was granted what it wants, or that it still waits behind `position` others.
+ */
 export type QueueNews<Grant> =
   | { readonly kind: "granted"; readonly grant: Grant }
   | { readonly kind: "waiting"; readonly position: number };
 
 /** What a place in a queue is made of. */
 export type TicketOptions<Want, Grant> = FairItem & {
-  /** What the request waits for. */
+  /** The demand that the request waits with. */
   readonly want: Want;
-  /** Aborted when the caller leaves. */
+  /** The signal that is aborted when the caller leaves. */
   readonly signal: AbortSignal;
   /** Measures the wait. */
   readonly clock: Clock;
   /** The longest wait, in milliseconds. */
   readonly maxWaitMs: number;
-  /** Tells how many requests are ahead of a place. */
+  /** Returns the number of requests that are ahead of a place. */
   readonly position: (self: QueueTicket<Want, Grant>) => number;
   /** Takes a place out of the queue; does nothing where it has left already. */
   readonly leave: (self: QueueTicket<Want, Grant>) => void;
@@ -31,11 +33,11 @@ export class QueueTicket<Want, Grant> implements FairItem {
   readonly key: string;
   /** The class of the request. */
   readonly priorityClass: PriorityClass;
-  /** The place within its class: a higher one goes earlier. */
+  /** The rank of the place within its class: a higher one goes earlier. */
   readonly rank: number;
   /** The tokens that serving the request takes. */
   readonly cost: number;
-  /** What the request waits for. */
+  /** The demand that the request waits with. */
   readonly want: Want;
   readonly #options: TicketOptions<Want, Grant>;
   readonly #cancelTimer: () => void;
@@ -73,7 +75,7 @@ export class QueueTicket<Want, Grant> implements FairItem {
     return { kind: "granted", grant: this.#outcome.grant };
   }
 
-  /** How many requests are ahead of this one. */
+  /** The number of requests that are ahead of this one. */
   get position(): number {
     return Math.max(0, this.#options.position(this));
   }

@@ -9,7 +9,10 @@ import { QueueTicket } from "./queue-ticket.ts";
 export type Claim = {
   /** The tenant that the request belongs to: turns are shared between tenants. */
   readonly tenant: string;
-  /** How urgent the request is: 0 is usual; above and below it are the classes `high` and `low`, where a higher one goes earlier. */
+  /**
+   * The urgency of the request: 0 is usual; above and below it are the classes `high` and `low`, where a higher one
+   * goes earlier.
+   */
   readonly priority: number;
   /** The tokens that serving the request takes; above 0. */
   readonly cost: number;
@@ -26,13 +29,13 @@ export type QueueOptions = {
 };
 
 /**
- * Requests that wait for a slot, fair between tenants and bounded in number and time. What they wait for is found by
- * `match`, so that the queue knows nothing of slots.
+ * A queue of requests that wait for a slot, fair between tenants and bounded in number and time. What they wait for is
+ * found by `match`, so that the queue knows nothing of slots.
  */
 export class Queue<Want, Grant> {
   readonly #options: QueueOptions;
   readonly #waiting = new FairQueue<QueueTicket<Want, Grant>>();
-  /** The place of each ticket; undefined after a change, and made anew when somebody asks. */
+  /** The places of all tickets; undefined after a change, and made anew when somebody asks. */
   #positions: ReadonlyMap<QueueTicket<Want, Grant>, number> | undefined;
   #tellsSoon = false;
   #beats = 0;
@@ -47,7 +50,7 @@ export class Queue<Want, Grant> {
     return this.#waiting.size;
   }
 
-  /** How often those who wait were told that the engine is well. */
+  /** The number of times that those who wait were told that the engine is well. */
   get beats(): number {
     return this.#beats;
   }
@@ -58,8 +61,8 @@ export class Queue<Want, Grant> {
   }
 
   /**
-   * Joins the queue. Where it is full, the tenant with the most requests in it gives one up for another tenant's. Throws
-   * `EngineError` QUEUE_FULL when there is none to give up.
+   * Joins the queue. Where it is full, the tenant with the most requests in it gives one up for another tenant's.
+   * Throws `EngineError` QUEUE_FULL when there is none to give up.
    */
   join(want: Want, claim: Claim, signal: AbortSignal): QueueTicket<Want, Grant> {
     throwIfLeft(signal);

@@ -3,17 +3,17 @@ import type { Slot } from "./slot.ts";
 import type { Slots } from "./slots.ts";
 import type { StepCounter } from "./step-counter.ts";
 
-/** The slot that a request holds, and how long for. */
+/** What holding a slot takes. */
 export type SlotLeaseOptions = {
-  /** Gets the slot back. */
+  /** The slots of the engine, which get the slot back. */
   readonly slots: Slots;
   /** The slot that is held. */
   readonly slot: Slot;
   /** Counts the steps that run on the slot. */
   readonly steps: StepCounter;
-  /** How long the cache is to stay in the slot afterwards, in milliseconds. */
+  /** The time for which the cache is to stay in the slot afterwards, in milliseconds. */
   readonly keepMs: number;
-  /** Aborted when the caller leaves. */
+  /** The signal that is aborted when the caller leaves. */
   readonly signal: AbortSignal;
 };
 
@@ -30,7 +30,7 @@ export class SlotLease {
   #broken = false;
   #closing: Promise<void> | undefined;
 
-  /** Holds a slot that has just been taken. */
+  /** Makes the hold on a slot that has just been taken. */
   constructor(options: SlotLeaseOptions) {
     this.slot = options.slot;
     this.#options = options;

@@ -1,7 +1,7 @@
 import type { LlamaContextSequence, Token } from "node-llama-cpp";
 import { commonLength } from "./common-length.ts";
 
-/** One sequence of the context, and what its part of the KV cache holds. */
+/** A slot: one sequence of the context, and what its part of the KV cache holds. */
 export class Slot {
   /** The sequence of the library that decodes for the slot. */
   readonly sequence: LlamaContextSequence;
@@ -37,14 +37,14 @@ export class Slot {
     return this.#affinityKey;
   }
 
-  /** When the slot was last given back, in milliseconds of the clock of `release`; 0 if never. */
+  /** The moment at which the slot was last given back, in milliseconds of the clock of `release`; 0 if never. */
   get lastUsedMs(): number {
     return this.#lastUsedMs;
   }
 
   /**
-   * Until when the cache is meant to be kept, in milliseconds of the clock of `release`. Another request that needs the
-   * room ends it earlier.
+   * The moment until which the cache is meant to be kept, in milliseconds of the clock of `release`. Another request
+   * that needs the room ends it earlier.
    */
   get expiresAtMs(): number {
     return this.#expiresAtMs;

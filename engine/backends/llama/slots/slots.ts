@@ -8,7 +8,7 @@ const MAX_TIMER_MS = 2_147_483_647;
 /** The shortest common beginning that is worth another conversation's cache, in tokens. */
 const MIN_PREFIX_TOKENS = 32;
 
-/** What a request wants a slot for. */
+/** The demand that a request has of a slot. */
 export type Demand = {
   /** The tokens of the prompt. */
   readonly prompt: readonly Token[];
@@ -28,7 +28,7 @@ export type SlotsOptions = {
   readonly onFree: () => void;
 };
 
-/** All slots of the engine. It decides which one a request gets, and how long a cache stays. */
+/** Keeps all slots of the engine. It decides which one a request gets, and how long a cache stays. */
 export class Slots {
   readonly #slots: readonly Slot[];
   readonly #clock: Clock;
@@ -58,8 +58,8 @@ export class Slots {
   }
 
   /**
-   * How long the cache had lain, in milliseconds, that another conversation last pushed out before its time; undefined
-   * while that has not happened.
+   * The time for which the cache had lain, in milliseconds, that another conversation last pushed out before its time;
+   * undefined while that has not happened.
    */
   get retentionMs(): number | undefined {
     return this.#retentionMs;

@@ -7,9 +7,12 @@ import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import { throwIfLeft } from "../../caller-left.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
-/** How much text is tokenized before the event loop is free again, in UTF-16 units: about 2,000 tokens, or 2 ms. */
+/**
+ * The amount of text that is tokenized before the event loop is free again, in UTF-16 units: about 2,000 tokens, or 2
+ * ms.
+ */
 const PORTION_UNITS = 8192;
-/** What a call of the tokenizer costs besides its text, in UTF-16 units of text. */
+/** The cost of a call of the tokenizer besides its text, in UTF-16 units of text. */
 const CALL_UNITS = 32;
 
 /** A conversation as the model reads it. */
@@ -22,7 +25,7 @@ export type Prompt = {
   readonly continuesText: boolean;
 };
 
-/** What conversations are encoded with. */
+/** The parts that conversations are encoded with. */
 export type PromptEncoderOptions = {
   /** The model whose tokenizer is used. */
   readonly model: LlamaModel;

@@ -2,22 +2,22 @@ import type { SequenceEvaluateOptions, Token, TokenBias } from "node-llama-cpp";
 import type { Sampling } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../../errors.ts";
 
-/** How a model samples where a request does not say. All of it may come from the model file. */
+/** The parameters with which a model samples where a request does not say. All of them may come from the model file. */
 export type SamplingDefaults = {
   /** The temperature; 0 always takes the likeliest token. */
   readonly temperature: number;
-  /** How many of the likeliest tokens are drawn from; 0 for all. */
+  /** The number of the likeliest tokens that are drawn from; 0 for all. */
   readonly topK: number;
-  /** The likeliest tokens are drawn from that have this share of the probability together, from 0 to 1. */
+  /** The share of the probability, from 0 to 1, that the likeliest tokens have together which are drawn from. */
   readonly topP: number;
-  /** Tokens are left out that have less than this share of the probability of the likeliest, from 0 to 1. */
+  /** The share of the probability of the likeliest token, from 0 to 1, below which tokens are left out. */
   readonly minP: number;
 };
 
 /** The defaults of llama.cpp itself. */
 const FALLBACK: SamplingDefaults = { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05 };
 
-/** How many tokens back the penalties look at most: the library copies the window at every step. */
+/** The most tokens back that the penalties look at: the library copies the window at every step. */
 const PENALTY_WINDOW_TOKENS = 2048;
 
 /** The number of seeds: llama.cpp takes 2^32 - 1 as "choose one yourself". */
@@ -31,7 +31,7 @@ export type SamplingOptions = Pick<
   "temperature" | "topK" | "topP" | "minP" | "seed" | "repeatPenalty" | "tokenBias"
 >;
 
-/** What the parameters of sampling are made of. */
+/** The inputs that the parameters of sampling are made of. */
 export type SamplingInput = {
   /** The request's own parameters; undefined where it has none. */
   readonly sampling: Sampling | undefined;
@@ -45,7 +45,7 @@ export type SamplingInput = {
   readonly randomSeed: () => number;
   /** Makes an empty table of biases. */
   readonly newBias: () => TokenBias;
-  /** Tokens that must not come. */
+  /** The tokens that must not come. */
   readonly banned: readonly Token[];
 };
 

@@ -1,7 +1,7 @@
 /** The most tokens that are held: no character has more bytes, and no token less than one. */
 const MAX_HELD_TOKENS = 4;
 
-/** What a decoder writes for bytes that are not (yet) a character. */
+/** The character that a decoder writes for bytes that are not (yet) a character. */
 const REPLACEMENT = "\uFFFD";
 
 /**

@@ -8,7 +8,7 @@ import type { OutputMarkers } from "../../../output-parser/markers.ts";
  */
 const SPLITS_WORDS = new Set(["llama-bpe", "qwen2", "gpt-4o", "tekken", "deepseek-v3", "chatglm-bpe", "glm4"]);
 
-/** What the engine must know of the tokens of a model. */
+/** The knowledge about the tokens of a model that the engine needs. */
 export type Vocabulary = {
   /** The number of tokens. */
   readonly size: number;

@@ -3,7 +3,7 @@ import { BlockWriter } from "../../../output-parser/block-writer.ts";
 import type { OutputMarkers, ReasoningMarkers } from "../../../output-parser/markers.ts";
 import { OutputParser } from "../../../output-parser/output-parser.ts";
 
-/** How the pieces of an answer become blocks. */
+/** The settings of how the pieces of an answer become blocks. */
 export type AnswerBlocksOptions = {
   /**
    * The model's own marks, by which reasoning that the engine left in the text is taken out of it; undefined for a
@@ -24,13 +24,13 @@ export class AnswerBlocks {
   readonly #options: AnswerBlocksOptions;
   readonly #writer = new BlockWriter();
   #open: "none" | "text" | "reasoning" | "call" = "none";
-  /** Splits the text of the stretch that is running. */
+  /** The parser that splits the text of the stretch that is running; undefined between two of them. */
   #parser: OutputParser | undefined;
   /** Whether the engine separates reasoning, so that a mark in the text is text. */
   #engineSeparates = false;
   #sawReasoning = false;
   #matchedStop: string | undefined;
-  /** The UTF-16 units written so far. */
+  /** The number of UTF-16 units written so far. */
   #written = 0;
 
   constructor(options: AnswerBlocksOptions) {

@@ -5,7 +5,7 @@ import { AnswerBlocks, type AnswerBlocksOptions } from "./answer-blocks.ts";
 import type { Chunk, ChunkUsage } from "./chunk.ts";
 import { ToolCalls, type ToolCallsOptions } from "./tool-calls.ts";
 
-/** What reading an answer needs to know of its request. */
+/** The facts of its request that reading an answer needs. */
 export type ChunkReaderOptions = AnswerBlocksOptions &
   ToolCallsOptions & {
     /** The caller's stop strings, whoever looks for them. */
@@ -25,7 +25,7 @@ export class ChunkReader {
   #finishReason: string | undefined;
   #engineStop: string | undefined;
   #usage: ChunkUsage | undefined;
-  /** The output tokens when the newest reasoning came. */
+  /** The number of output tokens when the newest reasoning came. */
   #tokensAtReasoning = 0;
 
   constructor(options: ChunkReaderOptions) {

@@ -41,7 +41,7 @@ export type Chunk = {
   readonly logprobs: readonly TokenLogprob[];
   /** The next pieces of tool calls. */
   readonly calls: readonly CallFragment[];
-  /** Why the engine ended, in its own word; undefined before the end. */
+  /** The reason why the engine ended, in its own word; undefined before the end. */
   readonly finishReason: string | undefined;
   /**
    * The stop string that was met; undefined where none was. Engines put ids of stop tokens there too, which are left

@@ -2,7 +2,7 @@ import { JsonScanner } from "../../../tool-calls/readers/json-scanner.ts";
 import type { AnswerBlocks } from "./answer-blocks.ts";
 import type { CallFragment } from "./chunk.ts";
 
-/** Which calls an answer may hold. */
+/** The rules of which calls an answer may hold. */
 export type ToolCallsOptions = {
   /** The names that the answer may call; the call of any other comes out as text. */
   readonly callable: ReadonlySet<string>;
@@ -15,9 +15,9 @@ export type ToolCallsOptions = {
 type Call = {
   id: string;
   name: string;
-  /** Arguments that have not been written yet. */
+  /** The text of the arguments that has not been written yet. */
   waiting: string;
-  /** `named`: it is its turn, and nothing of its arguments has come. */
+  /** How far the call is; `named` where it is its turn and nothing of its arguments has come. */
   state: "waiting" | "named" | "open" | "as-text" | "ended";
   readonly scanner: JsonScanner;
   malformed: boolean;

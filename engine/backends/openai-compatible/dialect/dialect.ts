@@ -3,7 +3,9 @@ import { EngineKind } from "../../../../proto/gen/svc/inference/v1/node_service.
 /** The name of a dialect, as the configuration has it. */
 export type DialectName = "vllm" | "sglang" | "llama-server";
 
-/** What a request can carry beyond model, messages and `stream`; each dialect has its own names for these. */
+/**
+ * The fields that a request can carry beyond model, messages and `stream`; each dialect has its own names for these.
+ */
 export type RequestField =
   | "maxOutputTokens"
   | "temperature"
@@ -40,7 +42,7 @@ export type RequestField =
   | "continueFinalMessage"
   | "addGenerationPrompt";
 
-/** One way of speaking the chat completions API, as data. */
+/** A way of speaking the chat completions API, as data. */
 export type Dialect = {
   /** The name of the dialect. */
   readonly name: DialectName;
@@ -74,7 +76,7 @@ export type Dialect = {
   readonly topKOff: number;
   /** The number that seeds are taken modulo. */
   readonly seeds: number;
-  /** What a higher priority, which runs earlier here, is to the engine: 1 for higher, -1 for lower. */
+  /** The sign of a higher priority, which runs earlier here, to the engine: 1 for higher, -1 for lower. */
   readonly prioritySign: 1 | -1;
   /** Whether the node looks for stop strings itself, as the engine's reply does not say which one it met. */
   readonly stopsInNode: boolean;
@@ -103,7 +105,7 @@ const SHARED = {
   streamOptions: "stream_options",
 } as const;
 
-/** vLLM: https://docs.vllm.ai/en/stable/serving/online_serving/openai_compatible_server/ */
+/** The dialect of vLLM: https://docs.vllm.ai/en/stable/serving/online_serving/openai_compatible_server/ */
 const VLLM: Dialect = {
   name: "vllm",
   engineKind: EngineKind.VLLM,
@@ -140,7 +142,7 @@ const VLLM: Dialect = {
   logprobsBesideTools: true,
 };
 
-/** SGLang: https://docs.sglang.io/basic_usage/openai_api_completions.html */
+/** The dialect of SGLang: https://docs.sglang.io/basic_usage/openai_api_completions.html */
 const SGLANG: Dialect = {
   name: "sglang",
   engineKind: EngineKind.SGLANG,
@@ -178,7 +180,7 @@ const SGLANG: Dialect = {
   logprobsBesideTools: true,
 };
 
-/** llama-server: https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md */
+/** The dialect of llama-server: https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md */
 const LLAMA_SERVER: Dialect = {
   name: "llama-server",
   engineKind: EngineKind.OPENAI_COMPATIBLE,

@@ -3,17 +3,17 @@ import type { RequestSettings } from "../request/request.ts";
 import type { EngineFacts } from "../watch/engine-facts.ts";
 import type { EngineWatch } from "../watch/engine-watch.ts";
 
-/** What one generation needs of the node. */
+/** The parts of the node that one generation needs. */
 export type GenerationParts = {
   /** The name of the node. */
   readonly nodeId: string;
   /** The engine's HTTP server. */
   readonly http: EngineHttp;
-  /** What watches the engine's load. */
+  /** The watch over the engine's load. */
   readonly watch: EngineWatch;
-  /** What the node knows about its engine when it writes requests. */
+  /** The settings by which the node writes requests for its engine. */
   readonly settings: RequestSettings;
-  /** What the engine said of itself. */
+  /** The facts that the engine said of itself. */
   readonly facts: EngineFacts;
   /** Whether the engine tells the size of the prompt before the first piece of the answer. */
   readonly countsAtStart: boolean;
@@ -21,6 +21,6 @@ export type GenerationParts = {
   readonly silenceMs: number;
   /** The longest time that counting tokens may take, in milliseconds. */
   readonly countTimeoutMs: number;
-  /** A monotonic clock in milliseconds. */
+  /** Returns the time of a monotonic clock, in milliseconds. */
   readonly nowMs: () => number;
 };

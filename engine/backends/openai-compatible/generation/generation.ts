@@ -132,8 +132,8 @@ function engineRequestId({ requestId }: GenerateRequest): string | undefined {
 }
 
 /**
- * Says that a request still waits for its first word: once when the engine has it, then whenever the engine has moved. A
- * stuck engine goes silent.
+ * Gives signs of life of a request that waits for its first word: once when the engine has it, then whenever the engine
+ * has moved. A stuck engine goes silent.
  */
 class SignsOfLife {
   readonly #watch: EngineWatch;

@@ -9,6 +9,7 @@ const MAX_REPLY_BYTES = 64 * 1024 * 1024;
 
 /** A call of the engine's HTTP server. */
 export type EngineCall = {
+  /** The HTTP method: calls with a body are POST. */
   readonly method: "GET" | "POST";
   /** The path from the root of the engine's server. */
   readonly path: string;
@@ -22,25 +23,27 @@ export type EngineCall = {
 
 /** The head of a reply. */
 export type EngineReply = {
+  /** The HTTP status of the reply. */
   readonly status: number;
   /**
-   * The bytes of the reply. Whoever leaves it has to `destroy` it, which closes the connection, and that is what stops
-   * the engine.
+   * The body of the reply as a stream of bytes. Whoever leaves it has to `destroy` it, which closes the connection, and
+   * that is what stops the engine.
    */
   readonly stream: IncomingMessage;
 };
 
 /**
- * The engine's HTTP server. Every call has a connection of its own: closing it is how a generation is aborted, and a kept
- * one that the server has just closed cannot fail the next call.
- *
- * Node's `fetch` is not used because it gives up on an answer that takes more than five minutes to begin.
+ * Calls the engine's HTTP server. Every call has a connection of its own: closing it is how a generation is aborted,
+ * and a kept one that the server has just closed cannot fail the next call. Node's `fetch` is not used because it gives
+ * up on an answer that takes more than five minutes to begin.
  */
 export class EngineHttp {
   readonly #baseUrl: URL;
   readonly #headers: Readonly<Record<string, string>>;
 
-  /** `apiKey` goes out as a bearer token with every call; undefined for none. */
+  /**
+   * Makes a client of the server at `baseUrl`. `apiKey` goes out as a bearer token with every call; undefined for none.
+   */
   constructor(baseUrl: string, apiKey: string | undefined) {
     this.#baseUrl = new URL(baseUrl);
     this.#headers = {

@@ -5,12 +5,12 @@ import { SseReader } from "./sse-reader.ts";
 
 const DONE = "[DONE]";
 
-/** What came of the engine next: some data, perhaps the mark that the stream is whole. */
+/** A piece of what came of the engine: some `data`, and whether the mark came that the stream is whole (`done`). */
 export type StreamStep = { readonly data: readonly string[]; readonly done: boolean };
 
 /**
- * The data of an engine's reply. It is read only when somebody asks, so that a slow caller slows the engine; the silence of
- * the engine counts only while somebody waits for it.
+ * Reads the data of an engine's reply. It is read only when somebody asks, so that a slow caller slows the engine; the
+ * silence of the engine counts only while somebody waits for it.
  */
 export class EventStream {
   readonly #stream: IncomingMessage;
@@ -20,7 +20,7 @@ export class EventStream {
   readonly #signal: AbortSignal;
   #silent = false;
 
-  /** `silenceMs` is the longest time that nothing may come, in milliseconds; 0 for ever. */
+  /** Makes a reader of `stream`. `silenceMs` is the longest time that nothing may come, in milliseconds; 0 for ever. */
   constructor(stream: IncomingMessage, silenceMs: number, signal: AbortSignal) {
     this.#stream = stream;
     this.#pieces = stream[Symbol.asyncIterator]();

@@ -1,7 +1,7 @@
 import { EngineError, type ErrorReason } from "../../../errors.ts";
 import { asCount, asFields, asText, type JsonFields, parseFields } from "./json-fields.ts";
 
-/** What an engine says about a failure. Its text may repeat what the caller sent: it is looked at, never passed on. */
+/** A failure as an engine tells it. Its text may repeat what the caller sent: it is looked at, never passed on. */
 export type EngineFault = {
   /** The HTTP status; 0 where there is none. */
   readonly status: number;
@@ -102,7 +102,7 @@ export function faultOfReply(status: number, body: string): EngineFault {
   return { ...(fault ?? none), status };
 }
 
-/** Says a failure in this service's words. */
+/** Returns the error that says a failure in this service's words. */
 export function toEngineFault(fault: EngineFault): EngineError {
   const reason = reasonOf(fault);
   const facts: Record<string, string> = {};
@@ -126,7 +126,9 @@ function reasonOf({ status, type, text }: EngineFault): ErrorReason {
   return reason;
 }
 
-/** Reads the message: FastAPI's own refusals have `detail`, and some servers put `message` at the top. */
+/**
+ * Returns the message of a failure: FastAPI's own refusals have `detail`, and some servers put `message` at the top.
+ */
 function messageOf(fields: JsonFields): string {
   return asText(fields.message) || (fields.detail === undefined ? "" : JSON.stringify(fields.detail));
 }

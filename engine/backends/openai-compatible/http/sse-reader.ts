@@ -1,11 +1,11 @@
 import { StringDecoder } from "node:string_decoder";
 import { EngineError } from "../../../errors.ts";
 
-/** One datum of an engine is a delta or a usage; this is far above any honest one. UTF-16 units. */
+/** The most UTF-16 units of one event. A datum of an engine is a delta or a usage; this is far above any honest one. */
 const MAX_EVENT = 8 * 1024 * 1024;
 
 /**
- * Server-sent events out of the bytes of a reply, in pieces of any size
+ * Reads server-sent events out of the bytes of a reply, in pieces of any size
  * (https://html.spec.whatwg.org/multipage/server-sent-events.html). Only data counts; comments are the engine's pings.
  */
 export class SseReader {
@@ -15,7 +15,10 @@ export class SseReader {
   #data: string[] = [];
   #dataLength = 0;
 
-  /** The data of the events that are whole now. Throws `EngineError` PROTOCOL_VIOLATION for an event without end. */
+  /**
+   * Takes the next bytes, and returns the data of the events that are whole now. Throws `EngineError`
+   * PROTOCOL_VIOLATION for an event without end.
+   */
   push(bytes: Uint8Array): readonly string[] {
     const events: string[] = [];
     const text = this.#decoder.write(bytes);

@@ -10,9 +10,9 @@ import { parseFields } from "../http/json-fields.ts";
 import { type RequestSettings, toCountBody } from "../request/request.ts";
 import { askEngine, type ProbeAnswer, probeRequest } from "./probe-answer.ts";
 
-/** What the probe found out. */
+/** The findings of a probe. */
 export type ProbeResult = {
-  /** What the model and its engine can do. */
+  /** The capabilities of the model and its engine. */
   readonly capabilities: readonly Capability[];
   /** Whether the engine takes a budget for reasoning. */
   readonly thinkingBudget: boolean;
@@ -158,7 +158,7 @@ async function probeCount(parts: GenerationParts, signal: AbortSignal): Promise<
   }
 }
 
-/** Returns what stands in a text when a call was not read. */
+/** Returns the text that stands in an answer when a call was not read. */
 function callMark({ toolCall }: ModelProfile): string {
   if (!toolCall || toolCall.form === "bare-json") return "";
   const mark = toolCall.form === "sections" ? toolCall.open || toolCall.callOpen : toolCall.open;
@@ -170,7 +170,7 @@ function isRefusal(error: unknown): boolean {
   return error instanceof EngineError && REFUSALS.has(error.reason);
 }
 
-/** Returns what the probe throws: what is wrong, and the flags that models of the profile need. */
+/** Returns the error that the probe throws: what is wrong, and the flags that models of the profile need. */
 function probeFailure(what: string, settings: RequestSettings, cause?: unknown): EngineError {
   const advice = settings.dialect.name === "llama-server" ? llamaAdvice(settings.profile) : flagAdvice(settings);
   return new EngineError("ENGINE_DOWN", `The engine did not pass the start-up probe: ${what}.${advice}`, {}, cause);

@@ -4,16 +4,16 @@ import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 const MAX_SESSIONS = 10_000;
 
 /**
- * Sessions under which an engine protects cached prefixes until it is told that they are over: each is closed when nobody
- * has used it for as long as its last request wanted its prefix kept.
+ * Keeps sessions under which an engine protects cached prefixes until it is told that they are over: each is closed
+ * when nobody has used it for as long as its last request wanted its prefix kept.
  */
 export class CacheSessions {
   readonly #clock: Clock;
   readonly #close: (id: string) => void;
-  /** What cancels the closing, the one used longest ago first. */
+  /** The functions that cancel the closing of the open sessions, the one used longest ago first. */
   readonly #open = new Map<string, () => void>();
 
-  /** `close` tells the engine to end a session, which may be one that it does not know. */
+  /** Makes an empty list of sessions. `close` tells the engine to end one, which may be one that it does not know. */
   constructor(clock: Clock, close: (id: string) => void) {
     this.#clock = clock;
     this.#close = close;

@@ -10,12 +10,12 @@ const ROLE: Readonly<Record<number, string>> = {
   [Role.TOOL]: "tool",
 };
 
-/** Stands between the parts of one message, as they are paragraphs of their own and not one word cut in two. */
+/** The text between the parts of one message, as they are paragraphs of their own and not one word cut in two. */
 const PART_SEPARATOR = "\n";
 
-/** What the engine takes of earlier turns. */
+/** The rules of what the engine takes of earlier turns. */
 export type HistoryRules = {
-  /** What the model's template demands of the ids of calls. */
+  /** The demands that the model's template has of the ids of calls. */
   readonly callIds: CallIdRule;
   /** Whether the engine takes images. */
   readonly images: boolean;

@@ -4,7 +4,7 @@ import { EngineError } from "../../../errors.ts";
 import { planToolUse } from "../../request-plan/tool-use.ts";
 import { type JsonValue, rawObject } from "../http/raw-json.ts";
 
-/** What of the tools an engine is shown, and what the answer may do with them. */
+/** The plan of what an engine is shown of the tools, and what the answer may do with them. */
 export type ToolPlan = {
   /** The tools that the model sees. */
   readonly shown: readonly Tool[];
@@ -19,9 +19,9 @@ export type ToolPlan = {
 };
 
 /**
- * Reads the tool fields of a request. An allowed subset is what the engine is shown, as no engine takes a subset beside the
- * list; a single one that has to be called is named instead, so that the prompt keeps its prefix. Throws `EngineError`
- * INVALID_REQUEST for a choice that no tool fits.
+ * Reads the tool fields of a request. An allowed subset is what the engine is shown, as no engine takes a subset beside
+ * the list; a single one that has to be called is named instead, so that the prompt keeps its prefix. Throws
+ * `EngineError` INVALID_REQUEST for a choice that no tool fits.
  */
 export function planTools(request: Pick<GenerateRequest, "tools" | "toolChoice">): ToolPlan {
   const { callable: fitting, mustCall, maxCalls } = planToolUse(request);

@@ -15,7 +15,7 @@ import { toChatMessages } from "./chat-messages.ts";
 import { planTools, type ToolPlan, toChatTools } from "./chat-tools.ts";
 import { planThinking, type ThinkingPlan } from "./thinking.ts";
 
-/** What a node knows about its engine when it writes requests for it. */
+/** The settings by which a node writes requests for its engine. */
 export type RequestSettings = {
   /** The dialect that the engine speaks. */
   readonly dialect: Dialect;
@@ -33,15 +33,15 @@ export type RequestSettings = {
   readonly sharedCache: boolean;
 };
 
-/** A request in an engine's words, and what its answer may be. */
+/** A request in an engine's words, with what its answer may be. */
 export type ChatRequest = {
   /** The body of the request. */
   readonly body: Readonly<Record<string, JsonValue>>;
   /** The body of a token count of the same prompt. */
   readonly countBody: Readonly<Record<string, JsonValue>>;
-  /** What of the tools the engine is shown, and what the answer may do with them. */
+  /** The plan of what the engine is shown of the tools, and what the answer may do with them. */
   readonly tools: ToolPlan;
-  /** What the request's wish for reasoning means for the model. */
+  /** The plan of what the request's wish for reasoning means for the model. */
   readonly thinking: ThinkingPlan;
   /** The stop strings that the node has to look for. */
   readonly nodeStops: readonly string[];
@@ -50,8 +50,8 @@ export type ChatRequest = {
 type Fields = Partial<Record<RequestField, JsonValue>>;
 
 /**
- * Writes a request for an engine: of all fields exactly those its dialect allows. `engineRequestId` is for the engine's log.
- * Throws `EngineError` for what the engine cannot do.
+ * Writes a request for an engine: of all fields exactly those its dialect allows. `engineRequestId` is for the engine's
+ * log. Throws `EngineError` for what the engine cannot do.
  */
 export function toChatRequest(
   request: GenerateRequest,

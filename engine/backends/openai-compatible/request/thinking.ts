@@ -3,7 +3,7 @@ import type { ModelProfile } from "../../../profiles/profile.ts";
 import { planReasoning } from "../../request-plan/reasoning-use.ts";
 import type { Dialect } from "../dialect/dialect.ts";
 
-/** What a request's wish for reasoning means for a model. */
+/** The plan of what a request's wish for reasoning means for a model. */
 export type ThinkingPlan = {
   /** The variables of the chat template. */
   readonly templateKwargs: Readonly<Record<string, string | number | boolean>>;

@@ -5,7 +5,7 @@ import type { Dialect } from "../dialect/dialect.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
 import { asCount, asFields, asList, asText, parseFields } from "../http/json-fields.ts";
 
-/** What an engine says of itself. */
+/** The facts that an engine says of itself. */
 export type EngineFacts = {
   /** The name under which the engine serves the model. */
   readonly servedModel: string;

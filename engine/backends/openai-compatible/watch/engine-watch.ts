@@ -39,8 +39,8 @@ export class EngineWatch {
   }
 
   /**
-   * Calls `listener` whenever the engine has moved by its own counters; one that tells none has, for all that can be known,
-   * whenever it answers. The returned function ends that.
+   * Calls `listener` whenever the engine has moved by its own counters; one that tells none has, for all that can be
+   * known, whenever it answers. The returned function ends that.
    */
   onMove(listener: () => void): () => void {
     this.#listeners.add(listener);

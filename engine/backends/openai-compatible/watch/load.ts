@@ -5,19 +5,22 @@ import { labelOf, quantileOf, readMetricsPage, type Sample } from "./metrics-pag
 
 /** An engine's own word on its load; what it does not tell is undefined. */
 export type EngineLoad = {
-  /** The generations that run. */
+  /** The number of generations that run. */
   readonly running: number | undefined;
-  /** The generations that wait. */
+  /** The number of generations that wait. */
   readonly waiting: number | undefined;
   /** The share of the KV memory in use, from 0 to 1. */
   readonly kvUse: number | undefined;
-  /** The tokens in the KV memory. */
+  /** The number of tokens in the KV memory. */
   readonly kvTokensUsed: number | undefined;
-  /** The tokens that the KV memory holds. */
+  /** The number of tokens that the KV memory holds when full. */
   readonly kvTokensTotal: number | undefined;
-  /** The prompt tokens that wait for their prefill and are in no cache. */
+  /** The number of prompt tokens that wait for their prefill and are in no cache. */
   readonly queuedUncachedTokens: number | undefined;
-  /** How long nine of ten cached blocks were left alone before they had to go, in seconds, since the engine started. */
+  /**
+   * The time for which nine of ten cached blocks were left alone before they had to go, in seconds, since the engine
+   * started.
+   */
   readonly observedRetentionSeconds: number | undefined;
   /** The engine's own counters in one text, of which only a change means anything; undefined where it tells none. */
   readonly counters: string | undefined;

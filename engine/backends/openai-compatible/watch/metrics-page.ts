@@ -1,4 +1,4 @@
-/** One sample of a metric, with its labels as they stand on the page. */
+/** A sample of a metric: its `value`, and its `labels` as they stand on the page. */
 export type Sample = { readonly labels: string; readonly value: number };
 
 /**
