@@ -14,7 +14,7 @@ import { retrySchema } from "./upstream/retry/retry-settings.ts";
  * obeys stands here.
  */
 
-// The limits themselves stand in the records of the keys; a key without one has none.
+// The limits themselves stand in the records of the keys; a key without one has none, but for what is set here for every key.
 const limits = z
   .strictObject({
     headerPrefix: z
@@ -36,6 +36,13 @@ const limits = z
       .max(60)
       .default(60)
       .describe("The time, in seconds, whose share of its tokens per minute a rested key may use at once."),
+    countConcurrency: z
+      .int()
+      .min(1)
+      .default(32)
+      .describe(
+        "The number of token counts that a key may have under way, unless its record has a number of its own; agents send bursts of 24.",
+      ),
     cachedInputWeight: z
       .number()
       .min(0)

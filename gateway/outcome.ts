@@ -186,6 +186,11 @@ const OF_REFUSALS = {
     flag: "RL",
     dim: "concurrency",
   },
+  key_count_concurrency_exceeded: {
+    meaning: "The key has as many token counts under way as it may.",
+    flag: "RL",
+    dim: "count_concurrency",
+  },
   key_model_rpm_exceeded: {
     meaning: "The key has used up its requests per minute for the model.",
     flag: "RL",
@@ -254,6 +259,12 @@ const OF_UPSTREAM = {
     cost: "nothing",
   },
   upstream_pending_overflow: { meaning: "The queue of the model is full.", flag: "UO", end: "shed", cost: "nothing" },
+  upstream_count_overflow: {
+    meaning: "The model has as many token counts under way as it may.",
+    flag: "UO",
+    end: "shed",
+    cost: "nothing",
+  },
   upstream_pending_timeout: { meaning: "No endpoint became free in time.", flag: "UO", end: "shed", cost: "nothing" },
   upstream_queue_full: { meaning: "The engine has no room for the request.", flag: "UO", end: "shed", cost: "nothing" },
   upstream_draining: {

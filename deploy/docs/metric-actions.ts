@@ -66,6 +66,8 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       'An endpoint fails more than the others. Look at its node. Many with `enforced="false"` mean that `maxEjectionPercent` stops further ones: the fault is wider.',
     svc_cluster_outlier_ejections_active:
       "Above 0 for 15 minutes: the endpoint does not recover by itself. Take its node out, or uneject it on the admin port once it is mended.",
+    svc_cluster_upstream_rq_count_active:
+      "Beyond `circuitBreakers.maxTokenCounts` counts are turned away: look which key sends so many.",
     svc_cluster_circuit_breakers_open:
       "Requests are turned away while it is 1: add nodes, or raise the limit if the nodes can bear it.",
     svc_cluster_circuit_breakers_remaining: "Alert before it is 0.",

@@ -25,6 +25,8 @@ const rates = {
 
 const limits = z.strictObject({
   ...rates,
+  /** The most token counts at one time; absent, it is what the gateway lets every key have. */
+  countConcurrency: positive.optional(),
   /**
    * The most requests that may wait at one time for one model; absent, it is what the model's cluster lets every key
    * have.

@@ -31,11 +31,17 @@ export type DimensionReading = { readonly dimension: Dimension; readonly reading
  */
 export type BurstSettings = { readonly requestBurstSeconds: number; readonly tokenBurstSeconds: number };
 
-/**
- * A limit on the generations that a key runs at one time: its name in the store, its size, and the model it is for
- * (undefined: all together).
- */
-export type PlaceLimit = { readonly name: string; readonly limit: number; readonly model: string | undefined };
+/** A limit on what a key has under way at one time. */
+export type PlaceLimit = {
+  /** What takes the places: generations or token counts. */
+  readonly of: "generations" | "counts";
+  /** The name of the places in the limit store, unique within the key. */
+  readonly name: string;
+  /** The number of places, at least 1. */
+  readonly limit: number;
+  /** The catalog id of the one model that the limit is for; undefined for a limit on all models together. */
+  readonly model: string | undefined;
+};
 
 type Rates = Pick<KeyLimits, "rpm" | "itpm" | "otpm" | "concurrency">;
 
@@ -74,7 +80,13 @@ export function countDimensions({ limits }: Principal, burst: BurstSettings): Di
  */
 export function placesOf({ limits }: Principal, model: string | undefined): PlaceLimit | undefined {
   const limit = (model === undefined ? limits : ratesOf(limits, model))?.concurrency;
-  return limit === undefined ? undefined : { name: nameOf("concurrency", model), limit, model };
+  return limit === undefined ? undefined : { of: "generations", name: nameOf("concurrency", model), limit, model };
+}
+
+/** Returns the limit on a key's token counts at one time: that of its record, or `everyKey`, the one of the gateway. */
+export function countPlacesOf({ limits }: Principal, everyKey: number): PlaceLimit {
+  const limit = limits.countConcurrency ?? everyKey;
+  return { of: "counts", name: "countConcurrency", limit, model: undefined };
 }
 
 /**

@@ -55,6 +55,23 @@ const WORDS: Readonly<Record<Measure, Words>> = {
   },
 };
 
+type PlaceWords = {
+  readonly text: string;
+  /** The token of the limit over all models. */
+  readonly ofKey: Detail;
+  /** The token of the limit on one model, where there can be one. */
+  readonly ofModel?: Detail;
+};
+
+const PLACE_WORDS: Readonly<Record<PlaceLimit["of"], PlaceWords>> = {
+  generations: {
+    text: "concurrent requests",
+    ofKey: "key_concurrency_exceeded",
+    ofModel: "key_model_concurrency_exceeded",
+  },
+  counts: { text: "concurrent token counts", ofKey: "key_count_concurrency_exceeded" },
+};
+
 /**
  * The time that a caller without a place is told to wait, in milliseconds. When a place becomes free is not known;
  * answers take seconds.
@@ -78,12 +95,13 @@ export function limitExceeded(readings: readonly DimensionReading[]): ApiError {
 }
 
 /** Makes the refusal of a request for which no place is free. */
-export function placesTaken({ limit, model }: PlaceLimit): ApiError {
-  const text = `Rate limit reached for concurrent requests${onModel(model)}: limit ${limit}. ${tryAgain(PLACE_RETRY_MS)}`;
-  return new ApiError("rate_limit_exceeded", text, {
+export function placesTaken({ of, limit, model }: PlaceLimit): ApiError {
+  const { text, ofKey, ofModel } = PLACE_WORDS[of];
+  const words = `Rate limit reached for ${text}${onModel(model)}: limit ${limit}. ${tryAgain(PLACE_RETRY_MS)}`;
+  return new ApiError("rate_limit_exceeded", words, {
     limit: "requests",
     retryAfterMs: PLACE_RETRY_MS,
-    detail: model === undefined ? "key_concurrency_exceeded" : "key_model_concurrency_exceeded",
+    detail: model === undefined ? ofKey : (ofModel ?? ofKey),
   });
 }
 

@@ -37,7 +37,7 @@ export type Charged = {
   readonly readings: readonly Reading[];
 };
 
-/** A place among the generations that a key may run at one time. */
+/** A place among the generations, or the token counts, that a key may have under way at one time. */
 export type Place = {
   /** Gives the place back. Further calls do nothing. */
   release(): void;

@@ -3,6 +3,7 @@ import type { Principal } from "../keys/principal.ts";
 import {
   type BurstSettings,
   countDimensions,
+  countPlacesOf,
   type Dimension,
   type DimensionReading,
   generationDimensions,
@@ -29,6 +30,8 @@ export type LimiterOptions = BurstSettings & {
   readonly store: LimitStore;
   /** The part of a token that an input token counts which was read from the cache, from 0 to 1. */
   readonly cachedInputWeight: number;
+  /** The most token counts at one time of a key whose record does not say, at least 1. */
+  readonly countConcurrency: number;
 };
 
 /** What a generation is expected to use. */
@@ -53,7 +56,7 @@ export type Admission = {
 export type LimitLevels = {
   /** The limits on use over time. */
   readonly counted: readonly DimensionReading[];
-  /** The limits on generations at one time; `taken` counts those of this gateway only. */
+  /** The limits on generations and token counts at one time; `taken` counts those of this gateway only. */
   readonly places: readonly (PlaceLimit & { readonly taken: number })[];
 };
 
@@ -73,8 +76,7 @@ export class Limiter {
   async admit(principal: Principal, use: Use): Promise<Admission> {
     const { store, cachedInputWeight } = this.#options;
     const grant = new Grant({ store, held: this.#held, keyId: principal.keyId, cachedInputWeight });
-    const places = use === "generation" ? placesOf(principal, undefined) : undefined;
-    const refusal = await grant.take(places, this.#admissionCosts(principal, use));
+    const refusal = await grant.take(this.#admissionPlaces(principal, use), this.#admissionCosts(principal, use));
     if (refusal) abandon(grant);
     return { grant, refusal };
   }
@@ -101,7 +103,8 @@ export class Limiter {
   async look(principal: Principal): Promise<LimitLevels> {
     const { keyId, limits } = principal;
     const models = [undefined, ...Object.keys(limits.perModel ?? {})];
-    const places = models.flatMap((model) => placesOf(principal, model) ?? []);
+    const counts = countPlacesOf(principal, this.#options.countConcurrency);
+    const places = [...models.flatMap((model) => placesOf(principal, model) ?? []), counts];
     const counted = [
       ...generationDimensions(principal, this.#options),
       ...countDimensions(principal, this.#options),
@@ -116,6 +119,11 @@ export class Limiter {
       }),
       places: places.map((one) => ({ ...one, taken: this.#held.of(keyId, one.name) })),
     };
+  }
+
+  #admissionPlaces(principal: Principal, use: Use): PlaceLimit | undefined {
+    if (use === "count") return countPlacesOf(principal, this.#options.countConcurrency);
+    return use === "generation" ? placesOf(principal, undefined) : undefined;
   }
 
   #admissionCosts(principal: Principal, use: Use): Wanted[] {

@@ -158,15 +158,31 @@ export class Router {
     }
   }
 
-  /** Returns the tokens of the rendered prompt, as an engine counts them. Throws `ApiError`. */
-  async countTokens({ request, record }: Counting, signal: AbortSignal): Promise<number> {
-    const { clusters, clock, numRetries, timeouts } = this.#options;
+  /**
+   * Returns the tokens of the rendered prompt, as an engine counts them. A count takes no slot, so that neither queue nor
+   * caps have a say, but one of the places that the cluster has for counts. Throws `ApiError`.
+   */
+  async countTokens(counting: Counting, signal: AbortSignal): Promise<number> {
+    const { model } = counting.request;
+    const traffic = this.#traffic.get(model);
+    if (!traffic) throw this.#notAdmitted("no_endpoints", model);
+    const { maxTokenCounts } = traffic.cluster.settings.circuitBreakers;
+    const place = traffic.admission.breaker.tryCount(maxTokenCounts);
+    if (!place) throw overloaded("upstream_count_overflow", this.#retryAfterMs());
+    try {
+      return await this.#count(traffic, counting, signal);
+    } finally {
+      place.release();
+    }
+  }
+
+  async #count({ cluster }: ClusterTraffic, { request, record }: Counting, signal: AbortSignal): Promise<number> {
+    const { clock, numRetries, timeouts } = this.#options;
     const deadline = clock.wallMs() + COUNT_TIMEOUT_MS;
     const tried = new Set<Endpoint>();
     let failure: UpstreamFailure | undefined;
-    // Counting takes no slot: neither queue nor breaker has a say.
     for (let retries = 0; retries <= numRetries; retries += 1) {
-      const endpoint = clusters.cluster(request.model)?.pick(tried);
+      const endpoint = cluster.pick(tried);
       if (!endpoint) break;
       tried.add(endpoint);
       const headers = record.countSent(endpoint.address);

@@ -37,7 +37,9 @@ export function keyRoutes(keys: KeyStore, limiter: Limiter): readonly AdminRoute
         return jsonReply({
           key_id: principal.keyId,
           limits: counted.map(level),
-          places: places.map(({ model, limit, taken }) => ({ ...(model !== undefined && { model }), limit, taken })),
+          places: places.map(({ of, model, limit, taken }) => {
+            return { of, ...(model !== undefined && { model }), limit, taken };
+          }),
         });
       },
     },

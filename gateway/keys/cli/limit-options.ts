@@ -15,6 +15,8 @@ export type LimitOptions = {
   readonly otpm?: number;
   /** The most generations at one time. */
   readonly concurrency?: number;
+  /** The most token counts at one time. */
+  readonly countConcurrency?: number;
   /** The most requests that may wait at one time for one model. */
   readonly queued?: number;
   /** The largest request body, in bytes. */
@@ -35,6 +37,7 @@ const CLEARABLE: Readonly<Record<string, string>> = {
   itpm: "itpm",
   otpm: "otpm",
   concurrency: "concurrency",
+  "count-concurrency": "countConcurrency",
   queued: "queued",
   "max-body-bytes": "maxBodyBytes",
   "max-output-tokens": "maxOutputTokens",
@@ -49,6 +52,7 @@ export function addLimitOptions(command: Command): Command {
     .option("--itpm <n>", "input tokens per minute", parseCount)
     .option("--otpm <n>", "output tokens per minute", parseCount)
     .option("--concurrency <n>", "generations at one time", parseCount)
+    .option("--count-concurrency <n>", "token counts at one time", parseCount)
     .option("--queued <n>", "requests that may wait at one time for one model", parseCount)
     .option("--max-body-bytes <n>", "largest request body", parseCount)
     .option("--max-output-tokens <n>", "longest answer", parseCount)
@@ -58,9 +62,10 @@ export function addLimitOptions(command: Command): Command {
 
 /** Returns limits and quota as records have them. */
 export function limitsOf(options: LimitOptions): { limits: KeyLimits; quota: KeyQuota } {
-  const { rpm, itpm, otpm, concurrency, queued, maxBodyBytes, maxOutputTokens, perModel, tokensPerDay } = options;
+  const { tokensPerDay, rpm, itpm, otpm, concurrency, countConcurrency, ...rest } = options;
+  const { queued, maxBodyBytes, maxOutputTokens, perModel } = rest;
   return {
-    limits: { rpm, itpm, otpm, concurrency, queued, maxBodyBytes, maxOutputTokens, perModel },
+    limits: { rpm, itpm, otpm, concurrency, countConcurrency, queued, maxBodyBytes, maxOutputTokens, perModel },
     quota: { tokensPerDay },
   };
 }

@@ -29,6 +29,11 @@ export const circuitBreakerShape = {
     .min(1)
     .default(32)
     .describe("The number of requests of one key that may wait, unless the key's record has a number of its own."),
+  maxTokenCounts: z
+    .int()
+    .min(1)
+    .default(128)
+    .describe("The number of token counts of the cluster's model that are under way at once; they take no slot."),
   failfastMs: milliseconds(
     3_000,
     "The time, in milliseconds, for which waiting requests go on waiting while no endpoint is available; new ones are then refused at once.",

@@ -49,6 +49,7 @@ export class CircuitBreaker {
   #limits: CircuitBreakerLimits;
   #requests = 0;
   #pending = 0;
+  #counts = 0;
   readonly #onEndpoint = new Map<string, number>();
   #requestOverflows = 0;
   #pendingOverflows = 0;
@@ -96,6 +97,20 @@ export class CircuitBreaker {
       const left = this.requestsOn(address) - 1;
       if (left > 0) this.#onEndpoint.set(address, left);
       else this.#onEndpoint.delete(address);
+    });
+  }
+
+  /** The number of token counts that are under way. */
+  get activeCounts(): number {
+    return this.#counts;
+  }
+
+  /** Takes a place for a token count, of which at most `maxCounts` are under way. Returns undefined when there is none. */
+  tryCount(maxCounts: number): Permit | undefined {
+    if (this.#counts >= maxCounts) return undefined;
+    this.#counts += 1;
+    return permit(() => {
+      this.#counts -= 1;
     });
   }
 

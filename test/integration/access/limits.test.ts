@@ -404,6 +404,63 @@ describe("generations at one time", () => {
   });
 });
 
+describe("token counts at one time", () => {
+  const count = "/v1/messages/count_tokens";
+
+  /** A service whose counts wait for `go`; `cluster` has settings of the one cluster. */
+  async function countingService(overrides: object, cluster = {}) {
+    const go = gate();
+    const engine = await startEngine(fixedSentence);
+    running.push(engine);
+    const clusters = [{ model: "svc-qwen", endpoints: [{ address: engine.address }], ...cluster }];
+    const gateway = await startGateway([engine.address], { clusters, ...overrides });
+    running.push(gateway);
+    let begun = 0;
+    engine.backend.countTokens = async () => {
+      begun += 1;
+      await go.passed;
+      return 7;
+    };
+    return { gateway, go, begun: () => begun };
+  }
+
+  test("of 20 three are let in, and three again afterwards; another key and generations are", async () => {
+    const { gateway, go, begun } = await countingService({ limits: { countConcurrency: 3 } });
+    const auth = await keyWith(gateway, {});
+    const refused: Response[] = [];
+    const post = async () => {
+      const response = await gateway.post(count, MINIMAL[count], auth);
+      if (response.status === 429) refused.push(response);
+      return response.status;
+    };
+    const all = Promise.all(Array.from({ length: 20 }, post));
+    await until(() => refused.length === 17 && begun() === 3, "three run and the others are refused");
+    const [one] = refused;
+    expect(one?.headers.get("retry-after")).toBe("1");
+    expect(await expectErrorB(one as Response, 429, "rate_limit_error")).toContain("concurrent token counts: limit 3");
+    expect(await statusOf(gateway.post("/v1/messages", MINIMAL["/v1/messages"], auth))).toBe(200);
+    const other = gateway.post(count, MINIMAL[count]);
+    await until(() => begun() === 4, "another key's count runs");
+    go.open();
+    expect((await all).filter((status) => status === 200)).toHaveLength(3);
+    expect(await statusOf(other)).toBe(200);
+    expect(await post()).toBe(200);
+  });
+
+  test("of a model are bounded over all keys", async () => {
+    const { gateway, go, begun } = await countingService({}, { circuitBreakers: { maxTokenCounts: 2 } });
+    const counts = [gateway.post(count, MINIMAL[count]), gateway.post(count, MINIMAL[count])];
+    await until(() => begun() === 2, "two run");
+    const refused = await gateway.post(count, MINIMAL[count]);
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+    await expectErrorB(refused, 529, "overloaded_error");
+    await until(() => gateway.log.some((line) => line.includes('"detail":"upstream_count_overflow"')), "it is logged");
+    go.open();
+    for (const reply of counts) expect(await statusOf(reply)).toBe(200);
+    expect(await statusOf(gateway.post(count, MINIMAL[count]))).toBe(200);
+  });
+});
+
 describe("tokens", () => {
   test("a stream that goes over the limit is not cut; the next request waits", async () => {
     const pieces = Array.from({ length: 3_000 }, (_, i) => `${i} `);

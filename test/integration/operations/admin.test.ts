@@ -220,8 +220,9 @@ describe("reading", () => {
         { limit: "rpm", model: MODEL, value: 30, capacity: 5 },
       ],
       places: [
-        { limit: 3, taken: 1 },
-        { model: MODEL, limit: 2, taken: 1 },
+        { of: "generations", limit: 3, taken: 1 },
+        { of: "generations", model: MODEL, limit: 2, taken: 1 },
+        { of: "counts", limit: 32, taken: 0 },
       ],
     });
     const [rpm, otpm] = (levels as { limits: { remaining: number }[] }).limits;

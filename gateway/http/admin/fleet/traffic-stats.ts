@@ -8,7 +8,7 @@ export type TrafficView = {
   /** The cluster, whose model labels its series. */
   readonly cluster: Pick<ClusterTraffic["cluster"], "model">;
   /** The queue and the circuit breaker of the cluster. */
-  readonly admission: Pick<ClusterTraffic["admission"], "pending" | "pendingOf" | "breakerState">;
+  readonly admission: Pick<ClusterTraffic["admission"], "pending" | "pendingOf" | "breakerState" | "breaker">;
   /** The retry budget of the cluster. */
   readonly budget: Pick<ClusterTraffic["budget"], "activeRetries" | "overflows">;
 };
@@ -50,6 +50,11 @@ function registerRequests(registry: Registry, traffic: readonly TrafficView[]): 
   gauge("upstream_rq_pending_overflow", "Requests so far that found the cluster's queue full.", ({ admission }) => {
     return admission.breakerState().pendingOverflows;
   });
+  gauge(
+    "upstream_rq_count_active",
+    "Token counts that endpoints of the cluster are asked for now.",
+    ({ admission }) => admission.breaker.activeCounts,
+  );
   gauge(
     "upstream_rq_retry_active",
     "Calls that repeat a failed one and are open now.",

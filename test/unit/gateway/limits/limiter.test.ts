@@ -16,7 +16,8 @@ function usage(inputTokens: number, outputTokens: number, cachedInputTokens = 0)
 function setUp(limits: KeyLimits, quota: KeyQuota = {}, cachedInputWeight = 0) {
   const clock = new VirtualClock("2026-03-01T12:00:00.000Z");
   const store = new MemoryLimitStore(clock);
-  const limiter = new Limiter({ store, requestBurstSeconds: 60, tokenBurstSeconds: 60, cachedInputWeight });
+  const bursts = { requestBurstSeconds: 60, tokenBurstSeconds: 60 };
+  const limiter = new Limiter({ store, ...bursts, cachedInputWeight, countConcurrency: 3 });
   const principal = principalWith(limits, quota);
   const admit = (use: Use = "generation") => limiter.admit(principal, use);
   /** A request that has passed both gates; throws when one refuses. */
@@ -82,6 +83,28 @@ describe("requests per minute", () => {
     expect((await admit()).refusal).toBeDefined();
     expect((await admit("none")).refusal).toBeUndefined();
     expect(await left()).toEqual({ rpm: 0 });
+  });
+});
+
+describe("token counts at one time", () => {
+  test.each([
+    ["the gateway lets every key have", {}, 3],
+    ["its record says", { countConcurrency: 5, concurrency: 1 }, 5],
+  ] as const)("are as many as %s, beside its generations", async (_who, limits, most) => {
+    const { admit } = setUp(limits);
+    const counts = await Promise.all(Array.from({ length: 40 }, () => admit("count")));
+    expect(counts.filter(({ refusal }) => !refusal)).toHaveLength(most);
+    expect(counts.at(-1)?.refusal).toMatchObject({
+      code: "rate_limit_exceeded",
+      message: `Rate limit reached for concurrent token counts: limit ${most}. Please try again in 1s.`,
+      limit: "requests",
+      retryAfterMs: 1_000,
+      detail: "key_count_concurrency_exceeded",
+    });
+    expect((await admit()).refusal).toBeUndefined();
+    counts[0]?.grant.release();
+    expect((await admit("count")).refusal).toBeUndefined();
+    expect((await admit("count")).refusal).toBeDefined();
   });
 });
 
@@ -310,7 +333,8 @@ test("a key without limits is never refused and has nothing to tell", async () =
 test("the burst of a rested key is what flows in during the time that is set, and at least one request", async () => {
   const clock = new VirtualClock("2026-03-01T12:00:00.000Z");
   const store = new MemoryLimitStore(clock);
-  const limiter = new Limiter({ store, requestBurstSeconds: 10, tokenBurstSeconds: 60, cachedInputWeight: 0 });
+  const bursts = { requestBurstSeconds: 10, tokenBurstSeconds: 60 };
+  const limiter = new Limiter({ store, ...bursts, cachedInputWeight: 0, countConcurrency: 3 });
   const admitted = async (rpm: number) => {
     const principal = principalWith({ rpm }, {}, `key${rpm}`);
     const all = await Promise.all(Array.from({ length: 50 }, () => limiter.admit(principal, "generation")));
@@ -342,6 +366,7 @@ describe("how a key's limits stand", () => {
       places: [
         ["concurrency", 0],
         ["concurrency:svc-qwen", 0],
+        ["countConcurrency", 0],
       ],
     };
     expect([await look(limiter, principal), await look(limiter, principal)]).toEqual([rested, rested]);
@@ -350,6 +375,7 @@ describe("how a key's limits stand", () => {
     expect(busy.places).toEqual([
       ["concurrency", 2],
       ["concurrency:svc-qwen", 2],
+      ["countConcurrency", 0],
     ]);
     expect(busy.left.slice(0, 2)).toEqual([
       ["rpm", 58],
@@ -362,8 +388,9 @@ describe("how a key's limits stand", () => {
     expect((await look(limiter, principal)).places).toEqual(rested.places);
   });
 
-  test("is nothing for a key without limits", async () => {
-    const { limiter, principal } = setUp({});
-    expect(await look(limiter, principal)).toEqual({ left: [], places: [] });
+  test("is the number of counts at one time alone for a key without limits", async () => {
+    const { limiter, principal, admit } = setUp({});
+    await admit("count");
+    expect(await look(limiter, principal)).toEqual({ left: [], places: [["countConcurrency", 1]] });
   });
 });

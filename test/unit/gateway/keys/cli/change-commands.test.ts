@@ -39,11 +39,22 @@ async function failing(...argv: readonly string[]): Promise<readonly [code: numb
 describe("limits", () => {
   test("every one can be given when the key is made", async () => {
     const options =
-      "--rpm 1 --itpm 2 --otpm 3 --concurrency 4 --queued 5 --max-body-bytes 6 --max-output-tokens 7".split(" ");
+      "--rpm 1 --itpm 2 --otpm 3 --concurrency 4 --count-concurrency 8 --queued 5 --max-body-bytes 6 --max-output-tokens 7".split(
+        " ",
+      );
     const perModel = ["--per-model", "svc-qwen:rpm=8,otpm=9", "--per-model", "svc-glm53:itpm=10,concurrency=11"];
     const { limits, quota } = await created(...options, "--tokens-per-day", "12", ...perModel);
     expect(limits).toEqual({
-      ...{ rpm: 1, itpm: 2, otpm: 3, concurrency: 4, queued: 5, maxBodyBytes: 6, maxOutputTokens: 7 },
+      ...{
+        rpm: 1,
+        itpm: 2,
+        otpm: 3,
+        concurrency: 4,
+        countConcurrency: 8,
+        queued: 5,
+        maxBodyBytes: 6,
+        maxOutputTokens: 7,
+      },
       perModel: { "svc-qwen": { rpm: 8, otpm: 9 }, "svc-glm53": { itpm: 10, concurrency: 11 } },
     });
     expect(quota).toEqual({ tokensPerDay: 12 });

@@ -35,6 +35,17 @@ describe("the circuit breaker", () => {
     expect(breaker.requestsOn("a")).toBe(1);
   });
 
+  test("bounds token counts beside requests, which take their places from nobody", () => {
+    const breaker = new CircuitBreaker({ maxRequests: 0, maxPendingRequests: 0 });
+    const first = breaker.tryCount(2);
+    expect(breaker.tryCount(2)).toBeDefined();
+    expect(breaker.tryCount(2)).toBeUndefined();
+    first?.release();
+    first?.release();
+    expect(breaker.activeCounts).toBe(1);
+    expect(breaker.tryCount(2)).toBeDefined();
+  });
+
   test("counts who waits apart", () => {
     const breaker = new CircuitBreaker({ maxRequests: 1, maxPendingRequests: 1 });
     const waiting = breaker.tryPending();
