@@ -1,23 +1,27 @@
 import type { SchemaNode } from "./json-schema.ts";
 import { code, page, table } from "./markdown.ts";
 
-/** What one of the programs has to say about its configuration beside its schema. */
+/** The facts about a program's configuration from which its page is made. */
 export type ConfigurationPage = {
+  /** The heading of the page. */
   readonly title: string;
+  /** The files that the page is made from, for the note to whoever would edit it. */
   readonly madeFrom: string;
+  /** The paragraphs under the heading, before the keys. */
   readonly intro: readonly string[];
+  /** The schema of the configuration file, whose descriptions become the rows. */
   readonly schema: SchemaNode;
-  /** Envoy's names of keys, by their path on the page. Absent: the page has no such column. */
+  /** Envoy's names of keys, by their path on the page. Absent where the page has no such column. */
   readonly envoyNames?: Readonly<Record<string, string>>;
 };
 
-/** One key of the file, or a branch of a choice between several forms. */
+/** A key of the file, or a branch of a choice between several forms. */
 type Key = { readonly path: string; readonly node: SchemaNode; readonly required: boolean };
 
 /** A group of keys with a heading of its own. */
 type Section = { readonly heading: string; readonly text: string | undefined; readonly keys: readonly Key[] };
 
-/** Endings of keys that name a unit. */
+/** The endings of keys that name a unit, with the unit of each. */
 const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
   [/PerSecond$/, "tokens a second"],
   [/Ms$/, "milliseconds"],
@@ -27,7 +31,7 @@ const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
   [/Tokens$/, "tokens"],
 ];
 
-/** The page of a program's configuration. Throws where a key has no description, or an Envoy name no key. */
+/** Writes the page of a program's configuration. Throws where a key has no description, or an Envoy name no key. */
 export function configurationPage({ title, madeFrom, intro, schema, envoyNames }: ConfigurationPage): string {
   const sections = sectionsOf(schema);
   const keys = sections.flatMap((section) => section.keys);
@@ -52,7 +56,9 @@ function sectionText({ heading, text, keys }: Section, envoyNames: Configuration
   return [`## ${heading}`, ...(text ? [text] : []), table(header, rows)].join("\n\n");
 }
 
-/** Keys of the root that hold a value, then a section for each that holds others. */
+/**
+ * Returns the sections of a page: the keys of the root that hold a value, then a section for each that holds others.
+ */
 function sectionsOf(root: SchemaNode): readonly Section[] {
   const plain: Key[] = [];
   const groups: Section[] = [];
@@ -63,7 +69,7 @@ function sectionsOf(root: SchemaNode): readonly Section[] {
   return [{ heading: "Top level", text: undefined, keys: plain }, ...groups];
 }
 
-/** A key that holds others: its own section, and one for each form where there are several. */
+/** Returns the sections of a key that holds others: its own, and one for each form where there are several. */
 function groupSections({ path, node, required }: Key): readonly Section[] {
   const inner = Array.isArray(node.items) ? undefined : node.items;
   const at = inner ? `${path}[]` : path;
@@ -84,7 +90,7 @@ function groupSections({ path, node, required }: Key): readonly Section[] {
   ];
 }
 
-/** The keys below a node that hold a value, however deep, in their order. */
+/** Returns the keys below a node that hold a value, however deep, in their order. */
 function leavesOf(node: SchemaNode, path: string): readonly Key[] {
   return keysOf(node, path).flatMap((key) => {
     const inner = key.node.items;
@@ -102,20 +108,20 @@ function keysOf(node: SchemaNode, path: string): readonly Key[] {
   }));
 }
 
-/** Whether the key holds further keys: an object, a list of objects, or a choice between objects. */
+/** Returns whether a key holds further keys: an object, a list of objects, or a choice between objects. */
 function isGroup(node: SchemaNode): boolean {
   const inner = Array.isArray(node.items) ? undefined : node.items;
   const holder = typeof inner === "object" ? (inner as SchemaNode) : node;
   return holder.properties !== undefined || formsOf(holder).length > 0;
 }
 
-/** The forms of a choice that a key of theirs decides. */
+/** Returns the forms of a choice that a key of theirs decides. */
 function formsOf(node: SchemaNode): readonly SchemaNode[] {
   const forms = (node.oneOf ?? []) as readonly SchemaNode[];
   return forms.every((form) => form.properties) ? forms : [];
 }
 
-/** Keys that all forms have alike. */
+/** Returns the keys that all forms have alike. */
 function sharedKeys(forms: readonly SchemaNode[]): Record<string, SchemaNode> {
   const [first, ...others] = forms.map((form) => form.properties ?? {});
   const alike = Object.entries(first ?? {}).filter(([name, node]) =>
@@ -128,7 +134,7 @@ function requiredOf(forms: readonly SchemaNode[]): string[] {
   return (forms[0]?.required ?? []).filter((name) => forms.every((form) => form.required?.includes(name)));
 }
 
-/** The key that says which form it is. */
+/** Returns the key that says which form it is. */
 function tagOf(forms: readonly SchemaNode[]): string {
   const names = Object.keys(forms[0]?.properties ?? {});
   return names.find((name) => forms.every((form) => tagValue(form, name) !== "undefined")) ?? "";

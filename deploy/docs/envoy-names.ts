@@ -46,8 +46,8 @@ const CLUSTER = {
 } as const;
 
 /**
- * What Envoy's v3 API calls a key of the gateway's configuration, for operators who know Envoy. Only keys that mean the
- * same stand here; their defaults may differ. The generator fails on a key that is no more.
+ * The names of Envoy's v3 API for keys of the gateway's configuration, for operators who know Envoy. Only keys that
+ * mean the same stand here; their defaults may differ. The generator fails on a key that is no more.
  */
 export const ENVOY_NAMES: Readonly<Record<string, string>> = {
   xffNumTrustedHops: "xff_num_trusted_hops",

@@ -4,15 +4,18 @@ import * as z from "zod";
 export type SchemaNode = z.core.JSONSchema.BaseSchema;
 
 /**
- * The JSON Schema of what stands in a file, in draft 7, which editors understand best. A field with a default may be
- * left out.
+ * Returns the JSON Schema of what stands in a file, in draft 7, which editors understand best. A field with a default
+ * may be left out.
  */
 export function fileSchema(schema: z.ZodType, title: string): SchemaNode {
   const { $schema, ...rest } = z.toJSONSchema(schema, { io: "input", target: "draft-7", override: withoutNoise });
   return { ...($schema && { $schema }), title, ...rest };
 }
 
-/** zod bounds every whole number by what JavaScript can hold exactly, and gives every section an empty default. */
+/**
+ * Takes out what zod adds: it bounds every whole number by what JavaScript can hold exactly, and gives every section an
+ * empty default.
+ */
 function withoutNoise({ jsonSchema }: { readonly jsonSchema: SchemaNode }): void {
   if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
   if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;

@@ -29,7 +29,7 @@ const NO_KEYS: KeyStore = {
   close: () => {},
 };
 
-/** Every metric of a gateway, those of one worker among several included, without a gateway. */
+/** Returns every metric of a gateway, those of one worker among several included, without a gateway. */
 export function gatewayRegistry(): Registry {
   const { registry } = new Stats();
   const overload = new OverloadManager(overloadSchema.parse({}), systemClock);
@@ -42,7 +42,7 @@ export function gatewayRegistry(): Registry {
   return registry;
 }
 
-/** Every metric of an engine node, without a node. */
+/** Returns every metric of an engine node, without a node. */
 export function engineRegistry(): Registry {
   const { registry } = new EngineMetrics();
   registerNodeGauges(registry, {

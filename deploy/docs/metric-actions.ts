@@ -1,4 +1,4 @@
-/** Advice by metric name, in groups whose names are the headings of the page. */
+/** The advice for each metric by its name, in groups whose names are the headings of the page. */
 export type MetricActions = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
 /*
@@ -6,6 +6,7 @@ export type MetricActions = Readonly<Record<string, Readonly<Record<string, stri
  * test: whoever adds a metric says what it is for.
  */
 
+/** The advice for the gateway's metrics. */
 export const GATEWAY_METRIC_ACTIONS: MetricActions = {
   "Requests and answers": {
     svc_http_requests_total:
@@ -112,6 +113,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
   },
 };
 
+/** The advice for the metrics of an engine node. */
 export const ENGINE_METRIC_ACTIONS: MetricActions = {
   Generations: {
     svc_engine_generations_total:

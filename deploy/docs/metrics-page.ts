@@ -2,24 +2,33 @@ import type { Registry } from "prom-client";
 import { code, page, table } from "./markdown.ts";
 import type { MetricActions } from "./metric-actions.ts";
 
-/** One metric as its registry describes it. */
+/** A metric as its registry describes it. */
 export type MetricFacts = {
+  /** The name of the metric as it is registered. */
   readonly name: string;
+  /** The type of the metric: `counter`, `gauge` or `histogram`. */
   readonly type: string;
+  /** The help text of the metric. */
   readonly help: string;
+  /** The names of the labels, in the order in which they were declared. */
   readonly labels: readonly string[];
 };
 
-/** What a page of metrics is made of. */
+/** The facts about a program's metrics from which its page is made. */
 export type MetricsPage = {
+  /** The heading of the page. */
   readonly title: string;
+  /** The files that the page is made from, for the note to whoever would edit it. */
   readonly madeFrom: string;
+  /** The paragraphs under the heading, before the tables. */
   readonly intro: readonly string[];
+  /** The registry that holds every metric of the program. */
   readonly registry: Registry;
+  /** The advice for each metric, which also gives the page its groups and their order. */
   readonly actions: MetricActions;
 };
 
-/** Endings of names that tell the unit, as Prometheus has it. */
+/** The endings of names that tell the unit, as Prometheus has it, with the unit of each. */
 const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
   [/_timestamp_seconds$/, "seconds since the epoch"],
   [/_per_second$/, "per second"],
@@ -29,10 +38,10 @@ const UNITS: readonly (readonly [ending: RegExp, unit: string])[] = [
   [/_tokens(?:_total)?$/, "tokens"],
 ];
 
-/** Metrics that the library and Node bring for every process; which there are depends on the machine. */
+/** Matches the metrics that the library and Node bring for every process; which there are depends on the machine. */
 const OF_THE_PLATFORM = /^(?:process|nodejs)_(?!eventloop_utilization_ratio$)/;
 
-/** The page of a program's metrics. Throws where a metric has no advice, or advice has no metric. */
+/** Writes the page of a program's metrics. Throws where a metric has no advice, or advice has no metric. */
 export function metricsPage({ title, madeFrom, intro, registry, actions }: MetricsPage): string {
   const metrics = new Map(metricsOf(registry).map((metric) => [metric.name, metric]));
   const advised = Object.values(actions).flatMap((group) => Object.keys(group));
@@ -49,7 +58,7 @@ export function metricsPage({ title, madeFrom, intro, registry, actions }: Metri
   return page(title, madeFrom, [...intro, ...sections]);
 }
 
-/** The metrics of ours in a registry. */
+/** Returns the metrics of ours in a registry. */
 export function metricsOf(registry: Registry): readonly MetricFacts[] {
   return registry
     .getMetricsAsArray()
@@ -57,7 +66,7 @@ export function metricsOf(registry: Registry): readonly MetricFacts[] {
     .map((metric) => ({ name: metric.name, type: String(metric.type), help: metric.help, labels: labelsOf(metric) }));
 }
 
-/** The library keeps the names of labels, and leaves them out of its types. */
+/** Returns the names of a metric's labels, which the library keeps and leaves out of its types. */
 function labelsOf(metric: object): readonly string[] {
   return "labelNames" in metric && Array.isArray(metric.labelNames) ? metric.labelNames.map(String) : [];
 }

@@ -14,7 +14,10 @@ import {
 import { fromGrpc } from "../../gateway/upstream/call/grpc-error.ts";
 import { code, page, table } from "./markdown.ts";
 
-/** Every error that a client may get, and every word that log and statistics have for how a request ended. */
+/**
+ * Writes the page of every error that a client may get, and of every word that log and statistics have for how a
+ * request ended.
+ */
 export function outcomesPage(): string {
   return page("Errors and outcomes", "`gateway/outcome.ts` and `gateway/formats/error-envelope.ts`", [
     [
@@ -54,7 +57,7 @@ export function outcomesPage(): string {
   ]);
 }
 
-/** Every reason with which a call to an engine node may fail. */
+/** Writes the page of every reason with which a call to an engine node may fail. */
 export function engineErrorsPage(): string {
   return page("Errors of an engine node", "`engine/errors.ts`", [
     [
@@ -99,7 +102,7 @@ function reasonRow([reason, row]: readonly [ErrorReason, (typeof REASONS)[ErrorR
   return [code(reason), code(status[row.status] ?? ""), fault, code(error.detail), retriable ? "yes" : "", row.meaning];
 }
 
-/** The rows of a table with their keys' own type, which `Object.entries` forgets. */
+/** Returns the rows of a table with their keys' own type, which `Object.entries` forgets. */
 function entries<Key extends string, Row>(rows: Readonly<Record<Key, Row>>): readonly (readonly [Key, Row])[] {
   return Object.entries(rows) as [Key, Row][];
 }

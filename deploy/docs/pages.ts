@@ -75,7 +75,7 @@ function editorLine(path: string): string {
   return `Editors with a YAML language server complete and check a file that begins with \`# yaml-language-server: $schema=${path}\`.`;
 }
 
-/** Every generated document of the repository. */
+/** Returns every generated document of the repository. */
 export function generatedFiles(): readonly GeneratedFile[] {
   const gateway = fileSchema(gatewayConfigSchema, "Configuration of a svc gateway");
   const engine = fileSchema(engineConfigSchema, "Configuration of a svc engine node");

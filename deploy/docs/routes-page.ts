@@ -2,7 +2,7 @@ import { ROUTES } from "../../gateway/routes.ts";
 import { LB_POLICIES, POLICIES } from "../../gateway/upstream/load-balancing/policies.ts";
 import { code, page, table } from "./markdown.ts";
 
-/** Every route of the public API, and every load-balancing policy. */
+/** Writes the page of every route of the public API, and of every load-balancing policy. */
 export function routesPage(): string {
   return page(
     "Routes and load-balancing policies",

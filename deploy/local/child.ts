@@ -30,7 +30,7 @@ export class ChildFailed extends Error {
   override readonly name = "ChildFailed";
   /** The exit code of the process; 1 when a signal ended it or it could not be run. */
   readonly exitCode: number;
-  /** How the process ended: `exit code 1`, `SIGKILL`. */
+  /** The way in which the process ended, for people: `exit code 1`, `SIGKILL`. */
   readonly how: string;
 
   constructor(name: string, exitCode: number, how: string) {

@@ -9,7 +9,7 @@ import { adminPort, type LocalOptions } from "./options.ts";
 import { type State, writeGatewayConfig } from "./state.ts";
 import type { Program } from "./supervisor.ts";
 
-/** What the gateway workers of one start are made from. */
+/** The facts that the gateway workers of one start are made from. */
 export type GatewayWorkersOptions = {
   /** The path of the built gateway. */
   readonly program: string;
@@ -28,8 +28,8 @@ export type GatewayWorkersOptions = {
 type Place = { adminPort: number; adminUrl: string | undefined; process: ReturnType<typeof startWorker> | undefined };
 
 /**
- * The gateway workers of one start. They share the public port, through this process; each has an admin port of its
- * own, which it keeps when it is started again. What keys use is counted here for all workers, so that the counts
+ * Runs the gateway workers of one start. They share the public port, through this process; each has an admin port of
+ * its own, which it keeps when it is started again. What keys use is counted here for all workers, so that the counts
  * outlive each of them.
  */
 export class GatewayWorkers {

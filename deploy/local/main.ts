@@ -1,7 +1,8 @@
 import { unfitNode } from "./node-version.ts";
 
 /*
- * `npm start`. Nothing else is imported before the version is known: an old Node would fail on it in words that help nobody.
+ * `npm start`. Nothing else is imported before the version is known: an old Node would fail on it in words that help
+ * nobody.
  */
 
 const unfit = unfitNode(process.versions.node);

@@ -1,12 +1,15 @@
 import { access } from "node:fs/promises";
 import { join, resolve } from "node:path";
 
-/** What the engines of a local start serve: the `backend` of their configuration. */
+/** The `backend` of the engines of a local start: what they serve. */
 export type LocalModel =
   | {
       readonly kind: "llama";
+      /** The path of the GGUF file. */
       readonly modelPath: string;
+      /** The most tokens of prompt and answer together, for one generation. */
       readonly contextTokens: number;
+      /** The number of generations at one time on each engine. */
       readonly slots: number;
     }
   | { readonly kind: "scripted"; readonly script: "agent" }

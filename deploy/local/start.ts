@@ -16,7 +16,8 @@ import { ownState, StateFolderError, stateFolder } from "./state-lock.ts";
 import { type Program, Supervisor } from "./supervisor.ts";
 
 /*
- * The same engine and gateway processes as everywhere, with configuration files written for one machine.
+ * `npm start` runs the same engine and gateway processes as everywhere, with configuration files written for one
+ * machine.
  */
 
 const HERE = dirname(fileURLToPath(import.meta.url));
@@ -109,7 +110,7 @@ async function untilReady(adminUrl: string, signal: AbortSignal): Promise<void> 
   }
 }
 
-/** What the start says when the service takes requests. */
+/** The announcement of a start when the service takes requests. */
 type Ready = { readonly baseUrl: string; readonly adminUrl: string | undefined } & Readonly<Record<string, unknown>>;
 
 function announce(ready: Ready, key: string): void {

@@ -17,12 +17,16 @@ export class StateFolderError extends Error {
   override readonly name = "StateFolderError";
 }
 
-/** Others may do nothing to a folder that holds secrets and says which programs run, but look at the names in it. */
+/**
+ * The bits of a mode that let others write. They may do nothing to a folder that holds secrets and says which programs
+ * run, but look at the names in it.
+ */
 const WRITABLE_BY_OTHERS = 0o022;
 
 /**
- * Makes the state folder where it is missing; resolves to its absolute path. Throws `StateFolderError` for one that cannot be
- * made, and for one that somebody else could have prepared: with a sealing key that they know, or engines of their choice.
+ * Makes the state folder where it is missing; resolves to its absolute path. Throws `StateFolderError` for one that
+ * cannot be made, and for one that somebody else could have prepared: with a sealing key that they know, or engines of
+ * their choice.
  */
 export async function stateFolder(stateDir: string): Promise<string> {
   const folder = resolve(stateDir);

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { parse } from "yaml";
 import type * as z from "zod";
 
-/** A setting that an operator has to mend. The message names the file and the path of the bad key. */
+/** The error for a setting that an operator has to mend. Its message names the file and the path of the bad key. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
 }

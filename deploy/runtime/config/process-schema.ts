@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-/** The setting of a listener: the address it binds, 127.0.0.1 by default, and its port, `port` by default. */
+/** Makes the schema of a listener: the address it binds, 127.0.0.1 by default, and its port, `port` by default. */
 export function listenSchema(port: number) {
   return z
     .strictObject({
@@ -19,12 +19,15 @@ export function listenSchema(port: number) {
     .prefault({});
 }
 
-/** The setting of a length of time in whole milliseconds that is never zero. Its default is `value`; `text` says what it means. */
+/**
+ * Makes the schema of a length of time in whole milliseconds that is never zero. Its default is `value`; `text` says
+ * what it means.
+ */
 export function milliseconds(value: number, text: string) {
   return z.int().min(1).default(value).describe(text);
 }
 
-/** The setting of a program's log: from which level on lines are written, `info` by default. */
+/** The schema of a program's log: from which level on lines are written, `info` by default. */
 export const logSchema = z
   .strictObject({
     level: z

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { errnoOf } from "./errno.ts";
 import { FileError } from "./file-error.ts";
 
-/** How long to wait until a lock that another process holds is tried again. */
+/** The time, in milliseconds, until a lock that another process holds is tried again. */
 const RETRY_MS = 25;
 
 type Owner = { readonly pid: number; readonly host: string };
@@ -27,7 +27,7 @@ function parseOwner(text: string): Owner | undefined {
     : undefined;
 }
 
-/** Only a process of this host can be known to be gone. */
+/** Returns whether the owner of a lock is surely gone: only of a process of this host that can be known. */
 function isGone(owner: Owner): boolean {
   if (owner.host !== hostname()) return false;
   try {
@@ -38,7 +38,10 @@ function isGone(owner: Owner): boolean {
   }
 }
 
-/** Says who holds the lock file `path`: nobody, a process, or one that is gone (`stale`), whose lock the next one takes over. */
+/**
+ * Resolves to who holds the lock file `path`: nobody, a process, or one that is gone (`stale`), whose lock the next one
+ * takes over.
+ */
 export async function lockState(path: string): Promise<"free" | "held" | "stale"> {
   const text = await readLock(path);
   if (text === undefined) return "free";
@@ -91,9 +94,9 @@ async function lock(path: string, mine: string, signal: AbortSignal): Promise<vo
 }
 
 /**
- * Runs `run` while nobody else runs something under the same lock file `path`. A lock left behind by a process of this host
- * that is gone is taken over. Throws `FileError`: `locked` when `signal` aborts before the lock is had, `unwritable` when
- * the lock file cannot be made; and whatever `run` throws.
+ * Runs `run` while nobody else runs something under the same lock file `path`. A lock left behind by a process of this
+ * host that is gone is taken over. Throws `FileError`: `locked` when `signal` aborts before the lock is had,
+ * `unwritable` when the lock file cannot be made; and whatever `run` throws.
  */
 export async function withFileLock<T>(path: string, run: () => Promise<T>, signal: AbortSignal): Promise<T> {
   // The random part tells two owners of one process id apart, should the id have been given out anew.

@@ -10,7 +10,7 @@ import { errnoOf } from "./errno.ts";
  */
 const POLL_INTERVAL_MS = 500;
 
-/** What is followed, and who reads it. */
+/** The settings of what is followed, and who reads it. */
 export type FollowedFileOptions = {
   /** The path of the file, and those of other files in its folder that are read with it. */
   readonly files: readonly [string, ...string[]];
@@ -25,8 +25,8 @@ export type FollowedFileOptions = {
 };
 
 /**
- * A file that is read again whenever it changed. Its folder is watched, as a replaced file is another file; and the
- * file is looked at twice a second besides, as network file systems report nothing.
+ * Follows a file, which is read again whenever it changed. Its folder is watched, as a replaced file is another file;
+ * and the file is looked at twice a second besides, as network file systems report nothing.
  */
 export class FollowedFile {
   readonly #options: FollowedFileOptions;
@@ -51,7 +51,7 @@ export class FollowedFile {
     return this.#running;
   }
 
-  /** Stops following the file: `take` isn't called any more. */
+  /** Stops following the file: `take` is not called any more. */
   close(): void {
     this.#closed = true;
     this.#watcher?.close();

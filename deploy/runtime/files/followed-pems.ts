@@ -11,12 +11,12 @@ export class PemError extends Error {
   override readonly name = "PemError";
 }
 
-/** What a TLS peer shows (`cert`, `key`) and whom it trusts (`ca`), as PEM. A part that has no file is absent. */
+/** The PEM texts that a TLS peer shows (`cert`, `key`) and trusts (`ca`). A part that has no file is absent. */
 export type Pems = { readonly ca?: Buffer; readonly cert?: Buffer; readonly key?: Buffer };
 
-/** A file of certificates or of a key, and what it is for. */
+/** A file of certificates or of a key, and the use that it is for. */
 export type PemFile = {
-  /** What TLS uses the file for. */
+  /** The part of TLS that the file is for. */
   readonly part: keyof Pems;
   /** The key in the configuration that names the file, for messages. */
   readonly key: string;
@@ -24,7 +24,7 @@ export type PemFile = {
   readonly file: string | undefined;
 };
 
-/** Which files are followed, and who is told. */
+/** The settings of which files are followed, and who is told. */
 export type FollowedPemsOptions = {
   /** The path, in the configuration, of the section that the keys of the files stand in, for messages. */
   readonly at: string;
@@ -33,13 +33,13 @@ export type FollowedPemsOptions = {
   /** The clock that says when to look at the files again. */
   readonly clock: Pick<Clock, "after">;
   /**
-   * Tells that changed files were taken, with undefined, or why they cannot be used. In that case the last good ones
-   * stay.
+   * Called when files have changed: with undefined when they were taken, else with why they cannot be used, and then
+   * the last good ones stay.
    */
   readonly onReload: (fault: string | undefined) => void;
 };
 
-/** Certificates and keys that are read again whenever their files change and fit together. */
+/** Keeps certificates and keys, which are read again whenever their files change and fit together. */
 export class FollowedPems {
   readonly #options: FollowedPemsOptions;
   readonly #followed: FollowedFile;
@@ -60,7 +60,7 @@ export class FollowedPems {
     });
   }
 
-  /** What the files held when they last fitted together. */
+  /** The texts that the files held when they last fitted together. */
   get now(): Pems {
     return this.#now;
   }

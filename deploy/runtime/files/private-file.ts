@@ -11,7 +11,10 @@ import { FileError } from "./file-error.ts";
  */
 
 const OWNER_ONLY = 0o600;
-/** Others may do nothing, the group may read: that is how secrets are mounted into containers. */
+/**
+ * The bits of a mode that make a file unfit for a secret: others may do nothing, the group may read, which is how
+ * secrets are mounted into containers.
+ */
 const FORBIDDEN_BITS = 0o027;
 
 function assertPrivate(path: string, stats: Stats): void {
@@ -24,8 +27,8 @@ function assertPrivate(path: string, stats: Stats): void {
 }
 
 /**
- * Reads the file `path`; undefined when there is none. Throws `FileError`: `permissions` for a file that others can write
- * or everyone can read, `unreadable` otherwise.
+ * Reads the file `path`; undefined when there is none. Throws `FileError`: `permissions` for a file that others can
+ * write or everyone can read, `unreadable` otherwise.
  */
 export async function readPrivateFile(path: string): Promise<Buffer | undefined> {
   let handle: FileHandle | undefined;
@@ -42,7 +45,10 @@ export async function readPrivateFile(path: string): Promise<Buffer | undefined>
   }
 }
 
-/** Without this a power cut may undo the rename although the file itself is on disk. */
+/**
+ * Waits until the folder of a file is on disk. Without this a power cut may undo the rename although the file itself is
+ * there.
+ */
 async function syncFolder(path: string): Promise<void> {
   if (process.platform === "win32") return; // folders cannot be opened there
   const folder = await open(path, "r");
@@ -63,9 +69,9 @@ async function statOrUndefined(path: string): Promise<Stats | undefined> {
 }
 
 /**
- * Writes the file `path` as a whole, so that a reader sees the old content or the new, and waits until it is on disk. A new
- * file has mode 0600; an old one keeps its owner, and the group's right to read it. Throws `FileError` `unwritable`; the
- * old file is still in place then.
+ * Writes the file `path` as a whole, so that a reader sees the old content or the new, and waits until it is on disk. A
+ * new file has mode 0600; an old one keeps its owner, and the group's right to read it. Throws `FileError`
+ * `unwritable`; the old file is still in place then.
  */
 export async function writePrivateFile(path: string, content: string | Buffer): Promise<void> {
   const temporary = `${path}.${process.pid}.${randomBytes(6).toString("hex")}.tmp`;

@@ -1,30 +1,34 @@
 import { write, writeSync } from "node:fs";
 import { errnoOf } from "../files/errno.ts";
 
-/** Milliseconds until a file that takes nothing at the moment is tried again. */
+/** The time, in milliseconds, until a file that takes nothing at the moment is tried again. */
 const RETRY_MS = 100;
-/** Bytes of one write. A pipe takes so many at once or not at all (PIPE_BUF), so lines of several processes never mix. */
+/**
+ * The bytes of one write. A pipe takes so many at once or not at all (PIPE_BUF), so lines of several processes never
+ * mix.
+ */
 const CHUNK_BYTES = 4_096;
 
+/** What a line writer writes to, and what it keeps. */
 export type LineWriterOptions = {
-  /** Descriptor of an open file, pipe or socket. */
+  /** The descriptor of an open file, pipe or socket, which the writer does not close. */
   readonly fd: number;
-  /** Most characters that wait while the file takes nothing; lines beyond them are dropped. */
+  /** The most characters that wait while the file takes nothing; lines beyond them are dropped. */
   readonly maxWaiting: number;
   /** Called once for each line that is lost, because too much waits or because the file cannot be written. */
   readonly onDrop: () => void;
 };
 
-/** What one write has yet to write of some lines. */
+/** The part of some lines that one write has yet to write. */
 type Chunk = { bytes: Buffer; readonly lines: number };
 
 /**
- * Writes lines in their order and never makes the caller wait. A line that cannot be written is lost, and the next one is tried
- * all the same: a pipe that nobody reads any more or a full disk costs lines of the log, not the process.
+ * Writes lines in their order and never makes the caller wait. A line that cannot be written is lost, and the next one
+ * is tried all the same: a pipe that nobody reads any more or a full disk costs lines of the log, not the process.
  */
 export class LineWriter {
   readonly #options: LineWriterOptions;
-  /** Lines that no write has taken yet. */
+  /** The lines that no write has taken yet. */
   #lines: string[] = [];
   #waiting = 0;
   #chunk: Chunk | undefined;
@@ -47,8 +51,8 @@ export class LineWriter {
   }
 
   /**
-   * Writes what waits before it returns, for a process that ends: it blocks for `limitMs` at most while the file says that it
-   * takes nothing, and gives up where it cannot be written.
+   * Writes what waits before it returns, for a process that ends: it blocks for `limitMs` at most while the file says
+   * that it takes nothing, and gives up where it cannot be written.
    */
   writeRest(limitMs: number): void {
     const endMs = performance.now() + limitMs;

@@ -2,8 +2,8 @@ import type { Logger } from "pino";
 import { crashReport } from "../process/end-on-crash.ts";
 
 /**
- * Node's warnings as lines of `log`. Node would write them to standard error as text, where every line is to be JSON. As of
- * errors, the message is left out.
+ * Writes Node's warnings as lines of `log`. Node would write them to standard error as text, where every line is to be
+ * JSON. The message is left out, as with errors.
  */
 export function logWarnings(log: Logger): void {
   process.removeAllListeners("warning");

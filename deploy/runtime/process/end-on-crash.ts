@@ -1,6 +1,6 @@
 import type { Logger } from "pino";
 
-/** What an error says of itself without its message: that may quote what a user sent. */
+/** The facts about an error without its message, which may quote what a user sent. */
 export type CrashReport = {
   /** The class of the error; the type of what was thrown where that is no error. */
   readonly error: string;
@@ -26,8 +26,9 @@ export function crashReport(thrown: unknown): CrashReport {
 }
 
 /**
- * After an error that nobody caught the process is not to be relied on: `end` shall have it take nothing new, finish what
- * runs, and leave the rest to its supervisor. The returned function says whether there was one.
+ * Has `end` called after an error that nobody caught: the process is not to be relied on then, and `end` shall have it
+ * take nothing new, finish what runs, and leave the rest to its supervisor. The returned function says whether there
+ * was one.
  */
 export function endOnCrash(end: () => void, log: Logger): () => boolean {
   let crashed = false;

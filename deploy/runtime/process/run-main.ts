@@ -14,15 +14,15 @@ export type Main = {
   /** Does the whole work of the program; resolves to its exit code. */
   readonly run: () => Promise<number>;
   /**
-   * The exit code for an error whose message alone tells an operator what to mend; undefined for any other error, which is
-   * shown with its stack. `runMain` itself knows those of the command line and of the configuration.
+   * The exit code for an error whose message alone tells an operator what to mend; undefined for any other error, which
+   * is shown with its stack. `runMain` itself knows those of the command line and of the configuration.
    */
   readonly exitCodeOf?: (error: unknown) => number | undefined;
 };
 
 /** A program that one YAML file configures. */
 export type ConfiguredMain<T extends z.ZodType> = Omit<Main, "run"> & {
-  /** What the program is, for `--help`. */
+  /** The line that says what the program is, for `--help`. */
   readonly description: string;
   /** The schema of its configuration. */
   readonly schema: T;
@@ -31,8 +31,8 @@ export type ConfiguredMain<T extends z.ZodType> = Omit<Main, "run"> & {
 };
 
 /**
- * Runs a program and says on standard error why it could not go on. Resolves to the exit code of the process: 0 fine, 2 wrong
- * usage or configuration, 1 anything else, or what `run` and `exitCodeOf` say. Never rejects.
+ * Runs a program and says on standard error why it could not go on. Resolves to the exit code of the process: 0 fine, 2
+ * wrong usage or configuration, 1 anything else, or what `run` and `exitCodeOf` say. Never rejects.
  */
 export async function runMain({ name, run, exitCodeOf = () => undefined }: Main): Promise<number> {
   outliveReaders();
@@ -50,7 +50,9 @@ export async function runMain({ name, run, exitCodeOf = () => undefined }: Main)
   }
 }
 
-/** Runs the program that the file behind `--config` on the command line of this process configures, as `runMain` does. */
+/**
+ * Runs the program that the file behind `--config` on the command line of this process configures, as `runMain` does.
+ */
 export function runConfigured<T extends z.ZodType>(main: ConfiguredMain<T>): Promise<number> {
   const { name, description, schema, run, exitCodeOf } = main;
   const command = new Command(name)
@@ -76,7 +78,7 @@ function stayClosed(): void {
   process.on("SIGUSR1", () => {});
 }
 
-/** Why a process could not go on: a line where a listener has no address, else the error with its stack. */
+/** Returns why a process could not go on: a line where a listener has no address, else the error with its stack. */
 function startFailure(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if ("syscall" in error && error.syscall === "listen") {

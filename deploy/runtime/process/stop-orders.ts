@@ -1,17 +1,20 @@
 /**
- * Milliseconds after the first order to end from which on another one is meant as a second: Ctrl-C reaches a process from
- * the terminal and from npm at once.
+ * The time, in milliseconds, after the first order to end from which on another one is meant as a second: Ctrl-C
+ * reaches a process from the terminal and from npm at once.
  */
 const SECOND_ORDER_AFTER_MS = 500;
 
-/** What a process has been told about its end: the first order lets it finish what runs, a second one cuts that off. */
+/**
+ * Knows what a process has been told about its end: the first order lets it finish what runs, a second one cuts that
+ * off.
+ */
 export class StopOrders {
   readonly #stop = new AbortController();
   readonly #stopNow = new AbortController();
   readonly #nowMs: () => number;
   #firstOrderMs: number | undefined;
 
-  /** `nowMs` reads a monotonic clock, in milliseconds. */
+  /** Starts without any order. `nowMs` reads a monotonic clock, in milliseconds. */
   constructor(nowMs: () => number) {
     this.#nowMs = nowMs;
   }
@@ -40,7 +43,10 @@ export class StopOrders {
     this.#stopNow.abort();
   }
 
-  /** Takes SIGINT and SIGTERM for orders, and for the last one that the supervisor at the other end of the channel has gone. */
+  /**
+   * Takes SIGINT and SIGTERM for orders, and for the last one that the supervisor at the other end of the channel has
+   * gone.
+   */
   obeySignals(): void {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => this.order());
     process.on("disconnect", () => this.orderNow());

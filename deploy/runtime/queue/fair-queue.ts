@@ -8,9 +8,9 @@ export type FairItem = TurnItem & {
 };
 
 /**
- * Who of those that wait is served next, wherever requests wait in this service: classes of urgency get their shares of the
- * work, and within a class the keys take turns by what their items cost. It bounds nothing and knows no time: whoever owns
- * a queue does that, with `crowdBeside` where it is full.
+ * Decides who of those that wait is served next, wherever requests wait in this service: classes of urgency get their
+ * shares of the work, and within a class the keys take turns by what their items cost. It bounds nothing and knows no
+ * time: whoever owns a queue does that, with `crowdBeside` where it is full.
  */
 export class FairQueue<Item extends FairItem> {
   readonly #shares: ClassShare;
@@ -19,35 +19,38 @@ export class FairQueue<Item extends FairItem> {
     default: new FairTurns(),
     low: new FairTurns(),
   };
-  /** How to undo the taking of each item that `next` gave. */
+  /** The functions that undo the taking of each item that `next` gave. */
   readonly #undo = new WeakMap<Item, () => void>();
 
-  /** `shares` are those of the classes, by default `DEFAULT_CLASS_SHARES`. */
+  /** Makes an empty queue. `shares` are those of the classes, by default `DEFAULT_CLASS_SHARES`. */
   constructor(shares?: ClassShares) {
     this.#shares = new ClassShare(shares);
   }
 
-  /** Number of items that wait. */
+  /** The number of items that wait. */
   get size(): number {
     return PRIORITY_CLASSES.reduce((sum, name) => sum + this.#turns[name].size, 0);
   }
 
-  /** Number of items of one class that wait. */
+  /** The number of items of one class that wait. */
   sizeOf(name: PriorityClass): number {
     return this.#turns[name].size;
   }
 
-  /** The items of one key, the more urgent classes first. */
+  /** Returns the items of one key, the more urgent classes first. */
   itemsOf(key: string): readonly Item[] {
     return PRIORITY_CLASSES.flatMap((name) => this.#turns[name].itemsOf(key));
   }
 
-  /** All items, in no particular order. */
+  /** Returns all items, in no particular order. */
   items(): readonly Item[] {
     return PRIORITY_CLASSES.flatMap((name) => this.#turns[name].items());
   }
 
-  /** All items, the more urgent classes first and each class in the order in which it is served: about that of serving. */
+  /**
+   * Returns all items, the more urgent classes first and each class in the order in which it is served: about that of
+   * serving.
+   */
   order(): readonly Item[] {
     return PRIORITY_CLASSES.flatMap((name) => this.#turns[name].order());
   }
@@ -79,8 +82,9 @@ export class FairQueue<Item extends FairItem> {
   }
 
   /**
-   * Undoes calls of `next` whose results could not be served: these items are next again, and their keys and classes have spent
-   * nothing for them. `items` are those results in their order. Nobody may have come or left since the first of these calls.
+   * Undoes calls of `next` whose results could not be served: these items are next again, and their keys and classes
+   * have spent nothing for them. `items` are those results in their order. Nobody may have come or left since the first
+   * of these calls.
    */
   putBack(items: readonly Item[]): void {
     for (const item of items.toReversed()) {
@@ -95,8 +99,9 @@ export class FairQueue<Item extends FairItem> {
   }
 
   /**
-   * The items of which one has to give way to one more of `key` where there is no room: those of the key that has the most,
-   * the least urgent last. Empty where that key would then have fewer than the newcomer's: a flood drowns only itself.
+   * Returns the items of which one has to give way to one more of `key` where there is no room: those of the key that
+   * has the most, the least urgent last. Empty where that key would then have fewer than the newcomer's: a flood drowns
+   * only itself.
    */
   crowdBeside(key: string): readonly Item[] {
     const keys = new Set(PRIORITY_CLASSES.flatMap((name) => this.#turns[name].keys()));

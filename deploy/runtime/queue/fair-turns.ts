@@ -2,9 +2,12 @@
 export type TurnItem = {
   /** The one that the item belongs to: turns are shared between keys. */
   readonly key: string;
-  /** What serving the item takes, such as tokens; above 0. */
+  /** The cost of serving the item, such as tokens; above 0. */
   readonly cost: number;
-  /** The share of the item's key beside others; above 0, by default 1. Of several items of a key the newest one's counts. */
+  /**
+   * The share of the item's key beside others; above 0, by default 1. Of several items of a key the newest one's
+   * counts.
+   */
   readonly weight?: number;
   /** The item's place among those of its key: a higher rank is served earlier; by default 0. */
   readonly rank?: number;
@@ -12,34 +15,36 @@ export type TurnItem = {
 
 /** An item that was taken out to be served. */
 export type Taken<Item> = {
+  /** The item that was taken. */
   readonly item: Item;
   /**
-   * Undoes the taking: the item is the next one of its key again, which has spent nothing for it. Of several that were taken,
-   * the newest has to be put back first; those that are served may stay out.
+   * Undoes the taking: the item is the next one of its key again, which has spent nothing for it. Of several that were
+   * taken, the newest has to be put back first; those that are served may stay out.
    */
   putBack(): void;
 };
 
 /** The items of one key. */
 type Flow<Item> = {
-  /** Items of a higher rank first, then as they came. */
+  /** The items that wait: those of a higher rank first, then as they came. */
   readonly items: Item[];
   weight: number;
-  /** What every key had earned, per unit of weight, when this one had nothing left of its own. */
+  /** The earnings of every key, per unit of weight, when this one had nothing left of its own. */
   brokeAt: number;
-  /** Number of the key's last turn; 0 for a key that has had none since it came. */
+  /** The number of the key's last turn; 0 for a key that has had none since it came. */
   lastTurn: number;
-  /** Number of the key in the order of arrival, to decide between equals. */
+  /** The number of the key in the order of arrival, to decide between equals. */
   readonly arrival: number;
 };
 
-/** What a taking changed, as it was. */
+/** The numbers that a taking changed, as they were. */
 type Before = { readonly brokeAt: number; readonly lastTurn: number; readonly earned: number };
 
 /**
- * Deficit round robin (Shreedhar and Varghese, 1996) with a quantum that goes to zero: all keys that wait earn at the pace of
- * their weights, and the one that first has what its next item costs is served. So cost is shared fairly, not the number of
- * items. Earnings are counted from the start, which makes rounds in which nobody is served free of work.
+ * Takes turns between keys by deficit round robin (Shreedhar and Varghese, 1996) with a quantum that goes to zero: all
+ * keys that wait earn at the pace of their weights, and the one that first has what its next item costs is served. So
+ * cost is shared fairly, not the number of items. Earnings are counted from the start, which makes rounds in which
+ * nobody is served free of work.
  */
 export class FairTurns<Item extends TurnItem> {
   readonly #flows = new Map<string, Flow<Item>>();
@@ -49,27 +54,27 @@ export class FairTurns<Item extends TurnItem> {
   #arrivals = 0;
   #newestFirst = false;
 
-  /** Number of items that wait, of all keys. */
+  /** The number of items that wait, of all keys. */
   get size(): number {
     return this.#size;
   }
 
-  /** The keys that have items. */
+  /** Returns the keys that have items. */
   keys(): readonly string[] {
     return [...this.#flows.keys()];
   }
 
-  /** The items of one key, of a higher rank first, then in the order of arrival. */
+  /** Returns the items of one key, of a higher rank first, then in the order of arrival. */
   itemsOf(key: string): readonly Item[] {
     return this.#flows.get(key)?.items ?? [];
   }
 
-  /** The items of all keys, in no particular order. */
+  /** Returns the items of all keys, in no particular order. */
   items(): readonly Item[] {
     return [...this.#flows.values()].flatMap(({ items }) => items);
   }
 
-  /** The items of all keys, in the order in which they are served if nobody comes or leaves. */
+  /** Returns the items of all keys, in the order in which they are served if nobody comes or leaves. */
   order(): readonly Item[] {
     const all = [...this.#flows.values()].flatMap((flow) => {
       let due = flow.brokeAt;
@@ -102,7 +107,7 @@ export class FairTurns<Item extends TurnItem> {
     this.#size += 1;
   }
 
-  /** The item that is next, left where it is; undefined when nobody waits. */
+  /** Returns the item that is next and leaves it where it is; undefined when nobody waits. */
   peek(): Item | undefined {
     const flow = this.#soonest();
     return flow && this.#head(flow);
@@ -169,7 +174,10 @@ export class FairTurns<Item extends TurnItem> {
   }
 }
 
-/** Of keys whose items are due at once: which has waited longest for a turn, then which wants least, then which came first. */
+/**
+ * Orders keys whose items are due at once: the one that has waited longest for a turn comes first, then the one that
+ * wants least, then the one that came first.
+ */
 function precedence<Item>(one: Flow<Item>, other: Flow<Item>): number {
   return one.lastTurn - other.lastTurn || one.items.length - other.items.length || one.arrival - other.arrival;
 }

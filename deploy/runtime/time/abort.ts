@@ -1,13 +1,13 @@
 /*
- * Waiting that ends early when somebody leaves. Node's own means fall short of it: `events.once` never resolves for a signal
- * that is aborted already, `timers/promises` knows no clock but the machine's, and `AbortSignal.any` keeps something of
- * every signal it ever made in a source that lives as long as the process (Node 20 and 24). Nothing here does: whoever has
- * stopped waiting has left no listener behind.
+ * Waiting that ends early when somebody leaves. Node's own means fall short of it: `events.once` never resolves for a
+ * signal that is aborted already, `timers/promises` knows no clock but the machine's, and `AbortSignal.any` keeps
+ * something of every signal it ever made in a source that lives as long as the process (Node 20 and 24). Nothing here
+ * does: whoever has stopped waiting has left no listener behind.
  */
 
 /**
- * Calls `run` once when `signal` is aborted, and at once when it is already. The returned function lets go of the signal;
- * calling it later, or again, does nothing.
+ * Calls `run` once when `signal` is aborted, and at once when it is already. The returned function lets go of the
+ * signal; calling it later, or again, does nothing.
  */
 export function onAbort(signal: AbortSignal, run: () => void): () => void {
   if (signal.aborted) {
@@ -20,8 +20,8 @@ export function onAbort(signal: AbortSignal, run: () => void): () => void {
 
 /**
  * Waits until `begin` calls what it was given, or until `signal` is aborted. Resolves to the value of that call, and to
- * undefined when the signal came first; never rejects. `begin` may return a function, which is called once when the wait is
- * over, whichever way. For a signal that is aborted already, `begin` isn't called.
+ * undefined when the signal came first; never rejects. `begin` may return a function, which is called once when the
+ * wait is over, whichever way. For a signal that is aborted already, `begin` isn't called.
  */
 export function waitUnlessAborted<T>(
   signal: AbortSignal,
@@ -54,11 +54,11 @@ export function untilAborted(signal: AbortSignal): Promise<void> {
 
 /** A signal that follows others for the time of one piece of work; see `linkAbort`. */
 export type LinkedAbort = {
-  /** Aborted with the first of the signals it follows, for the same reason, or by `abort`. */
+  /** The signal that is aborted with the first of those it follows, for the same reason, or by `abort`. */
   readonly signal: AbortSignal;
   /** Aborts this signal alone. */
   readonly abort: (reason: unknown) => void;
-  /** Lets go of the signals that are followed. To be called when the work is over. */
+  /** Lets go of the signals that are followed. It is to be called when the work is over. */
   readonly release: () => void;
 };
 

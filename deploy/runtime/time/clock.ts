@@ -1,13 +1,13 @@
 /**
- * Time as a parameter. Both programs read every clock and set every timer through one of these, so that a test can hand in
- * one that it moves itself.
+ * Gives time as a parameter. Both programs read every clock and set every timer through a clock of this kind, so that a
+ * test can hand in one that it moves itself.
  */
 export interface Clock {
   /** Reads the monotonic clock, in milliseconds with fractions. Its zero means nothing; only differences do. */
   nowMs(): number;
   /**
-   * Reads the wall clock, in milliseconds since the epoch. It may jump, so it serves only what other processes read too:
-   * deadlines of gRPC calls, times in answers and traces, the expiry of keys.
+   * Reads the wall clock, in milliseconds since the epoch. It may jump, so it serves only what other processes read
+   * too: deadlines of gRPC calls, times in answers and traces, the expiry of keys.
    */
   wallMs(): number;
   /** Calls `run` once after `ms` milliseconds; the returned function cancels that. The timer keeps no process alive. */

@@ -30,7 +30,7 @@ export type TracedService = {
 
 /** The way of spans to a collector, and what they say about the process they come from. */
 export type TraceExport = {
-  /** Takes finished spans and exports them in batches. */
+  /** The processor that takes finished spans and exports them in batches. */
   readonly processor: SpanProcessor;
   /** The attributes of the process, which go with every span. */
   readonly resource: Resource;

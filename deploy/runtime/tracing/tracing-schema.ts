@@ -23,7 +23,7 @@ export const tracingSchema = z
       .max(1)
       .default(0.01)
       .describe(
-        "The share, 0 to 1, of the traces exported that no caller samples. Traces that a caller samples, and failures, are always exported.",
+        "The share, 0 to 1, of the traces exported that begin in this process. Those that a caller samples, and failures of the service, are always exported; of those that a caller does not sample, a gateway exports the same share, and a node none.",
       ),
     maxQueueSize: z
       .int()
