@@ -223,11 +223,20 @@ const OF_REFUSALS = {
     cost: "nothing",
   },
   overload_inflight_body_bytes: {
-    meaning: "The bodies being read have no room left for another one.",
+    meaning: "The bodies on their way left no room for another one in time.",
     flag: "OM",
     cost: "nothing",
   },
   overload_fixed_heap: { meaning: "The heap of the gateway has no room for the body.", flag: "OM", cost: "nothing" },
+  overload_process_memory: {
+    meaning: "The memory of the gateway has no room for the body.",
+    flag: "OM",
+    cost: "nothing",
+  },
+  key_body_bytes_exceeded: {
+    meaning: "The bodies of the key's owner that are on their way left no room for another one in time.",
+    flag: "RL",
+  },
   downstream_remote_disconnect: {
     meaning: "The client closed the connection before its answer was complete.",
     flag: "DC",
@@ -344,6 +353,13 @@ const OF_UPSTREAM = {
     tryStat: "timeout",
     final: true,
     cost: "work",
+  },
+  upstream_hand_over_timeout: {
+    meaning: "The request could not be written to the engine in time; the engine is not to blame.",
+    flag: "OM",
+    end: "shed",
+    final: true,
+    cost: "nothing",
   },
   upstream_accept_timeout: {
     meaning: "The engine did not take the request up in time.",

@@ -88,7 +88,10 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const { config, keys, stats, clock, log, tracing, limitStore } = deps;
   const { timeouts, xffNumTrustedHops: trustedHops } = config;
   const { app, sockets } = publicApp(timeouts, { log, stats, clock, tracing, trustedHops });
-  const overload = new OverloadManager(config.overloadManager, clock);
+  const overload = new OverloadManager(config.overloadManager, clock, ({ action, active, pressures }) => {
+    if (active) log.warn({ action, pressures }, "an action against overload begins");
+    else log.info({ action, pressures }, "an action against overload ends");
+  });
   app.server.once("close", () => overload.close());
   registerOverloadStats(stats.registry, overload);
   const bodies: BodyLimits = {

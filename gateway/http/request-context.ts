@@ -77,6 +77,16 @@ export function routeOf({ routeOptions }: FastifyRequest): RouteSpec | undefined
   return routeOptions.config?.spec;
 }
 
+/**
+ * Returns the parsed body of a request and takes it away from there: the request lives for as long as its answer, and a big
+ * body must not.
+ */
+export function takeBody(request: FastifyRequest): unknown {
+  const { body } = request;
+  request.body = undefined;
+  return body;
+}
+
 /** The class of the queue for each priority in the record of a key. */
 export const PRIORITY_CLASS = { HIGH: "high", DEFAULT: "default", LOW: "low" } as const;
 

@@ -4,15 +4,26 @@
  */
 
 /** The resources of the process that are watched, under Envoy's names where it has the thing. */
-export const RESOURCE_MONITORS = ["eventLoopDelay", "eventLoopUtilization", "fixedHeap", "inflightBodyBytes"] as const;
+export const RESOURCE_MONITORS = [
+  "eventLoopDelay",
+  "eventLoopUtilization",
+  "fixedHeap",
+  "processMemory",
+  "inflightBodyBytes",
+] as const;
 /** One of `RESOURCE_MONITORS`. */
 export type ResourceMonitor = (typeof RESOURCE_MONITORS)[number];
 
 /**
- * The actions that keep the process alive; the first and the last are Envoy's. `rejectNonCritical` refuses the counting
- * of tokens, and keys of low priority.
+ * The actions that keep the process alive, the mildest first; all but `rejectNonCritical` are Envoy's. That one refuses the
+ * counting of tokens, and keys of low priority. `shrinkHeap` collects garbage, which V8 puts off while it sees no need.
  */
-export const OVERLOAD_ACTIONS = ["disableHttpKeepalive", "rejectNonCritical", "stopAcceptingRequests"] as const;
+export const OVERLOAD_ACTIONS = [
+  "shrinkHeap",
+  "disableHttpKeepalive",
+  "rejectNonCritical",
+  "stopAcceptingRequests",
+] as const;
 /** One of `OVERLOAD_ACTIONS`. */
 export type OverloadAction = (typeof OVERLOAD_ACTIONS)[number];
 

@@ -1,4 +1,5 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import { Garbage } from "./garbage.ts";
 import { InflightBodies } from "./inflight-bodies.ts";
 import {
   type ActionState,
@@ -9,6 +10,7 @@ import {
   RESTING,
 } from "./overload-action.ts";
 import type { OverloadSettings } from "./overload-settings.ts";
+import { memoryLimitBytes, residentBytes } from "./process-memory.ts";
 import { heapUse, ProcessUsage, type Usage } from "./process-usage.ts";
 
 /**
@@ -24,31 +26,76 @@ const SMALL_BODY_BYTES = 65_536;
  * Latin-1 takes two bytes a character.
  */
 const HEAP_PER_BODY_BYTE = 3;
+/** The bytes of memory that a byte of a body takes while it is parsed or written: its buffers on top of the heap. */
+const MEMORY_PER_BODY_BYTE = 5;
+
+/** The share of the process' memory that bodies on their way get where the configuration gives them no size. */
+const BODIES_SHARE = 0.25;
+/** The most that bodies on their way get where the configuration gives them no size, in bytes. */
+const MAX_BODIES_BYTES = 536_870_912;
+
+/** An action against overload that has begun or ended. */
+export type ActionChange = {
+  readonly action: OverloadAction;
+  readonly active: boolean;
+  /** The pressures that the look found. */
+  readonly pressures: Pressures;
+};
+
+/** A resource that has no room for a body. */
+export type LackingResource = "fixed_heap" | "process_memory";
 
 /**
  * Watches the process and says what has to be done to keep it alive. It decides nothing about requests that were let in
  * already.
  */
 export class OverloadManager {
-  /** The bodies that are being received. A body that would not fit in is refused there. */
+  /** The bodies on their way. One that would not fit in waits there, or is refused. */
   readonly bodies: InflightBodies;
   readonly #settings: OverloadSettings;
   readonly #clock: Clock;
   readonly #usage: ProcessUsage;
-  #pressures: Pressures = { eventLoopDelay: 0, eventLoopUtilization: 0, fixedHeap: 0, inflightBodyBytes: 0 };
+  readonly #onAction: (change: ActionChange) => void;
+  readonly #maxRssBytes: number;
+  readonly #garbage: Garbage;
+  #pressures: Pressures = {
+    eventLoopDelay: 0,
+    eventLoopUtilization: 0,
+    fixedHeap: 0,
+    processMemory: 0,
+    inflightBodyBytes: 0,
+  };
   #states: Readonly<Record<OverloadAction, ActionState>> = {
+    shrinkHeap: RESTING,
     disableHttpKeepalive: RESTING,
     rejectNonCritical: RESTING,
     stopAcceptingRequests: RESTING,
   };
   #cancelLook: () => void = () => {};
 
-  constructor(settings: OverloadSettings, clock: Clock) {
+  /** `onAction` is told of every action that begins or ends; `garbage` collects it, by default by V8. */
+  constructor(
+    settings: OverloadSettings,
+    clock: Clock,
+    onAction: (change: ActionChange) => void = () => {},
+    garbage = new Garbage(),
+  ) {
     this.#settings = settings;
     this.#clock = clock;
+    this.#onAction = onAction;
+    this.#garbage = garbage;
     this.#usage = new ProcessUsage(clock);
-    this.bodies = new InflightBodies(settings.resourceMonitors.inflightBodyBytes.maxBytes);
+    const { processMemory, inflightBodyBytes } = settings.resourceMonitors;
+    this.#maxRssBytes = processMemory.maxRssBytes ?? memoryLimitBytes();
+    const bySize = Math.floor(Math.min(MAX_BODIES_BYTES, BODIES_SHARE * this.#maxRssBytes));
+    const maxBytes = inflightBodyBytes.maxBytes ?? bySize;
+    this.bodies = new InflightBodies({ ...inflightBodyBytes, maxBytes, clock });
     this.#schedule();
+  }
+
+  /** The memory of the process that counts as all of it, in bytes. */
+  get maxRssBytes(): number {
+    return this.#maxRssBytes;
   }
 
   /** The pressures that the newest look found; all 0 before the first. */
@@ -61,22 +108,15 @@ export class OverloadManager {
     return this.#states[action].active;
   }
 
-  /** Returns the resource that has no room for a body of `bytes` that is about to be read; undefined when all have. */
-  lacksFor(bytes: number): "inflight_body_bytes" | "fixed_heap" | undefined {
-    if (!this.bodies.hasRoom(bytes)) return "inflight_body_bytes";
-    return bytes < SMALL_BODY_BYTES || this.#fitsInHeap(this.bodies.bytes + bytes) ? undefined : "fixed_heap";
-  }
-
-  /** Returns whether a body of `bytes`, which counts among the bodies on their way, may be parsed. */
-  mayParse(bytes: number): boolean {
-    return bytes < SMALL_BODY_BYTES || this.#fitsInHeap(this.bodies.bytes);
-  }
-
-  /** Returns whether the heap has room for `bodyBytes`: bodies of some size can fill a small heap between two looks. */
-  #fitsInHeap(bodyBytes: number): boolean {
-    const threshold = this.#settings.actions.stopAcceptingRequests.fixedHeap;
+  /** Returns the resource that has no room for one more body of `bytes`, to be read or parsed; undefined when all have. */
+  lacksFor(bytes: number): LackingResource | undefined {
+    if (bytes < SMALL_BODY_BYTES) return undefined;
+    const { fixedHeap, processMemory } = this.#settings.actions.stopAcceptingRequests;
     const { usedBytes, limitBytes } = this.#heap();
-    return threshold === null || usedBytes + HEAP_PER_BODY_BYTE * bodyBytes < threshold * limitBytes;
+    // Bodies of some size can fill a small heap between two looks.
+    if (fixedHeap !== null && usedBytes + HEAP_PER_BODY_BYTE * bytes >= fixedHeap * limitBytes) return "fixed_heap";
+    const memoryBytes = residentBytes() + MEMORY_PER_BODY_BYTE * bytes;
+    return processMemory !== null && memoryBytes >= processMemory * this.#maxRssBytes ? "process_memory" : undefined;
   }
 
   #heap(): ReturnType<typeof heapUse> {
@@ -99,10 +139,17 @@ export class OverloadManager {
 
   #look(): void {
     this.#pressures = this.#pressuresOf(this.#usage.read());
-    const states = { ...this.#states };
+    const before = this.#states;
+    const states = { ...before };
     for (const action of OVERLOAD_ACTIONS)
       states[action] = afterLook(states[action], this.#settings.actions[action], this.#pressures);
     this.#states = states;
+    for (const action of OVERLOAD_ACTIONS) {
+      const { active } = states[action];
+      if (active !== before[action].active) this.#onAction({ action, active, pressures: this.#pressures });
+    }
+    const { releasedBytes: goneBytes, bytes: heldBytes } = this.bodies;
+    this.#garbage.look(this.#clock.nowMs(), states.shrinkHeap.active, { goneBytes, heldBytes });
   }
 
   #pressuresOf({ eventLoopDelayMs, eventLoopUtilization }: Usage): Pressures {
@@ -114,6 +161,7 @@ export class OverloadManager {
       eventLoopDelay: eventLoopDelayMs / resourceMonitors.eventLoopDelay.maxDelayMs,
       eventLoopUtilization: before + share * (eventLoopUtilization - before),
       fixedHeap: heap.usedBytes / heap.limitBytes,
+      processMemory: residentBytes() / this.#maxRssBytes,
       inflightBodyBytes: this.bodies.bytes / this.bodies.maxBytes,
     };
   }

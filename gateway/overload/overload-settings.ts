@@ -1,4 +1,6 @@
 import * as z from "zod";
+import { milliseconds } from "../../deploy/runtime/config/process-schema.ts";
+import type { ResourceMonitor } from "./overload-action.ts";
 
 const threshold = (value: number | null) =>
   z
@@ -8,14 +10,16 @@ const threshold = (value: number | null) =>
     .default(value)
     .describe("The share of the resource in use, 1 being all of it, from which the action begins; null for never.");
 
-const triggers = (value: number, text: string) =>
+/** The triggers of an action: `value` for all resources, but for those that `others` names. */
+const triggers = (value: number, text: string, others: Partial<Record<ResourceMonitor, null>> = {}) =>
   z
     .strictObject({
-      eventLoopDelay: threshold(value),
+      eventLoopDelay: threshold("eventLoopDelay" in others ? null : value),
       // A busy core is no trouble as long as nothing waits for it.
       eventLoopUtilization: threshold(null),
       fixedHeap: threshold(value),
-      inflightBodyBytes: threshold(value),
+      processMemory: threshold(value),
+      inflightBodyBytes: threshold("inflightBodyBytes" in others ? null : value),
     })
     .prefault({})
     .describe(text);
@@ -44,13 +48,38 @@ const resourceMonitors = z
           ),
       })
       .prefault({}),
+    processMemory: z
+      .strictObject({
+        maxRssBytes: z
+          .int()
+          .min(1)
+          .optional()
+          .describe(
+            "The memory of the process, in bytes, that counts as all of it, buffers and libraries included; without it, the limit of the container, or the memory of the machine.",
+          ),
+      })
+      .prefault({}),
     inflightBodyBytes: z
       .strictObject({
         maxBytes: z
           .int()
           .min(1)
-          .default(536_870_912)
-          .describe("The size, in bytes, of all bodies together that are being received; what comes on top gets 503."),
+          .optional()
+          .describe(
+            "The size, in bytes, of all bodies together from their announcement until an engine has them for good; without it, a quarter of what processMemory has, at most 536870912. What comes on top waits unread.",
+          ),
+        maxShareOfKey: z
+          .number()
+          .gt(0)
+          .max(1)
+          .default(0.5)
+          .describe(
+            "The share of maxBytes, up to 1, that the bodies of one owner's keys take up; a single one may be larger.",
+          ),
+        maxWaitMs: milliseconds(
+          10_000,
+          "The time, in milliseconds, for which a body waits for room: then it gets 503 (529 in Format B), or 429 where its own key has no share left.",
+        ),
       })
       .prefault({}),
   })
@@ -67,12 +96,19 @@ export const overloadSchema = z
     resourceMonitors,
     actions: z
       .strictObject({
+        shrinkHeap: triggers(0.75, "Garbage is collected, at most every ten seconds.", {
+          eventLoopDelay: null,
+          inflightBodyBytes: null,
+        }),
         disableHttpKeepalive: triggers(0.8, "Connections end with their answer."),
         rejectNonCritical: triggers(
           0.85,
           "Requests that count tokens, and those of keys of low priority, get 503 (529 in Format B).",
         ),
-        stopAcceptingRequests: triggers(0.95, "Every new request gets 503 (529 in Format B); those under way go on."),
+        // Bodies wait for their own room; what has none needs none.
+        stopAcceptingRequests: triggers(0.95, "Every new request gets 503 (529 in Format B); those under way go on.", {
+          inflightBodyBytes: null,
+        }),
       })
       .prefault({})
       .describe(

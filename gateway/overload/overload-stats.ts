@@ -28,10 +28,18 @@ export function registerOverloadStats(registry: Registry, overload: OverloadMana
   });
   new Gauge({
     name: "svc_inflight_body_bytes",
-    help: "Bytes of request bodies that have arrived and are not parsed yet.",
+    help: "Bytes of request bodies on their way, from their announcement until an engine has them for good.",
     registers,
     collect() {
       this.set(overload.bodies.bytes);
+    },
+  });
+  new Gauge({
+    name: "svc_inflight_bodies_waiting",
+    help: "Requests whose body waits, unread, for room among the bodies on their way.",
+    registers,
+    collect() {
+      this.set(overload.bodies.waiting);
     },
   });
 }

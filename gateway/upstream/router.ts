@@ -1,6 +1,6 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { sleep } from "../../deploy/runtime/time/sleep.ts";
-import type { CountTokensRequest, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { CountTokensRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../errors.ts";
 import { inTurns, nextTurn } from "../event-loop-turn.ts";
 import { OUTCOMES } from "../outcome.ts";
@@ -10,6 +10,7 @@ import type { CallRecord } from "./call/call-record.ts";
 import { CommitGate, type EventSink } from "./call/commit-gate.ts";
 import { callCountTokens } from "./call/count-tokens-call.ts";
 import { overloaded, type UpstreamFailure } from "./call/grpc-error.ts";
+import type { HeldRequest } from "./call/held-request.ts";
 import type { Timeouts } from "./call/timeouts.ts";
 import type { Admitted, NotAdmitted } from "./cluster-admission.ts";
 import type { ClusterManager } from "./cluster-manager.ts";
@@ -42,8 +43,8 @@ const PENDING_DETAIL = {
 
 /** A request that an engine shall answer. */
 export type Dispatch = {
-  /** The request as the engine gets it. */
-  readonly request: GenerateRequest;
+  /** The request as the engine gets it. It is dropped as soon as no try will need it any more. */
+  readonly request: HeldRequest;
   /** The hints that picking an endpoint may look at. */
   readonly hints: RoutingHints;
   /** The time that the whole answer may take, in milliseconds from now. */
@@ -58,6 +59,10 @@ export type Dispatch = {
 export type Counting = {
   /** The prompt as the engine gets it. */
   readonly request: CountTokensRequest;
+  /** The tenant that the prompt belongs to. */
+  readonly tenant: string;
+  /** The size of the prompt in bytes, roughly. */
+  readonly bytes: number;
   /** The record of the request, which is told of every call that is made for it. */
   readonly record: CallRecord;
 };
@@ -149,12 +154,14 @@ export class Router {
         await this.#reportDeath(identity, place.member, end, signal);
         if (signal.aborted) throw clientClosed();
         this.#refuseSuspect(journey);
-        if (!end.retriable || retries.state.at === "committed") throw end.error;
+        if (retries.state.at === "committed") throw end.error;
+        if (!end.retriable) throw this.#exhausted(end.error);
         await sleep(this.#options.clock, this.#repeat(journey, end.error), signal);
         if (signal.aborted) throw clientClosed();
       }
     } finally {
       retries.end();
+      dispatch.request.drop();
     }
   }
 
@@ -176,7 +183,11 @@ export class Router {
     }
   }
 
-  async #count({ cluster }: ClusterTraffic, { request, record }: Counting, signal: AbortSignal): Promise<number> {
+  async #count(
+    { cluster }: ClusterTraffic,
+    { request, tenant, bytes, record }: Counting,
+    signal: AbortSignal,
+  ): Promise<number> {
     const { clock, numRetries, timeouts } = this.#options;
     const deadline = clock.wallMs() + COUNT_TIMEOUT_MS;
     const tried = new Set<Endpoint>();
@@ -186,7 +197,7 @@ export class Router {
       if (!endpoint) break;
       tried.add(endpoint);
       const headers = record.countSent(endpoint.address);
-      const options = { headers, deadline, clock, connectMs: timeouts.connectMs };
+      const options = { headers, deadline, clock, connectMs: timeouts.connectMs, tenant, bytes };
       const counted = await callCountTokens(endpoint, request, options, signal);
       if (signal.aborted) throw clientClosed();
       if (typeof counted === "number") return counted;
@@ -208,10 +219,13 @@ export class Router {
       if (signal.aborted) throw clientClosed();
     };
     mayGoOn();
-    const route = await inTurns(routing(request, hints), mayGoOn);
+    const route = await inTurns(routing(request.message, hints), mayGoOn);
     const identity = route.shape.boundaries.at(-1)?.hash ?? "";
     const retries = new Retries({ numRetries, backOff: retryBackOff, budget: traffic.budget, random });
-    const gate = new CommitGate(sink, () => retries.commit());
+    const gate = new CommitGate(sink, () => {
+      retries.commit();
+      request.drop();
+    });
     const journey = { dispatch, traffic, route, identity, deadline, tried: new Set<string>(), retries, gate };
     this.#refuseSuspect(journey);
     return journey;

@@ -3,7 +3,7 @@ import { needsTurns, nextTurn } from "../../event-loop-turn.ts";
 import { prepareCountTokens } from "../../formats/messages/count-tokens.ts";
 import type { Router } from "../../upstream/router.ts";
 import { requireModel } from "../access/model-access.ts";
-import { principalOf, type RequestContext } from "../request-context.ts";
+import { principalOf, type RequestContext, takeBody } from "../request-context.ts";
 import type { RunningAnswers } from "./running-answers.ts";
 
 /**
@@ -14,12 +14,15 @@ export function countTokensRoute(router: Router, context: RequestContext, runnin
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const { record } = request;
     const principal = principalOf(request);
-    const prepared = prepareCountTokens(request.body, context.prepareContext(principal));
+    const prepared = prepareCountTokens(takeBody(request), context.prepareContext(principal));
     record.prepared(prepared.model, undefined);
     requireModel(principal, prepared.model);
     if (needsTurns(record.bodyBytes)) await nextTurn();
     const { signal } = running.begin(reply.raw);
-    const inputTokens = await router.countTokens({ request: prepared.request, record }, signal);
+    const inputTokens = await router.countTokens(
+      { request: prepared.request, tenant: principal.tenant, bytes: record.bodyBytes, record },
+      signal,
+    );
     return reply.type("application/json; charset=utf-8").send(JSON.stringify({ input_tokens: inputTokens }));
   };
 }

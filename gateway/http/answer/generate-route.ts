@@ -1,19 +1,19 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { needsTurns, nextTurn } from "../../event-loop-turn.ts";
 import { CompletionFold } from "../../formats/completion.ts";
 import type { Format, Head, Prepared } from "../../formats/format.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { EventSink } from "../../upstream/call/commit-gate.ts";
+import { HeldRequest } from "../../upstream/call/held-request.ts";
 import type { RoutingHints } from "../../upstream/load-balancing/routing-hints.ts";
 import type { Router } from "../../upstream/router.ts";
 import { requireModel, withinOutputLimit } from "../access/model-access.ts";
 import { type RateLimitDeps, reserveTokens } from "../access/rate-limit.ts";
 import { randomId } from "../record/random-id.ts";
 import type { RequestRecord } from "../record/request-record.ts";
-import { principalOf, type RequestContext } from "../request-context.ts";
+import { principalOf, type RequestContext, takeBody } from "../request-context.ts";
 import { answerFailure } from "./answer-failure.ts";
 import { AnswerProgress } from "./answer-progress.ts";
 import type { FlushQueue } from "./flush-queue.ts";
@@ -49,8 +49,8 @@ export type GenerateRouteDeps = {
 /** A request that was checked, translated and paid for: all that is left is to answer it. */
 type CheckedRequest = {
   readonly format: Format;
-  readonly prepared: Prepared;
-  readonly request: GenerateRequest;
+  readonly prepared: Omit<Prepared, "request">;
+  readonly request: HeldRequest;
   readonly hints: RoutingHints;
   readonly head: Head;
   readonly record: RequestRecord;
@@ -93,14 +93,14 @@ async function check(
   const { context, clock, running } = deps;
   const { record } = request;
   const principal = principalOf(request);
-  const prepared = format.prepare(request.body, context.prepareContext(principal));
+  const { request: canonical, ...prepared } = format.prepare(takeBody(request), context.prepareContext(principal));
   record.prepared(prepared.model, prepared.stream);
   requireModel(principal, prepared.model);
-  const asked = withinOutputLimit(prepared.request, principal);
+  const asked = withinOutputLimit(canonical, principal);
   await reserveTokens(request, reply, asked, deps.limits);
   if (needsTurns(record.bodyBytes)) await nextTurn();
   const { requestId } = record;
-  const cache = context.cacheHints(principal, prepared.request.cache);
+  const cache = context.cacheHints(principal, canonical.cache);
   const head: Head = {
     replyId: randomId(),
     requestId,
@@ -111,7 +111,11 @@ async function check(
   return {
     format,
     prepared,
-    request: { ...asked, cache, requestId, tenant: principal.tenant, priority: 0, stream: undefined },
+    request: new HeldRequest(
+      { ...asked, cache, requestId, tenant: principal.tenant, priority: 0, stream: undefined },
+      record.bodyBytes,
+      () => request.inflightBody?.release(),
+    ),
     hints: context.routingHints(principal, prepared.model, request.headers),
     head,
     record,

@@ -1,10 +1,15 @@
 import type { IncomingMessage } from "node:http";
 import type { FastifyInstance, FastifyRequest } from "fastify";
+import { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
+import { ApiError } from "../../errors.ts";
+import { needsTurns } from "../../event-loop-turn.ts";
 import { type JsonLimits, JsonScan } from "../../json/json-scan.ts";
-import type { OverloadManager } from "../../overload/overload-manager.ts";
+import type { Detail } from "../../outcome.ts";
+import type { InflightBody, NoRoom } from "../../overload/inflight-bodies.ts";
+import type { LackingResource, OverloadManager } from "../../overload/overload-manager.ts";
 import { inTrouble } from "../access/overload.ts";
 import { bodyTooLarge } from "../access/request-hygiene.ts";
-import { routeOf } from "../request-context.ts";
+import { principalOf, routeOf } from "../request-context.ts";
 import { receiveBody } from "./body-upload.ts";
 import { parseFrom } from "./json-body.ts";
 
@@ -12,7 +17,8 @@ import { parseFrom } from "./json-body.ts";
 const LACKING = {
   inflight_body_bytes: "overload_inflight_body_bytes",
   fixed_heap: "overload_fixed_heap",
-} as const;
+  process_memory: "overload_process_memory",
+} as const satisfies Readonly<Record<LackingResource | Exclude<NoRoom, "key_body_bytes">, Detail>>;
 
 /** What the bodies of requests may cost, and what turns them away. */
 export type BodyLimits = {
@@ -26,39 +32,78 @@ export type BodyLimits = {
   readonly random: () => number;
 };
 
+declare module "fastify" {
+  interface FastifyRequest {
+    /** What the body takes up of the room of all bodies, until no engine needs it any more; undefined on routes without a key. */
+    inflightBody: InflightBody | undefined;
+  }
+}
+
 /**
  * Refuses requests of this context for the body that their head announces, before a byte of it is read: one that is too
- * large, or that memory has no room for. For routes with a key.
+ * large, or that memory has no room for. One that the other bodies leave no room waits for it. For routes with a key.
  */
 export function limitBodies(app: FastifyInstance, limits: BodyLimits): void {
-  app.addHook("onRequest", async ({ raw, record }) => {
-    const announced = Number(raw.headers["content-length"] ?? 0);
-    if (announced > maxBytesOf(record, limits)) throw bodyTooLarge();
-    const lacking = limits.overload.lacksFor(announced);
-    if (lacking) throw inTrouble(LACKING[lacking], limits.random);
+  const { overload, random } = limits;
+  app.addHook("onRequest", async (request, reply) => {
+    const announced = Number(request.raw.headers["content-length"] ?? 0);
+    if (announced > maxBytesOf(request.record, limits)) throw bodyTooLarge();
+    const lacking = overload.lacksFor(announced);
+    if (lacking) throw inTrouble(LACKING[lacking], random);
+    const body = overload.bodies.begin(principalOf(request).tenant);
+    request.inflightBody = body;
+    // Every request ends here, whatever happens to it.
+    if (reply.raw.destroyed) return;
+    reply.raw.once("close", () => body.release());
+    const lack = await body.reserve(announced);
+    if (lack) throw noRoom(lack, random);
   });
 }
 
 /** Makes `app` read and parse the body of every request that has one and a route. */
 export function parseBodies(app: FastifyInstance, limits: BodyLimits): void {
+  const { overload, random } = limits;
+  // Parsing takes up a body's size several times, and the one thread gains nothing by doing two at once.
+  const lane = new FairLane();
+  app.decorateRequest("inflightBody");
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", async (request: FastifyRequest, payload: IncomingMessage) => {
+    const { inflightBody: inflight } = request;
     // Whoever has no key must not be able to fill the room that bodies have together.
-    if (request.is404) return undefined;
-    const inflight = limits.overload.bodies.begin();
+    if (request.is404 || !inflight) return undefined;
     const scan = new JsonScan(routeOf(request)?.singleKeys ?? [], limits.json);
     const take = (chunk: Buffer) => {
-      if (!inflight.add(chunk.length)) throw inTrouble(LACKING.inflight_body_bytes, limits.random);
+      const lack = inflight.add(chunk.length);
+      if (lack) throw noRoom(lack, random);
       scan.feed(chunk);
     };
+    const bytes = await receiveBody(payload, maxBytesOf(request.record, limits), take);
+    request.record.bodyRead(bytes.length);
+    if (!needsTurns(bytes.length)) return parse(request, bytes, scan);
+    const leave = await lane.turn({ key: principalOf(request).tenant, cost: bytes.length });
     try {
-      const bytes = await receiveBody(payload, maxBytesOf(request.record, limits), take);
-      if (!limits.overload.mayParse(bytes.length)) throw inTrouble(LACKING.fixed_heap, limits.random);
-      request.record.bodyRead(bytes.length);
-      return await parseFrom(request.socket, bytes, scan);
+      return await parse(request, bytes, scan);
     } finally {
-      inflight.release();
+      leave();
     }
+  });
+
+  function parse({ socket }: FastifyRequest, bytes: Buffer, scan: JsonScan): object | Promise<object> {
+    const lacking = overload.lacksFor(bytes.length);
+    if (lacking) throw inTrouble(LACKING[lacking], random);
+    return parseFrom(socket, bytes, scan);
+  }
+}
+
+/** Makes the error for a body that found no room. */
+function noRoom(lack: NoRoom, random: () => number): ApiError {
+  if (lack !== "key_body_bytes") return inTrouble(LACKING[lack], random);
+  const { retryAfterMs = 0 } = inTrouble("key_body_bytes_exceeded", random);
+  const text = "The requests of this key that are on their way are too large together. Please try again shortly.";
+  return new ApiError("rate_limit_exceeded", text, {
+    limit: "requests",
+    retryAfterMs,
+    detail: "key_body_bytes_exceeded",
   });
 }
 

@@ -8,6 +8,7 @@ import {
 import type { Endpoint } from "../endpoint/endpoint.ts";
 import { type CallHeaders, metadataOf } from "./generate-call.ts";
 import { fromGrpc, stalled, type UpstreamFailure } from "./grpc-error.ts";
+import { HandOver } from "./hand-over.ts";
 
 /** What one CountTokens call is made of. */
 export type CountTokensOptions = {
@@ -19,6 +20,10 @@ export type CountTokensOptions = {
   readonly clock: Clock;
   /** The time that connecting to the endpoint may take, in milliseconds. */
   readonly connectMs: number;
+  /** The tenant that the request belongs to. */
+  readonly tenant: string;
+  /** The size of the request in bytes, roughly. */
+  readonly bytes: number;
 };
 
 /**
@@ -28,7 +33,7 @@ export type CountTokensOptions = {
 export function callCountTokens(
   endpoint: Endpoint,
   request: CountTokensRequest,
-  { headers, deadline, clock, connectMs }: CountTokensOptions,
+  { headers, deadline, clock, connectMs, tenant, bytes }: CountTokensOptions,
   signal: AbortSignal,
 ): Promise<number | UpstreamFailure> {
   const { path, requestSerialize, responseDeserialize } = InferenceServiceService.countTokens;
@@ -36,14 +41,16 @@ export function callCountTokens(
     let failure: UpstreamFailure | undefined;
     // No sign of life comes before the count: over a connection that stood, the endpoint has had the prompt in its hands.
     const reached = endpoint.connected;
+    const handOver = new HandOver({ lane: endpoint.handOvers, tenant, bytes });
     const call = endpoint.client.makeUnaryRequest(
       path,
       requestSerialize,
       responseDeserialize,
       request,
       metadataOf(headers),
-      { deadline },
+      { deadline, interceptors: [handOver.interceptor] },
       (error: ServiceError | null, reply) => {
+        handOver.end();
         cancelConnect();
         letGo();
         resolve(reply ? reply.inputTokens : (failure ?? fromGrpc(error as ServiceError, reached)));

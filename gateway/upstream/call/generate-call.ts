@@ -3,13 +3,15 @@ import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import {
   type Event,
-  type GenerateRequest,
+  GenerateRequest,
   type GenerateResponse,
   InferenceServiceService,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Endpoint } from "../endpoint/endpoint.ts";
 import { EventOrder } from "./event-order.ts";
 import { fromGrpc, ourFault, protocolViolation, stalled, type UpstreamFailure } from "./grpc-error.ts";
+import { HandOver } from "./hand-over.ts";
+import type { HeldRequest } from "./held-request.ts";
 import type { Timeouts } from "./timeouts.ts";
 import { TryWatch } from "./try-watch.ts";
 
@@ -42,7 +44,7 @@ export type GenerateCallOptions = {
   /** The endpoint that is called. */
   readonly endpoint: Endpoint;
   /** The request as the engine gets it. */
-  readonly request: GenerateRequest;
+  readonly request: HeldRequest;
   /** The headers that go along with the call as metadata. */
   readonly headers: CallHeaders;
   /** The deadline of the whole answer, in milliseconds of the wall clock. */
@@ -71,6 +73,12 @@ export function callGenerate(options: GenerateCallOptions, signal: AbortSignal):
   });
 }
 
+/** Returns the bytes of a request, where the generated code would make one more copy of them. */
+function encoded(request: GenerateRequest): Buffer {
+  const { buffer, byteOffset, byteLength } = GenerateRequest.encode(request).finish();
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
 /** A Generate call that runs: what the library says about it, judged by the order of events and the time limits. */
 class GenerateCall {
   readonly #endpoint: Endpoint;
@@ -80,6 +88,7 @@ class GenerateCall {
   readonly #resolve: (failure: UpstreamFailure | undefined) => void;
   readonly #order = new EventOrder();
   readonly #watch: TryWatch;
+  readonly #handOver: HandOver;
   readonly #flow: Flow;
   #failure: UpstreamFailure | undefined;
   /**
@@ -93,16 +102,26 @@ class GenerateCall {
     signal: AbortSignal,
     resolve: (failure: UpstreamFailure | undefined) => void,
   ) {
-    const { path, requestSerialize, responseDeserialize } = InferenceServiceService.generate;
+    const { path, responseDeserialize } = InferenceServiceService.generate;
     const metadata = metadataOf(headers);
     this.#endpoint = endpoint;
+    this.#handOver = new HandOver({
+      lane: endpoint.handOvers,
+      tenant: request.tenant,
+      bytes: request.bytes,
+      onBegun: () => this.#watch.handOverBegun(),
+      onHandedOver: () => this.#watch.handedOver(),
+    });
     this.#call = endpoint.client.makeServerStreamRequest(
       path,
-      requestSerialize,
+      encoded,
       responseDeserialize,
-      request,
+      request.message,
       metadata,
-      { deadline },
+      {
+        deadline,
+        interceptors: [this.#handOver.interceptor],
+      },
     );
     this.#signal = signal;
     this.#onEvents = onEvents;
@@ -173,6 +192,7 @@ class GenerateCall {
   }
 
   #end(): void {
+    this.#handOver.end();
     this.#watch.close();
     this.#letGo();
     this.#resolve(this.#failure);

@@ -105,6 +105,7 @@ export function protocolViolation(cause?: ServiceError): UpstreamFailure {
 }
 
 const EXPIRED_DETAIL: Readonly<Record<Expired, Detail>> = {
+  hand_over: "upstream_hand_over_timeout",
   connect: "upstream_connect_failure",
   accept: "upstream_accept_timeout",
   per_try: "upstream_per_try_timeout",
@@ -112,8 +113,12 @@ const EXPIRED_DETAIL: Readonly<Record<Expired, Detail>> = {
   inter_token: "upstream_inter_token_timeout",
 };
 
-/** Returns the failure of a call on an endpoint that went silent, or never was there. */
+/**
+ * Returns the failure of a call on an endpoint that went silent, or never was there. One that never had the whole request is
+ * not to blame: it is this process, or the way there, that has too much to carry.
+ */
 export function stalled(limit: Expired): UpstreamFailure {
+  if (limit === "hand_over") return final(overloaded(EXPIRED_DETAIL.hand_over, undefined), { kind: "cancelled" });
   const kind = limit === "connect" ? "connect_failure" : "stalled";
   return elsewhere(engineLost(EXPIRED_DETAIL[limit], undefined), { kind });
 }

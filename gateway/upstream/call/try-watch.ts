@@ -3,7 +3,7 @@ import type { Event, Progress } from "../../../proto/gen/svc/inference/v1/infere
 import { perTryTimeoutMs, type Timeouts } from "./timeouts.ts";
 
 /** The time limit that a call on an endpoint has gone beyond. */
-export type Expired = "connect" | "accept" | "per_try" | "idle" | "inter_token";
+export type Expired = "connect" | "hand_over" | "accept" | "per_try" | "idle" | "inter_token";
 
 /**
  * Watches that an endpoint gets on: that it is connected to, takes the call, that its first delta comes, that it never
@@ -17,6 +17,10 @@ export class TryWatch {
   readonly #connected: () => boolean;
   readonly #onExpired: (limit: Expired) => void;
   readonly #sentMs: number;
+  /** When the message began to be written; undefined while others go before it. */
+  #begunMs: number | undefined;
+  /** When the connection had taken the whole message; undefined until then. */
+  #handedOverMs: number | undefined;
   #acceptedMs: number | undefined;
   #lastSignMs: number;
   #lastDeltaMs: number | undefined;
@@ -59,6 +63,16 @@ export class TryWatch {
    */
   get aliveMs(): number | undefined {
     return this.#acceptedMs === undefined ? undefined : this.#lastSignMs - this.#acceptedMs;
+  }
+
+  /** The message begins to be written to the connection. */
+  handOverBegun(): void {
+    this.#begunMs = this.#clock.nowMs();
+  }
+
+  /** The connection has taken the whole message: from now on it is the node's turn to say something. */
+  handedOver(): void {
+    this.#handedOverMs = this.#clock.nowMs();
   }
 
   /**
@@ -116,22 +130,30 @@ export class TryWatch {
    * one that is shorter than the present one must not end late.
    */
   #longestWaitMs(waitMs: number): number {
-    const { perTry, perTryIdleMs, interTokenMs } = this.#timeouts;
+    const { acceptMs, perTry, perTryIdleMs, interTokenMs } = this.#timeouts;
     if (this.#lastDeltaMs !== undefined && !this.#held) return waitMs;
     if (this.#acceptedMs !== undefined) return Math.min(waitMs, interTokenMs);
-    return Math.min(waitMs, perTryIdleMs, interTokenMs, perTryTimeoutMs(this.#inputTokens, perTry));
+    return Math.min(waitMs, acceptMs, perTryIdleMs, interTokenMs, perTryTimeoutMs(this.#inputTokens, perTry));
   }
 
   #earliest(): readonly [Expired, number] {
-    const { connectMs, acceptMs, perTry, perTryIdleMs, interTokenMs } = this.#timeouts;
-    if (this.#acceptedMs === undefined && !this.#connected()) return ["connect", this.#sentMs + connectMs];
-    if (this.#acceptedMs === undefined) return ["accept", this.#sentMs + acceptMs];
+    const { perTry, perTryIdleMs, interTokenMs } = this.#timeouts;
+    if (this.#acceptedMs === undefined) return this.#untilAccepted();
     const idle = ["idle", this.#lastSignMs + perTryIdleMs] as const;
     const next =
       this.#lastDeltaMs === undefined
         ? (["per_try", this.#acceptedMs + perTryTimeoutMs(this.#inputTokens, perTry)] as const)
         : (["inter_token", this.#lastDeltaMs + interTokenMs] as const);
     return next[1] < idle[1] ? next : idle;
+  }
+
+  /** The limits until the first sign of life. What the node does not have yet it cannot be late with. */
+  #untilAccepted(): readonly [Expired, number] {
+    const { connectMs, pendingMs, acceptMs } = this.#timeouts;
+    if (!this.#connected()) return ["connect", this.#sentMs + connectMs];
+    if (this.#handedOverMs !== undefined) return ["accept", this.#handedOverMs + acceptMs];
+    if (this.#begunMs !== undefined) return ["hand_over", this.#begunMs + acceptMs];
+    return ["hand_over", this.#sentMs + pendingMs];
   }
 }
 

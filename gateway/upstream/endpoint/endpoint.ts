@@ -1,4 +1,5 @@
 import { type ChannelCredentials, Client, connectivityState, credentials } from "@grpc/grpc-js";
+import { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
 import type { ModelDescription } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { describeNode, type NodeAnswer } from "./describe-node.ts";
 import { LastReport } from "./endpoint-load.ts";
@@ -36,6 +37,8 @@ export class Endpoint {
   readonly client: Client;
   /** The newest load report of the node. */
   readonly report = new LastReport();
+  /** Lets big messages to the node go one after the other. */
+  readonly handOvers = new FairLane();
   readonly #failNow = new Set<() => void>();
   #descriptions: ReadonlyMap<string, ModelDescription> = new Map();
   #describing: Promise<NodeAnswer> | undefined;
@@ -54,6 +57,8 @@ export class Endpoint {
       "grpc.max_receive_message_length": MAX_REPLY_BYTES,
       // Retries are the router's: grpc-js would keep a copy of every prompt for them, and commits at other moments.
       "grpc.enable_retries": 0,
+      // A call that buffers nothing for retries of its own tells when its message has been written.
+      "grpc.per_rpc_retry_buffer_size": 0,
       "grpc.enable_channelz": 0,
       // Also what ends a connection that brings nonsense: Node stops reading it and tells nobody, so that its calls hang
       // until the next ping fails, or their idle limit.

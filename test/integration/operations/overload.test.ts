@@ -12,7 +12,7 @@ const CHAT = "/v1/chat/completions";
 const COUNT = "/v1/messages/count_tokens";
 /** Any process has a heap that is larger. */
 const FULL_HEAP = { resourceMonitors: { fixedHeap: { maxHeapSizeBytes: 1 } }, refreshIntervalMs: 50 };
-const OFF = { eventLoopDelay: null, fixedHeap: null, inflightBodyBytes: null };
+const OFF = { eventLoopDelay: null, fixedHeap: null, processMemory: null, inflightBodyBytes: null };
 
 const running: { stop(): Promise<void> }[] = [];
 
@@ -115,42 +115,117 @@ describe("a process in trouble", () => {
 });
 
 describe("bodies on their way", () => {
-  const ROOM = 64 * 1024;
-  const upload = (service: ScriptedService, ...fields: readonly string[]) => {
-    const auth = `authorization: Bearer ${service.gateway.key}`;
-    return head(`POST ${CHAT} HTTP/1.1`, "host: gateway.test", auth, "content-type: application/json", ...fields);
+  const ROOM = 256 * 1024;
+  const off = { shrinkHeap: OFF, disableHttpKeepalive: OFF, rejectNonCritical: OFF, stopAcceptingRequests: OFF };
+  const roomFor = (maxWaitMs: number) => ({
+    resourceMonitors: { inflightBodyBytes: { maxBytes: ROOM, maxShareOfKey: 0.5, maxWaitMs } },
+    actions: off,
+  });
+  const upload = (key: string, path: PostPath, ...fields: readonly string[]) => {
+    const auth = `authorization: Bearer ${key}`;
+    return head(`POST ${path} HTTP/1.1`, "host: gateway.test", auth, "content-type: application/json", ...fields);
   };
-  const held = async (service: ScriptedService, bytes: number) => {
+  const keyOf = (service: ScriptedService, name: string) => service.createKey("--name", name, "--models", "all");
+  /** Sends all of a body but its last byte. */
+  const held = async (service: ScriptedService, key: string, bytes: number) => {
     const { bodies } = service.gateway.overload;
     const before = bodies.bytes;
     const connection = await RawConnection.open(service.gateway.port);
-    connection.write(upload(service, `content-length: ${bytes + 1}`)).write(" ".repeat(bytes));
+    connection.write(upload(key, CHAT, `content-length: ${bytes}`)).write(" ".repeat(bytes - 1));
     await until(() => bodies.bytes === before + bytes, "the body is counted");
     return connection;
   };
+  const announced = async (service: ScriptedService, key: string, bytes: number, path: PostPath = CHAT) => {
+    const connection = await RawConnection.open(service.gateway.port);
+    return connection.write(upload(key, path, `content-length: ${bytes}`));
+  };
 
-  test("have one room together; what does not fit is refused before it is read, and what was announced takes none", async () => {
-    const off = { disableHttpKeepalive: OFF, rejectNonCritical: OFF, stopAcceptingRequests: OFF };
-    const service = await serviceUnder({ resourceMonitors: { inflightBodyBytes: { maxBytes: ROOM } }, actions: off });
+  test("have one room together: what finds none in time is refused unread, and small ones go on", async () => {
+    const service = await serviceUnder(roomFor(200));
     const { bodies } = service.gateway.overload;
-    // Whoever only announces takes no room.
-    const silent = await RawConnection.open(service.gateway.port);
-    silent.write(upload(service, `content-length: ${ROOM}`));
-    const slow = await held(service, ROOM - 1_000);
-    const late = await RawConnection.open(service.gateway.port);
-    const refused = await late.write(upload(service, "content-length: 1001")).reply();
-    expect([refused.status, refused.headers.get("connection")]).toEqual([503, "close"]);
-    expect(refused.body).toContain('"code":"server_is_overloaded"');
+    const [one, other, late] = [service.gateway.key, await keyOf(service, "other"), await keyOf(service, "late")];
+    const full = [await held(service, one, ROOM / 2), await held(service, other, ROOM / 2 - 4_000)];
+    for (const [path, status] of [
+      [CHAT, 503],
+      ["/v1/messages", 529],
+    ] as const) {
+      const refused = await (await announced(service, late, 100_000, path)).reply();
+      expect([refused.status, refused.headers.get("connection")]).toEqual([status, "close"]);
+      expect([1, 2, 3]).toContain(Number(refused.headers.get("retry-after")));
+    }
     const chunked = await RawConnection.open(service.gateway.port);
-    chunked.write(upload(service, "transfer-encoding: chunked")).write(`400\r\n${" ".repeat(1024)}\r\n`);
+    chunked.write(upload(late, CHAT, "transfer-encoding: chunked")).write(`1400\r\n${" ".repeat(5_120)}\r\n`);
     expect((await chunked.reply()).status).toBe(503);
-    expect((await service.post(CHAT)).status).toBe(200);
+    expect((await service.post(CHAT, {}, { authorization: `Bearer ${late}` })).status).toBe(200);
     const admin = await adminOf(service);
-    expect(await (await admin.get("/stats?filter=inflight")).text()).toMatch(/^svc_inflight_body_bytes 64536$/m);
-    slow.destroy();
+    expect(await (await admin.get("/stats?filter=inflight")).text()).toMatch(
+      new RegExp(`^svc_inflight_body_bytes ${ROOM - 4_000}$`, "m"),
+    );
+    for (const one of full) one.destroy();
     await until(() => bodies.bytes === 0, "the room is free");
-    for (const one of [silent, late, chunked]) one.destroy();
+    chunked.destroy();
     expect((await service.post(CHAT, { ...MINIMAL[CHAT], x: "x".repeat(ROOM - 2_000) })).status).toBe(200);
     expect(bodies.bytes).toBe(0);
+  });
+
+  test("wait unread for those before them, and are answered then", async () => {
+    const service = await serviceUnder(roomFor(30_000));
+    const { bodies } = service.gateway.overload;
+    const slow = await held(service, service.gateway.key, ROOM / 2);
+    const text = JSON.stringify({ ...MINIMAL[CHAT], x: "x".repeat(100_000) });
+    const waiting = service.post(CHAT, JSON.parse(text));
+    await until(() => bodies.waiting === 1, "it waits");
+    expect(bodies.bytes).toBe(ROOM / 2);
+    const admin = await adminOf(service);
+    expect(await (await admin.get("/stats?filter=waiting")).text()).toMatch(/^svc_inflight_bodies_waiting 1$/m);
+    slow.destroy();
+    expect((await waiting).status).toBe(200);
+    expect([bodies.waiting, bodies.bytes]).toEqual([0, 0]);
+  });
+
+  test("leave a share to other keys, and the one without a share hears of its limit", async () => {
+    const service = await serviceUnder(roomFor(200));
+    const { key } = service.gateway;
+    const first = await held(service, key, ROOM / 2);
+    for (const [path, type] of [
+      [CHAT, "requests"],
+      ["/v1/messages", "rate_limit_error"],
+    ] as const) {
+      const refused = await (await announced(service, key, 100_000, path)).reply();
+      expect([refused.status, JSON.parse(refused.body).error.type]).toEqual([429, type]);
+      expect([1, 2, 3]).toContain(Number(refused.headers.get("retry-after")));
+    }
+    const other = await keyOf(service, "other");
+    const big = { ...MINIMAL[CHAT], x: "x".repeat(100_000) };
+    expect((await service.post(CHAT, big, { authorization: `Bearer ${other}` })).status).toBe(200);
+    first.destroy();
+  });
+
+  test("count until no engine needs them any more: a stream's until its first delta, a folded answer's until its end", async () => {
+    const { passed: mayBegin, open: begin } = gate();
+    const { passed: mayEnd, open: end } = gate();
+    const service = await serviceUnder(roomFor(30_000));
+    service.play(async function* () {
+      yield [started()];
+      await mayBegin;
+      yield [textStart(0), delta(0, "held ")];
+      await mayEnd;
+      yield [delta(0, "to the end"), blockEnd(0), finished()];
+    });
+    const { bodies } = service.gateway.overload;
+    const big = { ...MINIMAL[CHAT], messages: [{ role: "user", content: "x".repeat(100_000) }] };
+    const other = await keyOf(service, "other");
+    const streamed = service.post(CHAT, { ...big, stream: true });
+    const folded = service.post(CHAT, big, { authorization: `Bearer ${other}` });
+    await until(() => service.engine.backend.requests.length === 2, "the engine has both");
+    const both = bodies.bytes;
+    expect(both).toBeGreaterThan(200_000);
+    begin();
+    await until(() => bodies.bytes < both, "the stream has begun");
+    expect(bodies.bytes).toBeGreaterThan(100_000);
+    end();
+    expect([(await streamed).status, (await folded).status]).toEqual([200, 200]);
+    expect(await (await streamed).text()).toContain("to the end");
+    await until(() => bodies.bytes === 0, "both are over");
   });
 });

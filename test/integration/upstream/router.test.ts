@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError, toFailedCall } from "../../../engine/errors.ts";
+import { HeldRequest } from "../../../gateway/upstream/call/held-request.ts";
 import { CountTokensRequest, type Event, FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { FaultyWire } from "../../support/engine/faulty-wire.ts";
 import { HealthNode } from "../../support/engine/health-node.ts";
@@ -349,7 +350,10 @@ describe("an endpoint that does not get on", () => {
       what === "a generation"
         ? rig.send().outcome
         : rig.router
-            .countTokens({ request: count, record: new CallNotes() }, new AbortController().signal)
+            .countTokens(
+              { request: count, tenant: "t", bytes: 0, record: new CallNotes() },
+              new AbortController().signal,
+            )
             .catch(({ detail }) => detail);
     await rig.clock.advance(1_000);
     expect(await outcome).toBe("upstream_connect_failure");
@@ -529,7 +533,8 @@ test("where all endpoints are full, the caller hears when there is room, spread 
     closing.push(() => full.stop());
     const { rig } = await inFrontOf([full], { router: { random: () => draw } });
     const sink = { events: () => {} };
-    const request = { request: generateRequest(), hints: HINTS, timeoutMs: 60_000, sink, record: new CallNotes() };
+    const held = new HeldRequest(generateRequest(), 0);
+    const request = { request: held, hints: HINTS, timeoutMs: 60_000, sink, record: new CallNotes() };
     const dispatched = rig.router.dispatch(request, new AbortController().signal);
     await expect(dispatched).rejects.toMatchObject({ detail: "upstream_queue_full", retryAfterMs: expected });
   }

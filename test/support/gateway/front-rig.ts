@@ -7,6 +7,7 @@ import { UpstreamStats } from "../../../gateway/stats/upstream-stats.ts";
 import type { AttemptTrace, CallRecord } from "../../../gateway/upstream/call/call-record.ts";
 import type { EventSink } from "../../../gateway/upstream/call/commit-gate.ts";
 import type { CallHeaders, Flow } from "../../../gateway/upstream/call/generate-call.ts";
+import { HeldRequest } from "../../../gateway/upstream/call/held-request.ts";
 import type { Timeouts } from "../../../gateway/upstream/call/timeouts.ts";
 import type { Cluster } from "../../../gateway/upstream/cluster.ts";
 import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
@@ -122,7 +123,10 @@ export class FrontRig {
     };
     const sink: EventSink = folded ? { events: take, restart: () => events.splice(0) } : { events: take };
     const outcome = this.router
-      .dispatch({ request, hints: HINTS, timeoutMs, sink, record: calls }, controller.signal)
+      .dispatch(
+        { request: new HeldRequest(request, 0), hints: HINTS, timeoutMs, sink, record: calls },
+        controller.signal,
+      )
       .then(() => "ok")
       .catch((error) => error.detail ?? String(error));
     return {

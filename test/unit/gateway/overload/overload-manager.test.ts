@@ -1,8 +1,9 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
 import { gatewayConfigSchema } from "../../../../gateway/config.ts";
+import { Garbage } from "../../../../gateway/overload/garbage.ts";
 import { OVERLOAD_ACTIONS } from "../../../../gateway/overload/overload-action.ts";
-import { OverloadManager } from "../../../../gateway/overload/overload-manager.ts";
+import { type ActionChange, OverloadManager } from "../../../../gateway/overload/overload-manager.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 const INTERVAL_MS = 250;
@@ -14,13 +15,18 @@ function managerWith(overloadManager: object) {
     { keys: { file: "keys.json" }, clusters: [], overloadManager },
     "test",
   );
-  const manager = new OverloadManager(settings, clock);
+  const changes: ActionChange[] = [];
+  let collected = 0;
+  const garbage = new Garbage(() => {
+    collected += 1;
+  });
+  const manager = new OverloadManager(settings, clock, (change) => changes.push(change), garbage);
   onTestFinished(() => manager.close());
   const looks = async (count: number) => {
     for (let i = 0; i < count; i += 1) await clock.advance(INTERVAL_MS);
   };
   const active = () => OVERLOAD_ACTIONS.filter((action) => manager.isActive(action));
-  return { manager, looks, active };
+  return { manager, looks, active, changes, collected: () => collected };
 }
 
 describe("the overload manager", () => {
@@ -40,9 +46,38 @@ describe("the overload manager", () => {
     expect(active()).toEqual(OVERLOAD_ACTIONS);
   });
 
+  test("acts on memory that is full, in the same order, says so, and collects garbage first", async () => {
+    // Buffers are outside of the heap, which has plenty of room.
+    const rss = process.memoryUsage.rss();
+    for (const [share, expected] of [
+      [0.5, []],
+      [0.77, ["shrinkHeap"]],
+      [0.82, ["shrinkHeap", "disableHttpKeepalive"]],
+      [0.9, ["shrinkHeap", "disableHttpKeepalive", "rejectNonCritical"]],
+      [1.5, OVERLOAD_ACTIONS],
+    ] as const) {
+      const resourceMonitors = { processMemory: { maxRssBytes: Math.round(rss / share) } };
+      const { manager, looks, active, changes, collected } = managerWith({ resourceMonitors });
+      await looks(2);
+      expect(active(), `${share}`).toEqual(expected);
+      expect(changes.map(({ action }) => action)).toEqual(expected);
+      expect(collected()).toBe(expected.length > 0 ? 1 : 0);
+      expect(manager.pressures.processMemory).toBeGreaterThan(0);
+    }
+  });
+
+  test("gives bodies a quarter of a small memory", () => {
+    const { manager } = managerWith({ resourceMonitors: { processMemory: { maxRssBytes: 1_000_000 } } });
+    expect(manager.bodies.maxBytes).toBe(250_000);
+    expect(managerWith({}).manager.bodies.maxBytes).toBeLessThanOrEqual(536_870_912);
+  });
+
   test("acts step by step as bodies fill their room, and ends when they are gone", async () => {
-    const { manager, looks, active } = managerWith({ resourceMonitors: { inflightBodyBytes: { maxBytes: 1_000 } } });
-    const body = manager.bodies.begin();
+    const { manager, looks, active } = managerWith({
+      resourceMonitors: { inflightBodyBytes: { maxBytes: 1_000, maxShareOfKey: 1 } },
+      actions: { stopAcceptingRequests: { inflightBodyBytes: 0.95 } },
+    });
+    const body = manager.bodies.begin("one");
     const steps = [];
     for (const bytes of [800, 50, 100]) {
       body.add(bytes);
@@ -62,17 +97,16 @@ describe("the overload manager", () => {
   test("takes no body of some size that the heap has no room for, without a look", () => {
     const fixedHeap = { maxHeapSizeBytes: 1 };
     const { manager } = managerWith({ resourceMonitors: { fixedHeap } });
-    expect([manager.lacksFor(100_000), manager.mayParse(100_000)]).toEqual(["fixed_heap", false]);
-    expect([manager.lacksFor(1_000), manager.mayParse(1_000)]).toEqual([undefined, true]);
+    expect([manager.lacksFor(100_000), manager.lacksFor(1_000)]).toEqual(["fixed_heap", undefined]);
     const actions = { stopAcceptingRequests: { fixedHeap: null } };
     const { manager: careless } = managerWith({ resourceMonitors: { fixedHeap }, actions });
-    expect([careless.lacksFor(100_000), careless.mayParse(100_000)]).toEqual([undefined, true]);
+    expect(careless.lacksFor(100_000)).toBeUndefined();
   });
 
-  test("takes no body that the others on their way leave no room for", () => {
-    const { manager } = managerWith({ resourceMonitors: { inflightBodyBytes: { maxBytes: 1_000 } } });
-    manager.bodies.begin().add(600);
-    expect([manager.lacksFor(400), manager.lacksFor(401)]).toEqual([undefined, "inflight_body_bytes"]);
+  test("takes no body of some size that memory has no room for, without a look", () => {
+    const maxRssBytes = 2 * process.memoryUsage.rss();
+    const { manager } = managerWith({ resourceMonitors: { processMemory: { maxRssBytes } } });
+    expect([manager.lacksFor(maxRssBytes / 8), manager.lacksFor(100_000)]).toEqual(["process_memory", undefined]);
   });
 
   test("looks no more once it is closed", async () => {

@@ -18,7 +18,8 @@ const progress = (prefilledTokens: number, queuePosition = 0, step = 0): Event =
   kind: { $case: "progress", value: { queuePosition, prefilledTokens, step } },
 });
 
-function watched(change: Partial<Timeouts> = {}, inputTokens = 0) {
+/** `taken`: the connection has the whole message from the beginning. */
+function watched(change: Partial<Timeouts> = {}, inputTokens = 0, taken = true) {
   const clock = new VirtualClock();
   const expired: string[] = [];
   const limits = { ...LIMITS, ...change };
@@ -26,6 +27,7 @@ function watched(change: Partial<Timeouts> = {}, inputTokens = 0) {
   const onExpired = (limit: string) => expired.push(`${limit} at ${clock.nowMs()}`);
   const watch = new TryWatch(clock, limits, inputTokens, () => connection.stands, onExpired);
   const seen = (events: readonly Event[]) => watch.seen(events);
+  if (taken) watch.handedOver();
   return { clock, watch, seen, expired, connection };
 }
 
@@ -51,6 +53,34 @@ describe("each limit, and when it is over", () => {
     other.connection.stands = true;
     await other.clock.advance(5_000);
     expect(other.expired).toEqual(["accept at 5000"]);
+  });
+
+  test("a message that waits for others on its way, or is not written in time: the node cannot be late with it", async () => {
+    const waiting = watched({ pendingMs: 30_000 }, 0, false);
+    await waiting.clock.advance(29_999);
+    expect(waiting.expired).toEqual([]);
+    await waiting.clock.advance(1);
+    expect(waiting.expired).toEqual(["hand_over at 30000"]);
+
+    const written = watched({ pendingMs: 30_000 }, 0, false);
+    await written.clock.advance(8_000);
+    written.watch.handOverBegun();
+    await written.clock.advance(4_999);
+    expect(written.expired).toEqual([]);
+    await written.clock.advance(1);
+    expect(written.expired).toEqual(["hand_over at 13000"]);
+  });
+
+  test("a call that nobody takes, counted from when the connection has all of it", async () => {
+    const { clock, watch, expired } = watched({}, 0, false);
+    await clock.advance(8_000);
+    watch.handOverBegun();
+    await clock.advance(4_000);
+    watch.handedOver();
+    await clock.advance(4_999);
+    expect(expired).toEqual([]);
+    await clock.advance(1);
+    expect(expired).toEqual(["accept at 17000"]);
   });
 
   test.each([

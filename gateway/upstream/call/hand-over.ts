@@ -1,0 +1,83 @@
+import { InterceptingCall, type Interceptor } from "@grpc/grpc-js";
+import type { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
+
+/** The size, in bytes, from which messages go to an endpoint one after the other. */
+const BIG_MESSAGE_BYTES = 256 * 1024;
+
+/** A message on its way to an endpoint. */
+export type HandOverOptions = {
+  /** The lane of the endpoint, which big messages share. */
+  readonly lane: FairLane;
+  /** The tenant of the message: the lane is fair between tenants. */
+  readonly tenant: string;
+  /** The size of the message in bytes, roughly. */
+  readonly bytes: number;
+  /** Is called when the message begins to be encoded and written: a big one may have had to wait for others. */
+  readonly onBegun?: () => void;
+  /** Is called when the connection has taken the whole message; also when the call ends before that. */
+  readonly onHandedOver?: () => void;
+};
+
+/**
+ * Hands the message of one call over to the connection of an endpoint. Big ones go one after the other: each of them takes
+ * up memory several times while it is encoded and written, and several at once would all be late. `grpc-js` keeps a message
+ * for as long as its call runs if it is given before the call has its stream, so it gets none before the next turn.
+ */
+export class HandOver {
+  readonly #options: HandOverOptions;
+  #leaveLane = () => {};
+  #over = false;
+
+  constructor(options: HandOverOptions) {
+    this.#options = options;
+  }
+
+  /** Makes a call wait for its turn, and tells when its message has gone. To be among the interceptors of one call. */
+  readonly interceptor: Interceptor = (options, nextCall) => {
+    const requester = {
+      sendMessage: (message: unknown, next: (message: unknown) => void) => this.#send(message, next),
+    };
+    return new ToldCall(nextCall(options), requester, () => this.#handedOver());
+  };
+
+  /** Lets the next message go. To be called when the call has ended, whichever way. */
+  end(): void {
+    this.#over = true;
+    this.#leaveLane();
+  }
+
+  #send(message: unknown, next: (message: unknown) => void): void {
+    const { lane, tenant, bytes, onBegun } = this.#options;
+    const begin = () =>
+      setImmediate(() => {
+        if (this.#over) return;
+        onBegun?.();
+        next(message);
+      });
+    if (bytes < BIG_MESSAGE_BYTES) begin();
+    else this.#leaveLane = lane.enter({ key: tenant, cost: bytes }, begin);
+  }
+
+  #handedOver(): void {
+    this.#leaveLane();
+    if (!this.#over) this.#options.onHandedOver?.();
+  }
+}
+
+/** A call that tells when the connection has taken its message. */
+class ToldCall extends InterceptingCall {
+  readonly #onWritten: () => void;
+
+  constructor(
+    nextCall: ConstructorParameters<typeof InterceptingCall>[0],
+    requester: ConstructorParameters<typeof InterceptingCall>[1],
+    onWritten: () => void,
+  ) {
+    super(nextCall, requester);
+    this.#onWritten = onWritten;
+  }
+
+  override sendMessage(message: unknown): void {
+    this.sendMessageWithContext({ callback: this.#onWritten }, message);
+  }
+}

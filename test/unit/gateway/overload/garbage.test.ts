@@ -1,0 +1,37 @@
+import { expect, test } from "vitest";
+import { Garbage } from "../../../../gateway/overload/garbage.ts";
+
+const MIB = 1024 * 1024;
+
+function garbage() {
+  let collections = 0;
+  const looked = new Garbage(() => {
+    collections += 1;
+  });
+  const look = (nowMs: number, short: boolean, goneMiB = 0, heldMiB = 0) => {
+    looked.look(nowMs, short, { goneBytes: goneMiB * MIB, heldBytes: heldMiB * MIB });
+    return collections;
+  };
+  return look;
+}
+
+test("is collected while memory is short, not at every look", () => {
+  const look = garbage();
+  expect([look(0, false), look(250, true), look(500, true), look(10_249, true), look(10_250, true)]).toEqual([
+    0, 1, 1, 1, 2,
+  ]);
+});
+
+test("is collected when big bodies have come and gone, not for every small one nor while others are under way", () => {
+  const look = garbage();
+  expect([look(0, false, 63), look(250, false, 64, 64), look(500, false, 64, 63)]).toEqual([0, 0, 1]);
+  expect([look(20_000, false, 127), look(20_250, false, 128)]).toEqual([1, 2]);
+});
+
+test("V8 is really asked", async () => {
+  const gone = new WeakRef({});
+  // Whatever was looked at in this turn is held until its end.
+  await new Promise((resolve) => setImmediate(resolve));
+  new Garbage().look(0, true, { goneBytes: 0, heldBytes: 0 });
+  expect(gone.deref()).toBeUndefined();
+});
