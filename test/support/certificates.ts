@@ -24,7 +24,7 @@ export class Certificates {
     this.#openssl("req", "-x509", ...NEW_KEY, ...this.#subject(name), "-days", "2", "-out", `${name}.pem`);
   }
 
-  /** The same, signed by `authority`, for the names of OpenSSL's `subjectAltName`. */
+  /** Makes a key and a certificate of this name, signed by `authority`, for the names of OpenSSL's `subjectAltName`. */
   signed(name: string, authority: string, subjectAltName = "DNS:localhost"): void {
     this.#openssl("req", "-new", ...NEW_KEY, ...this.#subject(name), "-out", `${name}.csr`);
     writeFileSync(this.file("names.txt"), `subjectAltName=${subjectAltName}\n`);
@@ -33,6 +33,7 @@ export class Certificates {
     this.#openssl("x509", "-req", ...given, ...signer, "-days", "2", "-out", `${name}.pem`);
   }
 
+  /** Removes the folder with all files in it. */
   remove(): void {
     rmSync(this.#folder, { recursive: true, force: true });
   }

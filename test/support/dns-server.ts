@@ -42,8 +42,9 @@ export function whyNoOwnResolver(): string | undefined {
 
 /** A name server on an address of its own; what it says has a time to live of zero. */
 export class DnsServer {
+  /** The answer to every question from now on; empty at first. */
   answer: DnsAnswer = [];
-  /** Questions for IPv4 addresses so far. */
+  /** The number of questions for IPv4 addresses so far. */
   questions = 0;
   readonly #udp: Socket = createSocket("udp4");
   readonly #tcp: Server;
@@ -77,7 +78,7 @@ export class DnsServer {
     });
   }
 
-  /** `address`: of this host. */
+  /** Starts a name server on port 53 of `address`, which is one of this host. */
   static async start(address: string): Promise<DnsServer> {
     const server = new DnsServer();
     server.#udp.bind(DNS_PORT, address);
@@ -89,11 +90,12 @@ export class DnsServer {
     return server;
   }
 
-  /** Runs a program on a host that asks this server. */
+  /** The command that runs a program on a host which asks this server. */
   get through(): readonly string[] {
     return ["unshare", "--mount", "sh", "-c", WITH_RESOLV_CONF, join(this.#folder, "resolv.conf")];
   }
 
+  /** Stops the server and removes its files. */
   stop(): void {
     this.#udp.close();
     this.#tcp.close();

@@ -5,6 +5,7 @@ import type { Reporter, TestModule } from "vitest/node";
  * skip is a check that was lost. Only tests with "GPU" in their names may be skipped.
  */
 export class NoSkips implements Reporter {
+  /** Fails the run where a test was skipped. */
   onTestRunEnd(modules: readonly TestModule[]): void {
     const skipped = modules
       .flatMap((module) =>

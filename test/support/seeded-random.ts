@@ -6,7 +6,7 @@ export class SeededRandom {
     this.#state = seed | 0;
   }
 
-  /** At least 0, below 1. The mixing is that of MurmurHash3's end over a counter. */
+  /** Returns a whole number from 0 to below `limit`. */
   next(): number {
     this.#state = (this.#state + 0x9e3779b9) | 0;
     let mixed = this.#state;
@@ -20,6 +20,7 @@ export class SeededRandom {
     return Math.floor(this.next() * limit);
   }
 
+  /** Returns one of the items, each as likely as the others. */
   pick<T>(items: readonly [T, ...T[]]): T {
     return items[this.below(items.length)] ?? items[0];
   }

@@ -9,21 +9,27 @@ export class VirtualClock implements Clock {
   readonly #timers = new Set<Timer>();
 
   /**
-   * `startedAt`, an ISO date, is where the wall clock stands at first; it moves with the rest. Without it the wall clock
-   * is the machine's, as deadlines of real gRPC calls need it.
+   * Makes a clock at 0. `startedAt`, an ISO date, is where the wall clock stands at first; it moves with the rest.
+   * Without it the wall clock is the machine's, as deadlines of real gRPC calls need it.
    */
   constructor(startedAt?: string) {
     this.#startWallMs = startedAt === undefined ? undefined : Date.parse(startedAt);
   }
 
+  /** Returns how far the test has moved the clock, in milliseconds. */
   nowMs(): number {
     return this.#ms;
   }
 
+  /**
+   * Returns the wall clock in milliseconds since the epoch: the start that was given, as far as the clock was moved,
+   * else the machine's.
+   */
   wallMs(): number {
     return this.#startWallMs === undefined ? Date.now() : this.#startWallMs + this.#ms;
   }
 
+  /** Calls `run` when the test has moved the clock by `ms` milliseconds; the returned function cancels that. */
   after(ms: number, run: () => void): () => void {
     const timer = { atMs: this.#ms + ms, run };
     this.#timers.add(timer);

@@ -27,8 +27,8 @@ export class LoadClient {
   }
 
   /**
-   * Opens the streams, one after the other; resolves when each has brought its first event. `requests` gives the text of
-   * each request. Rejects when one is refused.
+   * Opens the streams, one after the other; resolves when each has brought its first event. `requests` gives the text
+   * of each request. Rejects when one is refused.
    */
   static async open(target: Target, requests: readonly string[]): Promise<LoadClient> {
     const sockets: Socket[] = [];

@@ -10,7 +10,8 @@ import { nowUs, stamp } from "./stamp.ts";
 
 /*
  * The engine of the benches, a program of its own: an engine node that plays what a request asks for, and the same over
- * plain HTTP for what the gateway is compared with. Prints `ready {"address":…,"ssePort":…}`; tells its parent who left.
+ * plain HTTP for what the gateway is compared with. Prints `ready {"address":…,"ssePort":…}`; tells its parent who
+ * left.
  */
 
 /**

@@ -3,8 +3,8 @@ import { Agent, createServer as createHttpServer, request as httpRequest } from 
 import { type AddressInfo, connect, createServer as createTcpServer, type Server } from "node:net";
 
 /*
- * What the gateway is compared with, a program of its own: `floor.js <kind> <port>` passes everything on to a port of this
- * machine and understands nothing of it. Prints `ready {"port":…}`.
+ * What the gateway is compared with, a program of its own: `floor.js <kind> <port>` passes everything on to a port of
+ * this machine and understands nothing of it. Prints `ready {"port":…}`.
  */
 
 /** Bytes from one socket to the other: nothing in Node can cost less. */

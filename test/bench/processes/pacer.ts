@@ -47,7 +47,9 @@ export class Pacer {
   }
 }
 
-/** One stream's share of a pacer, to be waited for. A tick that nobody waits for is lost, as a busy engine's step is. */
+/**
+ * One stream's share of a pacer, to be waited for. A tick that nobody waits for is lost, as a busy engine's step is.
+ */
 export class Pace {
   readonly #leave: () => void;
   #due = false;

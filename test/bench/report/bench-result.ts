@@ -9,7 +9,9 @@ export type Column = {
   readonly digits?: number;
 };
 
-/** What a bench measured. Ratios stand in the first columns: they mean something on a busy machine, absolutes hardly. */
+/**
+ * What a bench measured. Ratios stand in the first columns: they mean something on a busy machine, absolutes hardly.
+ */
 export type BenchResult = {
   readonly title: string;
   readonly columns: readonly Column[];

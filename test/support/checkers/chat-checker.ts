@@ -91,6 +91,7 @@ export class ChatChecker {
     else this.#chunk(data);
   }
 
+  /** Ends the stream. Throws `StreamFault` where it may not end yet. */
   end(): void {
     must(this.#machine.state === "done", "a stream ends with the marker");
   }

@@ -11,18 +11,20 @@ import { RESPONSES_TRANSITIONS } from "./responses-transitions.ts";
 /** A checker of one stream, which takes it frame by frame; both methods throw `StreamFault`. */
 export type Checker = { take(frame: Frame): void; end(): void };
 
-/** What a body asks for that changes what its stream may hold. */
+/** A kind of body that changes what its stream may hold. */
 export type Variant = {
+  /** The body of the request, as JSON would be parsed. */
   readonly body: object;
-  /** `taken` gathers the steps of the checker's table. */
+  /** Makes the checker of one stream; `taken` gathers the steps of the checker's table that streams take. */
   checker(taken?: Set<string>): Checker;
 };
 
 /** A format with its checker's table and all the variants of its bodies. */
 export type CheckedFormat = {
   readonly format: Format;
+  /** The steps that a stream may take: by state and kind of frame, the state that follows. */
   readonly transitions: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** The first one is what the golden transcripts were made with. */
+  /** The kinds of bodies, of which the golden transcripts were made with the first one. */
   readonly variants: readonly [Variant, ...Variant[]];
 };
 

@@ -27,13 +27,14 @@ export class Machine<State extends string, Kind extends string> {
   readonly #taken: Set<string>;
   #state: State;
 
-  /** `taken` gathers the steps, of several streams where it is shared. */
+  /** Starts in the state `start`. `taken` gathers the steps, of several streams where it is shared. */
   constructor(table: Transitions<State, Kind>, start: State, taken: Set<string>) {
     this.#table = table;
     this.#state = start;
     this.#taken = taken;
   }
 
+  /** The state after the steps so far. */
   get state(): State {
     return this.#state;
   }

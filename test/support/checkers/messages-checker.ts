@@ -75,6 +75,7 @@ const STOP_REASONS = [
   "model_context_window_exceeded",
 ] as const;
 
+/** What a request asked to see of reasoning, which decides about the blocks of its stream. */
 export type MessagesAsked = { readonly thinking: "shown" | "omitted" | "none" };
 
 /** Accepts exactly the streams of Format B. */
@@ -130,6 +131,7 @@ export class MessagesChecker {
     }
   }
 
+  /** Ends the stream. Throws `StreamFault` where it may not end yet. */
   end(): void {
     const { state } = this.#machine;
     must(state === "done" || state === "failed", "a stream ends with message_stop or error");

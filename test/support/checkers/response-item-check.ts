@@ -4,6 +4,7 @@ import { asId, asPiece, asText, exactKeys, isObjectText, type JsonObject, onlyOb
 
 /** What the caller asked to see of reasoning. */
 export type ReasoningAsked = {
+  /** How reasoning is shown: not at all, as a summary, or as text. */
   readonly reasoning: "none" | "summary" | "text";
   /** Whether finished reasoning items carry a sealed copy. */
   readonly sealed: boolean;
@@ -11,10 +12,13 @@ export type ReasoningAsked = {
 
 /** An item from its announcement to its end. */
 export type OpenItem = {
+  /** The item as it was announced. */
   readonly added: JsonObject;
+  /** The id of the item. */
   readonly id: string;
+  /** The place of the item in `output`. */
   readonly outputIndex: number;
-  /** The deltas so far. */
+  /** The texts of the deltas so far, joined. */
   text: string;
 };
 

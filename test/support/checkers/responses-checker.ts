@@ -90,6 +90,7 @@ export class ResponsesChecker {
     }
   }
 
+  /** Ends the stream. Throws `StreamFault` where it may not end yet. */
   end(): void {
     const { state } = this.#machine;
     const over = state === "completed" || state === "incomplete" || state === "failed";

@@ -2,6 +2,7 @@ import type { Transitions } from "./machine.ts";
 
 type Sort = "text" | "summary" | "reasoning_text";
 
+/** The states that a stream of responses can be in. */
 export type ResponsesState =
   | "start"
   | "created"
@@ -23,6 +24,7 @@ export type ResponsesState =
 export type ResponsesTextKind =
   `response.${"output_text" | "reasoning_summary_text" | "reasoning_text" | "function_call_arguments"}.${"delta" | "done"}`;
 
+/** The kinds of events that tell where a stream of responses goes on. */
 export type ResponsesKind =
   | "keepalive"
   | "response.created"

@@ -2,18 +2,24 @@ import type { DialectName } from "../../../engine/backends/openai-compatible/dia
 
 /** What the stand-in's model says, in words of no dialect. */
 export type SpokenAnswer = {
+  /** The reasoning, piece by piece. */
   readonly reasoning?: readonly string[];
+  /** The visible text, piece by piece. */
   readonly text?: readonly string[];
+  /** The tool calls, in their order. */
   readonly calls?: readonly SpokenCall[];
-  /** Default: what the content asks for. */
+  /** The reason why the answer ends. Default: what the content asks for. */
   readonly finish?: "stop" | "length" | "tool_calls" | "abort" | "content_filter";
   /** The stop string that was met, or the id of a stop token. */
   readonly stop?: string | number;
+  /** The number of prompt tokens that were in the cache. Default: the engine tells none. */
   readonly cachedTokens?: number;
 };
 
+/** A tool call of a stand-in's model, whose arguments come piece by piece. */
 export type SpokenCall = { readonly id: string; readonly name: string; readonly arguments: readonly string[] };
 
+/** The number of tokens that stand-ins say every prompt has. */
 export const PROMPT_TOKENS = 40;
 
 type Delta = Readonly<Record<string, unknown>>;
@@ -29,7 +35,10 @@ export const renderAnswer: Readonly<Record<DialectName, Render>> = {
   "llama-server": renderLlamaServer,
 };
 
-/** Reasoning as `reasoning`; no key that is not set; the finish on the last delta; usage on every chunk, without the cache. */
+/**
+ * Reasoning as `reasoning`; no key that is not set; the finish on the last delta; usage on every chunk, without the
+ * cache.
+ */
 function renderVllm(answer: SpokenAnswer, isNamed: boolean): readonly object[] {
   const deltas = [
     { role: "assistant", content: "" },

@@ -9,10 +9,15 @@ export type ChatBody = Readonly<Record<string, unknown>>;
 /** What the stand-in does with one chat request. */
 export type Reply =
   | { readonly kind: "answer"; readonly answer: SpokenAnswer }
-  /** Data as they are: objects become JSON. `cut`: the reply ends without its mark; `reset`: the connection breaks. */
+  /**
+   * Data that are sent as they are, where objects become JSON. `cut` ends the reply without its mark, `reset` breaks
+   * the connection, and `never` leaves it open.
+   */
   | {
       readonly kind: "stream";
+      /** The data of the events, one after the other. */
       readonly data: readonly (object | string)[];
+      /** The way in which the stream ends. */
       readonly end: "done" | "cut" | "reset" | "never";
     }
   | { readonly kind: "status"; readonly status: number; readonly body: object | string };
@@ -41,16 +46,19 @@ export type DialectServer = {
 
 /** How a stand-in engine behaves. */
 export type DialectServerOptions = {
-  /** How its model behaves when nothing is set for it. Default: `obedient`. */
+  /** Returns what the model does with a request where nothing is set for it. Default: `obedient`. */
   readonly model?: (body: ChatBody) => Reply;
+  /** Returns the HTTP status of the health check. Default: 200. */
   readonly health?: () => number;
-  /** Default: 32,768. */
+  /** The context window in tokens. Default: 32,768. */
   readonly contextWindow?: number;
+  /** The HTTP status of token counts. Default: 200. */
   readonly countStatus?: number;
+  /** The number of tokens that every count gives. Default: `PROMPT_TOKENS`. */
   readonly tokens?: number;
-  /** Default: a free one. */
+  /** The port. Default: a free one. */
   readonly port?: number;
-  /** The page that tells the load. */
+  /** Returns the page that tells the load. */
   readonly load?: () => string;
 };
 

@@ -219,7 +219,9 @@ async function whole(stream: AsyncIterable<readonly Event[]>): Promise<{
   return { events: steps.flat(), steps };
 }
 
-/** Reads to the end, and gives the reason of the failure; throws where there is none, or one that is no `EngineError`. */
+/**
+ * Reads to the end, and gives the reason of the failure; throws where there is none, or one that is no `EngineError`.
+ */
 async function failureOf(stream: AsyncIterable<readonly Event[]>): Promise<ErrorReason> {
   try {
     await whole(stream);

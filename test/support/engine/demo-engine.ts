@@ -60,10 +60,13 @@ export function request(messages: string | readonly Message[], more: Partial<Gen
 /** A whole answer: its events, and what they come to. */
 export type Reply = {
   readonly events: readonly Event[];
+  /** The visible text, joined. */
   readonly text: string;
+  /** The reasoning, joined. */
   readonly reasoning: string;
   readonly calls: readonly { readonly name: string; readonly arguments: string }[];
   readonly finished: Finished;
+  /** The number of prompt tokens that `started` says were in the cache. */
   readonly cached: number;
 };
 

@@ -45,6 +45,7 @@ export class FaultyWire {
     return wire;
   }
 
+  /** The address to connect to, `host:port`. */
   get address(): string {
     return `127.0.0.1:${this.#port}`;
   }

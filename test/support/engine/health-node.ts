@@ -23,32 +23,39 @@ import { OpenRcaServiceService } from "../../../proto/gen/xds/service/orca/v3/or
 
 type Watcher = ServerWritableStream<HealthCheckRequest, HealthCheckResponse>;
 
+/** What a health node says of itself at first. */
 export type HealthNodeOptions = {
-  /** Ids that it describes. */
+  /** The ids of the models that the node describes. */
   readonly models: readonly string[];
+  /** The port. Default: a free one. */
   readonly port?: number;
-  /** Whether it has `Health.Watch`. Default true. */
+  /** Whether the node has `Health.Watch`. Default: true. */
   readonly watch?: boolean;
-  /** Whether it speaks the contract at all. Default true. */
+  /** Whether the node speaks the contract at all. Default: true. */
   readonly contract?: boolean;
 };
 
 /** A node over real gRPC whose every word about itself the test decides. It generates nothing. */
 export class HealthNode {
+  /** The ids of the models that the node describes from now on. */
   models: readonly string[];
-  /** What it says about the health of every model; `tell` says it to the watchers, too. */
+  /** The health of every model, as the node says it; `tell` says it to the watchers, too. */
   serving: Serving = Serving.SERVING;
-  /** Leaves calls of `Check` without an answer. */
+  /** Whether calls of `Check` are left without an answer. */
   silent = false;
-  /** Of every call of `Generate`, all of which fail. */
+  /** The trailers of every call of `Generate`, all of which fail. */
   trailers: Readonly<Record<string, string>> = {};
-  /** In place of those: how every call of `Generate` fails. */
+  /** The failure of every call of `Generate`, in place of `trailers`. */
   refusal: FailedCall | undefined;
+  /** The number of calls of `Generate` so far. */
   generations = 0;
+  /** The number of calls of `Check` so far. */
   checks = 0;
+  /** The number of calls of `Watch` so far. */
   watches = 0;
+  /** The number of calls of `DescribeNode` so far. */
   descriptions = 0;
-  /** Requests for load reports, which it does not have. */
+  /** The number of requests for load reports, which the node does not have. */
   loadCalls = 0;
   readonly #server = new Server();
   readonly #watchers = new Set<Watcher>();
@@ -66,20 +73,24 @@ export class HealthNode {
     if (contract) this.#addContract();
   }
 
+  /** Starts a node on 127.0.0.1. */
   static async start(options: HealthNodeOptions): Promise<HealthNode> {
     const node = new HealthNode(options);
     await node.#listen(options.port ?? 0);
     return node;
   }
 
+  /** The port of the node. */
   get port(): number {
     return this.#port;
   }
 
+  /** The address of the node, `host:port`. */
   get address(): string {
     return `127.0.0.1:${this.#port}`;
   }
 
+  /** Changes the health of every model, and says so to the watchers. */
   tell(serving: Serving): void {
     this.serving = serving;
     for (const watcher of this.#watchers) watcher.write({ status: serving });
@@ -91,6 +102,7 @@ export class HealthNode {
     this.#watchers.clear();
   }
 
+  /** Stops the node at once, with all calls on it. */
   stop(): void {
     this.#server.forceShutdown();
   }

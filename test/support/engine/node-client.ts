@@ -29,24 +29,31 @@ import { OpenRcaServiceService } from "../../../proto/gen/xds/service/orca/v3/or
 
 /** How a stream ended. */
 export type Ended = {
+  /** The gRPC status. */
   readonly code: number;
+  /** The text of the status. */
   readonly details: string;
+  /** The trailers. */
   readonly metadata: Metadata;
-  /** What `google.rpc.ErrorInfo` says, if there is one. */
+  /** The `google.rpc.ErrorInfo` of the status, if there is one. */
   readonly info: ErrorInfo | undefined;
 };
 
 /** One generation while it is read. */
 export type Reading = {
+  /** The call, for tests that cancel or pause it. */
   readonly call: ClientReadableStream<GenerateResponse>;
+  /** The events so far, by the message that brought them. */
   readonly messages: readonly (readonly Event[])[];
+  /** The events so far. */
   readonly events: readonly Event[];
-  /** Whether every event so far stood where it may. */
+  /** Returns whether every event so far stood where it may. */
   legal(): boolean;
-  /** Whether the answer is complete. */
+  /** Returns whether the answer is complete. */
   finished(): boolean;
+  /** Resolves when the stream has ended, however it did. */
   readonly ended: Promise<Ended>;
-  /** Until an event of this kind is there. */
+  /** Resolves when an event of this kind is there. */
   seen(kind: string): Promise<void>;
 };
 
@@ -58,25 +65,29 @@ export class NodeClient {
     this.#client = new Client(address, channel, { "grpc.use_local_subchannel_pool": 1 });
   }
 
+  /** Makes a Generate call and begins to read it. */
   generate(request: GenerateRequest, options: CallOptions = {}): Reading {
     const { path, requestSerialize, responseDeserialize } = InferenceServiceService.generate;
     return read(this.#client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request, options));
   }
 
+  /** Makes a CountTokens call. Rejects with the gRPC error. */
   countTokens(request: CountTokensRequest): Promise<CountTokensResponse> {
     return this.#unary(InferenceServiceService.countTokens, request);
   }
 
+  /** Makes a DescribeNode call. Rejects with the gRPC error. */
   describe(): Promise<DescribeNodeResponse> {
     return this.#unary(NodeServiceService.describeNode, {});
   }
 
-  /** Without a timeout running generations take as long as they take. */
+  /** Makes a DrainNode call. Without a timeout running generations take as long as they take. */
   drain(timeoutSeconds?: number): Promise<DrainNodeResponse> {
     const timeout = timeoutSeconds === undefined ? undefined : { seconds: timeoutSeconds, nanos: 0 };
     return this.#unary(NodeServiceService.drainNode, { timeout });
   }
 
+  /** Opens a stream of load reports. */
   loadReports(intervalSeconds: number): ClientReadableStream<OrcaLoadReport> {
     const { path, requestSerialize, responseDeserialize } = OpenRcaServiceService.streamCoreMetrics;
     const reportInterval = { seconds: intervalSeconds, nanos: 0 };
@@ -84,6 +95,7 @@ export class NodeClient {
     return this.#client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request);
   }
 
+  /** Closes the connection. */
   close(): void {
     this.#client.close();
   }

@@ -4,9 +4,14 @@ import { GenerateRequest as Requests } from "../../../proto/gen/svc/inference/v1
 
 /** A gRPC call on bare HTTP/2 that is under way. */
 export type RawCall = {
+  /** The HTTP/2 stream of the call. */
   readonly stream: ClientHttp2Stream;
-  /** Where the status of the call stands: in the trailers, or in the headers of a reply that has nothing else. */
+  /**
+   * Resolves to the headers in which the status of the call stands: the trailers, or the headers of a reply that has
+   * nothing else.
+   */
   readonly status: Promise<IncomingHttpHeaders>;
+  /** Breaks the connection. */
   stop(): void;
 };
 

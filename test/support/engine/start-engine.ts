@@ -7,7 +7,9 @@ import { workHere } from "./work-here.ts";
 
 /** A running engine node, and its parts. */
 export type RunningEngine = {
+  /** The address of the node, `host:port`. */
   readonly address: string;
+  /** The backend, which keeps the requests it has seen. */
   readonly backend: ScriptedBackend;
   readonly metrics: EngineMetrics;
   readonly server: EngineServer;

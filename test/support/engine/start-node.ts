@@ -4,15 +4,17 @@ import { EngineMetrics } from "../../../engine/metrics/engine-metrics.ts";
 import { EngineServer, type EngineServerOptions } from "../../../engine/server.ts";
 import { workHere } from "./work-here.ts";
 
+/** A running engine node, and what tests look at. */
 export type RunningNode = {
+  /** The address of the node, `host:port`. */
   readonly address: string;
   readonly server: EngineServer;
   readonly metrics: EngineMetrics;
-  /** What the node has logged. */
+  /** The lines that the node has logged, parsed. */
   readonly lines: readonly Readonly<Record<string, unknown>>[];
-  /** The value of a gauge now. */
+  /** Resolves to the value of a gauge now. */
   gauge(name: string): Promise<number>;
-  /** Ends it at once, with whatever runs on it. */
+  /** Ends the node at once, with whatever runs on it. */
   stop(): Promise<void>;
 };
 

@@ -11,14 +11,16 @@ import {
 import { DescribeNodeResponse, ModelDescription } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { framed } from "./raw-generate.ts";
 
-/** Bytes that are handed over at a time. */
+/** The number of bytes that are handed over at a time. */
 const PIECE = 64 * 1024;
 
-/** One call of Generate on its node, answered byte by byte. */
+/** A call of Generate on its node, answered byte by byte. */
 export class WireCall {
+  /** The request of the call. */
   readonly request: GenerateRequest;
+  /** The HTTP/2 stream of the call, on which the answer is written. */
   readonly stream: ServerHttp2Stream;
-  /** Resolves when the caller has cancelled it, or it is over. */
+  /** Resolves when the caller has cancelled the call, or it is over. */
   readonly closed: Promise<void>;
   #code: number = status.OK;
 
@@ -29,20 +31,20 @@ export class WireCall {
     stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": String(this.#code) }));
   }
 
-  /** One message. */
+  /** Sends one message with these events. */
   send(...events: readonly Event[]): void {
     this.stream.write(framed(GenerateResponse.encode({ events: [...events] }).finish()));
   }
 
   /**
-   * Resolves when all that was sent so far has reached the caller: it answers a ping behind it. What is merely on its way
-   * is lost with a connection that is reset.
+   * Resolves when all that was sent so far has reached the caller: it answers a ping behind it. What is merely on its
+   * way is lost with a connection that is reset.
    */
   delivered(): Promise<void> {
     return new Promise((resolve) => this.stream.write("", () => this.stream.session?.ping(() => resolve())));
   }
 
-  /** Whatever the test likes, as soon as it is taken. */
+  /** Sends any bytes, each piece as soon as the one before is taken. */
   async bytes(bytes: Uint8Array): Promise<void> {
     for (let at = 0; at < bytes.length && !this.stream.closed; at += PIECE) {
       if (!this.stream.write(bytes.subarray(at, at + PIECE)))
@@ -50,30 +52,34 @@ export class WireCall {
     }
   }
 
+  /** Ends the call with this gRPC status. */
   end(code: status = status.OK): void {
     this.#code = code;
     this.stream.end();
   }
 }
 
+/** What a wire node says, and what it answers. */
 export type WireNodeOptions = {
+  /** The ids of the models that the node describes. */
   readonly models: readonly string[];
+  /** Answers one call of Generate. */
   readonly play: (call: WireCall) => void | Promise<void>;
-  /** Bytes behind every message of its own about itself: fields that nobody knows yet. */
+  /** The bytes behind every message of the node about itself: fields that nobody knows yet. */
   readonly unknownFields?: Uint8Array;
-  /** Over the description of each model. */
+  /** The fields of each model's description that differ from the usual ones. */
   readonly describe?: Partial<ModelDescription>;
 };
 
 /**
- * A node on bare HTTP/2 that is healthy, describes itself, and answers each generation with whatever bytes the test wants:
- * also those that no gRPC library would send.
+ * A node on bare HTTP/2 that is healthy, describes itself, and answers each generation with whatever bytes the test
+ * wants: also those that no gRPC library would send.
  */
 export class WireNode {
   readonly #server: Http2Server;
   readonly #options: WireNodeOptions;
   readonly #sessions = new Set<Http2Session>();
-  /** Calls of Generate so far, the newest last. */
+  /** The calls of Generate so far, of which the newest is last. */
   readonly calls: WireCall[] = [];
 
   private constructor(options: WireNodeOptions) {
@@ -89,21 +95,24 @@ export class WireNode {
     });
   }
 
+  /** Starts a node on a free port of 127.0.0.1. */
   static async start(options: WireNodeOptions): Promise<WireNode> {
     const node = new WireNode(options);
     await new Promise<void>((resolve) => node.#server.listen(0, "127.0.0.1", resolve));
     return node;
   }
 
+  /** The address of the node, `host:port`. */
   get address(): string {
     return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** As a process that dies and is started again at once: all connections are lost, new ones are taken. */
+  /** Breaks all connections and takes new ones, as a process that dies and is started again at once. */
   crash(): void {
     for (const session of this.#sessions) session.destroy();
   }
 
+  /** Stops the node at once, with all calls on it. */
   stop(): void {
     this.crash();
     this.#server.close();

@@ -1,10 +1,15 @@
 import type { Event, Finished, Started } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 
+/** A block of an answer, put together of its events. */
 export type AnswerBlock = {
   kind: "text" | "reasoning" | "toolCall";
+  /** The id of a call; absent for other blocks. */
   id?: string;
+  /** The name of the tool of a call; absent for other blocks. */
   name?: string;
+  /** The deltas of the block, joined: text, or the JSON of arguments. */
   text: string;
+  /** Whether the block ended whole; false while it has not ended. */
   complete: boolean;
 };
 

@@ -1,6 +1,8 @@
 import type { Head, PrepareContext, Sealer } from "../../../gateway/formats/format.ts";
 
-/** A sealer whose results can be read: sealing is random by nature, and here it only has to be seen in the right place. */
+/**
+ * A sealer whose results can be read: sealing is random by nature, and here it only has to be seen in the right place.
+ */
 export const SEALER: Sealer = {
   sign: (text) => Buffer.from(`signed ${text}`).toString("base64"),
   seal: (text) => Buffer.from(`sealed ${text}`).toString("base64"),

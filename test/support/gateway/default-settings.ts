@@ -9,11 +9,19 @@ import { retryBudgetSchema, retrySchema } from "../../../gateway/upstream/retry/
 
 const retry = retrySchema.parse(undefined);
 
+/** The bounds on what a JSON text may cost. */
 export const DEFAULT_JSON_LIMITS = jsonLimitsSchema.parse(undefined);
+/** The time limits of requests and their calls. */
 export const DEFAULT_TIMEOUTS = timeoutsOf(timeoutsSchema.parse(undefined));
+/** The caps on what an endpoint may have to do and still be sent more. */
 export const DEFAULT_ENDPOINT_CAPS = endpointCapsSchema.parse(undefined);
+/** The settings of outlier detection. */
 export const DEFAULT_OUTLIER_DETECTION = outlierSchema.parse(undefined);
+/** The settings on when a queue is served newest first. */
 export const DEFAULT_ADAPTIVE_LIFO = adaptiveLifoSchema.parse(undefined);
+/** The settings of the retry budget. */
 export const DEFAULT_RETRY_BUDGET = retryBudgetSchema.parse(undefined);
+/** The settings of the wait before a retry. */
 export const DEFAULT_BACK_OFF = retry.retryBackOff;
+/** The settings of how requests are found that kill engines. */
 export const DEFAULT_REQUEST_OF_DEATH = retry.requestOfDeath;

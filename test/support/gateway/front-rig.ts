@@ -19,6 +19,7 @@ import { until } from "../until.ts";
 import { VirtualClock } from "../virtual-clock.ts";
 import { DEFAULT_BACK_OFF, DEFAULT_REQUEST_OF_DEATH, DEFAULT_TIMEOUTS } from "./default-settings.ts";
 
+/** The hints of a request without session, of a tenant of weight 1 in the default class. */
 export const HINTS: RoutingHints = {
   prefixKey: Buffer.alloc(32, 1),
   digest: (...parts) => parts.join("|"),
@@ -29,33 +30,40 @@ export const HINTS: RoutingHints = {
   maxPendingRequests: undefined,
 };
 
+/** What a front rig differs in from the usual one. */
 export type FrontRigOptions = {
-  /** Over the settings of the one cluster, of `svc-qwen`. */
+  /** The settings of the one cluster, of `svc-qwen`, that differ from the defaults. */
   readonly cluster?: Readonly<Record<string, unknown>>;
+  /** The time limits that differ from the defaults. */
   readonly timeouts?: Partial<Timeouts>;
+  /** The options of the router that differ from two retries and no randomness. */
   readonly router?: Partial<Pick<RouterOptions, "numRetries" | "random" | "retryBackOff">>;
-  /** Endpoints that must be healthy before the test begins; default: all. */
+  /** The number of endpoints that must be healthy before the test begins. Default: all of them. */
   readonly healthy?: number;
 };
 
 /** Notes the calls that are made for one request. */
 export class CallNotes implements CallRecord {
+  /** The number of calls that were made. */
   attempts = 0;
   /** The address of the endpoint that was called last. */
   endpoint: string | undefined;
   /** The tokens of the calls that failed, in their order. */
   readonly failedTries: Detail[] = [];
 
+  /** Notes a Generate call. */
   generateSent(address: string): AttemptTrace {
     return { headers: this.countSent(address), ended() {} };
   }
 
+  /** Notes a CountTokens call. It goes along without headers. */
   countSent(address: string): CallHeaders {
     this.attempts += 1;
     this.endpoint = address;
     return {};
   }
 
+  /** Notes the token of a call that failed. */
   tryFailed(detail: Detail): void {
     this.failedTries.push(detail);
   }
@@ -63,13 +71,15 @@ export class CallNotes implements CallRecord {
 
 /** A request on its way through the router. */
 export type Sent = {
+  /** The calls that were made for the request. */
   readonly calls: CallNotes;
-  /** What was passed on. */
+  /** The events that were passed on. */
   readonly events: Event[];
-  /** Of the newest message. */
+  /** Returns the flow of the newest message. */
   flow(): Flow;
+  /** Leaves, as a client does that goes away. */
   leave(): void;
-  /** `ok`, or the detail token of the failure. */
+  /** Resolves to `ok`, or to the detail token of the failure. */
   readonly outcome: Promise<string>;
 };
 
@@ -100,18 +110,23 @@ export class FrontRig {
     this.#healthy = options.healthy ?? specs.length;
   }
 
+  /** The one cluster. */
   get cluster(): Cluster {
     const [cluster] = this.manager.clusters;
     if (!cluster) throw new Error("there is no cluster");
     return cluster;
   }
 
+  /** Resolves when the wanted number of endpoints is healthy. */
   async ready(): Promise<this> {
     await until(() => this.cluster.healthyEndpoints.length === this.#healthy, "the endpoints are healthy");
     return this;
   }
 
-  /** `folded`: nothing leaves the gateway before the end, so that a try may be repeated to the end. */
+  /**
+   * Sends a request through the router. With `folded` nothing leaves the gateway before the end, so that a try may be
+   * repeated to the end.
+   */
   send(request: GenerateRequest = generateRequest(), { folded = false, timeoutMs = 600_000 } = {}): Sent {
     const controller = new AbortController();
     const events: Event[] = [];
@@ -141,7 +156,7 @@ export class FrontRig {
     };
   }
 
-  /** Nothing runs and nothing waits any more. */
+  /** Resolves when nothing runs and nothing waits any more. */
   async atRest(): Promise<void> {
     const rest = () =>
       this.manager.endpoints.every(({ activeRequests }) => activeRequests === 0) &&
@@ -149,6 +164,7 @@ export class FrontRig {
     await until(rest, "nothing runs or waits");
   }
 
+  /** Closes the clusters and their endpoints. */
   close(): void {
     this.manager.close();
   }

@@ -4,28 +4,36 @@ import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
 import { loadSync, type ServiceDefinition } from "@grpc/proto-loader";
 
+/** A span as the collector got it. */
 export type CollectedSpan = {
-  /** `service.name` of the process it came from. */
+  /** The `service.name` of the process it came from. */
   readonly service: unknown;
   readonly resource: Readonly<Record<string, unknown>>;
   readonly traceId: string;
   readonly spanId: string;
-  /** Empty for the first span of a trace. */
+  /** The id of the span above it; empty for the first span of a trace. */
   readonly parentSpanId: string;
   readonly name: string;
+  /** The kind of the span, such as `SPAN_KIND_SERVER`. */
   readonly kind: string;
+  /** The status of the span, such as `STATUS_CODE_ERROR`. */
   readonly status: string;
   readonly attributes: Readonly<Record<string, unknown>>;
+  /** The names of the span's events. */
   readonly events: readonly string[];
+  /** The start of the span in nanoseconds since the epoch. */
   readonly startNanos: bigint;
+  /** The end of the span in nanoseconds since the epoch. */
   readonly endNanos: bigint;
 };
 
 /** A collector that takes traces over OTLP/HTTP and keeps them. */
 export class OtlpCollector {
+  /** The root URL of the collector. */
   readonly url: string;
+  /** The spans that have come in, in the order of their coming. */
   readonly spans: CollectedSpan[] = [];
-  /** All that has come in, as it came. */
+  /** The bodies of all exports, as they came. */
   readonly bodies: Buffer[] = [];
   readonly #server: Server;
 
@@ -44,18 +52,20 @@ export class OtlpCollector {
     });
   }
 
+  /** Starts a collector on a free port. */
   static async start(): Promise<OtlpCollector> {
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     return new OtlpCollector(server);
   }
 
-  /** Of one trace, in the order in which they began. */
+  /** Returns the spans of one trace, in the order in which they began. */
   trace(traceId: string): CollectedSpan[] {
     const of = this.spans.filter((span) => span.traceId === traceId);
     return of.sort((one, other) => Number(one.startNanos - other.startNanos));
   }
 
+  /** Stops the collector. */
   async stop(): Promise<void> {
     this.#server.closeAllConnections();
     await new Promise((resolve) => this.#server.close(resolve));

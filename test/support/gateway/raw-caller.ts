@@ -7,22 +7,24 @@ import { type RunningGateway, startGateway } from "./start-gateway.ts";
 /** The size of the largest body that the gateway of a `RawCaller` takes, in bytes. */
 export const MAX_BODY = 64 * 1024;
 
+/** The host field of requests. */
 export const HOST = "host: gateway.test";
+/** The content type field of requests with a body. */
 export const JSON_TYPE = "content-type: application/json";
 
 /** A valid body of the chat endpoint. */
 export const CHAT = JSON.stringify({ model: "svc-qwen", messages: [{ role: "user", content: "hi" }] });
 
 /**
- * A gateway in front of one scripted engine, and requests to it byte by byte. Whatever such a request did, the next one
- * is served.
+ * Holds a gateway in front of one scripted engine, and makes requests to it byte by byte. Whatever such a request did,
+ * the next one is served.
  */
 export class RawCaller {
   readonly #open: RawConnection[] = [];
   #engine: RunningEngine | undefined;
   #gateway: RunningGateway | undefined;
 
-  /** Starts before the tests of the file and stops behind them. */
+  /** Starts the gateway before the tests of the file and stops it behind them. */
   constructor(script: Script, maxBodyBytes: number = MAX_BODY) {
     beforeAll(async () => {
       this.#engine = await startEngine(script);
@@ -39,37 +41,41 @@ export class RawCaller {
     });
   }
 
+  /** The engine. Throws outside of tests. */
   get engine(): RunningEngine {
     if (!this.#engine) throw new Error("the engine runs inside tests only");
     return this.#engine;
   }
 
+  /** The gateway. Throws outside of tests. */
   get gateway(): RunningGateway {
     if (!this.#gateway) throw new Error("the gateway runs inside tests only");
     return this.#gateway;
   }
 
-  /** The field that opens every model. */
+  /** The header field with a key that opens every model. */
   get auth(): string {
     return `authorization: Bearer ${this.gateway.key}`;
   }
 
+  /** Opens a connection, which is closed after the test. */
   async connection(): Promise<RawConnection> {
     const connection = await RawConnection.open(this.gateway.port);
     this.#open.push(connection);
     return connection;
   }
 
-  /** The first reply to these bytes. */
+  /** Resolves to the first reply to these bytes, on a connection of their own. */
   async sent(bytes: string): Promise<RawReply> {
     return (await this.connection()).write(bytes).reply();
   }
 
+  /** Returns a GET request with the key and these header fields. */
   get(path: string, ...fields: readonly string[]): string {
     return head(`GET ${path} HTTP/1.1`, HOST, this.auth, ...fields);
   }
 
-  /** A request with a body of its length, or with the framing that `fields` say. */
+  /** Returns a POST request with a body of its length, or with the framing that `fields` say. */
   post(path: string, body: string, fields: readonly string[] = [`content-length: ${body.length}`]): string {
     return head(`POST ${path} HTTP/1.1`, HOST, this.auth, JSON_TYPE, ...fields) + body;
   }
@@ -80,7 +86,9 @@ export class RawCaller {
   }
 }
 
-/** Fails unless this is the whole envelope with a request id, and without the word that stands for all that was sent. */
+/**
+ * Fails unless this is the whole envelope with a request id, and without the word that stands for all that was sent.
+ */
 export function expectRefusal(reply: RawReply, status: number | readonly number[], envelope: "a" | "b" = "a"): void {
   expect([status].flat()).toContain(reply.status);
   expect(reply.headers.get("content-type")).toBe("application/json; charset=utf-8");

@@ -11,14 +11,20 @@ import { Lifecycle } from "../../../gateway/lifecycle.ts";
 import { Workers } from "../../../gateway/workers.ts";
 import type { RunningGateway } from "./start-gateway.ts";
 
+/** A running admin listener, and what it looks at. */
 export type RunningAdmin = {
   readonly url: string;
+  /** The lifecycle that its paths read and change. */
   readonly lifecycle: Lifecycle;
+  /** The log whose level its paths change. */
   readonly log: { readonly level: string };
-  /** What was logged. */
+  /** The lines that were logged. */
   readonly lines: readonly string[];
+  /** Asks a path with GET. */
   get(path: string, headers?: Record<string, string>): Promise<Response>;
+  /** Asks a path with POST, without a body. */
   post(path: string, headers?: Record<string, string>): Promise<Response>;
+  /** Stops the listener. */
   stop(): Promise<void>;
 };
 

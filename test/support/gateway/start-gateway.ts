@@ -21,11 +21,15 @@ import { startTracing } from "../../../gateway/tracing/start-tracing.ts";
 import { ClusterManager, type ClusterSurroundings } from "../../../gateway/upstream/cluster-manager.ts";
 import { createKey } from "../processes/key-command.ts";
 
+/** A running gateway, and its parts. */
 export type RunningGateway = {
+  /** The root URL of the public API. */
   readonly baseUrl: string;
+  /** The port of the public API. */
   readonly port: number;
   /** A key for all models. */
   readonly key: string;
+  /** The path of the key file. */
   readonly keyFile: string;
   readonly stats: Stats;
   readonly keys: KeyStore;
@@ -36,10 +40,13 @@ export type RunningGateway = {
   readonly routes: string;
   /** Everything that was logged, one JSON text a line. */
   readonly log: readonly string[];
-  /** A further key, made by the CLI. */
+  /** Makes a further key by the command line, with these options of `keys create`. Resolves to its text. */
   createKey(...args: readonly string[]): Promise<string>;
+  /** Sends a body as JSON, with the key unless `headers` name another. */
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
+  /** Asks a path with GET, with the key unless `headers` name another. */
   get(path: string, headers?: Record<string, string>): Promise<Response>;
+  /** Stops the gateway at once. */
   stop(): Promise<void>;
 };
 

@@ -63,6 +63,7 @@ export class TracedService {
     return this.collector.trace(traceId);
   }
 
+  /** Stops gateway, nodes and collector. */
   async stop(): Promise<void> {
     await this.gateway.stop();
     for (const close of this.#closings) await close();

@@ -31,21 +31,24 @@ export class RawConnection {
     });
   }
 
+  /** Opens a connection to a port of 127.0.0.1. */
   static async open(port: number): Promise<RawConnection> {
     const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
     await once(socket, "connect");
     return new RawConnection(socket);
   }
 
-  /** Everything that came and was not taken as a reply yet. */
+  /** The text that came and was not taken as a reply yet. */
   get unread(): string {
     return this.#received.toString("latin1");
   }
 
+  /** Whether the connection is closed. */
   get closed(): boolean {
     return this.#closed;
   }
 
+  /** Sends bytes, without waiting until they are taken. */
   write(bytes: string | Buffer): this {
     this.#socket.write(typeof bytes === "string" ? Buffer.from(bytes, "latin1") : bytes);
     return this;
@@ -87,8 +90,8 @@ export class RawConnection {
   }
 
   /**
-   * Writes `piece` again and again, no faster than it is taken, until the connection closes or `bytes` are written; gives
-   * how many the system took.
+   * Writes `piece` again and again, no faster than it is taken, until the connection closes or `bytes` are written;
+   * gives how many the system took.
    */
   async pour(piece: Buffer, bytes: number): Promise<number> {
     for (let written = 0; written < bytes && !this.#closed; written += piece.length)
@@ -96,6 +99,7 @@ export class RawConnection {
     return this.#socket.bytesWritten - this.#socket.writableLength;
   }
 
+  /** Closes the connection at once. */
   destroy(): void {
     this.#socket.destroy();
   }

@@ -1,7 +1,9 @@
 import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 
-/** Set to the id of the process of vitest that has built: lanes that want it are several, and have modules of their own. */
+/**
+ * Set to the id of the process of vitest that has built: lanes that want it are several, and have modules of their own.
+ */
 const BUILT_BY = "SVC_TEST_BUILT_BY";
 
 /** Builds the programs, once, before tests that start them as users do. */

@@ -6,7 +6,7 @@ import type { GatewayProcess } from "./gateway-process.ts";
 export type Ended = {
   readonly path: AnswerPath;
   readonly status: number;
-  /** `cut`: neither a last word nor an error frame, or a broken connection. */
+  /** The way in which the request ended; `cut` is neither a last word nor an error frame, or a broken connection. */
   readonly end: "complete" | "error" | "cut" | "refused";
   /** Whether a delta had come. */
   readonly begun: boolean;
@@ -15,7 +15,7 @@ export type Ended = {
 /** Clients that each send one streamed request after the other. */
 export type ClosedLoop = {
   readonly ended: readonly Ended[];
-  /** Ends it when at least `requests` are over; resolves when all are. */
+  /** Ends the loop when at least `requests` are over; resolves when all are. */
   finish(requests: number): Promise<readonly Ended[]>;
 };
 

@@ -3,14 +3,14 @@ import { FleetProcess } from "./fleet-process.ts";
 
 type Ready = { readonly address: string; readonly metricsPort: number };
 
-/** Where a node runs. Default: on this host, on a free port. */
+/** The place where a node runs. Default: this host, on a free port. */
 export type EnginePlace = {
-  /** Address of its gRPC. */
+  /** The address of the node's gRPC. */
   readonly host?: string;
   readonly port?: number;
-  /** Address of its metrics. */
+  /** The address of the node's metrics. */
   readonly metricsHost?: string;
-  /** Runs it elsewhere, as `FleetProcess` says. */
+  /** The command that runs the node elsewhere, as `FleetProcess` says. */
   readonly through?: readonly string[];
 };
 
@@ -64,31 +64,33 @@ export class EngineProcess {
     return new EngineProcess(config, place, process, ready);
   }
 
-  /** host:port of its gRPC; stays the same when it is started again. */
+  /** The address of the node's gRPC, `host:port`, which stays the same when it is started again. */
   get address(): string {
     return this.#ready.address;
   }
 
+  /** Whether the process has not ended. */
   get running(): boolean {
     return this.#process.running;
   }
 
+  /** Sends a signal to the process. */
   signal(signal: NodeJS.Signals): void {
     this.#process.signal(signal);
   }
 
-  /** Asks it to end, and waits until it has. Resolves to its exit code. */
+  /** Asks the process to end, and waits until it has. Resolves to its exit code. */
   async stop(): Promise<number | null> {
     this.#process.signal("SIGTERM");
     return this.#process.ended;
   }
 
-  /** Ends it at once. */
+  /** Ends the process at once. */
   async kill(): Promise<void> {
     await this.#process.end();
   }
 
-  /** After it has ended: the same node on the same port. */
+  /** Starts the same node on the same port, after it has ended. */
   async startAgain(): Promise<void> {
     const port = Number(this.address.split(":").at(-1));
     const { process, ready } = await startOn(this.#config, { ...this.#place, port });
@@ -96,10 +98,12 @@ export class EngineProcess {
     this.#ready = ready;
   }
 
+  /** Resolves to the sum of a metric's series. */
   async metric(name: string): Promise<number> {
     return metricSum(await this.metrics(), name);
   }
 
+  /** Resolves to the metrics page of the node. */
   async metrics(): Promise<string> {
     const host = this.#place.metricsHost ?? LOOPBACK;
     return (await fetch(`http://${host}:${this.#ready.metricsPort}/metrics`)).text();

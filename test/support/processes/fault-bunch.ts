@@ -22,6 +22,7 @@ export const PHASES: readonly (readonly [Phase, object])[] = [
 /** One kind of request: each format, streamed and not, with another endpoint to turn to (`svc-qwen`) and without. */
 export type Variant = { readonly path: AnswerPath; readonly stream: boolean; readonly model: string };
 
+/** All kinds of requests. */
 export const VARIANTS: readonly Variant[] = ANSWER_PATHS.flatMap((path) =>
   [true, false].flatMap((stream) => FRONT_MODELS.map((model) => ({ path, stream, model }))),
 );
@@ -42,11 +43,12 @@ export class FaultBunch {
     this.#sent = new Map(VARIANTS.map((variant) => [variant, send(gateway, variant)]));
   }
 
+  /** Sends all requests at once. */
   static send(gateway: GatewayProcess): FaultBunch {
     return new FaultBunch(gateway);
   }
 
-  /** Until all requests have come as far, on this engine. */
+  /** Resolves when all requests have come as far, on this engine. */
   async reach(phase: Phase, engine: EngineProcess): Promise<void> {
     const all = this.#sent.size;
     const active = () => this.#gateway.stat("svc_endpoint_rq_active");

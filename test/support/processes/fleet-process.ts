@@ -10,9 +10,9 @@ const ROOT = join(import.meta.dirname, "../../..");
 /** One built program as a process of its own, with a configuration of its own. */
 export class FleetProcess {
   readonly child: ChildProcess;
-  /** What it logged, by line. */
+  /** The lines that the process logged, parsed; a line that is no JSON stands under `text`. */
   readonly log: Readonly<Record<string, unknown>>[] = [];
-  /** Settles with its exit code, null after a deadly signal. */
+  /** Resolves to the exit code of the process, null after a deadly signal. */
   readonly ended: Promise<number | null>;
   readonly #folder: string;
 
@@ -27,8 +27,8 @@ export class FleetProcess {
   }
 
   /**
-   * `program`: below dist/. `through`: a command that runs it in surroundings of its own and becomes it. Resolves when it has
-   * said that it is ready, with what it said.
+   * Starts `program`, a path below `dist/`. `through` is a command that runs it in surroundings of its own and becomes
+   * it. Resolves when the process has said that it is ready, with what it said.
    */
   static async start<Ready>(
     program: string,
@@ -50,15 +50,17 @@ export class FleetProcess {
     return { process: started, ready };
   }
 
+  /** Whether the process has not ended. */
   get running(): boolean {
     return this.child.exitCode === null && this.child.signalCode === null;
   }
 
+  /** Sends a signal to the process. */
   signal(signal: NodeJS.Signals): void {
     this.child.kill(signal);
   }
 
-  /** Ends it at once, also when it is stopped. */
+  /** Ends the process at once, also when it is stopped. */
   async end(): Promise<void> {
     if (this.running) this.child.kill("SIGKILL");
     await this.ended;

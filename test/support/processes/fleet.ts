@@ -32,22 +32,27 @@ export class Fleet {
     });
   }
 
-  /** For whatever else the test leaves behind. */
+  /** Has `close` called after the test, the newest first, for whatever else the test leaves behind. */
   onEnd(close: () => unknown): void {
     this.#closing.push(close);
   }
 
+  /** Starts a node, which ends after the test. */
   async engine(nodeId: string, ...options: Tail<Parameters<typeof EngineProcess.start>>): Promise<EngineProcess> {
     const engine = await EngineProcess.start(nodeId, ...options);
     this.onEnd(() => engine.kill());
     return engine;
   }
 
+  /** Starts so many nodes, `node0` and so on, which end after the test. */
   engines(count: number, backend: object = {}): Promise<EngineProcess[]> {
     return Promise.all(Array.from({ length: count }, (_, index) => this.engine(`node${index}`, backend)));
   }
 
-  /** `cluster`: of `svc-qwen`, over health checks that are quick. */
+  /**
+   * Starts a gateway, which ends after the test. `cluster` holds the settings of its one cluster, `svc-qwen`, over
+   * health checks that are quick.
+   */
   async gateway(cluster: object, more: object = {}, through: readonly string[] = []): Promise<GatewayProcess> {
     const healthChecks = { intervalMs: 1_000, intervalJitterMs: 200, unhealthyIntervalMs: 200 };
     const clusters = [{ model: "svc-qwen", healthChecks, ...cluster }];

@@ -20,7 +20,7 @@ export type LoggedRequest = {
 
 type Ready = { readonly baseUrl: string; readonly adminUrl: string };
 
-/** The gateway as a process of its own, with a key for all models. */
+/** Runs the gateway as a process of its own, with a key for all models. */
 export class GatewayProcess {
   readonly baseUrl: string;
   readonly adminUrl: string;
@@ -36,7 +36,9 @@ export class GatewayProcess {
     this.#folder = folder;
   }
 
-  /** `config`: beside ports and keys. `through`: as `FleetProcess` says. */
+  /**
+   * Starts a gateway. `config` is its configuration beside ports and keys, `through` a command as `FleetProcess` says.
+   */
   static async start(config: object, through: readonly string[] = []): Promise<GatewayProcess> {
     const folder = mkdtempSync(join(tmpdir(), "svc-front-"));
     const file = join(folder, "keys.json");
@@ -47,26 +49,29 @@ export class GatewayProcess {
     return new GatewayProcess(process, ready, key, folder);
   }
 
+  /** The path of the key file. */
   get keyFile(): string {
     return join(this.#folder, "keys.json");
   }
 
+  /** The port of the public API. */
   get port(): number {
     return Number(new URL(this.baseUrl).port);
   }
 
-  /** A further key with these options of `keys create`, which the gateway knows. */
+  /** Makes a further key with these options of `keys create`. Resolves to its text once the gateway knows it. */
   async createKey(...options: readonly string[]): Promise<string> {
     const key = await createKey(this.keyFile, ...options);
     await becomes(async () => (await this.models(key)).status === 200, "the key is known");
     return key;
   }
 
-  /** The answer to a key that asks for its models. */
+  /** Resolves to the answer to a key that asks for its models. */
   models(key = this.key): Promise<Response> {
     return fetch(`${this.baseUrl}/v1/models`, { headers: { authorization: `Bearer ${key}` } });
   }
 
+  /** Sends a body as JSON, with a key for all models unless another one is given. */
   post(path: string, body: unknown, signal?: AbortSignal, key = this.key): Promise<Response> {
     return fetch(`${this.baseUrl}${path}`, {
       method: "POST",
@@ -76,15 +81,17 @@ export class GatewayProcess {
     });
   }
 
+  /** Resolves to the measurements of the gateway. */
   async stats(): Promise<string> {
     return (await fetch(`${this.adminUrl}/stats`)).text();
   }
 
+  /** Resolves to the sum of a measurement's series, of those with these labels where some are given. */
   async stat(name: string, labels?: string): Promise<number> {
     return metricSum(await this.stats(), name, labels);
   }
 
-  /** Leases, calls, waiting requests, retries and streams that are open. */
+  /** Resolves to the number of leases, calls, waiting requests, retries and streams that are open. */
   async open(): Promise<number> {
     const text = await this.stats();
     const names = [
@@ -98,18 +105,19 @@ export class GatewayProcess {
     return names.reduce((sum, name) => sum + metricSum(text, name), 0);
   }
 
-  /** Of an endpoint in `svc-qwen`, as `/clusters` prints it. */
+  /** Resolves to the health flags of an endpoint of `svc-qwen`, as `/clusters` prints them. */
   async health(address: string): Promise<string | undefined> {
     const text = await (await fetch(`${this.adminUrl}/clusters`)).text();
     return new RegExp(`^svc-qwen::${address}::health_flags::(.*)$`, "m").exec(text)?.[1];
   }
 
-  /** The line of a request, once it is written. */
+  /** Returns the line of a request in the log, once it is written. */
   logged(requestId: string): LoggedRequest | undefined {
     const line = this.process.log.find((each) => each.msg === "request" && each.request_id === requestId);
     return line as LoggedRequest | undefined;
   }
 
+  /** Ends the process at once and removes its files. */
   async end(): Promise<void> {
     await this.process.end();
     rmSync(this.#folder, { recursive: true, force: true });

@@ -27,6 +27,7 @@ export async function activeByWorker({ adminUrls }: Service): Promise<number[]> 
   return Promise.all(adminUrls.map(async (adminUrl) => (await liveOf(adminUrl))?.active ?? 0));
 }
 
+/** A streamed answer that has begun, and the reader of its body. */
 export type OpenStream = { readonly response: Response; readonly body: BodyReader };
 
 /** Opens a stream of so many tokens, over a connection of its own. Resolves when its first delta has come. */

@@ -3,8 +3,8 @@ import { existsSync } from "node:fs";
 import type { EnginePlace } from "./engine-process.ts";
 
 /*
- * Hosts with addresses of their own on one machine: network namespaces of Linux. A node in one is reached over a link that
- * can be cut; a second link stays, for what a test wants to know about it meanwhile.
+ * Hosts with addresses of their own on one machine: network namespaces of Linux. A node in one is reached over a link
+ * that can be cut; a second link stays, for what a test wants to know about it meanwhile.
  */
 
 /** Of the addresses for benchmarks (RFC 2544); each process takes 64 of them. */

@@ -17,6 +17,7 @@ export function hasLlama(): boolean {
 /** A running `npm start`, and how to use it. */
 export type Service = {
   readonly baseUrl: string;
+  /** The admin URL of the first gateway worker. */
   readonly adminUrl: string;
   /** The admin URLs of all gateway workers, in their order. */
   readonly adminUrls: readonly string[];
@@ -26,9 +27,11 @@ export type Service = {
   readonly key: string;
   readonly stateDir: string;
   readonly process: ChildProcess;
+  /** The ports of the API, of the first admin listener and of the first engine, as text. */
   readonly ports: readonly string[];
   /** Returns what the service wrote to its standard error so far. */
   said(): string;
+  /** Sends a body as JSON, with the key unless `headers` name another. */
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
   /** Runs the key command line on this service's keys; resolves to what it printed. */
   keys(...args: readonly string[]): Promise<string>;

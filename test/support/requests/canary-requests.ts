@@ -1,6 +1,7 @@
 /** A request with one canary in it. */
 export type Planted = {
   readonly path: string;
+  /** The method. Default: POST. */
   readonly method?: "GET" | "POST";
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array<ArrayBuffer>;

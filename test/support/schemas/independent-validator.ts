@@ -4,8 +4,8 @@ type Validate = (value: unknown) => boolean;
 type Ajv = { compile(schema: unknown): Validate };
 
 /*
- * Ajv, which has no part in what it judges here. It comes along with fastify's compiler of validators, and so it is asked for
- * where that is.
+ * Ajv, which has no part in what it judges here. It comes along with fastify's compiler of validators, and so it is
+ * asked for where that is.
  */
 const compiler = createRequire(createRequire(import.meta.resolve("fastify")).resolve("@fastify/ajv-compiler"));
 const { Ajv2020 } = compiler("ajv/dist/2020") as { Ajv2020: new (options: object) => Ajv };

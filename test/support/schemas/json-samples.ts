@@ -2,10 +2,14 @@ import type { SeededRandom } from "../seeded-random.ts";
 
 /** A JSON text as somebody may write it, and what is to become of it. */
 export type JsonSample = {
+  /** The text as it is sent. */
   readonly text: string;
-  /** Without white space, escaped as `JSON.stringify` does it, of repeated keys the first place and the last value. */
+  /**
+   * The text that is to become of it: without white space, escaped as `JSON.stringify` does it, of repeated keys the
+   * first place and the last value.
+   */
   readonly canonical: string;
-  /** What an object or an array holds, by key or position. */
+  /** The samples that an object or an array holds, by key or position. */
   readonly inner: ReadonlyMap<string, JsonSample>;
 };
 
@@ -18,8 +22,8 @@ const NUMBERS = [
 ] as const;
 
 /**
- * None has a backslash in it: once it has seen such a key, JSON.parse of Node 24.21 takes an escape that is written with the
- * same characters for it.
+ * None has a backslash in it: once it has seen such a key, JSON.parse of Node 24.21 takes an escape that is written
+ * with the same characters for it.
  */
 const KEYS = [
   ...["a", "b", "0", "1", "10", "007", "-1", "4294967294", "4294967295", "9999999999", "1.5"],
