@@ -1,5 +1,5 @@
 import type { Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { type OutputGrammarOptions, outputGrammar } from "../grammar/output/output-grammar.ts";
+import { type OutputGrammar, type OutputGrammarOptions, outputGrammar } from "../grammar/output/output-grammar.ts";
 import { argumentTypes } from "../tool-calls/readers/argument-types.ts";
 
 /** The most calls that a grammar without a bound allows: one without an end would let a model call for ever. */
@@ -22,9 +22,9 @@ export function needsGrammar({
   return mustCall || constraint?.kind !== undefined || tools.some(({ strict }) => strict);
 }
 
-/** Writes the grammar as GBNF; undefined where nothing is fixed. Throws `EngineError` INVALID_SCHEMA. */
-export function grammarOf(input: GrammarInput): string | undefined {
-  if (!needsGrammar(input)) return undefined;
+/** Writes the grammar of an answer, as `outputGrammar` does. Throws `EngineError` INVALID_SCHEMA. */
+export function grammarOf(input: GrammarInput): OutputGrammar {
+  if (!needsGrammar(input)) return { text: undefined, gaveUp: false };
   const { tools } = input;
   const maxCalls = Math.min(input.maxCalls, MAX_CALLS);
   return outputGrammar({ ...input, maxCalls, argumentTypes: argumentTypes(tools) });

@@ -1,3 +1,4 @@
+import { WorkBudget } from "../work-budget.ts";
 import { choice, EMPTY, type Gbnf, optional, repeat, rule, sequence } from "./gbnf.ts";
 
 /**
@@ -9,11 +10,24 @@ const BLOCK = 16;
 /** The most states of the automata of all patterns of a grammar; each can be a reading that llama.cpp follows. */
 const MAX_PATTERN_STATES = 1024;
 
-/** The named rules of a grammar while it is built. */
+/** The work that making, pruning and writing a rule costs beside what its body does. */
+const RULE_WORK = 8;
+
+/**
+ * The named rules of a grammar while it is built. Every rule is paid for from a budget of work; without any left, what makes
+ * one throws `WorkSpent`.
+ */
 export class GrammarRules {
+  /** The work that making the grammar may cost. */
+  readonly budget: WorkBudget;
   readonly #rules = new Map<string, Gbnf>();
   #count = 0;
   #patternStates = 0;
+
+  /** `budget` is the work that making the grammar may cost; without bounds by default. */
+  constructor(budget = new WorkBudget(Number.POSITIVE_INFINITY)) {
+    this.budget = budget;
+  }
 
   /** All rules by name. */
   get all(): ReadonlyMap<string, Gbnf> {
@@ -30,6 +44,7 @@ export class GrammarRules {
   /** Refers to the rule of this name, which is made at its first use. */
   named(name: string, build: () => Gbnf): Gbnf {
     if (!this.#rules.has(name)) {
+      this.budget.pay(RULE_WORK);
       this.#rules.set(name, EMPTY);
       this.#rules.set(name, build());
     }

@@ -124,27 +124,39 @@ export function fixedMember(rules: GrammarRules, key: string, value: Gbnf): Gbnf
  * Matches any of the texts, with their common beginnings written once: each open alternative costs work on every token.
  */
 export function anyOfTexts(texts: readonly string[]): Gbnf {
-  const byFirst = new Map<string, string[][]>();
+  return anyOfRests(
+    [...new Set(texts)].map((text) => [...text]),
+    0,
+  );
+}
+
+/** Matches any of the texts from a place on, up to which they are the same. */
+function anyOfRests(texts: readonly (readonly string[])[], from: number): Gbnf {
+  const byNext = new Map<string, (readonly string[])[]>();
   let hasEmpty = false;
-  for (const text of new Set(texts)) {
-    const codes = [...text];
-    const [first] = codes;
-    if (first === undefined) hasEmpty = true;
-    else byFirst.set(first, [...(byFirst.get(first) ?? []), codes]);
+  for (const codes of texts) {
+    const next = codes[from];
+    const group = next === undefined ? undefined : byNext.get(next);
+    if (next === undefined) hasEmpty = true;
+    else if (group === undefined) byNext.set(next, [codes]);
+    else group.push(codes);
   }
-  const options = [...byFirst.values()].map((group) => {
-    const common = commonStart(group);
-    const rests = group.map((codes) => codes.slice(common.length).join(""));
-    return sequence(literal(common.join("")), group.length === 1 ? EMPTY : anyOfTexts(rests));
+  const options = [...byNext.values()].map((group) => {
+    const [first = []] = group;
+    const end = commonEnd(group, first, from);
+    const common = literal(first.slice(from, end).join(""));
+    return group.length === 1 ? common : sequence(common, anyOfRests(group, end));
   });
   if (options.length === 0) return hasEmpty ? EMPTY : choice();
   return hasEmpty ? optional(choice(...options)) : choice(...options);
 }
 
-function commonStart(group: readonly string[][]): string[] {
-  const [first = [], ...others] = group;
-  const end = first.findIndex((code, i) => others.some((other) => other[i] !== code));
-  return others.length === 0 || end < 0 ? first : first.slice(0, end);
+/** Returns how far the texts of a group are the same. */
+function commonEnd(group: readonly (readonly string[])[], first: readonly string[], from: number): number {
+  if (group.length === 1) return first.length;
+  let end = from;
+  while (end < first.length && group.every((codes) => codes[end] === first[end])) end += 1;
+  return end;
 }
 
 function isList(value: JsonValue): value is readonly JsonValue[] {

@@ -8,45 +8,112 @@ export type PrunedGrammar = { readonly root: Gbnf; readonly rules: ReadonlyMap<s
  * walk into it, and the rules that nothing refers to. Undefined where nothing can match at all.
  */
 export function prune(root: Gbnf, rules: ReadonlyMap<string, Gbnf>): PrunedGrammar | undefined {
-  const productive = productiveRules(rules);
-  const isAlive = (node: Gbnf) => canFinish(node, productive);
-  if (!isAlive(root)) return undefined;
+  const finishing = new FinishingRules(rules);
+  if (!finishing.canFinish(root)) return undefined;
+  const isAlive = (node: Gbnf) => finishing.canFinish(node);
   const kept = new Map<string, Gbnf>();
+  /** The rules that are kept and whose bodies are still to be gone through. */
+  const open: string[] = [];
   const visit = (node: Gbnf): Gbnf => {
     const alive = withoutDeadEnds(node, isAlive);
     for (const name of references(alive)) {
-      const body = rules.get(name);
-      if (body === undefined || kept.has(name)) continue;
+      if (kept.has(name) || !rules.has(name)) continue;
       kept.set(name, NEVER);
-      kept.set(name, visit(body));
+      open.push(name);
     }
     return alive;
   };
-  return { root: visit(root), rules: kept };
+  const alive = visit(root);
+  for (let name = open.pop(); name !== undefined; name = open.pop()) kept.set(name, visit(rules.get(name) ?? NEVER));
+  return { root: alive, rules: kept };
 }
 
-function productiveRules(rules: ReadonlyMap<string, Gbnf>): ReadonlySet<string> {
-  const productive = new Set<string>();
-  for (let before = -1; before < productive.size; ) {
-    before = productive.size;
-    for (const [name, body] of rules) if (canFinish(body, productive)) productive.add(name);
+/**
+ * Tells which expressions some text can finish. The rules may grow between two questions, and each is looked at once or,
+ * where it was not known to finish, with what is new; rules that are still being made must not be asked about.
+ */
+export class FinishingRules {
+  readonly #rules: ReadonlyMap<string, Gbnf>;
+  readonly #finishing = new Set<string>();
+  readonly #never = new Set<string>();
+
+  constructor(rules: ReadonlyMap<string, Gbnf>) {
+    this.#rules = rules;
   }
-  return productive;
-}
 
-function canFinish(node: Gbnf, productive: ReadonlySet<string>): boolean {
-  switch (node.kind) {
-    case "literal":
-    case "chars":
-      return true;
-    case "rule":
-      return productive.has(node.name);
-    case "sequence":
-      return node.parts.every((part) => canFinish(part, productive));
-    case "choice":
-      return node.options.some((option) => canFinish(option, productive));
-    case "repeat":
-      return node.min === 0 || canFinish(node.part, productive);
+  /** Returns whether some text matches the expression to its end. */
+  canFinish(node: Gbnf): boolean {
+    const added = this.#unknown(node);
+    const waiting = this.#look(added);
+    for (const name of waiting) this.#never.add(name);
+    return this.#finishes(node);
+  }
+
+  /** Finds out about rules, each of which comes behind those that it refers to, and returns those that never finish. */
+  #look(rules: readonly string[]): ReadonlySet<string> {
+    const waiting = new Set<string>();
+    for (const name of rules) {
+      if (this.#finishes(this.#bodyOf(name))) this.#finishing.add(name);
+      else waiting.add(name);
+    }
+    if (waiting.size === 0) return waiting;
+    /** What waits for a rule. In a circle a rule may finish after what refers to it was looked at. */
+    const users = new Map<string, string[]>();
+    for (const name of waiting) {
+      for (const used of references(this.#bodyOf(name))) {
+        const of = users.get(used);
+        if (of) of.push(name);
+        else users.set(used, [name]);
+      }
+    }
+    // A set is gone through in the order of adding, and what is added meanwhile as well: each rule waits for its turn once.
+    const turns = new Set(waiting);
+    for (const name of turns) {
+      turns.delete(name);
+      if (!waiting.has(name) || !this.#finishes(this.#bodyOf(name))) continue;
+      this.#finishing.add(name);
+      waiting.delete(name);
+      for (const user of users.get(name) ?? []) turns.add(user);
+    }
+    return waiting;
+  }
+
+  /** Returns the rules that an expression leads to and of which nothing is known, each behind those it refers to. */
+  #unknown(node: Gbnf): readonly string[] {
+    const seen = new Set<string>();
+    const found: string[] = [];
+    const open: { readonly name: string; readonly uses: string[] }[] = [{ name: "", uses: references(node) }];
+    for (let last = open.at(-1); last !== undefined; last = open.at(-1)) {
+      const name = last.uses.pop();
+      if (name === undefined) {
+        open.pop();
+        if (last.name !== "") found.push(last.name);
+      } else if (!seen.has(name) && !this.#finishing.has(name) && !this.#never.has(name)) {
+        seen.add(name);
+        open.push({ name, uses: references(this.#bodyOf(name)) });
+      }
+    }
+    return found;
+  }
+
+  #bodyOf(name: string): Gbnf {
+    return this.#rules.get(name) ?? NEVER;
+  }
+
+  #finishes(node: Gbnf): boolean {
+    switch (node.kind) {
+      case "literal":
+      case "chars":
+        return true;
+      case "rule":
+        return this.#finishing.has(node.name);
+      case "sequence":
+        return node.parts.every((part) => this.#finishes(part));
+      case "choice":
+        return node.options.some((option) => this.#finishes(option));
+      case "repeat":
+        return node.min === 0 || this.#finishes(node.part);
+    }
   }
 }
 
@@ -63,17 +130,11 @@ function withoutDeadEnds(node: Gbnf, isAlive: (node: Gbnf) => boolean): Gbnf {
   }
 }
 
-function references(node: Gbnf): readonly string[] {
-  switch (node.kind) {
-    case "rule":
-      return [node.name];
-    case "sequence":
-      return node.parts.flatMap(references);
-    case "choice":
-      return node.options.flatMap(references);
-    case "repeat":
-      return references(node.part);
-    default:
-      return [];
-  }
+/** Returns the names of the rules in an expression. */
+function references(node: Gbnf, found: string[] = []): string[] {
+  if (node.kind === "rule") found.push(node.name);
+  else if (node.kind === "repeat") references(node.part, found);
+  else if (node.kind === "sequence") for (const part of node.parts) references(part, found);
+  else if (node.kind === "choice") for (const option of node.options) references(option, found);
+  return found;
 }

@@ -104,7 +104,7 @@ describe.skipIf(missing !== "")("under the grammar of a family", () => {
       const tools = TOOLS;
       const markers = markersOf(profile);
       const options = { mustCall: false, constraint: undefined, maxCalls: 3, argumentTypes: types } as const;
-      const grammar = outputGrammar({ ...options, tools, markers, reasoning: "none" }) ?? "";
+      const grammar = outputGrammar({ ...options, tools, markers, reasoning: "none" }).text ?? "";
       // All of the first call up to its tool's name, as ordinary tokens; for bare JSON they cross the place where it begins.
       const call = written([{ name: "set_level", args: {} }]);
       const opening = call.slice(0, onlyAtStart ? 3 : call.indexOf("set_level"));

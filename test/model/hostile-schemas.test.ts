@@ -71,7 +71,7 @@ test.each(BOMBS)("become a grammar of a bounded size, or are refused: %s", (_nam
     { ...common, tools, mustCall: true, constraint: undefined, markers: markersOf("glm-4.7") },
   ]) {
     try {
-      expect(grammarOf(wish)?.length).toBeLessThanOrEqual(256 * 1024);
+      expect(grammarOf(wish).text?.length).toBeLessThanOrEqual(256 * 1024);
     } catch (error) {
       expect(error).toMatchObject({ reason: "INVALID_SCHEMA" });
     }

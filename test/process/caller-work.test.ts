@@ -60,7 +60,7 @@ describe("on threads, with the program as it is deployed", () => {
       grammar(input({ items: { not: {} } })),
       work.run("check", [text], order()),
     ]);
-    expect(good).toMatchObject({ value: expect.stringContaining("yes") });
+    expect(good).toMatchObject({ value: { text: expect.stringContaining("yes"), gaveUp: false } });
     const field = "output_constraint.json_schema.schema_json";
     expect(bad).toMatchObject({
       reason: { reason: "INVALID_SCHEMA", facts: { field, pointer: "/properties/a/type" } },

@@ -19,15 +19,17 @@ export function unite(ranges: readonly CodeRange[]): readonly CodeRange[] {
 
 /** Returns what is in `from` and not in `taken`. */
 export function subtract(from: readonly CodeRange[], taken: readonly CodeRange[]): readonly CodeRange[] {
-  let left = unite(from);
-  for (const [low, high] of taken) {
-    left = left.flatMap(([start, end]): CodeRange[] => {
-      if (high < start || low > end) return [[start, end]];
-      const pieces: CodeRange[] = [];
-      if (start < low) pieces.push([start, low - 1]);
-      if (high < end) pieces.push([high + 1, end]);
-      return pieces;
-    });
+  const gone = unite(taken);
+  const left: CodeRange[] = [];
+  let at = 0;
+  for (const [start, end] of unite(from)) {
+    let low = start;
+    while (at < gone.length && (gone[at]?.[1] ?? 0) < low) at += 1;
+    for (let i = at; low <= end; i += 1) {
+      const [goneFrom, goneTo] = gone[i] ?? [end + 1, end + 1];
+      if (goneFrom > low) left.push([low, Math.min(end, goneFrom - 1)]);
+      low = Math.max(low, goneTo + 1);
+    }
   }
   return left;
 }

@@ -1,5 +1,6 @@
 import { type CodeRange, chars, choice, EMPTY, type Gbnf, literal, sequence } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
+import type { WorkBudget } from "../../work-budget.ts";
 import { ALL_CODES, includes, subtract } from "./code-set.ts";
 import { type Expression, parseExpression, UnsupportedPattern } from "./regular-expression.ts";
 
@@ -38,6 +39,7 @@ const MAX_STATES = 512;
  * returned ones.
  */
 export function stringPattern(rules: GrammarRules, pattern: string, bounds: LengthBounds): PatternGrammar | undefined {
+  rules.budget.pay(pattern.length);
   try {
     const options = branches(parseExpression(pattern)).map((branch) => bounded(unanchored(branch), bounds));
     const whole: Expression = { kind: "choice", options };
@@ -86,8 +88,10 @@ function branches(expression: Expression): readonly (readonly Expression[])[] {
  * `UnsupportedPattern`.
  */
 export function expressionGrammar(rules: GrammarRules, expression: Expression): Gbnf {
+  rules.budget.pay(1);
   switch (expression.kind) {
     case "set":
+      rules.budget.pay(expression.ranges.length);
       return jsonChar(expression.ranges);
     case "sequence":
       return sequence(...expression.parts.map((part) => expressionGrammar(rules, part)));
@@ -95,7 +99,7 @@ export function expressionGrammar(rules: GrammarRules, expression: Expression): 
       return choice(...expression.options.map((option) => expressionGrammar(rules, option)));
     case "repeat": {
       // A repeated part that can be empty would make the grammar left-recursive.
-      const solid = withoutEmpty(expression.part);
+      const solid = withoutEmpty(expression.part, rules.budget);
       const min = solid.hadEmpty ? 0 : expression.min;
       if (expression.max !== undefined && expression.max < min) throw new UnsupportedPattern();
       if (solid.rest === undefined) return EMPTY;
@@ -108,29 +112,34 @@ export function expressionGrammar(rules: GrammarRules, expression: Expression): 
   }
 }
 
-/** Returns the same language without the empty text, and whether the empty text was in it. */
-function withoutEmpty(expression: Expression): { readonly rest: Expression | undefined; readonly hadEmpty: boolean } {
+/** Returns the same language without the empty text, and whether the empty text was in it. Throws `WorkSpent`. */
+function withoutEmpty(
+  expression: Expression,
+  budget: WorkBudget,
+): { readonly rest: Expression | undefined; readonly hadEmpty: boolean } {
+  budget.pay(1);
   switch (expression.kind) {
     case "set":
       return { rest: expression, hadEmpty: false };
     case "choice": {
-      const options = expression.options.map(withoutEmpty);
+      const options = expression.options.map((option) => withoutEmpty(option, budget));
       return {
         rest: anyOf(options.flatMap(({ rest }) => rest ?? [])),
         hadEmpty: options.some((each) => each.hadEmpty),
       };
     }
     case "repeat": {
-      const { rest, hadEmpty } = withoutEmpty(expression.part);
+      const { rest, hadEmpty } = withoutEmpty(expression.part, budget);
       const { min, max } = expression;
       if (max === 0 || rest === undefined) return { rest: undefined, hadEmpty: true };
       const isEmpty = hadEmpty || min === 0;
       return { rest: { kind: "repeat", part: rest, min: isEmpty ? 1 : min, max }, hadEmpty: isEmpty };
     }
     case "sequence": {
-      const parts = expression.parts.map(withoutEmpty);
+      const parts = expression.parts.map((part) => withoutEmpty(part, budget));
       if (parts.some((part) => !part.hadEmpty)) return { rest: expression, hadEmpty: false };
       if (parts.length > MAX_ALTERNATIVES) throw new UnsupportedPattern();
+      budget.pay(parts.length ** 2 / 4);
       // The first part that is not empty, and then the rest as it was.
       const options = parts.flatMap(({ rest }, i): Expression[] =>
         rest === undefined ? [] : [{ kind: "sequence", parts: [rest, ...expression.parts.slice(i + 1)] }],

@@ -1,6 +1,6 @@
 import type { OutputConstraint } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
-import { anyObject } from "../../gbnf/json-value.ts";
+import { anyObject, anyValue } from "../../gbnf/json-value.ts";
 import { type SchemaGrammar, toGrammar } from "../values/json-schema.ts";
 import { parseSchema, refuseUnenforced } from "./constraint-grammar.ts";
 
@@ -9,19 +9,22 @@ export const ANSWER_FIELD = "output_constraint.json_schema.schema_json";
 
 /**
  * Makes the grammar of a constrained answer: one JSON object, or one value of a schema, and nothing behind it.
- * Undefined where nothing is constrained. Throws `EngineError` INVALID_SCHEMA for a schema that is invalid, too large
- * or cannot be satisfied, and under `strict` for one with keywords that the grammar does not enforce.
+ * Undefined where nothing is constrained. Where `onlyStrict` says so a schema that is not strict allows any value. Throws
+ * `EngineError` INVALID_SCHEMA for a schema that is invalid, too costly or cannot be satisfied, and under `strict` for one
+ * with keywords that the grammar does not enforce.
  */
 export function answerGrammar(
   constraint: OutputConstraint | undefined,
   rules: GrammarRules,
+  onlyStrict: boolean,
 ): SchemaGrammar | undefined {
   switch (constraint?.kind?.$case) {
     case "jsonObject":
       return { root: anyObject(rules), unenforced: [] };
     case "jsonSchema": {
       const { schemaJson, strict } = constraint.kind.value;
-      const grammar = toGrammar(parseSchema(schemaJson, ANSWER_FIELD), rules, { at: ANSWER_FIELD });
+      if (onlyStrict && !strict) return { root: anyValue(rules), unenforced: [] };
+      const grammar = toGrammar(parseSchema(schemaJson, ANSWER_FIELD, rules.budget), rules, { at: ANSWER_FIELD });
       if (strict) refuseUnenforced(grammar.unenforced);
       return grammar;
     }

@@ -1,19 +1,34 @@
 import { type Gbnf, grammarText } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { prune } from "../../gbnf/prune.ts";
-import { invalidSchema } from "../schema/invalid-schema.ts";
+import { type WorkBudget, WorkSpent } from "../../work-budget.ts";
+import { costlySchema, invalidSchema } from "../schema/invalid-schema.ts";
 import { MAX_SCHEMA_BYTES } from "../schema/schema-document.ts";
 
 /** The most bytes of a grammar: more costs too much to parse and to keep. */
 const MAX_GRAMMAR_BYTES = 256 * 1024;
 
-/** Parses the text of a schema. Throws `EngineError` INVALID_SCHEMA where it is too long or no JSON. */
-export function parseSchema(text: string, at: string): unknown {
-  if (Buffer.byteLength(text) > MAX_SCHEMA_BYTES) throw invalidSchema(`${at}#`, "is too long");
+/**
+ * Parses the text of a schema, for which it pays. Throws `EngineError` INVALID_SCHEMA where it is no JSON, and as
+ * `CostlySchema` where it is too long or no work is left to read it.
+ */
+export function parseSchema(text: string, at: string, budget: WorkBudget): unknown {
+  if (Buffer.byteLength(text) > MAX_SCHEMA_BYTES) throw costlySchema(`${at}#`, "is too long");
+  withinBudget(at, () => budget.payForText(text.length));
   try {
     return JSON.parse(text);
   } catch {
     throw invalidSchema(`${at}#`, "is not valid JSON");
+  }
+}
+
+/** Returns what `make` does. Throws `CostlySchema` for the field `at` where no work is left for it. */
+export function withinBudget<T>(at: string, make: () => T): T {
+  try {
+    return make();
+  } catch (error) {
+    if (error instanceof WorkSpent) throw costlySchema(`${at}#`, "is too costly to be turned into a grammar");
+    throw error;
   }
 }
 
@@ -31,6 +46,6 @@ export function finishGrammar(root: Gbnf, rules: GrammarRules, at: string): stri
   const pruned = prune(root, rules.all);
   if (pruned === undefined) throw invalidSchema(`${at}#`, "no value can satisfy it");
   const text = grammarText(pruned.root, pruned.rules);
-  if (text.length > MAX_GRAMMAR_BYTES) throw invalidSchema(`${at}#`, "is too complex");
+  if (text.length > MAX_GRAMMAR_BYTES) throw costlySchema(`${at}#`, "is too complex");
   return text;
 }

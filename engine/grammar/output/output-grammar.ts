@@ -2,9 +2,11 @@ import type { OutputConstraint } from "../../../proto/gen/svc/inference/v1/infer
 import { choice, type Gbnf, literal, optional, rule, sequence } from "../../gbnf/gbnf.ts";
 import { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import type { OutputMarkers } from "../../output-parser/markers.ts";
+import { WorkBudget } from "../../work-budget.ts";
 import { type TextEnd, textUntil } from "../expressions/text-until.ts";
+import { CostlySchema } from "../schema/invalid-schema.ts";
 import { ANSWER_FIELD, answerGrammar } from "./answer-grammar.ts";
-import { finishGrammar } from "./constraint-grammar.ts";
+import { finishGrammar, withinBudget } from "./constraint-grammar.ts";
 import { type ToolCallGrammar, type ToolCallGrammarOptions, toolCallGrammar } from "./tool-call-grammar.ts";
 
 /** The parts of the output that a request fixes, and how the model writes them. */
@@ -22,22 +24,61 @@ export type OutputGrammarOptions = Pick<ToolCallGrammarOptions, "tools" | "maxCa
 /** The name of the rule that holds from the end of the reasoning on. */
 export const BEHIND_REASONING = "answer";
 
+/** The grammar of an output. */
+export type OutputGrammar = {
+  /** The grammar's text, with the rules `root` and `answer` to begin with; undefined where nothing is fixed. */
+  readonly text: string | undefined;
+  /** Whether schemas that are not strict cost too much, so that what they were to hold may be of any form. */
+  readonly gaveUp: boolean;
+};
+
+/** The work that making the grammar of an answer may cost: about 50 ms of one core. */
+const MAX_WORK = 200_000;
+
 /**
- * Writes the grammar of all that a model writes, reasoning and all, with the rules `root` and `answer` to begin with;
- * undefined where nothing is fixed. It asks for calls where they are asked for, for a JSON value where one is, for
- * either of them where the model has the choice. Where only calls are fixed, the other text is free, and a call begins
- * wherever the output parser takes it for begun: so the arguments of a strict tool are held to its schema in every form
- * of call. Reasoning is free too; where the answer is fixed it must come to an end, for the answer has to come. Throws
- * `EngineError` INVALID_SCHEMA.
+ * Makes the grammar of all that a model writes, reasoning and all. Calls where they are asked for, a JSON value where one
+ * is, either of them where the model has the choice. Where only calls are fixed, the other text is free, and a call begins
+ * wherever the output parser takes it for begun: so the arguments of a strict tool are held to its schema in every form of
+ * call.
+ *
+ * Reasoning is free too. Where the answer is fixed it must come to an end, for the answer has to come.
+ *
+ * Throws `EngineError` INVALID_SCHEMA: for a schema that is broken, and for one that costs too much where the caller was
+ * promised to get it, by `strict` or by having to call. Other schemas that cost too much are given up.
  */
-export function outputGrammar(options: OutputGrammarOptions): string | undefined {
+export function outputGrammar(options: OutputGrammarOptions): OutputGrammar {
+  try {
+    return { text: grammarText(options, false), gaveUp: false };
+  } catch (error) {
+    if (!(error instanceof CostlySchema) || !hasUnpromised(options)) throw error;
+    return { text: grammarText(options, true), gaveUp: true };
+  }
+}
+
+/** Returns whether some schema is held to without a promise. */
+function hasUnpromised({ constraint, mustCall, tools }: OutputGrammarOptions): boolean {
+  if (mustCall) return false;
+  const kind = constraint?.kind;
+  return (kind?.$case === "jsonSchema" && !kind.value.strict) || tools.some(({ strict }) => !strict);
+}
+
+function grammarText(options: OutputGrammarOptions, onlyPromised: boolean): string | undefined {
+  const field = options.mustCall || options.constraint === undefined ? "tools" : ANSWER_FIELD;
+  const rules = new GrammarRules(new WorkBudget(MAX_WORK));
+  return withinBudget(field, () => {
+    const root = rootOf(options, rules, onlyPromised);
+    return root && finishGrammar(root, rules, field);
+  });
+}
+
+function rootOf(options: OutputGrammarOptions, rules: GrammarRules, onlyPromised: boolean): Gbnf | undefined {
   const { markers, tools, mustCall, constraint, reasoning } = options;
-  const rules = new GrammarRules();
+  const held = mustCall ? "all" : onlyPromised ? "only-strict" : "strict";
   const calls =
     markers.toolCall && tools.length > 0
-      ? toolCallGrammar({ ...options, markers: markers.toolCall, onlyStrict: !mustCall }, rules)
+      ? toolCallGrammar({ ...options, markers: markers.toolCall, held }, rules)
       : undefined;
-  const value = mustCall ? undefined : answerGrammar(constraint, rules)?.root;
+  const value = mustCall ? undefined : answerGrammar(constraint, rules, onlyPromised)?.root;
   const isFree = !mustCall && value === undefined;
   if (isFree && calls === undefined) return undefined;
   const answer = rules.named(BEHIND_REASONING, () =>
@@ -45,13 +86,8 @@ export function outputGrammar(options: OutputGrammarOptions): string | undefined
   );
   const thought = () => thinking(rules, markers, calls, isFree);
   const open = isFree ? undefined : markers.reasoning?.open;
-  const root =
-    reasoning === "opened"
-      ? thought()
-      : reasoning === "may-open" && open !== undefined
-        ? choice(sequence(literal(open), thought()), answer)
-        : answer;
-  return finishGrammar(root, rules, value === undefined ? "tools" : ANSWER_FIELD);
+  if (reasoning === "opened") return thought();
+  return reasoning === "may-open" && open !== undefined ? choice(sequence(literal(open), thought()), answer) : answer;
 }
 
 /** Matches visible text in which calls may begin, and reasoning where nothing was said yet. */

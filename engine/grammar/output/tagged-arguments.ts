@@ -1,11 +1,12 @@
-import { EMPTY, type Gbnf, literal, NEVER, optional, sequence } from "../../gbnf/gbnf.ts";
+import { chars, choice, EMPTY, type Gbnf, literal, NEVER, optional, repeat, sequence } from "../../gbnf/gbnf.ts";
 import { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { anyOfTexts, anyValue, type JsonValue } from "../../gbnf/json-value.ts";
 import type { ParameterTags } from "../../tool-calls/tool-call-form.ts";
+import { ALL_CODES, subtract } from "../expressions/code-set.ts";
 import { textWithout } from "../expressions/text-until.ts";
-import { isList, isObject, type SchemaObject, shown } from "../schema/schema-document.ts";
+import { isList, isObject, SchemaDocument, type SchemaObject, shown } from "../schema/schema-document.ts";
 import { keyword, type SchemaType } from "../schema/schema-keywords.ts";
-import { toGrammar } from "../values/json-schema.ts";
+import { SchemaGrammars } from "../values/json-schema.ts";
 import { enforcedFormat, formatGrammar } from "../values/string-grammar.ts";
 
 /** The rules of how the arguments of a call stand between tags. */
@@ -32,8 +33,10 @@ export function taggedArguments(
   options: TaggedArgumentsOptions,
 ): { readonly root: Gbnf; readonly unenforced: readonly string[] } {
   const { at } = options;
+  const document = new SchemaDocument(schema, at);
   // The limits on a schema as a whole are those of every other schema.
-  toGrammar(schema, new GrammarRules(), { at, objectOnly: true });
+  new SchemaGrammars(document, new GrammarRules(rules.budget)).whole(true);
+  const grammars = new SchemaGrammars(document, rules);
   if (!isSchemaObject(schema)) return { root: EMPTY, unenforced: [] };
   const unenforced = Object.keys(schema)
     .filter((name) => speaksOf(name, "object") && !OF_THE_WHOLE.includes(name))
@@ -42,7 +45,7 @@ export function taggedArguments(
   const required = new Set(isList(schema.required) ? schema.required.map(String) : []);
   const parameters = [...new Set([...Object.keys(properties), ...required])].map((key) => {
     const declared = Object.hasOwn(properties, key) ? properties[key] : undefined;
-    const value = parameterValue({ key, property: declared ?? true, root: schema }, rules, options);
+    const value = parameterValue({ key, property: declared ?? true, grammars }, rules, options);
     unenforced.push(...value.unenforced);
     const { tags } = options;
     const parameter = rules.fresh(() =>
@@ -53,8 +56,34 @@ export function taggedArguments(
   return { root: sequence(...parameters), unenforced };
 }
 
-/** A parameter of a tool: its name, its schema, and the schema of the tool. */
-type Parameter = { readonly key: string; readonly property: JsonValue; readonly root: SchemaObject };
+/** The most characters in the name of a parameter that no schema names. */
+const MAX_KEY = 128;
+
+/** Matches any parameters, whatever they are called: what a call of a tool looks like that is held to no schema. */
+export function anyTaggedArguments(rules: GrammarRules, tags: ParameterTags): Gbnf {
+  const value = (kind: "text" | "json") => (kind === "json" ? anyValue(rules) : textWithout(rules, tags.after.trim()));
+  const parameter = (kind: "text" | "json") => {
+    const [before = "", behind = ""] = tags.before(KEY, kind).split(KEY);
+    const end = behind.codePointAt(0) ?? 0;
+    const key = chars(
+      ...subtract(ALL_CODES, [
+        [0, 0x1f],
+        [end, end],
+      ]),
+    );
+    return sequence(literal(before), repeat(key, 1, MAX_KEY), literal(behind), value(kind), literal(tags.after));
+  };
+  const any = rules.named("any-parameter", () =>
+    tags.tellsKind ? choice(parameter("text"), parameter("json")) : parameter("text"),
+  );
+  return repeat(any, 0, undefined);
+}
+
+/** Stands for a key where what is around it is asked for. */
+const KEY = "\0";
+
+/** A parameter of a tool: its name, its schema, and the grammars of the tool's schema. */
+type Parameter = { readonly key: string; readonly property: JsonValue; readonly grammars: SchemaGrammars };
 
 /**
  * The grammar of how the value of a parameter is written, and the keywords of its schema that this does not enforce.
@@ -66,7 +95,7 @@ type ParameterValue = {
 };
 
 function parameterValue(
-  { key, property, root }: Parameter,
+  { key, property, grammars }: Parameter,
   rules: GrammarRules,
   options: TaggedArgumentsOptions,
 ): ParameterValue {
@@ -77,10 +106,8 @@ function parameterValue(
   const isText = types?.size === 1 && types.has("string");
   const isJson = types !== undefined && !types.has("string");
   if (!isText && (isJson || tags.tellsKind)) {
-    if (!refersInside(property)) return { kind: "json", grammar: anyValue(rules), unenforced: [`${path}/$ref`] };
-    const found = toGrammar(withDefinitions(property, root), rules, { at });
-    const unenforced = found.unenforced.map((each) => each.replace(`${at}#`, () => path));
-    return { kind: "json", grammar: found.root, unenforced };
+    const found = grammars.inside(property, `/properties/${shown(key)}`);
+    return { kind: "json", grammar: found.root, unenforced: found.unenforced };
   }
   const mark = tags.after.trim();
   const own = isText && isObject(property) ? property : {};
@@ -120,23 +147,6 @@ function speaksOf(name: string, type: SchemaType): boolean {
 function fixedTexts(property: SchemaObject): readonly string[] | undefined {
   const values: JsonValue | undefined = Object.hasOwn(property, "const") ? [property.const ?? null] : property.enum;
   return isList(values) ? values.filter((value) => typeof value === "string") : undefined;
-}
-
-/** Returns whether all references of a parameter name definitions, which it can take along. */
-function refersInside(property: JsonValue): boolean {
-  const references = JSON.stringify(property).matchAll(/"\$ref":"([^"]*)/g);
-  return [...references].every(
-    ([, target = ""]) => !target.startsWith("#") || /^#\/(\$defs|definitions)\//.test(target),
-  );
-}
-
-function withDefinitions(property: JsonValue, { $defs, definitions }: SchemaObject): JsonValue {
-  if (!isObject(property)) return property;
-  return {
-    ...(definitions === undefined ? {} : { definitions }),
-    ...($defs === undefined ? {} : { $defs }),
-    ...property,
-  };
 }
 
 function isSchemaObject(schema: unknown): schema is SchemaObject {

@@ -4,10 +4,11 @@ import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { anyObject } from "../../gbnf/json-value.ts";
 import { formOf, type ToolCallMarkers } from "../../tool-calls/forms.ts";
 import type { CallMarkup } from "../../tool-calls/tool-call-form.ts";
+import type { WorkBudget } from "../../work-budget.ts";
 import type { TextEnd } from "../expressions/text-until.ts";
 import { type SchemaGrammar, toGrammar } from "../values/json-schema.ts";
-import { parseSchema, refuseUnenforced } from "./constraint-grammar.ts";
-import { taggedArguments } from "./tagged-arguments.ts";
+import { parseSchema, refuseUnenforced, withinBudget } from "./constraint-grammar.ts";
+import { anyTaggedArguments, taggedArguments } from "./tagged-arguments.ts";
 
 /** The calls that a model may make, and how it writes them. */
 export type ToolCallGrammarOptions = {
@@ -16,17 +17,18 @@ export type ToolCallGrammarOptions = {
   /** The tools that may be called, at least one: all of them, the allowed ones, or the named one. */
   readonly tools: readonly Pick<Tool, "name" | "parametersJsonSchema" | "strict">[];
   /**
-   * Whether tools that are not strict are held to no schema, so that a strict one beside them costs them nothing; where
-   * their arguments are text between tags they are. Default: false.
+   * Which tools are held to their schemas: `all`; `strict`, so that a strict one beside them costs the others nothing,
+   * which where arguments are text between tags are held to theirs all the same, as that is how their types are told; or
+   * `only-strict`, where not even those are. Default: `all`.
    */
-  readonly onlyStrict?: boolean;
+  readonly held?: "all" | "strict" | "only-strict";
   /** The most calls in one answer. Default: 1. */
   readonly maxCalls?: number;
   /**
    * Returns the types of a tool's argument as the output parser takes them, which count where arguments are text
-   * between tags. Undefined, and the default: any.
+   * between tags. Undefined, and the default: any. It pays from the budget, and throws `WorkSpent`.
    */
-  readonly argumentTypes?: (toolName: string, key: string) => ReadonlySet<string> | undefined;
+  readonly argumentTypes?: (toolName: string, key: string, budget: WorkBudget) => ReadonlySet<string> | undefined;
 };
 
 /** The schema of a tool without parameters, which takes no arguments. */
@@ -50,7 +52,8 @@ export function toolCallGrammar(options: ToolCallGrammarOptions, rules: GrammarR
   const markup = formOf(markers).markup(markers);
   if (markup === undefined) return { root: NEVER, openers: [], unenforced };
   const calls = tools.map((tool, i) => {
-    const found = argumentsOf(tool, `tools.${i}.parameters_json_schema`, rules, markup, options);
+    const at = `tools.${i}.parameters_json_schema`;
+    const found = withinBudget(at, () => argumentsOf(tool, at, rules, markup, options));
     if (tool.strict) refuseUnenforced(found.unenforced);
     unenforced.push(...found.unenforced);
     return markup.call(tool.name, found.root);
@@ -77,10 +80,12 @@ function argumentsOf(
   at: string,
   rules: GrammarRules,
   { tags }: CallMarkup,
-  { argumentTypes, onlyStrict = false }: ToolCallGrammarOptions,
+  { argumentTypes, held = "all" }: ToolCallGrammarOptions,
 ): SchemaGrammar {
-  if (onlyStrict && !strict && tags === undefined) return { root: anyObject(rules), unenforced: [] };
-  const schema = parseSchema(parametersJsonSchema === "" ? NO_PARAMETERS : parametersJsonSchema, at);
+  if (!strict && tags === undefined && held !== "all") return { root: anyObject(rules), unenforced: [] };
+  if (!strict && tags !== undefined && held === "only-strict")
+    return { root: anyTaggedArguments(rules, tags), unenforced: [] };
+  const schema = parseSchema(parametersJsonSchema === "" ? NO_PARAMETERS : parametersJsonSchema, at, rules.budget);
   if (tags === undefined) return toGrammar(schema, rules, { at, objectOnly: true });
-  return taggedArguments(schema, rules, { tags, at, typesOf: (key) => argumentTypes?.(name, key) });
+  return taggedArguments(schema, rules, { tags, at, typesOf: (key) => argumentTypes?.(name, key, rules.budget) });
 }

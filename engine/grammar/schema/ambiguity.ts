@@ -1,5 +1,6 @@
+import type { WorkBudget } from "../../work-budget.ts";
 import { fixedValues } from "./fixed-values.ts";
-import { isList, isObject } from "./schema-document.ts";
+import { isList, isObject, type SchemaObject } from "./schema-document.ts";
 import { allowedTypes, type PlainNode } from "./schema-facets.ts";
 
 /** The most readings of a text: llama.cpp follows all of them at once, and more than this many make each token slow. */
@@ -70,17 +71,17 @@ export class ReadingsGraph {
   }
 }
 
-/** Returns how many of the alternatives can have the same text up to a value inside them. */
-export function readingsOf(alternatives: readonly (readonly PlainNode[])[]): number {
+/** Returns how many of the alternatives can have the same text up to a value inside them. Throws `WorkSpent`. */
+export function readingsOf(alternatives: readonly (readonly PlainNode[])[], budget: WorkBudget): number {
   if (alternatives.length < 2) return 1;
   let arrays = 0;
   let open = 0;
   const byStart = new Map<string, { any: number; values: Map<string, number> }>();
   for (const nodes of alternatives) {
-    const types = possibleTypes(nodes);
+    const types = possibleTypes(nodes, budget);
     if (types === undefined || types.has("array")) arrays += 1;
     if (types !== undefined && !types.has("object")) continue;
-    const start = startOf(nodes);
+    const start = startOf(nodes, budget);
     if (start === undefined) {
       open += 1;
       continue;
@@ -95,26 +96,39 @@ export function readingsOf(alternatives: readonly (readonly PlainNode[])[]): num
 }
 
 /** Returns the types that a value may have, also by an `enum` without one; undefined for any. */
-function possibleTypes(nodes: readonly PlainNode[]): ReadonlySet<string> | undefined {
-  const types = allowedTypes(nodes);
-  const values = fixedValues(nodes, types);
+function possibleTypes(nodes: readonly PlainNode[], budget: WorkBudget): ReadonlySet<string> | undefined {
+  const types = allowedTypes(nodes, budget);
+  const values = fixedValues(nodes, types, budget);
   return values === undefined ? types : new Set(values.map((value) => (isList(value) ? "array" : typeof value)));
 }
 
 /** Returns what an object always begins with: the name of its first property and, if these are fixed, its values. */
 function startOf(
   nodes: readonly PlainNode[],
+  budget: WorkBudget,
 ): { readonly name: string; readonly values?: readonly string[] } | undefined {
   const isRequired = (name: string) =>
-    nodes.some(({ schema }) => isList(schema.required) && schema.required.includes(name));
+    nodes.some(({ schema: { required } }) => {
+      if (!isList(required)) return false;
+      budget.pay(required.length / 4);
+      return required.includes(name);
+    });
   const maps = nodes.flatMap(({ schema }) => (isObject(schema.properties) ? [schema.properties] : []));
-  const [name] = maps.flatMap((map) => Object.keys(map));
+  const name = firstKey(maps);
   if (name === undefined || !isRequired(name)) return undefined;
   for (const map of maps) {
     const property = Object.hasOwn(map, name) ? map[name] : undefined;
     if (!isObject(property)) continue;
     const values = Object.hasOwn(property, "const") ? [property.const ?? null] : property.enum;
-    if (isList(values)) return { name, values: values.map((value) => JSON.stringify(value)) };
+    if (!isList(values)) continue;
+    const texts = values.map((value) => JSON.stringify(value));
+    for (const text of texts) budget.payForText(text.length);
+    return { name, values: texts };
   }
   return { name };
+}
+
+function firstKey(maps: readonly SchemaObject[]): string | undefined {
+  for (const map of maps) for (const key in map) if (Object.hasOwn(map, key)) return key;
+  return undefined;
 }

@@ -1,26 +1,56 @@
 import type { JsonValue } from "../../gbnf/json-value.ts";
-import { isList, isObject } from "./schema-document.ts";
+import type { WorkBudget } from "../../work-budget.ts";
+import { isList, isObject, type SchemaObject } from "./schema-document.ts";
 import { atLeast, atMost, numbers, type PlainNode } from "./schema-facets.ts";
 import type { SchemaType } from "./schema-keywords.ts";
 
+/** The values that a schema lists, by their canonical text. */
+type Listed = ReadonlyMap<string, JsonValue>;
+
+/** What `enum` and `const` of a schema list together, which many conversions of the schema ask for; undefined for none. */
+const KNOWN = new WeakMap<SchemaObject, Listed | undefined>();
+
 /**
  * Returns the values of `enum` and `const` that all nodes allow, by type and bounds too; undefined where none of them
- * fixes any.
+ * fixes any. Throws `WorkSpent`.
  */
 export function fixedValues(
   nodes: readonly PlainNode[],
   types: ReadonlySet<SchemaType> | undefined,
+  budget: WorkBudget,
 ): readonly JsonValue[] | undefined {
-  let allowed: Map<string, JsonValue> | undefined;
+  let allowed: Listed | undefined;
   for (const { schema } of nodes) {
-    for (const list of [schema.enum, Object.hasOwn(schema, "const") ? [schema.const ?? null] : undefined]) {
-      if (!isList(list)) continue;
-      const values = new Map(list.map((value) => [canonical(value), value]));
-      allowed = allowed === undefined ? values : new Map([...allowed].filter(([key]) => values.has(key)));
-    }
+    const listed = listedValues(schema, budget);
+    if (listed !== undefined) allowed = allowed === undefined ? listed : common(allowed, listed, budget);
   }
   if (allowed === undefined) return undefined;
-  return [...allowed.values()].filter((value) => isOfType(value, types) && isInBounds(value, nodes));
+  budget.pay(allowed.size);
+  const length = lengthBounds(nodes);
+  return [...allowed.values()].filter(
+    (value) => isOfType(value, types) && (typeof value === "string" ? length(value, budget) : isInBounds(value, nodes)),
+  );
+}
+
+/** Returns what a schema lists, by canonical text; undefined where it lists nothing. Throws `WorkSpent`. */
+export function listedValues(schema: SchemaObject, budget: WorkBudget): Listed | undefined {
+  if (KNOWN.has(schema)) return KNOWN.get(schema);
+  let listed: Listed | undefined;
+  for (const list of [schema.enum, Object.hasOwn(schema, "const") ? [schema.const ?? null] : undefined]) {
+    if (!isList(list)) continue;
+    const texts = list.map((value) => [canonical(value), value] as const);
+    for (const [text] of texts) budget.payForText(text.length);
+    const values = new Map(texts);
+    listed = listed === undefined ? values : common(listed, values, budget);
+  }
+  KNOWN.set(schema, listed);
+  return listed;
+}
+
+/** Returns what is in both. */
+function common(some: Listed, others: Listed, budget: WorkBudget): Listed {
+  budget.pay(some.size);
+  return new Map([...some].filter(([text]) => others.has(text)));
 }
 
 function isOfType(value: JsonValue, types: ReadonlySet<SchemaType> | undefined): boolean {
@@ -31,11 +61,20 @@ function isOfType(value: JsonValue, types: ReadonlySet<SchemaType> | undefined):
   return types.has(typeof value === "object" ? "object" : typeof value === "string" ? "string" : "boolean");
 }
 
-function isInBounds(value: JsonValue, nodes: readonly PlainNode[]): boolean {
-  if (typeof value === "string") {
+/** Returns the test of a text's length by the bounds of all nodes. */
+function lengthBounds(nodes: readonly PlainNode[]): (value: string, budget: WorkBudget) => boolean {
+  const min = atLeast(nodes, "minLength");
+  const max = atMost(nodes, "maxLength");
+  return (value, budget) => {
+    // A character is one unit of UTF-16 or two: only in between they have to be counted.
+    if (min === 0 && (max === undefined || value.length <= max)) return true;
+    budget.payForText(value.length);
     const { length } = [...value];
-    return length >= atLeast(nodes, "minLength") && length <= (atMost(nodes, "maxLength") ?? length);
-  }
+    return length >= min && length <= (max ?? length);
+  };
+}
+
+function isInBounds(value: JsonValue, nodes: readonly PlainNode[]): boolean {
   if (typeof value !== "number") return true;
   return (
     numbers(nodes, "minimum").every((bound) => value >= bound) &&

@@ -1,65 +1,73 @@
+import type { WorkBudget } from "../../work-budget.ts";
 import { isList, type SchemaDocument, type SchemaNode } from "./schema-document.ts";
 import type { PlainNode } from "./schema-facets.ts";
 
-/**
- * The ways to satisfy a schema, in each of which all nodes hold at once by their own keywords, and the work that
- * finding them took.
- */
-export type Alternatives = { readonly alternatives: readonly (readonly PlainNode[])[]; readonly work: number };
-
 const MAX_ALTERNATIVES = 256;
-const MAX_STEPS = 10_000;
 
-/** A node that is to be satisfied, with the nodes that led to it. */
-type Wanted = { readonly node: SchemaNode; readonly from: Wanted | undefined };
+/** Nodes that are to be satisfied: one, with the nodes that led to it, and then others; undefined is none. */
+type Todo =
+  | { readonly node: SchemaNode; readonly from: Path | undefined; readonly others: Todo | undefined }
+  | undefined;
+/** The nodes that led to one, the newest first. */
+type Path = { readonly id: number; readonly before: Path | undefined };
 
 /**
- * Resolves `$ref`, `allOf`, `anyOf` and `oneOf` (read as `anyOf`). A schema that refers to itself without anything
- * between adds no way of its own. `skipReference` is told of references to other documents.
+ * Returns the ways to satisfy nodes, in each of which all plain nodes hold at once by their own keywords. Resolves `$ref`,
+ * `allOf`, `anyOf` and `oneOf` (read as `anyOf`). A schema that refers to itself without anything between adds no way of its
+ * own. `skipReference` is told of references to other documents.
  *
- * Throws `EngineError` INVALID_SCHEMA where there are too many ways.
+ * Throws `EngineError` INVALID_SCHEMA where there are too many ways, and `WorkSpent`.
  */
 export function alternatives(
   nodes: readonly SchemaNode[],
   document: SchemaDocument,
   skipReference: (node: PlainNode) => void,
-): Alternatives {
+  budget: WorkBudget,
+): readonly (readonly PlainNode[])[] {
   const results: (readonly PlainNode[])[] = [];
-  let work = 0;
-  const expand = (todo: readonly Wanted[], done: ReadonlyMap<number, PlainNode>): void => {
-    work += 1;
-    if (work > MAX_STEPS) document.fail("", "has too many alternatives");
-    const [next, ...rest] = todo;
-    if (next === undefined) {
-      if (results.length >= MAX_ALTERNATIVES) document.fail("", "has too many alternatives");
-      results.push([...done.values()]);
-      return;
+  /** What holds on the way that is being followed. */
+  const holds = new Map<number, PlainNode>();
+  const follow = (from: Todo): void => {
+    let todo = from;
+    for (; todo !== undefined; todo = todo.others) {
+      const { node } = todo;
+      budget.pay(1);
+      if (node.schema === false || leadsToItself(todo, budget)) return;
+      if (isPlain(node) && !holds.has(node.id)) break;
     }
-    const { node } = next;
-    if (node.schema === false || leadsToItself(next)) return;
-    if (!isPlain(node) || done.has(node.id)) {
-      expand(rest, done);
-      return;
-    }
+    if (todo === undefined) {
+      if (results.length >= MAX_ALTERNATIVES) document.tooCostly("", "has too many alternatives");
+      budget.pay(holds.size);
+      results.push([...holds.values()]);
+    } else if (isPlain(todo.node)) expand(todo.node, { id: todo.node.id, before: todo.from }, todo.others);
+  };
+  const expand = (node: PlainNode, path: Path, others: Todo): void => {
     const target = referenced(node, document, skipReference);
     const together = [...(target === undefined ? [] : [target]), ...listed(node, "allOf", document)];
-    const following = [...together.map((each): Wanted => ({ node: each, from: next })), ...rest];
-    const doneHere = new Map(done).set(node.id, node);
-    for (const choices of product([listed(node, "anyOf", document), listed(node, "oneOf", document)])) {
-      expand([...choices.map((each): Wanted => ({ node: each, from: next })), ...following], doneHere);
+    const anyOf = listed(node, "anyOf", document);
+    const oneOf = listed(node, "oneOf", document);
+    budget.pay(together.length + anyOf.length + oneOf.length);
+    const following = together.reduceRight<Todo>((todo, each) => ({ node: each, from: path, others: todo }), others);
+    holds.set(node.id, node);
+    for (const second of oneOrNone(oneOf)) {
+      const behind: Todo = second ? { node: second, from: path, others: following } : following;
+      for (const first of oneOrNone(anyOf)) follow(first ? { node: first, from: path, others: behind } : behind);
     }
+    holds.delete(node.id);
   };
-  const start = nodes.map((node): Wanted => ({ node, from: undefined }));
-  expand(start, new Map());
-  return { alternatives: results, work };
+  follow(nodes.reduceRight<Todo>((others, node) => ({ node, from: undefined, others }), undefined));
+  return results;
 }
 
 function isPlain(node: SchemaNode): node is PlainNode {
   return typeof node.schema === "object";
 }
 
-function leadsToItself({ node, from }: Wanted): boolean {
-  for (let before = from; before !== undefined; before = before.from) if (before.node.id === node.id) return true;
+function leadsToItself({ node, from }: NonNullable<Todo>, budget: WorkBudget): boolean {
+  for (let path = from; path !== undefined; path = path.before) {
+    budget.pay(1 / 4);
+    if (path.id === node.id) return true;
+  }
   return false;
 }
 
@@ -81,15 +89,7 @@ function listed(node: PlainNode, keyword: string, document: SchemaDocument): rea
   return list.map((schema, i) => document.node(schema, `${node.pointer}/${keyword}/${i}`));
 }
 
-/** Yields one of each list that is not empty, in every combination. */
-function* product(lists: readonly (readonly SchemaNode[])[]): Generator<readonly SchemaNode[]> {
-  const [first, ...rest] = lists;
-  if (first === undefined) {
-    yield [];
-    return;
-  }
-  for (const others of product(rest)) {
-    if (first.length === 0) yield others;
-    else for (const node of first) yield [node, ...others];
-  }
+/** Returns the choices that a list gives: its nodes, or nothing where it is empty. */
+function oneOrNone(list: readonly SchemaNode[]): readonly (SchemaNode | undefined)[] {
+  return list.length === 0 ? [undefined] : list;
 }

@@ -1,5 +1,5 @@
 import type { JsonValue } from "../../gbnf/json-value.ts";
-import { invalidSchema } from "./invalid-schema.ts";
+import { costlySchema, invalidSchema } from "./invalid-schema.ts";
 import { KEYWORDS, keyword as keywordOf, SUBSCHEMA_LISTS, SUBSCHEMA_MAPS, SUBSCHEMAS } from "./schema-keywords.ts";
 
 /** A schema that is an object, by keyword. */
@@ -24,16 +24,21 @@ const SHOWN_KEY = /^[A-Za-z0-9_$-]{1,64}$/;
 export class SchemaDocument {
   /** The node of the whole schema. */
   readonly root: SchemaNode;
+  /** The length of the schema's text in UTF-8, in bytes. */
+  readonly bytes: number;
   readonly #at: string;
   readonly #nodes = new Map<SchemaObject, SchemaNode>();
   readonly #schema: JsonValue;
+  /** By reference, which many schemas may hold; undefined for other documents. */
+  readonly #references = new Map<string, SchemaNode | undefined>();
   #count = 0;
 
   /** Checks a schema. `at` names the field that held it. Throws `EngineError` INVALID_SCHEMA. */
   constructor(schema: unknown, at: string) {
     this.#at = at;
-    if (isTooDeep(schema)) this.fail("", "is nested too deeply");
-    if (Buffer.byteLength(JSON.stringify(schema) ?? "") > MAX_SCHEMA_BYTES) this.fail("", "is too long");
+    if (isTooDeep(schema)) this.tooCostly("", "is nested too deeply");
+    this.bytes = Buffer.byteLength(JSON.stringify(schema) ?? "");
+    if (this.bytes > MAX_SCHEMA_BYTES) this.tooCostly("", "is too long");
     this.#schema = schema as JsonValue; // what was nested in bounds and could be written as JSON is JSON
     this.#check(this.#schema, "", 1);
     this.root = this.node(this.#schema, "");
@@ -52,6 +57,11 @@ export class SchemaDocument {
 
   /** Returns what a `$ref` names; undefined where it names another document. */
   resolve(reference: string, pointer: string): SchemaNode | undefined {
+    if (!this.#references.has(reference)) this.#references.set(reference, this.#named(reference, pointer));
+    return this.#references.get(reference);
+  }
+
+  #named(reference: string, pointer: string): SchemaNode | undefined {
     if (!reference.startsWith("#")) return undefined;
     let value: JsonValue | undefined = this.#schema;
     let path = "";
@@ -81,6 +91,11 @@ export class SchemaDocument {
     throw invalidSchema(this.path(pointer), what);
   }
 
+  /** Throws `CostlySchema` for the place of `pointer`. */
+  tooCostly(pointer: string, what: string): never {
+    throw costlySchema(this.path(pointer), what);
+  }
+
   #check(schema: JsonValue, pointer: string, level: number): void {
     if (typeof schema === "boolean") return;
     if (!isObject(schema)) {
@@ -88,8 +103,8 @@ export class SchemaDocument {
       return;
     }
     this.#count += 1;
-    if (this.#count > MAX_SCHEMAS) this.fail("", `has more than ${MAX_SCHEMAS} schemas in it`);
-    if (level > MAX_LEVELS) this.fail(pointer, `is more than ${MAX_LEVELS} levels deep`);
+    if (this.#count > MAX_SCHEMAS) this.tooCostly("", `has more than ${MAX_SCHEMAS} schemas in it`);
+    if (level > MAX_LEVELS) this.tooCostly(pointer, `is more than ${MAX_LEVELS} levels deep`);
     this.node(schema, pointer);
     for (const keyword of Object.keys(KEYWORDS)) {
       const form = keywordOf(keyword)?.form;

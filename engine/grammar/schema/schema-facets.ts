@@ -1,6 +1,7 @@
 import type { Gbnf } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import type { JsonValue } from "../../gbnf/json-value.ts";
+import type { WorkBudget } from "../../work-budget.ts";
 import { isList, isObject, type SchemaNode, type SchemaObject, shown } from "./schema-document.ts";
 import { keyword, type SchemaType, TYPES } from "./schema-keywords.ts";
 
@@ -17,24 +18,29 @@ export type Conversion = {
   value(nodes: readonly SchemaNode[]): Gbnf;
   /** Notes that a keyword is not enforced. */
   skip(node: PlainNode, keyword: string): void;
-  /** Throws `EngineError` INVALID_SCHEMA for a keyword of the node; `what` says what is wrong. */
-  fail(node: PlainNode, keyword: string, what: string): never;
+  /** Throws `EngineError` INVALID_SCHEMA for a keyword that asks for more than a grammar can hold. */
+  tooCostly(node: PlainNode, keyword: string, what: string): never;
 };
 
 /**
  * Returns the types that all nodes allow; undefined for any. A schema that names no type but has keywords of some is
- * read as one of these types, which is what its author means.
+ * read as one of these types, which is what its author means. Throws `WorkSpent`.
  */
-export function allowedTypes(nodes: readonly PlainNode[]): ReadonlySet<SchemaType> | undefined {
-  const named = nodes.flatMap(({ schema }) => namedTypes(schema) ?? []);
+export function allowedTypes(nodes: readonly PlainNode[], budget: WorkBudget): ReadonlySet<SchemaType> | undefined {
+  const named = nodes.flatMap(({ schema }) => namedTypes(schema, budget) ?? []);
   let allowed: ReadonlySet<SchemaType> | undefined;
   for (const types of named) allowed = allowed === undefined ? types : commonTypes(allowed, types);
   if (allowed !== undefined) return allowed;
-  const implied = nodes.flatMap(({ schema }) => Object.keys(schema).flatMap((name) => keyword(name)?.type ?? []));
+  const implied = nodes.flatMap(({ schema }) => {
+    const names = Object.keys(schema);
+    budget.pay(names.length / 2);
+    return names.flatMap((name) => keyword(name)?.type ?? []);
+  });
   return implied.length === 0 ? undefined : new Set(implied);
 }
 
-function namedTypes(schema: SchemaObject): ReadonlySet<SchemaType> | undefined {
+function namedTypes(schema: SchemaObject, budget: WorkBudget): ReadonlySet<SchemaType> | undefined {
+  budget.pay(isList(schema.type) ? 1 + schema.type.length / 4 : 1);
   const names = isList(schema.type) ? schema.type : [schema.type];
   const types = TYPES.filter((type) => names.includes(type));
   if (types.length === 0) return undefined;

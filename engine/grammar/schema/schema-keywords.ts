@@ -126,13 +126,20 @@ export const NOT_ENFORCED: readonly string[] = Object.keys(KEYWORDS).filter(
   (name) => keyword(name)?.grammar === "none",
 );
 
+/** The most characters of a pattern that is looked at; longer ones are in no grammar and never run. */
+const MAX_PATTERN = 1024;
+const ESCAPED = /\\(?:[pP]\{[^{}]*\}|.)/gs;
+
 /**
- * Returns whether a pattern is a regular expression. It only compiles: a hostile expression costs time where it is run.
+ * Returns whether a pattern is a regular expression. It only compiles: a hostile expression costs time where it is run. A
+ * class of Unicode is not made for it, as making one takes longer than all the rest: any class stands in for it.
  */
 function isExpression(pattern: string): boolean {
+  if (pattern.length > MAX_PATTERN) return true;
+  const cheap = pattern.replaceAll(ESCAPED, (each) => (each.length > 2 ? "\\d" : each));
   for (const flags of ["u", ""]) {
     try {
-      new RegExp(pattern, flags);
+      new RegExp(cheap, flags);
       return true;
     } catch {
       // Without the flag more is allowed.

@@ -33,19 +33,22 @@ const FORMATS: Readonly<Record<string, Format>> = {
   ipv4: { written: `${BYTE}(?:\\.${BYTE}){3}` },
 };
 
+/** The expressions of the formats, which are parsed once. */
+const EXPRESSIONS = new Map(
+  Object.entries(FORMATS).map(([name, { written, allowed }]) => [
+    name,
+    { written: parseExpression(written), allowed: parseExpression(allowed ?? written) },
+  ]),
+);
+
 /**
  * Returns the whole text of a string of this format as a model writes it; undefined where the format is a note only.
  */
 export function writtenFormat(name: string): Expression | undefined {
-  return expressionOf(name, ({ written }) => written);
+  return EXPRESSIONS.get(name)?.written;
 }
 
 /** Returns the whole text of any string of this format; undefined where the format is a note only. */
 export function allowedFormat(name: string): Expression | undefined {
-  return expressionOf(name, ({ written, allowed }) => allowed ?? written);
-}
-
-function expressionOf(name: string, select: (format: Format) => string): Expression | undefined {
-  const format = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
-  return format && parseExpression(select(format));
+  return EXPRESSIONS.get(name)?.allowed;
 }

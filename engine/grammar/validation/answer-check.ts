@@ -1,7 +1,7 @@
 import type { Event, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { JsonValue } from "../../gbnf/json-value.ts";
-import { SchemaValidator, type Verdict } from "./schema-validator.ts";
-import { WorkBudget } from "./work-budget.ts";
+import { WorkBudget } from "../../work-budget.ts";
+import { CHECK_WORK, SchemaValidator, type Verdict } from "./schema-validator.ts";
 
 /** A whole answer, or the whole arguments of a call, that the schema of the request does not allow. */
 export type Mismatch = { readonly part: "answer" | "arguments"; readonly strict: boolean };
@@ -73,7 +73,7 @@ export class AskedTexts {
  * is not checked, and counted. It never throws.
  */
 export function checkTexts(texts: readonly WholeText[]): CheckedTexts {
-  const budget = new WorkBudget();
+  const budget = new WorkBudget(CHECK_WORK);
   /** The validators by schema, as an answer may call a tool many times; undefined for what is no schema. */
   const validators = new Map<string, SchemaValidator | undefined>();
   const verdictOn = ({ text, schema }: WholeText): Verdict => {

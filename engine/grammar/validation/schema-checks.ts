@@ -1,14 +1,14 @@
 import type { JsonValue } from "../../gbnf/json-value.ts";
+import type { WorkBudget } from "../../work-budget.ts";
 import { matchesExpression } from "../expressions/expression-matcher.ts";
 import type { Expression } from "../expressions/regular-expression.ts";
 import { isList, isObject, type SchemaObject } from "../schema/schema-document.ts";
 import type { KeywordName } from "../schema/schema-keywords.ts";
 import { allowedFormat } from "../schema/string-format.ts";
 import { enforcedFormat } from "../values/string-grammar.ts";
-import type { WorkBudget } from "./work-budget.ts";
 
 /** The number of keys of an object that cost as much to go through as one step of a budget. */
-export const KEYS_PER_WORK = 4;
+const KEYS_PER_WORK = 4;
 
 /** A schema that a value is looked at with, and how values are looked at with the schemas inside it. */
 export type Look = {

@@ -1,11 +1,13 @@
 import { EngineError } from "../../errors.ts";
 import type { JsonValue } from "../../gbnf/json-value.ts";
+import { WorkBudget } from "../../work-budget.ts";
 import { type Expression, parseExpression, UnsupportedPattern } from "../expressions/regular-expression.ts";
 import { isList, SchemaDocument, type SchemaNode } from "../schema/schema-document.ts";
 import type { KeywordName } from "../schema/schema-keywords.ts";
-import { CHECKS, KEYS_PER_WORK, type Look } from "./schema-checks.ts";
-import { WorkBudget } from "./work-budget.ts";
+import { CHECKS, type Look } from "./schema-checks.ts";
 
+/** The work that checking one answer may cost: about 50 ms of one core. */
+export const CHECK_WORK = 250_000;
 /** The work that a look at a value with a schema costs beside what its keywords do. */
 const LOOK_WORK = 3;
 /** The most looks, or lists and objects, inside each other. */
@@ -29,7 +31,7 @@ export class SchemaValidator {
   readonly #references = new Map<string, SchemaNode | undefined>();
   /** The canonical texts of lists and objects, which many schemas may compare. */
   readonly #canonical = new Map<JsonValue, string>();
-  #budget = new WorkBudget();
+  #budget = new WorkBudget(CHECK_WORK);
   #depth = 0;
   #isTooDeep = false;
 
@@ -39,7 +41,7 @@ export class SchemaValidator {
   }
 
   /** Returns whether the value satisfies the schema, for what is left of the budget. It never throws. */
-  check(value: JsonValue, budget: WorkBudget = new WorkBudget()): Verdict {
+  check(value: JsonValue, budget: WorkBudget = new WorkBudget(CHECK_WORK)): Verdict {
     this.#budget = budget;
     this.#depth = 0;
     this.#isTooDeep = false;
@@ -65,7 +67,7 @@ export class SchemaValidator {
     if (schema.nullable === true && value === null) return true;
     const open = this.#open.get(node.id) ?? new Set();
     const names = Object.keys(schema);
-    this.#budget.spend(LOOK_WORK + names.length / KEYS_PER_WORK);
+    this.#budget.spend(LOOK_WORK + names.length / 2);
     if (this.#depth > MAX_DEPTH) this.#isTooDeep = true;
     if (this.#hasGivenUp || open.has(value)) return false;
     this.#open.set(node.id, open.add(value));

@@ -52,6 +52,7 @@ function withPrefix(
   const next = rules.fresh(() => sequence(comma(rules), item));
   let after = most > length ? rules.times(next, Math.max(min - length, 0), max && max - length) : EMPTY;
   for (let i = length - 1; i >= 0; i -= 1) {
+    rules.budget.pay(nodes.length);
     if (i >= most) continue;
     const here = conversion.value(nodes.flatMap((node) => itemAt(conversion, node, i) ?? []));
     const behind = after;

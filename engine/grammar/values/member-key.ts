@@ -52,10 +52,14 @@ const MAX_COMPARED = 64;
 function otherThan(rules: GrammarRules, texts: readonly string[], depth = 0): Gbnf {
   if (depth === MAX_COMPARED) return NEVER;
   const anyRest = rules.named("plain", () => repeat(chars(...PLAIN), 0, undefined));
+  rules.budget.pay(texts.length);
   const byFirst = new Map<string, string[]>();
   for (const text of texts) {
     const [first] = text;
-    if (first !== undefined) byFirst.set(first, [...(byFirst.get(first) ?? []), text.slice(first.length)]);
+    if (first === undefined) continue;
+    const rests = byFirst.get(first);
+    if (rests) rests.push(text.slice(first.length));
+    else byFirst.set(first, [text.slice(first.length)]);
   }
   const taken = [...byFirst.keys()].map((first): CodeRange => [first.codePointAt(0) ?? 0, first.codePointAt(0) ?? 0]);
   const elsewhere = sequence(chars(...subtract(PLAIN, taken)), anyRest);

@@ -3,6 +3,9 @@ import { anyInteger, anyNumber } from "../../gbnf/json-value.ts";
 import type { Conversion, PlainNode } from "../schema/schema-facets.ts";
 import { integerInRange, numberInRange } from "./number-range.ts";
 
+/** Work that writing a range of numbers costs, digit by digit. */
+const RANGE_WORK = 250;
+
 /** A bound and whether the bound itself is out. */
 type Bound = { readonly value: number; readonly isOut: boolean };
 
@@ -20,6 +23,7 @@ export function numberGrammar(conversion: Conversion, nodes: readonly PlainNode[
   if (low === undefined && high === undefined) {
     return isWhole ? anyInteger(conversion.rules) : anyNumber(conversion.rules);
   }
+  conversion.rules.budget.pay(RANGE_WORK);
   const min = low && (low.isOut && isWhole ? Math.floor(low.value) + 1 : Math.ceil(low.value));
   const max = high && (high.isOut && isWhole ? Math.ceil(high.value) - 1 : Math.floor(high.value));
   if (isWhole) return integerInRange({ min: exact(min), max: exact(max) });

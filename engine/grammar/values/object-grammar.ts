@@ -20,16 +20,19 @@ const MAX_OPTIONAL = 256;
  */
 export function objectGrammar(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
   const { rules } = conversion;
+  for (const { schema } of nodes)
+    rules.budget.pay(requiredOf(schema.required).length + keysOf(schema.properties).length);
   const required = new Set(nodes.flatMap(({ schema }) => requiredOf(schema.required)));
   const declared = new Set(nodes.flatMap(({ schema }) => keysOf(schema.properties)));
   const names = [...new Set([...declared, ...required])];
   const members = names.map((name): Member => {
+    rules.budget.pay(nodes.length);
     const value = conversion.value(nodes.flatMap((node) => propertyOf(conversion, node, name) ?? []));
     return { text: rules.fresh(() => fixedMember(rules, name, value)), isRequired: required.has(name) };
   });
   const [first] = nodes;
   if (first !== undefined && members.length - required.size > MAX_OPTIONAL) {
-    conversion.fail(first, "properties", `has more than ${MAX_OPTIONAL} optional properties`);
+    conversion.tooCostly(first, "properties", `has more than ${MAX_OPTIONAL} optional properties`);
   }
   const isDeclared = nodes.some(({ schema }) => schema.properties !== undefined) || names.length > 0;
   const other = otherMember(conversion, nodes, names, isDeclared);

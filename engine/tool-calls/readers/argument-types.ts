@@ -1,10 +1,14 @@
 import type { Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { WorkBudget } from "../../work-budget.ts";
 
 /** A type of JSON values, as schemas name it. */
 export type JsonType = "string" | "number" | "boolean" | "null" | "object" | "array";
 
-/** Returns which types a tool's schema allows for an argument with that name; undefined allows any type. */
-export type ArgumentTypes = (toolName: string, key: string) => ReadonlySet<JsonType> | undefined;
+/**
+ * Returns which types a tool's schema allows for an argument with that name; undefined allows any type. What finding out
+ * costs is paid from `budget`, nothing where it is undefined; without enough left it throws `WorkSpent`.
+ */
+export type ArgumentTypes = (toolName: string, key: string, budget?: WorkBudget) => ReadonlySet<JsonType> | undefined;
 
 type Schema = Readonly<Record<string, unknown>>;
 
@@ -40,10 +44,14 @@ type Declared = "undeclared" | ReadonlySet<JsonType> | undefined;
 export function argumentTypes(tools: readonly Pick<Tool, "name" | "parametersJsonSchema">[]): ArgumentTypes {
   const texts = new Map(tools.map(({ name, parametersJsonSchema }) => [name, parametersJsonSchema]));
   const roots = new Map<string, { readonly root: unknown; readonly types: Map<string, ReturnType<ArgumentTypes>> }>();
-  return (toolName, key) => {
+  return (toolName, key, budget) => {
     const known = roots.get(toolName) ?? { root: parsed(texts.get(toolName) ?? ""), types: new Map() };
     roots.set(toolName, known);
-    if (!known.types.has(key)) known.types.set(key, new TypeSearch(known.root, key).types());
+    if (!known.types.has(key)) {
+      const search = new TypeSearch(known.root, key);
+      known.types.set(key, search.types());
+      budget?.pay(search.work);
+    }
     return known.types.get(key);
   };
 }
@@ -62,16 +70,21 @@ class TypeSearch {
   readonly #key: string;
   readonly #types = new Map<Schema, ReadonlySet<JsonType> | undefined>();
   readonly #declared = new Map<Schema, Declared>();
-  #workLeft = MAX_WORK;
+  readonly #budget = new WorkBudget(MAX_WORK);
 
   constructor(root: unknown, key: string) {
     this.#root = root;
     this.#key = key;
   }
 
+  /** The work that the search has cost. */
+  get work(): number {
+    return this.#budget.spent;
+  }
+
   types(): ReadonlySet<JsonType> | undefined {
     const declared = this.#declaredBy(this.#root, 0);
-    return this.#workLeft < 0 || declared === "undeclared" ? undefined : declared;
+    return this.#budget.isSpent || declared === "undeclared" ? undefined : declared;
   }
 
   /** Returns what a schema says of the property, itself or through `$ref`, `allOf`, `anyOf` and `oneOf`. */
@@ -117,7 +130,7 @@ class TypeSearch {
 
   /** Returns what a `$ref` inside the document names. */
   #referenced({ $ref }: Schema): unknown {
-    if (typeof $ref !== "string" || !$ref.startsWith("#") || !this.#spend($ref.length / ENTRIES_PER_WORK))
+    if (typeof $ref !== "string" || !$ref.startsWith("#") || !this.#budget.spend($ref.length / ENTRIES_PER_WORK))
       return undefined;
     let value = this.#root;
     for (const step of $ref.slice(1).split("/").slice(1)) {
@@ -131,12 +144,7 @@ class TypeSearch {
   /** Pays for one look at a schema and at the entries of its lists. */
   #afford({ type, enum: values, allOf, anyOf, oneOf }: Schema): boolean {
     const entries = [type, values, allOf, anyOf, oneOf].reduce<number>((sum, list) => sum + listOf(list).length, 0);
-    return this.#spend(1 + entries / ENTRIES_PER_WORK);
-  }
-
-  #spend(work: number): boolean {
-    this.#workLeft -= work;
-    return this.#workLeft >= 0;
+    return this.#budget.spend(1 + entries / ENTRIES_PER_WORK);
   }
 }
 

@@ -81,7 +81,7 @@ export class GrammarCache {
 
   async #write(input: GrammarInput, order: WorkOrder): Promise<string | undefined> {
     try {
-      return await this.#work.run("grammar", input, order);
+      return (await this.#work.run("grammar", input, order)).text;
     } catch (error) {
       if (!(error instanceof WorkGivenUp)) throw error;
       throw new EngineError("INVALID_SCHEMA", "The schema is too complex to be turned into a grammar.", {}, error);

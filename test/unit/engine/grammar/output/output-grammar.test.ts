@@ -20,7 +20,7 @@ const grammarOf = (more: Partial<OutputGrammarOptions>) => {
   const tools = more.tools ?? [];
   const defaults = { mustCall: false, constraint: undefined, reasoning: "none" } as const;
   const markers = markersOf("hermes-thinking");
-  return outputGrammar({ markers, ...defaults, maxCalls: 2, argumentTypes: argumentTypes(tools), ...more, tools });
+  return outputGrammar({ markers, ...defaults, maxCalls: 2, argumentTypes: argumentTypes(tools), ...more, tools }).text;
 };
 const matcher = (more: Partial<OutputGrammarOptions>, root?: string) => matcherOf(grammarOf(more) ?? "", root);
 const CALL = '<tool_call>\n{"name": "run", "arguments": {}}\n</tool_call>';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { SchemaValidator } from "../../../../../engine/grammar/validation/schema-validator.ts";
-import { WorkBudget } from "../../../../../engine/grammar/validation/work-budget.ts";
+import { WorkBudget } from "../../../../../engine/work-budget.ts";
 import { SCHEMA_CASES } from "../schema-cases.ts";
 
 const verdict = (schema: unknown, text: string) => new SchemaValidator(schema).check(JSON.parse(text));

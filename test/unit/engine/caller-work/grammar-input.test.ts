@@ -1,0 +1,178 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { type GrammarInput, grammarOf } from "../../../../engine/caller-work/grammar-input.ts";
+import { EngineError } from "../../../../engine/errors.ts";
+import { GrammarRules } from "../../../../engine/gbnf/grammar-rules.ts";
+import { toGrammar } from "../../../../engine/grammar/values/json-schema.ts";
+import { builtInProfiles } from "../../../../engine/profiles/profile.ts";
+import { WorkBudget } from "../../../../engine/work-budget.ts";
+import { HOSTILE_SHAPES } from "../../../support/schemas/hostile-schema.ts";
+import { SeededRandom } from "../../../support/seeded-random.ts";
+import { sizeOf } from "../../../support/size.ts";
+import { markersOf } from "../output-parser/families.ts";
+
+const ROOT = join(import.meta.dirname, "../../../..");
+/** The work that one grammar may cost, as the documents tell it. */
+const WORK = 200_000;
+/** The time that no grammar takes, in milliseconds: many times what the budget is worth on a machine of its own. */
+const MUCH_TOO_LONG_MS = 1000;
+const SIZES = sizeOf({ quick: 1, exhaustive: 5 });
+const SEEDS = sizeOf({ quick: 1, exhaustive: 2 });
+
+type Promised = "answer" | "strict answer" | "strict tool" | "tool beside a strict one" | "tool that must be called";
+const PROMISES: readonly Promised[] = [
+  "answer",
+  "strict answer",
+  "strict tool",
+  "tool beside a strict one",
+  "tool that must be called",
+];
+const PROFILES = builtInProfiles()
+  .map(({ name }) => name)
+  .filter((name) => markersOf(name).toolCall !== undefined);
+
+function wish(schema: string, promised: Promised, profile: string): GrammarInput {
+  const isAnswer = promised.endsWith("answer");
+  const strict = promised.startsWith("strict");
+  const tool = { name: "f", parametersJsonSchema: schema, strict };
+  const beside = { name: "g", parametersJsonSchema: '{"type":"object","properties":{}}', strict: true };
+  return {
+    tools: isAnswer ? [] : promised === "tool beside a strict one" ? [tool, beside] : [tool],
+    mustCall: promised === "tool that must be called",
+    maxCalls: Number.POSITIVE_INFINITY,
+    constraint: isAnswer
+      ? { kind: { $case: "jsonSchema", value: { name: "x", schemaJson: schema, strict } } }
+      : undefined,
+    reasoning: "none",
+    markers: markersOf(profile),
+  };
+}
+
+/** Makes the grammar in a bounded time, or throws what is INVALID_SCHEMA only. */
+function made(input: GrammarInput): string | undefined {
+  const beganMs = performance.now();
+  try {
+    return grammarOf(input).text;
+  } catch (error) {
+    if (!(error instanceof EngineError && error.reason === "INVALID_SCHEMA")) throw error;
+    expect(error.facts.field).toMatch(
+      /^(?:tools(?:\.0\.parameters_json_schema)?|output_constraint\.json_schema\.schema_json)$/,
+    );
+    return undefined;
+  } finally {
+    expect(performance.now() - beganMs).toBeLessThan(MUCH_TOO_LONG_MS);
+  }
+}
+
+const hostile = Object.entries(HOSTILE_SHAPES).map(([name, shape], at) => ({
+  name,
+  /** The schemas of the shape, as texts. */
+  schemas: [20, 45, 100, 3, 300]
+    .slice(0, SIZES)
+    .flatMap((size) =>
+      Array.from({ length: SEEDS }, (_, seed) => JSON.stringify(shape(new SeededRandom(at + seed), size))),
+    ),
+  profiles: SIZES > 1 ? PROFILES : [PROFILES[at % PROFILES.length] ?? "hermes"],
+  promises: SIZES > 1 ? PROMISES : [PROMISES[at % PROMISES.length] ?? "answer"],
+}));
+
+describe.each(hostile)("$name", ({ schemas, profiles, promises }) => {
+  test("becomes a grammar for no more than the budget, or is refused as a schema, whatever was promised", () => {
+    for (const schema of schemas) {
+      for (const profile of profiles) for (const promised of promises) made(wish(schema, promised, profile));
+      const budget = new WorkBudget(WORK);
+      try {
+        toGrammar(JSON.parse(schema), new GrammarRules(budget));
+      } catch (error) {
+        expect(error).toMatchObject({ reason: "INVALID_SCHEMA" });
+      }
+      expect(budget.spent).toBeLessThan(2 * WORK);
+    }
+  });
+});
+
+/** A schema that costs more than the budget, and is fine otherwise. */
+const COSTLY = JSON.stringify({
+  type: "object",
+  allOf: Array.from({ length: 60 }, (_, i) => ({
+    properties: Object.fromEntries(Array.from({ length: 25 }, (_, j) => [`p${i}_${j}`, {}])),
+    additionalProperties: { type: "string" },
+  })),
+});
+
+describe("a schema that costs too much", () => {
+  const refusal = (promised: Promised, profile = "hermes") => {
+    try {
+      return grammarOf(wish(COSTLY, promised, profile));
+    } catch (error) {
+      return error;
+    }
+  };
+  const field = { reason: "INVALID_SCHEMA", message: expect.stringContaining("too costly") };
+
+  test.each(["hermes", "glm-4.7", "deepseek-v3.2"])("is refused by its field where it was promised: %s", (profile) => {
+    const tool = { ...field, facts: { field: "tools.0.parameters_json_schema", pointer: "" } };
+    expect(refusal("strict answer", profile)).toMatchObject(field);
+    expect(refusal("strict tool", profile)).toMatchObject(tool);
+    expect(refusal("tool that must be called", profile)).toMatchObject(tool);
+  });
+
+  test("holds an answer without a promise to JSON and no more", () => {
+    expect(refusal("answer")).toMatchObject({ gaveUp: true, text: expect.stringContaining("root ::= ") });
+  });
+
+  test.each(["glm-4.7", "deepseek-v3.2", "qwen3-coder", "minimax-m2"])(
+    "leaves a tool beside a strict one any arguments: %s",
+    (profile) => {
+      expect(refusal("tool beside a strict one", profile)).toMatchObject({ gaveUp: true });
+    },
+  );
+});
+
+describe("honest schemas", () => {
+  const folder = join(ROOT, "test/agent-requests");
+  const recorded = readdirSync(folder)
+    .filter((file) => file.endsWith(".json"))
+    .map((file) => ({ file, tools: toolsIn(JSON.parse(readFileSync(join(folder, file), "utf8"))) }))
+    .filter(({ tools }) => tools.length > 0);
+
+  test.each(recorded)("of the tools in $file are all held to", ({ tools }) => {
+    for (const profile of ["hermes", "glm-4.7"]) {
+      const input = { ...wish("{}", "tool that must be called", profile), tools };
+      expect(grammarOf(input)).toMatchObject({ gaveUp: false, text: expect.stringContaining("root ::= ") });
+    }
+  });
+
+  test("may be large and refer to each other", () => {
+    const kind = (i: number) => ({
+      type: "object",
+      properties: {
+        kind: { const: `kind-${i}` },
+        ...Object.fromEntries(
+          Array.from({ length: 12 }, (_, j) => [`property_${j}`, { type: "string", description: "d".repeat(40) }]),
+        ),
+        next: { anyOf: [{ $ref: `#/$defs/k${(i * 7 + 3) % 24}` }, { type: "null" }] },
+      },
+      required: ["kind"],
+      additionalProperties: false,
+    });
+    const schema = JSON.stringify({
+      oneOf: Array.from({ length: 24 }, (_, i) => ({ $ref: `#/$defs/k${i}` })),
+      $defs: Object.fromEntries(Array.from({ length: 24 }, (_, i) => [`k${i}`, kind(i)])),
+    });
+    expect(schema.length).toBeGreaterThan(25_000);
+    expect(grammarOf(wish(schema, "strict answer", "hermes"))).toMatchObject({ gaveUp: false });
+  });
+});
+
+type RecordedTool = { readonly name?: string; readonly [key: string]: unknown };
+
+/** Finds the function tools of a recorded request of any format. */
+function toolsIn(request: { readonly tools?: readonly RecordedTool[] | null }): GrammarInput["tools"] {
+  return (request.tools ?? []).flatMap((tool) => {
+    const { name, parameters, input_schema } = { ...tool, ...(tool.function as object | undefined) } as RecordedTool;
+    const schema = parameters ?? input_schema;
+    return name && schema ? [{ name, parametersJsonSchema: JSON.stringify(schema), strict: false }] : [];
+  });
+}
