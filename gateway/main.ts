@@ -3,7 +3,6 @@ import type { AddressInfo } from "node:net";
 import type { Logger } from "pino";
 import { ConfigError } from "../deploy/runtime/config/load-config.ts";
 import { FileError } from "../deploy/runtime/files/file-error.ts";
-import { readPrivateFile } from "../deploy/runtime/files/private-file.ts";
 import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
 import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
 import { processLog } from "../deploy/runtime/log/process-log.ts";
@@ -27,12 +26,21 @@ import type { LimitStore } from "./limits/limit-store.ts";
 import { MemoryLimitStore } from "./limits/memory-limit-store.ts";
 import { processChannel } from "./limits/process-channel.ts";
 import { SharedLimitStore } from "./limits/shared-limit-store.ts";
-import { Sealing } from "./sealing.ts";
-import { buildServer } from "./server.ts";
+import { FollowedSealing } from "./sealing/followed-sealing.ts";
+import { Sealing } from "./sealing/sealing.ts";
+import { SealingKeyError } from "./sealing/sealing-key.ts";
+import { registerSealingStats } from "./sealing/sealing-stats.ts";
+import { buildServer, type GatewayServer } from "./server.ts";
 import { Stats } from "./stats/stats.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 import { ClusterManager } from "./upstream/cluster-manager.ts";
 import { Workers } from "./workers.ts";
+
+/** How often a gateway says that it lacks a sealing key, at most, in milliseconds: every caller may make one up. */
+const UNKNOWN_KEY_SAID_MS = 60_000;
+
+/** The sealing of a gateway, and what ends the following of its file. */
+type OpenSealing = { readonly sealing: Sealing; close(): void };
 
 /** Runs the gateway until it is told to stop and has drained. Resolves to the exit code. */
 async function run(config: GatewayConfig): Promise<number> {
@@ -45,7 +53,7 @@ async function run(config: GatewayConfig): Promise<number> {
   const workers = openWorkers(config);
 
   const keys = await openKeys(config.keys.file, stats, log);
-  const sealing = await openSealing(config.sealingKeyFile, log);
+  const sealing = await openSealing(config.sealingKeyFile, stats, log);
   const clusters = new ClusterManager(config.clusters, clock, log);
   registerClusterStats(stats.registry, clusters);
   const tracing = config.tracing && (await loadTracing(config.tracing, log));
@@ -54,7 +62,7 @@ async function run(config: GatewayConfig): Promise<number> {
     keys,
     limitStore: openLimits(config, stats, log),
     clusters,
-    sealing,
+    sealing: sealing.sealing,
     stats,
     clock,
     log,
@@ -70,6 +78,7 @@ async function run(config: GatewayConfig): Promise<number> {
     clusters,
     stats,
     keys,
+    sealing: sealing.sealing,
     limiter,
     overload,
     connections: () => sockets.open,
@@ -78,10 +87,8 @@ async function run(config: GatewayConfig): Promise<number> {
     clock,
   });
   // Of several workers each has its own.
-  await admin.listen({ ...config.admin, exclusive: true });
-  await app.listen(config.listen);
-  const baseUrl = urlOf(app.server.address() as AddressInfo);
-  const adminUrl = urlOf(admin.server.address() as AddressInfo);
+  const adminUrl = await listening(admin, { ...config.admin, exclusive: true });
+  const baseUrl = await listening(app, config.listen);
   listeners.push({ name: "public", address: baseUrl }, { name: "admin", address: adminUrl });
   if (workers.count === 1) workers.take({ workers: [adminUrl] });
   log.info({ baseUrl, adminUrl }, "listening");
@@ -91,6 +98,7 @@ async function run(config: GatewayConfig): Promise<number> {
   await admin.close();
   clusters.close();
   keys.close();
+  sealing.close();
   await tracing?.close();
   log.info("stopped");
   return crashed() ? 1 : 0;
@@ -156,21 +164,55 @@ async function readKeys(file: string): Promise<FileKeyStore> {
   }
 }
 
-/** Makes the sealing with the secret in `file`, or with one that ends with the process. Throws `ConfigError`. */
-async function openSealing(file: string | undefined, log: Logger): Promise<Sealing> {
-  if (file === undefined) {
+/**
+ * Opens the sealing with the keys in `file`, which is followed, or with a key that ends with the process. Throws
+ * `ConfigError`.
+ */
+async function openSealing(file: string | undefined, stats: Stats, log: Logger): Promise<OpenSealing> {
+  const onUnknownKey = atMostEvery(UNKNOWN_KEY_SAID_MS, (id) =>
+    log.warn(
+      { sealingKeyId: id, sealingKeyIds: opened.sealing.keyIds },
+      "a caller's reasoning names a sealing key that is not here, and was left out; do all gateways share sealingKeyFile?",
+    ),
+  );
+  const opened: OpenSealing =
+    file === undefined
+      ? { sealing: new Sealing(undefined, onUnknownKey), close() {} }
+      : await followSealing(file, log, onUnknownKey);
+  registerSealingStats(stats.registry, opened.sealing);
+  if (file === undefined)
     log.warn("no sealingKeyFile: other gateways, and this one after a restart, cannot read what it seals");
-    return Sealing.random();
-  }
+  return opened;
+}
+
+async function followSealing(file: string, log: Logger, onUnknownKey: (id: string) => void): Promise<OpenSealing> {
   try {
-    const key = await readPrivateFile(file);
-    if (key === undefined) throw new ConfigError(`sealingKeyFile: ${file} is not there`);
-    return new Sealing(key);
+    const followed: FollowedSealing = await FollowedSealing.open({
+      file,
+      clock: systemClock,
+      onUnknownKey,
+      onReload(fault) {
+        if (fault) log.error({ fault }, "the sealing keys cannot be used; the last good ones stay");
+        else log.info({ sealingKeyIds: followed.sealing.keyIds }, "sealing keys loaded");
+      },
+    });
+    return followed;
   } catch (cause) {
-    if (cause instanceof FileError) throw new ConfigError(`sealingKeyFile: ${cause.message}`, { cause });
-    if (cause instanceof RangeError) throw new ConfigError(`sealingKeyFile: ${file}: ${cause.message}`, { cause });
+    if (cause instanceof FileError || cause instanceof SealingKeyError)
+      throw new ConfigError(`sealingKeyFile: ${cause.message}`, { cause });
     throw cause;
   }
+}
+
+/** Returns what calls `say` once in `everyMs` milliseconds at most, however often it is called. */
+function atMostEvery(everyMs: number, say: (text: string) => void): (text: string) => void {
+  let saidAtMs = Number.NEGATIVE_INFINITY;
+  return (text) => {
+    const nowMs = systemClock.nowMs();
+    if (nowMs - saidAtMs < everyMs) return;
+    saidAtMs = nowMs;
+    say(text);
+  };
 }
 
 /** Takes orders to stop from signals alone: Node would end a worker whose supervisor has gone, amid its answers. */
@@ -184,7 +226,13 @@ function obeySignals(): StopOrders {
   return orders;
 }
 
-function urlOf({ address, family, port }: AddressInfo): string {
+/** Lets `app` listen. Resolves to its URL. */
+async function listening(
+  app: GatewayServer["app"],
+  where: GatewayConfig["listen"] & { readonly exclusive?: boolean },
+): Promise<string> {
+  await app.listen(where);
+  const { address, family, port } = app.server.address() as AddressInfo;
   return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }
 

@@ -27,7 +27,7 @@ import { Limiter } from "./limits/limiter.ts";
 import { OverloadManager } from "./overload/overload-manager.ts";
 import { registerOverloadStats } from "./overload/overload-stats.ts";
 import { type OtherOperation, ROUTES, urlPattern } from "./routes.ts";
-import type { Sealing } from "./sealing.ts";
+import type { Sealing } from "./sealing/sealing.ts";
 import type { Stats } from "./stats/stats.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 import { timeoutsOf } from "./upstream/call/timeouts.ts";

@@ -10,6 +10,7 @@ import { registerLimitStats } from "../../gateway/limits/limit-stats.ts";
 import { OverloadManager } from "../../gateway/overload/overload-manager.ts";
 import { overloadSchema } from "../../gateway/overload/overload-settings.ts";
 import { registerOverloadStats } from "../../gateway/overload/overload-stats.ts";
+import { registerSealingStats } from "../../gateway/sealing/sealing-stats.ts";
 import { Stats } from "../../gateway/stats/stats.ts";
 import { ClusterManager } from "../../gateway/upstream/cluster-manager.ts";
 import { systemClock } from "../runtime/time/clock.ts";
@@ -38,6 +39,7 @@ export function gatewayRegistry(): Registry {
   registerTrafficStats(registry, []);
   registerLimitStats(registry, () => true);
   registerOverloadStats(registry, overload);
+  registerSealingStats(registry, { keyIds: [], openings: { opened: 0, unknown_key: 0, refused: 0 } });
   overload.close();
   return registry;
 }

@@ -100,6 +100,10 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       "Older than the newest change of the key file: the change was not taken over, see the two rows below.",
     svc_keystore_load_errors_total:
       "The key file could not be read or is wrong. The last good keys stay in force; the log has the reason.",
+    svc_sealing_keys:
+      'Alert where gateways differ: `count(count by (key_id) (svc_sealing_keys{does="seals"})) > 1`. They have other files as `sealingKeyFile`, or none.',
+    svc_sealed_texts_total:
+      "Many of `unknown_key`: gateways have different sealing keys, or one was dropped too early. `refused` are those of other services and models; nothing is wrong with a few.",
     svc_keystore_stale:
       "Alert on 1: revoked keys still open the service until the file is mended. `npm run keys -- doctor` says what is wrong.",
   },

@@ -12,7 +12,7 @@ export type CanonicalRequest = Omit<GenerateRequest, "requestId" | "tenant" | "p
 
 /**
  * Makes reasoning safe to hand to a stateless caller and to take back: only text that this service produced for the
- * same tenant opens again.
+ * same tenant, by the same model and in the same format opens again.
  */
 export type Sealer = {
   /** Authenticates `text` without hiding it, for the `signature` of a thinking block. */
@@ -25,8 +25,8 @@ export type Sealer = {
 
 /** What checking a body needs to know beyond the body. */
 export type PrepareContext = {
-  /** Opens the reasoning that the caller sends back. */
-  readonly sealer: Sealer;
+  /** Returns what opens the reasoning of a model, by its catalog id, that the caller sends back. */
+  readonly sealer: (model: string) => Sealer;
   /**
    * Returns whether some engine of this model takes images; where none does, images are refused with the path of the
    * part.

@@ -1,3 +1,4 @@
+import { createHmac } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyRequest } from "fastify";
 import type { CacheHints } from "../../proto/gen/svc/inference/v1/inference_service.ts";
@@ -5,7 +6,7 @@ import { ApiError } from "../errors.ts";
 import type { FormatSettings, PrepareContext } from "../formats/format.ts";
 import type { Principal } from "../keys/principal.ts";
 import type { RouteSpec } from "../routes.ts";
-import type { Sealing } from "../sealing.ts";
+import type { Sealing } from "../sealing/sealing.ts";
 import type { ClusterManager } from "../upstream/cluster-manager.ts";
 import type { RoutingHints } from "../upstream/load-balancing/routing-hints.ts";
 
@@ -22,10 +23,10 @@ export class RequestContext {
     this.#settings = settings;
   }
 
-  /** Returns what a format needs to check and translate the body of a caller. */
-  prepareContext(principal: Principal): PrepareContext {
+  /** Returns what the format of a name needs to check and translate the body of a caller. */
+  prepareContext({ tenant }: Principal, format: string): PrepareContext {
     return {
-      sealer: this.sealing.for(principal.tenant),
+      sealer: (model) => this.sealing.for({ tenant, model, format }),
       acceptsImages: (model) => this.#clusters.cluster(model)?.acceptsImages ?? false,
       settings: this.#settings,
     };
@@ -35,27 +36,27 @@ export class RequestContext {
    * Returns the cache hints that the engine gets: the caller's own cache key never leaves the gateway, and means
    * nothing beside another tenant's.
    */
-  cacheHints(principal: Principal, hints: CacheHints | undefined): CacheHints {
+  cacheHints({ routingKey, cacheSalt }: Principal, hints: CacheHints | undefined): CacheHints {
     const key = hints?.affinityKey ?? "";
     return {
-      affinityKey: key === "" ? "" : this.sealing.digest("affinity", principal.tenant, key),
-      isolationSalt: principal.cacheSalt,
+      affinityKey: key === "" ? "" : digest(routingKey, "affinity", key).toString("base64url"),
+      isolationSalt: cacheSalt,
       ttl: hints?.ttl,
     };
   }
 
   /**
    * Returns what picking an endpoint may look at. The prefixes of one tenant never match those of another, nor under
-   * another salt.
+   * another salt. Gateways that share keys digest them alike, so that they agree on where a conversation belongs.
    */
   routingHints(
-    { tenant, cacheSalt, priority, weight, keyId, limits }: Principal,
+    { routingKey, priority, weight, keyId, limits }: Principal,
     model: string,
     headers: IncomingHttpHeaders,
   ): RoutingHints {
     return {
-      prefixKey: this.sealing.key("prefix", tenant, cacheSalt, model),
-      digest: (...parts) => this.sealing.digest("affinity", ...parts),
+      prefixKey: digest(routingKey, "prefix", model),
+      digest: (...parts) => digest(routingKey, "affinity", ...parts).toString("base64url"),
       headers,
       priorityClass: PRIORITY_CLASS[priority],
       weight,
@@ -63,6 +64,13 @@ export class RequestContext {
       maxPendingRequests: limits.queued,
     };
   }
+}
+
+/** Returns 32 bytes that differ for every key, purpose and list of parts, and tell nothing about them. */
+function digest(key: Buffer, purpose: string, ...parts: readonly string[]): Buffer {
+  return createHmac("sha256", key)
+    .update(JSON.stringify([purpose, ...parts]))
+    .digest();
 }
 
 declare module "fastify" {

@@ -1,11 +1,11 @@
 import type { Head, PrepareContext } from "../../gateway/formats/format.ts";
-import { Sealing } from "../../gateway/sealing.ts";
+import { Sealing } from "../../gateway/sealing/sealing.ts";
 
-const sealer = Sealing.random().for("bench");
+const sealer = new Sealing().for({ tenant: "bench", model: "svc-qwen", format: "bench" });
 
 /** What the gateway hands to a format beside a request, with the gateway's defaults. */
 export const BENCH_CONTEXT: PrepareContext = {
-  sealer,
+  sealer: () => sealer,
   acceptsImages: () => true,
   settings: { strictAlternation: false, unsupportedTools: "reject" },
 };

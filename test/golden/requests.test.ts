@@ -12,7 +12,7 @@ import { parseJsonBody } from "../support/gateway/parse-json-body.ts";
 const FOLDER = join(import.meta.dirname, "requests");
 
 const context = {
-  sealer: { sign: () => "", seal: () => "", open: () => undefined },
+  sealer: () => ({ sign: () => "", seal: () => "", open: () => undefined }),
   acceptsImages: () => false,
   settings: { strictAlternation: false, unsupportedTools: "reject" },
 } as const;

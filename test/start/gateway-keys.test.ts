@@ -60,7 +60,8 @@ test("with a key file that others may read it ends with code 2", async () => {
 
 test.each([
   ["is missing", undefined, 0o600, ": FILE is not there"],
-  ["is short", "x".repeat(31), 0o600, ": FILE: the sealing key has fewer than 32 bytes"],
+  ["is short", "0123456789abcdef".repeat(3), 0o600, ": FILE: a sealing key has fewer than 32 bytes"],
+  ["was thought up", "correct horse battery staple and more", 0o600, ": FILE: a line of it is not hex digits"],
   ["everyone can read", "x".repeat(32), 0o644, ": FILE is open to other users; its mode should be 0600"],
 ])("with a sealing key that %s it ends with code 2", async (_what, text, mode, reason) => {
   await writeFile(file, '{"v":1,"revision":0,"keys":[]}', { mode: 0o600 });

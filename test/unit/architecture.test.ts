@@ -57,7 +57,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/endpoint/", "gateway/upstream/outlier/"],
   ],
   ["gateway/upstream/", [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/stats/upstream-stats.ts"]],
-  ["gateway/keys/cli/", [...GATEWAY_LEAVES, RUNTIME, "gateway/keys/"]],
+  ["gateway/keys/cli/", [...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/sealing/"]],
   ["gateway/keys/", [...GATEWAY_LEAVES, RUNTIME]],
   [
     "gateway/limits/",
@@ -67,6 +67,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     ],
   ],
   ["gateway/overload/", [RUNTIME]],
+  ["gateway/sealing/", [RUNTIME, "gateway/formats/format.ts"]],
   ["gateway/tracing/", [RUNTIME]],
   ["gateway/stats/", ["gateway/outcome.ts"]],
   ["gateway/http/admin/page/", ["deploy/runtime/files/project-folder.ts"]],
@@ -75,7 +76,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "gateway/http/admin/",
     [
       ...[...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/limits/", "gateway/overload/", "gateway/stats/"],
-      ...["gateway/upstream/", "gateway/config.ts", "gateway/lifecycle.ts", "gateway/workers.ts"],
+      ...["gateway/sealing/", "gateway/upstream/", "gateway/config.ts", "gateway/lifecycle.ts", "gateway/workers.ts"],
     ],
   ],
   [
@@ -114,12 +115,11 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   [
     "gateway/http/request-context.ts",
     [
-      ...[GEN, ...GATEWAY_LEAVES, "gateway/routes.ts", "gateway/sealing.ts", "gateway/formats/*.ts", "gateway/keys/"],
+      ...[GEN, ...GATEWAY_LEAVES, "gateway/routes.ts", "gateway/sealing/", "gateway/formats/*.ts", "gateway/keys/"],
       "gateway/upstream/",
     ],
   ],
   ["gateway/config.ts", [RUNTIME, "gateway/json/", "gateway/overload/", "gateway/upstream/"]],
-  ["gateway/sealing.ts", ["gateway/formats/format.ts"]],
   ["gateway/drain.ts", [RUNTIME, "gateway/config.ts", "gateway/lifecycle.ts", "gateway/http/connection/"]],
   ["gateway/lifecycle.ts", [RUNTIME]],
   ["gateway/server.ts", ["gateway/", GEN, RUNTIME]],
@@ -250,7 +250,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       "gateway/upstream/load-balancing/policies.ts",
       ...["gateway/upstream/call/grpc-error.ts", "gateway/upstream/cluster-manager.ts", "gateway/http/admin/fleet/"],
       ...["gateway/keys/key-stats.ts", "gateway/keys/key-store.ts", "gateway/limits/limit-stats.ts"],
-      ...["gateway/overload/", "gateway/stats/stats.ts"],
+      ...["gateway/overload/", "gateway/sealing/sealing-stats.ts", "gateway/stats/stats.ts"],
       ...["engine/config.ts", "engine/errors.ts", "engine/metrics/", "engine/profiles/profile.ts"],
     ],
   ],

@@ -50,7 +50,7 @@ function check(
   const system = systemMessage(raw.system);
   const turns = conversation(body.messages, {
     acceptsImages: context.acceptsImages(model.id),
-    sealer: context.sealer,
+    sealer: context.sealer(model.id),
     strictAlternation: context.settings.strictAlternation,
   });
   const breakpoint = cacheBreakpoint(raw.cache_control);

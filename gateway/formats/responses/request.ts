@@ -51,7 +51,7 @@ function prepare(value: unknown, context: PrepareContext): Prepared {
   const choice = toolChoice(body.tool_choice, tools, parallel);
   const format = textFormat(body.text?.format);
   const logprobs = included.logprobs || (body.top_logprobs ?? 0) > 0;
-  const items = { sealer: context.sealer, acceptsImages: context.acceptsImages(model.id) };
+  const items = { sealer: context.sealer(model.id), acceptsImages: context.acceptsImages(model.id) };
   const request: CanonicalRequest = {
     model: model.id,
     messages: [...instructionMessages(body.instructions), ...inputMessages(body.input, items)],

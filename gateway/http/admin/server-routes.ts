@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { GatewayConfig } from "../../config.ts";
 import type { Lifecycle } from "../../lifecycle.ts";
+import type { Sealing } from "../../sealing/sealing.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
 import type { Workers } from "../../workers.ts";
 import { type AdminRoute, badRequest, jsonReply, OK, wantsJson } from "./admin-route.ts";
@@ -20,6 +21,8 @@ export type ServerFacts = {
   /** Returns the addresses that the gateway listens on now. */
   readonly listeners: () => readonly Listener[];
   /** The lifecycle of the gateway, which names its state and takes orders to change it. */
+  /** Seals reasoning, by keys whose ids other gateways should show, too. */
+  readonly sealing: Pick<Sealing, "keyIds">;
   readonly lifecycle: Lifecycle;
   /** The clusters, by which the gateway is initialized once some model can be served. */
   readonly clusters: ClusterManager;
@@ -36,7 +39,7 @@ const LEVELS = ["debug", "info", "warn", "error"];
 
 /** Makes the paths that say what this process is, how it was set up, and how much it logs. */
 export function serverRoutes(facts: ServerFacts): readonly AdminRoute[] {
-  const { config, version, listeners, lifecycle, clusters, workers, log, clock } = facts;
+  const { config, version, listeners, sealing, lifecycle, clusters, workers, log, clock } = facts;
   const startedMs = clock.nowMs();
   const reads = (path: string, help: string, handle: AdminRoute["handle"]): AdminRoute => ({
     path,
@@ -45,12 +48,13 @@ export function serverRoutes(facts: ServerFacts): readonly AdminRoute[] {
     handle,
   });
   return [
-    reads("/server_info", "version, state, uptime", () =>
+    reads("/server_info", "version, state, uptime, ids of the sealing keys", () =>
       jsonReply({
         version,
         state: lifecycle.state(clusters.ready),
         uptime_current_epoch: `${Math.floor((clock.nowMs() - startedMs) / 1000)}s`,
         node: { version: process.version, pid: process.pid },
+        sealing: { key_ids: sealing.keyIds, ends_with_process: config.sealingKeyFile === undefined },
         worker: { index: workers.index, count: workers.count, admin_urls: workers.adminUrls },
       }),
     ),

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { needsTurns, nextTurn } from "../../event-loop-turn.ts";
 import { prepareCountTokens } from "../../formats/messages/count-tokens.ts";
+import { messages } from "../../formats/messages/request.ts";
 import type { Router } from "../../upstream/router.ts";
 import { requireModel } from "../access/model-access.ts";
 import { principalOf, type RequestContext, takeBody } from "../request-context.ts";
@@ -14,7 +15,7 @@ export function countTokensRoute(router: Router, context: RequestContext, runnin
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const { record } = request;
     const principal = principalOf(request);
-    const prepared = prepareCountTokens(takeBody(request), context.prepareContext(principal));
+    const prepared = prepareCountTokens(takeBody(request), context.prepareContext(principal, messages.name));
     record.prepared(prepared.model, undefined);
     requireModel(principal, prepared.model);
     if (needsTurns(record.bodyBytes)) await nextTurn();

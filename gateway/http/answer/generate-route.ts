@@ -93,7 +93,10 @@ async function check(
   const { context, clock, running } = deps;
   const { record } = request;
   const principal = principalOf(request);
-  const { request: canonical, ...prepared } = format.prepare(takeBody(request), context.prepareContext(principal));
+  const { request: canonical, ...prepared } = format.prepare(
+    takeBody(request),
+    context.prepareContext(principal, format.name),
+  );
   record.prepared(prepared.model, prepared.stream);
   requireModel(principal, prepared.model);
   const asked = withinOutputLimit(canonical, principal);
@@ -106,7 +109,7 @@ async function check(
     requestId,
     createdSeconds: Math.floor(clock.wallMs() / 1000),
     nowSeconds: () => Math.floor(clock.wallMs() / 1000),
-    sealer: context.sealing.for(principal.tenant),
+    sealer: context.sealing.for({ tenant: principal.tenant, model: prepared.model, format: format.name }),
   };
   return {
     format,

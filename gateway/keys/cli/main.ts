@@ -2,11 +2,13 @@ import { realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command, CommanderError } from "commander";
 import { programVersion } from "../../../deploy/runtime/files/project-folder.ts";
+import { SealingKeyError } from "../../sealing/sealing-key.ts";
 import { KeyAdminError } from "../key-admin.ts";
 import { isKeyStoreError } from "../key-store-error.ts";
 import { addChangeCommands } from "./change-commands.ts";
 import { CliContext, EXIT, type KeysIo } from "./command-context.ts";
 import { addReadCommands } from "./read-commands.ts";
+import { addSealingCommands } from "./sealing-commands.ts";
 
 const DEFAULT_FILE = ".svc/keys.json";
 
@@ -21,7 +23,7 @@ function exitCodeOf(error: unknown, io: KeysIo): number {
     io.err(`error: ${error.message}\n`);
     return error.reason === "not_found" ? EXIT.notFound : EXIT.usage;
   }
-  if (isKeyStoreError(error)) {
+  if (isKeyStoreError(error) || error instanceof SealingKeyError) {
     io.err(`error: ${error.message}\n`);
     return EXIT.store;
   }
@@ -46,6 +48,7 @@ export async function run(argv: readonly string[], io: KeysIo): Promise<number> 
   const context = new CliContext(program, io);
   addChangeCommands(program, context);
   addReadCommands(program, context);
+  addSealingCommands(program, context);
   try {
     await program.parseAsync([...argv], { from: "user" });
     return context.exitCode;

@@ -21,6 +21,13 @@ export function parseCount(text: string): number {
   return value;
 }
 
+/** Parses a whole number from 0 to 15. */
+export function parseKept(text: string): number {
+  const value = text === "0" ? 0 : parseCount(text);
+  if (value > 15) throw new InvalidArgumentError("Expected a whole number of at most 15.");
+  return value;
+}
+
 /** Parses a whole number from 1 to 1000. */
 export function parseWeight(text: string): number {
   const value = parseCount(text);

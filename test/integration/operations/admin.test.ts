@@ -260,7 +260,9 @@ describe("reading", () => {
   });
 
   test("/server_info and /listeners", async () => {
-    expect(await json("/server_info")).toMatchObject({ version: "1.2.3", state: "LIVE" });
+    const { keyIds: key_ids } = service.gateway.sealing;
+    const sealing = { key_ids, ends_with_process: false };
+    expect(await json("/server_info")).toMatchObject({ version: "1.2.3", state: "LIVE", sealing });
     expect(await text("/listeners")).toBe(`public::${service.gateway.baseUrl}\n`);
     expect(await json("/listeners?format=json")).toEqual({
       listener_statuses: [{ name: "public", local_address: service.gateway.baseUrl }],

@@ -11,7 +11,7 @@ export const SEALER: Sealer = {
 
 /** What a format is told beside a request, for a model without images. */
 export const CONTEXT: PrepareContext = {
-  sealer: SEALER,
+  sealer: () => SEALER,
   acceptsImages: () => false,
   settings: { strictAlternation: false, unsupportedTools: "reject" },
 };

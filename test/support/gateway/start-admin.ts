@@ -37,7 +37,7 @@ export async function startAdmin(
   const lifecycle = new Lifecycle(new StopOrders(systemClock.nowMs));
   const lines: string[] = [];
   const log = pino({ level: "info" }, { write: (line) => lines.push(line) });
-  const { clusters, stats, keys, keyFile, limiter, overload } = gateway;
+  const { clusters, stats, keys, sealing, keyFile, limiter, overload } = gateway;
   registerClusterStats(stats.registry, clusters);
   registerKeyStats(stats.registry, keys);
   const app = buildAdmin({
@@ -48,6 +48,7 @@ export async function startAdmin(
     clusters,
     stats,
     keys,
+    sealing,
     limiter,
     overload,
     connections: () => 0,

@@ -14,7 +14,7 @@ import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
 import type { Limiter } from "../../../gateway/limits/limiter.ts";
 import { MemoryLimitStore } from "../../../gateway/limits/memory-limit-store.ts";
 import type { OverloadManager } from "../../../gateway/overload/overload-manager.ts";
-import { Sealing } from "../../../gateway/sealing.ts";
+import { Sealing } from "../../../gateway/sealing/sealing.ts";
 import { buildServer } from "../../../gateway/server.ts";
 import { Stats } from "../../../gateway/stats/stats.ts";
 import { startTracing } from "../../../gateway/tracing/start-tracing.ts";
@@ -33,6 +33,7 @@ export type RunningGateway = {
   readonly keyFile: string;
   readonly stats: Stats;
   readonly keys: KeyStore;
+  readonly sealing: Sealing;
   readonly limiter: Limiter;
   readonly overload: OverloadManager;
   readonly clusters: ClusterManager;
@@ -81,6 +82,7 @@ export async function startGateway(
     }),
   );
   const stats = new Stats();
+  const sealing = new Sealing();
   const keys = await FileKeyStore.open({ file: keyFile, clock: systemClock });
   const clusters = new ClusterManager(config.clusters, systemClock, log, surroundings);
   const tracing = config.tracing && startTracing(config.tracing, log, systemClock.nowMs);
@@ -89,7 +91,7 @@ export async function startGateway(
     keys,
     limitStore: new MemoryLimitStore(systemClock),
     clusters,
-    sealing: Sealing.random(),
+    sealing,
     stats,
     clock: systemClock,
     log,
@@ -108,6 +110,7 @@ export async function startGateway(
     keyFile,
     stats,
     keys,
+    sealing,
     limiter,
     overload,
     clusters,

@@ -33,7 +33,8 @@ test("keys of one owner are one tenant with one salt; all others are apart", () 
   const made = records(["a", "a", "b", null, null]).map((record) => makePrincipal(record, pepper));
   const tenants = made.map(({ tenant }) => tenant);
   const salts = made.map(({ cacheSalt }) => cacheSalt);
-  for (const values of [tenants, salts]) {
+  const routingKeys = made.map(({ routingKey }) => routingKey.toString("hex"));
+  for (const values of [tenants, salts, routingKeys]) {
     expect(values[0]).toBe(values[1]);
     expect(new Set(values).size).toBe(4);
   }
@@ -53,6 +54,7 @@ test("a new salt in the record parts the key from what was cached for it", () =>
   const salted = { ...record, cacheSalt: "A".repeat(22) };
   expect(makePrincipal(salted, pepper).cacheSalt).not.toBe(makePrincipal(record, pepper).cacheSalt);
   expect(makePrincipal(salted, pepper).tenant).toBe(makePrincipal(record, pepper).tenant);
+  expect(makePrincipal(salted, pepper).routingKey).not.toEqual(makePrincipal(record, pepper).routingKey);
 });
 
 describe("mayUse", () => {

@@ -4,5 +4,13 @@ import type { Principal } from "../../../../gateway/keys/principal.ts";
 /** A key with these limits, and nothing else about it that matters. */
 export function principalWith(limits: KeyLimits, quota: KeyQuota = {}, keyId = "keyA"): Principal {
   const rest = { owner: null, models: "all", priority: "DEFAULT", weight: 1, revision: 1 } as const;
-  return { ...rest, keyId, limits, quota, tenant: `tenant-${keyId}`, cacheSalt: `salt-${keyId}` };
+  return {
+    ...rest,
+    keyId,
+    limits,
+    quota,
+    tenant: `tenant-${keyId}`,
+    cacheSalt: `salt-${keyId}`,
+    routingKey: Buffer.alloc(32),
+  };
 }

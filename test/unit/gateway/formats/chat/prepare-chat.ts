@@ -25,7 +25,7 @@ export function prepareChat(fields: object): Prepared {
 
 export function prepareBody(body: unknown): Prepared {
   return chat.prepare(body, {
-    sealer,
+    sealer: () => sealer,
     acceptsImages: (model) => model === "svc-kimik3",
     settings: { strictAlternation: false, unsupportedTools: "reject" },
   });

@@ -6,7 +6,7 @@ const PNG = Buffer.from("89504e470d0a1a0a0000000d49484452", "hex").toString("bas
 const PATH = ["messages", 0, "content"];
 
 function read(content: unknown, place: Place = "user", acceptsImages = true) {
-  return allParts(contentBlocks(content, PATH, place), { acceptsImages, sealer: context.sealer });
+  return allParts(contentBlocks(content, PATH, place), { acceptsImages, sealer: context.sealer("svc-qwen") });
 }
 
 const text = (value: string) => ({ kind: { $case: "text", value: { text: value } } });

@@ -10,7 +10,7 @@ const call = (id: string, name = "read") => ({ type: "tool_use", id, name, input
 const result = (id: string, more: object = {}) => ({ type: "tool_result", tool_use_id: id, content: "ok", ...more });
 
 function read(messages: readonly unknown[], strictAlternation = false) {
-  return conversation(messages, { acceptsImages: true, sealer: context.sealer, strictAlternation });
+  return conversation(messages, { acceptsImages: true, sealer: context.sealer("svc-qwen"), strictAlternation });
 }
 
 /** Roles and parts in one line each. */

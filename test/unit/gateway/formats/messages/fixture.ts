@@ -12,7 +12,7 @@ const sealer = {
 };
 
 export const context: PrepareContext = {
-  sealer,
+  sealer: () => sealer,
   acceptsImages: () => true,
   settings: { strictAlternation: false, unsupportedTools: "reject" },
 };

@@ -26,7 +26,7 @@ export function prepare(extra: object = {}, options: Options = {}): Prepared {
   return responses.prepare(
     { model: "svc-qwen", input: "hi", ...extra },
     {
-      sealer,
+      sealer: () => sealer,
       acceptsImages: () => options.images ?? true,
       settings: { strictAlternation: false, unsupportedTools: options.unsupportedTools ?? "reject" },
     },

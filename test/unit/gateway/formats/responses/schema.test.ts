@@ -92,7 +92,7 @@ describe("top-level keys", () => {
 
   test("a missing model is reported before a missing input, and both before other faults", () => {
     const context = {
-      sealer,
+      sealer: () => sealer,
       acceptsImages: () => true,
       settings: { strictAlternation: false, unsupportedTools: "reject" },
     } as const;

@@ -1,0 +1,76 @@
+import { FileError } from "../../deploy/runtime/files/file-error.ts";
+import { FollowedFile } from "../../deploy/runtime/files/followed-file.ts";
+import { readPrivateFile } from "../../deploy/runtime/files/private-file.ts";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import { Sealing } from "./sealing.ts";
+import { parseSealingKeys, SealingKeyError, type SealingKeys } from "./sealing-key.ts";
+
+/** What following a file of sealing keys takes. */
+export type FollowedSealingOptions = {
+  /** The path of the file. */
+  readonly file: string;
+  /** The clock by which the file is looked at again. */
+  readonly clock: Pick<Clock, "after">;
+  /** Is told, after the first look, that changed keys were taken, with undefined, or why they cannot be used. */
+  readonly onReload: (fault: string | undefined) => void;
+  /** Is told the id of each key that a caller's text names and that is not here. */
+  readonly onUnknownKey: (id: string) => void;
+};
+
+/**
+ * A sealing whose keys stand in a file and are read again whenever it changes. A file that cannot be used never takes keys
+ * away: the last good ones stay.
+ */
+export class FollowedSealing {
+  /** The sealing with the keys in force. */
+  readonly sealing: Sealing;
+  readonly #options: FollowedSealingOptions;
+  readonly #followed: FollowedFile;
+  #fault: string | undefined;
+
+  private constructor(options: FollowedSealingOptions, keys: SealingKeys) {
+    this.#options = options;
+    this.sealing = new Sealing(keys, options.onUnknownKey);
+    const { file, clock } = options;
+    this.#followed = new FollowedFile({ files: [file], clock, take: () => this.#take() });
+  }
+
+  /** Reads the file and follows it until `close`. Throws `FileError` and `SealingKeyError` where it cannot be used. */
+  static async open(options: FollowedSealingOptions): Promise<FollowedSealing> {
+    return new FollowedSealing(options, await readSealingKeys(options.file));
+  }
+
+  /** Stops following the file; the keys in force stay. */
+  close(): void {
+    this.#followed.close();
+  }
+
+  async #take(): Promise<"taken" | "again"> {
+    const { file, onReload } = this.#options;
+    const before = this.#fault;
+    try {
+      const keys = await readSealingKeys(file);
+      const isNew = keys.map(({ id }) => id).join() !== this.sealing.keyIds.join();
+      this.#fault = undefined;
+      this.sealing.use(keys);
+      if (isNew || before !== undefined) onReload(undefined);
+    } catch (error) {
+      if (!(error instanceof FileError || error instanceof SealingKeyError)) throw error;
+      this.#fault = error.message;
+      if (this.#fault !== before) onReload(this.#fault);
+    }
+    return this.#fault === undefined ? "taken" : "again";
+  }
+}
+
+/** Reads the sealing keys in `file`. Throws `FileError`, and `SealingKeyError` for what is missing or no key. */
+export async function readSealingKeys(file: string): Promise<SealingKeys> {
+  const bytes = await readPrivateFile(file);
+  if (bytes === undefined) throw new SealingKeyError(`${file} is not there`);
+  try {
+    return parseSealingKeys(bytes);
+  } catch (cause) {
+    if (cause instanceof SealingKeyError) throw new SealingKeyError(`${file}: ${cause.message}`, { cause });
+    throw cause;
+  }
+}

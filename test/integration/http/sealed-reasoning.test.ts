@@ -1,0 +1,117 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { newSealingKey } from "../../../gateway/sealing/sealing-key.ts";
+import { blockEnd, delta, finished, reasoningStart, started, textStart } from "../../support/events/events.ts";
+import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+
+/* Reasoning that callers carry sealed, from one turn to the next. */
+
+const THOUGHT = "The sky is blue.";
+const ASKED = { role: "user", content: "Why?" };
+
+let service: ScriptedService;
+
+beforeAll(async () => {
+  service = await startScriptedService();
+  service.play(() => [
+    [started(), reasoningStart(0), delta(0, THOUGHT), blockEnd(0)],
+    [textStart(1), delta(1, "Because."), blockEnd(1), finished()],
+  ]);
+});
+
+afterAll(() => service.stop());
+
+/** The reasoning that the model was given back in the newest request. */
+const givenBack = () =>
+  service
+    .lastRequest()
+    .messages.flatMap(({ parts }) =>
+      parts.flatMap(({ kind }) => (kind?.$case === "reasoning" ? [kind.value.text] : [])),
+    );
+
+const OMITTED = { max_tokens: 100, thinking: { type: "adaptive", display: "omitted" } };
+
+/** A turn of messages whose reasoning is withheld, as a caller sends it back. */
+async function messagesTurn(model = "svc-qwen"): Promise<{ readonly content: readonly { signature?: string }[] }> {
+  return (await service.reply("/v1/messages", { ...OMITTED, model, messages: [ASKED] })) as never;
+}
+
+async function statusWith(model: string, content: unknown, auth = {}): Promise<number> {
+  const messages = [ASKED, { role: "assistant", content }, ASKED];
+  const response = await service.post("/v1/messages", { ...OMITTED, model, messages }, auth);
+  await response.text();
+  return response.status;
+}
+
+describe("withheld reasoning of messages", () => {
+  test("is found again by its model", async () => {
+    const { content } = await messagesTurn();
+    expect(JSON.stringify(content)).not.toContain(THOUGHT);
+    expect(await statusWith("svc-qwen", content)).toBe(200);
+    expect(givenBack()).toEqual([THOUGHT]);
+  });
+
+  test("is left out for another model, as when an agent changes it in mid-session, and no turn fails", async () => {
+    const { content } = await messagesTurn();
+    expect(await statusWith("svc-glm53", content)).toBe(200);
+    expect(givenBack()).toEqual([]);
+    expect(await statusWith("svc-qwen", content)).toBe(200);
+    expect(givenBack()).toEqual([THOUGHT]);
+  });
+
+  test("is left out for another tenant", async () => {
+    const { content } = await messagesTurn();
+    const key = await service.createKey("--name", "other", "--models", "all");
+    expect(await statusWith("svc-qwen", content, { authorization: `Bearer ${key}` })).toBe(200);
+    expect(givenBack()).toEqual([]);
+  });
+
+  test("outlives a rotation as long as its key is kept, and is left out afterwards", async () => {
+    const { sealing } = service.gateway;
+    const [first, second] = [newSealingKey(), newSealingKey()];
+    sealing.use([first]);
+    const { content } = await messagesTurn();
+    sealing.use([second, first]);
+    expect(await statusWith("svc-qwen", content)).toBe(200);
+    expect(givenBack()).toEqual([THOUGHT]);
+    sealing.use([second]);
+    const { unknown_key: before } = { ...sealing.openings };
+    expect(await statusWith("svc-qwen", content)).toBe(200);
+    expect(givenBack()).toEqual([]);
+    expect(sealing.openings.unknown_key).toBe(before + 1);
+  });
+});
+
+describe("sealed reasoning of responses", () => {
+  const include = ["reasoning.encrypted_content"];
+
+  async function item() {
+    const { output } = (await service.reply("/v1/responses", { include, input: "Why?" })) as {
+      readonly output: readonly { readonly type: string; readonly encrypted_content?: string }[];
+    };
+    return output.find(({ type }) => type === "reasoning");
+  }
+
+  const back = async (model: string, reasoning: object) => {
+    await service.reply("/v1/responses", { model, include, input: [{ role: "user", content: "Why?" }, reasoning] });
+    return givenBack();
+  };
+
+  test("is found again, and for another model its summary stands in", async () => {
+    const sealed = (await item())?.encrypted_content;
+    const summary = [{ type: "summary_text", text: "About the sky." }];
+    const reasoning = { type: "reasoning", summary, encrypted_content: sealed };
+    expect(await back("svc-qwen", reasoning)).toEqual([THOUGHT]);
+    expect(await back("svc-glm53", reasoning)).toEqual(["About the sky."]);
+    expect(await back("svc-glm53", { ...reasoning, summary: [] })).toEqual([]);
+  });
+
+  test("is nothing as the signature of messages", async () => {
+    const signature = (await item())?.encrypted_content;
+    const content = [
+      { type: "thinking", thinking: "", signature },
+      { type: "text", text: "Because." },
+    ];
+    expect(await statusWith("svc-qwen", content)).toBe(200);
+    expect(givenBack()).toEqual([]);
+  });
+});
