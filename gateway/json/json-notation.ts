@@ -11,8 +11,8 @@ export type Notation = {
   /** The keys of an object in the order of the text; undefined where the parsed object has the same order. */
   readonly keys: readonly string[] | undefined;
   /**
-   * By key or position, the text of a number or the notation of what stands there. Members that the parsed value tells
-   * in full are left out.
+   * The text of a number or the notation of a member, by its key or position. Members that the parsed value tells in
+   * full are left out.
    */
   readonly members: ReadonlyMap<string, string | Notation>;
 };

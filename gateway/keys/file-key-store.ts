@@ -58,7 +58,10 @@ export class FileKeyStore implements KeyStore {
     this.#followed = new FollowedFile({ files: [file, pepperFileOf(file)], clock, take: () => this.#take() });
   }
 
-  /** Loads the file and follows it until `close`. Throws what `isKeyStoreError` knows when it is missing or cannot be used. */
+  /**
+   * Loads the file and follows it until `close`. Throws what `isKeyStoreError` knows when it is missing or cannot be
+   * used.
+   */
   static async open(options: FileKeyStoreOptions): Promise<FileKeyStore> {
     const store = new FileKeyStore(options);
     await store.#followed.look();
@@ -90,7 +93,9 @@ export class FileKeyStore implements KeyStore {
     };
   }
 
-  /** Calls `listener` after each load, and once while the files cannot be read, until the returned function is called. */
+  /**
+   * Calls `listener` after each load, and once while the files cannot be read, until the returned function is called.
+   */
   onChange(listener: (status: KeyStoreStatus) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

@@ -10,7 +10,10 @@ import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord, KeySecret, KeySet } f
 
 /** A change of keys that cannot be made. */
 export class KeyAdminError extends Error {
-  /** Why it cannot be made. `not_found`: no key has that id. `conflict`: the key's state forbids it. */
+  /**
+   * The reason why the change cannot be made: no key has that id (`not_found`), or the key's state forbids it
+   * (`conflict`).
+   */
   readonly reason: "not_found" | "conflict";
 
   constructor(reason: "not_found" | "conflict", message: string) {

@@ -105,8 +105,8 @@ async function changeLocked<T>(path: string, create: boolean, change: Change<T>)
 
 /**
  * Reads, changes and replaces the key file while holding its lock, `<path>.lock`, and says so in its audit log. With
- * `create` a missing folder, file and pepper are made. Throws what `isKeyStoreError` knows, with the fault `locked` when
- * `signal` aborts while another process holds the lock, and whatever `change` throws; nothing is written then.
+ * `create` a missing folder, file and pepper are made. Throws what `isKeyStoreError` knows, with the fault `locked`
+ * when `signal` aborts while another process holds the lock, and whatever `change` throws; nothing is written then.
  */
 export async function updateKeyFile<T>(
   path: string,

@@ -13,13 +13,13 @@ export type Wanted = { readonly dimension: Dimension; readonly cost: number | un
 
 /** What a grant works with. */
 export type GrantOptions = {
-  /** Where charges are counted and places are taken. */
+  /** The store in which charges are counted and places are taken. */
   readonly store: LimitStore;
   /** The list in which operators see the places that are held. */
   readonly held: HeldPlaces;
   /** The public id of the key that pays. */
   readonly keyId: string;
-  /** What an input token that was read from the cache counts, from 0 to 1 of a token. */
+  /** The part of a token that an input token counts which was read from the cache, from 0 to 1. */
   readonly cachedInputWeight: number;
 };
 

@@ -24,7 +24,7 @@ const SIZES: readonly (readonly [name: string, bytes: number])[] = [
   ["2 MB", 2_000_000],
   ["5 MB", 5_000_000],
 ];
-/** As much as a socket brings at once. */
+/** The bytes that a socket brings at once. */
 const CHUNK_BYTES = 64 * 1024;
 const PREFIX_KEY = Buffer.alloc(32, 1);
 

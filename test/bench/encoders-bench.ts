@@ -15,7 +15,7 @@ const DELTAS = 100_000;
 const DELTAS_QUICK = 20_000;
 /** A token of code, with something in it to escape. */
 const TEXT = ' return "';
-/** Of one answer: an encoder that keeps its text shall not keep more than one does. */
+/** The number of deltas of one answer: an encoder that keeps its text shall not keep more than one does. */
 const DELTAS_PER_ANSWER = 2_000;
 
 /** Gives a function that does the work of one delta; each is called for one answer's deltas. */

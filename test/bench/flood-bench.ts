@@ -6,7 +6,7 @@ import { interleave } from "./report/interleave.ts";
 import type { BenchSettings } from "./settings.ts";
 
 const STREAM_COUNTS = [1, 100];
-/** What a fast engine has ready at a time. */
+/** The number of events that a fast engine has ready at a time. */
 const EVENTS_PER_WRITE = 16;
 
 const cpuPerEvent = ({ cpuUs, events }: Window) => cpuUs / events;

@@ -15,7 +15,7 @@ import { routingBench } from "./routing-bench.ts";
 import type { BenchSettings } from "./settings.ts";
 import { streamBench } from "./stream-bench.ts";
 
-/** They bring what they measure; the others share processes that are started once. */
+/** The benches that bring what they measure; the others share processes that are started once. */
 const ALONE: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchResult>>> = {
   encoders: encodersBench,
   body: bodyBench,

@@ -1,6 +1,6 @@
 /** How long and how often to measure. */
 export type BenchSettings = {
-  /** Of one measured stretch under load. */
+  /** The length of one measured stretch under load, in seconds. */
   readonly seconds: number;
   /** Interleaved repetitions, of which the median is taken. */
   readonly repetitions: number;

@@ -5,7 +5,7 @@ import { join } from "node:path";
 
 /** Whether the program `openssl`, which makes the certificates, is installed. */
 export const HAS_OPENSSL = spawnSync("openssl", ["version"]).status === 0;
-/** Why a test that needs certificates is skipped where `openssl` is not installed. */
+/** The reason why a test that needs certificates is skipped where `openssl` is not installed. */
 export const NO_OPENSSL = "openssl is not installed, and it makes the certificates";
 
 const NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
@@ -14,12 +14,12 @@ const NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-
 export class Certificates {
   readonly #folder = mkdtempSync(join(tmpdir(), "svc-certificates-"));
 
-  /** Of `<name>.pem`, say. */
+  /** Returns the path of a file in the folder, such as `<name>.pem`. */
   file(name: string): string {
     return join(this.#folder, name);
   }
 
-  /** `<name>.pem` and `<name>.key`, which trust nobody but themselves. */
+  /** Makes `<name>.pem` and `<name>.key`, which trust nobody but themselves. */
   authority(name: string): void {
     this.#openssl("req", "-x509", ...NEW_KEY, ...this.#subject(name), "-days", "2", "-out", `${name}.pem`);
   }

@@ -16,7 +16,7 @@ import {
   TRUNCATED_RESPONSE,
 } from "dns-packet";
 
-/** What the server knows of every name, or how it fails. */
+/** The answer to every question: the addresses of every name, or how the server fails. */
 export type DnsAnswer = readonly string[] | "NXDOMAIN" | "SERVFAIL" | "silence";
 
 /** The only port that /etc/resolv.conf has. */
@@ -116,7 +116,10 @@ export class DnsServer {
   }
 }
 
-/** Of the first message of a TCP stream, its own length included; without one, more than there is. */
+/**
+ * Returns the length of the first message of a TCP stream, its own length field included; without one, more than there
+ * is.
+ */
 function lengthOf(bytes: Buffer): number {
   return bytes.length < 2 ? 2 : 2 + bytes.readUInt16BE();
 }

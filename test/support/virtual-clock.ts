@@ -62,7 +62,7 @@ export class VirtualClock implements Clock {
   }
 }
 
-/** Until everything that was ready to go on has gone on. */
+/** Resolves when everything that was ready to go on has gone on. */
 function settled(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

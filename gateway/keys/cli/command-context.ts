@@ -5,7 +5,7 @@ import type { KeyRecord } from "../key-record.ts";
 import { KeyStoreError } from "../key-store-error.ts";
 import { keyText } from "./text.ts";
 
-/** How long a command waits for another one to finish its change, in milliseconds. */
+/** The time that a command waits for another one to finish its change, in milliseconds. */
 const LOCK_WAIT_MS = 5000;
 
 /** The exit codes of the program. */

@@ -9,14 +9,16 @@ export type Reading = {
   readonly events: number;
   /** Frames around them: fewer than events where somebody joined texts. */
   readonly frames: number;
-  /** From an event's writing in the engine to its reading here, in milliseconds; only of counts that are kept. */
+  /**
+   * The times from an event's writing in the engine to its reading here, in milliseconds; only of counts that are kept.
+   */
   readonly delaysMs: readonly number[];
 };
 
 /** Opens many streams to one target, over sockets of their own, and reads them as fast as they come. */
 export class LoadClient {
   readonly #sockets: Socket[];
-  /** From a request's writing to the first byte of its answer, one per stream, in milliseconds. */
+  /** The times from a request's writing to the first byte of its answer, one per stream, in milliseconds. */
   readonly firstByteMs: number[] = [];
   #events = 0;
   #frames = 0;
@@ -44,7 +46,7 @@ export class LoadClient {
     this.#delaysMs = keepDelays ? [] : undefined;
   }
 
-  /** What came since `start`. */
+  /** Returns what came since `start`. */
   read(): Reading {
     return { events: this.#events, frames: this.#frames, delaysMs: this.#delaysMs ?? [] };
   }

@@ -7,7 +7,7 @@ import { LoadClient } from "./load-client.ts";
 
 /** Streams begin at different moments and code gets hot: what comes in this time is not measured. */
 const SETTLE_MS = 500;
-/** Until everybody has seen that the streams are left. */
+/** The time until everybody has seen that the streams are left, in milliseconds. */
 const LEAVE_MS = 200;
 
 /** What every stream plays, and the number of streams at once. */
@@ -17,7 +17,7 @@ export type Load = Omit<Directive, "events" | "id"> & { readonly streams: number
 export type Window = {
   readonly events: number;
   readonly frames: number;
-  /** Of the process in the middle. */
+  /** The processor time of the process in the middle, in microseconds. */
   readonly cpuUs: number;
   readonly delayP50Ms: number;
   readonly delayP99Ms: number;

@@ -28,7 +28,7 @@ export class RequestClient {
     return new RequestClient(socket);
   }
 
-  /** From the request's writing to the last byte of its answer, in milliseconds. */
+  /** Resolves to the time from the request's writing to the last byte of its answer, in milliseconds. */
   async ask(request: string): Promise<number> {
     this.#tail = "";
     const sentUs = nowUs();

@@ -5,11 +5,11 @@
 export type Directive = {
   /** Events in all, before the answer ends. */
   readonly events: number;
-  /** Of this stream; 0 for as fast as they are taken. */
+  /** The rate of this stream; 0 for as fast as events are taken. */
   readonly eventsPerSecond: number;
-  /** How many are written together. */
+  /** The number of events that are written together. */
   readonly eventsPerWrite: number;
-  /** Where given, the engine reports under this name when the caller has left. */
+  /** The name under which the engine reports that the caller has left; absent where it shall not. */
   readonly id?: string;
 };
 

@@ -7,7 +7,7 @@ import { type AddressInfo, connect, createServer as createTcpServer, type Server
  * this machine and understands nothing of it. Prints `ready {"port":…}`.
  */
 
-/** Bytes from one socket to the other: nothing in Node can cost less. */
+/** Makes a server that passes bytes from one socket to the other: nothing in Node can cost less. */
 function bytePassThrough(port: number): Server {
   const server = createTcpServer({ noDelay: true }, (downstream) => {
     const upstream = connect({ port, host: "127.0.0.1", noDelay: true });

@@ -62,7 +62,7 @@ export class Pace {
     });
   }
 
-  /** Until the next tick. One wait at a time. */
+  /** Resolves at the next tick. One wait at a time. */
   async tick(): Promise<void> {
     if (!this.#due)
       await new Promise<void>((resolve) => {

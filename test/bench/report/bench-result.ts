@@ -1,11 +1,12 @@
 /** One line of a result: numbers are kept unrounded, rounding is the table's. NaN stands for what was not measured. */
 export type Row = Readonly<Record<string, number | string>>;
 
+/** A column of a result's table. */
 export type Column = {
-  /** Of the field in the rows, with its unit. */
+  /** The name of the field in the rows, with its unit. */
   readonly key: string;
   readonly title: string;
-  /** Behind the decimal point, for numbers. Default: 1. */
+  /** The number of digits behind the decimal point, for numbers. Default: 1. */
   readonly digits?: number;
 };
 
@@ -16,6 +17,6 @@ export type BenchResult = {
   readonly title: string;
   readonly columns: readonly Column[];
   readonly rows: readonly Row[];
-  /** How to read the table. */
+  /** The sentences that say how to read the table. */
   readonly notes: readonly string[];
 };

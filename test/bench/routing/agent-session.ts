@@ -2,20 +2,21 @@ import type { Boundary, PromptShape } from "../../../gateway/upstream/load-balan
 import type { Segment } from "./prefix-cache.ts";
 import { exponential } from "./seeded-random.ts";
 
+/** The traffic of coding agents; means are of exponential distributions. */
 export type AgentTraffic = {
-  /** New sessions per second, evenly at random. */
+  /** The number of new sessions per second, evenly at random. */
   readonly sessionsPerSecond: number;
   readonly meanTurns: number;
-  /** Agents: all sessions of one share their system prompt and tools. */
+  /** The number of agents: all sessions of one share their system prompt and tools. */
   readonly agents: number;
   readonly headTokens: number;
-  /** What a turn adds, on the average: the answer and what the tools return to it. */
+  /** The tokens that a turn adds, on the average: the answer and what the tools return to it. */
   readonly turnTokens: number;
   readonly meanThinkMs: number;
   readonly sharedCacheKey: boolean;
 };
 
-/** The traffic of coding agents, as measured: the numbers of the routing study in the reference. */
+/** The traffic of coding agents as it was measured on real ones. */
 export const AGENT_TRAFFIC: AgentTraffic = {
   sessionsPerSecond: 0.1,
   meanTurns: 42,

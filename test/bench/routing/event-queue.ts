@@ -30,7 +30,7 @@ export class EventQueue implements Clock {
     };
   }
 
-  /** Until `endMs`, or until nothing is planned. */
+  /** Runs what is planned until `endMs`, or until nothing is. */
   runUntil(endMs: number): void {
     for (let first = this.#heap[0]; first && first.atMs <= endMs; first = this.#heap[0]) {
       this.#takeFirst();

@@ -7,7 +7,7 @@ export type Segment = { readonly id: string; readonly tokens: number };
  */
 export class PrefixCache {
   readonly #capacity: number;
-  /** In the order of use. */
+  /** The segments that are cached, in the order of use. */
   readonly #segments = new Map<string, number>();
   #tokens = 0;
 
@@ -15,7 +15,7 @@ export class PrefixCache {
     this.#capacity = capacityTokens;
   }
 
-  /** Tokens of the longest prefix that is cached. */
+  /** Returns the tokens of the longest prefix that is cached. */
   cached(prompt: readonly Segment[]): number {
     let tokens = 0;
     for (const segment of prompt) {

@@ -3,7 +3,7 @@ import { type Scenario, type SimulationResult, simulate } from "./simulate.ts";
 
 /** The traffic of the routing study: eight nodes, 40 minutes, of which the first ten do not count. */
 const FULL = { nodes: 8, cacheTokensPerNode: 3_000_000, warmUpMs: 600_000, untilMs: 2_400_000 };
-/** Every number is a mean over these. */
+/** The seeds of the runs over which every number is a mean. */
 const SEEDS = [1, 2, 3];
 
 const POLICIES: readonly Scenario["policy"][] = [

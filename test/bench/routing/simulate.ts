@@ -8,7 +8,10 @@ import { NODE_SPEED, SimulatedNode } from "./simulated-node.ts";
 
 /** What is simulated: a policy, its traffic, and the machines. */
 export type Scenario = {
-  /** `oracle`: all nodes share one cache as large as theirs together, and the one with the least work is picked. */
+  /**
+   * The policy that is simulated; with `oracle` all nodes share one cache as large as theirs together, and the one with
+   * the least work is picked.
+   */
   readonly policy: LbPolicy | "oracle";
   readonly traffic: AgentTraffic;
   readonly nodes: number;
@@ -23,7 +26,7 @@ export type Scenario = {
 
 /** What a simulation measured after its warm-up. */
 export type SimulationResult = {
-  /** Requests that got their first token after the warm-up. */
+  /** The number of requests that got their first token after the warm-up. */
   readonly requests: number;
   /** Share of all prompt tokens that came out of a cache. */
   readonly hitRatio: number;
@@ -138,7 +141,7 @@ class Fleet {
     });
   }
 
-  /** Of each node the time integral of its requests. */
+  /** Returns the time integral of the requests of each node. */
   loads(): readonly number[] {
     return [...this.#nodes.values()].map(({ load }) => load.requestMs);
   }

@@ -74,7 +74,7 @@ export class ChatChecker {
     this.#includeUsage = asked.includeUsage;
   }
 
-  /** Throws `StreamFault` for a frame that may not come here or does not look as it must. */
+  /** Takes the next frame. Throws `StreamFault` for one that may not come here or does not look as it must. */
   take(frame: Frame): void {
     if (frame.kind === "comment") {
       this.#machine.step("keep_alive");

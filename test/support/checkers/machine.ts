@@ -11,7 +11,7 @@ export function must(condition: boolean, rule: string): asserts condition {
   if (!condition) throw new StreamFault(rule);
 }
 
-/** For every state the kinds of frames that may come next, and where each leads. */
+/** The kinds of frames that may come next in every state, and the state to which each leads. */
 export type Transitions<State extends string, Kind extends string> = Readonly<
   Record<State, Readonly<Partial<Record<Kind, NoInfer<State>>>>>
 >;
@@ -39,7 +39,7 @@ export class Machine<State extends string, Kind extends string> {
     return this.#state;
   }
 
-  /** Throws `StreamFault` when `kind` may not come now. */
+  /** Takes a step. Throws `StreamFault` when `kind` may not come now. */
   step(kind: Kind): void {
     const next = this.#table[this.#state][kind];
     must(next !== undefined, `'${kind}' may not come in '${this.#state}'`);

@@ -94,7 +94,7 @@ export class MessagesChecker {
     this.#asked = asked;
   }
 
-  /** Throws `StreamFault` for a frame that may not come here or does not look as it must. */
+  /** Takes the next frame. Throws `StreamFault` for one that may not come here or does not look as it must. */
   take(frame: Frame): void {
     const data = typedData(frame);
     switch (data.type) {

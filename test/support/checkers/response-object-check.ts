@@ -104,7 +104,7 @@ function checkRest(rest: readonly unknown[], open: OpenItem | undefined, asked: 
   checkFinishedItem(item, open, asked);
 }
 
-/** Only the last item can have been cut, and only in an answer that did not complete. */
+/** Checks the status of the items: only the last one can have been cut, and only in an answer that did not complete. */
 function checkStatusOfItems(output: readonly unknown[], status: string): void {
   for (const [at, item] of output.entries()) {
     const mayBeCut = at === output.length - 1 && status !== "completed";

@@ -36,7 +36,7 @@ export class ResponsesChecker {
     this.#asked = asked;
   }
 
-  /** Throws `StreamFault` for a frame that may not come here or does not look as it must. */
+  /** Takes the next frame. Throws `StreamFault` for one that may not come here or does not look as it must. */
   take(frame: Frame): void {
     const { type, sequence_number, ...fields } = typedData(frame);
     must(sequence_number === this.#sequenceNumber, "sequence numbers are dense");

@@ -69,7 +69,10 @@ function renderVllm(answer: SpokenAnswer, isNamed: boolean): readonly object[] {
   return [...chunks, { choices: [], usage: { prompt_tokens: PROMPT_TOKENS, completion_tokens: total, ...details } }];
 }
 
-/** `null` for everything that is not set; id and name on every fragment; a finish chunk of its own. */
+/**
+ * Renders an answer as SGLang does: `null` for everything that is not set, id and name on every fragment, and a finish
+ * chunk of its own.
+ */
 function renderSglang(answer: SpokenAnswer): readonly object[] {
   const blank = { role: null, content: null, reasoning_content: null, tool_calls: null };
   const deltas: Delta[] = [

@@ -26,7 +26,7 @@ export const OPTIONS: LlamaOptions = {
   maxQueueWaitMs: 60_000,
 };
 
-/** Why the tests that need llama.cpp cannot run on this machine; empty when they can. */
+/** The reason why the tests that need llama.cpp cannot run on this machine; empty when they can. */
 export const missing = await whyMissing();
 if (missing !== "") process.stderr.write(`skipping tests with a real model: ${missing}\n`);
 

@@ -1,11 +1,11 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 
-/** Of every piece on a slow wire. */
+/** The delay of every piece on a slow wire, in milliseconds. */
 const DELAY_MS = 50;
 
 /**
- * What lies between a gateway and a node: it passes bytes on until it is told to do something else. It is for faults of
- * the network, and of nodes that fall into nonsense, at the very moment that a test wants them.
+ * Lies between a gateway and a node: it passes bytes on until it is told to do something else. It is for faults of the
+ * network, and of nodes that fall into nonsense, at the very moment that a test wants them.
  */
 export class FaultyWire {
   readonly #server: Server;
@@ -37,7 +37,7 @@ export class FaultyWire {
     });
   }
 
-  /** `target`: host:port. */
+  /** Starts a wire to `target`, `host:port`. */
   static async start(target: string): Promise<FaultyWire> {
     const wire = new FaultyWire(target);
     await new Promise<void>((resolve) => wire.#server.listen(0, "127.0.0.1", resolve));
@@ -50,24 +50,24 @@ export class FaultyWire {
     return `127.0.0.1:${this.#port}`;
   }
 
-  /** As a node that died: connections are reset, new ones are refused. */
+  /** Acts as a node that died: connections are reset, new ones are refused. */
   cut(): void {
     this.#server.close();
     this.reset();
   }
 
-  /** As a node that is gone without a word: connections are reset, new ones are never answered. */
+  /** Acts as a node that is gone without a word: connections are reset, new ones are never answered. */
   vanish(): void {
     this.#mode = "lose";
     for (const { near } of this.#pairs) near.resetAndDestroy();
   }
 
-  /** As a half-open connection: what is sent in either direction is lost. */
+  /** Acts as a half-open connection: what is sent in either direction is lost. */
   silence(): void {
     this.#mode = "lose";
   }
 
-  /** As a network that is overloaded: everything arrives, and late. */
+  /** Acts as a network that is overloaded: everything arrives, and late. */
   slow(): void {
     this.#mode = "delay";
   }
@@ -99,7 +99,7 @@ export class FaultyWire {
     }, DELAY_MS);
   }
 
-  /** May be called again. */
+  /** Closes the wire with all its connections. It may be called again. */
   close(): void {
     this.cut();
   }

@@ -21,7 +21,7 @@ export function watchHealth(address: string, service: string) {
   });
   call.on("error", () => {});
   return {
-    /** Until the node says this. */
+    /** Resolves when the node says this. */
     is: (wanted: keyof typeof ServingStatus): Promise<void> =>
       new Promise((resolve) => {
         look = () => {

@@ -39,7 +39,7 @@ export type RunningGateway = {
   readonly clusters: ClusterManager;
   /** The routes that the server has, as Fastify prints them. */
   readonly routes: string;
-  /** Everything that was logged, one JSON text a line. */
+  /** The lines that were logged, one JSON text each. */
   readonly log: readonly string[];
   /** Makes a further key by the command line, with these options of `keys create`. Resolves to its text. */
   createKey(...args: readonly string[]): Promise<string>;
@@ -135,7 +135,7 @@ export async function startGateway(
   };
 }
 
-/** Until every model that has endpoints has a healthy one. */
+/** Resolves when every model that has endpoints has a healthy one. */
 async function untilHealthy(clusters: ClusterManager): Promise<void> {
   while (!clusters.clusters.every((cluster) => cluster.healthyEndpoints.length > 0))
     await new Promise((resolve) => setTimeout(resolve, 5));

@@ -21,7 +21,10 @@ export type StreamEnd =
 
 type Data = Readonly<Record<string, unknown>>;
 
-/** Of a messages stream, and of a responses stream that ended of its own accord or at the length that was asked for. */
+/**
+ * The types of the last event of a messages stream, and of a responses stream that ended of its own accord or at the
+ * length that was asked for.
+ */
 const LAST_WORDS = ["message_stop", "response.completed", "response.incomplete"];
 
 /** Reads the end of a whole stream; nothing may follow an error but what its format puts there. */

@@ -73,7 +73,7 @@ export class RawConnection {
     }
   }
 
-  /** Until `text` came. Throws when the connection closes before. */
+  /** Resolves when `text` came. Throws when the connection closes before. */
   async until(text: string): Promise<void> {
     while (!this.unread.includes(text)) {
       if (this.#closed) throw new Error("the connection closed before the text came");
@@ -81,7 +81,7 @@ export class RawConnection {
     }
   }
 
-  /** Until the other side closed. */
+  /** Resolves when the other side has closed. */
   async untilClosed(): Promise<void> {
     if (this.#closed) return;
     this.#socket.once("end", () => this.#socket.destroy());

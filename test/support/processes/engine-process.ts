@@ -28,7 +28,7 @@ export class EngineProcess {
     this.#ready = ready;
   }
 
-  /** `backend`: over a simulator that is quick. */
+  /** Starts a node. `backend` holds the settings that differ from those of a simulator that is quick. */
   static async start(
     nodeId: string,
     backend: object = {},

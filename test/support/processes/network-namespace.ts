@@ -7,11 +7,11 @@ import type { EnginePlace } from "./engine-process.ts";
  * that can be cut; a second link stays, for what a test wants to know about it meanwhile.
  */
 
-/** Of the addresses for benchmarks (RFC 2544); each process takes 64 of them. */
+/** The first of the addresses for benchmarks (RFC 2544); each process takes 64 of them. */
 const NETWORK = 198 * 2 ** 24 + 18 * 2 ** 16;
 const PER_PROCESS = 64;
 const PROCESSES = 2_048;
-/** Two links of four addresses each. */
+/** The number of addresses of a namespace: two links of four addresses each. */
 const PER_NAMESPACE = 8;
 
 /** Numbers of the namespaces that this process has. */
@@ -33,9 +33,9 @@ export function whyNoNamespaces(): string | undefined {
 }
 
 type Link = {
-  /** Its end on this host. */
+  /** The name of the link's interface on this host. */
   readonly outer: string;
-  /** Its end in the namespace. */
+  /** The name of the link's interface in the namespace. */
   readonly inner: string;
   readonly outerAddress: string;
   readonly innerAddress: string;
@@ -57,7 +57,7 @@ export class NetworkNamespace {
     this.#management = { ...link(first + 4), outer: `svm${process.pid}x${index}`, inner: "management" };
   }
 
-  /** Throws where `whyNoNamespaces` has a reason, or a process has eight of them. */
+  /** Makes a namespace. Throws where `whyNoNamespaces` has a reason, or a process has eight of them. */
   static create(): NetworkNamespace {
     let index = 0;
     while (inUse.has(index)) index += 1;
@@ -73,7 +73,10 @@ export class NetworkNamespace {
     return namespace;
   }
 
-  /** For a node there: it serves on the link that can be cut, and its metrics are on the one that stays. */
+  /**
+   * The place of a node in the namespace: it serves on the link that can be cut, and its metrics are on the one that
+   * stays.
+   */
   get place(): EnginePlace {
     return {
       host: this.#data.innerAddress,
@@ -87,12 +90,12 @@ export class NetworkNamespace {
     ip("-n", this.#name, "link", "set", this.#data.inner, "down");
   }
 
-  /** What the host sends is lost on its way; what is sent to it arrives. */
+  /** Loses what the host sends on its way; what is sent to it arrives. */
   loseReplies(): void {
     this.#lose(["-n", this.#name, "route"], this.#data.outerAddress);
   }
 
-  /** What is sent to the host is lost on its way; what it sends arrives. */
+  /** Loses what is sent to the host on its way; what it sends arrives. */
   loseRequests(): void {
     this.#lose(["route"], this.#data.innerAddress);
   }
@@ -103,7 +106,7 @@ export class NetworkNamespace {
     ip("-n", this.#name, "link", "set", this.#data.inner, "up");
   }
 
-  /** May be called again. Programs in it must have ended. */
+  /** Removes the namespace. It may be called again; programs in it must have ended. */
   remove(): void {
     for (const args of [...this.#lost, ["link", "del", this.#data.outer], ["link", "del", this.#management.outer]])
       quietly(...args);
@@ -129,7 +132,7 @@ export class NetworkNamespace {
   }
 }
 
-/** Those of processes that were ended before they could remove them. */
+/** Removes the namespaces of processes that were ended before they could do so. */
 function removeOrphans(): void {
   for (const [name, pid] of execFileSync("ip", ["netns", "list"], { encoding: "utf8" }).matchAll(/^svc-(\d+)-\d+/gm))
     if (!existsSync(`/proc/${pid}`)) quietly("netns", "del", name);

@@ -36,7 +36,7 @@ function utf8Neighbour(word: string): Uint8Array<ArrayBuffer> {
   return new Uint8Array([...Buffer.from(`{"model":"${word}`), 0xff, ...Buffer.from(`${word}"}`)]);
 }
 
-/** Where a caller can put text, and where the engine can: one place each. */
+/** The places where a caller can put text, and where the engine can: one request for each. */
 export const PLANTS: Readonly<Record<string, Plant>> = {
   "chat user text": (word) => chat({ messages: turn(word) }),
   "chat streamed user text": (word) => chat({ messages: turn(word), stream: true }),

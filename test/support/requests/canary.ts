@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
-/** As many characters of a canary as have to stand somewhere to count as found: what is cut is a leak too. */
+/** The number of characters of a canary that have to stand somewhere to count as found: what is cut is a leak too. */
 const SHOWN = 10;
 
 /** Makes a word that stands nowhere else in the world. */

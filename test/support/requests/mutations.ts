@@ -8,7 +8,7 @@ export type Mutation = { readonly contentType: string | undefined; readonly body
  */
 export const JUNK_MARK = "JUNK7Q";
 
-/** What JSON.stringify cannot write: raw texts of values, put in where this placeholder stands. */
+/** The placeholder for what JSON.stringify cannot write: raw texts of values are put in where it stands. */
 const RAW = "@raw@";
 
 const RAW_VALUES = [
@@ -132,7 +132,7 @@ function replacement(value: unknown, random: SeededRandom): unknown {
   }
 }
 
-/** As a property of its own, whatever the name: `__proto__` is only a name here. */
+/** Sets a property of the container's own, whatever the name: `__proto__` is only a name here. */
 function put(container: Container, key: string, value: unknown): void {
   Object.defineProperty(container, key, { value, enumerable: true, configurable: true, writable: true });
 }

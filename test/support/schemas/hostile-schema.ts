@@ -31,8 +31,8 @@ const withDefs = ($defs: Readonly<Record<string, unknown>>, first: string): Sche
 });
 
 /**
- * Shapes of schemas of which a few bytes ask for much work: products of references and alternatives, circles, and texts that
- * many keywords compare. Each is within the limits of what a gateway takes as a schema.
+ * Shapes of schemas of which a few bytes ask for much work: products of references and alternatives, circles, and texts
+ * that many keywords compare. Each is within the limits of what a gateway takes as a schema.
  */
 export const HOSTILE_SHAPES: Readonly<Record<string, Shape>> = {
   "references to itself": (random, size) => withDefs({ x: { [list(random)]: times(size, () => ref("x")) } }, "x"),
