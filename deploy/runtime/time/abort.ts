@@ -1,3 +1,5 @@
+import { setMaxListeners } from "node:events";
+
 /*
  * Waiting that ends early when somebody leaves. Node's own means fall short of it: `events.once` never resolves for a
  * signal that is aborted already, `timers/promises` knows no clock but the machine's, and `AbortSignal.any` keeps
@@ -50,6 +52,16 @@ export function untilAborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     onAbort(signal, resolve);
   });
+}
+
+/**
+ * Makes the controller of a signal that any number of pieces of work follow at once, as that of a program's end. Node takes
+ * more than ten listeners of one signal for a leak, and warns.
+ */
+export function sharedAbort(): AbortController {
+  const controller = new AbortController();
+  setMaxListeners(0, controller.signal);
+  return controller;
 }
 
 /** A signal that follows others for the time of one piece of work; see `linkAbort`. */

@@ -1,4 +1,4 @@
-import { linkAbort } from "../../../deploy/runtime/time/abort.ts";
+import { linkAbort, sharedAbort } from "../../../deploy/runtime/time/abort.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import type {
   CountTokensRequest,
@@ -48,7 +48,7 @@ export class LlamaBackend implements Backend {
   readonly holdsStrict = true;
   readonly #options: LlamaOptions;
   readonly #clock: Clock;
-  readonly #closing = new AbortController();
+  readonly #closing = sharedAbort();
   readonly #work: CallerWork;
   #running: Running | undefined;
 

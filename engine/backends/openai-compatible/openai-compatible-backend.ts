@@ -1,4 +1,4 @@
-import { linkAbort } from "../../../deploy/runtime/time/abort.ts";
+import { linkAbort, sharedAbort } from "../../../deploy/runtime/time/abort.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { sleep } from "../../../deploy/runtime/time/sleep.ts";
 import type {
@@ -50,7 +50,7 @@ export class OpenAiCompatibleBackend implements Backend {
   readonly #clock: Clock;
   readonly #watch: EngineWatch;
   readonly #sessions: CacheSessions;
-  readonly #closing = new AbortController();
+  readonly #closing = sharedAbort();
   #running: Running | undefined;
   #busy = 0;
 

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { linkAbort, untilAborted } from "../../../deploy/runtime/time/abort.ts";
+import { linkAbort, sharedAbort, untilAborted } from "../../../deploy/runtime/time/abort.ts";
 import {
   type CountTokensRequest,
   Event,
@@ -53,7 +53,7 @@ const ALL_CAPABILITIES = Object.values(Capability).filter((value) => value !== C
  */
 export class ScriptedBackend implements Backend {
   readonly #options: ScriptedOptions;
-  readonly #closing = new AbortController();
+  readonly #closing = sharedAbort();
   #busy = 0;
   /** The requests seen so far, of which the newest is last, for tests to look at. */
   readonly requests: GenerateRequest[] = [];

@@ -1,6 +1,12 @@
 import { getEventListeners } from "node:events";
 import { expect, test } from "vitest";
-import { linkAbort, onAbort, untilAborted, waitUnlessAborted } from "../../../../../deploy/runtime/time/abort.ts";
+import {
+  linkAbort,
+  onAbort,
+  sharedAbort,
+  untilAborted,
+  waitUnlessAborted,
+} from "../../../../../deploy/runtime/time/abort.ts";
 
 const listeners = (signal: AbortSignal) => getEventListeners(signal, "abort").length;
 
@@ -24,7 +30,7 @@ test("untilAborted resolves for a signal that is aborted, before or after", asyn
 });
 
 test("a wait ends with the value it is given, cleans up once and leaves no listener", async () => {
-  const { signal } = new AbortController();
+  const { signal } = sharedAbort();
   let cleaned = 0;
   let give: (value: string) => void = () => {};
   const waited = waitUnlessAborted<string>(signal, (resolve) => {
@@ -41,7 +47,7 @@ test("a wait ends with the value it is given, cleans up once and leaves no liste
 });
 
 test("a wait that is answered within its beginning cleans up too", async () => {
-  const { signal } = new AbortController();
+  const { signal } = sharedAbort();
   let cleaned = 0;
   const waited = waitUnlessAborted<number>(signal, (resolve) => {
     resolve(1);
@@ -91,4 +97,16 @@ test("a linked signal that is aborted by itself leaves its sources alone", () =>
   link.abort("own");
   expect(link.signal.reason).toBe("own");
   expect(source.signal.aborted).toBe(false);
+});
+
+test("a shared signal takes any number of followers without a warning", async () => {
+  const warned: Error[] = [];
+  const note = (warning: Error) => warned.push(warning);
+  process.on("warning", note);
+  const { signal } = sharedAbort();
+  const links = Array.from({ length: 20 }, () => linkAbort(signal));
+  await new Promise((resolve) => setImmediate(resolve));
+  process.off("warning", note);
+  for (const { release } of links) release();
+  expect(warned).toEqual([]);
 });
