@@ -7,8 +7,8 @@ import { choice, EMPTY, type Gbnf, optional, repeat, rule, sequence } from "./gb
  */
 const BLOCK = 16;
 
-/** The most states of the automata of all patterns of a grammar; each can be a reading that llama.cpp follows. */
-const MAX_PATTERN_STATES = 1024;
+/** The most states of the automata of all patterns of a grammar; each is a rule. */
+const MAX_PATTERN_STATES = 4096;
 
 /** The work that making, pruning and writing a rule costs beside what its body does. */
 const RULE_WORK = 8;

@@ -43,6 +43,10 @@ const BOMBS: readonly [name: string, schema: string][] = [
     JSON.stringify({ type: "string", pattern: `${"(".repeat(60_000)}a${")".repeat(60_000)}` }),
   ],
   ["a pattern of nested counts", '{"type":"string","pattern":"^((((a{9}){9}){9}){9}){9}$"}'],
+  [
+    "a pattern with very many ways to read a text",
+    JSON.stringify({ type: "string", pattern: `^(${"(a|b)*".repeat(60)})*c$` }),
+  ],
   ["a pattern of all characters", '{"type":"string","pattern":"^[\\\\u0000-\\\\uffff]{0,1000}$"}'],
   ["a pattern of unicode properties", '{"type":"string","pattern":"^\\\\p{L}+$"}'],
   ["a broken pattern", '{"type":"string","pattern":"("}'],

@@ -1,8 +1,12 @@
 import { type CodeRange, chars, choice, EMPTY, type Gbnf, literal, sequence } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
-import type { WorkBudget } from "../../work-budget.ts";
+import { WorkBudget } from "../../work-budget.ts";
+import { automatonOf } from "./automaton.ts";
 import { ALL_CODES, includes, subtract } from "./code-set.ts";
 import { type Expression, parseExpression, UnsupportedPattern } from "./regular-expression.ts";
+
+/** The most work that making the automaton of one pattern may cost. */
+const MAX_PATTERN_WORK = 64_000;
 
 /** The bounds of the length of a text, in characters; `maxLength` undefined is without end. */
 export type LengthBounds = { readonly minLength: number; readonly maxLength: number | undefined };
@@ -25,13 +29,6 @@ const NOT_PLAIN: readonly CodeRange[] = [
   [0x22, 0x22],
   [0x5c, 0x5c],
 ];
-const MAX_ALTERNATIVES = 256;
-/**
- * The most states of one pattern. Counts multiply where they are nested; one repeated class has one reading and is
- * free.
- */
-const MAX_STATES = 512;
-
 /**
  * Returns a grammar of the inside of a JSON string that matches a pattern of JSON Schema: anywhere in the text, unless
  * anchored. Undefined where the pattern is outside the subset of `parseExpression` or anchors in the middle. The
@@ -43,8 +40,6 @@ export function stringPattern(rules: GrammarRules, pattern: string, bounds: Leng
   try {
     const options = branches(parseExpression(pattern)).map((branch) => bounded(unanchored(branch), bounds));
     const whole: Expression = { kind: "choice", options };
-    const size = states(whole);
-    if (!isOneClass(options) && (size > MAX_STATES || !rules.takePatternStates(size))) return undefined;
     return { inside: expressionGrammar(rules, whole), ...lengthBounds(whole) };
   } catch (error) {
     if (error instanceof UnsupportedPattern) return undefined;
@@ -84,75 +79,37 @@ function branches(expression: Expression): readonly (readonly Expression[])[] {
 }
 
 /**
- * Matches the inside of a JSON string that an expression without anchors matches as a whole. Throws
- * `UnsupportedPattern`.
+ * Matches the inside of a JSON string that an expression without anchors matches as a whole. There is one rule for each
+ * state of its automaton, so that a text has one reading: llama.cpp follows all readings at once, for each token that it
+ * could choose, and the ways to read a text by an expression such as `(a*)*` double with every character. A repeated class
+ * has one reading as it is. Throws `UnsupportedPattern`.
  */
 export function expressionGrammar(rules: GrammarRules, expression: Expression): Gbnf {
-  rules.budget.pay(1);
-  switch (expression.kind) {
-    case "set":
-      rules.budget.pay(expression.ranges.length);
-      return jsonChar(expression.ranges);
-    case "sequence":
-      return sequence(...expression.parts.map((part) => expressionGrammar(rules, part)));
-    case "choice":
-      return choice(...expression.options.map((option) => expressionGrammar(rules, option)));
-    case "repeat": {
-      // A repeated part that can be empty would make the grammar left-recursive.
-      const solid = withoutEmpty(expression.part, rules.budget);
-      const min = solid.hadEmpty ? 0 : expression.min;
-      if (expression.max !== undefined && expression.max < min) throw new UnsupportedPattern();
-      if (solid.rest === undefined) return EMPTY;
-      const body = expressionGrammar(rules, solid.rest);
-      const part = body.kind === "chars" ? body : rules.fresh(() => body);
-      return rules.times(part, min, expression.max);
-    }
-    default:
-      throw new UnsupportedPattern();
-  }
+  const only = onlyPart(expression);
+  if (only.kind === "repeat" && only.part.kind === "set" && (only.max ?? only.min) >= only.min)
+    return rules.times(jsonChar(only.part.ranges), only.min, only.max);
+  const states = automatonOf(only, new WorkBudget(MAX_PATTERN_WORK, rules.budget));
+  if (!rules.takePatternStates(states.length)) throw new UnsupportedPattern();
+  const made = new Map<number, Gbnf>();
+  const ruleOf = (at: number): Gbnf => {
+    const known = made.get(at);
+    if (known !== undefined) return known;
+    return rules.fresh((self) => {
+      made.set(at, self);
+      const { accepts = false, steps = [] } = states[at] ?? {};
+      const ways = steps.map(({ ranges, to }) => sequence(jsonChar(ranges), ruleOf(to)));
+      return choice(...ways, ...(accepts ? [EMPTY] : []));
+    });
+  };
+  return ruleOf(0);
 }
 
-/** Returns the same language without the empty text, and whether the empty text was in it. Throws `WorkSpent`. */
-function withoutEmpty(
-  expression: Expression,
-  budget: WorkBudget,
-): { readonly rest: Expression | undefined; readonly hadEmpty: boolean } {
-  budget.pay(1);
-  switch (expression.kind) {
-    case "set":
-      return { rest: expression, hadEmpty: false };
-    case "choice": {
-      const options = expression.options.map((option) => withoutEmpty(option, budget));
-      return {
-        rest: anyOf(options.flatMap(({ rest }) => rest ?? [])),
-        hadEmpty: options.some((each) => each.hadEmpty),
-      };
-    }
-    case "repeat": {
-      const { rest, hadEmpty } = withoutEmpty(expression.part, budget);
-      const { min, max } = expression;
-      if (max === 0 || rest === undefined) return { rest: undefined, hadEmpty: true };
-      const isEmpty = hadEmpty || min === 0;
-      return { rest: { kind: "repeat", part: rest, min: isEmpty ? 1 : min, max }, hadEmpty: isEmpty };
-    }
-    case "sequence": {
-      const parts = expression.parts.map((part) => withoutEmpty(part, budget));
-      if (parts.some((part) => !part.hadEmpty)) return { rest: expression, hadEmpty: false };
-      if (parts.length > MAX_ALTERNATIVES) throw new UnsupportedPattern();
-      budget.pay(parts.length ** 2 / 4);
-      // The first part that is not empty, and then the rest as it was.
-      const options = parts.flatMap(({ rest }, i): Expression[] =>
-        rest === undefined ? [] : [{ kind: "sequence", parts: [rest, ...expression.parts.slice(i + 1)] }],
-      );
-      return { rest: anyOf(options), hadEmpty: true };
-    }
-    default:
-      throw new UnsupportedPattern();
-  }
-}
-
-function anyOf(options: readonly Expression[]): Expression | undefined {
-  return options.length === 0 ? undefined : { kind: "choice", options };
+/** Takes off what stands around a single part. */
+function onlyPart(expression: Expression): Expression {
+  const parts =
+    expression.kind === "sequence" ? expression.parts : expression.kind === "choice" ? expression.options : [];
+  const [only] = parts;
+  return parts.length === 1 && only !== undefined ? onlyPart(only) : expression;
 }
 
 /** Matches one character of a set as a JSON string writes it: plain where it may be, else by its short escape. */
@@ -163,26 +120,6 @@ function jsonChar(ranges: readonly CodeRange[]): Gbnf {
   if (options.length > 0) return choice(...options);
   const controls = Array.from({ length: 0x20 }, (_, code) => code).filter((code) => includes(ranges, code));
   return choice(...controls.map((code) => literal(`\\u${code.toString(16).padStart(4, "0")}`)));
-}
-
-function isOneClass(options: readonly Expression[]): boolean {
-  const [only] = options;
-  return options.length === 1 && only?.kind === "repeat" && only.part.kind === "set";
-}
-
-/** Returns the size of the automaton that reads an expression. */
-function states(expression: Expression): number {
-  const sum = (parts: readonly Expression[]) => parts.reduce((total, part) => total + states(part), 0);
-  switch (expression.kind) {
-    case "sequence":
-      return sum(expression.parts);
-    case "choice":
-      return sum(expression.options);
-    case "repeat":
-      return states(expression.part) * Math.max(1, expression.max ?? expression.min);
-    default:
-      return 1;
-  }
 }
 
 /** Returns bounds of the length of every text that an expression matches. */

@@ -1,0 +1,148 @@
+import type { CodeRange } from "../../gbnf/gbnf.ts";
+import type { WorkBudget } from "../../work-budget.ts";
+import { ALL_CODES } from "./code-set.ts";
+import { type Expression, UnsupportedPattern } from "./regular-expression.ts";
+
+/** A state of an automaton: whether the text may end in it, and where each further character leads; others end it. */
+export type AutomatonState = {
+  /** Whether a text that leads here is matched. */
+  readonly accepts: boolean;
+  /** The ways on, of which no two have a character in common. */
+  readonly steps: readonly { readonly ranges: readonly CodeRange[]; readonly to: number }[];
+};
+
+/** The most states of an automaton. */
+const MAX_STATES = 1_024;
+/** The most nodes of an expression whose counts are written out. */
+const MAX_NODES = 4_096;
+/**
+ * A place in an expression whose counts are written out. `any` is the end of a text behind which everything may follow.
+ */
+type Node =
+  | { readonly kind: "set"; readonly ranges: readonly CodeRange[]; readonly to: number }
+  | { readonly kind: "split"; readonly to: number[] }
+  | { readonly kind: "end" | "any" };
+
+const END = 0;
+const ANY = 1;
+
+/**
+ * Makes the automaton that matches what an expression without anchors matches as a whole; the first state is its start.
+ * After every text it is in one state: however many ways there are to read a text by the expression, following it costs
+ * the same. Throws `UnsupportedPattern` where it would have too many states, as expressions can be written whose automaton
+ * doubles with every character, or where it costs more work than `budget` has: every place that is looked at is paid for.
+ */
+export function automatonOf(expression: Expression, budget: WorkBudget): readonly AutomatonState[] {
+  const nodes: Node[] = [{ kind: "end" }, { kind: "any" }];
+  const start = placeOf(nodes, expression, END);
+  const known = new Map<string, number>();
+  const found: (readonly number[])[] = [];
+  const stateOf = (places: readonly number[]): number => {
+    const key = places.join();
+    const before = known.get(key);
+    if (before !== undefined) return before;
+    if (found.length === MAX_STATES) throw new UnsupportedPattern();
+    known.set(key, found.length);
+    found.push(places);
+    return found.length - 1;
+  };
+  stateOf(reachable(nodes, [start], budget));
+  const states: AutomatonState[] = [];
+  // Further states are found while the first ones are looked at.
+  for (const places of found) {
+    const accepts = places.includes(END) || places.includes(ANY);
+    const steps = new Map<number, CodeRange[]>();
+    for (const { range, targets } of leaving(nodes, places, budget)) {
+      const to = stateOf(reachable(nodes, targets, budget));
+      steps.set(to, [...(steps.get(to) ?? []), range]);
+    }
+    states.push({ accepts, steps: [...steps].map(([to, ranges]) => ({ to, ranges })) });
+  }
+  return states;
+}
+
+function pay(budget: WorkBudget, places: number): void {
+  if (!budget.spend(places)) throw new UnsupportedPattern();
+}
+
+/** Writes an expression down in front of the place `next`; returns its first place. */
+function placeOf(nodes: Node[], expression: Expression, next: number): number {
+  const add = (node: Node): number => {
+    if (nodes.length === MAX_NODES) throw new UnsupportedPattern();
+    return nodes.push(node) - 1;
+  };
+  switch (expression.kind) {
+    case "set":
+      return add({ kind: "set", ranges: expression.ranges, to: next });
+    case "sequence":
+      return expression.parts.reduceRight((behind, part) => placeOf(nodes, part, behind), next);
+    case "choice":
+      return add({ kind: "split", to: expression.options.map((option) => placeOf(nodes, option, next)) });
+    case "repeat": {
+      const { part, min, max } = expression;
+      if (max !== undefined && max < min) throw new UnsupportedPattern();
+      if (max === undefined && min === 0 && next === END && part.kind === "set" && part.ranges === ALL_CODES)
+        return ANY;
+      let place = next;
+      if (max === undefined) {
+        const again: Extract<Node, { kind: "split" }> = { kind: "split", to: [next] };
+        place = add(again);
+        again.to.push(placeOf(nodes, part, place));
+      }
+      for (let count = min; count < (max ?? min); count += 1)
+        place = add({ kind: "split", to: [next, placeOf(nodes, part, place)] });
+      for (let count = 0; count < min; count += 1) place = placeOf(nodes, part, place);
+      return place;
+    }
+    default:
+      throw new UnsupportedPattern();
+  }
+}
+
+/**
+ * Returns the places at which a character is read or the text ends, from the given ones on and in their order. Where
+ * everything may follow, nothing else counts.
+ */
+function reachable(nodes: readonly Node[], from: readonly number[], budget: WorkBudget): readonly number[] {
+  const seen = new Set<number>();
+  const todo = [...from];
+  for (let place = todo.pop(); place !== undefined; place = todo.pop()) {
+    if (seen.has(place)) continue;
+    seen.add(place);
+    const node = nodes[place];
+    if (node?.kind === "any") return [ANY];
+    if (node?.kind === "split") todo.push(...node.to);
+    pay(budget, 1);
+  }
+  return [...seen].filter((place) => nodes[place]?.kind !== "split").sort((a, b) => a - b);
+}
+
+/** Returns where each character leads from the given places, in ranges of characters that lead to the same ones. */
+function leaving(
+  nodes: readonly Node[],
+  places: readonly number[],
+  budget: WorkBudget,
+): readonly { readonly range: CodeRange; readonly targets: readonly number[] }[] {
+  if (places.includes(ANY)) return ALL_CODES.map((range) => ({ range, targets: [ANY] }));
+  const events: { readonly at: number; readonly target: number; readonly enters: boolean }[] = [];
+  for (const place of places) {
+    const node = nodes[place];
+    if (node?.kind !== "set") continue;
+    for (const [low, high] of node.ranges)
+      events.push({ at: low, target: node.to, enters: true }, { at: high + 1, target: node.to, enters: false });
+  }
+  pay(budget, events.length);
+  events.sort((a, b) => a.at - b.at);
+  const found: { range: CodeRange; targets: readonly number[] }[] = [];
+  const inside = new Map<number, number>();
+  for (const [index, { at, target, enters }] of events.entries()) {
+    const count = (inside.get(target) ?? 0) + (enters ? 1 : -1);
+    if (count === 0) inside.delete(target);
+    else inside.set(target, count);
+    const until = events[index + 1]?.at ?? at;
+    if (until === at || inside.size === 0) continue;
+    pay(budget, inside.size);
+    found.push({ range: [at, until - 1], targets: [...inside.keys()] });
+  }
+  return found;
+}
