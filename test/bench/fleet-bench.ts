@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type AgentHabits, callLikeAgents, type Turn } from "./load/agent-caller.ts";
-import { startSimulatedFleet } from "./processes/simulated-fleet.ts";
+import { SIMULATED, startNodeFleet } from "./processes/node-fleet.ts";
 import type { BenchResult, Row } from "./report/bench-result.ts";
 import { medianOf, medianRatio, type Rounds } from "./report/compare.ts";
 import { percentile } from "./report/percentile.ts";
@@ -92,7 +92,7 @@ async function measureAll(
 }
 
 async function measure(policy: string, lengthMs: number, folder: string): Promise<Measured> {
-  const fleet = await startSimulatedFleet(NODES, policy, folder);
+  const fleet = await startNodeFleet({ nodes: NODES, backend: SIMULATED, cluster: { lbPolicy: policy } }, folder);
   try {
     const stop = new AbortController();
     // Each caller listens while it thinks.

@@ -7,6 +7,7 @@ import { cancelBench } from "./cancel-bench.ts";
 import { encodersBench } from "./encoders-bench.ts";
 import { fleetBench } from "./fleet-bench.ts";
 import { floodBench } from "./flood-bench.ts";
+import { hostileBench } from "./hostile-bench.ts";
 import { startTargets, type Targets } from "./processes/targets.ts";
 import type { BenchResult } from "./report/bench-result.ts";
 import { loadAverage, type Measured, machineFacts, type RunFacts, resultText } from "./report/report.ts";
@@ -21,6 +22,7 @@ const ALONE: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchR
   body: bodyBench,
   routing: routingBench,
   fleet: fleetBench,
+  hostile: hostileBench,
 };
 
 const PROCESSES: Readonly<Record<string, (targets: Targets, settings: BenchSettings) => Promise<BenchResult>>> = {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf, hasDelta } from "../http/answer-check.ts";
 import { readBody } from "../http/read-until.ts";
 import type { GatewayProcess } from "./gateway-process.ts";
@@ -10,6 +11,21 @@ export type Ended = {
   readonly end: "complete" | "error" | "cut" | "refused";
   /** Whether a delta had come. */
   readonly begun: boolean;
+  /** The time from sending the request to its first delta, in milliseconds; undefined where none had come. */
+  readonly firstDeltaMs?: number;
+};
+
+/** Who takes the requests: a gateway process, or what stands for one. */
+type Front = Pick<GatewayProcess, "post">;
+
+/** What the clients of a closed loop are like. */
+export type ClosedLoopOptions = {
+  /** The keys of the clients, in turn. Default: the one that the front itself has. */
+  readonly keys?: readonly string[];
+  /** The time that a client waits after each request, in milliseconds. Default: 0. */
+  readonly pauseMs?: number;
+  /** Fields of each request beside its model, its text and `stream`. Default: none. */
+  readonly fields?: (path: AnswerPath) => object;
 };
 
 /** Clients that each send one streamed request after the other. */
@@ -20,7 +36,8 @@ export type ClosedLoop = {
 };
 
 /** Starts so many clients at a gateway, each of which sends one streamed request after the other. */
-export function closedLoop(gateway: GatewayProcess, clients: number): ClosedLoop {
+export function closedLoop(gateway: Front, clients: number, options: ClosedLoopOptions = {}): ClosedLoop {
+  const { keys = [], pauseMs = 0, fields } = options;
   const ended: Ended[] = [];
   let wanted = Number.POSITIVE_INFINITY;
   let sent = 0;
@@ -28,7 +45,9 @@ export function closedLoop(gateway: GatewayProcess, clients: number): ClosedLoop
     for (let turn = 0; sent < wanted; turn += 1) {
       sent += 1;
       const path = ANSWER_PATHS[(index + turn) % ANSWER_PATHS.length] ?? "/v1/messages";
-      ended.push(await streamOnce(gateway, path, `client ${index} turn ${turn}`));
+      const body = bodyFor(path, `client ${index} turn ${turn}`, { ...fields?.(path), stream: true });
+      ended.push(await streamBody(gateway, path, body, keys[index % keys.length]));
+      if (pauseMs > 0) await sleep(pauseMs);
     }
   };
   const all = Promise.all(Array.from({ length: clients }, (_, index) => client(index)));
@@ -43,18 +62,37 @@ export function closedLoop(gateway: GatewayProcess, clients: number): ClosedLoop
 }
 
 /** Sends one streamed request and reads it to its end. Never rejects. */
-export async function streamOnce(gateway: GatewayProcess, path: AnswerPath, text: string): Promise<Ended> {
-  const body = bodyFor(path, text, { stream: true });
+export function streamOnce(gateway: Front, path: AnswerPath, text: string): Promise<Ended> {
+  return streamBody(gateway, path, bodyFor(path, text, { stream: true }));
+}
+
+async function streamBody(gateway: Front, path: AnswerPath, body: object, key?: string): Promise<Ended> {
+  const sentAtMs = performance.now();
   let status = 0;
   let read = () => "";
+  let firstDeltaMs: number | undefined;
   try {
-    const response = await gateway.post(path, body);
+    const response = await gateway.post(path, body, undefined, key);
     status = response.status;
     const reader = readBody(response);
     read = reader.text;
+    await reader
+      .until((text) => hasDelta(path, text))
+      .then(
+        () => {
+          firstDeltaMs = performance.now() - sentAtMs;
+        },
+        () => {},
+      );
     const whole = await reader.toEnd();
     if (status !== 200) return { path, status, end: "refused", begun: false };
-    return { path, status, end: endOf(path, whole).end, begun: hasDelta(path, whole) };
+    return {
+      path,
+      status,
+      end: endOf(path, whole).end,
+      begun: firstDeltaMs !== undefined,
+      ...(firstDeltaMs !== undefined && { firstDeltaMs }),
+    };
   } catch {
     return { path, status, end: "cut", begun: hasDelta(path, read()) };
   }

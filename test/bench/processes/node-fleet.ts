@@ -11,7 +11,7 @@ const ENGINE_PROGRAM = join(import.meta.dirname, "../../../engine/main.js");
  * Nodes whose prefill is what a caller waits for, as on a GPU with long prompts: a thousand tokens take 200 ms, so that
  * what the machine under the bench adds hardly shows.
  */
-const BACKEND = {
+export const SIMULATED = {
   kind: "simulator",
   tokensPerSecond: 200,
   prefillTokensPerSecond: 5_000,
@@ -20,24 +20,54 @@ const BACKEND = {
   answerTokens: { min: 24, max: 48 },
 };
 
-/** Engine nodes with simulated engines and one gateway in front of them, all processes of their own. */
-export type SimulatedFleet = {
+/**
+ * Nodes with the demonstration model on the processor: whatever a caller writes goes through a real template, tokenizer,
+ * grammar and parser.
+ */
+export const DEMONSTRATION = {
+  kind: "llama",
+  modelPath: join(import.meta.dirname, "../../../../engine/demo-model/demo.gguf"),
+  contextTokens: 4_096,
+  slots: 8,
+  threads: 1,
+};
+
+/** What a fleet of the benches is made of. */
+export type NodeFleetOptions = {
+  /** The number of engine nodes. */
+  readonly nodes: number;
+  /** The `backend` of every node's configuration. */
+  readonly backend: object;
+  /** The settings of the gateway's cluster beside its endpoints. Default: the gateway's own. */
+  readonly cluster?: object;
+};
+
+/** Engine nodes and one gateway in front of them, all processes of their own. */
+export type NodeFleet = {
   readonly gateway: BenchGateway;
-  /** Generations that each node has begun. */
+  /** The process ids of the nodes. */
+  readonly nodePids: readonly number[];
+  /** Resolves to the number of generations that each node has begun. */
   generations(): Promise<readonly number[]>;
+  /** Ends all processes. */
   stop(): Promise<void>;
 };
 
 /** Starts a fresh fleet, in which nothing is cached anywhere. Its configuration goes into `folder`. */
-export async function startSimulatedFleet(nodes: number, lbPolicy: string, folder: string): Promise<SimulatedFleet> {
+export async function startNodeFleet(
+  { nodes, backend, cluster = {} }: NodeFleetOptions,
+  folder: string,
+): Promise<NodeFleet> {
   await mkdir(folder, { recursive: true });
-  const engines = await Promise.all(Array.from({ length: nodes }, (_, index) => startNode(`node-${index}`, folder)));
+  const names = Array.from({ length: nodes }, (_, index) => `node-${index}`);
+  const engines = await Promise.all(names.map((name) => startNode(name, backend, folder)));
   const gateway = await startBenchGateway(GATEWAY_PROGRAM, join(folder, "gateway"), {
     engines: engines.map(({ ready }) => String(ready.address)),
-    cluster: { lbPolicy },
+    cluster,
   });
   return {
     gateway,
+    nodePids: engines.map(({ pid }) => pid),
     generations: () => Promise.all(engines.map(({ ready }) => generationsOf(Number(ready.metricsPort)))),
     async stop() {
       for (const child of [gateway, ...engines]) await child.stop();
@@ -45,9 +75,9 @@ export async function startSimulatedFleet(nodes: number, lbPolicy: string, folde
   };
 }
 
-async function startNode(nodeId: string, folder: string): Promise<RunningChild> {
+async function startNode(nodeId: string, backend: object, folder: string): Promise<RunningChild> {
   const file = join(folder, `${nodeId}.yaml`);
-  const config = { nodeId, models: ["svc-qwen"], listen: { port: 0 }, metrics: { port: 0 }, backend: BACKEND };
+  const config = { nodeId, models: ["svc-qwen"], listen: { port: 0 }, metrics: { port: 0 }, backend };
   await writeFile(file, stringify(config));
   return startChild(nodeId, ENGINE_PROGRAM, ["--config", file], folder);
 }
