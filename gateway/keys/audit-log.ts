@@ -1,16 +1,23 @@
-import { createHash } from "node:crypto";
+import { createHash, createHmac, hkdfSync } from "node:crypto";
+import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename } from "node:path";
 import * as z from "zod";
 import { errnoOf } from "../../deploy/runtime/files/errno.ts";
 import type { KeyChange } from "./key-change.ts";
+import type { Pepper } from "./key-digest.ts";
 import { KeyStoreError } from "./key-store-error.ts";
 
 /*
- * Who changed which key, as JSON lines. Each line holds the digest of the one before, so that a line that was altered
- * or taken out later shows. Never a secret, a digest of one, or a value: only the names of fields.
+ * Who changed which key, as JSON lines. Each line ends with a MAC of itself under a key made of the pepper, and holds the
+ * MAC of the line before; the key set holds that of the last one, the head of the chain. So a line that was made up,
+ * altered, taken out or cut off later shows to whoever has the pepper, and nobody else can write a log anew. Lines of before
+ * the log was keyed hold the plain digest of the line before; the first keyed line vouches for them as they were then.
+ * Never a secret, a digest of one, or a value: only the names of fields.
  */
+
+const hex32 = z.string().regex(/^[0-9a-f]{64}$/);
 
 const entry = z.strictObject({
   /** The time of the change, RFC 3339 in UTC. */
@@ -22,8 +29,13 @@ const entry = z.strictObject({
   fields: z.array(z.string()),
   /** The revision of the key set that the change made. */
   revision: z.int(),
-  /** The SHA-256 of the line before without its line break, in hex; zeros for the first line. */
-  prev: z.string().regex(/^[0-9a-f]{64}$/),
+  /**
+   * The link to the line before: its MAC, or the SHA-256 of the whole line where that has none, in hex; zeros for the
+   * first line.
+   */
+  prev: hex32,
+  /** The HMAC-SHA256 of this line without this field, in hex; absent in lines of before the log was keyed. */
+  mac: hex32.optional(),
 });
 
 /** One line of the audit log. */
@@ -40,52 +52,73 @@ export type AuditLog = {
 const NO_LINE = "0".repeat(64);
 /** The bytes in which the last line surely fits: far more than one line can have. */
 const TAIL_BYTES = 65_536;
+/** A log that is a symbolic link was put there by somebody else, or leads to a file that is not meant. */
+const APPEND = constants.O_APPEND | constants.O_CREAT | constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
 
 /** Returns the path of the audit log of a key file, which lies beside it. */
 export function auditFileOf(keyFile: string): string {
   return `${keyFile}.audit.jsonl`;
 }
 
-/** Reads the text of an audit log. Entries behind a broken line are left out. */
-export function readAudit(text: string): AuditLog {
+/** Reads the text of an audit log that was keyed with `pepper`. Entries behind a broken line are left out. */
+export function readAudit(text: string, pepper: Pepper | undefined): AuditLog {
+  const key = pepper && auditKey(pepper);
   const entries: AuditEntry[] = [];
   let prev = NO_LINE;
+  let keyed = false;
   const lines = text.split("\n");
   // The text ends with a line's end.
   if (lines.at(-1) === "") lines.pop();
   for (const [at, line] of lines.entries()) {
     const found = parseLine(line);
-    if (found?.prev !== prev) return { entries, brokenAt: at + 1 };
+    keyed ||= found?.mac !== undefined;
+    const genuine = !keyed || (key !== undefined && found?.mac !== undefined && found.mac === macOf(line, key));
+    if (found?.prev !== prev || !genuine) return { entries, brokenAt: at + 1 };
     entries.push(found);
-    prev = digest(line);
+    prev = found.mac ?? sha256(line);
   }
   return { entries, brokenAt: undefined };
 }
 
+/** What a change of keys adds to the audit log. */
+export type AuditAddition = {
+  /** What happened to each key. */
+  readonly changes: readonly KeyChange[];
+  /** The revision of the key set that the changes make. */
+  readonly revision: number;
+  /** The head of the chain that the key set of before has; undefined where it has none yet. */
+  readonly head: string | undefined;
+  /** The pepper of the key set, from which the key of the chain is made. */
+  readonly pepper: Pepper;
+  /** The wall clock in milliseconds since the epoch. */
+  readonly wallMs: number;
+};
+
 /**
- * Adds a line for each change and waits until they are on disk. `wallMs` is the wall clock in milliseconds since the
- * epoch. It is to be called while nobody else writes. Throws KeyStoreError `unwritable`.
+ * Adds a line for each change and waits until they are on disk. Resolves to the head of the chain, which the new key set is
+ * to have. Where the log does not end as the head says, the new lines link to what should be there, so that the gap stays
+ * visible. To be called while nobody else writes. Throws KeyStoreError `unwritable`.
  */
-export async function appendAudit(
-  file: string,
-  changes: readonly KeyChange[],
-  revision: number,
-  wallMs: number,
-): Promise<void> {
+export async function appendAudit(file: string, addition: AuditAddition): Promise<string | undefined> {
+  const { changes, revision, pepper, wallMs } = addition;
+  const key = auditKey(pepper);
   let handle: FileHandle | undefined;
   try {
-    handle = await open(file, "a+", 0o600);
+    handle = await open(file, APPEND, 0o600);
     const last = await lastLine(handle);
-    let prev = last.text === "" ? NO_LINE : digest(last.text);
+    // A change of nothing that is logged leaves the chain as it is.
+    if (changes.length === 0) return addition.head;
+    let head = await linkOf(handle, last.text, addition);
     const ts = new Date(wallMs).toISOString();
     const actor = { uid: process.getuid?.() ?? null, host: hostname(), program: basename(process.argv[1] ?? "") };
     const lines = changes.map((change) => {
-      const line = JSON.stringify({ ts, actor, ...change, revision, prev } satisfies AuditEntry);
-      prev = digest(line);
-      return `${line}\n`;
+      const body = JSON.stringify({ ts, actor, ...change, revision, prev: head } satisfies AuditEntry);
+      head = hmac(body, key);
+      return `${body.slice(0, -1)},"mac":"${head}"}\n`;
     });
     await handle.appendFile((last.whole ? "" : "\n") + lines.join(""));
     await handle.sync();
+    return head;
   } catch (cause) {
     const text = `${file} cannot be written (${errnoOf(cause)}), so nothing was changed`;
     throw new KeyStoreError("unwritable", text, { cause });
@@ -95,9 +128,25 @@ export async function appendAudit(
 }
 
 /**
- * Returns the last line of the log without its line break. `whole` says whether it ends in one, so that another line
- * can follow.
+ * Returns what the next line links to. That is the last line, where it is the one that the key set knows, or one that a
+ * change which was broken off has left behind that.
  */
+async function linkOf(handle: FileHandle, last: string, { head, revision, pepper }: AuditAddition): Promise<string> {
+  const found = parseLine(last);
+  if (found?.mac !== undefined && found.mac === head) return head;
+  const key = auditKey(pepper);
+  const isLeftOver = found?.mac !== undefined && found.mac === macOf(last, key) && found.revision === revision;
+  if (head === undefined) {
+    if (last === "") return NO_LINE;
+    // A key set that has lost its head must not make what was cut good.
+    return found?.mac === undefined ? sha256(last) : isLeftOver ? found.mac : NO_LINE;
+  }
+  if (!isLeftOver) return head;
+  const { entries, brokenAt } = readAudit((await wholeText(handle)).toString("utf8"), pepper);
+  return brokenAt === undefined && entries.some(({ mac }) => mac === head) ? found.mac : head;
+}
+
+/** `whole`: nothing has to be written to end it. */
 async function lastLine(handle: FileHandle): Promise<{ text: string; whole: boolean }> {
   const { size } = await handle.stat();
   const length = Math.min(size, TAIL_BYTES);
@@ -105,6 +154,12 @@ async function lastLine(handle: FileHandle): Promise<{ text: string; whole: bool
   const tail = buffer.toString("utf8");
   const whole = tail === "" || tail.endsWith("\n");
   return { text: (whole ? tail.slice(0, -1) : tail).split("\n").at(-1) ?? "", whole };
+}
+
+async function wholeText(handle: FileHandle): Promise<Buffer> {
+  const { size } = await handle.stat();
+  const { buffer } = await handle.read(Buffer.alloc(size), 0, size, 0);
+  return buffer;
 }
 
 function parseLine(line: string): AuditEntry | undefined {
@@ -115,6 +170,21 @@ function parseLine(line: string): AuditEntry | undefined {
   }
 }
 
-function digest(line: string): string {
-  return createHash("sha256").update(line).digest("hex");
+/** The key is of the audit log's own: the pepper also makes other digests. */
+function auditKey({ bytes }: Pepper): Buffer {
+  return Buffer.from(hkdfSync("sha256", bytes, "", "svc audit log", 32));
+}
+
+/** Returns the MAC that a line should have; undefined where none ends it in the form in which lines are written. */
+function macOf(line: string, key: Buffer): string | undefined {
+  const body = /^(.*),"mac":"[0-9a-f]{64}"\}$/s.exec(line)?.[1];
+  return body === undefined ? undefined : hmac(`${body}}`, key);
+}
+
+function hmac(text: string, key: Buffer): string {
+  return createHmac("sha256", key).update(text).digest("hex");
+}
+
+function sha256(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
 }

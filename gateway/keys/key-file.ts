@@ -95,9 +95,16 @@ async function changeLocked<T>(path: string, create: boolean, change: Change<T>)
   const pepper = file?.pepper ?? (await readPepper(path)) ?? (await makePepperFile(path));
   const { set, value } = change(before, pepper);
   if (set !== before) {
-    const next: KeySet = { ...set, revision: before.revision + 1 };
+    const revision = before.revision + 1;
+    const { auditHead: head } = before;
+    const changes = keyChanges(before, set);
     // First, and not at all where that fails: no key changes without a trace.
-    await appendAudit(auditFileOf(path), keyChanges(before, next), next.revision, systemClock.wallMs());
+    const auditHead = await appendAudit(auditFileOf(path), {
+      ...{ changes, revision, head, pepper },
+      wallMs: systemClock.wallMs(),
+    });
+    const { keys, ...rest } = set;
+    const next: KeySet = { ...rest, revision, ...(auditHead !== undefined && { auditHead }), keys };
     await writePrivateFile(path, `${JSON.stringify(next, null, 2)}\n`);
   }
   return value;

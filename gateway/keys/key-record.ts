@@ -106,6 +106,11 @@ export const keySetSchema = z.strictObject({
    * and refused.
    */
   revision: z.int().min(0),
+  /** The MAC of the last line of the audit log, by which a cut of the log shows; absent before the first keyed line. */
+  auditHead: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .optional(),
   keys: z.array(record).refine((keys) => new Set(keys.map((key) => key.id)).size === keys.length),
 });
 
@@ -120,10 +125,16 @@ export type KeyQuota = Readonly<z.infer<typeof quota>>;
 /** The class of service of a key while requests wait. */
 export type KeyPriority = KeyRecord["priority"];
 /**
- * Everything that is stored about keys: `v` is the version of the form, `revision` counts changes from 0, and `keys`
- * holds the records in the order of their making, revoked ones included.
+ * Everything that is stored about keys: `v` is the version of the form, `revision` counts changes from 0, `auditHead` is
+ * the MAC of the last line of the audit log, and `keys` holds the records in the order of their making, revoked ones
+ * included.
  */
-export type KeySet = { readonly v: 1; readonly revision: number; readonly keys: readonly KeyRecord[] };
+export type KeySet = {
+  readonly v: 1;
+  readonly revision: number;
+  readonly auditHead?: string | undefined;
+  readonly keys: readonly KeyRecord[];
+};
 
 /** The key set before its first key: no records, at revision 0. */
 export const EMPTY_KEY_SET: KeySet = { v: 1, revision: 0, keys: [] };

@@ -7,7 +7,7 @@ import { findModel } from "../../catalog.ts";
 import { auditFileOf, readAudit } from "../audit-log.ts";
 import { stateOf } from "../key-admin.ts";
 import type { Pepper } from "../key-digest.ts";
-import { readKeyFile } from "../key-file.ts";
+import { type KeyFile, readKeyFile } from "../key-file.ts";
 import type { KeySet } from "../key-record.ts";
 import { isKeyStoreError } from "../key-store-error.ts";
 
@@ -38,7 +38,7 @@ export async function examine(file: string, nowMs: number): Promise<readonly Fin
       ok(`${file} can be used: ${found.set.keys.length} keys, revision ${found.set.revision}`),
       ...examinePepper(found.pepper),
       ...lock,
-      ...(await examineAudit(auditFileOf(file), found.set)),
+      ...(await examineAudit(auditFileOf(file), found)),
       ...examineKeys(found.set, nowMs),
     ];
   } catch (thrown) {
@@ -70,20 +70,37 @@ async function examineLock(lock: string): Promise<Finding[]> {
   return [warning(`${lock} is held; if no process is changing keys, remove that file`)];
 }
 
-async function examineAudit(file: string, { revision }: KeySet): Promise<Finding[]> {
+async function examineAudit(file: string, { set, pepper }: KeyFile): Promise<Finding[]> {
   const bytes = await readPrivateFile(file);
-  if (bytes === undefined) return revision === 0 ? [] : [warning(`there is no audit log at ${file}`)];
-  return [auditFinding(file, bytes, revision)];
+  if (bytes !== undefined) return [auditFinding(file, bytes, set, pepper)];
+  if (set.auditHead !== undefined) return [error(`there is no audit log at ${file}, and there was one`)];
+  return set.revision === 0 ? [] : [warning(`there is no audit log at ${file}`)];
 }
 
-/** Judges whether the audit log is as it was written, and goes up to the key set of `revision`. */
-export function auditFinding(file: string, bytes: Buffer, revision: number): Finding {
-  const { entries, brokenAt } = readAudit(bytes.toString("utf8"));
+/**
+ * Judges whether the audit log is as it was written, and goes up to the key set. What was made up, altered or cut off by
+ * somebody without the pepper is an error; a log of before logs were keyed is a warning, as anybody could have written it.
+ */
+export function auditFinding(file: string, bytes: Buffer, set: KeySet, pepper: Pepper | undefined): Finding {
+  const { revision, auditHead } = set;
+  const { entries, brokenAt } = readAudit(bytes.toString("utf8"), pepper);
   if (brokenAt !== undefined) return error(`${file} is not as it was written, from line ${brokenAt} on`);
-  const last = entries.at(-1)?.revision ?? 0;
-  if (last === revision) return ok(`${file} is as it was written: ${entries.length} lines`);
-  return error(
-    `${file} ends at revision ${last}, the keys have ${revision}: lines are missing, or keys were changed by hand`,
+  const last = entries.at(-1);
+  if ((last?.revision ?? 0) !== revision || last?.mac !== auditHead) {
+    const known = auditHead !== undefined && entries.some(({ mac }) => mac === auditHead);
+    const why = known
+      ? "a change was broken off, or keys were put back"
+      : "lines are missing, or keys were changed by hand";
+    return error(
+      `${file} ends at revision ${last?.revision ?? 0}, and not as the keys of revision ${revision} say: ${why}`,
+    );
+  }
+  const plain = entries.filter(({ mac }) => mac === undefined).length;
+  if (plain === 0) return ok(`${file} is as it was written: ${entries.length} lines`);
+  if (plain < entries.length)
+    return ok(`${file} is as it was written: ${entries.length} lines; the log is keyed from line ${plain + 1} on`);
+  return warning(
+    `${file} holds together: ${plain} lines, but none is keyed yet, so that anybody could have written them`,
   );
 }
 

@@ -44,16 +44,17 @@ export function addReadCommands(program: Command, context: CliContext): void {
     .command("audit")
     .description("who changed what")
     .action(async () => {
-      const { entries, brokenAt } = readAudit((await readAuditFile(context)).toString("utf8"));
+      const text = (await readAuditFile(context)).toString("utf8");
+      const { entries, brokenAt } = readAudit(text, (await context.read()).pepper);
       context.print(entries, () => auditText(entries));
       if (brokenAt !== undefined) context.io.err(`from line ${brokenAt} on the log is not as it was written\n`);
     });
   audit
     .command("verify")
-    .description("check that no line of the log was altered or taken away")
+    .description("check that no line of the log was made up, altered or taken away")
     .action(async () => {
-      const { revision } = (await context.read()).set;
-      report(context, [auditFinding(auditFileOf(context.options.file), await readAuditFile(context), revision)]);
+      const { set, pepper } = await context.read();
+      report(context, [auditFinding(auditFileOf(context.options.file), await readAuditFile(context), set, pepper)]);
     });
 
   program

@@ -1,32 +1,55 @@
-import { appendFile, mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { createHash, randomBytes } from "node:crypto";
+import { appendFile, mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { appendAudit, readAudit } from "../../../../gateway/keys/audit-log.ts";
+import { auditFinding } from "../../../../gateway/keys/cli/doctor.ts";
 import type { KeyChange } from "../../../../gateway/keys/key-change.ts";
+import { makePepper } from "../../../../gateway/keys/key-digest.ts";
+import { EMPTY_KEY_SET } from "../../../../gateway/keys/key-record.ts";
 
 const NOW = Date.parse("2026-03-01T00:00:00.000Z");
 const CHANGE: KeyChange = { action: "set-limits", keyId: "AbcdEfgh1234", fields: ["limits.rpm"] };
 
+const pepper = makePepper(randomBytes(32));
+
 let folder: string;
 let file: string;
+/** The head of the chain, as the key set holds it. */
+let head: string | undefined;
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "svc-audit-"));
   file = join(folder, "log");
+  head = undefined;
 });
 
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
-const append = (revision: number, ...changes: KeyChange[]) => appendAudit(file, changes, revision, NOW + revision);
+const append = async (revision: number, ...changes: KeyChange[]) => {
+  head = await appendAudit(file, { changes, revision, head, pepper, wallMs: NOW + revision });
+};
 const text = () => readFile(file, "utf8");
+const read = async () => readAudit(await text(), pepper);
+
+/** What verifying says of the log beside keys of `revision` with the present head. */
+const verdict = async (revision: number) => {
+  const { level, text: said } = auditFinding(
+    "LOG",
+    await readFile(file),
+    { ...EMPTY_KEY_SET, revision, auditHead: head },
+    pepper,
+  );
+  return `${level}: ${said}`;
+};
 
 describe("the audit log", () => {
   test("has a line for every change, with who made it, for the owner only", async () => {
     await append(1, CHANGE);
     await append(2, { ...CHANGE, action: "revoke" }, { ...CHANGE, action: "rotate" });
     expect((await stat(file)).mode & 0o777).toBe(0o600);
-    const { entries, brokenAt } = readAudit(await text());
+    const { entries, brokenAt } = await read();
     expect(brokenAt).toBeUndefined();
     expect(entries.map(({ action, revision }) => [action, revision])).toEqual([
       ["set-limits", 1],
@@ -38,7 +61,7 @@ describe("the audit log", () => {
   });
 
   test.each<readonly [what: string, alter: (lines: string[]) => string[], brokenAt: number]>([
-    ["altered", (lines) => lines.map((line, at) => (at === 1 ? line.replace("revoke", "enable") : line)), 3],
+    ["altered", (lines) => lines.map((line, at) => (at === 1 ? line.replace("revoke", "enable") : line)), 2],
     ["taken out", (lines) => lines.filter((_, at) => at !== 1), 2],
     ["taken from the start", (lines) => lines.slice(1), 1],
     ["put in", (lines) => [...lines.slice(0, 2), lines[0] ?? "", ...lines.slice(2)], 3],
@@ -47,7 +70,7 @@ describe("the audit log", () => {
   ])("shows where a line was %s", async (_what, alter, brokenAt) => {
     for (let revision = 1; revision <= 4; revision += 1) await append(revision, { ...CHANGE, action: "revoke" });
     const lines = (await text()).trimEnd().split("\n");
-    const broken = readAudit(`${alter(lines).join("\n")}\n`);
+    const broken = readAudit(`${alter(lines).join("\n")}\n`, pepper);
     expect(broken.brokenAt).toBe(brokenAt);
     expect(broken.entries).toHaveLength(brokenAt - 1);
   });
@@ -59,13 +82,13 @@ describe("the audit log", () => {
     const lines = (await text()).split("\n");
     expect(lines).toHaveLength(4);
     expect(JSON.parse(lines[2] ?? "")).toMatchObject({ revision: 2 });
-    expect(readAudit(await text()).brokenAt).toBe(2);
+    expect((await read()).brokenAt).toBe(2);
   });
 
   test("finds its last line however long it has become", async () => {
     await append(1, ...Array<KeyChange>(1_000).fill(CHANGE));
     await append(2, CHANGE);
-    const { entries, brokenAt } = readAudit(await text());
+    const { entries, brokenAt } = await read();
     expect([entries.length, brokenAt]).toEqual([1_001, undefined]);
   });
 
@@ -74,6 +97,107 @@ describe("the audit log", () => {
     await expect(append(1, CHANGE)).rejects.toMatchObject({ fault: "unwritable" });
     await rm(file, { recursive: true });
     await writeFile(join(folder, "x"), "");
-    await expect(appendAudit(join(folder, "x", "log"), [CHANGE], 1, NOW)).rejects.toThrow(/so nothing was changed$/);
+    file = join(folder, "x", "log");
+    await expect(append(1, CHANGE)).rejects.toThrow(/so nothing was changed$/);
+  });
+
+  test("is not written where a link leads to", async () => {
+    await writeFile(join(folder, "other"), "");
+    await symlink(join(folder, "other"), file);
+    await expect(append(1, CHANGE)).rejects.toMatchObject({ fault: "unwritable" });
+    expect(await readFile(join(folder, "other"), "utf8")).toBe("");
+  });
+});
+
+/** Lines as they were written before the log was keyed, each with the digest of the one before. */
+function plainLog(changes: readonly KeyChange[]): string {
+  let prev = "0".repeat(64);
+  const actor = { uid: 0, host: "h", program: "keys" };
+  const lines = changes.map((change, at) => {
+    const line = JSON.stringify({ ts: new Date(NOW).toISOString(), actor, ...change, revision: at + 1, prev });
+    prev = createHash("sha256").update(line).digest("hex");
+    return `${line}\n`;
+  });
+  return lines.join("");
+}
+
+describe("verifying the log", () => {
+  const lines = async () => (await text()).trimEnd().split("\n");
+  const write = (kept: readonly string[]) => writeFile(file, kept.map((line) => `${line}\n`).join(""));
+
+  test("tells a log that was made up without the pepper, be it keyed or not", async () => {
+    await append(1, CHANGE, CHANGE);
+    await append(2, CHANGE);
+    expect(await verdict(2)).toBe("ok: LOG is as it was written: 3 lines");
+    await writeFile(file, plainLog([CHANGE, CHANGE]));
+    expect(await verdict(2)).toMatch(/^error: .* and not as the keys of revision 2 say/);
+    const known = head;
+    await rm(file);
+    head = undefined;
+    await appendAudit(file, { changes: [CHANGE], revision: 2, head, pepper: makePepper(randomBytes(32)), wallMs: NOW });
+    head = known;
+    expect(await verdict(2)).toBe("error: LOG is not as it was written, from line 1 on");
+  });
+
+  test("tells a log whose end was cut off, also after the next change", async () => {
+    for (let revision = 1; revision <= 3; revision += 1) await append(revision, CHANGE);
+    await write((await lines()).slice(0, 2));
+    expect(await verdict(3)).toMatch(/^error: LOG ends at revision 2, .*lines are missing/);
+    await append(4, CHANGE);
+    expect(await verdict(4)).toBe("error: LOG is not as it was written, from line 3 on");
+    await rm(file);
+    await append(5, CHANGE);
+    expect(await verdict(5)).toBe("error: LOG is not as it was written, from line 1 on");
+  });
+
+  test("tells a log that was cut by somebody who also took its head from the keys", async () => {
+    for (let revision = 1; revision <= 3; revision += 1) await append(revision, CHANGE);
+    await write((await lines()).slice(0, 2));
+    head = undefined;
+    expect(await verdict(3)).toMatch(/^error: /);
+    await append(4, CHANGE);
+    expect(await verdict(4)).toBe("error: LOG is not as it was written, from line 3 on");
+  });
+
+  test("tells a change that was broken off before the keys were written, until the next one", async () => {
+    await append(1, CHANGE);
+    const known = head;
+    await append(2, CHANGE, CHANGE);
+    head = known;
+    expect(await verdict(1)).toMatch(/^error: .*a change was broken off/);
+    await append(2, CHANGE);
+    expect(await verdict(2)).toBe("ok: LOG is as it was written: 4 lines");
+  });
+
+  test("of a first change that was broken off goes on behind it", async () => {
+    await append(1, CHANGE);
+    head = undefined;
+    await append(1, CHANGE);
+    expect(await verdict(1)).toBe("ok: LOG is as it was written: 2 lines");
+  });
+
+  test("vouches for the lines of before the log was keyed from the first keyed one on", async () => {
+    await writeFile(file, plainLog([CHANGE, CHANGE]));
+    expect(await verdict(2)).toMatch(/^warning: LOG holds together: 2 lines, but none is keyed yet/);
+    await append(3, CHANGE);
+    expect(await verdict(3)).toBe("ok: LOG is as it was written: 3 lines; the log is keyed from line 3 on");
+    const [first = "", ...others] = await lines();
+    await write([first.replace("limits.rpm", "limits.otpm"), ...others]);
+    expect(await verdict(3)).toBe("error: LOG is not as it was written, from line 2 on");
+    await write([
+      ...plainLog([{ ...CHANGE, fields: [] }, CHANGE])
+        .trimEnd()
+        .split("\n"),
+      ...others.slice(1),
+    ]);
+    expect(await verdict(3)).toBe("error: LOG is not as it was written, from line 3 on");
+  });
+
+  test("trusts no plain line behind a keyed one", async () => {
+    await append(1, CHANGE);
+    const [keyed = ""] = await lines();
+    const { mac: _mac, ...plain } = JSON.parse(keyed);
+    await write([keyed, JSON.stringify({ ...plain, prev: head })]);
+    expect(await verdict(1)).toBe("error: LOG is not as it was written, from line 2 on");
   });
 });

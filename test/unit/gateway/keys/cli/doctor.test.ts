@@ -49,7 +49,7 @@ describe("the doctor", () => {
       /^warning: .*takes it over$/,
     ],
     ["a lock that is held", () => writeFile(`${file}.lock`, `${process.pid} ${hostname()} x\n`), /^warning: .*is held/],
-    ["a missing audit log", () => rm(auditFileOf(file)), /^warning: there is no audit log/],
+    ["a missing audit log", () => rm(auditFileOf(file)), /^error: there is no audit log at .*, and there was one$/],
     [
       "an altered audit log",
       () => writeFile(auditFileOf(file), "{}\n"),
@@ -58,7 +58,7 @@ describe("the doctor", () => {
     [
       "an audit log that was cut",
       () => writeFile(auditFileOf(file), ""),
-      /^error: .*ends at revision 0, the keys have 1/,
+      /^error: .*ends at revision 0, and not as the keys of revision 1 say/,
     ],
   ])("finds %s", async (_what, spoil, complaint) => {
     await createKey(file, "--name", "ci", "--models", "all");
