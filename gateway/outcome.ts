@@ -1,4 +1,4 @@
-/**
+/*
  * What every detail token means: the one place that knows, for each way a request can fail, what log, statistics,
  * limits and retries make of it. A token is chosen by code of ours where an `ApiError` is made, and never holds text of
  * a caller, an engine or a library. `ErrorCode` says what the caller is told; the token says what happened, as Envoy's

@@ -8,6 +8,7 @@ export type InflightBodiesOptions = {
   readonly maxShareOfKey: number;
   /** The longest time that a body waits for room, in milliseconds. */
   readonly maxWaitMs: number;
+  /** The clock of the wait for room. */
   readonly clock: Pick<Clock, "after">;
 };
 

@@ -36,7 +36,9 @@ const MAX_BODIES_BYTES = 536_870_912;
 
 /** An action against overload that has begun or ended. */
 export type ActionChange = {
+  /** The action that begins or ends. */
   readonly action: OverloadAction;
+  /** Whether the action begins; false where it ends. */
   readonly active: boolean;
   /** The pressures that the look found. */
   readonly pressures: Pressures;

@@ -77,6 +77,12 @@ function undocumented(text: string): readonly string[] {
     .map(({ start }) => `${text.slice(0, start).split("\n").length}: ${text.slice(start).split("\n", 1)[0]}`);
 }
 
+/** The lines of doc comments that stand over nothing: an empty line or another one follows, mostly after a merge. */
+function strayComments(text: string): readonly number[] {
+  const stray = text.matchAll(/\/\*\*(?:(?!\*\/)[\s\S])*\*\/[ \t]*\n[ \t]*(?:\n|\/\*\*)/g);
+  return [...stray].map(({ index }) => text.slice(0, index).split("\n").length);
+}
+
 test.each([
   ["a function", "export async function f(): Promise<void> {}"],
   ["a constant", "export const LIMIT = 1;"],
@@ -114,6 +120,21 @@ test.each([
   ["a comment of many lines", "/**\n * A type.\n */\nexport type T = {\n  /** A field. */\n  readonly a: number;\n};"],
 ])("%s asks for no doc comment", (_name, source) => {
   expect(undocumented(source)).toEqual([]);
+});
+
+test.each([
+  ["over another one", "/** A limit. */\n/** A number. */\nconst A = 1;", [1]],
+  ["over an empty line", "const A = 1;\n/** A limit. */\n\nconst B = 1;", [2]],
+  ["over what it explains", "/*\n * A file.\n */\n\n/** A limit. */\nconst A = 1;\n/** A number. */\nconst B = 1;", []],
+])("a doc comment that stands %s is told from the others", (_name, source, lines) => {
+  expect(strayComments(source)).toEqual(lines);
+});
+
+test("every doc comment stands over what it explains", () => {
+  const stray = filesIn("gateway", "engine", "deploy", "test").flatMap((file) =>
+    strayComments(readFileSync(join(ROOT, file), "utf8")).map((line) => `${file}:${line}`),
+  );
+  expect(stray).toEqual([]);
 });
 
 test("everything that another file can name has a doc comment", () => {

@@ -20,9 +20,9 @@ export type ServerFacts = {
   readonly version: string;
   /** Returns the addresses that the gateway listens on now. */
   readonly listeners: () => readonly Listener[];
-  /** The lifecycle of the gateway, which names its state and takes orders to change it. */
   /** Seals reasoning, by keys whose ids other gateways should show, too. */
   readonly sealing: Pick<Sealing, "keyIds">;
+  /** The lifecycle of the gateway, which names its state and takes orders to change it. */
   readonly lifecycle: Lifecycle;
   /** The clusters, by which the gateway is initialized once some model can be served. */
   readonly clusters: ClusterManager;
