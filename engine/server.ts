@@ -32,11 +32,11 @@ import { logGeneration, measureGeneration } from "./calls/generation-log.ts";
 import { OpenCalls } from "./calls/open-calls.ts";
 import { EngineError, type FailedCall, toEngineError, toFailedCall } from "./errors.ts";
 import { onlyCallersNamed } from "./grpc/allowed-callers.ts";
+import { closeServer } from "./grpc/close-server.ts";
 import { type GenerateStream, generationSink } from "./grpc/generation-sink.ts";
-import { hangUp } from "./grpc/hang-up.ts";
 import { contractReflection } from "./grpc/reflection.ts";
+import { TlsCredentials } from "./grpc/server-tls.ts";
 import { answerUnknownMethods, withStatusDetails } from "./grpc/status-details.ts";
-import { TlsCredentials } from "./grpc/tls-credentials.ts";
 import { loadReport } from "./load/load-report.ts";
 import { LoadStreams } from "./load/load-streams.ts";
 import { Throughput } from "./load/throughput.ts";
@@ -212,7 +212,7 @@ export class EngineServer {
     this.#watchdog?.stop();
     this.#closing.abort();
     this.#loadStreams.close();
-    await hangUp(this.#server, this.#bound, cutOff.aborted ? 0 : GOODBYE_MS);
+    await closeServer(this.#server, this.#bound, cutOff.aborted ? 0 : GOODBYE_MS);
   }
 
   #addServices(): void {

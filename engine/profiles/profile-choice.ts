@@ -2,6 +2,11 @@ import type { OutputMarkers } from "../output-parser/markers.ts";
 import { formOf } from "../tool-calls/forms.ts";
 import { builtInProfiles, loadProfile, type ModelProfile, type NamedProfile } from "./profile.ts";
 
+/*
+ * Fits a profile to a model file: which one it is, by what the file says of itself, and which of its marks the model
+ * knows.
+ */
+
 /** What a GGUF file says of itself. */
 export type ModelFile = {
   /** The value of `general.architecture`. */

@@ -7,7 +7,13 @@ import { reasoningMarkers } from "../output-parser/markers.ts";
 import { toolCallMarkers } from "../tool-calls/forms.ts";
 import { mark } from "../tool-calls/marks.ts";
 
-/** Variables of the chat template, by name. */
+/*
+ * A profile says in data what a node has to know about a family of models. Its form stands here, and how one is read:
+ * those that the service brings are the YAML files of this folder, and a configuration may name another file.
+ * `profile-choice.ts` finds the profile that fits a model file, where the configuration names none.
+ */
+
+/** The schema of variables of the chat template, by name. */
 const templateKwargs = z.record(z.string().min(1), z.union([z.string(), z.number(), z.boolean()]));
 
 const effort = z.strictObject({

@@ -5,7 +5,6 @@ import { ConfigError, loadConfig } from "../config/load-config.ts";
 import { errnoOf } from "../files/errno.ts";
 import { PemError } from "../files/followed-pems.ts";
 import { programVersion } from "../files/project-folder.ts";
-import { outliveReaders } from "./outlive-readers.ts";
 
 /** A program as its `main` runs it. */
 export type Main = {
@@ -68,6 +67,14 @@ export function runConfigured<T extends z.ZodType>(main: ConfiguredMain<T>): Pro
       return run(loadConfig(schema, command.opts<{ config: string }>().config));
     },
   });
+}
+
+/**
+ * Lets this process go on when whoever read its standard output or standard error has gone. Without it the first write
+ * to a closed pipe is an error that nobody catches.
+ */
+function outliveReaders(): void {
+  for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 }
 
 /**

@@ -9,7 +9,7 @@ const SILENT_MS = 250;
  * undefined if it does not. Never rejects. The connections are closed by the drain of grpc-js, because its
  * forceShutdown closes none where channelz is off.
  */
-export async function hangUp(server: Server, address: string | undefined, graceMs: number): Promise<void> {
+export async function closeServer(server: Server, address: string | undefined, graceMs: number): Promise<void> {
   if (address !== undefined) server.drain(address, graceMs);
   await new Promise<void>((resolve) => {
     const timer = setTimeout(resolve, graceMs + SILENT_MS);
