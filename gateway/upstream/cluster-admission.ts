@@ -1,8 +1,9 @@
 import type { PriorityClass } from "../../deploy/runtime/queue/class-share.ts";
+import { onAbort } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { Cluster } from "./cluster.ts";
 import type { ClusterMember } from "./cluster-member.ts";
-import type { Balancer } from "./load-balancing/balancer.ts";
+import type { Balancer, Look } from "./load-balancing/balancer.ts";
 import type { NoPick } from "./load-balancing/choose.ts";
 import { isWithinCaps } from "./load-balancing/endpoint-caps.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
@@ -17,6 +18,9 @@ import { OUTPUT_RESERVE_TOKENS, type Pending, PendingQueue } from "./queue/pendi
  * tells nobody here.
  */
 const RECHECK_MS = 100;
+
+/** The number of waiting requests that are sent away in one turn of the event loop: each of them is answered then. */
+const SENT_AWAY_PER_TURN = 32;
 
 /** The longest time for which an endpoint is believed that it has no room, in milliseconds. */
 const MAX_HOLD_BACK_MS = 60_000;
@@ -48,8 +52,7 @@ export type Admitted = {
 /** The reason for which a request gets no place. */
 export type NotAdmitted = Exclude<NoPick, "all_full"> | "pending_overflow" | "pending_timeout" | "key_overflow";
 
-type Waiting = {
-  readonly attempt: () => Admitted | NotAdmitted | "all_full";
+type Waiting = Pick<PlaceRequest, "route" | "tried"> & {
   readonly settle: (result: Admitted | NotAdmitted) => void;
 };
 
@@ -70,6 +73,8 @@ export class ClusterAdmission {
   readonly #heldBack = new Map<string, number>();
   /** The moment since which no endpoint is usable, in milliseconds of the monotonic clock; undefined while one is. */
   #noneSinceMs: number | undefined;
+  /** The number of usable endpoints at the newest look; while requests wait it is no older than the time between two. */
+  #usable = 0;
   #cancelTimer: (() => void) | undefined;
 
   constructor(cluster: Cluster, balancer: Balancer, clock: Clock) {
@@ -123,44 +128,46 @@ export class ClusterAdmission {
    * Aborting the signal takes the request out of the queue at once; the result then means nothing.
    */
   acquire(request: PlaceRequest, signal: AbortSignal): Promise<Admitted | NotAdmitted> {
-    const usable = this.#look();
-    const attempt = () => this.#attempt(request.route, request.tried);
-    // Nobody passes those who wait; bad news may.
-    const first = this.#queue.size === 0 || usable === 0 ? attempt() : "all_full";
+    // Nobody passes those who wait; bad news may. A look is a pass over all endpoints, and coming makes no room.
+    const mayAsk = this.#queue.size === 0 || this.#usable === 0;
+    const first = mayAsk ? this.#attempt(this.#look(), request) : "all_full";
     if (first !== "all_full") return Promise.resolve(first);
     return new Promise((resolve) => {
       let permit: Permit | undefined;
+      let letGo = () => {};
       const leave = () => {
         this.#queue.cancel(item);
         settle("pending_timeout");
       };
       const settle = (result: Admitted | NotAdmitted) => {
         permit?.release();
-        signal.removeEventListener("abort", leave);
+        letGo();
         resolve(result);
       };
-      const item = this.#waiting(request, { attempt, settle });
-      signal.addEventListener("abort", leave);
+      const item = this.#waiting(request, settle);
       this.#dismissLate(item.queuedMs);
       const pushed = this.#queue.push(item);
       if (pushed.queued) pushed.dropped?.value.settle("pending_overflow");
       else if (pushed.limit === "key") return settle("key_overflow");
       // Also counts the one that finds the queue full.
       permit = this.#breaker.tryPending();
-      if (!permit) this.#queue.cancel(item);
-      if (!permit) settle("pending_overflow");
-      else if (signal.aborted) leave();
-      else this.#serve();
+      if (!permit) {
+        this.#queue.cancel(item);
+        settle("pending_overflow");
+        return;
+      }
+      this.#arm(RECHECK_MS);
+      letGo = onAbort(signal, leave);
     });
   }
 
   /** Sends all waiting requests away and stops the timer. */
   close(): void {
     this.#cancelTimer?.();
-    this.#sendAway("no_endpoints");
+    this.#sendAway("no_endpoints", Number.POSITIVE_INFINITY);
   }
 
-  #waiting({ route, tenant, hints, timeoutMs }: PlaceRequest, value: Waiting): Pending<Waiting> {
+  #waiting({ route, tried, tenant, hints, timeoutMs }: PlaceRequest, settle: Waiting["settle"]): Pending<Waiting> {
     const nowMs = this.#clock.nowMs();
     return {
       key: tenant,
@@ -171,16 +178,12 @@ export class ClusterAdmission {
       cost: this.#balancer.expectedTokens(route) + OUTPUT_RESERVE_TOKENS,
       queuedMs: nowMs,
       deadlineMs: nowMs + timeoutMs,
-      value,
+      value: { route, tried, settle },
     };
   }
 
-  #attempt(route: Route, tried: ReadonlySet<string>): Admitted | NotAdmitted | "all_full" {
-    const hasRoom = (view: EndpointView) =>
-      !this.#isHeldBack(view.address) &&
-      isWithinCaps(view, this.#cluster.settings.circuitBreakers.endpointCaps) &&
-      this.#breaker.hasRoom(view.address, this.#cap(view));
-    const choice = this.#balancer.pick(route, tried, hasRoom);
+  #attempt(look: Look, { route, tried }: Pick<PlaceRequest, "route" | "tried">): Admitted | NotAdmitted | "all_full" {
+    const choice = look.pick(route, tried);
     if ("none" in choice) return choice.none;
     const { endpoint, placement } = choice.pick;
     const member = this.#cluster.member(endpoint.address);
@@ -204,56 +207,94 @@ export class ClusterAdmission {
     return false;
   }
 
-  /** Lets the limits follow the endpoints as they come and go. Returns the number of endpoints that are usable. */
-  #look(): number {
-    const { maxRequests, maxPendingRequests } = this.#cluster.settings.circuitBreakers;
-    const usable = this.#balancer.usable();
-    if (usable.length > 0) this.#noneSinceMs = undefined;
+  /** Takes a look, one pass over all endpoints, and lets the limits follow them as they come and go. */
+  #look(): Look {
+    const { maxRequests, maxPendingRequests, endpointCaps } = this.#cluster.settings.circuitBreakers;
+    const look = this.#balancer.look(
+      (view) =>
+        !this.#isHeldBack(view.address) &&
+        isWithinCaps(view, endpointCaps) &&
+        this.#breaker.hasRoom(view.address, this.#cap(view)),
+    );
+    this.#usable = look.usable.length;
+    if (this.#usable > 0) this.#noneSinceMs = undefined;
     else this.#noneSinceMs ??= this.#clock.nowMs();
-    const bySlots = limitsForSlots(usable.reduce((sum, view) => sum + this.#cap(view), 0));
+    const bySlots = limitsForSlots(look.usable.reduce((sum, view) => sum + this.#cap(view), 0));
     const limits = {
       maxRequests: maxRequests ?? bySlots.maxRequests,
       maxPendingRequests: maxPendingRequests ?? bySlots.maxPendingRequests,
     };
     this.#breaker.setLimits(limits);
     this.#queue.setMaxPending(limits.maxPendingRequests);
-    return usable.length;
+    return look;
   }
 
   /** Gives free places to those who wait, and lets those go for whom there will be none in time. */
   #serve(): void {
     if (this.#queue.size === 0) return;
-    const usable = this.#look();
+    const look = this.#look();
     const nowMs = this.#clock.nowMs();
-    this.#dismissLate(nowMs);
-    if (usable > 0) this.#serveInOrder(nowMs);
-    else if (nowMs - (this.#noneSinceMs ?? nowMs) >= this.#cluster.settings.circuitBreakers.failfastMs)
-      this.#sendAway("none_available");
+    const { failfastMs } = this.#cluster.settings.circuitBreakers;
+    let hasMore = this.#dismissLate(nowMs);
+    if (this.#usable > 0) {
+      this.#dismissHopeless(look);
+      this.#serveInOrder(look, nowMs);
+    } else if (nowMs - (this.#noneSinceMs ?? nowMs) >= failfastMs)
+      hasMore = this.#sendAway("none_available", SENT_AWAY_PER_TURN);
     this.#cancelTimer?.();
-    this.#cancelTimer = this.#queue.size > 0 ? this.#clock.after(RECHECK_MS, () => this.#serve()) : undefined;
+    this.#cancelTimer = undefined;
+    this.#arm(hasMore ? 0 : RECHECK_MS);
   }
 
-  #dismissLate(nowMs: number): void {
-    for (const { value } of this.#queue.expire(nowMs)) value.settle("pending_timeout");
+  /** Sees to it that those who wait are looked at in `ms` milliseconds, unless a look is due anyway. */
+  #arm(ms: number): void {
+    if (this.#queue.size === 0) return;
+    this.#cancelTimer ??= this.#clock.after(ms, () => {
+      this.#cancelTimer = undefined;
+      this.#serve();
+    });
   }
 
-  /** Serves requests in the queue's order, until one of them finds no place. */
-  #serveInOrder(nowMs: number): void {
+  /** Lets those go whose time is up, of many only some in this turn. Returns whether there may be more. */
+  #dismissLate(nowMs: number): boolean {
+    const late = this.#queue.expire(nowMs, SENT_AWAY_PER_TURN);
+    for (const { value } of late) value.settle("pending_timeout");
+    return late.length === SENT_AWAY_PER_TURN;
+  }
+
+  /** Lets those go that wait for an endpoint which is no more: all others have had their try. */
+  #dismissHopeless({ usable }: Look): void {
+    const isHopeless = ({ tried }: Waiting) => tried.size > 0 && usable.every(({ address }) => tried.has(address));
+    for (const { value } of this.#queue.giveUp(isHopeless)) value.settle("all_tried");
+  }
+
+  /** Serves requests in the queue's order, as long as somebody has room. */
+  #serveInOrder(first: Look, nowMs: number): void {
     const passedOver: Pending<Waiting>[] = [];
-    while (this.#queue.size > 0 && this.#breaker.state.remainingRequests > 0) {
+    let look = first;
+    while (look.hasRoom() && this.#queue.size > 0) {
       const item = this.#queue.next();
       if (!item) break;
-      const result = item.value.attempt();
-      if (result !== "all_full") {
-        this.#queue.served(item, nowMs);
-        item.value.settle(result);
-        // Its own endpoints are full, or had their try: another's may not be.
-      } else if (passedOver.push(item) >= this.#cluster.members.length) break;
+      const result = this.#attempt(look, item.value);
+      if (result === "all_full") {
+        // Whoever has room has had its try at this one; it may be another's turn.
+        if (passedOver.push(item) >= this.#cluster.members.length) break;
+        continue;
+      }
+      this.#queue.served(item, nowMs);
+      item.value.settle(result);
+      if (typeof result !== "string") look = this.#look();
     }
     this.#queue.putBack(passedOver);
   }
 
-  #sendAway(why: NotAdmitted): void {
-    for (let item = this.#queue.next(); item; item = this.#queue.next()) item.value.settle(why);
+  /** Sends those away who wait, at most `most` of them. Returns whether there are more. */
+  #sendAway(why: NotAdmitted, most: number): boolean {
+    for (let sent = 0; sent < most; sent += 1) {
+      const item = this.#queue.next();
+      if (!item) return false;
+      item.value.settle(why);
+    }
+    return this.#queue.size > 0;
   }
 }

@@ -16,6 +16,8 @@ export function onAbort(signal: AbortSignal, run: () => void): () => void {
     run();
     return () => {};
   }
+  // Many may wait on a signal that lives as long as the process; all of them let go of it.
+  setMaxListeners(0, signal);
   signal.addEventListener("abort", run, { once: true });
   return () => signal.removeEventListener("abort", run);
 }

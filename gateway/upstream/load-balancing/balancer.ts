@@ -1,7 +1,7 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { BalancerSettings } from "./balancer-settings.ts";
 import { promptBytes } from "./boundary-hashes.ts";
-import { type Choice, choose, usableLevels } from "./choose.ts";
+import { type Choice, type LevelWithRoom, pickFrom, usableLevels, withRoom } from "./choose.ts";
 import type { EndpointView } from "./endpoint-view.ts";
 import type { HashRing } from "./hash-ring.ts";
 import { createPolicy } from "./policies.ts";
@@ -22,6 +22,19 @@ export type BalancedCluster = {
   views(nowMs: number): readonly EndpointView[];
   /** Calls the listener after members joined or left. Returns the function that ends this. */
   onMembersChange(listener: () => void): () => void;
+};
+
+/** All endpoints of a cluster at one moment. */
+export type Look = {
+  /** The endpoints that a pick may choose, be they full or not. */
+  readonly usable: readonly EndpointView[];
+  /** Returns whether any of them has room for one more request. */
+  hasRoom(): boolean;
+  /**
+   * Picks an endpoint for one try of a request, or says why there is none. `tried` holds the addresses of the endpoints
+   * that have had their try.
+   */
+  pick(route: Route, tried: ReadonlySet<string>): Choice<PolicyPick>;
 };
 
 /** Picks endpoints of one cluster: by priority and health, and among equals by the cluster's load-balancing policy. */
@@ -58,25 +71,30 @@ export class Balancer {
     return this.#policy.expectedTokens?.(route) ?? promptBytes(route.shape) * TOKENS_PER_BYTE;
   }
 
-  /** Returns all endpoints that a pick may choose now. */
-  usable(): readonly EndpointView[] {
-    const views = this.#cluster.views(this.#clock.nowMs());
-    return usableLevels(views, this.#cluster.settings).flatMap(({ usable }) => usable);
+  /**
+   * Takes one look at all endpoints, which serves any number of picks until one of them is taken up: then an endpoint has
+   * more to do. `hasRoom` says whether an endpoint may take one more request; it is asked when the first pick is made.
+   */
+  look(hasRoom: (endpoint: EndpointView) => boolean): Look {
+    const nowMs = this.#clock.nowMs();
+    const levels = usableLevels(this.#cluster.views(nowMs), this.#cluster.settings);
+    let found: readonly LevelWithRoom<EndpointView>[] | undefined;
+    const roomy = () => {
+      found ??= withRoom(levels, hasRoom);
+      return found;
+    };
+    const policy = (route: Route) => (candidates: readonly EndpointView[]) =>
+      this.#policy.pick(candidates, route, nowMs);
+    return {
+      usable: levels.flatMap(({ usable }) => usable),
+      hasRoom: () => roomy().some((level) => level.roomy.length > 0),
+      pick: (route, tried) => pickFrom(roomy(), { tried, random: this.#random, policy: policy(route) }),
+    };
   }
 
-  /**
-   * Picks an endpoint for one try of a request, or says why there is none. `tried` holds the addresses of the endpoints
-   * that have had their try; `hasRoom` says whether an endpoint may take one more request.
-   */
+  /** Makes one pick by a look of its own. */
   pick(route: Route, tried: ReadonlySet<string>, hasRoom: (endpoint: EndpointView) => boolean): Choice<PolicyPick> {
-    const nowMs = this.#clock.nowMs();
-    return choose(this.#cluster.views(nowMs), {
-      tried,
-      hasRoom,
-      random: this.#random,
-      priorities: this.#cluster.settings,
-      policy: (candidates) => this.#policy.pick(candidates, route, nowMs),
-    });
+    return this.look(hasRoom).pick(route, tried);
   }
 
   #addresses(): ReadonlySet<string> {

@@ -14,16 +14,10 @@ export type Choice<P> =
     }
   | { readonly none: NoPick };
 
-/** What choosing one endpoint goes by; `P` is what the policy gives for one. */
-export type ChooseOptions<E extends EndpointView, P> = {
+/** What picking one endpoint goes by; `P` is what the policy gives for one. */
+export type PickOptions<E extends EndpointView, P> = {
   /** The addresses of the endpoints that have had their try at the request. */
   readonly tried: ReadonlySet<string>;
-  /**
-   * Whether all caps (circuit breaker, the node's own queue, KV cache) leave the endpoint room for one more request.
-   */
-  readonly hasRoom: (endpoint: E) => boolean;
-  /** The settings on how requests are spread over priorities. */
-  readonly priorities: PrioritySettings;
   /**
    * The load-balancing policy, which picks from a list that is never empty; it returns undefined when none suits it.
    */
@@ -32,13 +26,26 @@ export type ChooseOptions<E extends EndpointView, P> = {
   readonly random: () => number;
 };
 
+/** What choosing one endpoint from a snapshot goes by; `P` is what the policy gives for one. */
+export type ChooseOptions<E extends EndpointView, P> = PickOptions<E, P> & {
+  /**
+   * Whether all caps (circuit breaker, the node's own queue, KV cache) leave the endpoint room for one more request.
+   */
+  readonly hasRoom: (endpoint: E) => boolean;
+  /** The settings on how requests are spread over priorities. */
+  readonly priorities: PrioritySettings;
+};
+
 /** One priority of a snapshot: its endpoints that a pick may choose, and its share of the requests in percent. */
-type Level<E> = {
+export type Level<E> = {
   readonly usable: readonly E[];
   readonly loadPercent: number;
   /** Whether the health of the level's endpoints is not looked at. */
   readonly panic: boolean;
 };
+
+/** One priority of a snapshot with those of its usable endpoints that have room for one more request. */
+export type LevelWithRoom<E> = Level<E> & { readonly roomy: readonly E[] };
 
 /**
  * Returns what a pick may choose from, by priority, the first one first: the endpoints that are available or, in panic,
@@ -59,26 +66,41 @@ export function usableLevels<E extends EndpointView>(
   }));
 }
 
-/**
- * Makes one pick from a snapshot of a cluster: draws the priority by its load, and lets the policy pick among what is
- * usable there. Where all endpoints of a priority were tried or are full, the other priorities follow in their order:
- * any endpoint is better than a failed request.
- */
+/** Finds out which endpoints of a snapshot have room for one more request. */
+export function withRoom<E extends EndpointView>(
+  levels: readonly Level<E>[],
+  hasRoom: (endpoint: E) => boolean,
+): readonly LevelWithRoom<E>[] {
+  return levels.map((level) => ({ ...level, roomy: level.usable.filter(hasRoom) }));
+}
+
+/** Makes one pick from a snapshot of a cluster, as `pickFrom` does from its levels. */
 export function choose<E extends EndpointView, P>(endpoints: readonly E[], options: ChooseOptions<E, P>): Choice<P> {
-  if (endpoints.length === 0) return { none: "no_endpoints" };
-  const levels = usableLevels(endpoints, options.priorities);
+  return pickFrom(withRoom(usableLevels(endpoints, options.priorities), options.hasRoom), options);
+}
+
+/**
+ * Makes one pick: draws the priority by its load, and lets the policy pick among what has room there. Where all endpoints
+ * of a priority were tried or are full, the other priorities follow in their order: any endpoint is better than a failed
+ * request. The cost goes by the endpoints with room and those that were tried, not by how many there are.
+ */
+export function pickFrom<E extends EndpointView, P>(
+  levels: readonly LevelWithRoom<E>[],
+  { tried, policy, random }: PickOptions<E, P>,
+): Choice<P> {
+  if (levels.length === 0) return { none: "no_endpoints" };
   const first = drawLevel(
     levels.map(({ loadPercent }) => loadPercent),
-    options.random,
+    random,
   );
+  const isUntried = ({ address }: E) => !tried.has(address);
   let none: NoPick = "none_available";
   for (const index of [first, ...levels.keys()]) {
-    const { usable = [], panic = false } = levels[index] ?? {};
-    const untried = usable.filter(({ address }) => !options.tried.has(address));
-    const candidates = untried.filter(options.hasRoom);
-    const pick = candidates.length > 0 ? options.policy(candidates) : undefined;
+    const { usable = [], roomy = [], panic = false } = levels[index] ?? {};
+    const candidates = tried.size === 0 ? roomy : roomy.filter(isUntried);
+    const pick = candidates.length > 0 ? policy(candidates) : undefined;
     if (pick) return { pick, panic };
-    none = worthMore(none, untried.length > 0 ? "all_full" : usable.length > 0 ? "all_tried" : "none_available");
+    none = worthMore(none, usable.some(isUntried) ? "all_full" : usable.length > 0 ? "all_tried" : "none_available");
   }
   return { none };
 }

@@ -123,14 +123,22 @@ export class PendingQueue<T> {
     return this.#drain.waitMs(this.size, nowMs);
   }
 
-  /** Takes out and returns all requests whose time is up. */
-  expire(nowMs: number): Pending<T>[] {
+  /** Takes out and returns the requests for which `isHopeless` holds. */
+  giveUp(isHopeless: (value: T) => boolean): Pending<T>[] {
+    const hopeless = this.#waiting.items().filter(({ value }) => isHopeless(value));
+    for (const item of hopeless) this.cancel(item);
+    return hopeless;
+  }
+
+  /** Takes out and returns the requests whose time is up, at most `most` of them; by default all. */
+  expire(nowMs: number, most = Number.POSITIVE_INFINITY): Pending<T>[] {
     const all = this.#waiting.items();
     const since = all.reduce((first, { queuedMs }) => Math.min(first, queuedMs), nowMs);
     this.#lifo.look(all.length > 0 ? nowMs - since : undefined, nowMs);
     const { newestFirst, maxWaitMs } = this.#lifo;
     this.#waiting.setNewestFirst(newestFirst);
-    const late = all.filter(({ deadlineMs, queuedMs }) => deadlineMs <= nowMs || nowMs - queuedMs > maxWaitMs);
+    const isLate = ({ deadlineMs, queuedMs }: Pending<T>) => deadlineMs <= nowMs || nowMs - queuedMs > maxWaitMs;
+    const late = all.filter(isLate).slice(0, most);
     for (const item of late) this.cancel(item);
     return late;
   }

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { atOnce } from "../../../gateway/event-loop-turn.ts";
 import { type Admitted, ClusterAdmission, type NotAdmitted } from "../../../gateway/upstream/cluster-admission.ts";
-import { Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
+import { type BalancedCluster, Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
 import { routing } from "../../../gateway/upstream/load-balancing/route.ts";
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/routing-hints.ts";
 import { HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen/grpc/health/v1/health.ts";
@@ -333,4 +333,98 @@ test("closing sends everybody away who waits", async () => {
   admission.close();
   expect(await waiting.result).toBe("no_endpoints");
   expect(admission.breaker.activeAndPending).toBe(1);
+});
+
+describe("what an arrival costs while all endpoints are full", () => {
+  /** Admission in front of `count` endpoints, none of which takes anything; `passes` counts the looks at all of them. */
+  function fullCluster(count: number, timeoutMs = 3_600_000) {
+    const addresses = Array.from({ length: count }, (_, at) => `127.0.0.1:${at + 1}`);
+    // Nobody listens there: in panic their health does not matter.
+    const rig = new FrontRig(addresses, { cluster: { healthyPanicThreshold: 100, lbPolicy: "least_request" } });
+    opened.push(rig);
+    const { cluster, manager, clock } = rig;
+    let passes = 0;
+    const counted: BalancedCluster = {
+      settings: cluster.settings,
+      ring: cluster.ring,
+      views: (nowMs) => {
+        passes += 1;
+        return cluster.views(nowMs);
+      },
+      onMembersChange: (listener) => cluster.onMembersChange(listener),
+    };
+    const admission = new ClusterAdmission(cluster, new Balancer(counted, manager.work, clock, () => 0.5), clock);
+    opened.push(admission);
+    for (const address of addresses) admission.holdBack(address, 60_000);
+    const never = new AbortController().signal;
+    const admitted: Promise<Admitted | NotAdmitted>[] = [];
+    const arrive = (tenant: string, tried = NONE) => {
+      const route = atOnce(routing(generateRequest({}, tenant), HINTS));
+      const hints = { ...HINTS, keyId: tenant };
+      admitted.push(admission.acquire({ route, tenant, hints, tried, timeoutMs }, never));
+    };
+    passes = 0;
+    return { cluster, addresses, admission, clock, arrive, admitted, passes: () => passes };
+  }
+
+  test.each([4, 30, 100, 300])("%i endpoints: one pass over them, and none more however many wait", (count) => {
+    const { admission, arrive, passes } = fullCluster(count);
+    const arrivals = Math.min(4 * count, 512);
+    for (let at = 0; at < arrivals; at += 1) arrive(`tenant ${at}`);
+    expect(admission.pending).toBe(arrivals);
+    expect(passes()).toBe(1);
+  });
+
+  test.each([4, 300])(
+    "%i endpoints: a place that becomes free costs a pass for whoever gets it, and one to see that it is gone",
+    async (count) => {
+      const { addresses, admission, clock, arrive, admitted, passes } = fullCluster(count);
+      const tried = new Set(addresses.slice(0, 1));
+      for (let at = 0; at < count; at += 1) arrive(`tenant ${at}`, at < 3 ? tried : NONE);
+      admission.holdBack(addresses[0] ?? "", 0);
+      const before = passes();
+      await clock.advance(100);
+      // Three had their try there and are passed over without a look of their own.
+      expect([admission.pending, passes() - before]).toEqual([count - 1, 2]);
+      const fourth = await admitted[3];
+      if (typeof fourth !== "object") throw new Error("the fourth is served");
+      expect(fourth.member.endpoint.address).toBe(addresses[0]);
+      const atRelease = passes();
+      if (count === 4) return;
+      fourth.release();
+      expect([admission.pending, passes() - atRelease]).toEqual([count - 2, 2]);
+    },
+  );
+
+  test("those whose time is up are sent away in slices", async () => {
+    const { admission, clock, arrive, admitted, passes } = fullCluster(30, 1_000);
+    for (let at = 0; at < 100; at += 1) arrive(`tenant ${at}`);
+    await clock.advance(999);
+    const before = passes();
+    await clock.advance(1);
+    expect(new Set(await Promise.all(admitted))).toEqual(new Set(["pending_timeout"]));
+    // 32 in a turn, and each turn looks at the endpoints once.
+    expect([admission.pending, passes() - before]).toEqual([0, 4]);
+  });
+
+  test("who waits only for an endpoint that leaves hears so at the next look, though the others are full", async () => {
+    const { cluster, addresses, admission, clock, arrive, admitted } = fullCluster(4);
+    arrive("a", new Set(addresses.slice(1)));
+    arrive("b");
+    cluster.endpoints[0]?.setDrained(true);
+    await clock.advance(100);
+    expect(await admitted[0]).toBe("all_tried");
+    expect(admission.pending).toBe(1);
+  });
+
+  test("many may wait on one signal without a warning", async () => {
+    const { arrive, admission } = fullCluster(30);
+    const warnings: string[] = [];
+    const note = ({ name }: Error) => warnings.push(name);
+    process.on("warning", note);
+    for (let at = 0; at < 100; at += 1) arrive(`tenant ${at}`);
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off("warning", note);
+    expect([admission.pending, warnings]).toEqual([100, []]);
+  });
 });
