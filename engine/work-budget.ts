@@ -7,16 +7,18 @@ export class WorkSpent extends Error {
 }
 
 /**
- * Bounds the work that something of a caller's may cost, in steps of about a quarter of a microsecond each. Schemas and answers
- * are a caller's, and their products are without bounds: whoever goes through them pays here first, by the size of what is
- * gone through, and stops where nothing is left.
+ * Bounds the work that something of a caller's may cost, in steps of about a quarter of a microsecond each. Schemas and
+ * answers are a caller's, and their products are without bounds: whoever goes through them pays here first, by the size
+ * of what is gone through, and stops where nothing is left.
  */
 export class WorkBudget {
   readonly #of: WorkBudget | undefined;
   #left: number;
   #spent = 0;
 
-  /** Makes a budget of so many steps. What is paid from it is paid from `of` too; undefined, the default, is nothing. */
+  /**
+   * Makes a budget of so many steps. What is paid from it is paid from `of` too; undefined, the default, is nothing.
+   */
   constructor(work: number, of?: WorkBudget) {
     this.#left = work;
     this.#of = of;

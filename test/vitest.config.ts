@@ -10,15 +10,17 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 type TestOptions = NonNullable<TestProjectInlineConfiguration["test"]>;
 
 /**
- * How large the tests of a lane are, which `test/support/size.ts` hands them: `quick` in `npm test`, `exhaustive` in the
- * lane of that name, `promised` for the sizes that the service promises, which take a larger machine.
+ * How large the tests of a lane are, which `test/support/size.ts` hands them: `quick` in `npm test`, `exhaustive` in
+ * the lane of that name, `promised` for the sizes that the service promises, which take a larger machine.
  */
 export type Size = "quick" | "exhaustive" | "promised";
 
 /** FULL=1 gives every lane the promised sizes. */
 const FULL = process.env.FULL === "1";
 
-/** A lane: a folder below test/, and how its files are run. Time limits are for busy machines: no test asserts on time. */
+/**
+ * A lane: a folder below test/, and how its files are run. Time limits are for busy machines: no test asserts on time.
+ */
 function lane(name: string, options: TestOptions): TestProjectInlineConfiguration {
   const size: Size = FULL ? "promised" : "quick";
   const limits = { testTimeout: 60_000, hookTimeout: 120_000 };

@@ -14,8 +14,8 @@ const MAX_PATTERN_STATES = 4096;
 const RULE_WORK = 8;
 
 /**
- * The named rules of a grammar while it is built. Every rule is paid for from a budget of work; without any left, what makes
- * one throws `WorkSpent`.
+ * The named rules of a grammar while it is built. Every rule is paid for from a budget of work; without any left, what
+ * makes one throws `WorkSpent`.
  */
 export class GrammarRules {
   /** The work that making the grammar may cost. */

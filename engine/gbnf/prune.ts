@@ -29,8 +29,8 @@ export function prune(root: Gbnf, rules: ReadonlyMap<string, Gbnf>): PrunedGramm
 }
 
 /**
- * Tells which expressions some text can finish. The rules may grow between two questions, and each is looked at once or,
- * where it was not known to finish, with what is new; rules that are still being made must not be asked about.
+ * Tells which expressions some text can finish. The rules may grow between two questions, and each is looked at once
+ * or, where it was not known to finish, with what is new; rules that are still being made must not be asked about.
  */
 export class FinishingRules {
   readonly #rules: ReadonlyMap<string, Gbnf>;

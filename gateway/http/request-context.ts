@@ -86,8 +86,8 @@ export function routeOf({ routeOptions }: FastifyRequest): RouteSpec | undefined
 }
 
 /**
- * Returns the parsed body of a request and takes it away from there: the request lives for as long as its answer, and a big
- * body must not.
+ * Returns the parsed body of a request and takes it away from there: the request lives for as long as its answer, and a
+ * big body must not.
  */
 export function takeBody(request: FastifyRequest): unknown {
   const { body } = request;

@@ -10,11 +10,11 @@ import type { Pepper } from "./key-digest.ts";
 import { KeyStoreError } from "./key-store-error.ts";
 
 /*
- * Who changed which key, as JSON lines. Each line ends with a MAC of itself under a key made of the pepper, and holds the
- * MAC of the line before; the key set holds that of the last one, the head of the chain. So a line that was made up,
- * altered, taken out or cut off later shows to whoever has the pepper, and nobody else can write a log anew. Lines of before
- * the log was keyed hold the plain digest of the line before; the first keyed line vouches for them as they were then.
- * Never a secret, a digest of one, or a value: only the names of fields.
+ * Who changed which key, as JSON lines. Each line ends with a MAC of itself under a key made of the pepper, and holds
+ * the MAC of the line before; the key set holds that of the last one, the head of the chain. So a line that was made
+ * up, altered, taken out or cut off later shows to whoever has the pepper, and nobody else can write a log anew. Lines
+ * of before the log was keyed hold the plain digest of the line before; the first keyed line vouches for them as they
+ * were then. Never a secret, a digest of one, or a value: only the names of fields.
  */
 
 const hex32 = z.string().regex(/^[0-9a-f]{64}$/);
@@ -95,9 +95,9 @@ export type AuditAddition = {
 };
 
 /**
- * Adds a line for each change and waits until they are on disk. Resolves to the head of the chain, which the new key set is
- * to have. Where the log does not end as the head says, the new lines link to what should be there, so that the gap stays
- * visible. To be called while nobody else writes. Throws KeyStoreError `unwritable`.
+ * Adds a line for each change and waits until they are on disk. Resolves to the head of the chain, which the new key
+ * set is to have. Where the log does not end as the head says, the new lines link to what should be there, so that the
+ * gap stays visible. To be called while nobody else writes. Throws KeyStoreError `unwritable`.
  */
 export async function appendAudit(file: string, addition: AuditAddition): Promise<string | undefined> {
   const { changes, revision, pepper, wallMs } = addition;

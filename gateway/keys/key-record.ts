@@ -125,8 +125,8 @@ export type KeyQuota = Readonly<z.infer<typeof quota>>;
 /** The class of service of a key while requests wait. */
 export type KeyPriority = KeyRecord["priority"];
 /**
- * Everything that is stored about keys: `v` is the version of the form, `revision` counts changes from 0, `auditHead` is
- * the MAC of the last line of the audit log, and `keys` holds the records in the order of their making, revoked ones
+ * Everything that is stored about keys: `v` is the version of the form, `revision` counts changes from 0, `auditHead`
+ * is the MAC of the last line of the audit log, and `keys` holds the records in the order of their making, revoked ones
  * included.
  */
 export type KeySet = {

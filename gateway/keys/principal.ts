@@ -1,7 +1,10 @@
 import { type Pepper, pseudonym } from "./key-digest.ts";
 import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord } from "./key-record.ts";
 
-/** Whoever a request comes from, and what they may do. It is made once per change of the record and holds nothing that opens the service. */
+/**
+ * Whoever a request comes from, and what they may do. It is made once per change of the record and holds nothing that
+ * opens the service.
+ */
 export type Principal = {
   /** The public id of the key. It is fit for logs. */
   readonly keyId: string;
@@ -25,8 +28,8 @@ export type Principal = {
   /** The isolation domain of cached prefixes, 43 base64url characters. Keys of one owner have one. */
   readonly cacheSalt: string;
   /**
-   * 32 bytes that key digests of the owner's prompts and sessions, by which requests find their way. They are the same on
-   * every gateway, differ for every `cacheSalt`, and stay in the gateway.
+   * 32 bytes that key digests of the owner's prompts and sessions, by which requests find their way. They are the same
+   * on every gateway, differ for every `cacheSalt`, and stay in the gateway.
    */
   readonly routingKey: Buffer;
   /** The revision of the record, which grows with every change of it. */

@@ -3,12 +3,15 @@ import { runInNewContext } from "node:vm";
 
 /** The time in which garbage is collected at most once, in milliseconds. */
 const MIN_INTERVAL_MS = 10_000;
-/** The bytes of bodies, gone since the last collection, that are worth one: V8 keeps what they took while nothing asks for it. */
+/**
+ * The bytes of bodies, gone since the last collection, that are worth one: V8 keeps what they took while nothing asks
+ * for it.
+ */
 const WORTHWHILE_BYTES = 64 * 1024 * 1024;
 
 /**
- * Decides when garbage is collected beside V8's own schedule, which counts on memory being free: when the process is short of
- * it, and when big bodies have come and gone. A collection holds the event loop for some tens of milliseconds.
+ * Decides when garbage is collected beside V8's own schedule, which counts on memory being free: when the process is
+ * short of it, and when big bodies have come and gone. A collection holds the event loop for some tens of milliseconds.
  */
 export class Garbage {
   readonly #collect: () => void;
@@ -21,8 +24,9 @@ export class Garbage {
   }
 
   /**
-   * Looks whether there is something to collect at the monotonic time `nowMs`. `short` says that memory is short; `goneBytes`
-   * is the size of all bodies that have come and gone since the start, `heldBytes` that of those on their way now.
+   * Looks whether there is something to collect at the monotonic time `nowMs`. `short` says that memory is short;
+   * `goneBytes` is the size of all bodies that have come and gone since the start, `heldBytes` that of those on their
+   * way now.
    */
   look(nowMs: number, short: boolean, { goneBytes, heldBytes }: { goneBytes: number; heldBytes: number }): void {
     const sinceBytes = goneBytes - this.#collectedBytes;

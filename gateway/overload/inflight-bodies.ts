@@ -18,8 +18,8 @@ export type NoRoom = "inflight_body_bytes" | "key_body_bytes";
 /** What the body of one request takes up, from its announcement until an engine has it for good. */
 export type InflightBody = {
   /**
-   * Resolves when there is room for a body that announces `bytes`, which then count unless they are few; to the lack where
-   * there is none within the time limit, or never will be. `release` ends the wait.
+   * Resolves when there is room for a body that announces `bytes`, which then count unless they are few; to the lack
+   * where there is none within the time limit, or never will be. `release` ends the wait.
    */
   reserve(bytes: number): Promise<NoRoom | undefined>;
   /** Counts `bytes` more that have arrived. Returns the lack, and counts nothing, where they find no room. */
@@ -32,14 +32,14 @@ export type InflightBody = {
 type Waiting = { readonly bytes: number; readonly settle: (lack: NoRoom | undefined) => void };
 
 /**
- * The size in bytes below which a body passes those that wait, where there is room for it, and takes up what has arrived of it
- * and not what was announced: it is gone again at once.
+ * The size in bytes below which a body passes those that wait, where there is room for it, and takes up what has
+ * arrived of it and not what was announced: it is gone again at once.
  */
 const SMALL_BODY_BYTES = 65_536;
 
 /**
- * Counts the bytes of all request bodies on their way. A body that finds no room waits, unread, while others go: first come,
- * first served within a tenant, and tenants in turn. No tenant fills more than its share.
+ * Counts the bytes of all request bodies on their way. A body that finds no room waits, unread, while others go: first
+ * come, first served within a tenant, and tenants in turn. No tenant fills more than its share.
  */
 export class InflightBodies {
   readonly #options: InflightBodiesOptions;

@@ -15,8 +15,9 @@ export const RESOURCE_MONITORS = [
 export type ResourceMonitor = (typeof RESOURCE_MONITORS)[number];
 
 /**
- * The actions that keep the process alive, the mildest first; all but `rejectNonCritical` are Envoy's. That one refuses the
- * counting of tokens, and keys of low priority. `shrinkHeap` collects garbage, which V8 puts off while it sees no need.
+ * The actions that keep the process alive, the mildest first; all but `rejectNonCritical` are Envoy's. That one refuses
+ * the counting of tokens, and keys of low priority. `shrinkHeap` collects garbage, which V8 puts off while it sees no
+ * need.
  */
 export const OVERLOAD_ACTIONS = [
   "shrinkHeap",

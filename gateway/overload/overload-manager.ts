@@ -110,7 +110,9 @@ export class OverloadManager {
     return this.#states[action].active;
   }
 
-  /** Returns the resource that has no room for one more body of `bytes`, to be read or parsed; undefined when all have. */
+  /**
+   * Returns the resource that has no room for one more body of `bytes`, to be read or parsed; undefined when all have.
+   */
   lacksFor(bytes: number): LackingResource | undefined {
     if (bytes < SMALL_BODY_BYTES) return undefined;
     const { fixedHeap, processMemory } = this.#settings.actions.stopAcceptingRequests;

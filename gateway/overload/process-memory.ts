@@ -1,8 +1,8 @@
 import { totalmem } from "node:os";
 
 /**
- * Returns the memory that this process may take, in bytes: the limit of its container (of cgroups, version 1 or 2) or, where
- * that is none or more than there is, the memory of the machine.
+ * Returns the memory that this process may take, in bytes: the limit of its container (of cgroups, version 1 or 2) or,
+ * where that is none or more than there is, the memory of the machine.
  */
 export function memoryLimitBytes(): number {
   const machine = totalmem();
@@ -11,7 +11,9 @@ export function memoryLimitBytes(): number {
   return Math.min(container, machine);
 }
 
-/** Returns the memory of this process that is in the machine's memory, in bytes: heap, buffers, stacks and libraries. */
+/**
+ * Returns the memory of this process that is in the machine's memory, in bytes: heap, buffers, stacks and libraries.
+ */
 export function residentBytes(): number {
   return process.memoryUsage.rss();
 }

@@ -18,8 +18,8 @@ export type FollowedSealingOptions = {
 };
 
 /**
- * A sealing whose keys stand in a file and are read again whenever it changes. A file that cannot be used never takes keys
- * away: the last good ones stay.
+ * A sealing whose keys stand in a file and are read again whenever it changes. A file that cannot be used never takes
+ * keys away: the last good ones stay.
  */
 export class FollowedSealing {
   /** The sealing with the keys in force. */

@@ -35,9 +35,9 @@ export const OPENINGS = ["opened", "unknown_key", "refused"] as const;
 export type Opening = (typeof OPENINGS)[number];
 
 /**
- * Makes sealers from a list of secrets: AES-256-GCM with a key of the tenant's own, bound to the model and the format, so
- * that what one tenant was given opens for no other, nor where it does not belong. Nothing is stored; the caller carries
- * the sealed text.
+ * Makes sealers from a list of secrets: AES-256-GCM with a key of the tenant's own, bound to the model and the format,
+ * so that what one tenant was given opens for no other, nor where it does not belong. Nothing is stored; the caller
+ * carries the sealed text.
  */
 export class Sealing {
   readonly #onUnknownKey: (id: string) => void;

@@ -166,8 +166,8 @@ export class Router {
   }
 
   /**
-   * Returns the tokens of the rendered prompt, as an engine counts them. A count takes no slot, so that neither queue nor
-   * caps have a say, but one of the places that the cluster has for counts. Throws `ApiError`.
+   * Returns the tokens of the rendered prompt, as an engine counts them. A count takes no slot, so that neither queue
+   * nor caps have a say, but one of the places that the cluster has for counts. Throws `ApiError`.
    */
   async countTokens(counting: Counting, signal: AbortSignal): Promise<number> {
     const { model } = counting.request;

@@ -72,7 +72,9 @@ describe.skipIf(!library)(`the admin page${library ? "" : ` (skipped: ${missing}
     await service?.stop();
   });
 
-  /** Until the expression is true in the page. Not by the library's own way to wait, which the page's policy refuses. */
+  /**
+   * Until the expression is true in the page. Not by the library's own way to wait, which the page's policy refuses.
+   */
   async function shown(expression: string): Promise<void> {
     for (const lastMs = Date.now() + 20_000; !(await page.evaluate<boolean>(expression)); ) {
       if (Date.now() > lastMs) throw new Error(`the page never showed it: ${expression}`);

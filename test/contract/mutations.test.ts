@@ -9,7 +9,9 @@ import { JUNK_MARK, type Mutation, mutated } from "../support/requests/mutations
 import { SeededRandom } from "../support/seeded-random.ts";
 import { sizeOf } from "../support/size.ts";
 
-/* Valid bodies with something wrong in them: whatever it is, the answer is a whole one, and never the server's fault. */
+/*
+ * Valid bodies with something wrong in them: whatever it is, the answer is a whole one, and never the server's fault.
+ */
 
 const PER_ENDPOINT = sizeOf({ quick: 200, exhaustive: 2_000 });
 const CONCURRENT = 8;

@@ -9,8 +9,8 @@ import { openStreams } from "../support/processes/open-streams.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 
 /*
- * H1 to H5 at random: three nodes that are killed, stopped, cut off, slowed and garbled while clients ask. What must hold:
- * what looks complete is complete, every failure is in its format's words, and nothing is left behind.
+ * H1 to H5 at random: three nodes that are killed, stopped, cut off, slowed and garbled while clients ask. What must
+ * hold: what looks complete is complete, every failure is in its format's words, and nothing is left behind.
  */
 
 const SEED = Number(process.env.CHAOS_SEED ?? 11);
@@ -83,7 +83,9 @@ function wholeAnswer({ path, stream, status, text, broken }: Answer): string | u
   return body.choices[0].message.content;
 }
 
-/** Whether it is a failure in the words of its format: an error in the stream, or an envelope with a status of its own. */
+/**
+ * Whether it is a failure in the words of its format: an error in the stream, or an envelope with a status of its own.
+ */
 function isProperFailure({ path, stream, status, text, broken }: Answer): boolean {
   if (broken) return false;
   if (status === 200) return stream && endOf(path, text).end === "error";

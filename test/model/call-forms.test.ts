@@ -36,8 +36,8 @@ describe.skipIf(missing !== "")("under the grammar of a family", () => {
   afterAll(() => runtime.close());
 
   /**
-   * What the model writes under the grammar, whatever its weights would rather write; `begun` is what it is made to write
-   * first, token by token.
+   * What the model writes under the grammar, whatever its weights would rather write; `begun` is what it is made to
+   * write first, token by token.
    */
   async function write(grammarText: string, seed: number, begun: readonly Token[] = []): Promise<string> {
     const { model, llama, library, sequences } = runtime;

@@ -11,8 +11,8 @@ import { endsOf, openStreams } from "../support/processes/open-streams.ts";
 import { processesWith } from "../support/processes/processes-with.ts";
 
 /*
- * Signals to the process id that `npm run` gives to whoever starts it, which is what systemd, containers and CI do. The log goes to
- * a file, or to a reader that leaves after the first line, as `npm run gateway 2>&1 | head -1` does.
+ * Signals to the process id that `npm run` gives to whoever starts it, which is what systemd, containers and CI do. The
+ * log goes to a file, or to a reader that leaves after the first line, as `npm run gateway 2>&1 | head -1` does.
  */
 
 const ROOT = join(import.meta.dirname, "../..");

@@ -36,8 +36,8 @@ const GIVEN = ["gateway/catalog.ts", "gateway/keys/", "gateway/workers.ts"];
 
 /**
  * What each room may import of ours, first match wins; the direction of imports is one, from the outside in. A room may
- * always import itself, sub-rooms included. Loose files at the top of the gateway, of its HTTP side and of the engine have a
- * row each, as no row covers them: a new one needs its own.
+ * always import itself, sub-rooms included. Loose files at the top of the gateway, of its HTTP side and of the engine
+ * have a row each, as no row covers them: a new one needs its own.
  */
 const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])[] = [
   ["gateway/formats/chat/", FORMAT],

@@ -3,7 +3,8 @@ import { basename, dirname, join, normalize, resolve } from "node:path";
 import { expect, test } from "vitest";
 
 /*
- * Documents name files and headings, and comments name documents. Nobody reads them again when a file moves, so this does.
+ * Documents name files and headings, and comments name documents. Nobody reads them again when a file moves, so this
+ * does.
  */
 
 const ROOT = resolve(import.meta.dirname, "../..");

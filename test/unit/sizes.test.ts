@@ -33,7 +33,9 @@ function* nodesOf(value: unknown): Generator<SyntaxNode> {
   if (typeof value === "object" && value !== null) for (const child of Object.values(value)) yield* nodesOf(child);
 }
 
-/** The functions of a source text that take more than `MOST_LINES` lines, from the first of their parameters or name. */
+/**
+ * The functions of a source text that take more than `MOST_LINES` lines, from the first of their parameters or name.
+ */
 function longFunctions(text: string): LongFunction[] {
   const lineAt = (offset: number): number => text.slice(0, offset).split("\n").length;
   return [...nodesOf(parseAst(text, { lang: "ts" }))]

@@ -3,8 +3,8 @@ import { FairTurns, type TurnItem } from "./fair-turns.ts";
 type Waiting = TurnItem & { readonly start: () => void };
 
 /**
- * Lets one piece of work at a time through, where several at once would only take more memory and all end late. The keys
- * that have work take turns by what it costs, as everywhere in this service.
+ * Lets one piece of work at a time through, where several at once would only take more memory and all end late. The
+ * keys that have work take turns by what it costs, as everywhere in this service.
  */
 export class FairLane {
   readonly #waiting = new FairTurns<Waiting>();
@@ -16,8 +16,8 @@ export class FairLane {
   }
 
   /**
-   * Calls `start` when it is the turn of this work, at once where the lane is free. Returns what gives the lane to the next
-   * one, to be called when the work is done or given up, also while it still waits; a second call does nothing.
+   * Calls `start` when it is the turn of this work, at once where the lane is free. Returns what gives the lane to the
+   * next one, to be called when the work is done or given up, also while it still waits; a second call does nothing.
    */
   enter(work: TurnItem, start: () => void): () => void {
     const item: Waiting = { ...work, start };

@@ -57,8 +57,8 @@ export function untilAborted(signal: AbortSignal): Promise<void> {
 }
 
 /**
- * Makes the controller of a signal that any number of pieces of work follow at once, as that of a program's end. Node takes
- * more than ten listeners of one signal for a leak, and warns.
+ * Makes the controller of a signal that any number of pieces of work follow at once, as that of a program's end. Node
+ * takes more than ten listeners of one signal for a leak, and warns.
  */
 export function sharedAbort(): AbortController {
   const controller = new AbortController();

@@ -29,8 +29,9 @@ const ANY = 1;
 /**
  * Makes the automaton that matches what an expression without anchors matches as a whole; the first state is its start.
  * After every text it is in one state: however many ways there are to read a text by the expression, following it costs
- * the same. Throws `UnsupportedPattern` where it would have too many states, as expressions can be written whose automaton
- * doubles with every character, or where it costs more work than `budget` has: every place that is looked at is paid for.
+ * the same. Throws `UnsupportedPattern` where it would have too many states, as expressions can be written whose
+ * automaton doubles with every character, or where it costs more work than `budget` has: every place that is looked at
+ * is paid for.
  */
 export function automatonOf(expression: Expression, budget: WorkBudget): readonly AutomatonState[] {
   const nodes: Node[] = [{ kind: "end" }, { kind: "any" }];

@@ -80,9 +80,9 @@ function branches(expression: Expression): readonly (readonly Expression[])[] {
 
 /**
  * Matches the inside of a JSON string that an expression without anchors matches as a whole. There is one rule for each
- * state of its automaton, so that a text has one reading: llama.cpp follows all readings at once, for each token that it
- * could choose, and the ways to read a text by an expression such as `(a*)*` double with every character. A repeated class
- * has one reading as it is. Throws `UnsupportedPattern`.
+ * state of its automaton, so that a text has one reading: llama.cpp follows all readings at once, for each token that
+ * it could choose, and the ways to read a text by an expression such as `(a*)*` double with every character. A repeated
+ * class has one reading as it is. Throws `UnsupportedPattern`.
  */
 export function expressionGrammar(rules: GrammarRules, expression: Expression): Gbnf {
   const only = onlyPart(expression);

@@ -9,9 +9,9 @@ export const ANSWER_FIELD = "output_constraint.json_schema.schema_json";
 
 /**
  * Makes the grammar of a constrained answer: one JSON object, or one value of a schema, and nothing behind it.
- * Undefined where nothing is constrained. Where `onlyStrict` says so a schema that is not strict allows any value. Throws
- * `EngineError` INVALID_SCHEMA for a schema that is invalid, too costly or cannot be satisfied, and under `strict` for one
- * with keywords that the grammar does not enforce.
+ * Undefined where nothing is constrained. Where `onlyStrict` says so a schema that is not strict allows any value.
+ * Throws `EngineError` INVALID_SCHEMA for a schema that is invalid, too costly or cannot be satisfied, and under
+ * `strict` for one with keywords that the grammar does not enforce.
  */
 export function answerGrammar(
   constraint: OutputConstraint | undefined,

@@ -36,15 +36,15 @@ export type OutputGrammar = {
 const MAX_WORK = 200_000;
 
 /**
- * Makes the grammar of all that a model writes, reasoning and all. Calls where they are asked for, a JSON value where one
- * is, either of them where the model has the choice. Where only calls are fixed, the other text is free, and a call begins
- * wherever the output parser takes it for begun: so the arguments of a strict tool are held to its schema in every form of
- * call.
+ * Makes the grammar of all that a model writes, reasoning and all. Calls where they are asked for, a JSON value where
+ * one is, either of them where the model has the choice. Where only calls are fixed, the other text is free, and a call
+ * begins wherever the output parser takes it for begun: so the arguments of a strict tool are held to its schema in
+ * every form of call.
  *
  * Reasoning is free too. Where the answer is fixed it must come to an end, for the answer has to come.
  *
- * Throws `EngineError` INVALID_SCHEMA: for a schema that is broken, and for one that costs too much where the caller was
- * promised to get it, by `strict` or by having to call. Other schemas that cost too much are given up.
+ * Throws `EngineError` INVALID_SCHEMA: for a schema that is broken, and for one that costs too much where the caller
+ * was promised to get it, by `strict` or by having to call. Other schemas that cost too much are given up.
  */
 export function outputGrammar(options: OutputGrammarOptions): OutputGrammar {
   try {

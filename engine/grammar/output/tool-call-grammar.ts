@@ -18,8 +18,8 @@ export type ToolCallGrammarOptions = {
   readonly tools: readonly Pick<Tool, "name" | "parametersJsonSchema" | "strict">[];
   /**
    * Which tools are held to their schemas: `all`; `strict`, so that a strict one beside them costs the others nothing,
-   * which where arguments are text between tags are held to theirs all the same, as that is how their types are told; or
-   * `only-strict`, where not even those are. Default: `all`.
+   * which where arguments are text between tags are held to theirs all the same, as that is how their types are told;
+   * or `only-strict`, where not even those are. Default: `all`.
    */
   readonly held?: "all" | "strict" | "only-strict";
   /** The most calls in one answer. Default: 1. */

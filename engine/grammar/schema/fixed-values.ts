@@ -7,7 +7,9 @@ import type { SchemaType } from "./schema-keywords.ts";
 /** The values that a schema lists, by their canonical text. */
 type Listed = ReadonlyMap<string, JsonValue>;
 
-/** What `enum` and `const` of a schema list together, which many conversions of the schema ask for; undefined for none. */
+/**
+ * What `enum` and `const` of a schema list together, which many conversions of the schema ask for; undefined for none.
+ */
 const KNOWN = new WeakMap<SchemaObject, Listed | undefined>();
 
 /**

@@ -12,9 +12,9 @@ type Todo =
 type Path = { readonly id: number; readonly before: Path | undefined };
 
 /**
- * Returns the ways to satisfy nodes, in each of which all plain nodes hold at once by their own keywords. Resolves `$ref`,
- * `allOf`, `anyOf` and `oneOf` (read as `anyOf`). A schema that refers to itself without anything between adds no way of its
- * own. `skipReference` is told of references to other documents.
+ * Returns the ways to satisfy nodes, in each of which all plain nodes hold at once by their own keywords. Resolves
+ * `$ref`, `allOf`, `anyOf` and `oneOf` (read as `anyOf`). A schema that refers to itself without anything between adds
+ * no way of its own. `skipReference` is told of references to other documents.
  *
  * Throws `EngineError` INVALID_SCHEMA where there are too many ways, and `WorkSpent`.
  */

@@ -131,8 +131,8 @@ const MAX_PATTERN = 1024;
 const ESCAPED = /\\(?:[pP]\{[^{}]*\}|.)/gs;
 
 /**
- * Returns whether a pattern is a regular expression. It only compiles: a hostile expression costs time where it is run. A
- * class of Unicode is not made for it, as making one takes longer than all the rest: any class stands in for it.
+ * Returns whether a pattern is a regular expression. It only compiles: a hostile expression costs time where it is run.
+ * A class of Unicode is not made for it, as making one takes longer than all the rest: any class stands in for it.
  */
 function isExpression(pattern: string): boolean {
   if (pattern.length > MAX_PATTERN) return true;

@@ -55,8 +55,8 @@ const OBJECT = { type: "object" };
  * one space behind `:` and `,`. `oneOf` is read as `anyOf`, and enforced where its alternatives exclude each other.
  * Unknown keywords are ignored.
  *
- * Throws `EngineError` INVALID_SCHEMA for a schema that is invalid or that no value can satisfy, and as `CostlySchema` for
- * one that is too large or for which the budget of the rules has not enough work left.
+ * Throws `EngineError` INVALID_SCHEMA for a schema that is invalid or that no value can satisfy, and as `CostlySchema`
+ * for one that is too large or for which the budget of the rules has not enough work left.
  */
 export function toGrammar(schema: unknown, rules: GrammarRules, options: SchemaGrammarOptions = {}): SchemaGrammar {
   return new SchemaGrammars(new SchemaDocument(schema, options.at ?? ""), rules).whole(options.objectOnly);
@@ -77,7 +77,9 @@ export class SchemaGrammars {
     this.#finishing = new FinishingRules(rules.all);
   }
 
-  /** Returns the grammar of the whole schema, for objects only where told so. Throws `EngineError` as `toGrammar` does. */
+  /**
+   * Returns the grammar of the whole schema, for objects only where told so. Throws `EngineError` as `toGrammar` does.
+   */
   whole(objectOnly = false): SchemaGrammar {
     const { root } = this.#document;
     return this.#ofAll(objectOnly ? [root, this.#document.node(OBJECT, "")] : [root], () => {

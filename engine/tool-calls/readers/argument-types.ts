@@ -5,8 +5,8 @@ import { WorkBudget } from "../../work-budget.ts";
 export type JsonType = "string" | "number" | "boolean" | "null" | "object" | "array";
 
 /**
- * Returns which types a tool's schema allows for an argument with that name; undefined allows any type. What finding out
- * costs is paid from `budget`, nothing where it is undefined; without enough left it throws `WorkSpent`.
+ * Returns which types a tool's schema allows for an argument with that name; undefined allows any type. What finding
+ * out costs is paid from `budget`, nothing where it is undefined; without enough left it throws `WorkSpent`.
  */
 export type ArgumentTypes = (toolName: string, key: string, budget?: WorkBudget) => ReadonlySet<JsonType> | undefined;
 

@@ -9,8 +9,8 @@ import { bodyBrokeOff } from "../fastify-error.ts";
 const MAX_LOOSE_PARTS = 1_024;
 
 /**
- * The announced size, in bytes, from which a body gets its room at once, and its parts are copied there as they come. Parts
- * that wait to be joined take up twice the body in the end, and leave the memory of the process full of holes.
+ * The announced size, in bytes, from which a body gets its room at once, and its parts are copied there as they come.
+ * Parts that wait to be joined take up twice the body in the end, and leave the memory of the process full of holes.
  */
 const OWN_ROOM_BYTES = 128 * 1024;
 
@@ -72,7 +72,9 @@ class LooseParts {
   }
 }
 
-/** The parts of a big body whose size is known: Node's parser lets through neither more than that nor an end before it. */
+/**
+ * The parts of a big body whose size is known: Node's parser lets through neither more than that nor an end before it.
+ */
 class RoomOfParts {
   readonly #room: Buffer;
   #filled = 0;

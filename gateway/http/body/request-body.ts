@@ -34,7 +34,10 @@ export type BodyLimits = {
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** What the body takes up of the room of all bodies, until no engine needs it any more; undefined on routes without a key. */
+    /**
+     * What the body takes up of the room of all bodies, until no engine needs it any more; undefined on routes without
+     * a key.
+     */
     inflightBody: InflightBody | undefined;
   }
 }

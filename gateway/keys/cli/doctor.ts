@@ -78,8 +78,9 @@ async function examineAudit(file: string, { set, pepper }: KeyFile): Promise<Fin
 }
 
 /**
- * Judges whether the audit log is as it was written, and goes up to the key set. What was made up, altered or cut off by
- * somebody without the pepper is an error; a log of before logs were keyed is a warning, as anybody could have written it.
+ * Judges whether the audit log is as it was written, and goes up to the key set. What was made up, altered or cut off
+ * by somebody without the pepper is an error; a log of before logs were keyed is a warning, as anybody could have
+ * written it.
  */
 export function auditFinding(file: string, bytes: Buffer, set: KeySet, pepper: Pepper | undefined): Finding {
   const { revision, auditHead } = set;

@@ -114,8 +114,8 @@ const EXPIRED_DETAIL: Readonly<Record<Expired, Detail>> = {
 };
 
 /**
- * Returns the failure of a call on an endpoint that went silent, or never was there. One that never had the whole request is
- * not to blame: it is this process, or the way there, that has too much to carry.
+ * Returns the failure of a call on an endpoint that went silent, or never was there. One that never had the whole
+ * request is not to blame: it is this process, or the way there, that has too much to carry.
  */
 export function stalled(limit: Expired): UpstreamFailure {
   if (limit === "hand_over") return final(overloaded(EXPIRED_DETAIL.hand_over, undefined), { kind: "cancelled" });

@@ -19,9 +19,10 @@ export type HandOverOptions = {
 };
 
 /**
- * Hands the message of one call over to the connection of an endpoint. Big ones go one after the other: each of them takes
- * up memory several times while it is encoded and written, and several at once would all be late. `grpc-js` keeps a message
- * for as long as its call runs if it is given before the call has its stream, so it gets none before the next turn.
+ * Hands the message of one call over to the connection of an endpoint. Big ones go one after the other: each of them
+ * takes up memory several times while it is encoded and written, and several at once would all be late. `grpc-js` keeps
+ * a message for as long as its call runs if it is given before the call has its stream, so it gets none before the next
+ * turn.
  */
 export class HandOver {
   readonly #options: HandOverOptions;

@@ -105,7 +105,9 @@ export class CircuitBreaker {
     return this.#counts;
   }
 
-  /** Takes a place for a token count, of which at most `maxCounts` are under way. Returns undefined when there is none. */
+  /**
+   * Takes a place for a token count, of which at most `maxCounts` are under way. Returns undefined when there is none.
+   */
   tryCount(maxCounts: number): Permit | undefined {
     if (this.#counts >= maxCounts) return undefined;
     this.#counts += 1;

@@ -1,8 +1,9 @@
 import { attack, type Hostility, type Victim } from "../../support/processes/hostile-caller.ts";
 
 /*
- * The hostile caller of the benches, a program of its own, so that what it costs itself is not taken for the service's. Takes
- * whom to attack, and how, as its argument; attacks until it is told to end, and tells its parent what became of it.
+ * The hostile caller of the benches, a program of its own, so that what it costs itself is not taken for the service's.
+ * Takes whom to attack, and how, as its argument; attacks until it is told to end, and tells its parent what became of
+ * it.
  */
 
 /** What the program takes as its argument, in JSON. */

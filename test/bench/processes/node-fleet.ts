@@ -21,8 +21,8 @@ export const SIMULATED = {
 };
 
 /**
- * Nodes with the demonstration model on the processor: whatever a caller writes goes through a real template, tokenizer,
- * grammar and parser.
+ * Nodes with the demonstration model on the processor: whatever a caller writes goes through a real template,
+ * tokenizer, grammar and parser.
  */
 export const DEMONSTRATION = {
   kind: "llama",

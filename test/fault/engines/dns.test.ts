@@ -7,8 +7,8 @@ import { Fleet, healthy, nothingOpen, SHORT, show, size } from "../../support/pr
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 
 /*
- * I1: endpoints by DNS while requests run. The gateway is on a host whose resolver asks a name server of the test; nodes
- * have addresses of 127.0.0.0/8 and one port, as a headless service gives them.
+ * I1: endpoints by DNS while requests run. The gateway is on a host whose resolver asks a name server of the test;
+ * nodes have addresses of 127.0.0.0/8 and one port, as a headless service gives them.
  */
 
 const why = whyNoOwnResolver();

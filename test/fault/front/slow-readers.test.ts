@@ -10,7 +10,10 @@ import { head, RawConnection } from "../../support/http/raw-http.ts";
 import { Fleet, healthy, nothingOpen, show, size } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 
-/* E7: clients that read slowly or not at all. Each holds its own engine stream back, costs little memory, and is cut in time. */
+/*
+ * E7: clients that read slowly or not at all. Each holds its own engine stream back, costs little memory, and is cut in
+ * time.
+ */
 
 const READERS = size(32, 300);
 const PIECE = "x".repeat(4_096);

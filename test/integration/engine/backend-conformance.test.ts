@@ -42,7 +42,9 @@ backendConformance("the simulator", {
 
 const WORDS = ["one", ", two", ", three", ", four", ", five"];
 
-/** A model behind an engine that counts, keeps to the length and the stop strings it is given, and calls what it must. */
+/**
+ * A model behind an engine that counts, keeps to the length and the stop strings it is given, and calls what it must.
+ */
 function counting(body: ChatBody): Reply {
   const { messages, stop, max_tokens: most = body.max_completion_tokens } = body;
   if (JSON.stringify(messages).includes(PROMPTS.endlessPrompt))

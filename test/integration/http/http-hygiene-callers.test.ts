@@ -12,7 +12,10 @@ import { CHAT, expectRefusal, HOST, JSON_TYPE, RawCaller } from "../../support/g
 import { startGateway } from "../../support/gateway/start-gateway.ts";
 import { head } from "../../support/http/raw-http.ts";
 
-/* The rows of the list of faults that the gateway itself has to answer, by their numbers, byte by byte: keys, claims and running answers. */
+/*
+ * The rows of the list of faults that the gateway itself has to answer, by their numbers, byte by byte: keys, claims
+ * and running answers.
+ */
 
 let release = gate();
 

@@ -81,7 +81,9 @@ async function startLoggedEngine(
 const ENGINE_PLACES = ["engine text", "engine reasoning", "engine arguments", "engine tool name", "engine failure"];
 const STREAM_PLACES = ["stream that its reader left", "stream that its engine left", "rate-limited request"];
 
-/** What the engine says: canaries in every kind of block; it fails where it is asked to, in words that it must not say. */
+/**
+ * What the engine says: canaries in every kind of block; it fails where it is asked to, in words that it must not say.
+ */
 function talkative(canaries: ReadonlyMap<string, string>, left: () => void): Script {
   const word = (place: string) => canaries.get(place) ?? "";
   return async function* (request, signal) {

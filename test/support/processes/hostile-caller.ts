@@ -6,8 +6,8 @@ import { ANSWER_PATHS, type AnswerPath, bodyFor } from "../http/answer-check.ts"
 import { SeededRandom } from "../seeded-random.ts";
 
 /*
- * A caller with a valid key that does what it can to hold the service: schemas that are small and dear, bodies as large as
- * are taken, prompts of very many messages, connections without a request, answers that are left.
+ * A caller with a valid key that does what it can to hold the service: schemas that are small and dear, bodies as large
+ * as are taken, prompts of very many messages, connections without a request, answers that are left.
  */
 
 /** Whom a hostile caller attacks, and with what key. */
@@ -39,7 +39,10 @@ export type Hostility = {
 /** How a hostile caller's requests ended: how many of each way of attack got which status; 0 is a broken connection. */
 export type HostileTally = Readonly<Record<string, number>>;
 
-/** The time that a hostile caller waits before the same way of attack again, in milliseconds: it takes no notice of what it is told. */
+/**
+ * The time that a hostile caller waits before the same way of attack again, in milliseconds: it takes no notice of what
+ * it is told.
+ */
 const AGAIN_MS = 20;
 /** How often something is sent on a connection that is held open, in milliseconds. */
 const DRIP_MS = 2_000;
@@ -105,7 +108,10 @@ class HostileCaller {
     }
   }
 
-  /** Asks with tools, or for an answer, of a schema that is dear. Every one differs a little, so that none is remembered. */
+  /**
+   * Asks with tools, or for an answer, of a schema that is dear. Every one differs a little, so that none is
+   * remembered.
+   */
   askWithSchema(index: number): Promise<number> {
     this.#requests += 1;
     const shape = this.#chance.pick(SHAPES);
@@ -157,7 +163,10 @@ class HostileCaller {
     });
   }
 
-  /** Holds a connection: without a word, in the middle of a head, or in the middle of a body. Opens it again when it is closed. */
+  /**
+   * Holds a connection: without a word, in the middle of a head, or in the middle of a body. Opens it again when it is
+   * closed.
+   */
   async holdConnection(index: number): Promise<void> {
     while (!this.#signal.aborted) {
       const socket = connect({ port: this.#victim.port, host: "127.0.0.1" });

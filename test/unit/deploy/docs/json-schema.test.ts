@@ -6,7 +6,10 @@ import { engineConfigSchema } from "../../../../engine/config.ts";
 import { gatewayConfigSchema } from "../../../../gateway/config.ts";
 import { independentValidator } from "../../../support/schemas/independent-validator.ts";
 
-/* The schema files are for editors: what the programs take they must not mark, and what the programs refuse they should. */
+/*
+ * The schema files are for editors: what the programs take they must not mark, and what the programs refuse they
+ * should.
+ */
 
 const ROOT = join(import.meta.dirname, "../../../..");
 const PROFILES = join(ROOT, "engine/profiles");

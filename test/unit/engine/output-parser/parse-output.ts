@@ -87,8 +87,8 @@ export function seededRandom(seed: number): () => number {
 }
 
 /**
- * Splits of a text, always between whole characters: in two at every place, or at every `stride`-th, then one piece for each
- * character, then `count` random ones.
+ * Splits of a text, always between whole characters: in two at every place, or at every `stride`-th, then one piece for
+ * each character, then `count` random ones.
  */
 export function* splitsOf(text: string, count: number, stride = 1): Generator<string[]> {
   const chars = [...text];

@@ -2,7 +2,10 @@ import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { generateKey, generateKeyId, KEY_PATTERN, parseKey } from "../../../../gateway/keys/key-format.ts";
 
-/** Made from zero bytes, with a check sum worked out by another program: the form and the check sum may never change, as keys are in use. */
+/**
+ * Made from zero bytes, with a check sum worked out by another program: the form and the check sum may never change, as
+ * keys are in use.
+ */
 const ZERO_KEY = "svc_live_000000000000_0000000000000000000000000000000000000000000_26TtYu";
 
 const zeros = (size: number) => Buffer.alloc(size);

@@ -24,7 +24,9 @@ const BASH = {
 const says = (role: Role, text: string) => ({ role, parts: [{ kind: { $case: "text" as const, value: { text } } }] });
 const ask = says(Role.USER, "Create a file named hello.txt");
 
-/** `request` is checked where the fields are used: a partial message with a oneof has no type that can be written down. */
+/**
+ * `request` is checked where the fields are used: a partial message with a oneof has no type that can be written down.
+ */
 async function play(request: object): Promise<Event[]> {
   const events: Event[] = [];
   const whole = GenerateRequest.fromPartial({ requestId: "req_1", ...request });

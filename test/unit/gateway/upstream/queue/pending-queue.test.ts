@@ -227,7 +227,10 @@ test("the bound may be moved; who waits already stays", () => {
 describe("a queue that stands", () => {
   const slow = { ...DEFAULT_ADAPTIVE_LIFO, targetMs: 1_000, intervalMs: 2_000, timeoutMs: 1_500 };
 
-  /** One request a second joins, one every two seconds is served: what was served, and what gave up, by the second it came. */
+  /**
+   * One request a second joins, one every two seconds is served: what was served, and what gave up, by the second it
+   * came.
+   */
   function overloaded(seconds: number) {
     const queue = queueWith({ adaptiveLifo: slow });
     const served: (readonly [came: number, at: number])[] = [];
