@@ -7,6 +7,9 @@ import { choice, EMPTY, type Gbnf, optional, repeat, rule, sequence } from "./gb
  */
 const BLOCK = 16;
 
+/** The count from which on a repetition is a rule of its own. */
+const LONG = 4;
+
 /** The most states of the automata of all patterns of a grammar; each is a rule. */
 const MAX_PATTERN_STATES = 4096;
 
@@ -21,6 +24,8 @@ export class GrammarRules {
   /** The work that making the grammar may cost. */
   readonly budget: WorkBudget;
   readonly #rules = new Map<string, Gbnf>();
+  /** The references to rules that were made once, by what they match. */
+  readonly #once = new Map<string, Gbnf>();
   #count = 0;
   #patternStates = 0;
 
@@ -58,11 +63,24 @@ export class GrammarRules {
     return this.named(name, () => build(rule(name)));
   }
 
+  /** Refers to the rule for a key, which stands for what the rule matches; it is made at the key's first use. */
+  once(key: string, build: () => Gbnf): Gbnf {
+    const made = this.#once.get(key) ?? this.fresh(build);
+    this.#once.set(key, made);
+    return made;
+  }
+
   /**
    * Matches between `min` and `max` times `part` (undefined: without end), in space that grows with the logarithm of
-   * the counts.
+   * the counts. Many places share a repetition of the same part, as reading each costs its length.
    */
   times(part: Gbnf, min: number, max: number | undefined): Gbnf {
+    const name = part.kind === "rule" ? part.name : part.kind === "chars" ? part.ranges.join() : undefined;
+    if (name === undefined || (max ?? min) < LONG) return this.#times(part, min, max);
+    return this.once(`times ${min} ${max} ${name}`, () => this.#times(part, min, max));
+  }
+
+  #times(part: Gbnf, min: number, max: number | undefined): Gbnf {
     if (max === undefined) return sequence(this.#exactly(part, min), repeat(part, 0, undefined));
     if (max <= BLOCK) return repeat(part, min, max);
     return sequence(this.#exactly(part, min), this.#upTo(part, max - min));

@@ -40,7 +40,8 @@ export function stringPattern(rules: GrammarRules, pattern: string, bounds: Leng
   try {
     const options = branches(parseExpression(pattern)).map((branch) => bounded(unanchored(branch), bounds));
     const whole: Expression = { kind: "choice", options };
-    return { inside: expressionGrammar(rules, whole), ...lengthBounds(whole) };
+    const key = `pattern ${bounds.minLength} ${bounds.maxLength} ${pattern}`;
+    return { inside: rules.once(key, () => expressionGrammar(rules, whole)), ...lengthBounds(whole) };
   } catch (error) {
     if (error instanceof UnsupportedPattern) return undefined;
     throw error;

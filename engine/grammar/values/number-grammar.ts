@@ -26,15 +26,18 @@ export function numberGrammar(conversion: Conversion, nodes: readonly PlainNode[
   conversion.rules.budget.pay(RANGE_WORK);
   const min = low && (low.isOut && isWhole ? Math.floor(low.value) + 1 : Math.ceil(low.value));
   const max = high && (high.isOut && isWhole ? Math.ceil(high.value) - 1 : Math.floor(high.value));
-  if (isWhole) return integerInRange({ min: exact(min), max: exact(max) });
+  const { rules } = conversion;
+  if (isWhole)
+    return rules.once(`integers ${min} ${max}`, () => integerInRange(rules, { min: exact(min), max: exact(max) }));
   skipFractions(conversion, nodes, low, ["minimum", "exclusiveMinimum"]);
   skipFractions(conversion, nodes, high, ["maximum", "exclusiveMaximum"]);
-  return numberInRange({
+  const range = {
     min: exact(low && Math.floor(low.value)),
     max: exact(high && Math.ceil(high.value)),
     minIsOut: low?.isOut === true && Number.isInteger(low.value),
     maxIsOut: high?.isOut === true && Number.isInteger(high.value),
-  });
+  };
+  return rules.once(`numbers ${Object.values(range).join(" ")}`, () => numberInRange(rules, range));
 }
 
 const exact = (value: number | undefined) => (value === undefined ? undefined : BigInt(value));
