@@ -26,6 +26,7 @@ import type { OrcaLoadReport } from "../proto/gen/xds/data/orca/v3/orca_load_rep
 import { OpenRcaServiceService, type OrcaLoadReportRequest } from "../proto/gen/xds/service/orca/v3/orca.ts";
 import type { Backend } from "./backend.ts";
 import type { CallerWork } from "./caller-work/caller-work.ts";
+import { CountPlaces } from "./calls/count-places.ts";
 import { countTokensCall } from "./calls/count-tokens-call.ts";
 import { GenerationCall } from "./calls/generation-call.ts";
 import { logGeneration, measureGeneration } from "./calls/generation-log.ts";
@@ -109,6 +110,7 @@ export class EngineServer {
   readonly #watchdog: Watchdog | undefined;
   readonly #closing = new AbortController();
   readonly #calls: OpenCalls;
+  readonly #countPlaces = new CountPlaces();
   /** The host and port at which the node listens; undefined before it does. */
   #bound: string | undefined;
 
@@ -287,7 +289,7 @@ export class EngineServer {
     const leave = new AbortController();
     call.on("cancelled", () => leave.abort(new EngineError("CANCELLED", "The caller has left.")));
     try {
-      const parts = { ...this.#options, state: this.#state };
+      const parts = { ...this.#options, state: this.#state, places: this.#countPlaces };
       reply(null, { inputTokens: await countTokensCall(parts, call.request, leave.signal) });
     } catch (error) {
       reply(this.#failed(toEngineError(error)));

@@ -59,8 +59,6 @@ export type Dispatch = {
 export type Counting = {
   /** The prompt as the engine gets it. */
   readonly request: CountTokensRequest;
-  /** The tenant that the prompt belongs to. */
-  readonly tenant: string;
   /** The size of the prompt in bytes, roughly. */
   readonly bytes: number;
   /** The record of the request, which is told of every call that is made for it. */
@@ -185,7 +183,7 @@ export class Router {
 
   async #count(
     { cluster }: ClusterTraffic,
-    { request, tenant, bytes, record }: Counting,
+    { request, bytes, record }: Counting,
     signal: AbortSignal,
   ): Promise<number> {
     const { clock, numRetries, timeouts } = this.#options;
@@ -197,7 +195,7 @@ export class Router {
       if (!endpoint) break;
       tried.add(endpoint);
       const headers = record.countSent(endpoint.address);
-      const options = { headers, deadline, clock, connectMs: timeouts.connectMs, tenant, bytes };
+      const options = { headers, deadline, clock, connectMs: timeouts.connectMs, tenant: request.tenant, bytes };
       const counted = await callCountTokens(endpoint, request, options, signal);
       if (signal.aborted) throw clientClosed();
       if (typeof counted === "number") return counted;

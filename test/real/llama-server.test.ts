@@ -75,6 +75,7 @@ describe("a node in front of a real llama-server", () => {
       messages,
       tools: [],
       toolChoice: undefined,
+      tenant: "",
       reasoning,
     });
     expect(started?.inputTokens).toBe(counted.inputTokens);

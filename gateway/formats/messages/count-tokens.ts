@@ -9,8 +9,8 @@ import { checkCountTokensBody } from "./canonical-request.ts";
 export type PreparedCount = {
   /** The catalog id of the model. */
   readonly model: string;
-  /** The canonical form of the count. */
-  readonly request: CountTokensRequest;
+  /** The canonical form of the count, without whom it is for. */
+  readonly request: Omit<CountTokensRequest, "tenant">;
 };
 
 /** Checks the body of `POST /v1/messages/count_tokens`. Throws `ApiError` only. */

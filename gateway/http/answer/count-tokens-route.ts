@@ -20,10 +20,8 @@ export function countTokensRoute(router: Router, context: RequestContext, runnin
     requireModel(principal, prepared.model);
     if (needsTurns(record.bodyBytes)) await nextTurn();
     const { signal } = running.begin(reply.raw);
-    const inputTokens = await router.countTokens(
-      { request: prepared.request, tenant: principal.tenant, bytes: record.bodyBytes, record },
-      signal,
-    );
+    const counted = { ...prepared.request, tenant: principal.tenant };
+    const inputTokens = await router.countTokens({ request: counted, bytes: record.bodyBytes, record }, signal);
     return reply.type("application/json; charset=utf-8").send(JSON.stringify({ input_tokens: inputTokens }));
   };
 }

@@ -75,7 +75,7 @@ test("a node refuses with ErrorInfo while it loads, what it does not serve, when
   const { node, client } = await nodeOf(scripted(forever, 1), { serving: false });
   const count = (model: string) => {
     const { messages, tools } = generateRequest();
-    const request = { model, messages, tools, toolChoice: undefined, reasoning: undefined };
+    const request = { model, messages, tools, toolChoice: undefined, reasoning: undefined, tenant: "" };
     return client.countTokens(request).catch((error) => errorInfo(error)?.reason);
   };
   const refusal = async (model = "svc-qwen") => {

@@ -156,6 +156,7 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
       messages: [textMessage(Role.USER, "hello")],
       tools: TOOLS,
       toolChoice: undefined,
+      tenant: "",
       reasoning: { mode: ReasoningMode.DISABLED, effort: ReasoningEffort.UNSPECIFIED },
     });
     expect(inputTokens).toBe(1_234);

@@ -350,10 +350,7 @@ describe("an endpoint that does not get on", () => {
       what === "a generation"
         ? rig.send().outcome
         : rig.router
-            .countTokens(
-              { request: count, tenant: "t", bytes: 0, record: new CallNotes() },
-              new AbortController().signal,
-            )
+            .countTokens({ request: count, bytes: 0, record: new CallNotes() }, new AbortController().signal)
             .catch(({ detail }) => detail);
     await rig.clock.advance(1_000);
     expect(await outcome).toBe("upstream_connect_failure");

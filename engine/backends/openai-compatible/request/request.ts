@@ -105,7 +105,10 @@ export function sessionId({ tenant, cache }: GenerateRequest): string | undefine
 }
 
 /** Writes the body of a token count. Throws `EngineError` for what the engine cannot do. */
-export function toCountBody(request: CountTokensRequest, settings: RequestSettings): Record<string, JsonValue> {
+export function toCountBody(
+  request: Omit<CountTokensRequest, "tenant">,
+  settings: RequestSettings,
+): Record<string, JsonValue> {
   const { dialect, servedModel: model } = settings;
   const tools = planTools(request);
   const thinking = planThinking(settings.profile, dialect, request.reasoning);

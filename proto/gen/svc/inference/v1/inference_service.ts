@@ -551,9 +551,9 @@ export interface AlternativeLogprob {
 }
 
 /**
- * Progress is a sign of life while no delta is due, in the queue and during prefill. It is driven by the engine's own
- * work, never by a timer alone, so that a wedged accelerator goes silent. A message in which no field has moved is no
- * sign of life.
+ * Progress is a sign of life while no delta is due: while the request is read, in the queue and during prefill. It is
+ * driven by work that gets on, never by a timer alone, so that a wedged accelerator goes silent. A message in which no
+ * field has moved is no sign of life.
  */
 export interface Progress {
   /** The queue position is how many requests are ahead in the node's queue; 0 for the next one, and once it runs. */
@@ -633,12 +633,20 @@ export interface CountTokensRequest {
     | ToolChoice
     | undefined;
   /** Reasoning counts as templates render it into the prompt. Absent: the model's default. */
-  readonly reasoning: Reasoning | undefined;
+  readonly reasoning:
+    | Reasoning
+    | undefined;
+  /** The tenant is the pseudonym of whom the count is for, as in GenerateRequest. Empty is a tenant too. */
+  readonly tenant: string;
 }
 
 /** CountTokensResponse is the length of a prompt. */
 export interface CountTokensResponse {
-  /** The input tokens are those of the rendered prompt; exact where the model has CAPABILITY_EXACT_TOKEN_COUNT. */
+  /**
+   * The input tokens are those of the rendered prompt; exact where the model has CAPABILITY_EXACT_TOKEN_COUNT, but for
+   * prompts of more than twice its context window: of those a node need not read all, and may estimate the number or fail
+   * with CONTEXT_WINDOW_EXCEEDED.
+   */
   readonly inputTokens: number;
 }
 
@@ -3528,7 +3536,7 @@ export const Timings: MessageFns<Timings> = {
 };
 
 function createBaseCountTokensRequest(): CountTokensRequest {
-  return { model: "", messages: [], tools: [], toolChoice: undefined, reasoning: undefined };
+  return { model: "", messages: [], tools: [], toolChoice: undefined, reasoning: undefined, tenant: "" };
 }
 
 export const CountTokensRequest: MessageFns<CountTokensRequest> = {
@@ -3547,6 +3555,9 @@ export const CountTokensRequest: MessageFns<CountTokensRequest> = {
     }
     if (message.reasoning !== undefined) {
       Reasoning.encode(message.reasoning, writer.uint32(42).fork()).join();
+    }
+    if (message.tenant !== "") {
+      writer.uint32(50).string(message.tenant);
     }
     return writer;
   },
@@ -3604,6 +3615,14 @@ export const CountTokensRequest: MessageFns<CountTokensRequest> = {
             message.reasoning = Reasoning.decode(reader, reader.uint32());
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.tenant = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3627,6 +3646,7 @@ export const CountTokensRequest: MessageFns<CountTokensRequest> = {
         ? ToolChoice.fromJSON(object.tool_choice)
         : undefined,
       reasoning: isSet(object.reasoning) ? Reasoning.fromJSON(object.reasoning) : undefined,
+      tenant: isSet(object.tenant) ? globalThis.String(object.tenant) : "",
     };
   },
 
@@ -3647,6 +3667,9 @@ export const CountTokensRequest: MessageFns<CountTokensRequest> = {
     if (message.reasoning !== undefined) {
       obj.reasoning = Reasoning.toJSON(message.reasoning);
     }
+    if (message.tenant !== "") {
+      obj.tenant = message.tenant;
+    }
     return obj;
   },
 
@@ -3664,6 +3687,7 @@ export const CountTokensRequest: MessageFns<CountTokensRequest> = {
     message.reasoning = (object.reasoning !== undefined && object.reasoning !== null)
       ? Reasoning.fromPartial(object.reasoning)
       : undefined;
+    message.tenant = object.tenant ?? "";
     return message;
   },
 };
@@ -3747,7 +3771,8 @@ export const CountTokensResponse: MessageFns<CountTokensResponse> = {
  * Every failed call has `google.rpc.ErrorInfo` of the domain `svc.inference` in its status details. These are its
  * reasons by status:
  *   INVALID_ARGUMENT     INVALID_REQUEST, INVALID_SCHEMA, UNSUPPORTED_FEATURE
- *   OUT_OF_RANGE         CONTEXT_WINDOW_EXCEEDED, with `input_tokens` and `context_window` in its metadata
+ *   OUT_OF_RANGE         CONTEXT_WINDOW_EXCEEDED, with `input_tokens` (of prompts far too long an estimate, or what they
+ *                        have at least) and `context_window` in its metadata
  *   RESOURCE_EXHAUSTED   QUEUE_FULL, with `google.rpc.RetryInfo`; MESSAGE_TOO_LARGE: the request is above 64 MiB
  *   FAILED_PRECONDITION  MODEL_LOADING
  *   NOT_FOUND            MODEL_NOT_SERVED
@@ -3779,7 +3804,8 @@ export const InferenceServiceService = {
   },
   /**
    * CountTokens counts the tokens of the prompt that Generate would render from the same fields, chat template and
-   * tools included. It takes no generation slot and waits in no queue.
+   * tools included. It takes no generation slot and waits for none. A tenant may have only so many counts under way on a
+   * node; one more fails with QUEUE_FULL.
    */
   countTokens: {
     path: "/svc.inference.v1.InferenceService/CountTokens" as const,
@@ -3803,7 +3829,8 @@ export interface InferenceServiceServer extends UntypedServiceImplementation {
   generate: handleServerStreamingCall<GenerateRequest, GenerateResponse>;
   /**
    * CountTokens counts the tokens of the prompt that Generate would render from the same fields, chat template and
-   * tools included. It takes no generation slot and waits in no queue.
+   * tools included. It takes no generation slot and waits for none. A tenant may have only so many counts under way on a
+   * node; one more fails with QUEUE_FULL.
    */
   countTokens: handleUnaryCall<CountTokensRequest, CountTokensResponse>;
 }

@@ -313,7 +313,7 @@ test("it says that it is a simulator, and counts as it charges", async () => {
   const node = simulator();
   expect(node.backend.describe()).toMatchObject({ engineKind: EngineKind.SIMULATOR, models: [{ id: "svc-qwen" }] });
   const { messages, tools } = generateRequest({}, "how long is this");
-  const request = { model: "svc-qwen", messages, tools, toolChoice: undefined, reasoning: undefined };
+  const request = { model: "svc-qwen", messages, tools, toolChoice: undefined, reasoning: undefined, tenant: "" };
   const counted = await node.backend.countTokens(request);
   expect(finishedOf(await whole(node, generateRequest({ messages }))).usage?.inputTokens).toBe(counted);
 });

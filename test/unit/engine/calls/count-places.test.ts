@@ -1,0 +1,30 @@
+import { expect, test } from "vitest";
+import { CountPlaces } from "../../../../engine/calls/count-places.ts";
+
+test("a tenant has places of its own, and gets those again that it has given back", () => {
+  const places = new CountPlaces();
+  const taken: (() => void)[] = [];
+  const full = (tenant: string) => {
+    try {
+      taken.push(places.take(tenant));
+      return false;
+    } catch (error) {
+      expect(error).toMatchObject({ reason: "QUEUE_FULL" });
+      return true;
+    }
+  };
+  while (!full("flood")) expect(taken.length).toBeLessThan(100);
+  expect(full("other")).toBe(false);
+  taken.shift()?.();
+  expect([full("flood"), full("flood")]).toEqual([false, true]);
+});
+
+test("all tenants together have so many places and no more", () => {
+  const places = new CountPlaces();
+  let taken = 0;
+  const takeAll = () => {
+    for (; taken < 10_000; taken += 1) places.take(`t${taken}`);
+  };
+  expect(takeAll).toThrow(expect.objectContaining({ reason: "QUEUE_FULL" }));
+  expect(taken).toBeGreaterThanOrEqual(100);
+});
