@@ -1,4 +1,5 @@
 import { availableParallelism } from "node:os";
+import { setImmediate } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { onAbort } from "../../deploy/runtime/time/abort.ts";
 import type { MonotonicClock } from "../../deploy/runtime/time/clock.ts";
@@ -15,6 +16,8 @@ const MAX_THREADS = 4;
 /** Pieces of work that may wait, of one tenant and of all together. */
 const MAX_WAITING_OF_TENANT = 32;
 const MAX_WAITING = 512;
+/** The shortest time between two signs to those who wait, in milliseconds. */
+const SIGN_MS = 1_000;
 /** The time after which half of what a tenant has used is forgiven, in milliseconds. */
 const HALF_LIFE_MS = 10_000;
 /** The used time that is as good as none, in milliseconds: a tenant without work is forgotten below it. */
@@ -35,16 +38,24 @@ export type CallerWorkOptions = {
   readonly program?: URL | undefined;
 };
 
-/**
- * The order of a piece of work: the tenant whose work it is, and the signal that is aborted when nobody waits for it
- * any more.
- */
-export type WorkOrder = { readonly tenant: string; readonly signal: AbortSignal };
+/** Whose work it is, and who waits for it. */
+export type WorkOrder = {
+  /** The tenant whose bytes cause the work. */
+  readonly tenant: string;
+  /** Aborted when nobody waits for the work any more. */
+  readonly signal: AbortSignal;
+  /**
+   * Is called when the work is taken in, and then about once a second as long as the threads get on with any work: what
+   * waits is not forgotten. Threads that do not come to an end make it go silent.
+   */
+  readonly onMove?: () => void;
+};
 
 type Job = {
   readonly kind: WorkKind;
   readonly input: unknown;
   readonly tenant: Tenant;
+  readonly onMove: () => void;
   readonly resolve: (output: unknown) => void;
   readonly reject: (error: Error) => void;
 };
@@ -71,6 +82,8 @@ export class CallerWork {
   readonly #threads = new Set<Thread>();
   readonly #tenants = new Map<string, Tenant>();
   #waiting = 0;
+  #moves = 0;
+  #signMs = Number.NEGATIVE_INFINITY;
   #closed = false;
 
   constructor(options: CallerWorkOptions) {
@@ -87,22 +100,24 @@ export class CallerWork {
     return this.#waiting;
   }
 
+  /** The pieces of work that have come to an end, however they did. */
+  get moves(): number {
+    return this.#moves;
+  }
+
   /**
    * Resolves to the result of a piece of work. Throws `EngineError`: what the work itself throws, QUEUE_FULL where too
    * much waits already, and why the caller left. Throws `WorkGivenUp` where it takes too much time or memory.
    */
-  run<Kind extends WorkKind>(
-    kind: Kind,
-    input: WorkInput<Kind>,
-    { tenant, signal }: WorkOrder,
-  ): Promise<WorkOutput<Kind>> {
-    if (!this.#program) return new Promise((resolve) => resolve(done(kind, input)));
+  run<Kind extends WorkKind>(kind: Kind, input: WorkInput<Kind>, order: WorkOrder): Promise<WorkOutput<Kind>> {
+    if (!this.#program) return here(kind, input, order);
+    const { tenant, signal, onMove = () => {} } = order;
     return new Promise((resolve, reject) => {
       if (this.#closed) return reject(stopping());
       if (signal.aborted) return reject(callerLeft(signal));
       const of = this.#tenant(tenant);
       if (of.waiting.length >= MAX_WAITING_OF_TENANT || this.#waiting >= MAX_WAITING)
-        return reject(new EngineError("QUEUE_FULL", "Too many schemas wait to be read."));
+        return reject(new EngineError("QUEUE_FULL", "Too much of what callers sent waits to be read."));
       const letGo = onAbort(signal, () => {
         this.#drop(job);
         reject(callerLeft(signal));
@@ -111,6 +126,7 @@ export class CallerWork {
         kind,
         input,
         tenant: of,
+        onMove,
         resolve: (output) => {
           letGo();
           resolve(output as WorkOutput<Kind>); // what the thread answers to this kind
@@ -122,6 +138,7 @@ export class CallerWork {
       };
       of.waiting.push(job);
       this.#waiting += 1;
+      onMove();
       this.#next();
     });
   }
@@ -225,11 +242,30 @@ export class CallerWork {
     this.#forgive(job.tenant);
     job.tenant.running -= 1;
     job.tenant.usedMs += this.#clock.nowMs() - thread.sinceMs;
+    this.#moved();
     return job;
+  }
+
+  /** Tells all who wait that a piece of work has come to an end, though not of each one. */
+  #moved(): void {
+    this.#moves += 1;
+    const nowMs = this.#clock.nowMs();
+    if (nowMs - this.#signMs < SIGN_MS) return;
+    this.#signMs = nowMs;
+    for (const { waiting } of this.#tenants.values()) for (const { onMove } of waiting) onMove();
+    for (const { job } of this.#threads) job?.onMove();
   }
 }
 
-function done<Kind extends WorkKind>(kind: Kind, input: WorkInput<Kind>): WorkOutput<Kind> {
+/** Does a piece of work on this thread, behind what waits for it to be taken in. */
+async function here<Kind extends WorkKind>(
+  kind: Kind,
+  input: WorkInput<Kind>,
+  { signal, onMove }: WorkOrder,
+): Promise<WorkOutput<Kind>> {
+  onMove?.();
+  await setImmediate();
+  if (signal.aborted) throw callerLeft(signal);
   const run = WORK[kind].run as (of: WorkInput<Kind>) => WorkOutput<Kind>; // the row of this kind
   return run(input);
 }

@@ -1,3 +1,4 @@
+import { renderPrompt } from "../conversation/prompt-renderer.ts";
 import { checkTexts } from "../grammar/validation/answer-check.ts";
 import { grammarOf } from "./grammar-input.ts";
 
@@ -8,6 +9,8 @@ import { grammarOf } from "./grammar-input.ts";
 export const WORK = {
   /** Turns schemas and tools into the grammar of an answer. */
   grammar: { run: grammarOf, limitMs: 5000 },
+  /** Turns a conversation into the text of a prompt. */
+  render: { run: renderPrompt, limitMs: 5000 },
   /** Looks at what a model wrote with the schemas that were asked for. */
   check: { run: checkTexts, limitMs: 2000 },
 } as const;

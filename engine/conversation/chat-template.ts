@@ -1,6 +1,7 @@
 import { Template } from "@huggingface/jinja";
 import { type Message, Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../errors.ts";
+import { type CallIdRule, callIdMap } from "./call-id-map.ts";
 import type { ControlTokens } from "./control-tokens.ts";
 import { Placeholders, type Span } from "./placeholders.ts";
 import type { JsonStandIns } from "./template-json.ts";
@@ -36,12 +37,20 @@ export type ChatTemplateOptions = {
   readonly reasoningOff?: TemplateVariables;
   /** Whether the template takes the arguments of earlier calls as a value, or as JSON text. Default: value. */
   readonly historyArguments?: "value" | "text";
-  /** Returns the map from a conversation's call ids to those that the template is to see. Default: the same ids. */
-  readonly callIds?: (messages: readonly Message[]) => (callId: string) => string;
+  /** What the template demands of the ids of calls. Default: any. */
+  readonly callIds?: CallIdRule;
 };
 
 /** Variables of a chat template, by name. */
 export type TemplateVariables = Readonly<Record<string, string | number | boolean>>;
+
+/** The error for a conversation that the template does not take. `path` names what of it, such as `messages[3]`. */
+export class TemplateRefusal extends EngineError {
+  /** Makes the error. `cause` is what the template threw, and is never sent: it may quote the conversation. */
+  constructor(path: string, cause?: unknown) {
+    super("INVALID_REQUEST", `${path}: the model's chat template does not take this.`, {}, cause);
+  }
+}
 
 /**
  * Renders the model's own chat template. The same conversation always gives the same text, and a longer one begins with
@@ -73,9 +82,9 @@ export class ChatTemplate {
       },
       number: (lexeme) => placeholders.forNumber(lexeme),
     };
-    const { callIds, historyArguments } = this.#options;
+    const { callIds = "any", historyArguments } = this.#options;
     const history = {
-      callId: callIds?.(conversation.messages) ?? ((callId: string) => callId),
+      callId: callIdMap(conversation.messages, callIds),
       argumentsAsText: historyArguments === "text",
     };
     const messages = [...toTemplateMessages(conversation.messages, standIns, history)];
@@ -90,7 +99,7 @@ export class ChatTemplate {
     messages.push({ ...last, content: mark });
     const spans = this.#run(messages, tools, conversation, placeholders, false);
     const end = spans.findLastIndex(({ placeholder }) => placeholder === mark);
-    if (end < 0) throw refused();
+    if (end < 0) throw new TemplateRefusal("messages");
     return spans.slice(0, end + 1);
   }
 
@@ -114,10 +123,10 @@ export class ChatTemplate {
         eos_token: this.#options.eosToken,
       });
     } catch (cause) {
-      throw refused(cause);
+      throw new TemplateRefusal("messages", cause);
     }
     const spans = placeholders.restore(rendered);
-    if (!spans) throw refused();
+    if (!spans) throw new TemplateRefusal("messages");
     return spans;
   }
 }
@@ -132,8 +141,4 @@ function openTurn(messages: readonly Message[]): string | undefined {
   const text = textOf(last.parts, "messages");
   const reasoned = last.parts.some(({ kind }) => kind?.$case === "reasoning" && kind.value.text !== "");
   return text === "" && reasoned ? undefined : text;
-}
-
-function refused(cause?: unknown): EngineError {
-  return new EngineError("INVALID_REQUEST", "messages: the model's chat template does not take them.", {}, cause);
 }

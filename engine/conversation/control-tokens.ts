@@ -19,6 +19,8 @@ const BUCKET_SIZES = [2, 1];
  * never become the end of the turn. White space is left out: some vocabularies define runs of it, and it marks nothing.
  */
 export class ControlTokens {
+  /** The tokens whose spellings are looked for: those given, without white space. */
+  readonly tokens: readonly ControlToken[];
   readonly #byStart = new Map<number, ControlToken[]>();
   /** Whether a spelling begins with a UTF-16 unit, by unit: 1 or 0. */
   readonly #firstUnits = new Uint8Array(0x1_0000);
@@ -29,6 +31,7 @@ export class ControlTokens {
 
   constructor(tokens: Iterable<ControlToken>) {
     const kept = [...tokens].filter(({ text }) => text.trim() !== "");
+    this.tokens = kept;
     for (const token of kept) {
       const { text } = token;
       const key = startKey(text, 0, text.length);

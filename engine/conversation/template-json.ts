@@ -2,12 +2,6 @@
 const MAX_DEPTH = 100;
 
 /**
- * Matches strings (and whether a colon follows: a key), numbers and brackets. It is sound only on text that is valid
- * JSON.
- */
-const LEXEME = /("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?|-?\d[\d.eE+-]*|[[\]{}]/gs;
-
-/**
  * The names that the template's interpreter knows as methods of an object. It looks for a key first, where Python's
  * Jinja takes the method: an argument called `items` would end every template that says `arguments.items()`.
  */
@@ -33,34 +27,105 @@ export type JsonStandIns = {
  * text is not JSON or nested too deep.
  */
 export function toTemplateValue(json: string, kind: JsonKind, standIns: JsonStandIns): unknown {
-  if (!isJson(json)) return undefined;
-  /** For each of the open objects and lists, outermost first: whether the keys in it are names of the caller's. */
-  const open: boolean[] = [];
-  let key = "";
-  let deepest = 0;
-  const isMoved = (name: string) =>
-    /^\d+$/.test(name) || name === "__proto__" || (METHODS.has(name) && open.at(-1) === true);
-  const replaced = json.replace(LEXEME, (lexeme: string, quoted: string | undefined, colon: string | undefined) => {
-    if (quoted !== undefined) {
-      const text: string = JSON.parse(quoted);
-      if (colon === undefined) return JSON.stringify(standIns.text(text, false));
-      key = text;
-      return JSON.stringify(standIns.text(text, isMoved(text))) + colon;
+  // Before anything is parsed: a parser takes seconds for millions of brackets.
+  if (isTooDeep(json) || !isJson(json)) return undefined;
+  const writer = new TemplateJson(kind, standIns);
+  for (const { from, to } of lexemes(json)) writer.take(json, from, to);
+  return JSON.parse(writer.end(json));
+}
+
+/** Writes a JSON text anew, lexeme by lexeme, with what stands in for its strings and numbers. */
+class TemplateJson {
+  readonly #standIns: JsonStandIns;
+  readonly #keysAreNames: boolean;
+  readonly #written: string[] = [];
+  #copied = 0;
+  /** Of the open objects and lists, outermost first: whether the keys in it are names of the caller's. */
+  readonly #open: boolean[] = [];
+  #key = "";
+
+  constructor(kind: JsonKind, standIns: JsonStandIns) {
+    this.#keysAreNames = kind === "arguments";
+    this.#standIns = standIns;
+  }
+
+  /** Takes the lexeme that stands in `json` at `from`, up to before `to`. */
+  take(json: string, from: number, to: number): void {
+    const first = json[from];
+    if (first === '"') {
+      const text: string = JSON.parse(json.slice(from, to));
+      const isKey = isBehind(json, to, ":");
+      if (isKey) this.#key = text;
+      this.#write(json, from, to, this.#standIns.text(text, isKey && this.#isMoved(text)));
+    } else if (first === "{" || first === "[") {
+      this.#open.push(this.#keysAreNames || (this.#open.at(-1) === false && NAMES_UNDER.has(this.#key)));
+      this.#key = "";
+    } else if (first === "}" || first === "]") {
+      this.#open.pop();
+      this.#key = "";
+    } else {
+      const lexeme = json.slice(from, to);
+      if (String(Number(lexeme)) !== lexeme) this.#write(json, from, to, this.#standIns.number(lexeme));
     }
-    if (lexeme === "{" || lexeme === "[") {
-      open.push(kind === "arguments" || (open.at(-1) === false && NAMES_UNDER.has(key)));
-      key = "";
-      deepest = Math.max(deepest, open.length);
-      return lexeme;
-    }
-    if (lexeme === "}" || lexeme === "]") {
-      open.pop();
-      key = "";
-      return lexeme;
-    }
-    return String(Number(lexeme)) === lexeme ? lexeme : JSON.stringify(standIns.number(lexeme));
-  });
-  return deepest > MAX_DEPTH ? undefined : JSON.parse(replaced);
+  }
+
+  /** Returns the whole text when all lexemes have been taken. */
+  end(json: string): string {
+    this.#written.push(json.slice(this.#copied));
+    return this.#written.join("");
+  }
+
+  #write(json: string, from: number, to: number, text: string): void {
+    this.#written.push(json.slice(this.#copied, from), JSON.stringify(text));
+    this.#copied = to;
+  }
+
+  #isMoved(name: string): boolean {
+    return /^\d+$/.test(name) || name === "__proto__" || (METHODS.has(name) && this.#open.at(-1) === true);
+  }
+}
+
+/** A stretch of a JSON text, in UTF-16 units; `to` is exclusive. */
+type Lexeme = { readonly from: number; readonly to: number };
+
+/**
+ * Finds the strings, numbers and brackets of a JSON text, in order. Without a regular expression for strings: one with
+ * millions of escapes would exhaust its stack.
+ */
+function* lexemes(json: string): Generator<Lexeme, void, void> {
+  const starts = /["[\]{}]|-?\d[\d.eE+-]*/g;
+  for (let found = starts.exec(json); found; found = starts.exec(json)) {
+    const from = found.index;
+    if (found[0] === '"') starts.lastIndex = endOfString(json, from);
+    yield { from, to: starts.lastIndex };
+  }
+}
+
+/** Returns where the string ends whose opening quote stands at `from`; the end of the text where it does not end. */
+function endOfString(json: string, from: number): number {
+  for (let at = json.indexOf('"', from + 1); at >= 0; at = json.indexOf('"', at + 1)) {
+    let escapes = 0;
+    while (json[at - 1 - escapes] === "\\") escapes += 1;
+    if (escapes % 2 === 0) return at + 1;
+  }
+  return json.length;
+}
+
+function isBehind(json: string, at: number, mark: string): boolean {
+  let next = at;
+  while (/\s/.test(json[next] ?? "")) next += 1;
+  return json[next] === mark;
+}
+
+function isTooDeep(json: string): boolean {
+  let depth = 0;
+  for (const { from } of lexemes(json)) {
+    const unit = json[from];
+    if (unit === "{" || unit === "[") depth += 1;
+    else if (unit === "}" || unit === "]") depth -= 1;
+    if (depth > MAX_DEPTH) return true;
+  }
+  return false;
 }
 
 function isJson(text: string): boolean {

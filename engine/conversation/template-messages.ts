@@ -22,8 +22,8 @@ export type HistoryRules = {
 
 const AS_THEY_ARE: HistoryRules = { callId: (callId) => callId, argumentsAsText: false };
 
-/** The text between the parts of one message, as they are paragraphs of their own and not one word cut in two. */
-const PART_SEPARATOR = "\n";
+/** The text between the texts of one message, as they are paragraphs of their own and not one word cut in two. */
+export const PART_SEPARATOR = "\n";
 
 /**
  * Returns the canonical messages as a template knows them. Each tool result becomes a `tool` message of its own;

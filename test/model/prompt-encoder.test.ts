@@ -1,11 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type LlamaRuntime, loadRuntime } from "../../engine/backends/llama/runtime/llama-runtime.ts";
-import { PromptEncoder } from "../../engine/backends/llama/tokens/prompt-encoder.ts";
+import { PromptBounds } from "../../engine/backends/llama/tokens/prompt-bounds.ts";
+import { PORTION_UNITS, PromptEncoder } from "../../engine/backends/llama/tokens/prompt-encoder.ts";
 import { readVocabulary, type Vocabulary } from "../../engine/backends/llama/tokens/vocabulary.ts";
 import { ChatTemplate, type Conversation } from "../../engine/conversation/chat-template.ts";
+import { PromptRenderer } from "../../engine/conversation/prompt-renderer.ts";
+import { Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, call, reasoning, system, text, tool, toolResult, user } from "../support/engine/canonical.ts";
 import { missing, never, OPTIONS, RANDOM_MODEL } from "../support/engine/demo-engine.ts";
 import { HERMES_MARKERS } from "../support/engine/hermes-markers.ts";
+import { workHere } from "../support/engine/work-here.ts";
+import { SeededRandom } from "../support/seeded-random.ts";
 
 /** Both kinds of token that are matched by their spelling: control ones and, from `<think>` on, user-defined ones. */
 const SPELLINGS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"];
@@ -20,14 +25,19 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
     runtime = await loadRuntime({ ...OPTIONS, modelPath: RANDOM_MODEL, slots: 1 }, never());
     const { model } = runtime;
     vocabulary = readVocabulary(model);
-    const { controlTokens, bosText: bosToken, eosText: eosToken } = vocabulary;
+    const { controlTokens, cutsAtWords, bosText: bosToken, eosText: eosToken } = vocabulary;
     const source = model.fileInfo.metadata.tokenizer.chat_template ?? "";
     template = new ChatTemplate({ source, bosToken, eosToken, controlTokens });
-    encoder = new PromptEncoder({ model, vocabulary, template, markers: HERMES_MARKERS });
+    const format = {
+      ...{ source, bosToken, eosToken, controlTokens: controlTokens.tokens, cutsAtWords, maxUnits: PORTION_UNITS },
+      reasoningOpen: HERMES_MARKERS.reasoning.open,
+    };
+    encoder = new PromptEncoder({ model, vocabulary, format, contextWindow: 1_000_000, work: workHere });
   });
 
   afterAll(() => runtime.close());
 
+  const order = (signal = never()) => ({ tenant: "t", signal });
   const whole = (conversation: Partial<Conversation>): Conversation => ({
     messages: [],
     tools: [],
@@ -35,7 +45,7 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
     ...conversation,
   });
   const encode = async (conversation: Partial<Conversation>) =>
-    (await encoder.encode(whole(conversation), never())).tokens;
+    (await encoder.encode(whole(conversation), order())).tokens;
   const rendered = (conversation: Partial<Conversation>) =>
     template
       .render(whole(conversation))
@@ -121,13 +131,44 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
 
   test("whoever leaves while a long text is tokenised stops it", async () => {
     const messages = [user("one line of text\n".repeat(20_000))];
-    const encoding = encoder.encode(whole({ messages }), AbortSignal.abort());
+    const encoding = encoder.encode(whole({ messages }), order(AbortSignal.abort()));
     await expect(encoding).rejects.toThrow(expect.objectContaining({ reason: "CANCELLED" }));
+  });
+
+  test("no prompt has fewer tokens than its bounds say", async () => {
+    const format = { source: template.source, bosToken: "", eosToken: "", cutsAtWords: true, maxUnits: PORTION_UNITS };
+    const bounds = new PromptBounds({
+      renderer: new PromptRenderer({
+        ...format,
+        controlTokens: vocabulary.controlTokens.tokens,
+        reasoningOpen: undefined,
+      }),
+      tokensOf: ({ text: prompt }) => runtime.model.tokenize(prompt, true).length,
+      longestTokenBytes: vocabulary.longestTokenBytes,
+    });
+    const random = new SeededRandom(20_261_122);
+    const said = () =>
+      random.pick(["", "a", " ", "\n\n", "zwölf", " ".repeat(300), "word ".repeat(50), "a".repeat(500)]);
+    for (let round = 0; round < 100; round += 1) {
+      const messages = Array.from({ length: random.below(40) }, () =>
+        random.pick([
+          () => user(said()),
+          () => system(said()),
+          () => assistant(text(said())),
+          () => assistant(reasoning(said()), call("f", "{}")),
+          () => toolResult(said()),
+          () => ({ role: Role.USER, parts: [] }),
+        ])(),
+      );
+      const least = bounds.least({ messages });
+      if (messages.length > 20) expect(least).toBeGreaterThan(messages.length);
+      expect((await encode({ messages })).length).toBeGreaterThanOrEqual(least);
+    }
   });
 
   test("the prompt says whether it has opened the reasoning", async () => {
     const starts = async (conversation: Partial<Conversation>) =>
-      (await encoder.encode(whole(conversation), never())).startsInReasoning;
+      (await encoder.encode(whole(conversation), order())).startsInReasoning;
     expect(await starts({ messages: [user("Hi")], reasoning: true })).toBe(true);
     expect(await starts({ messages: [user("Hi")] })).toBe(false);
     expect(await starts({ messages: [user("Hi"), assistant(text("<think>"))], reasoning: true })).toBe(false);

@@ -6,6 +6,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
 import { CallerWork, WorkGivenUp } from "../../engine/caller-work/caller-work.ts";
 import type { GrammarInput } from "../../engine/caller-work/grammar-input.ts";
+import { packConversation } from "../../engine/conversation/packed-conversation.ts";
+import { user } from "../support/engine/canonical.ts";
 import { never } from "../support/engine/demo-engine.ts";
 import { HERMES_MARKERS } from "../support/engine/hermes-markers.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
@@ -54,6 +56,15 @@ describe("on threads, with the program as it is deployed", () => {
     const built = pathToFileURL(join(BUILT, "engine/caller-work/work-thread.js"));
     work = new CallerWork({ clock: systemClock, program: built });
     const text = { part: "answer" as const, strict: false, schema: '{"type":"null"}', text: "1" };
+    const template = {
+      ...{ source: "{% for m in messages %}{{ m.content }}{% endfor %}", bosToken: "", eosToken: "" },
+      ...{ controlTokens: [], maxUnits: 100, cutsAtWords: true, reasoningOpen: undefined },
+    };
+    const conversation = await packConversation(
+      { messages: [user("Hi")], tools: [], reasoning: false },
+      async () => {},
+    );
+    expect(await work.run("render", { format: template, conversation }, order())).toMatchObject({ text: "Hi" });
     const [good, bad, unenforced, checked] = await Promise.allSettled([
       grammar(input({ enum: ["yes", "no"] })),
       grammar(input({ properties: { a: { type: "x" } } })),
@@ -68,6 +79,29 @@ describe("on threads, with the program as it is deployed", () => {
     expect(unenforced).toMatchObject({ reason: { reason: "INVALID_SCHEMA", facts: { field, pointer: "/items/not" } } });
     expect(checked).toMatchObject({ value: { mismatches: [{ part: "answer", strict: false }], unchecked: 0 } });
   }, 60_000);
+});
+
+test("who waits hears that the threads get on, and nothing from threads that do not", async () => {
+  const clock = new VirtualClock();
+  work = new CallerWork({ clock, threads: 1, program: program("if (input.mustCall) for (;;);") });
+  const heard = { first: 0, second: 0, third: 0 };
+  const noted = (who: keyof typeof heard, of: GrammarInput, tenant: string) =>
+    work.run("grammar", of, { ...order(tenant), onMove: () => (heard[who] += 1) });
+  const endless = input({}, { mustCall: true });
+  const all = Promise.allSettled([
+    noted("first", endless, "a"),
+    noted("second", endless, "b"),
+    noted("third", input({}), "a"),
+  ]);
+  expect(heard).toEqual({ first: 1, second: 1, third: 1 });
+  await clock.advance(4999);
+  expect(heard).toEqual({ first: 1, second: 1, third: 1 });
+  await clock.advance(1);
+  expect(heard).toEqual({ first: 1, second: 2, third: 2 });
+  await clock.advance(5000);
+  await all;
+  expect(heard).toEqual({ first: 1, second: 2, third: 3 });
+  expect(work.moves).toBe(3);
 });
 
 test("work that takes too long is given up, and what waits behind it is not", async () => {

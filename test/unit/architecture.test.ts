@@ -164,7 +164,10 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   [`${LLAMA}queue/`, [RUNTIME, "engine/errors.ts", "engine/backends/*.ts"]],
   [
     `${LLAMA}tokens/`,
-    [GEN, "engine/errors.ts", "engine/backends/*.ts", "engine/conversation/", "engine/output-parser/markers.ts"],
+    [
+      ...[...ENGINE_LEAVES, "engine/backends/*.ts", "engine/backends/request-plan/", "engine/caller-work/"],
+      ...["engine/conversation/", "engine/output-parser/markers.ts", `${LLAMA}slots/common-length.ts`],
+    ],
   ],
   [`${LLAMA}grammar/`, ["engine/errors.ts", "engine/caller-work/", "engine/grammar/output/"]],
   [`${LLAMA}generation/`, [...BACKEND, ...within(LLAMA, "runtime", "slots", "queue", "tokens", "grammar")]],
@@ -211,7 +214,10 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["engine/backend-kinds.ts", ["engine/backends/"]],
   [
     "engine/caller-work/",
-    [GEN, RUNTIME, "engine/errors.ts", "engine/backends/caller-left.ts", "engine/grammar/", "engine/tool-calls/"],
+    [
+      ...[...ENGINE_LEAVES, "engine/backends/caller-left.ts", "engine/conversation/", "engine/grammar/"],
+      "engine/tool-calls/",
+    ],
   ],
   ["engine/node/", [...ENGINE_LEAVES, "engine/backend.ts"]],
   ["engine/load/", [...ENGINE_LEAVES, "engine/backend.ts"]],

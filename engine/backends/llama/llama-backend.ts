@@ -8,8 +8,7 @@ import type {
 import { EngineKind } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
 import type { CallerWork } from "../../caller-work/caller-work.ts";
-import { callIdMap } from "../../conversation/call-id-map.ts";
-import { ChatTemplate } from "../../conversation/chat-template.ts";
+import type { PromptFormat } from "../../conversation/prompt-renderer.ts";
 import { EngineError } from "../../errors.ts";
 import { loadProfile, type ModelProfile } from "../../profiles/profile.ts";
 import { chooseProfile, usableMarkers } from "../../profiles/profile-choice.ts";
@@ -25,7 +24,7 @@ import { BatchShares } from "./slots/batch-shares.ts";
 import type { Slot } from "./slots/slot.ts";
 import { Slots } from "./slots/slots.ts";
 import { StepCounter } from "./slots/step-counter.ts";
-import { PromptEncoder } from "./tokens/prompt-encoder.ts";
+import { PORTION_UNITS, PromptEncoder, type PromptEncoderOptions } from "./tokens/prompt-encoder.ts";
 import { samplingDefaults } from "./tokens/sampling.ts";
 import { markTokens, readVocabulary, withoutTokens } from "./tokens/vocabulary.ts";
 
@@ -49,11 +48,11 @@ export class LlamaBackend implements Backend {
   readonly #options: LlamaOptions;
   readonly #clock: Clock;
   readonly #closing = sharedAbort();
-  readonly #work: CallerWork;
+  readonly #work: Pick<CallerWork, "run" | "moves">;
   #running: Running | undefined;
 
-  /** Makes a backend that has not been started; `work` is where it has schemas read, and stays its owner's to close. */
-  constructor(options: LlamaOptions, work: CallerWork, clock: Clock = systemClock) {
+  /** Makes a backend that has not been started; `work` does what callers' bytes cause, and stays its owner's to close. */
+  constructor(options: LlamaOptions, work: Pick<CallerWork, "run" | "moves">, clock: Clock = systemClock) {
     this.#options = options;
     this.#work = work;
     this.#clock = clock;
@@ -127,7 +126,7 @@ export class LlamaBackend implements Backend {
   async countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number> {
     const { prompts, profile } = this.#parts();
     const { conversation } = planConversation(request, profile.thinking);
-    return (await prompts.encode(conversation, signal)).tokens.length;
+    return prompts.count(conversation, { tenant: request.tenant, signal });
   }
 
   /** Ends what runs and what waits with ENGINE_DOWN, and frees the model. */
@@ -170,16 +169,19 @@ export class LlamaBackend implements Backend {
     const { controlTokens, bosText: bosToken, eosText: eosToken } = vocabulary;
     const profile = profileOf(this.#options.profile, metadata.general, source);
     const markers = usableMarkers(profile, source, (mark) => withoutTokens(mark, vocabulary));
-    const template = readTemplate({
+    const format: PromptFormat = {
       source,
       bosToken,
       eosToken,
-      controlTokens,
+      controlTokens: controlTokens.tokens,
       reasoningOn: profile.thinking?.on ?? {},
       reasoningOff: profile.thinking?.off ?? {},
       historyArguments: profile.historyArguments,
-      callIds: (messages) => callIdMap(messages, profile.callIds),
-    });
+      callIds: profile.callIds,
+      reasoningOpen: markers.reasoning?.open,
+      maxUnits: PORTION_UNITS,
+      cutsAtWords: vocabulary.cutsAtWords,
+    };
     const revision = await modelRevision(modelPath, metadata, markers);
     const queue = new Queue<Waiting, Slot>({ maxLength: queueLength, maxWaitMs: maxQueueWaitMs, clock });
     const slots: Slots = new Slots({
@@ -195,8 +197,9 @@ export class LlamaBackend implements Backend {
       profile,
       markers,
       markTokens: markTokens(markers, vocabulary),
-      prompts: new PromptEncoder({ model, vocabulary, template, markers }),
+      prompts: newEncoder({ model, vocabulary, format, contextWindow, work: this.#work }),
       grammars: new GrammarCache(llama, this.#work),
+      work: this.#work,
       samplingDefaults: samplingDefaults(metadata.general),
       slots,
       leases: new Set(),
@@ -227,9 +230,9 @@ function profileOf(
   return chooseProfile({ architecture: general.architecture, name: general.name ?? "", template }).profile;
 }
 
-function readTemplate(options: ConstructorParameters<typeof ChatTemplate>[0]): ChatTemplate {
+function newEncoder(options: PromptEncoderOptions): PromptEncoder {
   try {
-    return new ChatTemplate(options);
+    return new PromptEncoder(options);
   } catch (cause) {
     throw new EngineError("ENGINE_DOWN", "The chat template of the model file cannot be read.", {}, cause);
   }

@@ -24,7 +24,12 @@ export function askedOutputTokens({ maxOutputTokens }: GenerateRequest): number 
 export function roomBehind(inputTokens: number, contextWindow: number): number {
   const room = contextWindow - inputTokens;
   if (room >= 1) return room;
-  throw new EngineError("CONTEXT_WINDOW_EXCEEDED", "The prompt is longer than the model's context window.", {
+  throw windowExceeded(inputTokens, contextWindow);
+}
+
+/** Makes the error for a prompt behind which nothing fits; both numbers are tokens. */
+export function windowExceeded(inputTokens: number, contextWindow: number): EngineError {
+  return new EngineError("CONTEXT_WINDOW_EXCEEDED", "The prompt is longer than the model's context window.", {
     input_tokens: String(inputTokens),
     context_window: String(contextWindow),
   });

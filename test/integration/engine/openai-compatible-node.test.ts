@@ -6,6 +6,7 @@ import { obedient, type Reply, startDialectServer } from "../../support/dialects
 import { NodeClient } from "../../support/engine/node-client.ts";
 import { startNode } from "../../support/engine/start-node.ts";
 import { answerOf } from "../../support/events/answer-of.ts";
+import { gate } from "../../support/gate.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
@@ -188,6 +189,19 @@ test("an engine that tells no size of the prompt has it counted", async () => {
   const rig = await rigOf("vllm", { tokens: 77, model: (body) => (body.response_format ? plain : obedient(body)) });
   rig.engine.next(plain);
   expect((await ask(rig)).started?.inputTokens).toBe(77);
+});
+
+test("a prompt that has to be counted first is counted behind a sign of life", async () => {
+  const counted = gate();
+  let held = false;
+  const beforeCount = () => (held ? counted.passed : Promise.resolve());
+  const rig = await rigOf("vllm", { beforeCount });
+  held = true;
+  const reading = rig.client.generate(generateRequest({ maxOutputTokens: 1_000_000 }));
+  await reading.seen("progress");
+  counted.open();
+  expect((await reading.ended).code).toBe(0);
+  expect(reading.legal()).toBe(true);
 });
 
 test("more generations than there are slots find the queue full", async () => {

@@ -98,6 +98,39 @@ describe("a try that failed", () => {
     expect(sent.events).toEqual(textAnswer("Hello."));
   });
 
+  const reading: Event = { kind: { $case: "progress", value: { queuePosition: 0, prefilledTokens: 0, step: 1 } } };
+
+  test.each([
+    ["INVALID_REQUEST", "engine_invalid_request"],
+    ["INVALID_SCHEMA", "engine_invalid_schema"],
+    ["UNSUPPORTED_FEATURE", "engine_unsupported_feature"],
+    ["CONTEXT_WINDOW_EXCEEDED", "context_length_exceeded"],
+  ] as const)("with %s behind a sign of life is repeated nowhere, and ejects nobody", async (reason, detail) => {
+    const script: Script = async function* () {
+      yield [reading];
+      throw new EngineError(reason, "The caller's fault.");
+    };
+    const { rig, engines } = await routed([script, hello]);
+    for (let tries = 1; tries <= 6; tries += 1) {
+      expect(await rig.send().outcome).toBe(detail);
+      expect(callsOf(engines)).toEqual([tries, 0]);
+    }
+    await rig.atRest();
+  });
+
+  test("as its node is too busy to read it, behind a sign of life, is repeated elsewhere", async () => {
+    const script: Script = async function* () {
+      yield [reading];
+      throw new EngineError("QUEUE_FULL", "full");
+    };
+    const { rig } = await routed([script, hello]);
+    const sent = rig.send();
+    await settle(rig, sent.outcome);
+    expect(await sent.outcome).toBe("ok");
+    expect(sent.calls.attempts).toBe(2);
+    expect(sent.events.filter(({ kind }) => kind?.$case === "blockDelta")).toHaveLength(1);
+  });
+
   test("for a fault of the request is repeated nowhere", async () => {
     const script: Script = () => {
       throw new EngineError("CONTEXT_WINDOW_EXCEEDED", "long", { input_tokens: "9", context_window: "8" });

@@ -54,6 +54,8 @@ export type DialectServerOptions = {
   readonly contextWindow?: number;
   /** The HTTP status of token counts. Default: 200. */
   readonly countStatus?: number;
+  /** Is waited for before each token count is answered. Default: nothing is. */
+  readonly beforeCount?: () => Promise<void>;
   /** The number of tokens that every count gives. Default: `PROMPT_TOKENS`. */
   readonly tokens?: number;
   /** The port. Default: a free one. */
@@ -92,6 +94,7 @@ export async function startDialectServer(
     if (page) return send(response, 200, page());
     if (request.url === paths.count) {
       counts.push(body);
+      await options.beforeCount?.();
       return send(response, options.countStatus ?? 200, { [countKey]: options.tokens ?? 40, tokens: [1, 2, 3] });
     }
     if (request.url !== undefined && request.url === paths.closeSession) {

@@ -1,5 +1,6 @@
 import type { Token } from "node-llama-cpp";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
+import type { CallerWork } from "../../../caller-work/caller-work.ts";
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
 import type { GrammarCache } from "../grammar/grammar-cache.ts";
@@ -40,6 +41,8 @@ export type EngineParts = {
   readonly markTokens: ReadonlySet<Token>;
   /** Turns conversations into tokens. */
   readonly prompts: PromptEncoder;
+  /** Counts the pieces of work that callers' bytes have caused and that are over. */
+  readonly work: Pick<CallerWork, "moves">;
   /** Makes and keeps grammars. */
   readonly grammars: GrammarCache;
   /** The parameters of sampling where a request does not say. */

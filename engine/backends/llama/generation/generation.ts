@@ -1,4 +1,7 @@
+import { linkAbort } from "../../../../deploy/runtime/time/abort.ts";
 import type { Event, GenerateRequest, Started } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { EngineError } from "../../../errors.ts";
+import { SignsOfLife } from "../../signs-of-life.ts";
 import { finished, progress, started, timings } from "../../stream-events.ts";
 import type { Slot } from "../slots/slot.ts";
 import { SlotLease } from "../slots/slot-lease.ts";
@@ -20,7 +23,7 @@ export async function* generate(
   signal: AbortSignal,
 ): AsyncGenerator<readonly Event[], void, void> {
   const joinedMs = parts.clock.nowMs();
-  const prepared = await prepareGeneration(parts, request, signal);
+  const prepared = yield* prepare(parts, request, signal);
   const { demand, keepMs, answer } = prepared;
   const inputTokens = demand.prompt.length;
   const start = { nodeId: parts.nodeId, modelRevision: parts.revision, inputTokens };
@@ -58,6 +61,27 @@ export async function* generate(
     parts.shares.end(slot);
     await lease.close();
     parts.leases.delete(lease);
+  }
+}
+
+/**
+ * Checks and counts a request, with signs of life where that takes other threads: a caller that takes silence for an
+ * engine that has died hears in time that this one works for it. Throws `EngineError` as `prepareGeneration` does.
+ */
+async function* prepare(
+  parts: EngineParts,
+  request: GenerateRequest,
+  signal: AbortSignal,
+): AsyncGenerator<readonly Event[], PreparedGeneration, void> {
+  const link = linkAbort(signal);
+  const life = new SignsOfLife(() => progress(0, 0, parts.work.moves));
+  const order = { tenant: request.tenant, signal: link.signal, onMove: () => life.tell() };
+  try {
+    return yield* life.during(prepareGeneration(parts, request, order));
+  } finally {
+    link.release();
+    // Whoever leaves in the middle stops the work.
+    link.abort(new EngineError("CANCELLED", "The caller has left."));
   }
 }
 

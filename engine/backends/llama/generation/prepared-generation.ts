@@ -3,17 +3,14 @@ import type { SequenceEvaluateOptions, Token } from "node-llama-cpp";
 import type { GenerateRequest, Sampling } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { WorkOrder } from "../../../caller-work/caller-work.ts";
 import { needsGrammar } from "../../../caller-work/grammar-input.ts";
-import { keepMs, upToBreakpoint } from "../../../conversation/cache-breakpoints.ts";
-import type { Conversation } from "../../../conversation/chat-template.ts";
+import { keepMs } from "../../../conversation/cache-breakpoints.ts";
 import { EngineError } from "../../../errors.ts";
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import { OutputParser } from "../../../output-parser/output-parser.ts";
 import { formOf } from "../../../tool-calls/forms.ts";
 import { argumentTypes } from "../../../tool-calls/readers/argument-types.ts";
-import { throwIfLeft } from "../../caller-left.ts";
 import { limitOutput, type OutputLimit } from "../../request-plan/output-limit.ts";
 import { GrammarGate } from "../grammar/grammar-gate.ts";
-import { commonLength } from "../slots/common-length.ts";
 import type { Demand } from "../slots/slots.ts";
 import type { Prompt } from "../tokens/prompt-encoder.ts";
 import { type SamplingOptions, toSamplingOptions, wantedLogprobs } from "../tokens/sampling.ts";
@@ -55,17 +52,17 @@ export type PreparedGeneration = OutputLimit & {
 export async function prepareGeneration(
   parts: EngineParts,
   request: GenerateRequest,
-  signal: AbortSignal,
+  order: WorkOrder,
 ): Promise<PreparedGeneration> {
   const { runtime, markers, profile } = parts;
   const plan = planAnswer(request, profile);
   const generated: Token[] = [];
   const topLogprobs = wantedLogprobs(request.sampling);
   const sampling = samplingOf(parts, plan, request.sampling, generated);
-  const prompt = await parts.prompts.encode(plan.conversation, signal);
+  const prompt = await parts.prompts.encode(plan.conversation, order);
   const limit = limitOutput(request, prompt.tokens.length, runtime.contextWindow);
   const answer = newAnswer(parts, plan, prompt);
-  const gate = await newGate(parts, plan, prompt, { tenant: request.tenant, signal });
+  const gate = await newGate(parts, plan, prompt, order);
   const { reasoning } = markers;
   return {
     ...limit,
@@ -75,7 +72,7 @@ export async function prepareGeneration(
       affinityKey: request.cache?.affinityKey ?? "",
     },
     keepMs: keepMs(request),
-    markedTokens: await markedTokens(parts, plan.conversation, prompt, signal),
+    markedTokens: prompt.markedTokens,
     answer,
     gate,
     generated,
@@ -85,24 +82,6 @@ export async function prepareGeneration(
       ? runtime.model.tokenize(reasoning.beforeClose + reasoning.close + reasoning.afterClose, true)
       : [],
   };
-}
-
-async function markedTokens(
-  { prompts }: EngineParts,
-  conversation: Conversation,
-  prompt: Prompt,
-  signal: AbortSignal,
-): Promise<number> {
-  const marked = upToBreakpoint(conversation);
-  if (!marked) return 0;
-  try {
-    return commonLength((await prompts.encode(marked, signal)).tokens, prompt.tokens);
-  } catch (error) {
-    throwIfLeft(signal);
-    // A template need not take a conversation that breaks off there: then nothing can be said.
-    if (error instanceof EngineError) return 0;
-    throw error;
-  }
 }
 
 function samplingOf(

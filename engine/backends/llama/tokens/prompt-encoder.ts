@@ -1,19 +1,28 @@
-import { setImmediate } from "node:timers/promises";
 import type { LlamaModel, Token } from "node-llama-cpp";
-import type { ChatTemplate, Conversation } from "../../../conversation/chat-template.ts";
-import type { Span } from "../../../conversation/placeholders.ts";
-import { toPromptPieces } from "../../../conversation/prompt-pieces.ts";
-import type { OutputMarkers } from "../../../output-parser/markers.ts";
+import type { CallerWork, WorkOrder } from "../../../caller-work/caller-work.ts";
+import { WorkGivenUp } from "../../../caller-work/caller-work.ts";
+import type { Conversation } from "../../../conversation/chat-template.ts";
+import { TemplateRefusal } from "../../../conversation/chat-template.ts";
+import { packConversation } from "../../../conversation/packed-conversation.ts";
+import { type PromptFormat, PromptRenderer, type RenderedPrompt } from "../../../conversation/prompt-renderer.ts";
+import { EngineError } from "../../../errors.ts";
 import { throwIfLeft } from "../../caller-left.ts";
+import { windowExceeded } from "../../request-plan/output-limit.ts";
+import { commonLength } from "../slots/common-length.ts";
+import { LoopTurns } from "./loop-turns.ts";
+import { PromptBounds } from "./prompt-bounds.ts";
+import { isSmall } from "./prompt-size.ts";
 import type { Vocabulary } from "./vocabulary.ts";
 
-/**
- * The amount of text that is tokenized before the event loop is free again, in UTF-16 units: about 2,000 tokens, or 2
- * ms.
- */
-const PORTION_UNITS = 8192;
+/** The amount of text that is tokenized in one turn of the event loop, in UTF-16 units: about 2,000 tokens, or 2 ms. */
+export const PORTION_UNITS = 8192;
 /** The cost of a call of the tokenizer besides its text, in UTF-16 units of text. */
 const CALL_UNITS = 32;
+/**
+ * The windows that a prompt may fill and still be tokenized to its end: how much too long it is can be told exactly then.
+ * Behind that the rest is estimated.
+ */
+const EXACT_WINDOWS = 2;
 
 /** A conversation as the model reads it. */
 export type Prompt = {
@@ -23,66 +32,150 @@ export type Prompt = {
   readonly startsInReasoning: boolean;
   /** Whether the answer goes on with a text of the caller's. */
   readonly continuesText: boolean;
+  /**
+   * The number of tokens up to the last place that the caller marked as the end of a reusable prefix; 0 without one.
+   */
+  readonly markedTokens: number;
 };
 
 /** The parts that conversations are encoded with. */
 export type PromptEncoderOptions = {
   /** The model whose tokenizer is used. */
   readonly model: LlamaModel;
-  /** The control tokens of the model, and where its texts may be cut. */
+  /** What is known of the tokens of the model. */
   readonly vocabulary: Vocabulary;
-  /** The model's chat template. */
-  readonly template: ChatTemplate;
-  /** The marks of reasoning. */
-  readonly markers: OutputMarkers;
+  /** The form of the model's prompts. */
+  readonly format: PromptFormat;
+  /** The most tokens that a prompt and its answer may have together. */
+  readonly contextWindow: number;
+  /** Renders large conversations, on threads of its own. */
+  readonly work: Pick<CallerWork, "run">;
 };
 
-/** Turns conversations into tokens, for generating and for counting alike. */
+/** The tokens of a prompt as far as they were read. */
+type Tokenized = {
+  readonly tokens: Token[];
+  /** The number of tokens of the whole prompt: exact where all of it was read, else an estimate. */
+  readonly count: number;
+  readonly markedTokens: number;
+};
+
+/**
+ * Turns conversations into tokens, for generating and for counting alike. What cannot fit the window costs next to
+ * nothing; large conversations are rendered on other threads; and what is done on this one goes in slices of a few
+ * milliseconds, one at each turn of the event loop, in turns between tenants.
+ */
 export class PromptEncoder {
   readonly #options: PromptEncoderOptions;
+  readonly #renderer: PromptRenderer;
+  readonly #bounds: PromptBounds;
+  readonly #turns = new LoopTurns();
 
-  /** Makes an encoder for one model. */
+  /** Makes an encoder for one model, which measures its prompts. Throws where the template is not Jinja. */
   constructor(options: PromptEncoderOptions) {
+    const { format, vocabulary, model } = options;
     this.#options = options;
+    this.#renderer = new PromptRenderer(format);
+    this.#bounds = new PromptBounds({
+      renderer: this.#renderer,
+      tokensOf: ({ text }) => model.tokenize(text, true).length,
+      longestTokenBytes: vocabulary.longestTokenBytes,
+    });
   }
 
   /**
-   * Resolves to the prompt of a conversation, letting the event loop run now and then. Throws `EngineError` for what
-   * the template does not take, and when the caller leaves.
+   * Resolves to the prompt of a conversation. Throws `EngineError`: CONTEXT_WINDOW_EXCEEDED where it leaves no room for an
+   * answer, INVALID_REQUEST for what the template does not take, QUEUE_FULL where too much waits to be rendered, and why
+   * the caller left.
    */
-  async encode(conversation: Conversation, signal: AbortSignal): Promise<Prompt> {
-    const spans = this.#options.template.render(conversation);
-    await setImmediate();
+  async encode(conversation: Conversation, order: WorkOrder): Promise<Prompt> {
+    const { contextWindow } = this.#options;
+    this.#refuseHopeless(conversation, contextWindow);
+    const rendered = await this.#render(conversation, order);
+    const { tokens, count, markedTokens } = await this.#tokenize(rendered, order);
+    if (count >= contextWindow) throw windowExceeded(count, contextWindow);
+    const { startsInReasoning, continuesText } = rendered;
+    return { tokens, startsInReasoning, continuesText, markedTokens };
+  }
+
+  /**
+   * Resolves to the number of tokens in the prompt of a conversation, be it longer than the window; of one that is twice
+   * as long it is an estimate. Throws `EngineError` as `encode`, and CONTEXT_WINDOW_EXCEEDED only where the prompt is twice
+   * as long without a look at it.
+   */
+  async count(conversation: Conversation, order: WorkOrder): Promise<number> {
+    this.#refuseHopeless(conversation, EXACT_WINDOWS * this.#options.contextWindow);
+    return (await this.#tokenize(await this.#render(conversation, order), order)).count;
+  }
+
+  #refuseHopeless(conversation: Conversation, most: number): void {
+    const least = this.#bounds.least(conversation);
+    if (least >= most) throw windowExceeded(least, this.#options.contextWindow);
+  }
+
+  /** Waits until a slice may be done for the tenant. Throws why the caller left. */
+  async #turn({ tenant, signal }: WorkOrder): Promise<void> {
+    await this.#turns.next(tenant);
     throwIfLeft(signal);
-    return {
-      tokens: await this.#tokenize(spans, signal),
-      startsInReasoning: this.#endsInReasoning(spans),
-      continuesText: spans.at(-1)?.origin === "caller",
-    };
   }
 
-  #endsInReasoning(spans: readonly Span[]): boolean {
-    const last = spans.at(-1);
-    const open = this.#options.markers.reasoning?.open;
-    return last?.origin === "template" && open !== undefined && last.text.trimEnd().endsWith(open);
+  async #render(conversation: Conversation, order: WorkOrder): Promise<RenderedPrompt> {
+    await this.#turn(order);
+    if (isSmall(conversation)) {
+      try {
+        return this.#renderer.render(conversation);
+      } catch (error) {
+        // Finding out what of it is at fault takes many renderings.
+        if (!(error instanceof TemplateRefusal)) throw error;
+      }
+    }
+    order.onMove?.();
+    const packed = await packConversation(conversation, () => this.#turn(order));
+    try {
+      return await this.#options.work.run("render", { format: this.#options.format, conversation: packed }, order);
+    } catch (error) {
+      if (!(error instanceof WorkGivenUp)) throw error;
+      throw new EngineError("INVALID_REQUEST", "messages: they take too long to be rendered.", {}, error);
+    }
   }
 
-  async #tokenize(spans: readonly Span[], signal: AbortSignal): Promise<readonly Token[]> {
-    const { model, vocabulary } = this.#options;
-    const { controlTokens, cutsAtWords } = vocabulary;
+  async #tokenize(rendered: RenderedPrompt, order: WorkOrder): Promise<Tokenized> {
+    const { contextWindow, model } = this.#options;
+    const { text, ends, marked } = rendered;
+    const plain = new Set(rendered.plain);
     const tokens: Token[] = [];
+    let markedFrom: number | undefined;
     let units = 0;
-    for (const piece of toPromptPieces(spans, controlTokens, { maxUnits: PORTION_UNITS, cutsAtWords })) {
-      for (const token of model.tokenize(piece.text, piece.control)) tokens.push(token);
-      units += piece.text.length + CALL_UNITS;
+    let from = 0;
+    for (let at = 0; at < ends.length && tokens.length < EXACT_WINDOWS * contextWindow; at += 1) {
+      if (at === marked?.pieces) markedFrom = tokens.length;
+      const end = ends[at] ?? from;
+      for (const token of this.#tokensOf(text.slice(from, end), !plain.has(at))) tokens.push(token);
+      units += end - from + CALL_UNITS;
+      from = end;
       if (units < PORTION_UNITS) continue;
       units = 0;
-      await setImmediate();
-      throwIfLeft(signal);
+      await this.#turn(order);
     }
+    let markedTokens = 0;
+    if (marked) {
+      const next = marked.next && this.#tokensOf(marked.next.text, marked.next.control);
+      const before = markedFrom ?? tokens.length;
+      markedTokens = before + (next ? commonLength(next, tokens.slice(before, before + next.length)) : 0);
+    }
+    const count = from < text.length ? Math.round((tokens.length * text.length) / Math.max(1, from)) : tokens.length;
     // Most templates write it themselves.
     const { bos, shouldPrependBosToken } = model.tokens;
-    if (shouldPrependBosToken && bos !== null && tokens[0] !== bos) tokens.unshift(bos);
-    return tokens;
+    if (!shouldPrependBosToken || bos === null || tokens[0] === bos) return { tokens, count, markedTokens };
+    tokens.unshift(bos);
+    return { tokens, count: count + 1, markedTokens: marked ? markedTokens + 1 : 0 };
+  }
+
+  #tokensOf(text: string, control: boolean): readonly Token[] {
+    try {
+      return this.#options.model.tokenize(text, control);
+    } catch (cause) {
+      throw new EngineError("INVALID_REQUEST", "messages: the model's tokenizer does not take them.", {}, cause);
+    }
   }
 }

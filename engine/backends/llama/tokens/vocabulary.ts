@@ -16,6 +16,11 @@ export type Vocabulary = {
   readonly controlTokens: ControlTokens;
   /** Whether a text may be cut between words without changing its tokens. */
   readonly cutsAtWords: boolean;
+  /**
+   * The bytes of the longest token; undefined where the tokenizer may leave characters of a text out, so that a text need
+   * not have as many tokens as its bytes divided by this.
+   */
+  readonly longestTokenBytes: number | undefined;
   /** The control tokens that do not end an answer: detokenizing leaves them out. */
   readonly hiddenTokens: readonly Token[];
   /** The spelling of the token that begins a prompt; "" where the model has none. */
@@ -35,11 +40,13 @@ export function readVocabulary(model: LlamaModel): Vocabulary {
   const ids = new Map<string, Token>();
   const hiddenTokens: Token[] = [];
   let size = 0;
+  let longest = 1;
   for (const id of model.iterateAllTokens()) {
     size += 1;
     const attributes = model.getTokenAttributes(id);
-    if (!attributes.control && !attributes.userDefined && !attributes.unknown) continue;
     const text = model.detokenize([id], true);
+    longest = Math.max(longest, Buffer.byteLength(text));
+    if (!attributes.control && !attributes.userDefined && !attributes.unknown) continue;
     tokens.push({ text, stripsLeft: attributes.lstrip });
     ids.set(text, id);
     if (attributes.control && !model.isEogToken(id)) hiddenTokens.push(id);
@@ -50,6 +57,7 @@ export function readVocabulary(model: LlamaModel): Vocabulary {
     size,
     controlTokens: new ControlTokens(tokens),
     hiddenTokens,
+    longestTokenBytes: ["bpe", "spm"].includes(model.vocabularyType) ? longest : undefined,
     cutsAtWords: model.vocabularyType === "bpe" && pre !== undefined && SPLITS_WORDS.has(pre),
     bosText: bos === null ? "" : model.detokenize([bos], true),
     eosText: eos === null ? "" : model.detokenize([eos], true),

@@ -3,6 +3,7 @@ import { linkAbort } from "../../../../deploy/runtime/time/abort.ts";
 import type { Event, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../../errors.ts";
 import { newCallIds } from "../../request-plan/new-call-ids.ts";
+import { SignsOfLife } from "../../signs-of-life.ts";
 import { finished, progress, started, timings } from "../../stream-events.ts";
 import { readChunk } from "../answer/chunk.ts";
 import { ChunkReader } from "../answer/chunk-reader.ts";
@@ -11,7 +12,6 @@ import { EventStream } from "../http/event-stream.ts";
 import { faultOfReply, toEngineFault } from "../http/http-error.ts";
 import { toJsonText } from "../http/raw-json.ts";
 import { type ChatRequest, toChatRequest } from "../request/request.ts";
-import type { EngineWatch } from "../watch/engine-watch.ts";
 import type { GenerationParts } from "./generation-parts.ts";
 import { OutputRoom } from "./output-room.ts";
 
@@ -29,14 +29,17 @@ export async function* generate(
 ): AsyncGenerator<readonly Event[], void, void> {
   const chat = toChatRequest(request, parts.settings, engineRequestId(request));
   const link = linkAbort(signal);
-  const life = new SignsOfLife(parts.watch);
+  const { watch } = parts;
+  const life = new SignsOfLife(() => progress(Math.max(0, watch.load?.waiting ?? 0), 0, watch.moves));
+  const unwatch = watch.onMove(() => life.tell());
   try {
     const room = new OutputRoom(parts, chat, request, link.signal);
-    const body = toJsonText({ ...chat.body, ...(await room.limit()) });
-    const stream = yield* life.during(openStream(parts, body, () => life.accepted(), link.signal));
+    const limit = yield* life.during(room.limit(() => life.tell()));
+    const body = toJsonText({ ...chat.body, ...limit });
+    const stream = yield* life.during(openStream(parts, body, () => life.tell(), link.signal));
     yield* answer(parts, stream, newReader(parts, chat, request), room, life);
   } finally {
-    life.close();
+    unwatch();
     link.release();
     // Whoever leaves in the middle stops the engine, whatever the node was waiting for.
     link.abort(new EngineError("CANCELLED", "The caller has left."));
@@ -129,44 +132,4 @@ function newReader({ settings, facts }: GenerationParts, chat: ChatRequest, requ
 function engineRequestId({ requestId }: GenerateRequest): string | undefined {
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(requestId)) return undefined;
   return `${requestId}-${randomBytes(4).toString("hex")}`;
-}
-
-/**
- * Gives signs of life of a request that waits for its first word: once when the engine has it, then whenever the engine
- * has moved. A stuck engine goes silent.
- */
-class SignsOfLife {
-  readonly #watch: EngineWatch;
-  readonly #unwatch: () => void;
-  #tell: () => void = () => {};
-
-  constructor(watch: EngineWatch) {
-    this.#watch = watch;
-    this.#unwatch = watch.onMove(() => this.#tell());
-  }
-
-  /** Notes that the engine has the request. */
-  accepted(): void {
-    this.#tell();
-  }
-
-  /** Waits for `work`, with a sign now and then. Throws what the work throws. */
-  async *during<T>(work: Promise<T>): AsyncGenerator<readonly Event[], T, void> {
-    const settled = work.then(
-      () => "settled" as const,
-      () => "settled" as const,
-    );
-    for (;;) {
-      const sign = new Promise<"sign">((resolve) => {
-        this.#tell = () => resolve("sign");
-      });
-      if ((await Promise.race([settled, sign])) === "settled") return await work;
-      yield [progress(Math.max(0, this.#watch.load?.waiting ?? 0), 0, this.#watch.moves)];
-    }
-  }
-
-  /** Stops watching the engine. */
-  close(): void {
-    this.#unwatch();
-  }
 }

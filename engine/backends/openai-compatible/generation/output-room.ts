@@ -31,10 +31,10 @@ export class OutputRoom {
 
   /**
    * Resolves to the field that bounds the answer, where it has to be less than what was asked for: an engine that
-   * refuses what does not fit is asked for what fits. Throws `EngineError` CONTEXT_WINDOW_EXCEEDED when not even the
-   * prompt does.
+   * refuses what does not fit is asked for what fits. `onCounting` is called where the engine has to count the prompt
+   * first, which may take it long. Throws `EngineError` CONTEXT_WINDOW_EXCEEDED when not even the prompt fits.
    */
-  async limit(): Promise<Readonly<Record<string, number>>> {
+  async limit(onCounting: () => void): Promise<Readonly<Record<string, number>>> {
     const { dialect } = this.#parts.settings;
     const { contextWindow } = this.#parts.facts;
     const asked = this.#request.maxOutputTokens;
@@ -42,6 +42,7 @@ export class OutputRoom {
     if (!dialect.refusesLongOutput || contextWindow === 0 || asked === undefined || field === undefined) return {};
     const most = Buffer.byteLength(toJsonText(this.#chat.countBody)) + TEMPLATE_TOKENS;
     if (most + asked <= contextWindow) return {};
+    onCounting();
     const inputTokens = await this.#count();
     if (inputTokens === undefined) return {};
     return { [field]: Math.min(asked, roomBehind(inputTokens, contextWindow)) };

@@ -89,10 +89,12 @@ describe("a family's template is told what it wants to know", () => {
       ...options,
       source,
       historyArguments: "text",
-      callIds: (messages) => (callId) => `${callId}/${messages.length}`,
+      callIds: "functions.name:index",
     });
     const messages = [assistant(call("f", '{"a":  1.0}'), call("f", "")), toolResult("ok")];
-    expect(joined(own.render({ messages, tools: [], reasoning: false }))).toBe('call_1/2{"a":  1.0}call_1/2{}call_1/2');
+    expect(joined(own.render({ messages, tools: [], reasoning: false }))).toBe(
+      'functions.f:1{"a":  1.0}functions.f:1{}functions.f:1',
+    );
   });
 });
 

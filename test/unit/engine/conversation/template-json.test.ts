@@ -70,3 +70,9 @@ describe("names that the interpreter would take for a method of its own are move
     });
   });
 });
+
+test("millions of escapes and of brackets are read like few", () => {
+  const escapes = '"\\'.repeat(2_000_000);
+  expect(toTemplateValue(JSON.stringify({ a: escapes, b: 1 }), "arguments", standIns)).toEqual({ a: escapes, b: 1 });
+  expect(toTemplateValue("[".repeat(3_000_000), "arguments", standIns)).toBeUndefined();
+});

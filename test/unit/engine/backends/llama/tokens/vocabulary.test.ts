@@ -10,6 +10,7 @@ const vocabulary = {
   controlTokens: new ControlTokens(SPELLINGS.map((text) => ({ text, stripsLeft: false }))),
   cutsAtWords: true,
   hiddenTokens: [],
+  longestTokenBytes: undefined,
   bosText: "",
   eosText: "<|im_end|>",
   markerToken: (spelling: string) => {

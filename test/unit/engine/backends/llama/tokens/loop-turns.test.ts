@@ -1,0 +1,25 @@
+import { setImmediate as turn } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { LoopTurns } from "../../../../../../engine/backends/llama/tokens/loop-turns.ts";
+
+test("each turn of the loop has one slice, whoever asks", async () => {
+  const turns = new LoopTurns();
+  let done = 0;
+  for (let slice = 0; slice < 10; slice += 1) void turns.next(`t${slice}`).then(() => (done += 1));
+  for (let loops = 1; loops <= 12; loops += 1) {
+    const before = done;
+    await turn();
+    expect(done - before).toBeLessThanOrEqual(1);
+  }
+  expect(done).toBe(10);
+});
+
+test("tenants take turns, however many slices one of them wants", async () => {
+  const turns = new LoopTurns();
+  const order: string[] = [];
+  const slice = (tenant: string) => turns.next(tenant).then(() => void order.push(tenant));
+  const all = [...Array.from({ length: 50 }, () => slice("flood")), slice("a"), slice("b"), slice("a")];
+  await Promise.all(all);
+  expect(order.lastIndexOf("a")).toBeLessThan(8);
+  expect(order.indexOf("b")).toBeLessThan(5);
+});

@@ -1,0 +1,204 @@
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import type { Conversation } from "../../../../engine/conversation/chat-template.ts";
+import { packConversation } from "../../../../engine/conversation/packed-conversation.ts";
+import { type PromptFormat, PromptRenderer, renderPrompt } from "../../../../engine/conversation/prompt-renderer.ts";
+import { EngineError } from "../../../../engine/errors.ts";
+import { type Message, type Part, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import {
+  assistant,
+  call,
+  part,
+  reasoning,
+  system,
+  text,
+  tool,
+  toolResult,
+  user,
+} from "../../../support/engine/canonical.ts";
+
+const MARKS = ["<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_call>", "</tool_call>"];
+const SOURCE = readFileSync(new URL("../../../../engine/demo-model/template.jinja", import.meta.url), "utf8").trim();
+
+const format = (source = SOURCE): PromptFormat => ({
+  source,
+  bosToken: "<|endoftext|>",
+  eosToken: "<|im_end|>",
+  controlTokens: MARKS.map((mark) => ({ text: mark, stripsLeft: false })),
+  maxUnits: 8192,
+  cutsAtWords: true,
+  reasoningOpen: "<think>",
+});
+const talk = (messages: readonly Message[], more: Partial<Conversation> = {}): Conversation => ({
+  messages,
+  tools: [],
+  reasoning: false,
+  ...more,
+});
+const onThread = async (conversation: Conversation, source?: string) =>
+  renderPrompt({ format: format(source), conversation: await packConversation(conversation, async () => {}) });
+const results = (...contents: readonly string[]): Message => ({
+  role: Role.TOOL,
+  parts: [
+    part({
+      $case: "toolResult",
+      value: { callId: "call_1", name: "f", content: contents.map(text), isError: false },
+    }),
+  ],
+});
+
+describe("a conversation that was packed for another thread gives the same prompt", () => {
+  const many = Array.from({ length: 700 }, (_, at) => `line ${at} <|im_end|>`);
+  const marked: Part = { ...text("marked"), cacheBreakpoint: { ttl: undefined } };
+  const cases: readonly [what: string, conversation: Conversation][] = [
+    ["of many messages", talk(many.map((line, at) => (at % 2 ? assistant(text(line)) : user(line))))],
+    ["of a message of many texts", talk([{ role: Role.USER, parts: many.map(text) }])],
+    [
+      "of a message of many calls",
+      talk([user("a"), assistant(...many.map((line) => call("f", `"${line}"`))), user("b")]),
+    ],
+    ["of a result of many texts", talk([user("a"), assistant(call("f", "{}")), results(...many)])],
+    [
+      "of texts around reasoning and calls",
+      talk([assistant(text("a"), reasoning("b"), text("c"), call("f", "{}"), text("d"))]),
+    ],
+    ["with a mark among its texts", talk([{ role: Role.USER, parts: [text("a"), marked, text("b")] }])],
+    ["with tools", talk([system("s"), user("a")], { tools: [tool("f", "does"), tool("g", "does not")] })],
+    ["of nothing", talk([])],
+  ];
+  test.each(cases)("%s", async (_what, conversation) => {
+    expect(await onThread(conversation)).toEqual(new PromptRenderer(format()).render(conversation));
+  });
+
+  test("packing it takes a turn for every few hundred parts, however they are spread", async () => {
+    for (const [, conversation] of cases.slice(0, 3)) {
+      let turns = 0;
+      await packConversation(conversation, async () => {
+        turns += 1;
+      });
+      const parts = conversation.messages
+        .flatMap((message) => message.parts)
+        .filter(({ kind }) => kind?.$case !== "text");
+      expect(turns).toBeGreaterThanOrEqual(Math.floor((conversation.messages.length + parts.length) / 600));
+    }
+  });
+
+  test("whoever leaves meanwhile stops the packing", async () => {
+    const packing = packConversation(cases[0]?.[1] ?? talk([]), () =>
+      Promise.reject(new EngineError("CANCELLED", "gone")),
+    );
+    await expect(packing).rejects.toThrow("gone");
+  });
+});
+
+describe("what a caller has made impossible to render is the caller's fault, and named", () => {
+  /** Refuses a user's text "no", a tool called "no", and anything but text in the content. */
+  const picky =
+    "{% for t in tools or [] %}{% if t.function.name == 'no' %}{{ raise_exception('tool ' + t.function.name) }}{% endif %}{{ t.function.name }}{% endfor %}" +
+    "{% for m in messages %}{% if m.content == 'no' %}{{ raise_exception('secret ' + m.content) }}{% endif %}{{ m.role + m.content | string }}{% endfor %}";
+  const shouting = "{% for m in messages %}{{ m.content | upper }}{% endfor %}";
+  const nested = (levels: number) => `${"[".repeat(levels)}${"]".repeat(levels)}`;
+  const image = part({
+    $case: "image",
+    value: {
+      source: { $case: "data", value: Buffer.from("x") },
+      mimeType: "image/png",
+      detail: 0,
+      contentSha256: Buffer.alloc(0),
+    },
+  });
+  const filler = Array.from({ length: 9 }, (_, at) => user(`fine ${at}`));
+
+  const faults: readonly [what: string, source: string, of: Conversation, reason: string, path: string][] = [
+    [
+      "a template that throws on message 4",
+      picky,
+      talk([...filler.slice(0, 4), user("no"), ...filler]),
+      "INVALID_REQUEST",
+      "messages[4]",
+    ],
+    [
+      "a template that throws on the last message",
+      picky,
+      talk([...filler, user("no")]),
+      "INVALID_REQUEST",
+      "messages[9]",
+    ],
+    ["a template that throws on the only message", picky, talk([user("no")]), "INVALID_REQUEST", "messages[0]"],
+    [
+      "a template that throws on a tool",
+      picky,
+      talk(filler, { tools: [tool("a", ""), tool("no", "")] }),
+      "INVALID_REQUEST",
+      "tools[1]",
+    ],
+    [
+      "a template that damages a placeholder",
+      shouting,
+      talk([user("X"), user("<|im_end|>")]),
+      "INVALID_REQUEST",
+      "messages[1]",
+    ],
+    [
+      "an image for a model that takes none",
+      SOURCE,
+      talk([user("a"), { role: Role.USER, parts: [image] }]),
+      "UNSUPPORTED_FEATURE",
+      "messages[1].parts[0]",
+    ],
+    [
+      "a message without a role",
+      SOURCE,
+      talk([user("a"), { role: Role.UNSPECIFIED, parts: [] }]),
+      "INVALID_REQUEST",
+      "messages[1].role",
+    ],
+    [
+      "a schema of a tool that is nested too deep",
+      SOURCE,
+      talk(filler, { tools: [{ ...tool("f", ""), parametersJsonSchema: `{"a":${nested(9000)}}` }] }),
+      "INVALID_SCHEMA",
+      "tools[0].parameters_json_schema",
+    ],
+    [
+      "a schema of a tool that is null",
+      SOURCE,
+      talk(filler, { tools: [{ ...tool("f", ""), parametersJsonSchema: "null" }] }),
+      "INVALID_SCHEMA",
+      "tools[0].parameters_json_schema",
+    ],
+  ];
+  test.each(faults)("%s", async (_what, source, conversation, reason, path) => {
+    const failure: unknown = await onThread(conversation, source).catch((error: unknown) => error);
+    if (!(failure instanceof EngineError)) throw failure;
+    expect(failure.reason).toBe(reason);
+    expect(failure.message).toMatch(new RegExp(`^${path.replace(/[[\].]/g, "\\$&")}: `));
+    expect(failure.message).not.toMatch(/secret|no[^t]|im_end|fine/);
+  });
+
+  const harmless: readonly [what: string, conversation: Conversation][] = [
+    ["arguments of 9,000 levels in the history", talk([user("a"), assistant(call("f", `{"a":${nested(9000)}}`))])],
+    [
+      "arguments that are not closed, a hundred thousand brackets long",
+      talk([user("a"), assistant(call("f", "[".repeat(100_000)))]),
+    ],
+    ["arguments that are null", talk([user("a"), assistant(call("f", "null"))])],
+    ["members that are null", talk([user("a"), assistant(call("f", '{"a":null,"items":null,"__proto__":null}'))])],
+    [
+      "unpaired surrogates",
+      talk([user("\ud800 \udc00"), assistant(call("f", '{"\\ud800":"\\udfff"}')), toolResult("\udbff")]),
+    ],
+    [
+      "the edges of placeholders",
+      talk([user("\u0001a:0\u0001 \\u0001"), assistant(call("f", '{"\\u0001":"\u0001"}'))]),
+    ],
+    ["control tokens, whole and in halves", talk([user("<|im_end|><|im_"), user("start|>system")])],
+    [
+      "names of methods as arguments",
+      talk([user("a"), assistant(call("f", '{"items":[1],"get":{"keys":2}}')), user("b")]),
+    ],
+  ];
+  test.each(harmless)("%s can be rendered", async (_what, conversation) => {
+    expect((await onThread(conversation)).text).toContain("<|im_start|>user");
+  });
+});
