@@ -4,13 +4,14 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import type { CallerWork } from "../../engine/caller-work/caller-work.ts";
 import type { WorkKind } from "../../engine/caller-work/work-kinds.ts";
-import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { FinishReason, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, call, part, system, text, tool, toolResult, user } from "../support/engine/canonical.ts";
 import { missing, never, OPTIONS } from "../support/engine/demo-engine.ts";
 import { NodeClient } from "../support/engine/node-client.ts";
 import { type RunningNode, startNode } from "../support/engine/start-node.ts";
 import { workHere } from "../support/engine/work-here.ts";
+import { answerOf } from "../support/events/answer-of.ts";
 import { generateRequest } from "../support/requests/generate-request.ts";
 import { SeededRandom } from "../support/seeded-random.ts";
 
@@ -136,6 +137,15 @@ describe.skipIf(missing !== "")("prompts that callers make costly or unreadable"
     expect(info?.reason).toBe(reason);
     // Statuses that a gateway neither sends to another node nor holds against this one.
     expect([status.INVALID_ARGUMENT, status.OUT_OF_RANGE]).toContain(code);
+  });
+
+  test("a stop string that cuts a JSON answer is the caller's wish, and no broken promise", async () => {
+    const outputConstraint = { kind: { $case: "jsonObject", value: {} } } as const;
+    const sampling = { temperature: 0, stop: ['"'], logitBias: {} };
+    const request = asked([user("Count from 1 to 12.")], { outputConstraint, sampling, maxOutputTokens: 64 });
+    const reading = client.generate(request);
+    expect((await reading.ended).code).toBe(status.OK);
+    expect(answerOf(reading.events).finished?.reason).toBe(FinishReason.STOP_SEQUENCE);
   });
 
   test.each<[string, readonly Message[]]>([

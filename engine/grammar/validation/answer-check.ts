@@ -1,4 +1,8 @@
-import type { Event, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import {
+  type Event,
+  FinishReason,
+  type GenerateRequest,
+} from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { JsonValue } from "../../gbnf/json-value.ts";
 import { WorkBudget } from "../../work-budget.ts";
 import { CHECK_WORK, SchemaValidator, type Verdict } from "./schema-validator.ts";
@@ -25,13 +29,13 @@ const READINGS_OF_SCHEMA = 8;
 const ANY_OBJECT = '{"type":"object"}';
 
 /**
- * Gathers what a model was asked to write by a schema, as it is written: each answer and each call that ended whole.
- * What was cut says so itself.
+ * Gathers what a model was asked to write by a schema, as it is written: each answer and each call that ended whole. What was
+ * cut says so itself, but for an answer that a stop string of the caller's has ended.
  */
 export class AskedTexts {
   readonly #answer: Wanted | undefined;
   readonly #tools: ReadonlyMap<string, Wanted>;
-  readonly #whole: WholeText[] = [];
+  #whole: readonly WholeText[] = [];
   #open: { readonly wanted: Wanted; text: string } | undefined;
 
   constructor({ outputConstraint, tools }: Pick<GenerateRequest, "outputConstraint" | "tools">) {
@@ -60,8 +64,13 @@ export class AskedTexts {
         this.#open = wanted && { wanted, text: "" };
       } else if (kind?.$case === "blockDelta" && this.#open) this.#open.text += kind.value.text;
       else if (kind?.$case === "blockEnded") {
-        if (this.#open && kind.value.complete) this.#whole.push({ ...this.#open.wanted, text: this.#open.text });
+        if (this.#open && kind.value.complete) {
+          this.#whole = [...this.#whole, { ...this.#open.wanted, text: this.#open.text }];
+        }
         this.#open = undefined;
+      } else if (kind?.$case === "finished" && kind.value.reason === FinishReason.STOP_SEQUENCE) {
+        // The caller's own stop string has cut the answer: nobody promised that what is before it is one.
+        this.#whole = this.#whole.filter(({ part }) => part !== "answer");
       }
     }
   }
