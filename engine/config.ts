@@ -15,7 +15,12 @@ const tls = z
       .string()
       .min(1)
       .describe("The path of a PEM file with the certificate that the node shows to callers, and its chain."),
-    keyFile: z.string().min(1).describe("The path of a PEM file with the private key of certFile."),
+    keyFile: z
+      .string()
+      .min(1)
+      .describe(
+        "The path of a PEM file with the private key of certFile, which nobody but its owner and group may read.",
+      ),
     clientCaFile: z
       .string()
       .min(1)

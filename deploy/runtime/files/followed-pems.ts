@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs";
 import { createSecureContext } from "node:tls";
 import type { Clock } from "../time/clock.ts";
+import { FileError } from "./file-error.ts";
 import { FollowedFile } from "./followed-file.ts";
+import { readPrivateFileSync } from "./private-file.ts";
 
 /**
  * The error for files of certificates or keys that cannot be read or do not fit together; its message names the key of
@@ -95,20 +97,26 @@ export class FollowedPems {
 
 function readPems({ at, files }: Pick<FollowedPemsOptions, "at" | "files">): Pems {
   const pems: { -readonly [Part in keyof Pems]: Pems[Part] } = {};
-  for (const { part, key, file } of files) {
-    if (file === undefined) continue;
-    try {
-      pems[part] = readFileSync(file);
-    } catch (cause) {
-      throw new PemError(`${at}.${key}: cannot be read`, { cause });
-    }
-  }
+  for (const { part, key, file } of files) if (file !== undefined) pems[part] = readPem(part, file, `${at}.${key}`);
   try {
     createSecureContext(pems);
   } catch (cause) {
     throw new PemError(`${at}: certificate, key and authority do not fit together or are not PEM`, { cause });
   }
   return pems;
+}
+
+/** Reads one file. A key that other users could read or have put there is no secret, and is not taken. */
+function readPem(part: keyof Pems, file: string, name: string): Buffer {
+  try {
+    const pem = part === "key" ? readPrivateFileSync(file) : readFileSync(file);
+    if (pem) return pem;
+  } catch (cause) {
+    if (cause instanceof FileError && cause.fault === "permissions")
+      throw new PemError(`${name}: is open to other users, or belongs to one; its mode should be 0600`, { cause });
+    throw new PemError(`${name}: cannot be read`, { cause });
+  }
+  throw new PemError(`${name}: cannot be read`);
 }
 
 function isSame(one: Pems, other: Pems): boolean {

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import type { Stats } from "node:fs";
-import { type FileHandle, open, rename, rm, stat } from "node:fs/promises";
+import { closeSync, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
+import { type FileHandle, lstat, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { errnoOf } from "./errno.ts";
 import { FileError } from "./file-error.ts";
@@ -37,12 +37,30 @@ export async function readPrivateFile(path: string): Promise<Buffer | undefined>
     assertPrivate(path, await handle.stat());
     return await handle.readFile();
   } catch (error) {
-    if (error instanceof FileError) throw error;
-    if (errnoOf(error) === "ENOENT") return undefined;
-    throw new FileError("unreadable", `${path} cannot be read (${errnoOf(error)})`, { cause: error });
+    return missingOrFault(path, error);
   } finally {
     await handle?.close();
   }
+}
+
+/** Reads the file `path` as `readPrivateFile` does, for where nobody can wait. */
+export function readPrivateFileSync(path: string): Buffer | undefined {
+  let opened: number | undefined;
+  try {
+    opened = openSync(path, "r");
+    assertPrivate(path, fstatSync(opened));
+    return readFileSync(opened);
+  } catch (error) {
+    return missingOrFault(path, error);
+  } finally {
+    if (opened !== undefined) closeSync(opened);
+  }
+}
+
+function missingOrFault(path: string, error: unknown): undefined {
+  if (error instanceof FileError) throw error;
+  if (errnoOf(error) !== "ENOENT")
+    throw new FileError("unreadable", `${path} cannot be read (${errnoOf(error)})`, { cause: error });
 }
 
 /**
@@ -59,9 +77,11 @@ async function syncFolder(path: string): Promise<void> {
   }
 }
 
-async function statOrUndefined(path: string): Promise<Stats | undefined> {
+/** Looks at the file itself: what a link leads to is another file, whose owner has no say about this one. */
+async function fileInPlace(path: string): Promise<Stats | undefined> {
   try {
-    return await stat(path);
+    const found = await lstat(path);
+    return found.isSymbolicLink() ? undefined : found;
   } catch (error) {
     if (errnoOf(error) === "ENOENT") return undefined;
     throw error;
@@ -76,7 +96,7 @@ async function statOrUndefined(path: string): Promise<Stats | undefined> {
 export async function writePrivateFile(path: string, content: string | Buffer): Promise<void> {
   const temporary = `${path}.${process.pid}.${randomBytes(6).toString("hex")}.tmp`;
   try {
-    const old = await statOrUndefined(path);
+    const old = await fileInPlace(path);
     const handle = await open(temporary, "wx", OWNER_ONLY);
     try {
       await handle.writeFile(content);

@@ -14,7 +14,9 @@ export const tlsSchema = z
     certFile: file(
       "The path of a PEM file with the certificate that the gateway shows to endpoints that ask for one.",
     ).optional(),
-    keyFile: file("The path of a PEM file with the key of certFile.").optional(),
+    keyFile: file(
+      "The path of a PEM file with the key of certFile, which nobody but its owner and group may read.",
+    ).optional(),
     serverName: z
       .string()
       .min(1)

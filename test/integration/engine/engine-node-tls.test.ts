@@ -1,4 +1,4 @@
-import { copyFileSync, readFileSync } from "node:fs";
+import { chmodSync, copyFileSync, readFileSync } from "node:fs";
 import { connect, type SecureVersion } from "node:tls";
 import { type ChannelCredentials, credentials } from "@grpc/grpc-js";
 import { pino } from "pino";
@@ -96,6 +96,9 @@ test("files that are missing or do not fit are named by their key, before the no
   const [certFile, keyFile] = [file("node.pem"), file("node.key")];
   expect(() => followed({ certFile: file("none.pem"), keyFile })).toThrow("tls.certFile: cannot be read");
   expect(() => followed({ certFile, keyFile: file("none.key") })).toThrow("tls.keyFile: cannot be read");
+  chmodSync(keyFile, 0o644);
+  expect(() => followed({ certFile, keyFile })).toThrow("tls.keyFile: is open to other users");
+  chmodSync(keyFile, 0o600);
   expect(() => followed({ certFile, keyFile, clientCaFile: file("none.pem") })).toThrow("tls.clientCaFile: cannot");
   expect(() => followed({ certFile, keyFile: file("gateway.key") })).toThrow("do not fit");
 });

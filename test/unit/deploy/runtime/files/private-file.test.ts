@@ -1,8 +1,12 @@
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { readPrivateFile, writePrivateFile } from "../../../../../deploy/runtime/files/private-file.ts";
+import {
+  readPrivateFile,
+  readPrivateFileSync,
+  writePrivateFile,
+} from "../../../../../deploy/runtime/files/private-file.ts";
 
 let folder: string;
 let path: string;
@@ -44,6 +48,16 @@ describe("writePrivateFile", () => {
     expect(await modeOf(path)).toBe(after);
   });
 
+  test("puts a file in the place of a link, and leaves what that leads to as it is", async () => {
+    const other = join(folder, "other");
+    await writeFile(other, "theirs");
+    await chmod(other, 0o644);
+    await symlink(other, path);
+    await writePrivateFile(path, "ours");
+    expect([await readFile(path, "utf8"), await readFile(other, "utf8")]).toEqual(["ours", "theirs"]);
+    expect(await modeOf(path)).toBe(0o600);
+  });
+
   test("says that it cannot write, and takes its own file away", async () => {
     await mkdir(path);
     await expect(writePrivateFile(path, "one")).rejects.toMatchObject({ fault: "unwritable" });
@@ -51,27 +65,30 @@ describe("writePrivateFile", () => {
   });
 });
 
-describe("readPrivateFile", () => {
+describe.each([
+  ["readPrivateFile", readPrivateFile],
+  ["readPrivateFileSync", async (file: string) => readPrivateFileSync(file)],
+])("%s", (_name, readPrivate) => {
   test("reads what was written, and nothing where there is no file", async () => {
-    expect(await readPrivateFile(path)).toBeUndefined();
+    expect(await readPrivate(path)).toBeUndefined();
     await writePrivateFile(path, Buffer.from([0, 255]));
-    expect(await readPrivateFile(path)).toEqual(Buffer.from([0, 255]));
+    expect(await readPrivate(path)).toEqual(Buffer.from([0, 255]));
   });
 
   test.each([0o644, 0o660, 0o602, 0o601])("refuses a file of mode %o", async (mode) => {
     await writeFile(path, "one");
     await chmod(path, mode);
-    await expect(readPrivateFile(path)).rejects.toMatchObject({ fault: "permissions" });
+    await expect(readPrivate(path)).rejects.toMatchObject({ fault: "permissions" });
   });
 
   test.each([0o600, 0o400, 0o440, 0o640])("takes a file of mode %o", async (mode) => {
     await writeFile(path, "one");
     await chmod(path, mode);
-    expect(await readPrivateFile(path)).toEqual(Buffer.from("one"));
+    expect(await readPrivate(path)).toEqual(Buffer.from("one"));
   });
 
   test("says that it cannot read", async () => {
     await mkdir(path, { mode: 0o700 });
-    await expect(readPrivateFile(path)).rejects.toMatchObject({ fault: "unreadable" });
+    await expect(readPrivate(path)).rejects.toMatchObject({ fault: "unreadable" });
   });
 });
