@@ -73,7 +73,7 @@ export const engineConfigSchema = z.strictObject({
     .default(600_000)
     .describe("The time, in milliseconds, for which running generations may go on after SIGTERM."),
   log: logSchema,
-  backend: backendSchema,
+  backend: backendSchema.describe("The engine that the node runs, or that runs beside it."),
 });
 
 /** The configuration of an engine node, checked, with its defaults. */

@@ -52,7 +52,8 @@ const limits = z
         "The share of an input token that one read from the cache counts against input tokens per minute, 0 to 1.",
       ),
   })
-  .prefault({});
+  .prefault({})
+  .describe("How the limits of keys are counted; the limits themselves stand in the records of the keys.");
 
 /** The schema of the gateway's whole configuration. */
 export const gatewayConfigSchema = z.strictObject({
@@ -69,7 +70,9 @@ export const gatewayConfigSchema = z.strictObject({
     .describe(
       "This process is one of several workers on one port, whose limits the starting process counts; npm start writes this.",
     ),
-  keys: z.strictObject({ file: z.string().min(1).describe("The path of the key file, which `npm run keys` writes.") }),
+  keys: z
+    .strictObject({ file: z.string().min(1).describe("The path of the key file, which `npm run keys` writes.") })
+    .describe("Where the keys of callers stand."),
   sealingKeyFile: z
     .string()
     .min(1)
@@ -96,9 +99,11 @@ export const gatewayConfigSchema = z.strictObject({
             .default("reject")
             .describe("What becomes of hosted tools in Responses: they are refused with 400, or left out."),
         })
-        .prefault({}),
+        .prefault({})
+        .describe("What the Responses format tolerates."),
     })
-    .prefault({}),
+    .prefault({})
+    .describe("What the formats tolerate beside the letter of their rules."),
   limits,
   auth: z
     .strictObject({
@@ -110,7 +115,8 @@ export const gatewayConfigSchema = z.strictObject({
           "The number of requests without a valid key in a minute from one address (IPv6: one /64), above which each costs a connection.",
         ),
     })
-    .prefault({}),
+    .prefault({})
+    .describe("What becomes of requests without a valid key."),
   xffNumTrustedHops: z
     .int()
     .min(0)

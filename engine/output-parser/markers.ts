@@ -7,15 +7,15 @@ import { mark, text } from "../tool-calls/marks.ts";
  * beside the marks.
  */
 export const reasoningMarkers = z.strictObject({
-  open: mark,
-  close: mark,
-  afterOpen: text,
-  beforeClose: text,
-  afterClose: text,
+  open: mark.describe("The mark before the reasoning."),
+  close: mark.describe("The mark behind the reasoning."),
+  afterOpen: text.describe("The white space that the template writes behind `open`."),
+  beforeClose: text.describe("The white space that the template writes before `close`."),
+  afterClose: text.describe("The white space that the template writes behind `close`."),
   endedByCall: z
     .boolean()
     .optional()
-    .describe("The mark of a call ends it too. Default: no, there it is only mentioned."),
+    .describe("Whether the mark of a call ends the reasoning, too; without it, such a mark is only mentioned there."),
 });
 
 /** The marks of a family's reasoning, and the white space beside them, of which at most that much is taken off. */

@@ -32,11 +32,18 @@ const thinking = z.strictObject({
     .describe(
       "Whether the model reasons for a request that does not say; as a rule what the template does when it is told nothing.",
     ),
-  on: templateKwargs.default({}),
+  on: templateKwargs.default({}).describe("The template variables that switch reasoning on."),
   off: templateKwargs
     .optional()
     .describe("The template variables that switch reasoning off; without them it cannot be switched off."),
-  effort: z.strictObject({ low: effort, medium: effort, high: effort }).optional(),
+  effort: z
+    .strictObject({
+      low: effort.describe("What the effort `low` does."),
+      medium: effort.describe("What the effort `medium` does."),
+      high: effort.describe("What the effort `high` does."),
+    })
+    .optional()
+    .describe("What each effort does to the prompt and to the budget; without it, efforts change nothing."),
 });
 
 const gguf = z.strictObject({
@@ -53,7 +60,10 @@ const gguf = z.strictObject({
   template: z.array(mark).min(1).describe("The texts that the chat template of a fitting file holds, all of them."),
 });
 
-const parsers = z.strictObject({ toolCall: mark.optional(), reasoning: mark.optional() });
+const parsers = z.strictObject({
+  toolCall: mark.optional().describe("The name of the engine's parser of tool calls."),
+  reasoning: mark.optional().describe("The name of the engine's parser of reasoning."),
+});
 
 /**
  * The schema of a profile file: what a node has to know about a family of models. Where a template writes no white
@@ -80,7 +90,10 @@ export const profileSchema = z.strictObject({
       "The model files that the profile fits; of several that fit, the profile that says more counts. Without it, the profile is found by name only.",
     ),
   parsers: z
-    .strictObject({ vllm: parsers.optional(), sglang: parsers.optional() })
+    .strictObject({
+      vllm: parsers.optional().describe("The names for vLLM."),
+      sglang: parsers.optional().describe("The names for SGLang."),
+    })
     .prefault({})
     .describe("The parser names that the engines are to be started with."),
 });

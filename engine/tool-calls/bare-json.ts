@@ -15,7 +15,7 @@ export const bareJson = toolCallForm({
   schema: z
     .strictObject({
       form: z.literal("bare-json"),
-      argumentsKey: mark,
+      argumentsKey: mark.describe("The key under which the arguments stand."),
       prefix: text.describe("The mark that may stand before the object; empty where none does."),
       separator: text.describe("The text between two calls."),
     })

@@ -5,7 +5,7 @@ import { toolCallForm } from "./tool-call-form.ts";
 /** The form of calls that only the parser of the engine which serves the model reads: for us they are text. */
 export const engineOnly = toolCallForm({
   schema: z
-    .strictObject({ form: z.literal("engine-only"), open: mark })
+    .strictObject({ form: z.literal("engine-only"), open: mark.describe("The mark before a call.") })
     .describe("Only the parser of the engine that serves the model reads it."),
   usable: () => undefined,
   reading: () => undefined,

@@ -8,7 +8,11 @@ import { toolCallForm } from "./tool-call-form.ts";
 /** The form of calls that are a list of objects behind one mark, as Mistral writes it. */
 export const jsonList = toolCallForm({
   schema: z
-    .strictObject({ form: z.literal("json-list"), open: mark, close: text })
+    .strictObject({
+      form: z.literal("json-list"),
+      open: mark.describe("The mark before the list."),
+      close: text.describe("The mark behind the list; empty where none is written."),
+    })
     .describe('`open [{"name": …, "arguments": {…}}, …] close`'),
 
   usable: (markers, { isKnown }) => (isKnown(markers.open) && isKnown(markers.close) ? markers : undefined),

@@ -12,10 +12,10 @@ export const json = toolCallForm({
   schema: z
     .strictObject({
       form: z.literal("json"),
-      open: mark,
-      close: mark,
-      afterOpen: text,
-      beforeClose: text,
+      open: mark.describe("The mark before a call."),
+      close: mark.describe("The mark behind a call."),
+      afterOpen: text.describe("The white space that the template writes behind `open`."),
+      beforeClose: text.describe("The white space that the template writes before `close`."),
       separator: text.describe("The text between the visible text and the first call, and between two calls."),
     })
     .describe('`open afterOpen {"name": …, "arguments": {…}} beforeClose close`'),

@@ -19,15 +19,15 @@ export const namedTags = toolCallForm({
   schema: z
     .strictObject({
       form: z.literal("named-tags"),
-      open: mark,
-      close: mark,
-      separator: text,
-      callOpen: mark,
-      callNameEnd: mark,
-      callClose: mark,
-      parameterOpen: mark,
-      parameterNameEnd: mark,
-      parameterClose: mark,
+      open: mark.describe("The mark before all calls."),
+      close: mark.describe("The mark behind all calls."),
+      separator: text.describe("The white space that the template writes before `open` and behind `close`."),
+      callOpen: mark.describe("The mark before a call, which its name follows."),
+      callNameEnd: mark.describe("The mark behind the name of a call."),
+      callClose: mark.describe("The mark behind a call."),
+      parameterOpen: mark.describe("The mark before a parameter, which its key follows."),
+      parameterNameEnd: mark.describe("The mark behind the key of a parameter."),
+      parameterClose: mark.describe("The mark behind the value of a parameter."),
       typedParameters: z
         .boolean()
         .default(false)

@@ -13,11 +13,11 @@ export const sections = toolCallForm({
   schema: z
     .strictObject({
       form: z.literal("sections"),
-      open: text,
-      close: text,
-      callOpen: mark,
-      nameEnd: mark,
-      callClose: text,
+      open: text.describe("The mark before all calls; empty where none is written."),
+      close: text.describe("The mark behind all calls; empty where none is written."),
+      callOpen: mark.describe("The mark before a call."),
+      nameEnd: mark.describe("The mark between the name and the arguments."),
+      callClose: text.describe("The mark behind a call; empty where none is written."),
       nameIsId: z
         .boolean()
         .default(false)

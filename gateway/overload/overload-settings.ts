@@ -36,7 +36,8 @@ const resourceMonitors = z
             "The lateness of timers, in milliseconds, that counts as all of the resource: the longest one between two looks. A process that shares its core with others is late by up to a second and well.",
           ),
       })
-      .prefault({}),
+      .prefault({})
+      .describe("How late the event loop is with its timers."),
     fixedHeap: z
       .strictObject({
         maxHeapSizeBytes: z
@@ -47,7 +48,8 @@ const resourceMonitors = z
             "The size of the heap, in bytes, that counts as all of it; without it, what V8 lets the heap grow to.",
           ),
       })
-      .prefault({}),
+      .prefault({})
+      .describe("How full the heap of JavaScript objects is."),
     processMemory: z
       .strictObject({
         maxRssBytes: z
@@ -58,7 +60,8 @@ const resourceMonitors = z
             "The memory of the process, in bytes, that counts as all of it, buffers and libraries included; without it, the limit of the container, or the memory of the machine.",
           ),
       })
-      .prefault({}),
+      .prefault({})
+      .describe("How much memory the process holds in all."),
     inflightBodyBytes: z
       .strictObject({
         maxBytes: z
@@ -81,9 +84,11 @@ const resourceMonitors = z
           "The time, in milliseconds, for which a body waits for room: then it gets 503 (529 in Format B), or 429 where its own key has no share left.",
         ),
       })
-      .prefault({}),
+      .prefault({})
+      .describe("How much room request bodies take up together."),
   })
-  .prefault({});
+  .prefault({})
+  .describe("What counts as all of each resource that is watched.");
 
 /** The schema of the settings of the overload manager, Envoy's `overload_manager`. */
 export const overloadSchema = z
@@ -115,7 +120,8 @@ export const overloadSchema = z
         "An action begins when two looks in a row find one of its triggers reached, and ends when four find all of them 0.1 below.",
       ),
   })
-  .prefault({});
+  .prefault({})
+  .describe("When the process is in trouble, and what it then does to stay alive.");
 
 /** The settings of what is watched of the process, and from when on which requests are turned away. */
 export type OverloadSettings = Readonly<z.infer<typeof overloadSchema>>;

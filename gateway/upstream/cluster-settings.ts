@@ -16,7 +16,8 @@ const everyCluster = {
   outlierDetection: outlierSchema,
   circuitBreakers: z
     .strictObject({ ...circuitBreakerShape, endpointCaps: endpointCapsSchema, retryBudget: retryBudgetSchema })
-    .prefault({}),
+    .prefault({})
+    .describe("How many requests run and wait at once."),
   tls: tlsSchema.optional(),
 };
 

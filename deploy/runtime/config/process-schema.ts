@@ -35,4 +35,5 @@ export const logSchema = z
       .default("info")
       .describe("The least serious level of the lines that the log gets: `debug`, `info`, `warn` or `error`."),
   })
-  .prefault({});
+  .prefault({})
+  .describe("What goes into the log, which is JSON lines on standard error.");

@@ -60,7 +60,12 @@ export const simulatorSchema = z.strictObject({
     .default(1)
     .describe("The seed of the made-up text: the same request gets the same text under the same seed."),
   failure: z
-    .union([z.literal("none"), z.strictObject({ afterTokens: z.int().min(0) })])
+    .union([
+      z.literal("none"),
+      z.strictObject({
+        afterTokens: z.int().min(0).describe("The number of tokens after which every stream breaks off."),
+      }),
+    ])
     .default("none")
     .describe("Whether answers fail: with afterTokens, every stream breaks off after so many tokens."),
   stepProcess: z

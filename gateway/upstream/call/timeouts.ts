@@ -56,7 +56,8 @@ export const timeoutsSchema = z
       "The length of the longest answer that is not streamed, in milliseconds.",
     ),
   })
-  .prefault({});
+  .prefault({})
+  .describe("The time limits of requests and of the calls to engines.");
 
 /** Every time limit of a request on its way through the gateway, in milliseconds. */
 export type Timeouts = {

@@ -31,7 +31,8 @@ export const healthCheckSchema = z
         "The number of passed checks in a row that make an endpoint healthy again; the very first check decides alone.",
       ),
   })
-  .prefault({});
+  .prefault({})
+  .describe("How the health of the model is checked on each endpoint.");
 
 /** The settings of how the health of a model on an endpoint is checked. */
 export type HealthCheckSettings = Readonly<z.infer<typeof healthCheckSchema>>;

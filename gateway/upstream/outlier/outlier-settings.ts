@@ -52,7 +52,8 @@ export const outlierSchema = z
           "The number of calls in an interval below which an endpoint is not judged by its failures.",
         ),
       })
-      .prefault({}),
+      .prefault({})
+      .describe("When an endpoint is an outlier by the share of its calls that fail."),
     successRate: z
       .strictObject({
         minHosts: count(
@@ -73,9 +74,11 @@ export const outlierSchema = z
             "The number of standard deviations below the mean success rate from which an endpoint is an outlier.",
           ),
       })
-      .prefault({}),
+      .prefault({})
+      .describe("When an endpoint is an outlier by doing worse than the others."),
   })
-  .prefault({});
+  .prefault({})
+  .describe("When an endpoint that does worse than it should is taken out for a while.");
 
 /** The settings of how endpoints that do worse than they should are found and taken out for a while. */
 export type OutlierSettings = Readonly<z.infer<typeof outlierSchema>>;

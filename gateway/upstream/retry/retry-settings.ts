@@ -12,7 +12,8 @@ export const retryBudgetSchema = z
       .describe("The number of retries at once, in percent of the cluster's requests that run or wait."),
     minRetryConcurrency: z.int().min(0).default(3).describe("The number of retries at once that are always allowed."),
   })
-  .prefault({});
+  .prefault({})
+  .describe("How many retries the cluster may have under way; one that finds no room fails its request.");
 
 /** The settings of how many retries a cluster may have under way. */
 export type RetryBudgetSettings = Readonly<z.infer<typeof retryBudgetSchema>>;
@@ -82,4 +83,5 @@ export const retrySchema = z
     retryBackOff: backOffSchema,
     requestOfDeath: requestOfDeathSchema,
   })
-  .prefault({});
+  .prefault({})
+  .describe("How often a request is tried again, and when it no longer is.");

@@ -65,6 +65,28 @@ describe("the schema of a node's configuration", () => {
   });
 });
 
+type Node = Readonly<Record<string, unknown>>;
+
+const isNode = (value: unknown): value is Node => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** The paths of the keys below a node of a schema that an editor has nothing to say about. */
+function unexplained(node: Node, path = ""): readonly string[] {
+  const keys = Object.entries(isNode(node.properties) ? node.properties : {}).flatMap(([name, key]) => {
+    if (!isNode(key)) return [];
+    const here = key.description === undefined && key.const === undefined ? [`${path}.${name}`] : [];
+    return [...here, ...unexplained(key, `${path}.${name}`)];
+  });
+  const inner = [node.items, node.anyOf, node.oneOf].flat().filter(isNode);
+  return [...keys, ...inner.flatMap((form) => unexplained(form, path))];
+}
+
+test.each(["gateway/docs/gateway.schema.json", "engine/docs/engine.schema.json", "engine/docs/profile.schema.json"])(
+  "every key of %s is explained where an editor asks for it",
+  (path) => {
+    expect(unexplained(JSON.parse(readFileSync(join(ROOT, path), "utf8")))).toEqual([]);
+  },
+);
+
 test.each(readdirSync(PROFILES).filter((file) => file.endsWith(".yaml")))("the schema of profiles takes %s", (file) => {
   const profile: unknown = parse(readFileSync(join(PROFILES, file), "utf8"));
   expect(validator("engine/docs/profile.schema.json")(profile)).toBe(true);
