@@ -124,15 +124,16 @@ export type KeyLimits = Readonly<z.infer<typeof limits>>;
 export type KeyQuota = Readonly<z.infer<typeof quota>>;
 /** The class of service of a key while requests wait. */
 export type KeyPriority = KeyRecord["priority"];
-/**
- * Everything that is stored about keys: `v` is the version of the form, `revision` counts changes from 0, `auditHead`
- * is the MAC of the last line of the audit log, and `keys` holds the records in the order of their making, revoked ones
- * included.
- */
+/** Everything that is stored about keys; `v` is the version of the form. */
 export type KeySet = {
   readonly v: 1;
+  /** The number of changes of the set so far, from 0. */
   readonly revision: number;
+  /**
+   * The MAC of the last line of the audit log, by which a cut of the log shows; undefined before the first keyed line.
+   */
   readonly auditHead?: string | undefined;
+  /** The records in the order of their making, revoked ones included. */
   readonly keys: readonly KeyRecord[];
 };
 

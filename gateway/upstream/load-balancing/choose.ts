@@ -38,7 +38,9 @@ export type ChooseOptions<E extends EndpointView, P> = PickOptions<E, P> & {
 
 /** One priority of a snapshot: its endpoints that a pick may choose, and its share of the requests in percent. */
 export type Level<E> = {
+  /** The endpoints of the level that a pick may choose. */
   readonly usable: readonly E[];
+  /** The share of the requests that the level gets, in whole percent. */
   readonly loadPercent: number;
   /** Whether the health of the level's endpoints is not looked at. */
   readonly panic: boolean;
