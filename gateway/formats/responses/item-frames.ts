@@ -23,8 +23,8 @@ export type BlockHead =
 export type ItemEvent = { readonly type: string; readonly fields: object };
 
 /**
- * The texts around what differs from one delta event of an item to the next: its sequence number stands between
- * `before` and `between`, its text as JSON between `between` and `after`.
+ * The texts around what differs from one delta event of an item to the next: its text as JSON stands between `before`
+ * and `between`, its sequence number between `between` and `after`.
  */
 export type DeltaFrame = { readonly before: string; readonly between: string; readonly after: string };
 

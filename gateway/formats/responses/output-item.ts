@@ -30,11 +30,11 @@ export type ItemStatus = "in_progress" | "completed" | "incomplete";
 export type Logprob = {
   /** The text of the token; a token that is part of a character shows as a replacement character. */
   readonly token: string;
-  /** The bytes of the token in UTF-8, each from 0 to 255, which join to the exact text of the answer. */
+  /** The bytes of the token, each from 0 to 255, which may be part of a character; empty where they are not known. */
   readonly bytes: readonly number[];
   /** The natural logarithm of the token's probability, at most 0; -9999 stands for an impossible token. */
   readonly logprob: number;
-  /** The likeliest tokens at this place, as many as the request asked for, from 0 to 20. */
+  /** The likeliest tokens at this place, likeliest first: at most as many as the request asked for, from 0 to 20. */
   readonly top_logprobs: readonly Omit<Logprob, "top_logprobs">[];
 };
 
