@@ -45,7 +45,8 @@ const REASON_TABLE = {
   MODEL_LOADING: { status: status.FAILED_PRECONDITION, meaning: "The node is still loading the model." },
   QUEUE_FULL: {
     status: status.RESOURCE_EXHAUSTED,
-    meaning: "All slots are busy and the node's queue is full; `google.rpc.RetryInfo` says when to come again.",
+    meaning:
+      "All slots are busy and the node's queue is full, or the caller has as much under way as it may; `google.rpc.RetryInfo` says when to come again.",
   },
   DRAINING: { status: status.UNAVAILABLE, meaning: "The node is being taken out of service and takes no new calls." },
   DEADLINE: { status: status.DEADLINE_EXCEEDED, meaning: "The deadline of the call has passed." },

@@ -43,6 +43,7 @@ async function run(config: EngineConfig): Promise<number> {
     log,
     tls,
     allowedClientNames: config.tls?.allowedClientNames,
+    connection: config.connection,
     maxStepAgeMs,
     reflection,
     tracing,

@@ -34,6 +34,7 @@ import { OpenCalls } from "./calls/open-calls.ts";
 import { EngineError, type FailedCall, toEngineError, toFailedCall } from "./errors.ts";
 import { onlyCallersNamed } from "./grpc/allowed-callers.ts";
 import { closeServer } from "./grpc/close-server.ts";
+import { type ConnectionLimits, withinLimits } from "./grpc/connection-limits.ts";
 import { type GenerateStream, generationSink } from "./grpc/generation-sink.ts";
 import { contractReflection } from "./grpc/reflection.ts";
 import { TlsCredentials } from "./grpc/server-tls.ts";
@@ -80,6 +81,8 @@ export type EngineServerOptions = {
    * The names of which a caller's certificate must carry one. Absent where every caller is served that `tls` lets in.
    */
   readonly allowedClientNames?: readonly string[] | undefined;
+  /** The bounds of what one connection may have open. Absent: none but those of messages. */
+  readonly connection?: ConnectionLimits | undefined;
   /**
    * The time for which running work may see no step of the engine before the node is out of service, in milliseconds.
    * Absent where the node is not watched.
@@ -117,7 +120,7 @@ export class EngineServer {
   /** Makes a node that does not listen yet, in the phase `loading`. */
   constructor(options: EngineServerOptions) {
     const { backend, metrics, log, maxStepAgeMs, nodeId, nodeVersion, models, clock = systemClock } = options;
-    const { tls, allowedClientNames: names } = options;
+    const { tls, allowedClientNames: names, connection } = options;
     this.#credentials = tls ? new TlsCredentials(tls) : ServerCredentials.createInsecure();
     this.#options = options;
     this.#clock = clock;
@@ -154,7 +157,12 @@ export class EngineServer {
       // A caller that is gone without a word, with its host or the network, must not hold its slots until its deadline.
       "grpc.keepalive_time_ms": 20_000,
       "grpc.keepalive_timeout_ms": 10_000,
-      interceptors: [withStatusDetails, ...(names ? [onlyCallersNamed(names)] : [])],
+      ...(connection && { "grpc.max_concurrent_streams": connection.maxCalls }),
+      interceptors: [
+        withStatusDetails,
+        ...(names ? [onlyCallersNamed(names)] : []),
+        ...(connection ? [withinLimits(connection, (limit) => metrics.callsRefused.inc({ limit }))] : []),
+      ],
     });
     answerUnknownMethods(this.#server);
     this.#addServices();

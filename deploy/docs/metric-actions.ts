@@ -137,6 +137,8 @@ export const ENGINE_METRIC_ACTIONS: MetricActions = {
       "Answers that nobody looked at again. A few are broken schemas of tools; many come from schemas that cost more to check than an answer is worth, or from a queue of such work.",
     svc_engine_schema_mismatches_total:
       "Answers that break their schema. On `llama` with `strict` that is a bug to report; elsewhere it is how well the model or the engine beside the node keeps to schemas.",
+    svc_engine_connection_refusals_total:
+      "A caller has too much open on one connection: see which one it is. If it is a gateway with honest large prompts, raise `connection` in the node's configuration.",
     svc_engine_cancel_latency_seconds:
       "Above 0.1 s, slots stay busy for callers who have left: steps of the engine take that long.",
   },

@@ -1,0 +1,89 @@
+import type { Http2Session, ServerHttp2Stream } from "node:http2";
+import type {
+  ServerInterceptingCall,
+  ServerInterceptingCallInterface,
+  ServerInterceptor,
+  ServerMethodDefinition,
+} from "@grpc/grpc-js";
+import { HealthService } from "../../proto/gen/grpc/health/v1/health.ts";
+import { OpenRcaServiceService } from "../../proto/gen/xds/service/orca/v3/orca.ts";
+import { EngineError, toFailedCall } from "../errors.ts";
+
+/** The bounds of what one connection to the gRPC port may have open. */
+export type ConnectionLimits = {
+  /** The most calls at once. HTTP/2 tells the caller, who then waits with further ones. */
+  readonly maxCalls: number;
+  /** The most bytes of requests, those that have not come whole and those of calls that are not over. */
+  readonly maxRequestBytes: number;
+  /** The most streams of health, and as many of load reports. */
+  readonly maxWatches: number;
+};
+
+/** A limit that a call was refused for, as metrics name it. */
+export type ExceededLimit = "request_bytes" | "watches";
+
+/** The streams that last as long as their callers like. */
+const WATCHES: ReadonlySet<string> = new Set([HealthService.watch.path, OpenRcaServiceService.streamCoreMetrics.path]);
+/** When a caller that has too much open may come again, in milliseconds. */
+const RETRY_AFTER_MS = 1_000;
+
+/** What one connection has open. */
+type Open = { requestBytes: number; readonly watches: Map<string, number> };
+
+/**
+ * Returns an interceptor that refuses calls, with QUEUE_FULL, by which a connection would have more open than it may: so
+ * no caller fills the memory of the node, and others are served. `onRefused` is told which limit it was. How many calls a
+ * connection has at once is for HTTP/2 to bound: see `grpc.max_concurrent_streams`.
+ */
+export function withinLimits(
+  { maxRequestBytes, maxWatches }: ConnectionLimits,
+  onRefused: (limit: ExceededLimit) => void,
+): ServerInterceptor {
+  const connections = new WeakMap<Http2Session, Open>();
+  return ({ path }: ServerMethodDefinition<unknown, unknown>, call: ServerInterceptingCallInterface) => {
+    const intercepted = call as ServerInterceptingCall;
+    const stream = streamOf(call);
+    if (!stream?.session) return intercepted;
+    const open = connections.get(stream.session) ?? { requestBytes: 0, watches: new Map() };
+    connections.set(stream.session, open);
+    const refuse = (limit: ExceededLimit) => {
+      onRefused(limit);
+      const error = new EngineError("QUEUE_FULL", "This connection has too much open.");
+      // A call that has its status is never started, and what still comes of it is thrown away.
+      call.sendStatus(toFailedCall(error, RETRY_AFTER_MS));
+    };
+    if (WATCHES.has(path)) {
+      const watches = open.watches.get(path) ?? 0;
+      if (watches >= maxWatches) {
+        refuse("watches");
+        return intercepted;
+      }
+      open.watches.set(path, watches + 1);
+      stream.once("close", () => open.watches.set(path, (open.watches.get(path) ?? 1) - 1));
+    }
+    let bytes = 0;
+    const release = () => {
+      open.requestBytes -= bytes;
+      bytes = 0;
+      stream.off("data", count);
+    };
+    const count = (data: Buffer) => {
+      bytes += data.length;
+      open.requestBytes += data.length;
+      if (open.requestBytes <= maxRequestBytes) return;
+      release();
+      refuse("request_bytes");
+    };
+    stream.on("data", count);
+    stream.once("close", release);
+    return intercepted;
+  };
+}
+
+/** Returns the stream of HTTP/2 below a call, for which grpc-js has no public place; undefined where it has none. */
+function streamOf(call: ServerInterceptingCallInterface): ServerHttp2Stream | undefined {
+  const stream: unknown = Reflect.get(call, "stream");
+  return stream !== null && typeof stream === "object" && "session" in stream
+    ? (stream as ServerHttp2Stream)
+    : undefined;
+}

@@ -1,0 +1,140 @@
+import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
+import { Client, type ClientReadableStream, credentials, status } from "@grpc/grpc-js";
+import { afterEach, expect, test } from "vitest";
+import { ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
+import type { ConnectionLimits } from "../../../engine/grpc/connection-limits.ts";
+import { HealthService } from "../../../proto/gen/grpc/health/v1/health.ts";
+import { NodeClient } from "../../support/engine/node-client.ts";
+import { framed } from "../../support/engine/raw-generate.ts";
+import { startNode } from "../../support/engine/start-node.ts";
+import { started, textAnswer } from "../../support/events/events.ts";
+import { generateRequest } from "../../support/requests/generate-request.ts";
+import { until } from "../../support/until.ts";
+
+/* What one connection may have open at a node, beside others that are served. */
+
+const ends: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end();
+});
+
+/** A node of which "stay" gets an answer that does not end, and anything else one that does. */
+async function nodeWith(limits: Partial<ConnectionLimits>) {
+  const backend = new ScriptedBackend({
+    ...{ nodeId: "n1", models: ["svc-qwen"], slots: 100 },
+    script: async function* (request) {
+      if (!JSON.stringify(request.messages).includes("stay")) return yield textAnswer("Hello.");
+      yield [started()];
+      await new Promise(() => {});
+    },
+  });
+  const connection = { maxCalls: 1000, maxRequestBytes: 1_000_000_000, maxWatches: 1000, ...limits };
+  const node = await startNode(backend, { connection });
+  ends.push(node.stop);
+  const client = () => {
+    const made = new NodeClient(node.address);
+    ends.push(() => made.close());
+    return made;
+  };
+  const refusals = async () =>
+    (await node.metrics.callsRefused.get()).values.map(({ labels, value }) => [labels.limit, value]);
+  return { node, client, refusals };
+}
+
+const KILOBYTES = 1024;
+const of = (kilobytes: number, word = "") => generateRequest({}, word + "x".repeat(kilobytes * KILOBYTES));
+
+test("more bytes of requests than a connection may have open are refused there, and others are served", async () => {
+  const { client, refusals } = await nodeWith({ maxRequestBytes: 300 * KILOBYTES });
+  const [greedy, other] = [client(), client()];
+  const stays = greedy.generate(of(200, "stay"));
+  await stays.seen("started");
+  const { code, info, details } = await greedy.generate(of(200)).ended;
+  expect({ code, reason: info?.reason, details }).toEqual({
+    code: status.RESOURCE_EXHAUSTED,
+    reason: "QUEUE_FULL",
+    details: "This connection has too much open.",
+  });
+  expect((await other.generate(of(200)).ended).code).toBe(status.OK);
+  expect((await greedy.generate(of(50)).ended).code).toBe(status.OK);
+  expect(await refusals()).toEqual([["request_bytes", 1]]);
+  // What is over is not open any more.
+  stays.call.cancel();
+  await stays.ended;
+  await expect.poll(async () => (await greedy.generate(of(200)).ended).code).toBe(status.OK);
+});
+
+test("requests that never come whole count too", async () => {
+  const { node, client, refusals } = await nodeWith({ maxRequestBytes: 300 * KILOBYTES });
+  const session: ClientHttp2Session = connect(`http://${node.address}`);
+  ends.push(() => session.destroy());
+  const unfinished = (): ClientHttp2Stream => {
+    const path = "/svc.inference.v1.InferenceService/Generate";
+    const stream = session.request({
+      ":method": "POST",
+      ":path": path,
+      "content-type": "application/grpc",
+      te: "trailers",
+    });
+    stream.on("error", () => {});
+    stream.write(framed(Buffer.alloc(1024 * KILOBYTES)).subarray(0, 60 * KILOBYTES));
+    return stream;
+  };
+  const statuses: unknown[] = [];
+  for (let count = 0; count < 6; count += 1) unfinished().on("response", (head) => statuses.push(head["grpc-status"]));
+  await until(() => statuses.length > 0, "one is refused");
+  expect(statuses).toEqual([String(status.RESOURCE_EXHAUSTED)]);
+  expect((await client().generate(of(200)).ended).code).toBe(status.OK);
+  expect(await refusals()).toEqual([["request_bytes", 1]]);
+});
+
+test("more watches than a connection may have open are refused there, each kind by itself", async () => {
+  const { node, client, refusals } = await nodeWith({ maxWatches: 3 });
+  const channel = new Client(node.address, credentials.createInsecure(), { "grpc.use_local_subchannel_pool": 1 });
+  ends.push(() => channel.close());
+  const codes: number[] = [];
+  const watch = (): ClientReadableStream<unknown> => {
+    const { path, requestSerialize, responseDeserialize } = HealthService.watch;
+    const call = channel.makeServerStreamRequest(path, requestSerialize, responseDeserialize, { service: "" });
+    call.on("error", (error: { readonly code: number }) => codes.push(error.code));
+    call.on("data", () => {});
+    return call;
+  };
+  const watches = [watch(), watch(), watch(), watch(), watch()];
+  await until(() => codes.length === 2, "two are refused");
+  expect(codes).toEqual([status.RESOURCE_EXHAUSTED, status.RESOURCE_EXHAUSTED]);
+  expect(await refusals()).toEqual([["watches", 2]]);
+  const reports = client();
+  const heard: unknown[] = [];
+  reports
+    .loadReports(1)
+    .on("data", (report: unknown) => heard.push(report))
+    .on("error", () => {});
+  await until(() => heard.length > 0, "load reports come");
+  // Whoever leaves makes room.
+  watches[0]?.cancel();
+  await until(() => codes.length === 3, "it has left");
+  await expect
+    .poll(async () => {
+      const again = watch();
+      const is = await new Promise((resolve) =>
+        again.once("data", () => resolve("served")).once("error", () => resolve("refused")),
+      );
+      return is;
+    })
+    .toBe("served");
+});
+
+test("more calls than a connection may have open wait on the caller's side, and others are served", async () => {
+  const { client } = await nodeWith({ maxCalls: 2 });
+  const [greedy, other] = [client(), client()];
+  // The limit is known with the first words of the node.
+  await greedy.generate(of(1)).ended;
+  const stay = [greedy.generate(of(1, "stay")), greedy.generate(of(1, "stay"))];
+  await Promise.all(stay.map((reading) => reading.seen("started")));
+  const waits = greedy.generate(of(1));
+  expect((await other.generate(of(1)).ended).code).toBe(status.OK);
+  expect(waits.events).toEqual([]);
+  stay[0]?.call.cancel();
+  expect((await waits.ended).code).toBe(status.OK);
+});
