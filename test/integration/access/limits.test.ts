@@ -128,7 +128,7 @@ const failing = (reason: ErrorReason) => () => {
   throw new EngineError(reason, "gone");
 };
 
-describe("what a request costs that the service failed", () => {
+describe("D10 what a request costs that the service failed", () => {
   const path = "/v1/chat/completions";
 
   test.each(["ENGINE_DOWN", "ENGINE_ERROR", "ENGINE_ABORTED", "PROTOCOL_VIOLATION"] as const)(
@@ -404,7 +404,7 @@ describe("generations at one time", () => {
   });
 });
 
-describe("token counts at one time", () => {
+describe("D11 token counts at one time", () => {
   const count = "/v1/messages/count_tokens";
 
   /** A service whose counts wait for `go`; `cluster` has settings of the one cluster. */

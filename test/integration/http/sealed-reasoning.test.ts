@@ -42,7 +42,7 @@ async function statusWith(model: string, content: unknown, auth = {}): Promise<n
   return response.status;
 }
 
-describe("withheld reasoning of messages", () => {
+describe("D12 withheld reasoning of messages", () => {
   test("is found again by its model", async () => {
     const { content } = await messagesTurn();
     expect(JSON.stringify(content)).not.toContain(THOUGHT);
@@ -81,7 +81,7 @@ describe("withheld reasoning of messages", () => {
   });
 });
 
-describe("sealed reasoning of responses", () => {
+describe("D12 sealed reasoning of responses", () => {
   const include = ["reasoning.encrypted_content"];
 
   async function item() {

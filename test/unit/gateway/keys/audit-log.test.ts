@@ -121,7 +121,7 @@ function plainLog(changes: readonly KeyChange[]): string {
   return lines.join("");
 }
 
-describe("verifying the log", () => {
+describe("D13 verifying the log", () => {
   const lines = async () => (await text()).trimEnd().split("\n");
   const write = (kept: readonly string[]) => writeFile(file, kept.map((line) => `${line}\n`).join(""));
 

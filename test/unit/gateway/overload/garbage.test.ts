@@ -28,7 +28,7 @@ test("is collected when big bodies have come and gone, not for every small one n
   expect([look(20_000, false, 127), look(20_250, false, 128)]).toEqual([1, 2]);
 });
 
-test("V8 is really asked", async () => {
+test("asks V8 for real", async () => {
   const gone = new WeakRef({});
   // Whatever was looked at in this turn is held until its end.
   await new Promise((resolve) => setImmediate(resolve));
