@@ -55,6 +55,11 @@ export class VirtualClock implements Clock {
     this.#ms += ms;
   }
 
+  /** Moves time on by `ms` as a held-up event loop does: what falls due meanwhile runs later, with the next `advance`. */
+  holdUp(ms: number): void {
+    this.#ms += ms;
+  }
+
   #next(until: number): Timer | undefined {
     let next: Timer | undefined;
     for (const timer of this.#timers) if (timer.atMs <= until && (!next || timer.atMs < next.atMs)) next = timer;

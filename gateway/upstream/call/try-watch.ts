@@ -2,6 +2,12 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Event, Progress } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { perTryTimeoutMs, type Timeouts } from "./timeouts.ts";
 
+/**
+ * The lateness of a look, in milliseconds, from which this process was held up: what the node has said meanwhile may lie
+ * unread. It gets as much again to be read.
+ */
+const HELD_UP_MS = 50;
+
 /** The time limit that a call on an endpoint has gone beyond. */
 export type Expired = "connect" | "hand_over" | "accept" | "per_try" | "idle" | "inter_token";
 
@@ -27,7 +33,11 @@ export class TryWatch {
   #progress: Progress | undefined;
   /** Whether our own client reads slowly, so that the silence of the endpoint is our doing. */
   #held = false;
-  #cancel: () => void;
+  /** When the next look is due. */
+  #lookMs = 0;
+  /** The limit that was given more time because this process was held up, by when it was due. */
+  #graceOf: number | undefined;
+  #cancel: () => void = () => {};
 
   /**
    * Begins to watch a call that is about to be sent. `connected` says whether the connection of the endpoint stands;
@@ -47,9 +57,7 @@ export class TryWatch {
     this.#onExpired = onExpired;
     this.#sentMs = clock.nowMs();
     this.#lastSignMs = this.#sentMs;
-    this.#cancel = clock.after(this.#longestWaitMs(Math.min(timeouts.connectMs, timeouts.acceptMs)), () =>
-      this.#look(),
-    );
+    this.#sleep(this.#longestWaitMs(Math.min(timeouts.connectMs, timeouts.acceptMs)));
   }
 
   /** The time since the endpoint showed its first sign of life, in milliseconds; undefined where it has shown none. */
@@ -114,15 +122,27 @@ export class TryWatch {
     return !same || now.prefilledTokens > before.prefilledTokens;
   }
 
+  #sleep(ms: number): void {
+    this.#lookMs = this.#clock.nowMs() + ms;
+    this.#cancel = this.#clock.after(ms, () => this.#look());
+  }
+
   #look(): void {
     const nowMs = this.#clock.nowMs();
     const [limit, dueMs] = this.#earliest();
+    const heldUp = nowMs - this.#lookMs >= HELD_UP_MS && this.#graceOf !== dueMs;
+    if (!this.#held && dueMs <= nowMs && heldUp) {
+      // Once for each limit: a process that is late all the time must not wait for ever.
+      this.#graceOf = dueMs;
+      this.#sleep(HELD_UP_MS);
+      return;
+    }
     if (!this.#held && dueMs <= nowMs) {
       this.#onExpired(limit);
       return;
     }
     const waitMs = this.#longestWaitMs(this.#held ? this.#timeouts.perTryIdleMs : dueMs - nowMs);
-    this.#cancel = this.#clock.after(Math.max(1, waitMs), () => this.#look());
+    this.#sleep(Math.max(1, waitMs));
   }
 
   /**

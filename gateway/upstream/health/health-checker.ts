@@ -13,6 +13,11 @@ type HealthReply = ReturnType<typeof HealthService.watch.responseDeserialize>;
 const STEADY_WATCH_MS = 1_000;
 const MIN_REWATCH_MS = 100;
 const JITTER = 0.2;
+/**
+ * The time by which the end of a check may be late, in milliseconds. Beyond it this process was held up, and what the node
+ * has answered may lie unread.
+ */
+const HELD_UP_MS = 250;
 
 /** What checking the health of one model on one endpoint takes. */
 export type HealthCheckerOptions = {
@@ -232,7 +237,8 @@ export class HealthChecker {
       { deadline },
       (error, reply) => {
         if (this.#closed) return;
-        if (epoch === this.#epoch) this.#checked(reply?.status, error);
+        const heldUp = error?.code === status.DEADLINE_EXCEEDED && clock.wallMs() > deadline + HELD_UP_MS;
+        if (epoch === this.#epoch && !heldUp) this.#checked(reply?.status, error);
         this.#armCheck();
       },
     );

@@ -171,6 +171,22 @@ test("a node that is silent becomes unhealthy by its checks, and comes back by t
   expect(checked.checker.healthy).toBe(true);
 });
 
+test("a check whose time ran out while this process was held up says nothing against the node", async () => {
+  const { node, checked } = await healthyNode();
+  node.silent = true;
+  const checks = node.checks;
+  await checked.clock.advance(5_000);
+  await until(() => node.checks > checks, "the check arrives");
+  const before = checked.results;
+  for (const end = performance.now() + SETTINGS.timeoutMs + 400; performance.now() < end; );
+  // The next one fails by the node's own silence.
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(checked.results).toBe(before);
+  await checked.clock.advance(6_000);
+  await until(() => checked.results > before, "the next check fails");
+  expect(checked.checker.failure).toBeDefined();
+});
+
 test("a node without Watch is checked by Check", async () => {
   const node = await nodeWith({ watch: false });
   const checked = new Checked(node.address);

@@ -71,6 +71,28 @@ describe("each limit, and when it is over", () => {
     expect(written.expired).toEqual(["hand_over at 13000"]);
   });
 
+  test("a call whose answer may lie unread, because this process was held up until after the limit, once", async () => {
+    const { clock, expired } = watched();
+    await clock.advance(4_000);
+    clock.holdUp(3_000);
+    await clock.advance(0);
+    expect(expired).toEqual([]);
+    await clock.advance(49);
+    expect(expired).toEqual([]);
+    await clock.advance(1);
+    expect(expired).toEqual(["accept at 7050"]);
+  });
+
+  test("a call whose answer did lie unread goes on", async () => {
+    const { clock, seen, expired } = watched();
+    await clock.advance(4_000);
+    clock.holdUp(3_000);
+    await clock.advance(0);
+    seen([started()]);
+    await clock.advance(10_000);
+    expect(expired).toEqual([]);
+  });
+
   test("a call that nobody takes, counted from when the connection has all of it", async () => {
     const { clock, watch, expired } = watched({}, 0, false);
     await clock.advance(8_000);
