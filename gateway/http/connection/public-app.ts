@@ -1,5 +1,6 @@
 import type { Server } from "node:http";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { TurnSlices } from "../../../deploy/runtime/time/turn-slices.ts";
 import { envelopeOf } from "../../routes.ts";
 import { fromFastify } from "../fastify-error.ts";
 import { logWhenClosed, type RecordSinks } from "../record/access-log.ts";
@@ -51,6 +52,7 @@ export function publicApp(
     reply.headers({ "x-request-id": record.requestId, "request-id": record.requestId });
     if (!spec?.unrecorded) logWhenClosed(record, raw, reply.raw, sinks);
   };
+  const slices = new TurnSlices();
   const app = Fastify({
     keepAliveTimeout: CONNECTION_IDLE_MS,
     requestTimeout: timeouts.requestTimeoutMs,
@@ -66,7 +68,8 @@ export function publicApp(
       // Node would answer a missing one itself, in no envelope.
       requireHostHeader: false,
     },
-    clientErrorHandler: (error, socket) => answerBrokenRequest(error, socket, sockets),
+    // Node finds all connections that were too slow in one turn.
+    clientErrorHandler: (error, socket) => slices.run(() => answerBrokenRequest(error, socket, sockets)),
     frameworkErrors: (error, request, reply) => {
       begin(request, reply as never);
       void sendError(request, reply as never, envelopeOf(pathOf(request.raw)), fromFastify(error));

@@ -1,0 +1,50 @@
+/** The number of pieces of work that are done in one turn of the event loop. */
+const PER_TURN = 64;
+
+/**
+ * Spreads work that falls due at one time over turns of the event loop: thousands of timers that expire together, say, would
+ * hold it until the last of them had run. What is done in a turn is bounded, what is left follows in its order.
+ */
+export class TurnSlices {
+  readonly #perTurn: number;
+  readonly #left = new Set<() => void>();
+  #done = 0;
+  #turnEnds = false;
+
+  /** `perTurn` is the number of pieces of work in one turn, 64 by default. */
+  constructor(perTurn = PER_TURN) {
+    this.#perTurn = perTurn;
+  }
+
+  /** Does `work` now, or in a later turn where enough was done in this one. Returns what takes it back if it is still to do. */
+  run(work: () => void): () => void {
+    this.#watchTurn();
+    if (this.#done < this.#perTurn && this.#left.size === 0) {
+      this.#done += 1;
+      work();
+      return () => {};
+    }
+    const piece = () => work();
+    this.#left.add(piece);
+    return () => this.#left.delete(piece);
+  }
+
+  #watchTurn(): void {
+    if (this.#turnEnds) return;
+    this.#turnEnds = true;
+    setImmediate(() => this.#nextTurn());
+  }
+
+  #nextTurn(): void {
+    this.#turnEnds = false;
+    this.#done = 0;
+    for (const piece of this.#left) {
+      if (this.#done >= this.#perTurn) break;
+      // Before it runs, as it may throw.
+      this.#left.delete(piece);
+      this.#done += 1;
+      this.#watchTurn();
+      piece();
+    }
+  }
+}
