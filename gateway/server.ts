@@ -16,6 +16,7 @@ import { generateRoute } from "./http/answer/generate-route.ts";
 import { getModel, listModels } from "./http/answer/models-route.ts";
 import { RunningAnswers } from "./http/answer/running-answers.ts";
 import { type BodyLimits, limitBodies, parseBodies } from "./http/body/request-body.ts";
+import { capConnections } from "./http/connection/connection-cap.ts";
 import { answerNotFound, useEnvelope } from "./http/connection/envelope.ts";
 import { publicApp } from "./http/connection/public-app.ts";
 import type { SocketTable } from "./http/connection/sockets.ts";
@@ -24,6 +25,7 @@ import type { KeyStore } from "./keys/key-store.ts";
 import { AuthFailures } from "./limits/auth-failures.ts";
 import type { LimitStore } from "./limits/limit-store.ts";
 import { Limiter } from "./limits/limiter.ts";
+import { connectionsFor, openFilesLimit } from "./overload/open-files.ts";
 import { OverloadManager } from "./overload/overload-manager.ts";
 import { registerOverloadStats } from "./overload/overload-stats.ts";
 import { type OtherOperation, ROUTES, urlPattern } from "./routes.ts";
@@ -93,6 +95,7 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
     else log.info({ action, pressures }, "an action against overload ends");
   });
   app.server.once("close", () => overload.close());
+  limitConnections(app, deps);
   registerOverloadStats(stats.registry, overload);
   const bodies: BodyLimits = {
     maxBodyBytes: config.maxBodyBytes,
@@ -115,6 +118,21 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   registerRoutes(app, handlerOf, ({ use }) => use === "open");
   registerKeyedRoutes(app, handlerOf, { auth: { keys, failures, trustedHops, stats }, limits, overload, bodies });
   return { app, sockets, limiter, overload };
+}
+
+/** Caps the connections of callers, as configured or as the descriptors of the process allow. */
+function limitConnections(app: FastifyInstance, { config, stats, clock, log }: GatewayDeps): void {
+  const { maxActiveDownstreamConnections } = config.overloadManager.resourceMonitors.globalDownstreamMaxConnections;
+  const openFiles = openFilesLimit();
+  const most = maxActiveDownstreamConnections ?? (openFiles && connectionsFor(openFiles));
+  if (most === undefined) {
+    log.warn("the system does not tell how many files may be open: connections are not limited");
+    return;
+  }
+  log.info({ maxConnections: most, openFiles }, "connections are limited");
+  if (openFiles !== undefined && most >= openFiles)
+    log.warn({ maxConnections: most, openFiles }, "more connections may be open than files");
+  capConnections(app.server, most, { log, clock, onRefused: () => stats.connectionOverflow.inc() });
 }
 
 /** Makes the handlers of all routes, and the router of upstream calls that they share. */

@@ -53,6 +53,8 @@ export const ENVOY_NAMES: Readonly<Record<string, string>> = {
   xffNumTrustedHops: "xff_num_trusted_hops",
   "overloadManager.refreshIntervalMs": "overload_manager.refresh_interval",
   "overloadManager.resourceMonitors.fixedHeap.maxHeapSizeBytes": "resource_monitors.fixed_heap.max_heap_size_bytes",
+  "overloadManager.resourceMonitors.globalDownstreamMaxConnections.maxActiveDownstreamConnections":
+    "resource_monitors.downstream_connections.max_active_downstream_connections",
   "timeouts.requestHeadersTimeoutMs": "request_headers_timeout",
   "timeouts.requestTimeoutMs": "request_timeout",
   "timeouts.connectTimeoutMs": "connect_timeout",

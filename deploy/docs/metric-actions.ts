@@ -111,6 +111,8 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_overload_pressure_ratio: "How near each resource is to its end. Above 0.8 for long: add gateways or workers.",
     svc_overload_action_active:
       "Alert on 1: this gateway turns requests away to stay alive. `svc_overload_pressure_ratio` says which resource it is.",
+    svc_downstream_cx_overflow_total:
+      "Callers find no connection: raise `ulimit -n`, or `maxActiveDownstreamConnections` where it is set, or add gateways; many silent ones are somebody's flood.",
     svc_inflight_body_bytes: "Near `overloadManager.resourceMonitors.inflightBodyBytes.maxBytes`, new big ones wait.",
     svc_inflight_bodies_waiting:
       "Above 0 for long: bodies wait for memory, and get 503 or 429 after `maxWaitMs`. Give the gateway more memory, or add gateways.",

@@ -62,6 +62,18 @@ const resourceMonitors = z
       })
       .prefault({})
       .describe("How much memory the process holds in all."),
+    globalDownstreamMaxConnections: z
+      .strictObject({
+        maxActiveDownstreamConnections: z
+          .int()
+          .min(1)
+          .optional()
+          .describe(
+            "The number of connections of callers that may be open at once; one more is closed without an answer. Without it, three quarters of what `ulimit -n` lets the process open.",
+          ),
+      })
+      .prefault({})
+      .describe("How many connections callers have open."),
     inflightBodyBytes: z
       .strictObject({
         maxBytes: z

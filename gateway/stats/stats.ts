@@ -104,6 +104,11 @@ export class Stats {
     "format",
     "reason",
   );
+  /** Counts connections of callers that were refused because as many were open as may be. */
+  readonly connectionOverflow = this.#counter(
+    "svc_downstream_cx_overflow_total",
+    "Connections of callers that were refused because as many were open as may be.",
+  );
   /** Counts the lines of the log that were dropped for want of room. */
   readonly logLinesDropped = this.#counter(
     "svc_log_lines_dropped_total",
