@@ -1,6 +1,6 @@
 import { choice, EMPTY, type Gbnf, NEVER, repeat, sequence } from "./gbnf.ts";
 
-/** A grammar without dead ends. */
+/** A grammar without dead ends: what it begins with (`root`), and the rules that are referred to, by name. */
 export type PrunedGrammar = { readonly root: Gbnf; readonly rules: ReadonlyMap<string, Gbnf> };
 
 /**

@@ -103,7 +103,7 @@ export type ModelProfile = Readonly<z.infer<typeof profileSchema>>;
 /** What a level of effort does to the prompt and to the budget of the reasoning. */
 export type ThinkingEffort = z.infer<typeof effort>;
 
-/** A profile that this service brings. */
+/** A profile that this service brings, and the name by which configurations call it. */
 export type NamedProfile = { readonly name: string; readonly profile: ModelProfile };
 
 /**

@@ -5,7 +5,10 @@ import { KEYWORDS, keyword as keywordOf, SUBSCHEMA_LISTS, SUBSCHEMA_MAPS, SUBSCH
 /** A schema that is an object, by keyword. */
 export type SchemaObject = { readonly [keyword: string]: JsonValue };
 
-/** A schema in its document; one schema has one node, so that nodes can be compared. */
+/**
+ * A schema in its document, at the JSON pointer `pointer`. One schema has one node, so that nodes can be compared, by
+ * `id` too.
+ */
 export type SchemaNode = { readonly id: number; readonly schema: SchemaObject | boolean; readonly pointer: string };
 
 /** The most bytes of the text of a schema. */

@@ -7,7 +7,10 @@ import type { JsonValue } from "../../gbnf/json-value.ts";
 import { WorkBudget } from "../../work-budget.ts";
 import { CHECK_WORK, SchemaValidator, type Verdict } from "./schema-validator.ts";
 
-/** A whole answer, or the whole arguments of a call, that the schema of the request does not allow. */
+/**
+ * A whole answer, or the whole arguments of a call, that the schema of the request does not allow; `strict` says
+ * whether it was asked for strictly.
+ */
 export type Mismatch = { readonly part: "answer" | "arguments"; readonly strict: boolean };
 
 type Wanted = Mismatch & { readonly schema: string };

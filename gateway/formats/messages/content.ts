@@ -9,7 +9,7 @@ import { imageFromBase64, imageFromUrl, imagesNotAccepted } from "../image.ts";
 /** Where a block stands; not every block may stand everywhere. */
 export type Place = "user" | "assistant" | "tool_result" | "document";
 
-/** A content block of a kind that may stand where it stands, and its path in the body. */
+/** A content block of a kind that may stand where it stands: its whole object, and its path in the body. */
 export type Block = { readonly type: BlockType; readonly value: JsonObject; readonly path: FieldPath };
 
 /** What reading a block needs to know beyond the block. */
