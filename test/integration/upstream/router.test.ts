@@ -607,6 +607,23 @@ describe("an endpoint that fails again and again", () => {
   });
 });
 
+test("a count over which an endpoint is lost is told from one that reached none", async () => {
+  const held = await engine(hello);
+  held.backend.countTokens = () => new Promise(() => {});
+  const wire = await FaultyWire.start(held.address);
+  closing.push(() => wire.close());
+  const { rig } = await inFrontOf([wire]);
+  const request = CountTokensRequest.fromPartial({ model: "svc-qwen" });
+  const record = new CallNotes();
+  const outcome = rig.router
+    .countTokens({ request, record, bytes: 100 }, new AbortController().signal)
+    .catch(({ detail }) => detail);
+  await until(() => record.attempts === 1, "the endpoint is asked");
+  wire.cut();
+  expect(await outcome).toBe("upstream_reset");
+  expect(record.failedTries).toEqual(["upstream_reset"]);
+});
+
 test("several answers at once end each with its own text", async () => {
   const echo: Script = (request) => {
     const part = request.messages[0]?.parts[0]?.kind;
