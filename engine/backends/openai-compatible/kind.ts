@@ -1,5 +1,6 @@
-import { readFileSync } from "node:fs";
 import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
+import { FileError } from "../../../deploy/runtime/files/file-error.ts";
+import { readPrivateFileSync } from "../../../deploy/runtime/files/private-file.ts";
 import { loadProfile } from "../../profiles/profile.ts";
 import type { BackendKind } from "../backend-kind.ts";
 import { OpenAiCompatibleBackend } from "./openai-compatible-backend.ts";
@@ -22,14 +23,17 @@ export const openAiCompatible: BackendKind<typeof openAiCompatibleSchema> = {
   engineOf: ({ baseUrl }) => new URL(baseUrl).host,
 };
 
-/** Reads the API key in a file. Throws `ConfigError` for a file that cannot be read or holds no key. */
+/** Reads the API key in a file. Throws `ConfigError` for a file that holds no key, or that others could read or write. */
 function readKey(file: string): string {
-  let key: string;
+  let bytes: Buffer | undefined;
   try {
-    key = readFileSync(file, "utf8").trim();
+    bytes = readPrivateFileSync(file);
   } catch (cause) {
-    throw new ConfigError("backend.apiKeyFile: cannot be read.", { cause });
+    if (!(cause instanceof FileError)) throw cause;
+    throw new ConfigError(`backend.apiKeyFile: ${cause.message}`, { cause });
   }
+  if (bytes === undefined) throw new ConfigError("backend.apiKeyFile: there is no such file.");
+  const key = bytes.toString("utf8").trim();
   if (!/^[\x21-\x7e]+$/.test(key)) throw new ConfigError("backend.apiKeyFile: holds no key.");
   return key;
 }

@@ -32,7 +32,9 @@ export const openAiCompatibleSchema = z.strictObject({
     .string()
     .min(1)
     .optional()
-    .describe("The path of a file that holds the engine's key, which is sent as a bearer token."),
+    .describe(
+      "The path of a file that holds the engine's key, which is sent as a bearer token; one that other users can read or change is refused (its group may read it).",
+    ),
   startTimeoutMs: z
     .int()
     .min(1)

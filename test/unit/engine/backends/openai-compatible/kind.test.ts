@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
@@ -48,10 +48,40 @@ test.each([
 
 test("a key file has to hold one key", async () => {
   const file = join(folder, "key");
-  writeFileSync(file, "sk-1\n");
+  writeFileSync(file, "sk-1\n", { mode: 0o600 });
   await expect(create({ apiKeyFile: file })).resolves.toBeDefined();
   for (const bad of ["", "two words", "a\nb"]) {
     writeFileSync(file, bad);
     await expect(create({ apiKeyFile: file })).rejects.toThrow("backend.apiKeyFile: holds no key.");
+  }
+});
+
+test.skipIf(process.getuid === undefined)("a key file that others can read or change stops the start", async () => {
+  const file = join(folder, "shared");
+  const link = join(folder, "..data");
+  writeFileSync(file, "sk-1\n");
+  symlinkSync(file, link);
+  for (const [mode, isTaken] of [
+    [0o600, true],
+    [0o400, true],
+    // As Kubernetes mounts secrets for the group of a pod, behind links.
+    [0o440, true],
+    [0o640, true],
+    [0o644, false],
+    [0o660, false],
+    [0o602, false],
+  ] as const) {
+    chmodSync(file, mode);
+    for (const apiKeyFile of [file, link]) {
+      const failure = await create({ apiKeyFile }).then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+      if (isTaken) expect(failure, mode.toString(8)).toBeUndefined();
+      else {
+        expect(failure).toBeInstanceOf(ConfigError);
+        expect(String(failure)).toMatch(/backend\.apiKeyFile: .* is open to other users/);
+      }
+    }
   }
 });
