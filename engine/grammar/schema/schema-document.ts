@@ -47,6 +47,11 @@ export class SchemaDocument {
     this.root = this.node(this.#schema, "");
   }
 
+  /** The schemas in the document that are objects, those behind references as far as they were resolved. */
+  get schemas(): Iterable<SchemaNode> {
+    return this.#nodes.values();
+  }
+
   /** Returns the node of a schema inside the document. */
   node(schema: JsonValue, pointer: string): SchemaNode {
     if (typeof schema === "boolean") return { id: schema ? 0 : 1, schema, pointer };

@@ -13,6 +13,7 @@ import type { Dialect, RequestField } from "../dialect/dialect.ts";
 import { type JsonValue, rawObject } from "../http/raw-json.ts";
 import { toChatMessages } from "./chat-messages.ts";
 import { planTools, type ToolPlan, toChatTools } from "./chat-tools.ts";
+import { checkCompiledSchemas } from "./compiled-schemas.ts";
 import { planThinking, type ThinkingPlan } from "./thinking.ts";
 
 /** The settings by which a node writes requests for its engine. */
@@ -60,6 +61,7 @@ export function toChatRequest(
 ): ChatRequest {
   const { dialect } = settings;
   const tools = planTools(request);
+  checkCompiledSchemas(tools, request.outputConstraint);
   const thinking = planThinking(settings.profile, dialect, request.reasoning);
   const stop = (request.sampling?.stop ?? []).filter((text) => text !== "");
   const fields: Fields = {

@@ -204,6 +204,13 @@ describe("tools", () => {
     expect(() => asked({ tools: [tool] })).toThrow("tools[0].parameters_json_schema: is not a JSON object.");
   });
 
+  test("a schema that the engine would compile is looked at before it is sent", () => {
+    const broken = toolOf("f", { properties: { a: { pattern: "[" } } });
+    const ask = (fields: object) => () => bodyOf(settingsOf("vllm"), { tools: [broken], ...fields });
+    expect(ask({})).not.toThrow();
+    expect(ask(choice(ToolChoiceMode.REQUIRED))).toThrow("tools[0].parameters_json_schema#/properties/a/pattern");
+  });
+
   test("a call that has to come leaves no room for another constraint", () => {
     const outputConstraint = { kind: { $case: "jsonObject", value: {} } } as const;
     expect(asked({ outputConstraint, ...choice(ToolChoiceMode.REQUIRED) }).body).not.toHaveProperty("response_format");

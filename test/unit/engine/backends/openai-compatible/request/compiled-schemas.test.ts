@@ -1,0 +1,93 @@
+import { describe, expect, test } from "vitest";
+import { checkCompiledSchemas } from "../../../../../../engine/backends/openai-compatible/request/compiled-schemas.ts";
+import { EngineError } from "../../../../../../engine/errors.ts";
+import type { OutputConstraint } from "../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Tool } from "../../../../../../proto/gen/svc/inference/v1/messages.ts";
+
+const tool = (parametersJsonSchema: string, strict = false): Tool => ({
+  ...{ name: "f", description: "", strict, cacheBreakpoint: undefined },
+  parametersJsonSchema,
+});
+const answer = (schemaJson: string): OutputConstraint => ({
+  kind: { $case: "jsonSchema", value: { name: "x", schemaJson, strict: false } },
+});
+const plan = (shown: readonly Tool[], mustCall: boolean) => ({ shown, callable: new Set(["f"]), mustCall });
+const nested = (levels: number) => `${'{"items":'.repeat(levels)}{}${"}".repeat(levels)}`;
+
+function failureOf(check: () => void): EngineError {
+  try {
+    check();
+  } catch (error) {
+    if (error instanceof EngineError) return error;
+    throw error;
+  }
+  throw new Error("it was let through");
+}
+
+/** Schemas of which engines have died, or that hold them for long; and the place that is named. */
+const HARMFUL: readonly [what: string, schema: string, pointer: string][] = [
+  ["a type that is none", '{"type":"something"}', "/type"],
+  ["a type that is a number", '{"properties":{"a":{"type":5}}}', "/properties/a/type"],
+  ["a type that is an object with a method's name", '{"type":[{"toString":1}]}', "/type"],
+  ["an expression that is none", '{"type":"string","pattern":"["}', "/pattern"],
+  ["an expression that is a number", '{"pattern":5}', "/pattern"],
+  ["an expression that is none as a key", '{"patternProperties":{"(":{}}}', "/patternProperties"],
+  ["an expression behind a reference", '{"$ref":"#/x/y","x":{"y":{"pattern":"*"}}}', "/x/y/pattern"],
+  ["an expression that is too long", JSON.stringify({ pattern: "a".repeat(1025) }), "/pattern"],
+  ["counts in counts", '{"pattern":"^(((a{99}){99}){99})$"}', "/pattern"],
+  ["a count that goes far", '{"pattern":"a{1,1000000}"}', "/pattern"],
+  ["a count that goes far, beside a look ahead", '{"pattern":"(?=a)(b{9999}){9999}"}', "/pattern"],
+  ["a reference to nothing", '{"$ref":"#/$defs/none"}', "/$ref"],
+  ["a reference to itself", '{"$ref":"#"}', "/$ref"],
+  ["references in a circle", '{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}', "/$defs/a/$ref"],
+  ["a reference to another document", '{"$ref":"http://localhost/x"}', "/$ref"],
+  ["bounds that are no numbers", '{"minLength":"1"}', "/minLength"],
+  ["properties that are a list", '{"properties":[1]}', "/properties"],
+  ["an object of more than 2,000 schemas", JSON.stringify({ anyOf: Array.from({ length: 2001 }, () => ({})) }), ""],
+  ["more than 32 levels", nested(40), "/items".repeat(32)],
+  ["a hundred thousand levels", nested(5_000), ""],
+];
+
+describe("what an engine would compile is refused with the path of the field", () => {
+  test.each(HARMFUL)("%s", (_what, schema, pointer) => {
+    const ofAnswer = failureOf(() => checkCompiledSchemas(plan([], false), answer(schema)));
+    expect(ofAnswer).toMatchObject({
+      reason: "INVALID_SCHEMA",
+      facts: { field: "output_constraint.json_schema.schema_json", pointer },
+    });
+    const good = tool("{}");
+    for (const check of [
+      () => checkCompiledSchemas(plan([good, tool(schema)], true), undefined),
+      () => checkCompiledSchemas(plan([good, tool(schema, true)], false), undefined),
+    ])
+      expect(failureOf(check)).toMatchObject({ facts: { field: "tools[1].parameters_json_schema", pointer } });
+  });
+
+  test("one too long, and many that are too long together", () => {
+    const long = (bytes: number) => JSON.stringify({ description: "x".repeat(bytes) });
+    const field = "output_constraint.json_schema.schema_json";
+    expect(failureOf(() => checkCompiledSchemas(plan([], false), answer(long(65_536)))).facts).toEqual({ field });
+    const many = Array.from({ length: 20 }, () => tool(long(60_000)));
+    expect(failureOf(() => checkCompiledSchemas(plan(many, true), undefined)).message).toContain("tools[8]");
+  });
+
+  test("text that is no JSON", () => {
+    expect(failureOf(() => checkCompiledSchemas(plan([tool("{")], true), undefined)).reason).toBe("INVALID_SCHEMA");
+  });
+});
+
+test.each(HARMFUL)("%s is let be where the model is only shown it", (_what, schema) => {
+  checkCompiledSchemas(plan([tool(schema)], false), undefined);
+  // A call that has to come is a constraint of its own: the answer's is not sent.
+  checkCompiledSchemas(plan([tool("{}")], true), answer(schema));
+});
+
+test.each([
+  ['{"type":["string","null"],"pattern":"^(?!x)\\\\p{L}{1,100}\\\\b$","maxLength":1000000}'],
+  ['{"properties":{"pattern":{"type":"string"},"type":{"enum":[{"pattern":"("}]}},"default":{"type":"none"}}'],
+  ['{"$defs":{"n":{"properties":{"next":{"$ref":"#/$defs/n"}}}},"$ref":"#/$defs/n"}'],
+  ['{"patternProperties":{"^x-":{}},"additionalProperties":false}'],
+])("an honest schema is sent: %s", (schema) => {
+  checkCompiledSchemas(plan([tool(schema, true)], true), undefined);
+  checkCompiledSchemas(plan([], false), answer(schema));
+});
