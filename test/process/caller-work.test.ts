@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
-import { rmSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { getPriority } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
@@ -34,6 +35,14 @@ const program = (body: string) =>
   new URL(
     `data:text/javascript,import { parentPort } from "node:worker_threads"; parentPort.on("message", ({ input }) => { ${body}; parentPort.postMessage({ output: "fine" }); });`,
   );
+
+/** How far each thread of this process stands back, as Linux tells it: the 19th field of `stat` in proc(5). */
+function threadNiceness(): readonly number[] {
+  return readdirSync("/proc/self/task").map((thread) => {
+    const stat = readFileSync(`/proc/self/task/${thread}/stat`, "utf8");
+    return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[16]);
+  });
+}
 
 let work: CallerWork;
 afterEach(() => work.close());
@@ -78,6 +87,8 @@ describe("on threads, with the program as it is deployed", () => {
     });
     expect(unenforced).toMatchObject({ reason: { reason: "INVALID_SCHEMA", facts: { field, pointer: "/items/not" } } });
     expect(checked).toMatchObject({ value: { mismatches: [{ part: "answer", strict: false }], unchecked: 0 } });
+    expect(threadNiceness().filter((niceness) => niceness === 5).length).toBeGreaterThan(0);
+    expect(getPriority()).toBe(0);
   }, 60_000);
 });
 
