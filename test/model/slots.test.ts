@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type LlamaRuntime, loadRuntime } from "../../engine/backends/llama/runtime/llama-runtime.ts";
 import type { Slot } from "../../engine/backends/llama/slots/slot.ts";
 import { Slots } from "../../engine/backends/llama/slots/slots.ts";
+import { Steps } from "../../engine/backends/llama/slots/steps.ts";
 import { missing, never, OPTIONS, RANDOM_MODEL } from "../support/engine/demo-engine.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
 
@@ -28,7 +29,7 @@ describe.skipIf(missing !== "")("slots", () => {
   const fresh = () => {
     clock = new VirtualClock();
     freed = 0;
-    slots = new Slots({ sequences: runtime.sequences, clock, onFree: () => (freed += 1) });
+    slots = new Slots({ sequences: runtime.sequences, steps: new Steps(), clock, onFree: () => (freed += 1) });
   };
   const take = (ids: readonly Token[], isolation = "a", affinityKey = ""): Slot => {
     const slot = slots.take({ prompt: ids, isolation, affinityKey });

@@ -23,7 +23,7 @@ import { type LlamaRuntime, loadRuntime } from "./runtime/llama-runtime.ts";
 import { BatchShares } from "./slots/batch-shares.ts";
 import type { Slot } from "./slots/slot.ts";
 import { Slots } from "./slots/slots.ts";
-import { StepCounter } from "./slots/step-counter.ts";
+import { Steps } from "./slots/steps.ts";
 import { PORTION_UNITS, PromptEncoder, type PromptEncoderOptions } from "./tokens/prompt-encoder.ts";
 import { samplingDefaults } from "./tokens/sampling.ts";
 import { markTokens, readVocabulary, withoutTokens } from "./tokens/vocabulary.ts";
@@ -184,8 +184,10 @@ export class LlamaBackend implements Backend {
     };
     const revision = await modelRevision(modelPath, metadata, markers);
     const queue = new Queue<Waiting, Slot>({ maxLength: queueLength, maxWaitMs: maxQueueWaitMs, clock });
+    const steps = new Steps();
     const slots: Slots = new Slots({
       sequences: runtime.sequences,
+      steps,
       clock,
       onFree: () => queue.serve(({ demand }) => slots.take(demand)),
     });
@@ -204,7 +206,7 @@ export class LlamaBackend implements Backend {
       slots,
       leases: new Set(),
       queue,
-      steps: new StepCounter(),
+      steps,
       shares: new BatchShares(batchTokens),
       clock,
     };

@@ -10,7 +10,7 @@ import type { BatchShares } from "../slots/batch-shares.ts";
 import type { Slot } from "../slots/slot.ts";
 import type { SlotLease } from "../slots/slot-lease.ts";
 import type { Demand, Slots } from "../slots/slots.ts";
-import type { StepCounter } from "../slots/step-counter.ts";
+import type { Steps } from "../slots/steps.ts";
 import type { PromptEncoder } from "../tokens/prompt-encoder.ts";
 import type { SamplingDefaults } from "../tokens/sampling.ts";
 import type { Vocabulary } from "../tokens/vocabulary.ts";
@@ -54,7 +54,7 @@ export type EngineParts = {
   /** The requests that wait for a slot. */
   readonly queue: Queue<Waiting, Slot>;
   /** Counts the steps of the engine. */
-  readonly steps: StepCounter;
+  readonly steps: Steps;
   /** Says how prompts are cut into pieces. */
   readonly shares: BatchShares;
   /** Measures queueing, prefill and decoding. */

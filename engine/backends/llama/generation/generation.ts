@@ -33,7 +33,7 @@ export async function* generate(
   parts.leases.add(lease);
   try {
     const slotMs = parts.clock.nowMs();
-    const cachedInputTokens = await lease.run(() => slot.adapt(demand.prompt, demand.isolation));
+    const cachedInputTokens = await lease.adapt(demand.prompt, demand.isolation);
     if (!announced) yield [started({ ...start, cachedInputTokens })];
 
     parts.shares.begin(slot);

@@ -1,7 +1,8 @@
+import type { Token } from "node-llama-cpp";
 import { callerLeft, throwIfLeft } from "../../caller-left.ts";
 import type { Slot } from "./slot.ts";
 import type { Slots } from "./slots.ts";
-import type { StepCounter } from "./step-counter.ts";
+import type { Steps } from "./steps.ts";
 
 /** What holding a slot takes. */
 export type SlotLeaseOptions = {
@@ -9,8 +10,8 @@ export type SlotLeaseOptions = {
   readonly slots: Slots;
   /** The slot that is held. */
   readonly slot: Slot;
-  /** Counts the steps that run on the slot. */
-  readonly steps: StepCounter;
+  /** Runs the steps on the slot. */
+  readonly steps: Steps;
   /** The time for which the cache is to stay in the slot afterwards, in milliseconds. */
   readonly keepMs: number;
   /** The signal that is aborted when the caller leaves. */
@@ -43,14 +44,23 @@ export class SlotLease {
     return steps;
   }
 
-  /** Runs one step on the slot. Throws `EngineError` when the caller has left before or meanwhile. */
-  async run<Result>(step: () => Promise<Result>): Promise<Result> {
-    const { signal, steps } = this.#options;
+  /** Runs one step on the slot that computes. Throws `EngineError` when the caller has left before or meanwhile. */
+  run<Result>(step: () => Promise<Result>): Promise<Result> {
+    return this.#follow(() => this.#options.steps.run(step));
+  }
+
+  /** Makes the cache of the slot a prefix of the prompt, as `Slot.adapt` does. Throws `EngineError` as `run` does. */
+  adapt(prompt: readonly Token[], isolation: string): Promise<number> {
+    return this.#follow(() => this.#options.steps.change(() => this.slot.adapt(prompt, isolation)));
+  }
+
+  async #follow<Result>(begin: () => Promise<Result>): Promise<Result> {
+    const { signal } = this.#options;
     throwIfLeft(signal);
     if (this.#closing) throw callerLeft(signal);
     let result: Result;
     try {
-      const inFlight = steps.run(step);
+      const inFlight = begin();
       this.#step = inFlight;
       result = await inFlight;
     } catch (error) {

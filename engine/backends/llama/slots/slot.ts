@@ -68,6 +68,7 @@ export class Slot {
   async adapt(prompt: readonly Token[], isolation: string): Promise<number> {
     const wanted = prompt.slice(0, this.commonPrefix(prompt.slice(0, -1), isolation));
     this.#isolation = isolation;
+    if (this.sequence.nextTokenIndex === 0) return 0;
     if (wanted.length === 0) {
       await this.sequence.clearHistory();
       return 0;

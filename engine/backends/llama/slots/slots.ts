@@ -1,6 +1,7 @@
 import type { LlamaContextSequence, Token } from "node-llama-cpp";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { Slot } from "./slot.ts";
+import type { Steps } from "./steps.ts";
 
 /** The longest delay that a timer of Node can hold, in milliseconds; nobody may ask for more than a day anyway. */
 const MAX_TIMER_MS = 2_147_483_647;
@@ -22,6 +23,8 @@ export type Demand = {
 export type SlotsOptions = {
   /** The sequences of the context; each becomes a slot. */
   readonly sequences: readonly LlamaContextSequence[];
+  /** Runs what empties a cache. */
+  readonly steps: Steps;
   /** Measures how long caches stay. */
   readonly clock: Clock;
   /** Called when a slot has become free. */
@@ -31,6 +34,7 @@ export type SlotsOptions = {
 /** Keeps all slots of the engine. It decides which one a request gets, and how long a cache stays. */
 export class Slots {
   readonly #slots: readonly Slot[];
+  readonly #steps: Steps;
   readonly #clock: Clock;
   readonly #onFree: () => void;
   readonly #timers = new Map<Slot, () => void>();
@@ -38,6 +42,7 @@ export class Slots {
 
   constructor(options: SlotsOptions) {
     this.#slots = options.sequences.map((sequence) => new Slot(sequence));
+    this.#steps = options.steps;
     this.#clock = options.clock;
     this.#onFree = options.onFree;
   }
@@ -98,7 +103,7 @@ export class Slots {
   async discard(slot: Slot): Promise<void> {
     this.#stopTimer(slot);
     try {
-      await slot.clear();
+      await this.#steps.change(() => slot.clear());
     } catch {
       return;
     }
