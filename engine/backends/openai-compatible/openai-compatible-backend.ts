@@ -11,11 +11,13 @@ import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts"
 import { keepMs } from "../../conversation/cache-breakpoints.ts";
 import { EngineError } from "../../errors.ts";
 import { throwIfLeft } from "../caller-left.ts";
+import { LoopTurns } from "../loop-turns.ts";
 import { DIALECTS, type Dialect } from "./dialect/dialect.ts";
 import { countTokens } from "./generation/count-tokens.ts";
 import { generate } from "./generation/generation.ts";
 import type { GenerationParts } from "./generation/generation-parts.ts";
 import { EngineHttp } from "./http/engine-http.ts";
+import { toJsonBytes } from "./http/raw-json.ts";
 import type { OpenAiCompatibleOptions } from "./options.ts";
 import { type ProbeResult, probe } from "./probe/probe.ts";
 import { CacheSessions } from "./request/cache-sessions.ts";
@@ -86,6 +88,7 @@ export class OpenAiCompatibleBackend implements Backend {
       settings: { ...settings, thinkingBudget: false },
       facts,
       countsAtStart: true,
+      turns: new LoopTurns(),
       silenceMs: this.#options.silenceTimeoutMs,
       countTimeoutMs: this.#options.countTimeoutMs,
       nowMs: () => this.#clock.nowMs(),
@@ -144,8 +147,10 @@ export class OpenAiCompatibleBackend implements Backend {
    * `EngineError`.
    */
   async countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number> {
-    const { settings, countTimeoutMs } = this.#ready().parts;
-    return countTokens(this.#http, this.#dialect, toCountBody(request, settings), countTimeoutMs, signal);
+    const { settings, countTimeoutMs, turns } = this.#ready().parts;
+    const turn = () => turns.nextUnlessLeft(request.tenant, signal);
+    const body = await toJsonBytes(toCountBody(request, settings), turn);
+    return countTokens(this.#http, this.#dialect, body, countTimeoutMs, signal);
   }
 
   /** Ends what runs with ENGINE_DOWN, and stops watching the engine. */

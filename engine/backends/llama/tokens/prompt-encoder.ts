@@ -6,10 +6,9 @@ import { TemplateRefusal } from "../../../conversation/chat-template.ts";
 import { packConversation } from "../../../conversation/packed-conversation.ts";
 import { type PromptFormat, PromptRenderer, type RenderedPrompt } from "../../../conversation/prompt-renderer.ts";
 import { EngineError } from "../../../errors.ts";
-import { throwIfLeft } from "../../caller-left.ts";
+import { LoopTurns } from "../../loop-turns.ts";
 import { windowExceeded } from "../../request-plan/output-limit.ts";
 import { commonLength } from "../slots/common-length.ts";
-import { LoopTurns } from "./loop-turns.ts";
 import { PromptBounds } from "./prompt-bounds.ts";
 import { isSmall } from "./prompt-size.ts";
 import type { Vocabulary } from "./vocabulary.ts";
@@ -114,9 +113,8 @@ export class PromptEncoder {
   }
 
   /** Waits until a slice may be done for the tenant. Throws why the caller left. */
-  async #turn({ tenant, signal }: WorkOrder): Promise<void> {
-    await this.#turns.next(tenant);
-    throwIfLeft(signal);
+  #turn({ tenant, signal }: WorkOrder): Promise<void> {
+    return this.#turns.nextUnlessLeft(tenant, signal);
   }
 
   async #render(conversation: Conversation, order: WorkOrder): Promise<RenderedPrompt> {

@@ -2,21 +2,20 @@ import { EngineError } from "../../../errors.ts";
 import type { Dialect } from "../dialect/dialect.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
 import { faultOfReply, toEngineFault } from "../http/http-error.ts";
-import { type JsonValue, toJsonText } from "../http/raw-json.ts";
 
 /**
- * Resolves to the tokens of the rendered prompt, by the engine's own template and tokenizer. `body` holds what changes
+ * Resolves to the tokens of the rendered prompt, by the engine's own template and tokenizer. `body` is the JSON of what changes
  * the prompt, the template's variables above all: without them the count is that of another prompt. Throws
  * `EngineError`.
  */
 export async function countTokens(
   http: EngineHttp,
   dialect: Dialect,
-  body: Readonly<Record<string, JsonValue>>,
+  body: readonly Buffer[],
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<number> {
-  const call = { method: "POST", path: dialect.paths.count, body: toJsonText(body), timeoutMs } as const;
+  const call = { method: "POST", path: dialect.paths.count, body, timeoutMs } as const;
   const { status, text } = await http.fetch(call, signal);
   if (status !== 200) throw toEngineFault(faultOfReply(status, text));
   // The reply may list every token: a million of them are not parsed for the sake of one number.

@@ -1,3 +1,4 @@
+import type { LoopTurns } from "../../loop-turns.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
 import type { RequestSettings } from "../request/request.ts";
 import type { EngineFacts } from "../watch/engine-facts.ts";
@@ -17,6 +18,8 @@ export type GenerationParts = {
   readonly facts: EngineFacts;
   /** Whether the engine tells the size of the prompt before the first piece of the answer. */
   readonly countsAtStart: boolean;
+  /** The turns of the event loop in which large requests are written. */
+  readonly turns: LoopTurns;
   /** The longest time that the engine may say nothing, in milliseconds. */
   readonly silenceMs: number;
   /** The longest time that counting tokens may take, in milliseconds. */

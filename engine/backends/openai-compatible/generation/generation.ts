@@ -10,7 +10,7 @@ import { ChunkReader } from "../answer/chunk-reader.ts";
 import { readText } from "../http/engine-http.ts";
 import { EventStream } from "../http/event-stream.ts";
 import { faultOfReply, toEngineFault } from "../http/http-error.ts";
-import { toJsonText } from "../http/raw-json.ts";
+import { toJsonBytes } from "../http/raw-json.ts";
 import { type ChatRequest, toChatRequest } from "../request/request.ts";
 import type { GenerationParts } from "./generation-parts.ts";
 import { OutputRoom } from "./output-room.ts";
@@ -35,7 +35,8 @@ export async function* generate(
   try {
     const room = new OutputRoom(parts, chat, request, link.signal);
     const limit = yield* life.during(room.limit(() => life.tell()));
-    const body = toJsonText({ ...chat.body, ...limit });
+    const turn = () => parts.turns.nextUnlessLeft(request.tenant, link.signal);
+    const body = await toJsonBytes({ ...chat.body, ...limit }, turn);
     const stream = yield* life.during(openStream(parts, body, () => life.tell(), link.signal));
     yield* answer(parts, stream, newReader(parts, chat, request), room, life);
   } finally {
@@ -98,7 +99,7 @@ async function startOf({ nodeId, facts }: GenerationParts, { usage }: ChunkReade
 
 async function openStream(
   { http, settings, silenceMs }: GenerationParts,
-  body: string,
+  body: readonly Buffer[],
   onSent: () => void,
   signal: AbortSignal,
 ): Promise<EventStream> {

@@ -1,7 +1,7 @@
 import type { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../../errors.ts";
 import { roomBehind } from "../../request-plan/output-limit.ts";
-import { toJsonText } from "../http/raw-json.ts";
+import { toJsonBytes } from "../http/raw-json.ts";
 import type { ChatRequest } from "../request/request.ts";
 import { countTokens } from "./count-tokens.ts";
 import type { GenerationParts } from "./generation-parts.ts";
@@ -18,6 +18,7 @@ export class OutputRoom {
   readonly #chat: ChatRequest;
   readonly #request: GenerateRequest;
   readonly #signal: AbortSignal;
+  #body: Promise<readonly Buffer[]> | undefined;
   #counted: Promise<number | undefined> | undefined;
 
   constructor(parts: GenerationParts, chat: ChatRequest, request: GenerateRequest, signal: AbortSignal) {
@@ -40,7 +41,8 @@ export class OutputRoom {
     const asked = this.#request.maxOutputTokens;
     const field = dialect.fields.maxOutputTokens;
     if (!dialect.refusesLongOutput || contextWindow === 0 || asked === undefined || field === undefined) return {};
-    const most = Buffer.byteLength(toJsonText(this.#chat.countBody)) + TEMPLATE_TOKENS;
+    const bytes = (await this.#countBody()).reduce((sum, piece) => sum + piece.length, 0);
+    const most = bytes + TEMPLATE_TOKENS;
     if (most + asked <= contextWindow) return {};
     onCounting();
     const inputTokens = await this.#count();
@@ -56,15 +58,23 @@ export class OutputRoom {
     return (await this.#counted) ?? 0;
   }
 
+  /** Writes the body of the count, once. */
+  #countBody(): Promise<readonly Buffer[]> {
+    const { turns } = this.#parts;
+    const turn = () => turns.nextUnlessLeft(this.#request.tenant, this.#signal);
+    this.#body ??= toJsonBytes(this.#chat.countBody, turn);
+    return this.#body;
+  }
+
   /** Counts the prompt; undefined when the engine does not count it, as the request itself will tell what is wrong. */
   #count(): Promise<number | undefined> {
     const { http, settings, countTimeoutMs } = this.#parts;
-    this.#counted ??= countTokens(http, settings.dialect, this.#chat.countBody, countTimeoutMs, this.#signal).catch(
-      (error: unknown) => {
+    this.#counted ??= this.#countBody()
+      .then((body) => countTokens(http, settings.dialect, body, countTimeoutMs, this.#signal))
+      .catch((error: unknown) => {
         if (error instanceof EngineError && error.reason === "CONTEXT_WINDOW_EXCEEDED") throw error;
         return undefined;
-      },
-    );
+      });
     this.#counted.catch(() => {});
     return this.#counted;
   }

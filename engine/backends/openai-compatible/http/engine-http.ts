@@ -13,8 +13,8 @@ export type EngineCall = {
   readonly method: "GET" | "POST";
   /** The path from the root of the engine's server. */
   readonly path: string;
-  /** The body, JSON text; absent for none. */
-  readonly body?: string;
+  /** The body, JSON text or the bytes of it; absent for none. */
+  readonly body?: string | readonly Buffer[];
   /** The longest time until the engine's answer begins, in milliseconds; 0 for as long as it likes. */
   readonly timeoutMs: number;
   /** Called when the whole request is on its way over an open connection. */
@@ -59,8 +59,9 @@ export class EngineHttp {
     const request = url.protocol === "https:" ? requestHttps : requestHttp;
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(callerLeft(signal));
-      const body = call.body === undefined ? undefined : Buffer.from(call.body);
-      const length = body ? { "content-length": String(body.length) } : {};
+      const body = typeof call.body === "string" ? [Buffer.from(call.body)] : call.body;
+      const bytes = body?.reduce((sum, piece) => sum + piece.length, 0);
+      const length = bytes === undefined ? {} : { "content-length": String(bytes) };
       const outgoing = request(url, {
         method: call.method,
         headers: { ...this.#headers, ...length },
@@ -85,7 +86,8 @@ export class EngineHttp {
         else reject(new EngineError("ENGINE_DOWN", "The engine cannot be reached.", {}, cause));
       });
       outgoing.on("finish", () => call.onSent?.());
-      outgoing.end(body);
+      for (const piece of body ?? []) outgoing.write(piece);
+      outgoing.end();
     });
   }
 

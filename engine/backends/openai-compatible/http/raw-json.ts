@@ -11,6 +11,35 @@ export class RawJson {
   }
 }
 
+/** The length of the pieces in which long texts are written, in UTF-16 units, and images, in threes of bytes. */
+const SLICE = 65_536;
+/** The cost of a piece besides its text, in UTF-16 units of text. */
+const PIECE_UNITS = 64;
+/** The text that is written in one go, in UTF-16 units: about three milliseconds' work. */
+const PORTION_UNITS = 1_000_000;
+
+/** An image in a body: a data URL, of which the text is made only when it is written. */
+export class DataUrl {
+  readonly #mimeType: string;
+  readonly #bytes: Uint8Array;
+
+  /** Makes a URL of the encoded image `bytes`. */
+  constructor(mimeType: string, bytes: Uint8Array) {
+    this.#mimeType = mimeType;
+    this.#bytes = bytes;
+  }
+
+  /** Gives the JSON text of the URL, in pieces. */
+  *pieces(): Generator<string, void, void> {
+    yield JSON.stringify(`data:${this.#mimeType};base64,`).slice(0, -1);
+    const bytes = Buffer.from(this.#bytes.buffer, this.#bytes.byteOffset, this.#bytes.byteLength);
+    // Whole threes of bytes, so that no piece but the last is padded.
+    for (let from = 0; from < bytes.length; from += 3 * SLICE)
+      yield bytes.subarray(from, from + 3 * SLICE).toString("base64");
+    yield '"';
+  }
+}
+
 /** The values that `toJsonText` can write. A key whose value is `undefined` is left out. */
 export type JsonValue =
   | string
@@ -19,6 +48,7 @@ export type JsonValue =
   | null
   | undefined
   | RawJson
+  | DataUrl
   | readonly JsonValue[]
   | { readonly [key: string]: JsonValue };
 
@@ -29,18 +59,76 @@ export function rawObject(text: string): RawJson | undefined {
   return state === "complete" && text.slice(consumed).trim() === "" ? new RawJson(text) : undefined;
 }
 
-/**
- * Writes the JSON text of a value, with the texts of `RawJson` as they are. Undefined is written as `null` in a list.
- */
+/** Writes the JSON text of a value, with the texts of `RawJson` as they are. Undefined is `null` in a list. */
 export function toJsonText(value: JsonValue): string {
-  if (value === undefined || value === null) return "null";
-  if (value instanceof RawJson) return value.text;
-  if (typeof value !== "object") return JSON.stringify(value);
-  if (isList(value)) return `[${value.map(toJsonText).join(",")}]`;
-  const members = Object.entries(value).flatMap(([key, member]) =>
-    member === undefined ? [] : [`${JSON.stringify(key)}:${toJsonText(member)}`],
-  );
-  return `{${members.join(",")}}`;
+  return [...pieces(value)].join("");
+}
+
+/**
+ * Writes a value as `toJsonText` does, in UTF-8. `turn` is waited for behind each portion of some milliseconds, and may
+ * throw to give the writing up: a request may hold tens of megabytes of text and images.
+ */
+export async function toJsonBytes(value: JsonValue, turn: () => Promise<void>): Promise<readonly Buffer[]> {
+  const bytes: Buffer[] = [];
+  let portion: string[] = [];
+  let units = 0;
+  for (const piece of pieces(value)) {
+    portion.push(piece);
+    // Writing many small values costs more than their text.
+    units += piece.length + PIECE_UNITS;
+    if (units < PORTION_UNITS) continue;
+    bytes.push(Buffer.from(portion.join("")));
+    portion = [];
+    units = 0;
+    await turn();
+  }
+  bytes.push(Buffer.from(portion.join("")));
+  return bytes;
+}
+
+function* pieces(value: JsonValue): Generator<string, void, void> {
+  if (value === undefined || value === null) yield "null";
+  else if (value instanceof RawJson) yield value.text;
+  else if (value instanceof DataUrl) yield* value.pieces();
+  else if (typeof value === "string") yield* quoted(value);
+  else if (typeof value !== "object") yield JSON.stringify(value);
+  else if (isList(value)) {
+    yield "[";
+    for (const [at, item] of value.entries()) {
+      if (at > 0) yield ",";
+      yield* pieces(item);
+    }
+    yield "]";
+  } else {
+    let before = "{";
+    for (const [key, member] of Object.entries(value)) {
+      if (member === undefined) continue;
+      yield `${before}${JSON.stringify(key)}:`;
+      before = ",";
+      yield* pieces(member);
+    }
+    yield before === "{" ? "{}" : "}";
+  }
+}
+
+function* quoted(text: string): Generator<string, void, void> {
+  if (text.length <= SLICE) {
+    yield JSON.stringify(text);
+    return;
+  }
+  yield '"';
+  for (let from = 0; from < text.length; ) {
+    // The two halves of a character stay together: each alone would be written as an escape.
+    const isHalf = isHighSurrogate(text.charCodeAt(from + SLICE - 1));
+    const to = from + SLICE + (isHalf ? 1 : 0);
+    yield JSON.stringify(text.slice(from, to)).slice(1, -1);
+    from = to;
+  }
+  yield '"';
+}
+
+function isHighSurrogate(unit: number): boolean {
+  return unit >= 0xd800 && unit <= 0xdbff;
 }
 
 function isList(value: object): value is readonly JsonValue[] {

@@ -7,6 +7,7 @@ import type { Dialect } from "../dialect/dialect.ts";
 import { countTokens } from "../generation/count-tokens.ts";
 import type { GenerationParts } from "../generation/generation-parts.ts";
 import { parseFields } from "../http/json-fields.ts";
+import { toJsonText } from "../http/raw-json.ts";
 import { type RequestSettings, toCountBody } from "../request/request.ts";
 import { askEngine, type ProbeAnswer, probeRequest } from "./probe-answer.ts";
 
@@ -149,7 +150,8 @@ async function probeSchema(
 
 async function probeCount(parts: GenerationParts, signal: AbortSignal): Promise<boolean> {
   const { messages, tools, toolChoice, reasoning } = probeRequest("What is 17 + 25?", {});
-  const body = toCountBody({ model: "", messages, tools, toolChoice, reasoning }, parts.settings);
+  const fields = toCountBody({ model: "", messages, tools, toolChoice, reasoning }, parts.settings);
+  const body = [Buffer.from(toJsonText(fields))];
   try {
     return (await countTokens(parts.http, parts.settings.dialect, body, parts.countTimeoutMs, signal)) > 0;
   } catch (error) {

@@ -1,7 +1,7 @@
 import { ImageDetail, type Message, type Part, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { type CallIdMap, type CallIdRule, callIdMap } from "../../../conversation/call-id-map.ts";
 import { EngineError } from "../../../errors.ts";
-import type { JsonValue } from "../http/raw-json.ts";
+import { DataUrl, type JsonValue } from "../http/raw-json.ts";
 
 const ROLE: Readonly<Record<number, string>> = {
   [Role.SYSTEM]: "system",
@@ -56,8 +56,7 @@ function contentOf(parts: readonly Part[], path: string, { images }: HistoryRule
       throw new EngineError("UNSUPPORTED_FEATURE", `${path}[${index}]: this model does not take such images.`);
     }
     const level = detail === ImageDetail.LOW ? "low" : detail === ImageDetail.HIGH ? "high" : undefined;
-    const url = `data:${mimeType};base64,${Buffer.from(source.value).toString("base64")}`;
-    return [{ type: "image_url", image_url: { url, detail: level } }];
+    return [{ type: "image_url", image_url: { url: new DataUrl(mimeType, source.value), detail: level } }];
   });
 }
 

@@ -1,5 +1,10 @@
-import { expect, test } from "vitest";
-import { rawObject, toJsonText } from "../../../../../../engine/backends/openai-compatible/http/raw-json.ts";
+import { describe, expect, test } from "vitest";
+import {
+  DataUrl,
+  rawObject,
+  toJsonBytes,
+  toJsonText,
+} from "../../../../../../engine/backends/openai-compatible/http/raw-json.ts";
 
 test("raw text stays as it is among values that are written", () => {
   const raw = rawObject('{ "b": 1.0, "a": 12345678901234567890, "b": 2 }');
@@ -10,4 +15,41 @@ test("raw text stays as it is among values that are written", () => {
 
 test.each(["", "[]", "1", '{"a":1', '{"a":1}}', '{"a":1},"model":"x"', "{} {}"])("%j is no object", (text) => {
   expect(rawObject(text)).toBeUndefined();
+});
+
+describe("a large value is written in portions, with the same text", () => {
+  const smiles = `x${"😀".repeat(100_000)}\n"`;
+  const image = Buffer.from(Array.from({ length: 500_000 }, (_, at) => at % 251));
+  const value = {
+    texts: [smiles, "a".repeat(2_000_000), ""],
+    many: Array.from({ length: 50_000 }, (_, at) => ({ at, gone: undefined, text: "é" })),
+    url: new DataUrl('image/"png', image),
+    raw: rawObject('{"a":  1.0}'),
+    empty: [{}, [], null],
+  };
+
+  test("in UTF-8, whole characters together, and images as their bytes", async () => {
+    const bytes = Buffer.concat(await toJsonBytes(value, async () => {}));
+    expect(bytes.toString()).toBe(toJsonText(value));
+    const read = JSON.parse(bytes.toString());
+    expect(read.texts[0] === smiles && read.texts[1] === value.texts[1]).toBe(true);
+    expect(read.many).toHaveLength(50_000);
+    expect(read.url === `data:image/"png;base64,${image.toString("base64")}`).toBe(true);
+    expect(read.empty).toEqual([{}, [], null]);
+    expect(bytes.includes("\\ud8")).toBe(false);
+  });
+
+  test("and gives the event loop a turn behind each", async () => {
+    let turns = 0;
+    const bytes = await toJsonBytes(value, async () => {
+      turns += 1;
+    });
+    expect(turns).toBeGreaterThan(4);
+    expect(Math.max(...bytes.map(({ length }) => length))).toBeLessThan(4_000_000);
+    await toJsonBytes({ small: "text" }, () => Promise.reject(new Error("no turn for so little")));
+  });
+
+  test("and no more of it once the caller has left", async () => {
+    await expect(toJsonBytes(value, () => Promise.reject(new Error("left")))).rejects.toThrow("left");
+  });
 });

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { LoopTurns } from "../../../../../../engine/backends/llama/tokens/loop-turns.ts";
+import { LoopTurns } from "../../../../engine/backends/loop-turns.ts";
 
 test("each turn of the loop has one slice, whoever asks", async () => {
   const turns = new LoopTurns();

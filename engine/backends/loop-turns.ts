@@ -1,4 +1,5 @@
-import { FairTurns, type TurnItem } from "../../../../deploy/runtime/queue/fair-turns.ts";
+import { FairTurns, type TurnItem } from "../../deploy/runtime/queue/fair-turns.ts";
+import { throwIfLeft } from "./caller-left.ts";
 
 type Waiting = TurnItem & { readonly go: () => void };
 
@@ -17,6 +18,12 @@ export class LoopTurns {
       this.#turns.push({ key: tenant, cost: 1, go: resolve });
       this.#arm();
     });
+  }
+
+  /** Waits as `next` does. Throws `EngineError` where the caller has left meanwhile. */
+  async nextUnlessLeft(tenant: string, signal: AbortSignal): Promise<void> {
+    await this.next(tenant);
+    throwIfLeft(signal);
   }
 
   #arm(): void {
