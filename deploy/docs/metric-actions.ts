@@ -141,6 +141,8 @@ export const ENGINE_METRIC_ACTIONS: MetricActions = {
       "Answers that break their schema. On `llama` with `strict` that is a bug to report; elsewhere it is how well the model or the engine beside the node keeps to schemas.",
     svc_engine_connection_refusals_total:
       "A caller has too much open on one connection: see which one it is. If it is a gateway with honest large prompts, raise `connection` in the node's configuration.",
+    svc_engine_caller_work_total:
+      "`failed` is a bug to report: the log has it once, and its caller lost a schema or a call, not the answer. `given_up` says that a budget of work is too generous for this machine. Many `partly` are schemas that cost more than they are worth; see whose they are.",
     svc_engine_cancel_latency_seconds:
       "Above 0.1 s, slots stay busy for callers who have left: steps of the engine take that long.",
   },

@@ -1,12 +1,13 @@
 import { availableParallelism } from "node:os";
 import { setImmediate } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
+import { type CrashReport, crashReport } from "../../deploy/runtime/process/end-on-crash.ts";
 import { onAbort } from "../../deploy/runtime/time/abort.ts";
 import type { MonotonicClock } from "../../deploy/runtime/time/clock.ts";
 import { callerLeft } from "../backends/caller-left.ts";
 import { EngineError } from "../errors.ts";
 import { WORK, type WorkInput, type WorkKind, type WorkOutput } from "./work-kinds.ts";
-import type { WorkReply } from "./work-thread.ts";
+import { replyTo, type WorkReply } from "./work-reply.ts";
 
 /** The most memory of one thread, in MiB. */
 const MAX_HEAP_MIB = 256;
@@ -23,10 +24,26 @@ const HALF_LIFE_MS = 10_000;
 /** The used time that is as good as none, in milliseconds: a tenant without work is forgotten below it. */
 const FORGOTTEN_MS = 1;
 
-/** An error that says that work was given up: it took longer than its kind may, or more memory than a thread has. */
+/**
+ * An error that says that work was given up: it took longer than its kind may, more memory than a thread has, or failed by
+ * a fault of this program.
+ */
 export class WorkGivenUp extends Error {
   override readonly name = "WorkGivenUp";
 }
+
+/**
+ * The end of a piece of work. `whole` is done; `partly` is done as far as its budget went; `refused` says that what the
+ * caller sent cannot be used; `given_up` took too much time or memory; `failed` is a fault of this program.
+ */
+export type WorkEnd = {
+  /** The kind of the work; `parse` is the reading of a model's output, which is done where tokens are handed out. */
+  readonly kind: WorkKind | "parse";
+  /** The way in which the work ended. */
+  readonly outcome: "whole" | "partly" | "refused" | "given_up" | "failed";
+  /** The facts about a fault of this program; undefined where there was none. */
+  readonly fault?: CrashReport;
+};
 
 /** The settings that the threads are started with. */
 export type CallerWorkOptions = {
@@ -36,6 +53,8 @@ export type CallerWorkOptions = {
   readonly threads?: number;
   /** The program of the threads. Default: the one beside this file; undefined where Node cannot run it. */
   readonly program?: URL | undefined;
+  /** Hears of every piece of work that has ended. Default: nobody. */
+  readonly onEnd?: (end: WorkEnd) => void;
 };
 
 /** Whose work it is, and who waits for it. */
@@ -79,6 +98,7 @@ export class CallerWork {
   readonly #clock: MonotonicClock;
   readonly #program: URL | undefined;
   readonly #size: number;
+  readonly #onEnd: (end: WorkEnd) => void;
   readonly #threads = new Set<Thread>();
   readonly #tenants = new Map<string, Tenant>();
   #waiting = 0;
@@ -90,6 +110,7 @@ export class CallerWork {
     const cores = Math.min(MAX_THREADS, Math.max(MIN_THREADS, availableParallelism() - 1));
     this.#clock = options.clock;
     this.#size = options.threads ?? cores;
+    this.#onEnd = options.onEnd ?? (() => {});
     this.#program = "program" in options ? options.program : programBeside();
     // The first is there before anybody waits for it.
     if (this.#program) this.#start(this.#program);
@@ -107,10 +128,11 @@ export class CallerWork {
 
   /**
    * Resolves to the result of a piece of work. Throws `EngineError`: what the work itself throws, QUEUE_FULL where too
-   * much waits already, and why the caller left. Throws `WorkGivenUp` where it takes too much time or memory.
+   * much waits already, and why the caller left. Throws `WorkGivenUp` where it takes too much time or memory, or fails by
+   * a fault of this program.
    */
   run<Kind extends WorkKind>(kind: Kind, input: WorkInput<Kind>, order: WorkOrder): Promise<WorkOutput<Kind>> {
-    if (!this.#program) return here(kind, input, order);
+    if (!this.#program) return this.#here(kind, input, order);
     const { tenant, signal, onMove = () => {} } = order;
     return new Promise((resolve, reject) => {
       if (this.#closed) return reject(stopping());
@@ -141,6 +163,11 @@ export class CallerWork {
       onMove();
       this.#next();
     });
+  }
+
+  /** Notes a fault of this program in reading what a model wrote, which was then taken for text. */
+  parseFailed(thrown: unknown): void {
+    this.#onEnd({ kind: "parse", outcome: "failed", fault: crashReport(thrown) });
   }
 
   /** Ends the threads; what waits or runs fails with ENGINE_DOWN. */
@@ -215,8 +242,11 @@ export class CallerWork {
     const thread: Thread = { worker, job: undefined, stopTimer: () => {}, sinceMs: 0 };
     worker.on("message", (reply: WorkReply) => {
       const job = this.#finish(thread);
-      if ("output" in reply) job?.resolve(reply.output);
-      else job?.reject(new EngineError(reply.error.reason, reply.error.message, reply.error.facts));
+      try {
+        if (job) job.resolve(this.#outputOf(job.kind, reply));
+      } catch (error) {
+        job?.reject(error as Error); // nothing else is thrown there
+      }
       this.#next();
     });
     worker.on("error", () => this.#replace(thread));
@@ -229,8 +259,38 @@ export class CallerWork {
   #replace(thread: Thread): void {
     if (!this.#threads.delete(thread)) return;
     void thread.worker.terminate();
-    this.#finish(thread)?.reject(new WorkGivenUp());
+    const job = this.#finish(thread);
+    if (job) this.#onEnd({ kind: job.kind, outcome: "given_up" });
+    job?.reject(new WorkGivenUp());
     this.#next();
+  }
+
+  /** Does a piece of work on this thread, behind what waits for it to be taken in. */
+  async #here<Kind extends WorkKind>(
+    kind: Kind,
+    input: WorkInput<Kind>,
+    { signal, onMove }: WorkOrder,
+  ): Promise<WorkOutput<Kind>> {
+    onMove?.();
+    await setImmediate();
+    if (signal.aborted) throw callerLeft(signal);
+    return this.#outputOf(kind, replyTo({ kind, input }));
+  }
+
+  /** Returns the output in a reply. Throws the error that is in it instead, or `WorkGivenUp` for a fault. */
+  #outputOf<Kind extends WorkKind>(kind: Kind, reply: WorkReply): WorkOutput<Kind> {
+    if ("fault" in reply) {
+      this.#onEnd({ kind, outcome: "failed", fault: reply.fault });
+      throw new WorkGivenUp();
+    }
+    if ("error" in reply) {
+      this.#onEnd({ kind, outcome: "refused" });
+      throw new EngineError(reply.error.reason, reply.error.message, reply.error.facts);
+    }
+    const output = reply.output as WorkOutput<Kind>; // what a thread answers to this kind
+    const isWhole = WORK[kind].isWhole as (of: WorkOutput<Kind>) => boolean; // the row of this kind
+    this.#onEnd({ kind, outcome: isWhole(output) ? "whole" : "partly" });
+    return output;
   }
 
   /** Takes the work off a thread and charges its tenant for the time. */
@@ -255,19 +315,6 @@ export class CallerWork {
     for (const { waiting } of this.#tenants.values()) for (const { onMove } of waiting) onMove();
     for (const { job } of this.#threads) job?.onMove();
   }
-}
-
-/** Does a piece of work on this thread, behind what waits for it to be taken in. */
-async function here<Kind extends WorkKind>(
-  kind: Kind,
-  input: WorkInput<Kind>,
-  { signal, onMove }: WorkOrder,
-): Promise<WorkOutput<Kind>> {
-  onMove?.();
-  await setImmediate();
-  if (signal.aborted) throw callerLeft(signal);
-  const run = WORK[kind].run as (of: WorkInput<Kind>) => WorkOutput<Kind>; // the row of this kind
-  return run(input);
 }
 
 function stopping(): EngineError {

@@ -1,12 +1,22 @@
 import type { Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
-import { type OutputGrammar, type OutputGrammarOptions, outputGrammar } from "../grammar/output/output-grammar.ts";
+import {
+  hasUnpromised,
+  type OutputGrammar,
+  type OutputGrammarOptions,
+  outputGrammar,
+} from "../grammar/output/output-grammar.ts";
+import { costlySchema } from "../grammar/schema/invalid-schema.ts";
+import { formOf } from "../tool-calls/forms.ts";
 import { argumentTypes } from "../tool-calls/readers/argument-types.ts";
 
 /** The most calls that a grammar without a bound allows: one without an end would let a model call for ever. */
 const MAX_CALLS = 32;
 
 /** All that the grammar of an answer depends on: plain data, which can go to another thread. */
-export type GrammarInput = Pick<OutputGrammarOptions, "mustCall" | "constraint" | "reasoning" | "markers"> & {
+export type GrammarInput = Pick<
+  OutputGrammarOptions,
+  "mustCall" | "constraint" | "reasoning" | "markers" | "onlyPromised"
+> & {
   /** The tools that may be called. */
   readonly tools: readonly Pick<Tool, "name" | "parametersJsonSchema" | "strict">[];
   /** The most calls in one answer; Infinity without a bound. */
@@ -20,6 +30,46 @@ export function needsGrammar({
   constraint,
 }: Pick<GrammarInput, "tools" | "mustCall" | "constraint">): boolean {
   return mustCall || constraint?.kind !== undefined || tools.some(({ strict }) => strict);
+}
+
+/**
+ * The most characters of all schemas of an answer together: more are not sent to another thread, as comparing and copying
+ * them takes the time of the one that hands out tokens.
+ */
+const MAX_SCHEMAS_LENGTH = 1024 * 1024;
+
+/**
+ * Returns an input without the schemas of which its grammar says nothing, and, where the rest is too large, with the ones
+ * only that are promised. Throws `CostlySchema` where these are too large.
+ */
+export function worthReading(input: GrammarInput): GrammarInput {
+  const { toolCall } = input.markers;
+  const tellsTypes = toolCall !== undefined && formOf(toolCall).markup(toolCall)?.tags !== undefined;
+  const needed = withSchemas(input, (strict) => strict || input.mustCall || (tellsTypes && !input.onlyPromised));
+  if (lengthOf(needed) <= MAX_SCHEMAS_LENGTH) return needed;
+  const promised = onlyPromised(input);
+  if (promised === undefined || lengthOf(promised) > MAX_SCHEMAS_LENGTH)
+    throw costlySchema("tools#", `and other schemas have more than ${MAX_SCHEMAS_LENGTH} characters together`);
+  return promised;
+}
+
+/** Returns an input in which only the schemas count that are promised; undefined where others do not count anyway. */
+export function onlyPromised(input: GrammarInput): GrammarInput | undefined {
+  if (input.onlyPromised || !hasUnpromised(input)) return undefined;
+  const kind = input.constraint?.kind;
+  const isFree = kind?.$case === "jsonSchema" && !kind.value.strict;
+  const constraint = isFree ? { kind: { ...kind, value: { ...kind.value, schemaJson: "" } } } : input.constraint;
+  return { ...withSchemas(input, (strict) => strict), constraint, onlyPromised: true };
+}
+
+function withSchemas(input: GrammarInput, isNeeded: (strict: boolean) => boolean): GrammarInput {
+  const tools = input.tools.map((tool) => (isNeeded(tool.strict) ? tool : { ...tool, parametersJsonSchema: "" }));
+  return { ...input, tools };
+}
+
+function lengthOf({ tools, constraint }: GrammarInput): number {
+  const answer = constraint?.kind?.$case === "jsonSchema" ? constraint.kind.value.schemaJson.length : 0;
+  return tools.reduce((sum, { parametersJsonSchema }) => sum + parametersJsonSchema.length, answer);
 }
 
 /** Writes the grammar of an answer, as `outputGrammar` does. Throws `EngineError` INVALID_SCHEMA. */

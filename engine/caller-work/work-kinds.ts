@@ -1,5 +1,6 @@
 import { renderPrompt } from "../conversation/prompt-renderer.ts";
-import { checkTexts } from "../grammar/validation/answer-check.ts";
+import type { OutputGrammar } from "../grammar/output/output-grammar.ts";
+import { type CheckedTexts, checkTexts } from "../grammar/validation/answer-check.ts";
 import { grammarOf } from "./grammar-input.ts";
 
 /**
@@ -8,11 +9,11 @@ import { grammarOf } from "./grammar-input.ts";
  */
 export const WORK = {
   /** Turns schemas and tools into the grammar of an answer. */
-  grammar: { run: grammarOf, limitMs: 5000 },
+  grammar: { run: grammarOf, limitMs: 5000, isWhole: ({ gaveUp }: OutputGrammar) => !gaveUp },
   /** Turns a conversation into the text of a prompt. */
-  render: { run: renderPrompt, limitMs: 5000 },
+  render: { run: renderPrompt, limitMs: 5000, isWhole: () => true },
   /** Looks at what a model wrote with the schemas that were asked for. */
-  check: { run: checkTexts, limitMs: 2000 },
+  check: { run: checkTexts, limitMs: 2000, isWhole: ({ unchecked }: CheckedTexts) => unchecked === 0 },
 } as const;
 
 /** The name of a kind of work. */

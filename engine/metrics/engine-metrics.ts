@@ -78,6 +78,17 @@ export class EngineMetrics {
     registers: this.#registers,
   });
 
+  /**
+   * Counts the pieces of work that callers' bytes caused beside generating, by kind (`grammar`, `check`, `parse`) and
+   * outcome (`whole`, `partly`, `refused`, `given_up`, `failed`).
+   */
+  readonly callerWork = new Counter({
+    name: "svc_engine_caller_work_total",
+    help: "Work that callers' bytes caused beside generating, by kind and by outcome: whole, partly (as far as its budget went), refused, given_up (too much time or memory), failed (a fault of the node's own).",
+    labelNames: ["kind", "outcome"],
+    registers: this.#registers,
+  });
+
   /** Measures the seconds from a caller's leaving, or its deadline, to the backend's having let go of the slot. */
   readonly cancelLatency = new Histogram({
     name: "svc_engine_cancel_latency_seconds",

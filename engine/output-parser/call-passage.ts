@@ -123,10 +123,18 @@ export class CallPassage {
     }
   }
 
+  /** Gives up reading calls: of one of which nothing has gone out its text comes out instead. */
+  giveUp(): void {
+    const position = this.#position;
+    this.#position = { at: "outside" };
+    if (position.at === "held") this.#options.visible.add(position.raw);
+  }
+
   #inHeld(reader: CallReader, raw: string): PassageStep {
     const { callIds, pending, visible, writer } = this.#options;
     const progress = reader.push(pending.text.slice(0, MAX_HELD_CALL - raw.length));
     const all = raw + pending.take(progress.consumed);
+    this.#position = { at: "held", reader, raw: all };
     if (reader.startedName !== undefined) {
       visible.flush();
       writer.end(true);
@@ -136,10 +144,7 @@ export class CallPassage {
       return step === "needs-more" ? "again" : step;
     }
     const isOver = progress.state !== "open" || all.length + pending.text.length >= MAX_HELD_CALL;
-    if (!isOver && !reader.nameIsUnknown) {
-      this.#position = { at: "held", reader, raw: all };
-      return "needs-more";
-    }
+    if (!isOver && !reader.nameIsUnknown) return "needs-more";
     this.#groupIsShown = true;
     const kept = this.#separatorAt(all, isOver);
     pending.putBack(all.slice(all.length - kept));

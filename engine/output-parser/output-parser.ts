@@ -30,6 +30,8 @@ export type OutputParserOptions = {
   readonly stop: readonly string[];
   /** Returns an id for a call to which the model gave none, or one that it gave before. */
   readonly newCallId: (toolName: string) => string;
+  /** Hears of a fault of this program in reading the output, at most once. Default: nobody. */
+  readonly onFault?: (thrown: unknown) => void;
 };
 
 type State =
@@ -38,6 +40,8 @@ type State =
   /** Passing over the white space that the template writes behind a mark, as far as it is there. */
   | { readonly at: "skip"; readonly rest: string; readonly next: State }
   | { readonly at: "calls"; readonly calls: Calls }
+  /** Behind a fault of this program: all that comes is text. */
+  | { readonly at: "plain" }
   | { readonly at: "done" };
 
 /** The rules of how calls stand in the text, and what reads them. */
@@ -53,7 +57,8 @@ const ANY_TYPE: ArgumentTypes = () => undefined;
  * White space that the chat template writes beside a mark is markup, so that the turn rendered again has the same
  * tokens; a text of nothing but white space beside other blocks is dropped. A reasoning mark counts at the start of a
  * visible text, not in its middle. A call that is malformed or names an unknown tool comes out as text; if its
- * arguments had begun to go out, its block ends incomplete and what follows is text.
+ * arguments had begun to go out, its block ends incomplete and what follows is text. A fault of this program in reading the
+ * output has all that follows come out as text: it costs a call, and no answer.
  */
 export class OutputParser {
   readonly #reasoning: ReasoningMarkers | undefined;
@@ -61,11 +66,13 @@ export class OutputParser {
   readonly #writer = new BlockWriter();
   readonly #pending = new PendingText();
   readonly #visible: VisibleText;
+  readonly #onFault: (thrown: unknown) => void;
   #state: State;
 
   constructor(options: OutputParserOptions) {
     const { reasoning } = options.markers;
     this.#reasoning = reasoning;
+    this.#onFault = options.onFault ?? (() => {});
     this.#visible = new VisibleText(this.#writer, this.#pending, options.stop);
     this.#calls = this.#newCalls(options);
     this.#state = options.startsInReasoning && reasoning ? { at: "reasoning", markers: reasoning } : TEXT;
@@ -97,7 +104,9 @@ export class OutputParser {
     const start = this.#pending.received;
     this.#pending.receive(text);
     if (logprobs.length > 0) this.#writer.logprobs({ start, end: this.#pending.received, logprobs });
-    while (this.#pending.text !== "" && this.#step()) {}
+    this.#guarded(() => {
+      while (this.#pending.text !== "" && this.#step()) {}
+    });
     return this.#writer.take();
   }
 
@@ -106,6 +115,13 @@ export class OutputParser {
    * once.
    */
   end(reason: "stop" | "cut"): readonly Event[] {
+    this.#guarded(() => this.#end(reason));
+    if (this.#state.at === "plain") this.#end(reason);
+    this.#state = { at: "done" };
+    return this.#writer.take();
+  }
+
+  #end(reason: "stop" | "cut"): void {
     const state = this.#state;
     switch (state.at) {
       case "reasoning":
@@ -116,6 +132,7 @@ export class OutputParser {
         state.calls.passage.end(reason);
         break;
       case "text":
+      case "plain":
       case "skip":
         this.#visible.add(this.#pending.takeAll());
         this.#visible.flush();
@@ -123,8 +140,20 @@ export class OutputParser {
         break;
       case "done":
     }
-    this.#state = { at: "done" };
-    return this.#writer.take();
+  }
+
+  /** Reads on; where that fails what was not decided yet is text, and so is all that follows. */
+  #guarded(read: () => void): void {
+    try {
+      read();
+    } catch (thrown) {
+      const state = this.#state;
+      this.#state = { at: "plain" };
+      this.#onFault(thrown);
+      if (state.at === "calls") state.calls.passage.giveUp();
+      this.#writer.end(false);
+      this.#visible.add(this.#pending.takeAll());
+    }
   }
 
   #newCalls({ markers, toolNames, argumentTypes = ANY_TYPE, ...options }: OutputParserOptions): Calls | undefined {
@@ -165,6 +194,9 @@ export class OutputParser {
         return this.#inSkip(state.rest, state.next);
       case "calls":
         return this.#inCalls(state.calls.reading, state.calls.passage.step());
+      case "plain":
+        this.#visible.add(this.#pending.takeAll());
+        return false;
       case "done":
         return false;
     }

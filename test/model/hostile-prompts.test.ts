@@ -28,12 +28,13 @@ describe.skipIf(missing !== "")("prompts that callers make costly or unreadable"
   let client: NodeClient;
 
   beforeAll(async () => {
-    const work: Pick<CallerWork, "run" | "moves"> = {
+    const work: Pick<CallerWork, "run" | "moves" | "parseFailed"> = {
       run: (kind, input, order) => {
         handedOver.push(kind);
         return workHere.run(kind, input, order);
       },
       moves: 0,
+      parseFailed: (thrown) => workHere.parseFailed(thrown),
     };
     backend = new LlamaBackend({ ...OPTIONS, models: ["svc-qwen"], contextTokens: WINDOW }, work);
     await backend.start(never());

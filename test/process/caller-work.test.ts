@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
-import { CallerWork, WorkGivenUp } from "../../engine/caller-work/caller-work.ts";
+import { CallerWork, type WorkEnd, WorkGivenUp } from "../../engine/caller-work/caller-work.ts";
 import type { GrammarInput } from "../../engine/caller-work/grammar-input.ts";
 import { packConversation } from "../../engine/conversation/packed-conversation.ts";
 import { user } from "../support/engine/canonical.ts";
@@ -121,6 +121,53 @@ test("work that takes too long is given up, and what waits behind it is not", as
   const outcome = Promise.allSettled([grammar(input({}, { mustCall: true })), grammar(input({}))]);
   await clock.advance(5000);
   expect(await outcome).toMatchObject([{ reason: expect.any(WorkGivenUp) }, { value: "fine" }]);
+});
+
+describe("a fault of our own in the work", () => {
+  const fault = { error: "TypeError", at: [expect.stringContaining("at ")] };
+  const broken = { tools: null } as unknown as GrammarInput;
+
+  test.each(["on a thread", "where no thread can be run"])(
+    "is work given up, and told once as a fault: %s",
+    async (where) => {
+      const ends: WorkEnd[] = [];
+      const replies = program(
+        "parentPort.postMessage({ fault: { error: 'TypeError', at: ['at schema.ts:1'] } }); return",
+      );
+      work = new CallerWork({
+        clock: new VirtualClock(),
+        threads: 1,
+        program: where === "on a thread" ? replies : undefined,
+        onEnd: (end) => ends.push(end),
+      });
+      await expect(grammar(broken)).rejects.toThrow(WorkGivenUp);
+      expect(ends).toMatchObject([{ kind: "grammar", outcome: "failed", fault: { error: fault.error } }]);
+      expect(ends[0]?.fault?.at[0]).toEqual(fault.at[0]);
+    },
+  );
+
+  test("is told of the reading of an output too", () => {
+    const ends: WorkEnd[] = [];
+    work = new CallerWork({ clock: systemClock, program: undefined, onEnd: (end) => ends.push(end) });
+    work.parseFailed(new TypeError("what the caller sent"));
+    expect(ends).toMatchObject([{ kind: "parse", outcome: "failed", fault: { error: "TypeError" } }]);
+    expect(JSON.stringify(ends)).not.toContain("what the caller sent");
+  });
+});
+
+test("every piece of work is told how it ended", async () => {
+  const ends: string[] = [];
+  work = new CallerWork({
+    clock: systemClock,
+    program: undefined,
+    onEnd: ({ kind, outcome }) => ends.push(`${kind} ${outcome}`),
+  });
+  const text = { part: "answer" as const, strict: false, text: "1" };
+  await grammar(input({ enum: ["yes"] }));
+  await expect(grammar(input({ type: "x" }))).rejects.toMatchObject({ reason: "INVALID_SCHEMA" });
+  await work.run("check", [{ ...text, schema: "{}" }], order());
+  await work.run("check", [{ ...text, schema: "no schema" }], order());
+  expect(ends).toEqual(["grammar whole", "grammar refused", "check whole", "check partly"]);
 });
 
 test("work that takes too much memory is given up, and the next is not", async () => {

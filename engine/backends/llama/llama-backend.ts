@@ -48,11 +48,15 @@ export class LlamaBackend implements Backend {
   readonly #options: LlamaOptions;
   readonly #clock: Clock;
   readonly #closing = sharedAbort();
-  readonly #work: Pick<CallerWork, "run" | "moves">;
+  readonly #work: Pick<CallerWork, "run" | "moves" | "parseFailed">;
   #running: Running | undefined;
 
   /** Makes a backend that has not been started; `work` does what callers' bytes cause, and stays its owner's to close. */
-  constructor(options: LlamaOptions, work: Pick<CallerWork, "run" | "moves">, clock: Clock = systemClock) {
+  constructor(
+    options: LlamaOptions,
+    work: Pick<CallerWork, "run" | "moves" | "parseFailed">,
+    clock: Clock = systemClock,
+  ) {
     this.#options = options;
     this.#work = work;
     this.#clock = clock;

@@ -12,11 +12,12 @@ import { openAiCompatibleSchema } from "./options.ts";
  */
 export const openAiCompatible: BackendKind<typeof openAiCompatibleSchema> = {
   schema: openAiCompatibleSchema,
-  create({ apiKeyFile, profile, ...options }, node) {
+  create({ apiKeyFile, profile, ...options }, node, work) {
     return new OpenAiCompatibleBackend({
       ...options,
       ...node,
       profile: loadProfile(profile),
+      onFault: (thrown) => work.parseFailed(thrown),
       apiKey: apiKeyFile === undefined ? undefined : readKey(apiKeyFile),
     });
   },

@@ -91,6 +91,7 @@ export class OpenAiCompatibleBackend implements Backend {
       turns: new LoopTurns(),
       silenceMs: this.#options.silenceTimeoutMs,
       countTimeoutMs: this.#options.countTimeoutMs,
+      onFault: this.#options.onFault ?? (() => {}),
       nowMs: () => this.#clock.nowMs(),
     };
     this.#watch.start();

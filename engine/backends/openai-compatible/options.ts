@@ -74,4 +74,6 @@ export type OpenAiCompatibleOptions = ServedNode &
     readonly profile: ModelProfile;
     /** The bearer token that every call is sent with; absent where none is sent. */
     readonly apiKey?: string | undefined;
+    /** Hears of a fault of this program in reading what the engine wrote. Default: nobody. */
+    readonly onFault?: (thrown: unknown) => void;
   };

@@ -27,7 +27,9 @@ export function withinBudget<T>(at: string, make: () => T): T {
   try {
     return make();
   } catch (error) {
-    if (error instanceof WorkSpent) throw costlySchema(`${at}#`, "is too costly to be turned into a grammar");
+    // A chain that is too long for the stack costs too much as well.
+    if (error instanceof WorkSpent || error instanceof RangeError)
+      throw costlySchema(`${at}#`, "is too costly to be turned into a grammar");
     throw error;
   }
 }

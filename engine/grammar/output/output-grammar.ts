@@ -19,6 +19,8 @@ export type OutputGrammarOptions = Pick<ToolCallGrammarOptions, "tools" | "maxCa
   readonly constraint: OutputConstraint | undefined;
   /** Whether the output begins inside the reasoning, may open it, or has none. */
   readonly reasoning: "opened" | "may-open" | "none";
+  /** Whether schemas that are not strict, of calls that need not come, are given up from the start. Default: false. */
+  readonly onlyPromised?: boolean;
 };
 
 /** The name of the rule that holds from the end of the reasoning on. */
@@ -47,6 +49,7 @@ const MAX_WORK = 200_000;
  * was promised to get it, by `strict` or by having to call. Other schemas that cost too much are given up.
  */
 export function outputGrammar(options: OutputGrammarOptions): OutputGrammar {
+  if (options.onlyPromised) return { text: grammarText(options, true), gaveUp: true };
   try {
     return { text: grammarText(options, false), gaveUp: false };
   } catch (error) {
@@ -56,7 +59,11 @@ export function outputGrammar(options: OutputGrammarOptions): OutputGrammar {
 }
 
 /** Returns whether some schema is held to without a promise. */
-function hasUnpromised({ constraint, mustCall, tools }: OutputGrammarOptions): boolean {
+export function hasUnpromised({
+  constraint,
+  mustCall,
+  tools,
+}: Pick<OutputGrammarOptions, "constraint" | "mustCall" | "tools">): boolean {
   if (mustCall) return false;
   const kind = constraint?.kind;
   return (kind?.$case === "jsonSchema" && !kind.value.strict) || tools.some(({ strict }) => !strict);

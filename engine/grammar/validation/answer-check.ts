@@ -5,6 +5,7 @@ import {
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { JsonValue } from "../../gbnf/json-value.ts";
 import { WorkBudget } from "../../work-budget.ts";
+import { MAX_SCHEMA_BYTES } from "../schema/schema-document.ts";
 import { CHECK_WORK, SchemaValidator, type Verdict } from "./schema-validator.ts";
 
 /**
@@ -46,7 +47,7 @@ export class AskedTexts {
     this.#tools = new Map(
       tools.map(({ name, parametersJsonSchema, strict }) => {
         const schema = parametersJsonSchema === "" ? ANY_OBJECT : parametersJsonSchema;
-        return [name, { part: "arguments", strict, schema }];
+        return [name, { part: "arguments", strict, schema: readable(schema) }];
       }),
     );
   }
@@ -115,7 +116,12 @@ function answerOf(constraint: GenerateRequest["outputConstraint"]): Wanted | und
   const kind = constraint?.kind;
   if (kind?.$case === "jsonObject") return { part: "answer", strict: true, schema: ANY_OBJECT };
   if (kind?.$case !== "jsonSchema") return undefined;
-  return { part: "answer", strict: kind.value.strict, schema: kind.value.schemaJson };
+  return { part: "answer", strict: kind.value.strict, schema: readable(kind.value.schemaJson) };
+}
+
+/** Returns a schema, or no schema for one that is too long to be read, so that it is not copied for each of its texts. */
+function readable(schema: string): string {
+  return schema.length > MAX_SCHEMA_BYTES ? "" : schema;
 }
 
 /** Makes the validator of a schema; undefined for what is no schema. */

@@ -32,6 +32,8 @@ const MAX_WORK = 2000;
 const ENTRIES_PER_WORK = 16;
 /** The most references and alternatives inside each other; deeper ones allow any type. */
 const MAX_DEPTH = 64;
+/** The most characters of a schema that is read, which takes a millisecond or two; a longer one allows any type. */
+const MAX_SCHEMA_LENGTH = 256 * 1024;
 
 /** The word of a schema on a property: nothing at all, a set of types, or (undefined) that it may be of any type. */
 type Declared = "undeclared" | ReadonlySet<JsonType> | undefined;
@@ -57,6 +59,7 @@ export function argumentTypes(tools: readonly Pick<Tool, "name" | "parametersJso
 }
 
 function parsed(text: string): unknown {
+  if (text.length > MAX_SCHEMA_LENGTH) return undefined;
   try {
     return JSON.parse(text);
   } catch {

@@ -42,7 +42,7 @@ export type EngineParts = {
   /** Turns conversations into tokens. */
   readonly prompts: PromptEncoder;
   /** Counts the pieces of work that callers' bytes have caused and that are over. */
-  readonly work: Pick<CallerWork, "moves">;
+  readonly work: Pick<CallerWork, "moves" | "parseFailed">;
   /** Makes and keeps grammars. */
   readonly grammars: GrammarCache;
   /** The parameters of sampling where a request does not say. */

@@ -108,7 +108,7 @@ function samplingOf(
 }
 
 function newAnswer(
-  { runtime, markers, markTokens }: EngineParts,
+  { runtime, markers, markTokens, work }: EngineParts,
   { callable, maxCalls, stop, newCallId, json, reasoningBudget }: AnswerPlan,
   prompt: Prompt,
 ): Answer {
@@ -120,6 +120,7 @@ function newAnswer(
     maxToolCalls: maxCalls,
     stop,
     newCallId,
+    onFault: (thrown) => work.parseFailed(thrown),
   });
   const { model } = runtime;
   const isMark = (id: Token) => markTokens.has(id);

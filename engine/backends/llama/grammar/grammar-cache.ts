@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Llama, LlamaGrammar } from "node-llama-cpp";
 import { type CallerWork, WorkGivenUp, type WorkOrder } from "../../../caller-work/caller-work.ts";
-import { type GrammarInput, needsGrammar } from "../../../caller-work/grammar-input.ts";
+import { type GrammarInput, needsGrammar, onlyPromised, worthReading } from "../../../caller-work/grammar-input.ts";
 import { EngineError } from "../../../errors.ts";
 import { BEHIND_REASONING } from "../../../grammar/output/output-grammar.ts";
 import { ByteBoundedCache } from "./byte-bounded-cache.ts";
@@ -53,6 +53,10 @@ export class GrammarCache {
    */
   async get(input: GrammarInput, order: WorkOrder): Promise<CompiledGrammar | undefined> {
     if (!needsGrammar(input)) return undefined;
+    return this.#get(worthReading(input), order);
+  }
+
+  async #get(input: GrammarInput, order: WorkOrder): Promise<CompiledGrammar | undefined> {
     const key = createHash("sha256").update(JSON.stringify(input)).digest("base64");
     const known = this.#compiled.get(key);
     if (known) return known;
@@ -84,6 +88,8 @@ export class GrammarCache {
       return (await this.#work.run("grammar", input, order)).text;
     } catch (error) {
       if (!(error instanceof WorkGivenUp)) throw error;
+      const promised = onlyPromised(input);
+      if (promised !== undefined) return this.#write(promised, order);
       throw new EngineError("INVALID_SCHEMA", "The schema is too complex to be turned into a grammar.", {}, error);
     }
   }

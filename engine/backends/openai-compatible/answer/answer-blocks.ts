@@ -14,6 +14,8 @@ export type AnswerBlocksOptions = {
   readonly hideReasoning: boolean;
   /** The stop strings to look for in visible text. */
   readonly stops: readonly string[];
+  /** Hears of a fault of this program in reading the text. Default: nobody. */
+  readonly onFault?: (thrown: unknown) => void;
 };
 
 /**
@@ -99,10 +101,17 @@ export class AnswerBlocks {
   }
 
   #newParser(): OutputParser {
-    const { reasoning, stops } = this.#options;
+    const { reasoning, stops, onFault } = this.#options;
     const markers: OutputMarkers = reasoning && !this.#engineSeparates ? { reasoning } : {};
     // Without tool names no call is ever looked for, so no id is ever asked for.
-    return new OutputParser({ markers, startsInReasoning: false, toolNames: [], stop: stops, newCallId: () => "" });
+    return new OutputParser({
+      markers,
+      startsInReasoning: false,
+      toolNames: [],
+      stop: stops,
+      newCallId: () => "",
+      ...(onFault && { onFault }),
+    });
   }
 
   /** Ends a stretch of text, as what follows is of another kind: nothing that was held can become a mark. */

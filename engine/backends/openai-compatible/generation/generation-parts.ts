@@ -24,6 +24,8 @@ export type GenerationParts = {
   readonly silenceMs: number;
   /** The longest time that counting tokens may take, in milliseconds. */
   readonly countTimeoutMs: number;
+  /** Hears of a fault of this program in reading what the engine wrote. */
+  readonly onFault: (thrown: unknown) => void;
   /** Returns the time of a monotonic clock, in milliseconds. */
   readonly nowMs: () => number;
 };

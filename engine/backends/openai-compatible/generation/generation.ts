@@ -112,11 +112,16 @@ async function openStream(
   throw toEngineFault(faultOfReply(status, text));
 }
 
-function newReader({ settings, facts }: GenerationParts, chat: ChatRequest, request: GenerateRequest): ChunkReader {
+function newReader(
+  { settings, facts, onFault }: GenerationParts,
+  chat: ChatRequest,
+  request: GenerateRequest,
+): ChunkReader {
   return new ChunkReader({
     reasoning: settings.profile.reasoning,
     hideReasoning: chat.thinking.hidden,
     stops: chat.nodeStops,
+    onFault,
     callable: chat.tools.callable,
     maxCalls: chat.tools.maxCalls,
     newCallId: newCallIds("any", []),

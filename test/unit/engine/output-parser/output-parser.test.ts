@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { markersOf } from "./families.ts";
 import { type Block, foldBlocks, logprob, type ParseOptions, parsePieces, parserOf, splitsOf } from "./parse-output.ts";
 
 type Sample = {
@@ -512,5 +513,27 @@ describe("OutputParser", () => {
     const tokens = ["it ", "is", '<tool_call>{"name": "run"}'];
     const events = tokens.flatMap((token) => [...parser.push(token, [logprob(token)])]);
     expect(foldBlocks([...events, ...parser.end("stop")])[0]?.logprobs).toEqual(["it ", "is"]);
+  });
+});
+
+describe("a fault of our own in reading the output", () => {
+  const broken = () => {
+    throw new TypeError("a fault of our own");
+  };
+  const glm = { markers: markersOf("glm-4.7"), argumentTypes: broken };
+  const glmCall = "<tool_call>search<arg_key>q</arg_key><arg_value>x</arg_value></tool_call>";
+
+  test.each<[name: string, options: ParseOptions, output: string, text: string]>([
+    ["where the types of arguments are found", glm, `Well. ${glmCall} Then.`, `Well. ${glmCall} Then.`],
+    ["where a call gets its id", { newCallId: broken }, `${call("run", "{}")} Then.`, `${call("run", "{}")} Then.`],
+    ["at the end of the output", { ...glm, end: "cut" }, glmCall.slice(0, -20), glmCall.slice(0, -20)],
+  ])("costs a call and no text, whatever the pieces: %s", (_name, options, output, text) => {
+    for (const pieces of splitsOf(output, 5, 7)) {
+      const faults: unknown[] = [];
+      const { blocks } = parsePieces(pieces, { ...options, onFault: (thrown) => faults.push(thrown) });
+      expect(blocks.map((block) => block.text).join("")).toBe(text);
+      expect(blocks.every(({ kind }) => kind === "text")).toBe(true);
+      expect(faults).toEqual([expect.any(TypeError)]);
+    }
   });
 });
