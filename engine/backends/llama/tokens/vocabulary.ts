@@ -6,7 +6,10 @@ import type { OutputMarkers } from "../../../output-parser/markers.ts";
  * The pre-tokenizers of GPT-4's kind: a space begins the word behind it, and a line break ends the white space in which
  * it stands. So a text can be cut there without changing its tokens. With any other a text is tokenized in one go.
  */
-const SPLITS_WORDS = new Set(["llama-bpe", "qwen2", "gpt-4o", "tekken", "deepseek-v3", "chatglm-bpe", "glm4"]);
+const SPLITS_WORDS: ReadonlySet<string> = new Set([
+  ...["llama-bpe", "qwen2", "qwen35", "deepseek-r1-qwen", "gpt-4o", "minimax-m2", "tekken", "deepseek-v3"],
+  ...["chatglm-bpe", "glm4", "kimi-k2", "grok-2"],
+]);
 
 /** The knowledge about the tokens of a model that the engine needs. */
 export type Vocabulary = {

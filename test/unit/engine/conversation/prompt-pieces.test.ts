@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { ControlTokens } from "../../../../engine/conversation/control-tokens.ts";
 import type { Span } from "../../../../engine/conversation/placeholders.ts";
 import { toPromptPieces } from "../../../../engine/conversation/prompt-pieces.ts";
+import { SeededRandom } from "../../../support/seeded-random.ts";
 
 const TOKENS = new ControlTokens(["<end>", "<think>", "§"].map((text) => ({ text, stripsLeft: false })));
 const LONG = { maxUnits: 1000, cutsAtWords: true };
@@ -53,4 +54,62 @@ describe("long texts are cut where the tokens stay the same", () => {
   test.each(cases)("%s", (_name, text, options, pieces) => {
     expect(texts([ours(text)], options)).toEqual(pieces);
   });
+});
+
+/** How tokenizers that descend from GPT-4's split a text into words, each of which is tokenized by itself. */
+const WORDS: readonly (readonly [tokenizer: string, word: RegExp])[] = [
+  [
+    "llama-bpe, chatglm-bpe",
+    /(?:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+/giu,
+  ],
+  [
+    "qwen2, grok-2",
+    /(?:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+/giu,
+  ],
+  [
+    "qwen35",
+    /(?:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+/giu,
+  ],
+  [
+    "gpt-4o, minimax-m2",
+    /[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+/gu,
+  ],
+  [
+    "kimi-k2",
+    /\p{Script=Han}+|[^\r\n\p{L}\p{N}]?(?:(?!\p{Script=Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])*(?:(?!\p{Script=Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])+(?:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?(?:(?!\p{Script=Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])+(?:(?!\p{Script=Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}])*(?:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+/gu,
+  ],
+];
+
+test.each(WORDS)("a text has the same words in pieces, as %s splits them", (_tokenizer, word) => {
+  const random = new SeededRandom(20_261_123);
+  const signs: readonly [string, ...string[]] = [
+    "a",
+    "b",
+    "B",
+    "é",
+    "漢",
+    "字",
+    " ",
+    "  ",
+    "\n",
+    "\r\n",
+    "\t",
+    "1",
+    "23",
+    ".",
+    ",",
+    "'s",
+    "//",
+    "}",
+    "🚀",
+    "\u0301",
+    "\u00a0",
+  ];
+  const wordsOf = (text: string) => text.match(word) ?? [];
+  for (let round = 0; round < 300; round += 1) {
+    // Not so long without a border that it would be cut anywhere.
+    const text = Array.from({ length: 60 }, () => (random.below(4) === 0 ? "ab cd" : random.pick(signs))).join("");
+    const pieces = texts([ours(text)], { maxUnits: 40, cutsAtWords: true });
+    expect(pieces.flatMap(wordsOf), JSON.stringify(text)).toEqual(wordsOf(text));
+  }
 });
