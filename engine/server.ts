@@ -70,7 +70,7 @@ export type EngineServerOptions = {
   /** The backend that generates. Whoever makes the server starts and closes it. */
   readonly backend: Backend;
   /** The threads on which answers are checked against callers' schemas. Whoever makes the server closes them. */
-  readonly work: CallerWork;
+  readonly work: Pick<CallerWork, "run" | "moves">;
   /** The metrics in which calls are counted, and where the gauges of the node are registered. */
   readonly metrics: EngineMetrics;
   /** The log that tells of ends of calls and of changes of the node. */

@@ -2,6 +2,7 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
 import type { Event, Finished, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Backend } from "../backend.ts";
+import { progress } from "../backends/stream-events.ts";
 import type { CallerWork } from "../caller-work/caller-work.ts";
 import { EngineError, toEngineError } from "../errors.ts";
 import { AskedTexts, type CheckedTexts, type WholeText } from "../grammar/validation/answer-check.ts";
@@ -35,7 +36,7 @@ export type GenerationCallOptions = {
   /** The backend that generates. */
   readonly backend: Backend;
   /** Checks whole answers against their schemas, on threads of its own. */
-  readonly work: Pick<CallerWork, "run">;
+  readonly work: Pick<CallerWork, "run" | "moves">;
   /** Measures the call and ends it at its deadline. */
   readonly clock: Clock;
   /** The time that the caller gave the call when it came, in milliseconds; Infinity without a deadline. */
@@ -133,7 +134,7 @@ export class GenerationCall {
         asked.see(events);
         const last = lastFinished(events);
         if (last && backend.holdsStrict && asked.whole.some(({ strict }) => strict)) {
-          checked = await this.#check(asked.whole, signal);
+          checked = await this.#check(asked.whole, signal, () => this.#showLife());
           if (checked.mismatches.some(({ strict }) => strict)) throw brokenPromise();
           if (signal.aborted) break;
         }
@@ -165,15 +166,30 @@ export class GenerationCall {
     return { failure, finished, firstDeltaMs, checked, totalMs: now - this.#begunMs, cancelMs };
   }
 
+  /** Tells the caller that its answer is waited for, and that the threads which check it get on. */
+  #showLife(): void {
+    this.#writer.add([progress(0, 0, this.#options.work.moves)]);
+  }
+
   /**
-   * Has whole texts checked against their schemas on another thread. A text that cannot be checked counts as unchecked
+   * Has whole texts checked against their schemas on another thread, and calls `onMove` where that has to wait. A text that cannot be checked counts as unchecked
    * and fails no answer. Never rejects.
    */
-  async #check(whole: readonly WholeText[], signal: AbortSignal): Promise<CheckedTexts> {
+  async #check(whole: readonly WholeText[], signal: AbortSignal, onMove = () => {}): Promise<CheckedTexts> {
     if (whole.length === 0) return NOTHING_CHECKED;
     const { work, request } = this.#options;
+    let isTakenIn = false;
+    const order = {
+      tenant: request.tenant,
+      signal,
+      onMove: () => {
+        // That it is taken in is no news: nearly every check is over at once.
+        if (isTakenIn) onMove();
+        isTakenIn = true;
+      },
+    };
     try {
-      return await work.run("check", whole, { tenant: request.tenant, signal });
+      return await work.run("check", whole, order);
     } catch {
       return { ...NOTHING_CHECKED, unchecked: whole.length };
     }

@@ -227,6 +227,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     [
       ...ENGINE_LEAVES,
       "engine/backend.ts",
+      "engine/backends/stream-events.ts",
       "engine/caller-work/",
       "engine/metrics/engine-metrics.ts",
       "engine/node/",

@@ -1,8 +1,11 @@
 import { expect, test, vi } from "vitest";
 import { ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
+import type { EngineServerOptions } from "../../../engine/server.ts";
 import { NodeClient } from "../../support/engine/node-client.ts";
 import { startNode } from "../../support/engine/start-node.ts";
+import { workHere } from "../../support/engine/work-here.ts";
 import { blockEnd, delta, finished, started, textStart, toolCallStart } from "../../support/events/events.ts";
+import { gate } from "../../support/gate.ts";
 import { generateRequest, toolOf } from "../../support/requests/generate-request.ts";
 
 const SCHEMA = { type: "object", properties: { n: { type: "integer" } }, required: ["n"] };
@@ -55,6 +58,45 @@ test.each([
     expect((await reading.ended).code).toBe(status);
     expect(reading.finished()).toBe(status === 0);
     await vi.waitFor(() => expect(node.lines.at(-1)).toMatchObject({ schema_mismatches: 1 }));
+  } finally {
+    client.close();
+    await node.stop();
+  }
+});
+
+test("an answer that waits to be checked shows signs of life", async () => {
+  const turn = gate();
+  const work: EngineServerOptions["work"] = {
+    moves: 7,
+    run: async (kind, input, order) => {
+      order.onMove?.();
+      order.onMove?.();
+      await turn.passed;
+      const { tenant, signal } = order;
+      return workHere.run(kind, input, { tenant, signal });
+    },
+  };
+  const backend = new ScriptedBackend({
+    nodeId: "n1",
+    models: ["svc-qwen"],
+    slots: 1,
+    script: () => [
+      [started(), textStart(0), delta(0, '{"n":')],
+      [delta(0, "1}"), blockEnd(0), finished()],
+    ],
+  });
+  const node = await startNode(Object.assign(backend, { holdsStrict: true }), { work });
+  const client = new NodeClient(node.address);
+  try {
+    const value = { name: "answer", schemaJson: JSON.stringify(SCHEMA), strict: true };
+    const outputConstraint = { kind: { $case: "jsonSchema" as const, value } };
+    const reading = client.generate(generateRequest({ outputConstraint }));
+    await reading.seen("progress");
+    expect(reading.finished()).toBe(false);
+    turn.open();
+    expect((await reading.ended).code).toBe(0);
+    expect([reading.legal(), reading.finished()]).toEqual([true, true]);
+    expect(reading.events.filter(({ kind }) => kind?.$case === "progress")).toHaveLength(1);
   } finally {
     client.close();
     await node.stop();
