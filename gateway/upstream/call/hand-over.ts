@@ -44,7 +44,14 @@ export class HandOver {
   /** Lets the next message go. To be called when the call has ended, whichever way. */
   end(): void {
     this.#over = true;
-    this.#leaveLane();
+    this.#leave();
+  }
+
+  #leave(): void {
+    const leaveLane = this.#leaveLane;
+    // It holds the message, and the call outlives that by far.
+    this.#leaveLane = () => {};
+    leaveLane();
   }
 
   #send(message: unknown, next: (message: unknown) => void): void {
@@ -60,7 +67,7 @@ export class HandOver {
   }
 
   #handedOver(): void {
-    this.#leaveLane();
+    this.#leave();
     if (!this.#over) this.#options.onHandedOver?.();
   }
 }

@@ -655,3 +655,58 @@ async function settle(rig: FrontRig, over: Promise<unknown>): Promise<void> {
     await new Promise((resolve) => setTimeout(resolve, 1));
   }
 }
+
+describe("a big request", () => {
+  const MIB = 1024 * 1024;
+  const big = (mib: number) => generateRequest({}, "x".repeat(mib * MIB));
+
+  test("that could not be written in time is refused as overload, tried nowhere else, and ejects nobody", async () => {
+    const nodes = [await engine(hello), await engine(hello)] as const;
+    const wires = await Promise.all(nodes.map(({ address }) => FaultyWire.start(address)));
+    for (const wire of wires) closing.push(() => wire.close());
+    const { rig } = await inFrontOf(wires);
+    // Neither reads any more: what the windows of HTTP/2 do not take stays here.
+    for (const wire of wires) wire.silence();
+    for (let at = 0; at < 8; at += 1) {
+      const sent = rig.send(big(2), { bytes: 2 * MIB });
+      await settle(rig, sent.outcome);
+      expect(await sent.outcome).toBe("upstream_hand_over_timeout");
+      expect(sent.calls.attempts).toBe(1);
+    }
+    for (const { endpoint } of rig.cluster.members)
+      expect(rig.cluster.outliers.isEjected(endpoint.address, rig.clock.nowMs())).toBe(false);
+  });
+
+  test("goes to an endpoint after those before it, and the small ones pass", async () => {
+    const node = await engine(hello);
+    const wire = await FaultyWire.start(node.address);
+    closing.push(() => wire.close());
+    const { rig } = await inFrontOf([wire]);
+    const [endpoint] = rig.cluster.endpoints;
+    wire.slow();
+    const first = rig.send(big(4), { bytes: 4 * MIB });
+    const second = rig.send(big(4), { bytes: 4 * MIB });
+    await until(() => endpoint?.handOvers.waiting === 1, "the second waits");
+    const small = rig.send(generateRequest({}, "small"));
+    expect(await small.outcome).toBe("ok");
+    expect(endpoint?.handOvers.waiting).toBe(1);
+    wire.restore();
+    expect([await first.outcome, await second.outcome]).toEqual(["ok", "ok"]);
+    expect(endpoint?.handOvers.waiting).toBe(0);
+  });
+
+  test("whose caller leaves while it waits lets the next one go", async () => {
+    const node = await engine(hello);
+    const wire = await FaultyWire.start(node.address);
+    closing.push(() => wire.close());
+    const { rig } = await inFrontOf([wire]);
+    const [endpoint] = rig.cluster.endpoints;
+    wire.slow();
+    const sent = Array.from({ length: 3 }, () => rig.send(big(4), { bytes: 4 * MIB }));
+    await until(() => endpoint?.handOvers.waiting === 2, "two wait");
+    for (const one of sent.slice(0, 2)) one.leave();
+    wire.restore();
+    expect(await sent[2]?.outcome).toBe("ok");
+    expect(endpoint?.handOvers.waiting).toBe(0);
+  });
+});

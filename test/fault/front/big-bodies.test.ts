@@ -1,0 +1,136 @@
+import { readFileSync } from "node:fs";
+import { request } from "node:http";
+import { connect } from "node:net";
+import { afterEach, describe, expect, test } from "vitest";
+import { becomes } from "../../support/becomes.ts";
+import { EngineProcess } from "../../support/processes/engine-process.ts";
+import { GatewayProcess } from "../../support/processes/gateway-process.ts";
+import { sizeOf } from "../../support/size.ts";
+
+/* Many big bodies at once, of one key, beside others: the memory of the gateway, and who is to blame for what. */
+
+const CHAT = "/v1/chat/completions";
+const MB = 1_000_000;
+const BODIES = sizeOf({ quick: 16, promised: 30 });
+const BODY_BYTES = sizeOf({ quick: 8, promised: 33 }) * MB;
+/** The most memory of the gateway at any time. */
+const MOST_BYTES = sizeOf({ quick: 400, promised: 1_000 }) * MB;
+/** Without it, what the machine has decides. */
+const ROOM = sizeOf({ quick: 64, promised: 512 }) * MB;
+
+let engine: EngineProcess | undefined;
+let gateway: GatewayProcess | undefined;
+
+afterEach(async () => {
+  await gateway?.end();
+  await engine?.kill();
+});
+
+/** The resident memory of a process in bytes: `VmRSS`, or `VmHWM`, the most that it ever was. */
+function memoryOf({ process: { child } }: GatewayProcess, field: "VmRSS" | "VmHWM"): number {
+  const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
+  return Number(new RegExp(`^${field}:\\s+(\\d+) kB`, "m").exec(status)?.[1]) * 1024;
+}
+
+/** Sends one body that many requests share. Resolves to the status. */
+function upload(front: GatewayProcess, body: Buffer): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    const headers = {
+      authorization: `Bearer ${front.key}`,
+      "content-type": "application/json",
+      "content-length": body.length,
+    };
+    const sent = request({ port: front.port, path: CHAT, method: "POST", headers, agent: false }, (response) => {
+      response
+        .resume()
+        .once("close", () => resolve(response.statusCode))
+        .on("error", () => {});
+    });
+    sent.once("error", reject).end(body);
+  });
+}
+
+async function frontWith(backend: object): Promise<GatewayProcess> {
+  engine = await EngineProcess.start("big", backend);
+  gateway = await GatewayProcess.start({
+    clusters: [{ model: "svc-qwen", endpoints: [{ address: engine.address }] }],
+    overloadManager: { resourceMonitors: { inflightBodyBytes: { maxBytes: ROOM } } },
+  });
+  const front = gateway;
+  await becomes(async () => (await fetch(`${front.adminUrl}/ready`)).ok, "the gateway is ready");
+  return front;
+}
+
+const bodyOf = (bytes: number, fields: object = {}) =>
+  Buffer.from(
+    JSON.stringify({ model: "svc-qwen", ...fields, messages: [{ role: "user", content: "word ".repeat(bytes / 5) }] }),
+  );
+
+describe.runIf(process.platform === "linux")("many big bodies at once", () => {
+  test("stay within bounds of memory, give it back, harm no node and nobody else", async () => {
+    const front = await frontWith({});
+    const other = await front.createKey("--name", "other", "--models", "all");
+    const ask = async () => (await front.post(CHAT, JSON.parse(String(bodyOf(5))), undefined, other)).status;
+    for (let at = 0; at < 100; at += 1) expect(await ask()).toBe(200);
+    const before = memoryOf(front, "VmRSS");
+
+    const body = bodyOf(BODY_BYTES);
+    let over = false;
+    const others = (async () => {
+      const statuses: number[] = [];
+      while (!over) statuses.push(await ask());
+      return statuses;
+    })();
+    const statuses = await Promise.all(Array.from({ length: BODIES }, () => upload(front, body)));
+    over = true;
+
+    // The prompt is longer than the window; who waited too long for room may come again.
+    for (const status of statuses) expect([400, 429, 503]).toContain(status);
+    expect(statuses).toContain(400);
+    expect(new Set(await others)).toEqual(new Set([200]));
+    expect(await front.health(engine?.address ?? "")).toBe("healthy");
+    expect(await front.stat("svc_cluster_outlier_ejections_total")).toBe(0);
+    expect(memoryOf(front, "VmHWM")).toBeLessThan(MOST_BYTES);
+    await becomes(async () => memoryOf(front, "VmRSS") < 1.1 * before, "the memory is given back");
+  });
+
+  test("are kept by nobody while their answers stream", async () => {
+    const tokens = 100_000_000;
+    const front = await frontWith({
+      ...{ tokensPerSecond: 1, answerTokens: { min: 1_000, max: 1_000 }, kvTokens: tokens },
+      ...{ contextTokens: 4_194_304, prefillTokensPerSecond: 10_000_000 },
+    });
+    for (let at = 0; at < 100; at += 1) await front.models();
+    const before = memoryOf(front, "VmRSS");
+    const body = bodyOf(8 * MB, { stream: true });
+    const running = Array.from({ length: 12 }, () => upload(front, body).catch(() => undefined));
+    await becomes(async () => (await front.stat("svc_streams_active")) === 12, "all are sent");
+    await becomes(async () => (await front.stat("svc_inflight_body_bytes")) === 0, "all have begun");
+    // Twelve streams and what they need, but none of their 96 MB.
+    await becomes(async () => memoryOf(front, "VmRSS") < before + 40 * MB, "their prompts are gone");
+    await front.process.end();
+    await Promise.all(running);
+  });
+});
+
+test.runIf(process.platform === "linux")(
+  "connections without end leave descriptors for everything else, and the log says so",
+  async () => {
+    engine = await EngineProcess.start("few");
+    const clusters = [{ model: "svc-qwen", endpoints: [{ address: engine.address }] }];
+    gateway = await GatewayProcess.start({ clusters, timeouts: { requestHeadersTimeoutMs: 3_000 } }, [
+      ...["bash", "-c", 'ulimit -n 256; exec "$@"', "bash"],
+    ]);
+    const front = gateway;
+    await becomes(async () => (await fetch(`${front.adminUrl}/ready`)).ok, "the gateway is ready");
+    expect(front.process.log).toContainEqual(expect.objectContaining({ maxConnections: 192, openFiles: 256 }));
+    const silent = Array.from({ length: 400 }, () => connect(front.port, "127.0.0.1").on("error", () => {}));
+    await becomes(async () => (await front.stat("svc_downstream_cx_overflow_total")) > 0, "some are refused");
+    expect((await fetch(`${front.adminUrl}/ready`)).status).toBe(200);
+    const said = (line: Readonly<Record<string, unknown>>) => String(line.msg).startsWith("connections are refused");
+    expect(front.process.log.filter(said)).toHaveLength(1);
+    const again = async () => (await front.models().catch(() => undefined))?.status === 200;
+    await becomes(again, "silent connections make room");
+    for (const one of silent) one.destroy();
+  },
+);
