@@ -36,7 +36,10 @@ import type { Tracing } from "./tracing/tracing.ts";
 import { ClusterManager } from "./upstream/cluster-manager.ts";
 import { Workers } from "./workers.ts";
 
-/** How often a gateway says that it lacks a sealing key, at most, in milliseconds: every caller may make one up. */
+/**
+ * The time between two lines that say that a gateway lacks a sealing key, at least, in milliseconds: every caller may
+ * make one up.
+ */
 const UNKNOWN_KEY_SAID_MS = 60_000;
 
 /** The sealing of a gateway, and what ends the following of its file. */

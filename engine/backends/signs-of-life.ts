@@ -1,8 +1,8 @@
 import type { Event } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 
 /**
- * Says that a request still waits for its first word, whenever it is told that what the request waits for has moved. Who
- * tells it nothing goes silent: a timer must not.
+ * Says that a request still waits for its first word, whenever it is told that what the request waits for has moved.
+ * Who tells it nothing goes silent: a timer must not.
  */
 export class SignsOfLife {
   readonly #sign: () => Event;

@@ -14,7 +14,7 @@ const MAX_HEAP_MIB = 256;
 /** The least number of threads, whatever the machine has: one is kept free of every tenant's work for the others. */
 const MIN_THREADS = 2;
 const MAX_THREADS = 4;
-/** Pieces of work that may wait, of one tenant and of all together. */
+/** The most pieces of work of one tenant that may wait. */
 const MAX_WAITING_OF_TENANT = 32;
 const MAX_WAITING = 512;
 /** The shortest time between two signs to those who wait, in milliseconds. */
@@ -25,8 +25,8 @@ const HALF_LIFE_MS = 10_000;
 const FORGOTTEN_MS = 1;
 
 /**
- * An error that says that work was given up: it took longer than its kind may, more memory than a thread has, or failed by
- * a fault of this program.
+ * An error that says that work was given up: it took longer than its kind may, more memory than a thread has, or failed
+ * by a fault of this program.
  */
 export class WorkGivenUp extends Error {
   override readonly name = "WorkGivenUp";
@@ -47,24 +47,24 @@ export type WorkEnd = {
 
 /** The settings that the threads are started with. */
 export type CallerWorkOptions = {
-  /** Measures how long work takes. */
+  /** The clock that measures how long work takes. */
   readonly clock: MonotonicClock;
   /** The number of threads. Default: one less than the machine has cores, at least 2 and at most 4. */
   readonly threads?: number;
   /** The program of the threads. Default: the one beside this file; undefined where Node cannot run it. */
   readonly program?: URL | undefined;
-  /** Hears of every piece of work that has ended. Default: nobody. */
+  /** Called for every piece of work that has ended. Default: nobody is told. */
   readonly onEnd?: (end: WorkEnd) => void;
 };
 
-/** Whose work it is, and who waits for it. */
+/** The order of a piece of work: whose work it is, and who waits for it. */
 export type WorkOrder = {
   /** The tenant whose bytes cause the work. */
   readonly tenant: string;
-  /** Aborted when nobody waits for the work any more. */
+  /** The signal that is aborted when nobody waits for the work any more. */
   readonly signal: AbortSignal;
   /**
-   * Is called when the work is taken in, and then about once a second as long as the threads get on with any work: what
+   * Called when the work is taken in, and then about once a second as long as the threads get on with any work: what
    * waits is not forgotten. Threads that do not come to an end make it go silent.
    */
   readonly onMove?: () => void;
@@ -116,20 +116,20 @@ export class CallerWork {
     if (this.#program) this.#start(this.#program);
   }
 
-  /** The pieces of work that wait for a thread. */
+  /** The number of pieces of work that wait for a thread. */
   get waiting(): number {
     return this.#waiting;
   }
 
-  /** The pieces of work that have come to an end, however they did. */
+  /** The number of pieces of work that have come to an end, however they did. */
   get moves(): number {
     return this.#moves;
   }
 
   /**
    * Resolves to the result of a piece of work. Throws `EngineError`: what the work itself throws, QUEUE_FULL where too
-   * much waits already, and why the caller left. Throws `WorkGivenUp` where it takes too much time or memory, or fails by
-   * a fault of this program.
+   * much waits already, and why the caller left. Throws `WorkGivenUp` where it takes too much time or memory, or fails
+   * by a fault of this program.
    */
   run<Kind extends WorkKind>(kind: Kind, input: WorkInput<Kind>, order: WorkOrder): Promise<WorkOutput<Kind>> {
     if (!this.#program) return this.#here(kind, input, order);

@@ -33,14 +33,14 @@ export function needsGrammar({
 }
 
 /**
- * The most characters of all schemas of an answer together: more are not sent to another thread, as comparing and copying
- * them takes the time of the one that hands out tokens.
+ * The most characters of all schemas of an answer together: more are not sent to another thread, as comparing and
+ * copying them takes the time of the one that hands out tokens.
  */
 const MAX_SCHEMAS_LENGTH = 1024 * 1024;
 
 /**
- * Returns an input without the schemas of which its grammar says nothing, and, where the rest is too large, with the ones
- * only that are promised. Throws `CostlySchema` where these are too large.
+ * Returns an input without the schemas of which its grammar says nothing, and, where the rest is too large, with the
+ * ones only that are promised. Throws `CostlySchema` where these are too large.
  */
 export function worthReading(input: GrammarInput): GrammarInput {
   const { toolCall } = input.markers;

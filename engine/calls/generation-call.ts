@@ -172,8 +172,8 @@ export class GenerationCall {
   }
 
   /**
-   * Has whole texts checked against their schemas on another thread, and calls `onMove` where that has to wait. A text that cannot be checked counts as unchecked
-   * and fails no answer. Never rejects.
+   * Has whole texts checked against their schemas on another thread, and calls `onMove` where that has to wait. A text
+   * that cannot be checked counts as unchecked and fails no answer. Never rejects.
    */
   async #check(whole: readonly WholeText[], signal: AbortSignal, onMove = () => {}): Promise<CheckedTexts> {
     if (whole.length === 0) return NOTHING_CHECKED;

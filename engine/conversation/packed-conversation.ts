@@ -69,7 +69,9 @@ function* fragments(messages: readonly Message[]): Generator<Fragment, void, voi
   }
 }
 
-/** Joins texts that stand beside each other as a template gets them joined: thousands of small ones are one text then. */
+/**
+ * Joins texts that stand beside each other as a template gets them joined: thousands of small ones are one text then.
+ */
 function joinedTexts(parts: readonly Part[]): readonly Part[] {
   if (parts.length < 2) return parts[0]?.kind?.$case === "toolResult" ? parts.map(joinedResult) : parts;
   const joined: Part[] = [];

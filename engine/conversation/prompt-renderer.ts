@@ -14,7 +14,7 @@ export type PromptFormat = Omit<ChatTemplateOptions, "controlTokens"> &
   PieceOptions & {
     /** The control tokens of the vocabulary, whose spellings callers must not write. */
     readonly controlTokens: readonly ControlToken[];
-    /** What a template writes last where it has opened the reasoning; undefined where the model has none. */
+    /** The text that a template writes last where it has opened the reasoning; undefined where the model has none. */
     readonly reasoningOpen: string | undefined;
   };
 
@@ -22,7 +22,7 @@ export type PromptFormat = Omit<ChatTemplateOptions, "controlTokens"> &
 export type RenderedPrompt = {
   /** The whole text. */
   readonly text: string;
-  /** Where each piece ends, in UTF-16 units; the next one begins there. */
+  /** The places where the pieces end, in UTF-16 units; the next one begins there. */
   readonly ends: Uint32Array;
   /** The numbers of the pieces in which no spelling stands for a control token, ascending. */
   readonly plain: Uint32Array;
@@ -31,9 +31,9 @@ export type RenderedPrompt = {
   /** Whether the answer goes on with a text of the caller's. */
   readonly continuesText: boolean;
   /**
-   * What the prompt has in common with that of the conversation up to the last part that the caller marked as the end of
-   * a reusable prefix: the number of whole pieces, and the piece of that other prompt that follows them. Undefined
-   * without a mark, and where the template does not take a conversation that ends there.
+   * The part that the prompt has in common with that of the conversation up to the last part that the caller marked as
+   * the end of a reusable prefix: the number of whole pieces, and the piece of that other prompt that follows them.
+   * Undefined without a mark, and where the template does not take a conversation that ends there.
    */
   readonly marked: { readonly pieces: number; readonly next: PromptPiece | undefined } | undefined;
 };
@@ -89,7 +89,10 @@ export class PromptRenderer {
       : search("messages", messages.length, (count) => fails({ messages: messages.slice(0, count) }));
   }
 
-  /** Renders a conversation. Whatever is thrown on the way is the conversation's doing: the template is known to be sound. */
+  /**
+   * Renders a conversation. Whatever is thrown on the way is the conversation's doing: the template is known to be
+   * sound.
+   */
   #spans(conversation: Conversation): readonly Span[] {
     try {
       return this.#template.render(conversation);
@@ -142,7 +145,9 @@ export type RenderInput = { readonly format: PromptFormat; readonly conversation
 /** The renderer of the last format: a thread has one model's prompts to render. */
 let last: { readonly key: string; readonly renderer: PromptRenderer } | undefined;
 
-/** Renders a prompt on any thread. Throws `EngineError`, which names the message or the tool that the template refuses. */
+/**
+ * Renders a prompt on any thread. Throws `EngineError`, which names the message or the tool that the template refuses.
+ */
 export function renderPrompt({ format, conversation: packed }: RenderInput): RenderedPrompt {
   const key = JSON.stringify(format);
   last = last?.key === key ? last : { key, renderer: new PromptRenderer(format) };

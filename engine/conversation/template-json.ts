@@ -40,7 +40,7 @@ class TemplateJson {
   readonly #keysAreNames: boolean;
   readonly #written: string[] = [];
   #copied = 0;
-  /** Of the open objects and lists, outermost first: whether the keys in it are names of the caller's. */
+  /** For each of the open objects and lists, outermost first: whether the keys in it are names of the caller's. */
   readonly #open: boolean[] = [];
   #key = "";
 

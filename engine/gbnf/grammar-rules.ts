@@ -29,7 +29,7 @@ export class GrammarRules {
   #count = 0;
   #patternStates = 0;
 
-  /** `budget` is the work that making the grammar may cost; without bounds by default. */
+  /** Makes an empty set of rules. `budget` is the work that making the grammar may cost; without bounds by default. */
   constructor(budget = new WorkBudget(Number.POSITIVE_INFINITY)) {
     this.budget = budget;
   }

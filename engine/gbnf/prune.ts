@@ -57,7 +57,7 @@ export class FinishingRules {
       else waiting.add(name);
     }
     if (waiting.size === 0) return waiting;
-    /** What waits for a rule. In a circle a rule may finish after what refers to it was looked at. */
+    /** The rules that wait for a rule. In a circle a rule may finish after what refers to it was looked at. */
     const users = new Map<string, string[]>();
     for (const name of waiting) {
       for (const used of references(this.#bodyOf(name))) {

@@ -15,7 +15,7 @@ export type ConnectionLimits = {
   readonly maxCalls: number;
   /** The most bytes of requests, those that have not come whole and those of calls that are not over. */
   readonly maxRequestBytes: number;
-  /** The most streams of health, and as many of load reports. */
+  /** The most streams of health, and as many again of load reports. */
   readonly maxWatches: number;
 };
 
@@ -24,16 +24,16 @@ export type ExceededLimit = "request_bytes" | "watches";
 
 /** The streams that last as long as their callers like. */
 const WATCHES: ReadonlySet<string> = new Set([HealthService.watch.path, OpenRcaServiceService.streamCoreMetrics.path]);
-/** When a caller that has too much open may come again, in milliseconds. */
+/** The time after which a caller that has too much open may come again, in milliseconds. */
 const RETRY_AFTER_MS = 1_000;
 
 /** What one connection has open. */
 type Open = { requestBytes: number; readonly watches: Map<string, number> };
 
 /**
- * Returns an interceptor that refuses calls, with QUEUE_FULL, by which a connection would have more open than it may: so
- * no caller fills the memory of the node, and others are served. `onRefused` is told which limit it was. How many calls a
- * connection has at once is for HTTP/2 to bound: see `grpc.max_concurrent_streams`.
+ * Returns an interceptor that refuses calls, with QUEUE_FULL, by which a connection would have more open than it may:
+ * so no caller fills the memory of the node, and others are served. `onRefused` is told which limit it was. How many
+ * calls a connection has at once is for HTTP/2 to bound: see `grpc.max_concurrent_streams`.
  */
 export function withinLimits(
   { maxRequestBytes, maxWatches }: ConnectionLimits,

@@ -97,7 +97,9 @@ export class EngineMetrics {
     registers: this.#registers,
   });
 
-  /** The calls that were refused because their connection had too much open, by the limit: `request_bytes`, `watches`. */
+  /**
+   * The calls that were refused because their connection had too much open, by the limit: `request_bytes`, `watches`.
+   */
   readonly callsRefused = new Counter({
     name: "svc_engine_connection_refusals_total",
     help: "Calls refused because their connection had too much open, by limit: request_bytes, watches.",

@@ -57,8 +57,8 @@ const ANY_TYPE: ArgumentTypes = () => undefined;
  * White space that the chat template writes beside a mark is markup, so that the turn rendered again has the same
  * tokens; a text of nothing but white space beside other blocks is dropped. A reasoning mark counts at the start of a
  * visible text, not in its middle. A call that is malformed or names an unknown tool comes out as text; if its
- * arguments had begun to go out, its block ends incomplete and what follows is text. A fault of this program in reading the
- * output has all that follows come out as text: it costs a call, and no answer.
+ * arguments had begun to go out, its block ends incomplete and what follows is text. A fault of this program in reading
+ * the output has all that follows come out as text: it costs a call, and no answer.
  */
 export class OutputParser {
   readonly #reasoning: ReasoningMarkers | undefined;

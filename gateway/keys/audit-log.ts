@@ -52,7 +52,10 @@ export type AuditLog = {
 const NO_LINE = "0".repeat(64);
 /** The bytes in which the last line surely fits: far more than one line can have. */
 const TAIL_BYTES = 65_536;
-/** A log that is a symbolic link was put there by somebody else, or leads to a file that is not meant. */
+/**
+ * The flags with which the log is opened: one that is a symbolic link was put there by somebody else, or leads to a
+ * file that is not meant.
+ */
 const APPEND = constants.O_APPEND | constants.O_CREAT | constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
 
 /** Returns the path of the audit log of a key file, which lies beside it. */
@@ -82,7 +85,7 @@ export function readAudit(text: string, pepper: Pepper | undefined): AuditLog {
 
 /** What a change of keys adds to the audit log. */
 export type AuditAddition = {
-  /** What happened to each key. */
+  /** The changes of keys, one for each key that has changed. */
   readonly changes: readonly KeyChange[];
   /** The revision of the key set that the changes make. */
   readonly revision: number;
@@ -146,7 +149,10 @@ async function linkOf(handle: FileHandle, last: string, { head, revision, pepper
   return brokenAt === undefined && entries.some(({ mac }) => mac === head) ? found.mac : head;
 }
 
-/** `whole`: nothing has to be written to end it. */
+/**
+ * Returns the last line of the log without its line break. `whole` says whether it ends in one, so that another line
+ * can follow.
+ */
 async function lastLine(handle: FileHandle): Promise<{ text: string; whole: boolean }> {
   const { size } = await handle.stat();
   const length = Math.min(size, TAIL_BYTES);

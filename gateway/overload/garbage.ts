@@ -18,7 +18,7 @@ export class Garbage {
   #collectedMs = Number.NEGATIVE_INFINITY;
   #collectedBytes = 0;
 
-  /** `collect` collects all garbage; by default V8 is asked to. */
+  /** Makes a decider that has not collected yet. `collect` collects all garbage; by default V8 is asked to. */
   constructor(collect: () => void = collectGarbage) {
     this.#collect = collect;
   }

@@ -1,6 +1,6 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 
-/** What bodies may take up together, and how long one of them waits for room. */
+/** The bounds of what bodies may take up together, and of how long one of them waits for room. */
 export type InflightBodiesOptions = {
   /** The most bytes that all bodies together may take up. */
   readonly maxBytes: number;
@@ -15,7 +15,7 @@ export type InflightBodiesOptions = {
 /** The room that a body did not find: that of all bodies together, or that of its own tenant. */
 export type NoRoom = "inflight_body_bytes" | "key_body_bytes";
 
-/** What the body of one request takes up, from its announcement until an engine has it for good. */
+/** The room that the body of one request takes up, from its announcement until an engine has it for good. */
 export type InflightBody = {
   /**
    * Resolves when there is room for a body that announces `bytes`, which then count unless they are few; to the lack
@@ -24,7 +24,7 @@ export type InflightBody = {
   reserve(bytes: number): Promise<NoRoom | undefined>;
   /** Counts `bytes` more that have arrived. Returns the lack, and counts nothing, where they find no room. */
   add(bytes: number): NoRoom | undefined;
-  /** Takes up nothing any more. It is to be called last, and may be called again. */
+  /** Gives back all that the body takes up. It is to be called last, and may be called again. */
   release(): void;
 };
 
@@ -44,7 +44,7 @@ const SMALL_BODY_BYTES = 65_536;
 export class InflightBodies {
   readonly #options: InflightBodiesOptions;
   readonly #bytesOf = new Map<string, number>();
-  /** Those that wait, by tenant; the tenant that was served last is the last. None is empty. */
+  /** The bodies that wait, by tenant; the tenant that was served last is the last. No list is empty. */
   readonly #waiting = new Map<string, Waiting[]>();
   #bytes = 0;
   #releasedBytes = 0;

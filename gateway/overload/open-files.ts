@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs";
 const CALLERS_SHARE = 0.75;
 
 /**
- * Returns how many descriptors this process may have open at once, as `ulimit -n` says; undefined where the system does not
- * tell. `text` is what Linux says of the limits of a process.
+ * Returns how many descriptors this process may have open at once, as `ulimit -n` says; undefined where the system does
+ * not tell. `text` is what Linux says of the limits of a process.
  */
 export function openFilesLimit(text = ownLimits()): number | undefined {
   const soft = /^Max open files +(\d+)/m.exec(text)?.[1];

@@ -75,7 +75,10 @@ export class OverloadManager {
   };
   #cancelLook: () => void = () => {};
 
-  /** `onAction` is told of every action that begins or ends; `garbage` collects it, by default by V8. */
+  /**
+   * Begins to watch the process. `onAction` is told of every action that begins or ends; `garbage` collects it, by
+   * default by V8.
+   */
   constructor(
     settings: OverloadSettings,
     clock: Clock,

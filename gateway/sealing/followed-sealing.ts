@@ -11,15 +11,18 @@ export type FollowedSealingOptions = {
   readonly file: string;
   /** The clock by which the file is looked at again. */
   readonly clock: Pick<Clock, "after">;
-  /** Is told, after the first look, that changed keys were taken, with undefined, or why they cannot be used. */
+  /**
+   * Called, after the first look, when files have changed: with undefined when the keys were taken, else with why they
+   * cannot be used.
+   */
   readonly onReload: (fault: string | undefined) => void;
-  /** Is told the id of each key that a caller's text names and that is not here. */
+  /** Called with the id of each key that a caller's text names and that is not here. */
   readonly onUnknownKey: (id: string) => void;
 };
 
 /**
- * A sealing whose keys stand in a file and are read again whenever it changes. A file that cannot be used never takes
- * keys away: the last good ones stay.
+ * Keeps a sealing whose keys stand in a file and are read again whenever it changes. A file that cannot be used never
+ * takes keys away: the last good ones stay.
  */
 export class FollowedSealing {
   /** The sealing with the keys in force. */

@@ -15,7 +15,7 @@ const HEAD_BYTES = 1 + KEY_ID_BYTES;
 const TAG_AT = HEAD_BYTES + NONCE_BYTES;
 const BODY_AT = TAG_AT + TAG_BYTES;
 
-/** What a sealed text is for: it opens for nobody and nothing else. */
+/** The scope of a sealed text: it opens for nobody and nothing else. */
 export type SealScope = {
   /** The tenant to whom the text belongs. */
   readonly tenant: string;
@@ -26,12 +26,12 @@ export type SealScope = {
 };
 
 /**
- * What became of a text that a caller sent back. `unknown_key`: it names a key that is not here. `refused`: it is not
- * ours, was changed, or was sealed for another tenant, model or format.
+ * The ways in which looking at a text ends that a caller sent back. `unknown_key` says that it names a key that is not
+ * here; `refused` that it is not ours, was changed, or was sealed for another tenant, model or format.
  */
 export const OPENINGS = ["opened", "unknown_key", "refused"] as const;
 
-/** What became of a text that a caller sent back; `OPENINGS` has the meaning of each. */
+/** The way in which looking at a text ended that a caller sent back; `OPENINGS` has the meaning of each. */
 export type Opening = (typeof OPENINGS)[number];
 
 /**
@@ -45,9 +45,9 @@ export class Sealing {
   #keys: SealingKeys;
 
   /**
-   * `keys` are the same on all gateways whose callers may meet either of them; the default is one that ends with the
-   * process. `onUnknownKey` is called with the id of the key whenever a text names one that is not here; what a caller
-   * makes up may name one, too.
+   * Makes a sealing. `keys` are the same on all gateways whose callers may meet either of them; the default is one that
+   * ends with the process. `onUnknownKey` is called with the id of the key whenever a text names one that is not here;
+   * what a caller makes up may name one, too.
    */
   constructor(keys: SealingKeys = [newSealingKey()], onUnknownKey: (id: string) => void = () => {}) {
     this.#keys = keys;
@@ -64,7 +64,7 @@ export class Sealing {
     return this.#keys.map(({ id }) => id);
   }
 
-  /** How many of the texts that callers sent back were opened, and how many were not, and why. */
+  /** The numbers of texts that callers sent back, by whether they were opened, and why not. */
   get openings(): Readonly<Record<Opening, number>> {
     return this.#openings;
   }

@@ -73,7 +73,9 @@ export class ClusterAdmission {
   readonly #heldBack = new Map<string, number>();
   /** The moment since which no endpoint is usable, in milliseconds of the monotonic clock; undefined while one is. */
   #noneSinceMs: number | undefined;
-  /** The number of usable endpoints at the newest look; while requests wait it is no older than the time between two. */
+  /**
+   * The number of usable endpoints at the newest look; while requests wait it is no older than the time between two.
+   */
   #usable = 0;
   #cancelTimer: (() => void) | undefined;
 

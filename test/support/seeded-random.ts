@@ -15,7 +15,7 @@ export class SeededRandom {
     return ((mixed ^ (mixed >>> 16)) >>> 0) / 2 ** 32;
   }
 
-  /** At least 0, below `limit`. */
+  /** Returns a whole number from 0 to below `limit`. */
   below(limit: number): number {
     return Math.floor(this.next() * limit);
   }

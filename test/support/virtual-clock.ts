@@ -55,7 +55,9 @@ export class VirtualClock implements Clock {
     this.#ms += ms;
   }
 
-  /** Moves time on by `ms` as a held-up event loop does: what falls due meanwhile runs later, with the next `advance`. */
+  /**
+   * Moves time on by `ms` as a held-up event loop does: what falls due meanwhile runs later, with the next `advance`.
+   */
   holdUp(ms: number): void {
     this.#ms += ms;
   }

@@ -10,7 +10,7 @@ export class FairLane {
   readonly #waiting = new FairTurns<Waiting>();
   #busy = false;
 
-  /** Number of pieces of work that wait for the lane. */
+  /** The number of pieces of work that wait for the lane. */
   get waiting(): number {
     return this.#waiting.size;
   }

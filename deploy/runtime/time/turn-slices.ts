@@ -2,8 +2,8 @@
 const PER_TURN = 64;
 
 /**
- * Spreads work that falls due at one time over turns of the event loop: thousands of timers that expire together, say, would
- * hold it until the last of them had run. What is done in a turn is bounded, what is left follows in its order.
+ * Spreads work that falls due at one time over turns of the event loop: thousands of timers that expire together, say,
+ * would hold it until the last of them had run. What is done in a turn is bounded, what is left follows in its order.
  */
 export class TurnSlices {
   readonly #perTurn: number;
@@ -11,12 +11,15 @@ export class TurnSlices {
   #done = 0;
   #turnEnds = false;
 
-  /** `perTurn` is the number of pieces of work in one turn, 64 by default. */
+  /** Starts without any work. `perTurn` is the number of pieces of work in one turn, 64 by default. */
   constructor(perTurn = PER_TURN) {
     this.#perTurn = perTurn;
   }
 
-  /** Does `work` now, or in a later turn where enough was done in this one. Returns what takes it back if it is still to do. */
+  /**
+   * Does `work` now, or in a later turn where enough was done in this one. Returns what takes it back if it is still to
+   * do.
+   */
   run(work: () => void): () => void {
     this.#watchTurn();
     if (this.#done < this.#perTurn && this.#left.size === 0) {

@@ -51,7 +51,9 @@ export class LlamaBackend implements Backend {
   readonly #work: Pick<CallerWork, "run" | "moves" | "parseFailed">;
   #running: Running | undefined;
 
-  /** Makes a backend that has not been started; `work` does what callers' bytes cause, and stays its owner's to close. */
+  /**
+   * Makes a backend that has not been started; `work` does what callers' bytes cause, and stays its owner's to close.
+   */
   constructor(
     options: LlamaOptions,
     work: Pick<CallerWork, "run" | "moves" | "parseFailed">,

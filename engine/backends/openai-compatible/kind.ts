@@ -24,7 +24,9 @@ export const openAiCompatible: BackendKind<typeof openAiCompatibleSchema> = {
   engineOf: ({ baseUrl }) => new URL(baseUrl).host,
 };
 
-/** Reads the API key in a file. Throws `ConfigError` for a file that holds no key, or that others could read or write. */
+/**
+ * Reads the API key in a file. Throws `ConfigError` for a file that holds no key, or that others could read or write.
+ */
 function readKey(file: string): string {
   let bytes: Buffer | undefined;
   try {

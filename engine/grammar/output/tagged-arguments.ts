@@ -79,7 +79,7 @@ export function anyTaggedArguments(rules: GrammarRules, tags: ParameterTags): Gb
   return repeat(any, 0, undefined);
 }
 
-/** Stands for a key where what is around it is asked for. */
+/** A text that stands for a key where what is around it is asked for. */
 const KEY = "\0";
 
 /** A parameter of a tool: its name, its schema, and the grammars of the tool's schema. */

@@ -8,7 +8,8 @@ import type { SchemaType } from "./schema-keywords.ts";
 type Listed = ReadonlyMap<string, JsonValue>;
 
 /**
- * What `enum` and `const` of a schema list together, which many conversions of the schema ask for; undefined for none.
+ * The values that `enum` and `const` of a schema list together, which many conversions of the schema ask for; undefined
+ * for none.
  */
 const KNOWN = new WeakMap<SchemaObject, Listed | undefined>();
 

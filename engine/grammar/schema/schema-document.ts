@@ -32,7 +32,7 @@ export class SchemaDocument {
   readonly #at: string;
   readonly #nodes = new Map<SchemaObject, SchemaNode>();
   readonly #schema: JsonValue;
-  /** By reference, which many schemas may hold; undefined for other documents. */
+  /** The nodes by reference, which many schemas may hold; undefined for other documents. */
   readonly #references = new Map<string, SchemaNode | undefined>();
   #count = 0;
 

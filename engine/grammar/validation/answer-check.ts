@@ -33,8 +33,8 @@ const READINGS_OF_SCHEMA = 8;
 const ANY_OBJECT = '{"type":"object"}';
 
 /**
- * Gathers what a model was asked to write by a schema, as it is written: each answer and each call that ended whole. What was
- * cut says so itself, but for an answer that a stop string of the caller's has ended.
+ * Gathers what a model was asked to write by a schema, as it is written: each answer and each call that ended whole.
+ * What was cut says so itself, but for an answer that a stop string of the caller's has ended.
  */
 export class AskedTexts {
   readonly #answer: Wanted | undefined;
@@ -119,7 +119,9 @@ function answerOf(constraint: GenerateRequest["outputConstraint"]): Wanted | und
   return { part: "answer", strict: kind.value.strict, schema: readable(kind.value.schemaJson) };
 }
 
-/** Returns a schema, or no schema for one that is too long to be read, so that it is not copied for each of its texts. */
+/**
+ * Returns a schema, or no schema for one that is too long to be read, so that it is not copied for each of its texts.
+ */
 function readable(schema: string): string {
   return schema.length > MAX_SCHEMA_BYTES ? "" : schema;
 }

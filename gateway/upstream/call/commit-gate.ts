@@ -21,7 +21,10 @@ export class CommitGate {
   readonly #onCommit: () => void;
   #held: Event[] | undefined = [];
 
-  /** `onCommit` is called once, just before something is passed on that cannot be taken back; perhaps never. */
+  /**
+   * Makes a gate in front of `sink`. `onCommit` is called once, just before something is passed on that cannot be taken
+   * back; perhaps never.
+   */
   constructor(sink: EventSink, onCommit: () => void) {
     this.#sink = sink;
     this.#onCommit = onCommit;

@@ -4,7 +4,7 @@ import type { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
 /** The size, in bytes, from which messages go to an endpoint one after the other. */
 const BIG_MESSAGE_BYTES = 256 * 1024;
 
-/** A message on its way to an endpoint. */
+/** What handing a message over to an endpoint goes by. */
 export type HandOverOptions = {
   /** The lane of the endpoint, which big messages share. */
   readonly lane: FairLane;
@@ -12,9 +12,9 @@ export type HandOverOptions = {
   readonly tenant: string;
   /** The size of the message in bytes, roughly. */
   readonly bytes: number;
-  /** Is called when the message begins to be encoded and written: a big one may have had to wait for others. */
+  /** Called when the message begins to be encoded and written: a big one may have had to wait for others. */
   readonly onBegun?: () => void;
-  /** Is called when the connection has taken the whole message; also when the call ends before that. */
+  /** Called when the connection has taken the whole message; also when the call ends before that. */
   readonly onHandedOver?: () => void;
 };
 
@@ -33,7 +33,10 @@ export class HandOver {
     this.#options = options;
   }
 
-  /** Makes a call wait for its turn, and tells when its message has gone. To be among the interceptors of one call. */
+  /**
+   * The interceptor that makes the call wait for its turn, and tells when its message has gone. It is to be among the
+   * interceptors of one call.
+   */
   readonly interceptor: Interceptor = (options, nextCall) => {
     const requester = {
       sendMessage: (message: unknown, next: (message: unknown) => void) => this.#send(message, next),
@@ -41,7 +44,7 @@ export class HandOver {
     return new ToldCall(nextCall(options), requester, () => this.#handedOver());
   };
 
-  /** Lets the next message go. To be called when the call has ended, whichever way. */
+  /** Lets the next message go. It is to be called when the call has ended, whichever way. */
   end(): void {
     this.#over = true;
     this.#leave();

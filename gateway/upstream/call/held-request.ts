@@ -1,8 +1,8 @@
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 
 /**
- * A request for as long as some try may need it. It is the one holder of its prompt, which may be of tens of megabytes:
- * whoever sends it takes the message out at that moment and keeps nothing of it.
+ * Holds a request for as long as some try may need it. It is the one holder of its prompt, which may be of tens of
+ * megabytes: whoever sends it takes the message out at that moment and keeps nothing of it.
  */
 export class HeldRequest {
   /** The catalog id of the model. */
@@ -14,7 +14,10 @@ export class HeldRequest {
   #message: GenerateRequest | undefined;
   readonly #onDropped: () => void;
 
-  /** `bytes` is the size of the body that the request came with. `onDropped` is called once, when it is dropped. */
+  /**
+   * Begins to hold a message. `bytes` is the size of the body that the request came with. `onDropped` is called once,
+   * when it is dropped.
+   */
   constructor(message: GenerateRequest, bytes: number, onDropped: () => void = () => {}) {
     this.model = message.model;
     this.tenant = message.tenant;

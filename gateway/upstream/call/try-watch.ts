@@ -3,8 +3,8 @@ import type { Event, Progress } from "../../../proto/gen/svc/inference/v1/infere
 import { perTryTimeoutMs, type Timeouts } from "./timeouts.ts";
 
 /**
- * The lateness of a look, in milliseconds, from which this process was held up: what the node has said meanwhile may lie
- * unread. It gets as much again to be read.
+ * The lateness of a look, in milliseconds, from which this process was held up: what the node has said meanwhile may
+ * lie unread. It gets as much again to be read.
  */
 const HELD_UP_MS = 50;
 
@@ -23,9 +23,9 @@ export class TryWatch {
   readonly #connected: () => boolean;
   readonly #onExpired: (limit: Expired) => void;
   readonly #sentMs: number;
-  /** When the message began to be written; undefined while others go before it. */
+  /** The moment at which the message began to be written; undefined while others go before it. */
   #begunMs: number | undefined;
-  /** When the connection had taken the whole message; undefined until then. */
+  /** The moment at which the connection had taken the whole message; undefined until then. */
   #handedOverMs: number | undefined;
   #acceptedMs: number | undefined;
   #lastSignMs: number;
@@ -33,7 +33,7 @@ export class TryWatch {
   #progress: Progress | undefined;
   /** Whether our own client reads slowly, so that the silence of the endpoint is our doing. */
   #held = false;
-  /** When the next look is due. */
+  /** The moment at which the next look is due. */
   #lookMs = 0;
   /** The limit that was given more time because this process was held up, by when it was due. */
   #graceOf: number | undefined;

@@ -14,8 +14,8 @@ const STEADY_WATCH_MS = 1_000;
 const MIN_REWATCH_MS = 100;
 const JITTER = 0.2;
 /**
- * The time by which the end of a check may be late, in milliseconds. Beyond it this process was held up, and what the node
- * has answered may lie unread.
+ * The time by which the end of a check may be late, in milliseconds. Beyond it this process was held up, and what the
+ * node has answered may lie unread.
  */
 const HELD_UP_MS = 250;
 

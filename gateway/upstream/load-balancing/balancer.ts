@@ -72,8 +72,9 @@ export class Balancer {
   }
 
   /**
-   * Takes one look at all endpoints, which serves any number of picks until one of them is taken up: then an endpoint has
-   * more to do. `hasRoom` says whether an endpoint may take one more request; it is asked when the first pick is made.
+   * Takes one look at all endpoints, which serves any number of picks until one of them is taken up: then an endpoint
+   * has more to do. `hasRoom` says whether an endpoint may take one more request; it is asked when the first pick is
+   * made.
    */
   look(hasRoom: (endpoint: EndpointView) => boolean): Look {
     const nowMs = this.#clock.nowMs();

@@ -82,9 +82,9 @@ export function choose<E extends EndpointView, P>(endpoints: readonly E[], optio
 }
 
 /**
- * Makes one pick: draws the priority by its load, and lets the policy pick among what has room there. Where all endpoints
- * of a priority were tried or are full, the other priorities follow in their order: any endpoint is better than a failed
- * request. The cost goes by the endpoints with room and those that were tried, not by how many there are.
+ * Makes one pick: draws the priority by its load, and lets the policy pick among what has room there. Where all
+ * endpoints of a priority were tried or are full, the other priorities follow in their order: any endpoint is better
+ * than a failed request. The cost goes by the endpoints with room and those that were tried, not by how many there are.
  */
 export function pickFrom<E extends EndpointView, P>(
   levels: readonly LevelWithRoom<E>[],

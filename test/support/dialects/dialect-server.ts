@@ -54,7 +54,7 @@ export type DialectServerOptions = {
   readonly contextWindow?: number;
   /** The HTTP status of token counts. Default: 200. */
   readonly countStatus?: number;
-  /** Is waited for before each token count is answered. Default: nothing is. */
+  /** Waited for before each token count is answered. Default: nothing is. */
   readonly beforeCount?: () => Promise<void>;
   /** The number of tokens that every count gives. Default: `PROMPT_TOKENS`. */
   readonly tokens?: number;

@@ -18,7 +18,7 @@ export type Victim = {
   readonly key: string;
 };
 
-/** How much a hostile caller does at once; 0 leaves a way out. */
+/** The amounts of what a hostile caller does at once; 0 leaves a way out. */
 export type Hostility = {
   /** The number of requests at once with schemas that are dear to look at. */
   readonly schemas: number;
@@ -36,7 +36,9 @@ export type Hostility = {
   readonly leavers: number;
 };
 
-/** How a hostile caller's requests ended: how many of each way of attack got which status; 0 is a broken connection. */
+/**
+ * The ends of a hostile caller's requests: how many of each way of attack got which status; 0 is a broken connection.
+ */
 export type HostileTally = Readonly<Record<string, number>>;
 
 /**
@@ -44,7 +46,7 @@ export type HostileTally = Readonly<Record<string, number>>;
  * it is told.
  */
 const AGAIN_MS = 20;
-/** How often something is sent on a connection that is held open, in milliseconds. */
+/** The time between two things that are sent on a connection that is held open, in milliseconds. */
 const DRIP_MS = 2_000;
 
 type Json = Readonly<Record<string, unknown>>;

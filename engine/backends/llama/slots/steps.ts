@@ -1,10 +1,10 @@
 /**
- * Runs what the engine does, and counts it: steps that have come to an end, and steps that run. A wedged accelerator shows
- * in both.
+ * Runs what the engine does, and counts it: steps that have come to an end, and steps that run. A wedged accelerator
+ * shows in both.
  *
- * The library changes a cache only while it computes nothing, and computes on as long as anybody's next token is asked for:
- * beside two long answers a change would wait until one of them ended. So whoever asks for a token while changes wait waits
- * for these, and no longer: those that come later wait for the token.
+ * The library changes a cache only while it computes nothing, and computes on as long as anybody's next token is asked
+ * for: beside two long answers a change would wait until one of them ended. So whoever asks for a token while changes
+ * wait waits for these, and no longer: those that come later wait for the token.
  */
 export class Steps {
   #done = 0;

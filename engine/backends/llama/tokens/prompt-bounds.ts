@@ -3,7 +3,9 @@ import type { Conversation } from "../../../conversation/chat-template.ts";
 import type { PromptRenderer, RenderedPrompt } from "../../../conversation/prompt-renderer.ts";
 import { EngineError } from "../../../errors.ts";
 
-/** How often each pattern of messages stands in the smaller of the two conversations that are compared. */
+/**
+ * The number of times that each pattern of messages stands in the smaller of the two conversations that are compared.
+ */
 const TIMES = 16;
 /** The text by which it is found out whose texts a template writes whole: long, as some might be cut. */
 const SAMPLE = "Whatever is said here comes whole. ".repeat(100).trim();
@@ -24,8 +26,8 @@ export type BoundsOptions = {
 /**
  * Knows how many tokens the prompt of a conversation has at least, from what is seen without rendering it. What cannot
  * fit the window is refused before it costs anything. Nothing is presumed of the template: by rendering small
- * conversations it is measured how many tokens a further message of any kind adds at least, and whose texts come whole. A
- * template that leaves messages out adds none, and bounds nothing.
+ * conversations it is measured how many tokens a further message of any kind adds at least, and whose texts come whole.
+ * A template that leaves messages out adds none, and bounds nothing.
  */
 export class PromptBounds {
   readonly #tokensPerMessage: number;
@@ -65,7 +67,7 @@ const result: Part = {
 };
 const user = says(Role.USER, text("a"));
 
-/** What may follow one another in a conversation, the shortest messages that there are. */
+/** The patterns of messages that may follow one another in a conversation, the shortest that there are. */
 const PATTERNS: readonly (readonly Message[])[] = [
   [user, says(Role.ASSISTANT, text("a"))],
   [says(Role.USER, text("")), says(Role.ASSISTANT, text(""))],
@@ -79,7 +81,10 @@ const PATTERNS: readonly (readonly Message[])[] = [
   [says(Role.TOOL, result)],
 ];
 
-/** The least that a further message adds, of all patterns that the template takes; 0 where it takes not even the first. */
+/**
+ * Returns the least that a further message adds, of all patterns that the template takes; 0 where it takes not even the
+ * first.
+ */
 function tokensPerMessage(renderer: PromptRenderer, tokensOf: BoundsOptions["tokensOf"]): number {
   const size = (pattern: readonly Message[], times: number) => {
     const repeated = Array.from({ length: times }, () => pattern).flat();
@@ -94,7 +99,7 @@ function tokensPerMessage(renderer: PromptRenderer, tokensOf: BoundsOptions["tok
   return Math.max(0, Math.min(...added.filter((tokens) => tokens !== undefined)));
 }
 
-/** Whether the texts of a role come whole, be they far from the end of the conversation. */
+/** Returns whether the texts of a role come whole, be they far from the end of the conversation. */
 function isWhole(renderer: PromptRenderer, role: Role): boolean {
   const first = says(role, text(SAMPLE));
   const rest = Array.from({ length: TIMES }, () => [user, says(Role.ASSISTANT, text("a"))]).flat();

@@ -18,8 +18,8 @@ export const PORTION_UNITS = 8192;
 /** The cost of a call of the tokenizer besides its text, in UTF-16 units of text. */
 const CALL_UNITS = 32;
 /**
- * The windows that a prompt may fill and still be tokenized to its end: how much too long it is can be told exactly then.
- * Behind that the rest is estimated.
+ * The windows that a prompt may fill and still be tokenized to its end: how much too long it is can be told exactly
+ * then. Behind that the rest is estimated.
  */
 const EXACT_WINDOWS = 2;
 
@@ -83,9 +83,9 @@ export class PromptEncoder {
   }
 
   /**
-   * Resolves to the prompt of a conversation. Throws `EngineError`: CONTEXT_WINDOW_EXCEEDED where it leaves no room for an
-   * answer, INVALID_REQUEST for what the template does not take, QUEUE_FULL where too much waits to be rendered, and why
-   * the caller left.
+   * Resolves to the prompt of a conversation. Throws `EngineError`: CONTEXT_WINDOW_EXCEEDED where it leaves no room for
+   * an answer, INVALID_REQUEST for what the template does not take, QUEUE_FULL where too much waits to be rendered, and
+   * why the caller left.
    */
   async encode(conversation: Conversation, order: WorkOrder): Promise<Prompt> {
     const { contextWindow } = this.#options;
@@ -98,9 +98,9 @@ export class PromptEncoder {
   }
 
   /**
-   * Resolves to the number of tokens in the prompt of a conversation, be it longer than the window; of one that is twice
-   * as long it is an estimate. Throws `EngineError` as `encode`, and CONTEXT_WINDOW_EXCEEDED only where the prompt is twice
-   * as long without a look at it.
+   * Resolves to the number of tokens in the prompt of a conversation, be it longer than the window; of one that is
+   * twice as long it is an estimate. Throws `EngineError` as `encode`, and CONTEXT_WINDOW_EXCEEDED only where the
+   * prompt is twice as long without a look at it.
    */
   async count(conversation: Conversation, order: WorkOrder): Promise<number> {
     this.#refuseHopeless(conversation, EXACT_WINDOWS * this.#options.contextWindow);

@@ -20,8 +20,8 @@ export type Vocabulary = {
   /** Whether a text may be cut between words without changing its tokens. */
   readonly cutsAtWords: boolean;
   /**
-   * The bytes of the longest token; undefined where the tokenizer may leave characters of a text out, so that a text need
-   * not have as many tokens as its bytes divided by this.
+   * The bytes of the longest token; undefined where the tokenizer may leave characters of a text out, so that a text
+   * need not have as many tokens as its bytes divided by this.
    */
   readonly longestTokenBytes: number | undefined;
   /** The control tokens that do not end an answer: detokenizing leaves them out. */

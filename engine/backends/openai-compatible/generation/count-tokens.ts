@@ -4,8 +4,8 @@ import type { EngineHttp } from "../http/engine-http.ts";
 import { faultOfReply, toEngineFault } from "../http/http-error.ts";
 
 /**
- * Resolves to the tokens of the rendered prompt, by the engine's own template and tokenizer. `body` is the JSON of what changes
- * the prompt, the template's variables above all: without them the count is that of another prompt. Throws
+ * Resolves to the tokens of the rendered prompt, by the engine's own template and tokenizer. `body` is the JSON of what
+ * changes the prompt, the template's variables above all: without them the count is that of another prompt. Throws
  * `EngineError`.
  */
 export async function countTokens(

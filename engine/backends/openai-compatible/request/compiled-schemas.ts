@@ -18,10 +18,10 @@ const MAX_PATTERN_SIZE = 4096;
 
 /**
  * Checks the schemas of a request that an engine compiles into grammars or regular expressions: that of the answer, and
- * those of tools that have to be called or are strict. Engines have died of such schemas, of a `type` that is none, of an
- * expression that is none, of references in a circle; so they keep to the limits that hold in this process too: size,
- * depth, the forms of keywords, and the counts in patterns. Schemas that are only shown to the model are not judged.
- * Throws `EngineError` INVALID_SCHEMA with the path of the field, and a pointer into the schema.
+ * those of tools that have to be called or are strict. Engines have died of such schemas, of a `type` that is none, of
+ * an expression that is none, of references in a circle; so they keep to the limits that hold in this process too:
+ * size, depth, the forms of keywords, and the counts in patterns. Schemas that are only shown to the model are not
+ * judged. Throws `EngineError` INVALID_SCHEMA with the path of the field, and a pointer into the schema.
  */
 export function checkCompiledSchemas(
   { shown, callable, mustCall }: Pick<ToolPlan, "shown" | "callable" | "mustCall">,
