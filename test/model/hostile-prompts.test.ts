@@ -2,8 +2,9 @@ import { setImmediate as turn } from "node:timers/promises";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
-import type { CallerWork } from "../../engine/caller-work/caller-work.ts";
+import { type CallerWork, WorkGivenUp } from "../../engine/caller-work/caller-work.ts";
 import type { WorkKind } from "../../engine/caller-work/work-kinds.ts";
+import { EngineError } from "../../engine/errors.ts";
 import { FinishReason, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, call, part, system, text, tool, toolResult, user } from "../support/engine/canonical.ts";
@@ -23,6 +24,8 @@ const SEED = 20_261_122;
 describe.skipIf(missing !== "")("prompts that callers make costly or unreadable", () => {
   /** What the backend had done on other threads. */
   const handedOver: WorkKind[] = [];
+  /** What the work fails with, where it does. */
+  let failure: Error | undefined;
   let backend: LlamaBackend;
   let node: RunningNode;
   let client: NodeClient;
@@ -31,6 +34,7 @@ describe.skipIf(missing !== "")("prompts that callers make costly or unreadable"
     const work: Pick<CallerWork, "run" | "moves" | "parseFailed"> = {
       run: (kind, input, order) => {
         handedOver.push(kind);
+        if (failure) return Promise.reject(failure);
         return workHere.run(kind, input, order);
       },
       moves: 0,
@@ -84,6 +88,29 @@ describe.skipIf(missing !== "")("prompts that callers make costly or unreadable"
     const small = await kinds(asked(turns(5, (at) => `line ${at}`)));
     expect(small.events[0]).toBe("started");
     expect(handedOver).toEqual(["render"]);
+  });
+
+  test.each([
+    [
+      "takes too long to be rendered is the caller's fault",
+      new WorkGivenUp(),
+      "INVALID_REQUEST",
+      status.INVALID_ARGUMENT,
+    ],
+    [
+      "waits beside too much other work may be read elsewhere",
+      new EngineError("QUEUE_FULL", "full"),
+      "QUEUE_FULL",
+      status.RESOURCE_EXHAUSTED,
+    ],
+  ])("what %s", async (_what, fault, reason, code) => {
+    failure = fault;
+    const messages = turns(101, (at) => `line ${at}`);
+    const ended = await kinds(asked(messages)).finally(() => {
+      failure = undefined;
+    });
+    // Behind the sign of life, and with no other word.
+    expect(ended).toMatchObject({ code, info: { reason }, events: ["progress"] });
   });
 
   test("a prompt too long is counted to its end where it may be, and estimated where it is far too long", async () => {
