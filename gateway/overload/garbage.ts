@@ -3,11 +3,8 @@ import { runInNewContext } from "node:vm";
 
 /** The time in which garbage is collected at most once, in milliseconds. */
 const MIN_INTERVAL_MS = 10_000;
-/**
- * The bytes of bodies, gone since the last collection, that are worth one: V8 keeps what they took while nothing asks
- * for it.
- */
-const WORTHWHILE_BYTES = 64 * 1024 * 1024;
+/** The bytes of bodies on their way from which it is too early to collect: what they will leave behind is more. */
+const TOO_EARLY_BYTES = 64 * 1024 * 1024;
 
 /**
  * Decides when garbage is collected beside V8's own schedule, which counts on memory being free: when the process is
@@ -25,13 +22,11 @@ export class Garbage {
 
   /**
    * Looks whether there is something to collect at the monotonic time `nowMs`. `short` says that memory is short;
-   * `goneBytes` is the size of all bodies that have come and gone since the start, `heldBytes` that of those on their
-   * way now.
+   * `goneBytes` is the size of all big bodies that have come and gone since the start, `heldBytes` that of all bodies on
+   * their way now.
    */
   look(nowMs: number, short: boolean, { goneBytes, heldBytes }: { goneBytes: number; heldBytes: number }): void {
-    const sinceBytes = goneBytes - this.#collectedBytes;
-    // While as much again is under way, the next look finds more.
-    const worthwhile = sinceBytes >= WORTHWHILE_BYTES && heldBytes < WORTHWHILE_BYTES;
+    const worthwhile = goneBytes > this.#collectedBytes && heldBytes < TOO_EARLY_BYTES;
     if (nowMs - this.#collectedMs < MIN_INTERVAL_MS || !(short || worthwhile)) return;
     this.#collectedMs = nowMs;
     this.#collectedBytes = goneBytes;

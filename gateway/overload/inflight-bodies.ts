@@ -37,6 +37,9 @@ type Waiting = { readonly bytes: number; readonly settle: (lack: NoRoom | undefi
  */
 const SMALL_BODY_BYTES = 65_536;
 
+/** The size in bytes from which a body leaves so much garbage behind that V8 is told to collect it. */
+const BIG_BODY_BYTES = 4 * 1024 * 1024;
+
 /**
  * Counts the bytes of all request bodies on their way. A body that finds no room waits, unread, while others go: first
  * come, first served within a tenant, and tenants in turn. No tenant fills more than its share.
@@ -70,7 +73,7 @@ export class InflightBodies {
     return waiting;
   }
 
-  /** The bytes of all bodies that have been taken up and released since the start. */
+  /** The bytes of all big bodies that were released since the start; V8 keeps up with what the others leave behind. */
   get releasedBytes(): number {
     return this.#releasedBytes;
   }
@@ -106,7 +109,7 @@ export class InflightBodies {
       },
       release: () => {
         stopWaiting();
-        this.#releasedBytes += held;
+        if (held >= BIG_BODY_BYTES) this.#releasedBytes += held;
         this.#take(tenant, -held);
         held = 0;
         this.#serve();
