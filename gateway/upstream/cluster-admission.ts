@@ -12,6 +12,7 @@ import type { Route } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import { CircuitBreaker, type CircuitBreakerState, limitsForSlots, type Permit } from "./queue/circuit-breaker.ts";
 import { OUTPUT_RESERVE_TOKENS, type Pending, PendingQueue } from "./queue/pending-queue.ts";
+import { TenantPlaces } from "./queue/tenant-places.ts";
 
 /**
  * The time between two looks at whether waiting requests can be served, in milliseconds: an endpoint that recovers
@@ -52,7 +53,10 @@ export type Admitted = {
 /** The reason for which a request gets no place. */
 export type NotAdmitted = Exclude<NoPick, "all_full"> | "pending_overflow" | "pending_timeout" | "key_overflow";
 
-type Waiting = Pick<PlaceRequest, "route" | "tried"> & {
+/** What an attempt comes to where the request may wait: no endpoint has room, or what there is is kept for other tenants. */
+type NoRoom = "all_full" | "kept_for_others";
+
+type Waiting = Pick<PlaceRequest, "route" | "tried" | "tenant"> & {
   readonly settle: (result: Admitted | NotAdmitted) => void;
 };
 
@@ -66,6 +70,7 @@ export class ClusterAdmission {
   readonly #clock: Clock;
   readonly #breaker = new CircuitBreaker({ maxRequests: 0, maxPendingRequests: 0 });
   readonly #queue: PendingQueue<Waiting>;
+  readonly #places: TenantPlaces;
   /**
    * The moments at which endpoints have room again, in milliseconds of the monotonic clock, by the address of each one
    * that has said so.
@@ -77,6 +82,8 @@ export class ClusterAdmission {
    * The number of usable endpoints at the newest look; while requests wait it is no older than the time between two.
    */
   #usable = 0;
+  /** Whether there may be room that none of those who wait can take. */
+  #hasSpareRoom = false;
   #cancelTimer: (() => void) | undefined;
 
   constructor(cluster: Cluster, balancer: Balancer, clock: Clock) {
@@ -85,6 +92,7 @@ export class ClusterAdmission {
     this.#clock = clock;
     const { maxPendingRequestsPerKey: maxPendingPerKey, classShares, adaptiveLifo } = cluster.settings.circuitBreakers;
     this.#queue = new PendingQueue({ maxPendingPerKey, classShares, adaptiveLifo });
+    this.#places = new TenantPlaces(cluster.settings.circuitBreakers.tenantReservePercent);
     cluster.onMembersChange(() => {
       for (const address of this.#heldBack.keys()) if (!cluster.member(address)) this.#heldBack.delete(address);
       this.#serve();
@@ -130,10 +138,13 @@ export class ClusterAdmission {
    * Aborting the signal takes the request out of the queue at once; the result then means nothing.
    */
   acquire(request: PlaceRequest, signal: AbortSignal): Promise<Admitted | NotAdmitted> {
-    // Nobody passes those who wait; bad news may. A look is a pass over all endpoints, and coming makes no room.
-    const mayAsk = this.#queue.size === 0 || this.#usable === 0;
+    this.#places.asked(request.tenant, this.#clock.nowMs());
+    // Nobody passes those who wait but where they cannot go; bad news may. A look is a pass over all endpoints, and coming
+    // makes no room.
+    const mayAsk = this.#queue.size === 0 || this.#usable === 0 || this.#hasSpareRoom;
     const first = mayAsk ? this.#attempt(this.#look(), request) : "all_full";
-    if (first !== "all_full") return Promise.resolve(first);
+    if (!isNoRoom(first)) return Promise.resolve(first);
+    if (first === "kept_for_others") this.#hasSpareRoom = true;
     return new Promise((resolve) => {
       let permit: Permit | undefined;
       let letGo = () => {};
@@ -180,18 +191,28 @@ export class ClusterAdmission {
       cost: this.#balancer.expectedTokens(route) + OUTPUT_RESERVE_TOKENS,
       queuedMs: nowMs,
       deadlineMs: nowMs + timeoutMs,
-      value: { route, tried, settle },
+      value: { route, tried, tenant, settle },
     };
   }
 
-  #attempt(look: Look, { route, tried }: Pick<PlaceRequest, "route" | "tried">): Admitted | NotAdmitted | "all_full" {
+  #attempt(
+    look: Look,
+    { route, tried, tenant }: Pick<PlaceRequest, "route" | "tried" | "tenant">,
+  ): Admitted | NotAdmitted | NoRoom {
+    if (this.#usable > 0 && !this.#places.mayTake(tenant, this.#breaker.maxRequests, this.#clock.nowMs()))
+      return "kept_for_others";
     const choice = look.pick(route, tried);
     if ("none" in choice) return choice.none;
     const { endpoint, placement } = choice.pick;
     const member = this.#cluster.member(endpoint.address);
     const permit = this.#breaker.tryRequest(endpoint.address, this.#cap(endpoint));
     if (!member || !permit) return "all_full";
+    const giveBack = this.#places.take(tenant);
+    let held = true;
     const release = () => {
+      if (!held) return;
+      held = false;
+      giveBack();
       permit.release();
       this.#serve();
     };
@@ -273,14 +294,17 @@ export class ClusterAdmission {
   /** Serves requests in the queue's order, as long as somebody has room. */
   #serveInOrder(first: Look, nowMs: number): void {
     const passedOver: Pending<Waiting>[] = [];
+    let triedAll = 0;
     let look = first;
     while (look.hasRoom() && this.#queue.size > 0) {
       const item = this.#queue.next();
       if (!item) break;
       const result = this.#attempt(look, item.value);
-      if (result === "all_full") {
+      if (isNoRoom(result)) {
+        passedOver.push(item);
         // Whoever has room has had its try at this one; it may be another's turn.
-        if (passedOver.push(item) >= this.#cluster.members.length) break;
+        if (result === "all_full") triedAll += 1;
+        if (triedAll >= this.#cluster.members.length) break;
         continue;
       }
       this.#queue.served(item, nowMs);
@@ -288,6 +312,7 @@ export class ClusterAdmission {
       if (typeof result !== "string") look = this.#look();
     }
     this.#queue.putBack(passedOver);
+    this.#hasSpareRoom = look.hasRoom();
   }
 
   /** Sends those away who wait, at most `most` of them. Returns whether there are more. */
@@ -299,4 +324,8 @@ export class ClusterAdmission {
     }
     return this.#queue.size > 0;
   }
+}
+
+function isNoRoom(result: Admitted | NotAdmitted | NoRoom): result is NoRoom {
+  return result === "all_full" || result === "kept_for_others";
 }

@@ -29,6 +29,14 @@ export const circuitBreakerShape = {
     .min(1)
     .default(32)
     .describe("The number of requests of one key that may wait, unless the key's record has a number of its own."),
+  tenantReservePercent: z
+    .number()
+    .min(0)
+    .max(90)
+    .default(25)
+    .describe(
+      "The share of the running requests, in percent, that no single tenant takes while another one has asked within the last minute: whoever comes next does not wait for a flood.",
+    ),
   maxTokenCounts: z
     .int()
     .min(1)

@@ -63,6 +63,11 @@ export class CircuitBreaker {
     this.#limits = limits;
   }
 
+  /** The number of requests that may run at once, by the limits of this moment. */
+  get maxRequests(): number {
+    return this.#limits.maxRequests;
+  }
+
   /** The number of requests that run or wait. */
   get activeAndPending(): number {
     return this.#requests + this.#pending;

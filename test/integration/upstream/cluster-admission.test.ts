@@ -428,3 +428,36 @@ describe("what an arrival costs while all endpoints are full", () => {
     expect([admission.pending, warnings]).toEqual([100, []]);
   });
 });
+
+describe("places that are kept for other tenants", () => {
+  test("no tenant takes all of them while another has asked within the last minute", async () => {
+    const { ask, admission, clock } = await admitting({}, 2);
+    await admitted(ask("other")).then((place) => place.release());
+    const flood = await fill(() => ask("flood"), 6);
+    const waiting = Array.from({ length: 10 }, () => ask("flood"));
+    expect(admission.pending).toBe(10);
+    // Those who come next wait for nobody, and pass those who may not go.
+    const others = await fill(() => ask("other"), 2);
+    const third = ask("third");
+    expect(admission.pending).toBe(11);
+    others[0]?.release();
+    await admitted(third);
+    expect(admission.pending).toBe(10);
+    flood[0]?.release();
+    await admitted(waiting[0] ?? ask());
+    expect(admission.pending).toBe(9);
+    // Nobody else has come for a minute: nothing is kept any more.
+    others[1]?.release();
+    expect(admission.pending).toBe(9);
+    await clock.advance(60_001);
+    await admitted(ask("flood"));
+  });
+
+  test("a tenant that is alone takes all, and so does everybody where nothing is to be kept", async () => {
+    const { ask } = await admitting({}, 2);
+    await fill(() => ask("alone"), 8);
+    const { ask: askThere } = await admitting({ tenantReservePercent: 0 }, 2);
+    await admitted(askThere("other")).then((place) => place.release());
+    await fill(() => askThere("flood"), 8);
+  });
+});

@@ -35,6 +35,7 @@ test("what is no secret stays as it is", () => {
     cachedInputWeight: 0,
     contextTokens: 4_096,
     maxPendingRequestsPerKey: 32,
+    tenantReservePercent: 25,
     nothing: null,
     missing: undefined,
   };
