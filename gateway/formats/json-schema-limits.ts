@@ -44,19 +44,23 @@ export function schemaText(schema: unknown, path: FieldPath, of: "response" | "f
  */
 function faultOf(value: unknown, reading: Reading, depth: number): string | undefined {
   if (typeof value === "number" && !Number.isFinite(value)) return "a number is out of range.";
-  if (typeof value !== "object" || value === null) return undefined;
+  if (Array.isArray(value)) return faultOfItems(value, reading, depth);
+  if (!isJsonObject(value)) return undefined;
   if (depth > MAX_SCHEMA_DEPTH) return `the schema is nested deeper than ${MAX_SCHEMA_DEPTH} levels.`;
-  if (Array.isArray(value)) {
-    for (const item of value) {
-      const fault = faultOf(item, reading, depth + 1);
-      if (fault) return fault;
-    }
-    return undefined;
-  }
-  for (const [key, item] of Object.entries(value)) {
+  for (const key of Object.keys(value)) {
+    const item = value[key];
     if (reading === "schema" && isForeignReference(key, item))
       return "references may only point into the schema itself.";
     const fault = faultOf(item, readingBelow(reading, key), depth + 1);
+    if (fault) return fault;
+  }
+  return undefined;
+}
+
+function faultOfItems(items: readonly unknown[], reading: Reading, depth: number): string | undefined {
+  if (depth > MAX_SCHEMA_DEPTH) return `the schema is nested deeper than ${MAX_SCHEMA_DEPTH} levels.`;
+  for (const item of items) {
+    const fault = faultOf(item, reading, depth + 1);
     if (fault) return fault;
   }
   return undefined;

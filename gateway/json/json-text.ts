@@ -66,16 +66,36 @@ export function argumentsText(text: string): string {
   return text === "" ? "{}" : text;
 }
 
+/** The most levels of arguments that are read as a value: writing a value takes stack for each of its levels. */
+const MAX_ARGUMENTS_DEPTH = 1000;
+
 /**
- * Parses the arguments of a tool call; undefined when the text is not that of a JSON object. An empty text is an empty
- * object.
+ * Parses the arguments of a tool call; undefined when the text is not that of a JSON object, or of one with more than
+ * 1,000 levels. An empty text is an empty object.
  */
 export function parseArguments(text: string): JsonObject | undefined {
   if (text === "") return {};
+  if (isDeeperThan(text, MAX_ARGUMENTS_DEPTH)) return undefined;
   try {
     const value: unknown = JSON.parse(text);
     return isJsonObject(value) ? value : undefined;
   } catch {
     return undefined;
   }
+}
+
+/** Returns whether a JSON text has lists and objects of more than so many levels inside each other. */
+function isDeeperThan(text: string, most: number): boolean {
+  if (text.length <= most) return false;
+  let depth = 0;
+  let inString = false;
+  for (let at = 0; at < text.length; at += 1) {
+    const char = text.charAt(at);
+    if (char === '"') inString = !inString;
+    else if (inString) at += char === "\\" ? 1 : 0;
+    else if (char === "[" || char === "{") depth += 1;
+    else if (char === "]" || char === "}") depth -= 1;
+    if (depth > most) return true;
+  }
+  return false;
 }

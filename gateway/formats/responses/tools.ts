@@ -4,7 +4,7 @@ import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { invalidValue, missing, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
 import type { FormatSettings } from "../format.ts";
 import { MAX_TOOLS, toolList, toolName, toolOf } from "../tools.ts";
-import { strictCompatible } from "./strict-schema.ts";
+import { MAX_STRICT_LENGTH, strictCompatible } from "./strict-schema.ts";
 import { modelName, type ToolNames } from "./tool-names.ts";
 
 /** The tools that a body declares, in three forms. */
@@ -57,7 +57,7 @@ export function declaredTools(value: unknown, unsupported: FormatSettings["unsup
     seen.set(name, namespace);
     if (tools.length === MAX_TOOLS) throw tooMany(["tools"], MAX_TOOLS);
     const strict = source.strict === undefined || source.strict === null ? undefined : tool.strict;
-    const declared = { ...tool, name, strict: strict ?? strictCompatible(source.parameters) };
+    const declared = { ...tool, name, strict: strict ?? isStrict(tool, source) };
     tools.push(declared);
     if (namespace !== undefined) names.set(name, { namespace, name: tool.name });
     return functionEcho(source, tool.name, declared);
@@ -78,6 +78,11 @@ export function declaredTools(value: unknown, unsupported: FormatSettings["unsup
 
   const echo = walk(toolList(value, ["tools"]), ["tools"], undefined);
   return { tools, names, echo };
+}
+
+/** Returns whether a tool that does not say so is strict: no engine could promise to keep to a schema that is longer. */
+function isStrict({ parametersJsonSchema }: Tool, { parameters }: JsonObject): boolean {
+  return parametersJsonSchema.length <= MAX_STRICT_LENGTH && strictCompatible(parameters);
 }
 
 /** Makes the error for a tool, or a choice of one, that this service does not have; `path` leads to its type. */

@@ -70,6 +70,15 @@ describe("JSON text", () => {
     expect(parseArguments(text)).toEqual(expected);
   });
 
+  test("reads arguments of a thousand levels and no more, however brackets stand in their texts", () => {
+    const nested = (levels: number) => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
+    expect(parseArguments(nested(1000))).toBeDefined();
+    expect(parseArguments(nested(1001))).toBeUndefined();
+    expect(parseArguments(nested(100_000))).toBeUndefined();
+    expect(parseArguments(JSON.stringify({ a: `${"[{".repeat(5000)}\\"` }))).toBeDefined();
+    expect(parseArguments(JSON.stringify({ a: Array.from({ length: 5000 }, () => [{}]) }))).toBeDefined();
+  });
+
   test("hands on arguments as they are, and no text as no arguments", () => {
     expect(argumentsText("not json")).toBe("not json");
     expect(argumentsText('{ "a" : 1 }')).toBe('{ "a" : 1 }');

@@ -36,6 +36,12 @@ describe("function tools", () => {
       ]);
   });
 
+  test("that do not say so are strict where the schema allows it, but not with one that engines find too long", () => {
+    const closed = (description: string) => ({ ...parameters, description, additionalProperties: false });
+    const tools = [tool("a", { parameters: closed("") }), tool("b", { parameters: closed("x".repeat(64 * 1024)) })];
+    expect(prepare({ tools }).request.tools.map(({ strict }) => strict)).toEqual([true, false]);
+  });
+
   test("are repeated flat in the reply, with strict", () => {
     expect(echoed({ tools: [tool("read", { extra: 1 }), { type: "function", name: "now" }] })).toEqual([
       { type: "function", name: "read", description: null, parameters, strict: false },

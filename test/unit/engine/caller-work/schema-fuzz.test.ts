@@ -1,0 +1,250 @@
+import { expect, test } from "vitest";
+import { AnswerBlocks } from "../../../../engine/backends/openai-compatible/answer/answer-blocks.ts";
+import { type GrammarInput, grammarOf, worthReading } from "../../../../engine/caller-work/grammar-input.ts";
+import { EngineError } from "../../../../engine/errors.ts";
+import { AskedTexts, checkTexts } from "../../../../engine/grammar/validation/answer-check.ts";
+import { OutputParser } from "../../../../engine/output-parser/output-parser.ts";
+import { argumentTypes } from "../../../../engine/tool-calls/readers/argument-types.ts";
+import type { Event } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { HOSTILE_SHAPES } from "../../../support/schemas/hostile-schema.ts";
+import { randomSchema } from "../../../support/schemas/random-schema.ts";
+import { SeededRandom } from "../../../support/seeded-random.ts";
+import { sizeOf } from "../../../support/size.ts";
+import { FAMILIES, type Family, markersOf } from "../output-parser/families.ts";
+import { foldBlocks } from "../output-parser/parse-output.ts";
+
+const CASES = sizeOf({ quick: 150, exhaustive: 20_000 });
+/** The longest turn of the event loop, in milliseconds. */
+const MAX_TURN_MS = 50;
+/** The longest piece of work on a thread, in milliseconds: many times what its budget is worth. */
+const MAX_WORK_MS = 500;
+/** How often something slow is done again: what is not slow every time was the machine, and not the work. */
+const TRIES = 6;
+/** The part of a limit from which on something is slow. */
+const SLOW = 1 / 5;
+
+const SHAPES = Object.values(HOSTILE_SHAPES);
+/** The marks of every family, which are files. */
+const MARKERS = new Map(FAMILIES.map(({ profile }) => [profile, markersOf(profile)]));
+const DEEP = "@@deep@@";
+const JUNK = [
+  ...[
+    null,
+    true,
+    0,
+    -1,
+    1e308,
+    "",
+    "x",
+    "constructor",
+    "__proto__",
+    "#",
+    "#/",
+    "#anchor",
+    "#/$defs/none",
+    "(",
+    "\\p{L}",
+  ],
+  ...[[], {}, [[]], [{ toString: 1 }], { $ref: "#" }, { type: "object" }, { anyOf: [] }, { const: {} }],
+] as const;
+
+type Case = {
+  readonly schema: string;
+  readonly family: Family;
+  readonly input: GrammarInput;
+  readonly pieces: readonly string[];
+};
+
+function newCase(seed: number): Case {
+  const random = new SeededRandom(seed);
+  const schema = JSON.stringify(anySchema(random));
+  const family = FAMILIES[random.below(FAMILIES.length)] ?? { profile: "hermes", write: () => "" };
+  const tool = { name: "f", parametersJsonSchema: schema, strict: random.below(3) === 0 };
+  const isAnswer = random.below(5) === 0;
+  const strict = random.below(2) === 0;
+  const input: GrammarInput = {
+    tools: isAnswer ? [] : [tool, { name: "g", parametersJsonSchema: "", strict: random.below(2) === 0 }],
+    mustCall: !isAnswer && random.below(2) === 0,
+    maxCalls: 1 + random.below(3),
+    constraint: isAnswer
+      ? { kind: { $case: "jsonSchema", value: { name: "x", schemaJson: schema, strict } } }
+      : undefined,
+    reasoning: "none",
+    markers: MARKERS.get(family.profile) ?? {},
+  };
+  return { schema, family, input, pieces: piecesOf(random, output(random, family, schema)) };
+}
+
+function anySchema(random: SeededRandom): unknown {
+  const kind = random.below(10);
+  const size = random.below(100) === 0 ? 100 : 1 + random.below(8);
+  const schema = kind < 7 ? SHAPES[random.below(SHAPES.length)]?.(random, size) : randomSchema(random);
+  return kind % 2 === 0 ? schema : damaged(random, schema, 4);
+}
+
+/** Puts junk in place of something in a value, or of a keyword. */
+function damaged(random: SeededRandom, value: unknown, room: number): unknown {
+  if (typeof value !== "object" || value === null || room === 0 || random.below(6) === 0) return random.pick(JUNK);
+  const keys = Object.keys(value);
+  const at = random.below(Math.max(1, keys.length));
+  if (Array.isArray(value)) return value.map((item, i) => (i === at ? damaged(random, item, room - 1) : item));
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner], i) => [key, i === at ? damaged(random, inner, room - 1) : inner]),
+  );
+}
+
+/** What a model may write: calls in its family's form, whole or cut, with values of all kinds, and other text around. */
+function output(random: SeededRandom, family: Family, schema: string): string {
+  const names = [...schema.matchAll(/"([a-z_]\w{0,20})":/g)].slice(0, 8).map(([, name = ""]) => name);
+  const key = () =>
+    random.below(3) > 0
+      ? (names[random.below(Math.max(1, names.length))] ?? "a")
+      : random.pick(["a", "", "__proto__", "k".repeat(300), "</arg_key>"]);
+  const args = () => Object.fromEntries(Array.from({ length: random.below(4) }, () => [key(), anyValue(random)]));
+  const calls = Array.from({ length: 1 + random.below(3) }, () => ({
+    name: random.pick(["f", "f", "g", "none"]),
+    args: args(),
+  }));
+  const depth = random.pick([3, 3, 3, 600, 9000]);
+  const deep = random.pick([
+    `${"[".repeat(depth)}1${"]".repeat(depth)}`,
+    `${'{"a":'.repeat(depth)}1${"}".repeat(depth)}`,
+  ]);
+  const text = family.write(calls).replaceAll(`"${DEEP}"`, deep).replaceAll(DEEP, deep);
+  const spliced =
+    random.below(4) === 0 ? text.slice(0, random.below(text.length)) + text.slice(random.below(text.length)) : text;
+  return (
+    random.pick(["", "Well. ", "<think>\n", '{"a": 1}', "</think>"]) + spliced + random.pick(["", "\n", " Then.", text])
+  );
+}
+
+function anyValue(random: SeededRandom): unknown {
+  return random.pick<() => unknown>([
+    () => random.below(100),
+    () => "x".repeat(random.below(500)),
+    () => DEEP,
+    () => JSON.stringify(Array.from({ length: random.below(60) }, (_, i) => ({ i, s: "y".repeat(i % 9) }))),
+    () => Array.from({ length: random.below(100) }, (_, i) => [i, { k: i }]),
+    () => random.pick(["true", "None", "1e999", "-", "[", '"', "\\u12", "</parameter>"]),
+    () => null,
+    () => ({ a: { b: "c" }, __proto: 1 }),
+  ])();
+}
+
+function piecesOf(random: SeededRandom, text: string): readonly string[] {
+  const longest = random.pick([3, 20, 5000]);
+  const pieces: string[] = [];
+  for (let at = 0; at < text.length && pieces.length < 40; ) {
+    const end = pieces.length === 39 ? text.length : at + 1 + random.below(longest);
+    pieces.push(text.slice(at, end));
+    at = end;
+  }
+  return pieces;
+}
+
+/** The longest times of some kinds of work, in milliseconds. */
+type Longest = { turn: number; grammar: number; check: number };
+
+/** Does all of a case, and returns how long the longest of each kind took. */
+function run({ schema, input, pieces }: Case, outcomes: Map<string, number>): Longest {
+  const longest: Longest = { turn: 0, grammar: 0, check: 0 };
+  const during = <T>(kind: keyof Longest, work: () => T): T => {
+    const beganMs = performance.now();
+    try {
+      return work();
+    } finally {
+      longest[kind] = Math.max(longest[kind], performance.now() - beganMs);
+    }
+  };
+  const count = (outcome: string) => outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+  try {
+    const worth = during("turn", () => {
+      const worth = worthReading(input);
+      JSON.stringify(worth);
+      return worth;
+    });
+    const { text, gaveUp } = during("grammar", () => grammarOf(worth));
+    count(gaveUp ? "grammar given up" : text === undefined ? "no grammar" : "grammar");
+  } catch (error) {
+    // Anything else leaves, and fails the test.
+    if (!(error instanceof EngineError && error.reason === "INVALID_SCHEMA")) throw error;
+    count("schema refused");
+  }
+  for (const events of [inProcess(input, pieces, during), beside(schema, pieces, during)]) {
+    const asked = new AskedTexts({
+      outputConstraint: input.constraint,
+      tools: input.tools.map((tool) => ({ ...tool, description: "", cacheBreakpoint: undefined })),
+    });
+    during("turn", () => asked.see(events));
+    for (const { kind } of foldBlocks(events)) count(`block of ${kind}`);
+    if (asked.whole.length === 0) continue;
+    const { mismatches, unchecked } = during("check", () => checkTexts(asked.whole));
+    count(unchecked > 0 ? "answer not checked" : mismatches.length > 0 ? "answer refused" : "answer allowed");
+  }
+  return longest;
+}
+
+type During = <T>(kind: keyof Longest, work: () => T) => T;
+
+/** Reads the output as the backend in this process does. */
+function inProcess({ tools, markers }: GrammarInput, pieces: readonly string[], during: During): readonly Event[] {
+  let calls = 0;
+  const parser = new OutputParser({
+    markers,
+    startsInReasoning: false,
+    toolNames: tools.map(({ name }) => name),
+    argumentTypes: argumentTypes(tools),
+    stop: [],
+    newCallId: () => `call-${calls++}`,
+    onFault: (thrown) => {
+      throw thrown;
+    },
+  });
+  const events = pieces.flatMap((piece) => [...during("turn", () => parser.push(piece))]);
+  return [...events, ...during("turn", () => parser.end("stop"))];
+}
+
+/** Reads the output as a backend beside another engine does, which has taken the calls out of it. */
+function beside(schema: string, pieces: readonly string[], during: During): readonly Event[] {
+  const blocks = new AnswerBlocks({ reasoning: MARKERS.get("qwen3")?.reasoning, hideReasoning: false, stops: [] });
+  for (const piece of pieces) during("turn", () => blocks.text(piece, []));
+  blocks.startCall("call-1", "f");
+  for (const piece of [schema, ...pieces]) during("turn", () => blocks.appendArguments(piece));
+  blocks.endCall(true);
+  blocks.end("stop");
+  return during("turn", () => blocks.take());
+}
+
+test(`no exception leaves, no turn is long, whatever the schemas, answers and calls are: ${CASES} cases`, () => {
+  const outcomes = new Map<string, number>();
+  const worst: Longest = { turn: 0, grammar: 0, check: 0 };
+  const isSlow = ({ turn, grammar, check }: Longest, share: number) =>
+    turn > share * MAX_TURN_MS || Math.max(grammar, check) > share * MAX_WORK_MS;
+  for (let seed = 0; seed < CASES; seed += 1) {
+    const each = newCase(seed);
+    let longest = run(each, outcomes);
+    for (let tries = 1; tries < TRIES && isSlow(longest, SLOW); tries += 1) {
+      const again = run(each, new Map());
+      longest = {
+        turn: Math.min(longest.turn, again.turn),
+        grammar: Math.min(longest.grammar, again.grammar),
+        check: Math.min(longest.check, again.check),
+      };
+    }
+    expect(isSlow(longest, 1), `seed ${seed}: ${JSON.stringify(longest)}`).toBe(false);
+    for (const kind of ["turn", "grammar", "check"] as const) worst[kind] = Math.max(worst[kind], longest[kind]);
+  }
+  const figures = Object.entries(worst).map(([kind, ms]) => `longest ${kind} ${ms.toFixed(1)} ms`);
+  const counts = [...outcomes].sort(([, a], [, b]) => b - a).map(([outcome, count]) => `${outcome}: ${count}`);
+  process.stdout.write(`${CASES} cases: ${[...figures, ...counts].join(", ")}\n`);
+  // All kinds of ends occur often, or the cases would show nothing.
+  for (const outcome of [
+    "grammar",
+    "schema refused",
+    "block of call",
+    "block of text",
+    "answer allowed",
+    "answer refused",
+  ])
+    expect(outcomes.get(outcome), outcome).toBeGreaterThan(CASES / 100);
+}, 600_000);
