@@ -37,6 +37,8 @@ export type DescribedModel = {
   readonly revision: string;
   /** The most tokens that a prompt and its answer may have together. */
   readonly contextWindow: number;
+  /** The bytes of the longest token, where the text of user messages comes whole into a prompt; else 0. */
+  readonly longestTokenBytes: number;
   /** The number of generations that run at once. */
   readonly slots: number;
   /** The chat template of the model, Jinja source. */
@@ -63,6 +65,7 @@ export function describeModel(id: string, model: DescribedModel | undefined): Mo
     capabilities: model ? capabilities(model) : [],
     state: model ? ModelState.READY : ModelState.LOADING,
     maxCacheTtl: undefined,
+    longestTokenBytes: model?.longestTokenBytes ?? 0,
   };
 }
 

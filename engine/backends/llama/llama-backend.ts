@@ -216,9 +216,10 @@ export class LlamaBackend implements Backend {
       shares: new BatchShares(batchTokens),
       clock,
     };
+    const { longestTokenBytes } = parts.prompts;
     return {
       parts,
-      described: { revision, contextWindow, slots: slots.count, template: source, profile, markers },
+      described: { revision, contextWindow, longestTokenBytes, slots: slots.count, template: source, profile, markers },
       engineVersion: `llama.cpp ${llama.llamaCppRelease.release}`,
       stopBeat: startBeat(parts),
     };

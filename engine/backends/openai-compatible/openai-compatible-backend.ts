@@ -191,6 +191,7 @@ export class OpenAiCompatibleBackend implements Backend {
       capabilities: running?.found.capabilities ?? [],
       state: running ? ModelState.READY : ModelState.LOADING,
       maxCacheTtl: undefined,
+      longestTokenBytes: 0,
     };
   }
 

@@ -86,6 +86,7 @@ export class ScriptedBackend implements Backend {
         capabilities: ALL_CAPABILITIES,
         state: ModelState.READY,
         maxCacheTtl: undefined,
+        longestTokenBytes: 0,
       }),
     );
     return { engineKind: EngineKind.SCRIPTED, engineVersion: "1", models };

@@ -9,6 +9,8 @@ import {
 
 /** The UTF-16 units of a simulated token. */
 const TOKEN_UNITS = 4;
+/** The most bytes of a simulated token: a UTF-16 unit takes three at most. */
+export const LONGEST_TOKEN_BYTES = 3 * TOKEN_UNITS;
 /** The tokens that an image costs. */
 const IMAGE_TOKENS = 256;
 

@@ -18,7 +18,7 @@ import { callerLeft, throwIfLeft } from "../caller-left.ts";
 import { limitOutput } from "../request-plan/output-limit.ts";
 import { cutAnswer, planAnswer } from "./planned-answer.ts";
 import { BLOCK_TOKENS, PrefixCache } from "./prefix-cache.ts";
-import { countTokens, renderPrompt } from "./render-prompt.ts";
+import { countTokens, LONGEST_TOKEN_BYTES, renderPrompt } from "./render-prompt.ts";
 import { seededRandom } from "./seeded-random.ts";
 import { SimulatedGeneration } from "./simulated-generation.ts";
 import type { SimulatorOptions } from "./simulator-options.ts";
@@ -228,6 +228,7 @@ function describeSimulator(options: SimulatorOptions, stepProcess: number | unde
       capabilities: CAPABILITIES,
       state: ModelState.READY,
       maxCacheTtl: undefined,
+      longestTokenBytes: LONGEST_TOKEN_BYTES,
     }),
   );
   const engineVersion = stepProcess === undefined ? "1" : `1, steps in process ${stepProcess}`;

@@ -36,7 +36,10 @@ export function fromGrpc(cause: ServiceError, accepted: boolean): UpstreamFailur
   const notReady = { ...said, notReady: true };
   switch (info?.reason) {
     case "CONTEXT_WINDOW_EXCEEDED":
-      return final(contextExceeded(info.metadata, cause), said);
+      return final(
+        contextExceeded(wholeNumber(info.metadata.input_tokens), wholeNumber(info.metadata.context_window), cause),
+        said,
+      );
     case "INVALID_SCHEMA":
       return final(refused("invalid_json_schema", schemaWording(info), "engine_invalid_schema", cause), said);
     case "UNSUPPORTED_FEATURE": {
@@ -160,9 +163,7 @@ function engineLost(detail: Detail, cause: unknown): ApiError {
 }
 
 /** Makes the error for a prompt that is too long. Real clients match on its words and then shorten their history. */
-function contextExceeded(facts: Readonly<Record<string, string>>, cause: unknown): ApiError {
-  const tokens = wholeNumber(facts.input_tokens);
-  const window = wholeNumber(facts.context_window);
+export function contextExceeded(tokens: number | string, window: number | string, cause?: unknown): ApiError {
   return new ApiError(
     "context_length_exceeded",
     {

@@ -41,6 +41,12 @@ export class PromptBounds {
     this.#wholeRoles = new Set([Role.SYSTEM, Role.USER].filter((role) => isWhole(renderer, role)));
   }
 
+  /** The bytes of the longest token, where the text of user messages comes whole into a prompt; else 0. */
+  get longestTokenBytes(): number {
+    const isKnown = this.#wholeRoles.has(Role.USER) && Number.isFinite(this.#longestTokenBytes);
+    return isKnown ? this.#longestTokenBytes : 0;
+  }
+
   /** Returns a number of tokens that the prompt of this conversation has at least; it may have far more. */
   least({ messages }: Pick<Conversation, "messages">): number {
     const ofMessages = Math.floor(messages.length * this.#tokensPerMessage);

@@ -82,6 +82,11 @@ export class PromptEncoder {
     });
   }
 
+  /** The bytes of the longest token, where the text of user messages comes whole into a prompt; else 0. */
+  get longestTokenBytes(): number {
+    return this.#bounds.longestTokenBytes;
+  }
+
   /**
    * Resolves to the prompt of a conversation. Throws `EngineError`: CONTEXT_WINDOW_EXCEEDED where it leaves no room for
    * an answer, INVALID_REQUEST for what the template does not take, QUEUE_FULL where too much waits to be rendered, and

@@ -385,7 +385,14 @@ export interface ModelDescription {
    * The longest retention of cached prefixes that the node can promise. Absent: it keeps them as well as it can, and
    * promises nothing.
    */
-  readonly maxCacheTtl: Duration | undefined;
+  readonly maxCacheTtl:
+    | Duration
+    | undefined;
+  /**
+   * The longest token, in bytes, of a model whose prompts hold the text of user messages whole, but for white space at its
+   * ends: such a text has at least as many tokens as its bytes divided by this. Default 0: not known, or not so.
+   */
+  readonly longestTokenBytes: number;
 }
 
 /** DrainNodeRequest asks a node to take no new calls. */
@@ -639,6 +646,7 @@ function createBaseModelDescription(): ModelDescription {
     capabilities: [],
     state: 0,
     maxCacheTtl: undefined,
+    longestTokenBytes: 0,
   };
 }
 
@@ -684,6 +692,9 @@ export const ModelDescription: MessageFns<ModelDescription> = {
     }
     if (message.maxCacheTtl !== undefined) {
       Duration.encode(message.maxCacheTtl, writer.uint32(90).fork()).join();
+    }
+    if (message.longestTokenBytes !== 0) {
+      writer.uint32(96).uint32(message.longestTokenBytes);
     }
     return writer;
   },
@@ -809,6 +820,14 @@ export const ModelDescription: MessageFns<ModelDescription> = {
             message.maxCacheTtl = Duration.decode(reader, reader.uint32());
             continue;
           }
+          case 12: {
+            if (tag !== 96) {
+              break;
+            }
+
+            message.longestTokenBytes = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -864,6 +883,11 @@ export const ModelDescription: MessageFns<ModelDescription> = {
         : isSet(object.max_cache_ttl)
         ? Duration.fromJSON(object.max_cache_ttl)
         : undefined,
+      longestTokenBytes: isSet(object.longestTokenBytes)
+        ? globalThis.Number(object.longestTokenBytes)
+        : isSet(object.longest_token_bytes)
+        ? globalThis.Number(object.longest_token_bytes)
+        : 0,
     };
   },
 
@@ -902,6 +926,9 @@ export const ModelDescription: MessageFns<ModelDescription> = {
     if (message.maxCacheTtl !== undefined) {
       obj.maxCacheTtl = Duration.toJSON(message.maxCacheTtl);
     }
+    if (message.longestTokenBytes !== 0) {
+      obj.longestTokenBytes = Math.round(message.longestTokenBytes);
+    }
     return obj;
   },
 
@@ -923,6 +950,7 @@ export const ModelDescription: MessageFns<ModelDescription> = {
     message.maxCacheTtl = (object.maxCacheTtl !== undefined && object.maxCacheTtl !== null)
       ? Duration.fromPartial(object.maxCacheTtl)
       : undefined;
+    message.longestTokenBytes = object.longestTokenBytes ?? 0;
     return message;
   },
 };
