@@ -147,6 +147,27 @@ describe("H12 a request that kills every node that works on it", () => {
     expect({ status: other.status, fine: (await other.text()).includes("fine") }).toEqual({ status: 200, fine: true });
   });
 
+  test.each(ANSWER_PATHS)("H12 of %s silences two that had taken it up, and is then refused untried", async (path) => {
+    const nodes = await wireNodes(3, (call) => {
+      call.send(started());
+      if (isPoison(call)) return;
+      call.send(...textAnswer("fine").slice(1));
+      call.end();
+    });
+    const timeouts = { perTryIdleTimeoutMs: 500, acceptTimeoutMs: 4_000 };
+    const gateway = await fleet.inFrontOf(nodes, { lbPolicy: "round_robin" }, { timeouts });
+    const silenced = () => nodes.filter(({ calls }) => calls.some(isPoison)).length;
+    for (const stream of [true, false]) {
+      const answer = await gateway.post(path, bodyFor(path, "poison", { stream }));
+      const { status, log } = await outcomeOf(gateway, answer);
+      expect({ status, detail: log.detail }).toEqual({ status: 500, detail: "request_of_death" });
+      expect(log.attempts).toBe(stream ? 2 : undefined);
+      expect(silenced()).toBe(2);
+    }
+    const other = await gateway.post(path, bodyFor(path, "another"));
+    expect({ status: other.status, fine: (await other.text()).includes("fine") }).toEqual({ status: 200, fine: true });
+  });
+
   test.each(ANSWER_PATHS)("H12 of %s kills two behind its first delta, however often it comes", async (path) => {
     const nodes = await wireNodes(3, (call) => call.send(started(), textStart(0), delta(0, "half")));
     const gateway = await fleet.inFrontOf(nodes, { lbPolicy: "round_robin" });
