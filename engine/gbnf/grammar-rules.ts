@@ -13,6 +13,9 @@ const LONG = 4;
 /** The most states of the automata of all patterns of a grammar; each is a rule. */
 const MAX_PATTERN_STATES = 4096;
 
+/** The most work that the automata of all patterns of a grammar may cost. */
+const PATTERNS_WORK = 100_000;
+
 /** The work that making, pruning and writing a rule costs beside what its body does. */
 const RULE_WORK = 8;
 
@@ -23,15 +26,18 @@ const RULE_WORK = 8;
 export class GrammarRules {
   /** The work that making the grammar may cost. */
   readonly budget: WorkBudget;
+  /** The part of the work that the automata of all patterns may cost: a pattern beyond it is in no grammar. */
+  readonly patternBudget: WorkBudget;
   readonly #rules = new Map<string, Gbnf>();
-  /** The references to rules that were made once, by what they match. */
-  readonly #once = new Map<string, Gbnf>();
+  /** The references to rules that were made once, or why they could not be, by what they match. */
+  readonly #once = new Map<string, Gbnf | Error>();
   #count = 0;
   #patternStates = 0;
 
   /** Makes an empty set of rules. `budget` is the work that making the grammar may cost; without bounds by default. */
   constructor(budget = new WorkBudget(Number.POSITIVE_INFINITY)) {
     this.budget = budget;
+    this.patternBudget = new WorkBudget(PATTERNS_WORK, budget);
   }
 
   /** All rules by name. */
@@ -65,9 +71,18 @@ export class GrammarRules {
 
   /** Refers to the rule for a key, which stands for what the rule matches; it is made at the key's first use. */
   once(key: string, build: () => Gbnf): Gbnf {
-    const made = this.#once.get(key) ?? this.fresh(build);
-    this.#once.set(key, made);
-    return made;
+    const known = this.#once.get(key);
+    if (known instanceof Error) throw known;
+    if (known !== undefined) return known;
+    try {
+      const made = this.fresh(build);
+      this.#once.set(key, made);
+      return made;
+    } catch (error) {
+      // What could not be made once would cost its work again in vain.
+      if (error instanceof Error) this.#once.set(key, error);
+      throw error;
+    }
   }
 
   /**

@@ -89,7 +89,7 @@ export function expressionGrammar(rules: GrammarRules, expression: Expression): 
   const only = onlyPart(expression);
   if (only.kind === "repeat" && only.part.kind === "set" && (only.max ?? only.min) >= only.min)
     return rules.times(jsonChar(only.part.ranges), only.min, only.max);
-  const states = automatonOf(only, new WorkBudget(MAX_PATTERN_WORK, rules.budget));
+  const states = automatonOf(only, new WorkBudget(MAX_PATTERN_WORK, rules.patternBudget));
   if (!rules.takePatternStates(states.length)) throw new UnsupportedPattern();
   const made = new Map<number, Gbnf>();
   const ruleOf = (at: number): Gbnf => {
