@@ -77,7 +77,7 @@ function newCase(seed: number): Case {
 
 function anySchema(random: SeededRandom): unknown {
   const kind = random.below(10);
-  const size = random.below(100) === 0 ? 100 : 1 + random.below(8);
+  const size = random.below(200) === 0 ? 100 : 1 + random.below(4);
   const schema = kind < 7 ? SHAPES[random.below(SHAPES.length)]?.(random, size) : randomSchema(random);
   return kind % 2 === 0 ? schema : damaged(random, schema, 4);
 }
