@@ -3,8 +3,10 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { getPriority } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import type { Llama } from "node-llama-cpp";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
+import { GrammarCache } from "../../engine/backends/llama/grammar/grammar-cache.ts";
 import { CallerWork, type WorkEnd, WorkGivenUp } from "../../engine/caller-work/caller-work.ts";
 import type { GrammarInput } from "../../engine/caller-work/grammar-input.ts";
 import { packConversation } from "../../engine/conversation/packed-conversation.ts";
@@ -152,6 +154,27 @@ describe("a fault of our own in the work", () => {
     work.parseFailed(new TypeError("what the caller sent"));
     expect(ends).toMatchObject([{ kind: "parse", outcome: "failed", fault: { error: "TypeError" } }]);
     expect(JSON.stringify(ends)).not.toContain("what the caller sent");
+  });
+});
+
+describe("a schema whose reading was given up", () => {
+  const faulty =
+    "if (!input.onlyPromised) { parentPort.postMessage({ fault: { error: 'TypeError', at: [] } }); return }";
+  const unread = program(
+    `${faulty} parentPort.postMessage({ output: { text: "root ::= free", gaveUp: true } }); return`,
+  );
+  /** Stands in for the native library, which takes every text. */
+  const llama = { createGrammar: async ({ grammar }: { grammar: string }) => ({ grammar }) } as unknown as Llama;
+  const cached = (strict: boolean) => {
+    work = new CallerWork({ clock: new VirtualClock(), threads: 1, program: unread });
+    const kind = { $case: "jsonSchema" as const, value: { name: "x", schemaJson: "{}", strict } };
+    return new GrammarCache(llama, work).get(input({}, { constraint: { kind } }), order());
+  };
+
+  test("holds an answer to nothing where it was no promise, and is refused where it was", async () => {
+    expect(await cached(false)).toMatchObject({ whole: { grammar: "root ::= free" } });
+    await work.close();
+    await expect(cached(true)).rejects.toMatchObject({ reason: "INVALID_SCHEMA" });
   });
 });
 
