@@ -12,7 +12,7 @@ import type { Route } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import { CircuitBreaker, type CircuitBreakerState, limitsForSlots, type Permit } from "./queue/circuit-breaker.ts";
 import { OUTPUT_RESERVE_TOKENS, type Pending, PendingQueue } from "./queue/pending-queue.ts";
-import { TenantPlaces } from "./queue/tenant-places.ts";
+import { type PlaceDemand, TenantPlaces } from "./queue/tenant-places.ts";
 
 /**
  * The time between two looks at whether waiting requests can be served, in milliseconds: an endpoint that recovers
@@ -56,7 +56,10 @@ export type NotAdmitted = Exclude<NoPick, "all_full"> | "pending_overflow" | "pe
 /** What an attempt comes to where the request may wait: no endpoint has room, or what there is is kept for other tenants. */
 type NoRoom = "all_full" | "kept_for_others";
 
-type Waiting = Pick<PlaceRequest, "route" | "tried" | "tenant"> & {
+/** What an attempt needs to know of a request. */
+type Attempting = Pick<PlaceRequest, "route" | "tried"> & { readonly demand: PlaceDemand };
+
+type Waiting = Attempting & {
   readonly settle: (result: Admitted | NotAdmitted) => void;
 };
 
@@ -138,12 +141,15 @@ export class ClusterAdmission {
    * Aborting the signal takes the request out of the queue at once; the result then means nothing.
    */
   acquire(request: PlaceRequest, signal: AbortSignal): Promise<Admitted | NotAdmitted> {
-    this.#places.asked(request.tenant, this.#clock.nowMs());
+    const demand = this.#places.want(request.tenant, this.#clock.nowMs());
     // Nobody passes those who wait but where they cannot go; bad news may. A look is a pass over all endpoints, and coming
     // makes no room.
     const mayAsk = this.#queue.size === 0 || this.#usable === 0 || this.#hasSpareRoom;
-    const first = mayAsk ? this.#attempt(this.#look(), request) : "all_full";
-    if (!isNoRoom(first)) return Promise.resolve(first);
+    const first = mayAsk ? this.#attempt(this.#look(), { ...request, demand }) : "all_full";
+    if (!isNoRoom(first)) {
+      if (typeof first === "string") demand.end();
+      return Promise.resolve(first);
+    }
     if (first === "kept_for_others") this.#hasSpareRoom = true;
     return new Promise((resolve) => {
       let permit: Permit | undefined;
@@ -155,9 +161,10 @@ export class ClusterAdmission {
       const settle = (result: Admitted | NotAdmitted) => {
         permit?.release();
         letGo();
+        if (typeof result === "string") demand.end();
         resolve(result);
       };
-      const item = this.#waiting(request, settle);
+      const item = this.#waiting(request, demand, settle);
       this.#dismissLate(item.queuedMs);
       const pushed = this.#queue.push(item);
       if (pushed.queued) pushed.dropped?.value.settle("pending_overflow");
@@ -180,7 +187,11 @@ export class ClusterAdmission {
     this.#sendAway("no_endpoints", Number.POSITIVE_INFINITY);
   }
 
-  #waiting({ route, tried, tenant, hints, timeoutMs }: PlaceRequest, settle: Waiting["settle"]): Pending<Waiting> {
+  #waiting(
+    { route, tried, tenant, hints, timeoutMs }: PlaceRequest,
+    demand: PlaceDemand,
+    settle: Waiting["settle"],
+  ): Pending<Waiting> {
     const nowMs = this.#clock.nowMs();
     return {
       key: tenant,
@@ -191,28 +202,21 @@ export class ClusterAdmission {
       cost: this.#balancer.expectedTokens(route) + OUTPUT_RESERVE_TOKENS,
       queuedMs: nowMs,
       deadlineMs: nowMs + timeoutMs,
-      value: { route, tried, tenant, settle },
+      value: { route, tried, demand, settle },
     };
   }
 
-  #attempt(
-    look: Look,
-    { route, tried, tenant }: Pick<PlaceRequest, "route" | "tried" | "tenant">,
-  ): Admitted | NotAdmitted | NoRoom {
-    if (this.#usable > 0 && !this.#places.mayTake(tenant, this.#breaker.maxRequests, this.#clock.nowMs()))
-      return "kept_for_others";
+  #attempt(look: Look, { route, tried, demand }: Attempting): Admitted | NotAdmitted | NoRoom {
+    if (this.#usable > 0 && !demand.mayTake(this.#breaker.maxRequests, this.#clock.nowMs())) return "kept_for_others";
     const choice = look.pick(route, tried);
     if ("none" in choice) return choice.none;
     const { endpoint, placement } = choice.pick;
     const member = this.#cluster.member(endpoint.address);
     const permit = this.#breaker.tryRequest(endpoint.address, this.#cap(endpoint));
     if (!member || !permit) return "all_full";
-    const giveBack = this.#places.take(tenant);
-    let held = true;
+    demand.take();
     const release = () => {
-      if (!held) return;
-      held = false;
-      giveBack();
+      demand.end();
       permit.release();
       this.#serve();
     };

@@ -33,9 +33,9 @@ export const circuitBreakerShape = {
     .number()
     .min(0)
     .max(90)
-    .default(25)
+    .default(50)
     .describe(
-      "The share of the running requests, in percent, that no single tenant takes while another one has asked within the last minute: whoever comes next does not wait for a flood.",
+      "The largest share of the running requests, in percent, that is kept from a single tenant: as many places as all others have wanted within the last minute, so that whoever comes next does not wait for a flood.",
     ),
   maxTokenCounts: z
     .int()

@@ -55,7 +55,7 @@ describe("what is left out", () => {
       },
       circuitBreakers: {
         maxPendingRequestsPerKey: 32,
-        tenantReservePercent: 25,
+        tenantReservePercent: 50,
         maxTokenCounts: 128,
         failfastMs: 3_000,
         classShares: { high: 80, default: 15, low: 5 },

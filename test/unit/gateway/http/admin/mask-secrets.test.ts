@@ -35,7 +35,7 @@ test("what is no secret stays as it is", () => {
     cachedInputWeight: 0,
     contextTokens: 4_096,
     maxPendingRequestsPerKey: 32,
-    tenantReservePercent: 25,
+    tenantReservePercent: 50,
     nothing: null,
     missing: undefined,
   };
