@@ -21,7 +21,7 @@ const MAX_WORK_MS = 500;
 /** How often something slow is done again: what is not slow every time was the machine, and not the work. */
 const TRIES = 6;
 /** The part of a limit from which on something is slow. */
-const SLOW = 1 / 5;
+const SLOW = 1 / 2;
 
 const SHAPES = Object.values(HOSTILE_SHAPES);
 /** The marks of every family, which are files. */
