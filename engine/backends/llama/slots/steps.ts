@@ -39,7 +39,8 @@ export class Steps {
     this.#inFlight += 1;
     this.#changing += 1;
     const change = step();
-    this.#changed = Promise.allSettled([this.#changed, change]);
+    // Without a value: it would hold that of all changes before it.
+    this.#changed = Promise.allSettled([this.#changed, change]).then(() => {});
     try {
       return await change;
     } finally {
