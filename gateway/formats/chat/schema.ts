@@ -14,34 +14,87 @@ const open = <Shape extends z.ZodRawShape>(shape: Shape) => z.looseObject(shape)
 
 /** The schema of the plain fields of a body. */
 export const chatScalars = z.object({
-  stream: flag,
-  stream_options: open({ include_usage: flag }),
-  /** The most tokens of reasoning and visible text together. */
-  max_tokens: tokens,
-  /** The newer name of `max_tokens`; it wins where both are sent. */
-  max_completion_tokens: tokens,
-  temperature: z.number().min(0).max(2).nullish(),
-  top_p: z.number().min(0).max(1).nullish(),
-  frequency_penalty: z.number().min(-2).max(2).nullish(),
-  presence_penalty: z.number().min(-2).max(2).nullish(),
-  /** A divisor of the odds of what was said already: 1 is neutral. */
-  repetition_penalty: z.number().min(0.01).max(10).nullish(),
-  /** The number of likeliest tokens to choose from; 0 and -1 switch it off. */
+  stream: flag.describe("Whether the answer comes as server-sent events. Default: `false`."),
+  stream_options: open({
+    include_usage: flag.describe("Whether a last chunk before `[DONE]` holds the usage. Default: `false`."),
+  }).describe("What a stream holds beside the answer. It means nothing without `stream`."),
+  max_tokens: tokens.describe(
+    "The most tokens of the answer, those of reasoning included. More than the window has room for is cut to that. Default: what is left of the window.",
+  ),
+  max_completion_tokens: tokens.describe("The newer name of `max_tokens`; it wins where both are sent."),
+  temperature: z
+    .number()
+    .min(0)
+    .max(2)
+    .nullish()
+    .describe("The randomness of the answer; at 0 the likeliest token is always taken. Default: the model's own."),
+  top_p: z
+    .number()
+    .min(0)
+    .max(1)
+    .nullish()
+    .describe("The share of probability to choose from, likeliest tokens first. Default: the model's own."),
+  frequency_penalty: z
+    .number()
+    .min(-2)
+    .max(2)
+    .nullish()
+    .describe("How much less likely a token becomes with each time it has occurred. Default: 0."),
+  presence_penalty: z
+    .number()
+    .min(-2)
+    .max(2)
+    .nullish()
+    .describe("How much less likely a token becomes once it has occurred. Default: 0."),
+  repetition_penalty: z
+    .number()
+    .min(0.01)
+    .max(10)
+    .nullish()
+    .describe("A divisor of the odds of tokens that have occurred; 1 is neutral. Default: the model's own."),
   top_k: z
     .int()
     .min(-1)
     .max(2 ** 31 - 1)
-    .nullish(),
-  min_p: z.number().min(0).max(1).nullish(),
-  logprobs: flag,
-  top_logprobs: z.int().min(0).max(20).nullish(),
-  n: z.int().min(1).nullish(),
-  parallel_tool_calls: flag,
-  modalities: z.array(z.string()).nullish(),
-  prompt_cache_key: z.string().nullish(),
-  cache_ttl: z.string().nullish(),
-  reasoning: open({ effort: z.string().nullish() }),
-  reasoning_effort: z.string().nullish(),
+    .nullish()
+    .describe("The number of likeliest tokens to choose from; 0 and -1 mean all. Default: the model's own."),
+  min_p: z
+    .number()
+    .min(0)
+    .max(1)
+    .nullish()
+    .describe(
+      "The least probability of a token to be chosen, as a share of that of the likeliest one. Default: the model's own.",
+    ),
+  logprobs: flag.describe("Whether the log probabilities of the answer's tokens are returned. Default: `false`."),
+  top_logprobs: z
+    .int()
+    .min(0)
+    .max(20)
+    .nullish()
+    .describe("The number of likeliest tokens to list at each place, with `logprobs`. Default: 0."),
+  n: z.int().min(1).nullish().describe("The number of choices. Only 1 is supported."),
+  parallel_tool_calls: flag.describe("Whether one answer may hold more than one tool call. Default: `true`."),
+  modalities: z.array(z.string()).nullish().describe("The kinds of output. Only `text` is supported."),
+  prompt_cache_key: z
+    .string()
+    .nullish()
+    .describe(
+      "A text that requests with a common beginning share, so that they meet the same cache. At most 512 characters.",
+    ),
+  cache_ttl: z
+    .string()
+    .nullish()
+    .describe("How long the beginning of this prompt is worth keeping. It is a hint. Default: the node's own time."),
+  reasoning: open({
+    effort: z.string().nullish().describe("How much to reason. Default: the model's own."),
+  }).describe("Whether and how much the model reasons before it answers."),
+  reasoning_effort: z
+    .string()
+    .nullish()
+    .describe(
+      "The same as `reasoning.effort` in the words of SDKs; `reasoning.effort` wins. `none` switches reasoning off, `minimal` is `low`, and `xhigh` and `max` are `high`.",
+    ),
 });
 
 /** The plain fields of a checked body. */

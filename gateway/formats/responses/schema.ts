@@ -21,48 +21,98 @@ import { requestBody } from "../request-body.ts";
 const summary = z.enum(["auto", "concise", "detailed"]).nullish();
 
 const responsesBody = z.strictObject({
-  model: z.unknown().optional(),
-  input: z.unknown().optional(),
-  instructions: z.string().nullish(),
-  stream: z.boolean().nullish(),
-  max_output_tokens: z.int().min(1).nullish(),
-  tools: z.unknown().optional(),
-  tool_choice: z.unknown().optional(),
-  parallel_tool_calls: z.boolean().nullish(),
-  text: z.object({ format: z.unknown().optional(), verbosity: z.enum(["low", "medium", "high"]).nullish() }).nullish(),
+  model: z.unknown().optional().describe("The id of the model. `svc/glm53` and `svc/svc-glm53` mean `svc-glm53` here."),
+  input: z.unknown().optional().describe("The text of the user, or the whole conversation so far as items."),
+  instructions: z.string().nullish().describe("The first system text of the prompt."),
+  stream: z.boolean().nullish().describe("Whether the answer comes as typed server-sent events. Default: `false`."),
+  max_output_tokens: z
+    .int()
+    .min(1)
+    .nullish()
+    .describe(
+      "The most tokens of the answer, those of reasoning included. More than the window has room for is cut to that. Default: what is left of the window.",
+    ),
+  tools: z.unknown().optional().describe("The caller's own function tools, and namespaces of them."),
+  tool_choice: z.unknown().optional().describe("Whether and which tool the model calls. Default: `auto`."),
+  parallel_tool_calls: z
+    .boolean()
+    .nullish()
+    .describe("Whether one answer may hold more than one function call. Default: `true`."),
+  text: z
+    .object({
+      format: z.unknown().optional().describe("The form of the answer's text. Default: free text."),
+      verbosity: z
+        .enum(["low", "medium", "high"])
+        .nullish()
+        .describe("Repeated in the reply, without effect. Default: `medium`."),
+    })
+    .nullish()
+    .describe("What the text of the answer is like."),
   reasoning: z
     .object({
-      effort: z.string().nullish(),
-      summary,
-      generate_summary: summary,
-      context: z.unknown().optional(),
-      mode: z.unknown().optional(),
+      effort: z.string().nullish().describe("How much to reason. Default: the model's own."),
+      summary: summary.describe(
+        "Any value asks for the reasoning in the reply, as a summary; the reasoning itself stands in it.",
+      ),
+      generate_summary: summary.describe("The older name of `summary`."),
+      context: z.unknown().optional().describe("Accepted without effect: `auto`, `current_turn` or `all_turns`."),
+      mode: z.unknown().optional().describe("Only `standard` is supported, which changes nothing."),
     })
-    .nullish(),
-  temperature: z.number().min(0).max(2).nullish(),
-  top_p: z.number().min(0).max(1).nullish(),
-  top_logprobs: z.int().min(0).max(20).nullish(),
-  include: z.array(z.string()).nullish(),
-  metadata: z.unknown().optional(),
-  prompt_cache_key: z.string().nullish(),
-  prompt_cache_retention: z.string().nullish(),
-  prompt_cache_options: z.unknown().optional(),
-  safety_identifier: z.string().nullish(),
-  user: z.string().nullish(),
-  client_metadata: z.unknown().optional(),
-  store: z.unknown().optional(),
-  background: z.unknown().optional(),
-  previous_response_id: z.unknown().optional(),
-  conversation: z.unknown().optional(),
-  prompt: z.unknown().optional(),
-  moderation: z.unknown().optional(),
-  context_management: z.unknown().optional(),
-  truncation: z.unknown().optional(),
-  service_tier: z.unknown().optional(),
-  stream_options: z.object({ include_obfuscation: z.unknown().optional() }).nullish(),
-  max_tool_calls: z.unknown().optional(),
-  frequency_penalty: z.unknown().optional(),
-  presence_penalty: z.unknown().optional(),
+    .nullish()
+    .describe("Whether and how much the model reasons, and what of it is shown."),
+  temperature: z
+    .number()
+    .min(0)
+    .max(2)
+    .nullish()
+    .describe("The randomness of the answer; at 0 the likeliest token is always taken. Default: the model's own."),
+  top_p: z
+    .number()
+    .min(0)
+    .max(1)
+    .nullish()
+    .describe("The share of probability to choose from, likeliest tokens first. Default: the model's own."),
+  top_logprobs: z
+    .int()
+    .min(0)
+    .max(20)
+    .nullish()
+    .describe("The number of likeliest tokens to list at each place of the text, with their log probabilities."),
+  include: z
+    .array(z.string())
+    .nullish()
+    .describe("What the reply holds besides: sealed reasoning to send back, or log probabilities."),
+  metadata: z.unknown().optional().describe("Pairs of strings that are repeated in the reply, at most 16."),
+  prompt_cache_key: z
+    .string()
+    .nullish()
+    .describe(
+      "A text that requests with a common beginning share, so that they meet the same cache. At most 512 characters.",
+    ),
+  prompt_cache_retention: z.string().nullish().describe("Repeated in the reply, without effect."),
+  prompt_cache_options: z.unknown().optional().describe("Accepted without effect."),
+  safety_identifier: z.string().nullish().describe("Repeated in the reply, without effect."),
+  user: z.string().nullish().describe("Repeated in the reply, without effect."),
+  client_metadata: z
+    .unknown()
+    .optional()
+    .describe("Pairs of strings for the caller's own use, checked and dropped. At most 16 KiB together."),
+  store: z.unknown().optional().describe("Only `false` is supported: nothing is stored."),
+  background: z.unknown().optional().describe("Only `false` is supported."),
+  previous_response_id: z.unknown().optional().describe("Refused, as nothing is stored: send the whole conversation."),
+  conversation: z.unknown().optional().describe("Refused, as nothing is stored: send the whole conversation."),
+  prompt: z.unknown().optional().describe("Refused, as no prompts are stored."),
+  moderation: z.unknown().optional().describe("Refused."),
+  context_management: z.unknown().optional().describe("Refused unless it is an empty list."),
+  truncation: z.unknown().optional().describe("Only `disabled` is supported: input is never cut."),
+  service_tier: z.unknown().optional().describe("`auto` or `default`. The reply says `default`."),
+  stream_options: z
+    .object({ include_obfuscation: z.unknown().optional().describe("Only `false` is supported.") })
+    .nullish()
+    .describe("What a stream holds beside the answer."),
+  max_tool_calls: z.unknown().optional().describe("Refused: it limits hosted tools, and there are none."),
+  frequency_penalty: z.unknown().optional().describe("Only 0 is supported."),
+  presence_penalty: z.unknown().optional().describe("Only 0 is supported."),
 });
 
 /** The top level of a checked body. */
