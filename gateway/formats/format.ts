@@ -61,18 +61,16 @@ export type Head = {
   readonly sealer: Sealer;
 };
 
-/** A checked request: its canonical form, and how its answer is written. */
-export type Prepared = {
+/** A checked request: plain data, which can go from one thread to another. */
+export type Prepared<Options extends object = object> = {
   /** The catalog id of the model. */
   readonly model: string;
   /** Whether the caller asked for an event stream. */
   readonly stream: boolean;
   /** The canonical form of the request. */
   readonly request: CanonicalRequest;
-  /** Makes the encoder of the event stream. */
-  encoder(head: Head): StreamEncoder;
-  /** Makes the body of the non-streaming reply. */
-  reply(head: Head, completion: Completion): object;
+  /** What writing the answer needs to know of the request. */
+  readonly options: Options;
 };
 
 /**
@@ -88,12 +86,19 @@ export interface StreamEncoder {
   keepAlive(): string;
 }
 
-/** An HTTP format: how its bodies are read, and how its answers are written. */
-export type Format = {
+/**
+ * An HTTP format: how its bodies are read, and how its answers are written. `Options` is what the one hands to the
+ * other; whoever stands between them does not look at it.
+ */
+export type Format<Options extends object = object> = {
   /** The label of the format in log and statistics. */
   readonly name: string;
   /** The fields that are at fault when the engine, which knows no formats, refuses a prompt or a schema. */
   readonly fields: { readonly prompt: FieldPath; readonly outputSchema: FieldPath };
   /** Checks a parsed JSON body. Throws `ApiError` only. */
-  prepare(body: unknown, context: PrepareContext): Prepared;
+  prepare(body: unknown, context: PrepareContext): Prepared<Options>;
+  /** Makes the encoder of the event stream that answers a request with these options. */
+  encoder(head: Head, options: Options): StreamEncoder;
+  /** Makes the body of the non-streaming reply to a request with these options. */
+  reply(head: Head, completion: Completion, options: Options): object;
 };

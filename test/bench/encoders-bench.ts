@@ -122,7 +122,7 @@ function encoderWorks(format: Format, body: object): Work[] {
   return Object.entries(BLOCKS).map(([block, start]) => ({
     name: `${format.name} ${block}`,
     begin() {
-      const encoder = format.prepare(body, BENCH_CONTEXT).encoder(BENCH_HEAD);
+      const encoder = format.encoder(BENCH_HEAD, format.prepare(body, BENCH_CONTEXT).options);
       for (const event of [started(), start]) encoder.next(event);
       const event = delta(0, TEXT);
       if (encoder.next(event) === "") throw new Error(`${format.name} shows nothing of a ${block} delta`);

@@ -36,7 +36,7 @@ function faultOf(checker: Checker, frames: readonly Frame[]): string | undefined
 }
 
 function encoderOf({ format }: CheckedFormat, { body }: Variant): StreamEncoder {
-  return format.prepare(body, CONTEXT).encoder(HEAD);
+  return format.encoder(HEAD, format.prepare(body, CONTEXT).options);
 }
 
 /** The text of a whole answer, with a sign of life and an event that shows nothing wherever one may come. */

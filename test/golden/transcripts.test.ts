@@ -44,7 +44,7 @@ describe.each(readdirSync(FOLDER))("transcript %s", (scenario) => {
   const events = eventsOf(scenario);
 
   test.each(FORMATS)("streams as $format.name", async ({ format, body }) => {
-    const encoder = format.prepare({ ...body, stream: true }, CONTEXT).encoder(HEAD);
+    const encoder = format.encoder(HEAD, format.prepare({ ...body, stream: true }, CONTEXT).options);
     const text = events.map((event) => encoder.next(event)).join("");
     await expect(text).toMatchFileSnapshot(join(FOLDER, scenario, `${format.name}.sse`));
   });
@@ -52,7 +52,7 @@ describe.each(readdirSync(FOLDER))("transcript %s", (scenario) => {
   test.each(FORMATS)("folds to $format.name", async ({ format, body }) => {
     const fold = new CompletionFold();
     for (const event of events) fold.next(event);
-    const reply = format.prepare(body, CONTEXT).reply(HEAD, fold.result());
+    const reply = format.reply(HEAD, fold.result(), format.prepare(body, CONTEXT).options);
     const text = `${JSON.stringify(reply, undefined, 2)}\n`;
     await expect(text).toMatchFileSnapshot(join(FOLDER, scenario, `${format.name}.json`));
   });
@@ -62,7 +62,7 @@ describe("an engine lost in mid-stream", () => {
   const lost = new ApiError("engine_unavailable", "The engine stopped before the answer was complete.");
 
   test.each(FORMATS)("ends $format.name in its error frame", async ({ format, body }) => {
-    const encoder = format.prepare({ ...body, stream: true }, CONTEXT).encoder(HEAD);
+    const encoder = format.encoder(HEAD, format.prepare({ ...body, stream: true }, CONTEXT).options);
     const begun = eventsOf("reasoning_text_two_tools").slice(0, 9);
     const text = begun.map((event) => encoder.next(event)).join("") + encoder.fail(lost);
     await expect(text).toMatchFileSnapshot(join(import.meta.dirname, "engine-lost", `${format.name}.sse`));

@@ -35,7 +35,7 @@ const REFUSED: Readonly<Record<string, string>> = {
  * Format A, `POST /v1/chat/completions`. Faults are reported in the order in which they help: model, messages, plain
  * fields, tools, and what stands inside the messages last.
  */
-export const chat: Format = {
+export const chat: Format<ReplyOptions> = {
   name: "chat",
   fields: { prompt: ["messages"], outputSchema: ["response_format"] },
   prepare(input, context) {
@@ -45,15 +45,15 @@ export const chat: Format = {
     const scalars = readScalars(body);
     refuseUnsupported(body, scalars);
     const request = canonicalRequest(body, scalars, model, list, context);
-    const options = replyOptions(body, scalars, model);
     return {
       model: model.id,
       stream: scalars.stream ?? false,
       request,
-      encoder: (head) => new ChatEncoder(head, options),
-      reply: (head, completion) => chatReply(head, completion, options),
+      options: replyOptions(body, scalars, model),
     };
   },
+  encoder: (head, options) => new ChatEncoder(head, options),
+  reply: chatReply,
 };
 
 function readScalars(body: JsonObject): ChatScalars {

@@ -23,11 +23,16 @@ import { declaredTools } from "./tools.ts";
  * The Responses format, `POST /v1/responses`. It keeps nothing between requests: every request brings its whole
  * conversation.
  */
-export const responses: Format = {
+export const responses: Format<Answering> = {
   name: "responses",
   fields: { prompt: ["input"], outputSchema: ["text", "format", "schema"] },
   prepare,
+  encoder: (head, { echo, view }) => new ResponsesStream(head, echo, view),
+  reply: (head, completion, { echo, view }) => foldedReply(head, echo, view, completion),
 };
+
+/** What writing an answer needs to know of its request: what it repeats, and what of the answer the caller asked to see. */
+type Answering = { readonly echo: Echo; readonly view: ReplyView };
 
 const EFFORTS: Readonly<Record<string, ReasoningEffort>> = {
   low: ReasoningEffort.LOW,
@@ -41,7 +46,7 @@ const OTHER_EFFORTS: ReadonlySet<string> = new Set(["none", "minimal", "xhigh", 
 const SEALED_REASONING = "reasoning.encrypted_content";
 const LOGPROBS = "message.output_text.logprobs";
 
-function prepare(value: unknown, context: PrepareContext): Prepared {
+function prepare(value: unknown, context: PrepareContext): Prepared<Answering> {
   const body = checkBody(value);
   const model = catalogModel(catalogId(body.model));
   const effort = reasoningEffort(body.reasoning?.effort);
@@ -77,8 +82,7 @@ function prepare(value: unknown, context: PrepareContext): Prepared {
     model: model.id,
     stream: body.stream ?? false,
     request,
-    encoder: (head) => new ResponsesStream(head, echo, view),
-    reply: (head, completion) => foldedReply(head, echo, view, completion),
+    options: { echo, view },
   };
 }
 

@@ -172,7 +172,7 @@ function openStream({ format, prepared, head, record, reply, answer }: CheckedRe
   const gaps = stats.gaps.of(prepared.model);
   return new SseStream({
     response: reply.raw,
-    encoder: prepared.encoder(head),
+    encoder: format.encoder(head, prepared.options),
     // What hooks have set so far, such as the request id: the stream is written past Fastify.
     headers: { ...(reply.getHeaders() as Record<string, string>), ...STREAM_HEADERS },
     queue,
@@ -225,7 +225,9 @@ async function foldedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): P
   } catch (thrown) {
     throw answerFailure(thrown, { record, format, answer, running });
   }
-  return reply.type("application/json; charset=utf-8").send(JSON.stringify(prepared.reply(head, fold.result())));
+  return reply
+    .type("application/json; charset=utf-8")
+    .send(JSON.stringify(format.reply(head, fold.result(), prepared.options)));
 }
 
 /** Returns what to call when the answer is over: it measures how long that took when nobody waited for it any more. */

@@ -1,5 +1,6 @@
 import { chat } from "../../../../../gateway/formats/chat/request.ts";
-import type { Head, Prepared, Sealer } from "../../../../../gateway/formats/format.ts";
+import type { Head, Sealer } from "../../../../../gateway/formats/format.ts";
+import { type PreparedAnswer, prepared } from "../../../../support/gateway/prepared-answer.ts";
 
 function neverCalled(): never {
   throw new Error("chat seals nothing");
@@ -19,12 +20,12 @@ export const head: Head = {
 export const minimal = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }] };
 
 /** Checks `fields` merged into the minimal body; svc-kimik3 takes images, the others do not. */
-export function prepareChat(fields: object): Prepared {
+export function prepareChat(fields: object): PreparedAnswer {
   return prepareBody({ ...minimal, ...fields });
 }
 
-export function prepareBody(body: unknown): Prepared {
-  return chat.prepare(body, {
+export function prepareBody(body: unknown): PreparedAnswer {
+  return prepared(chat, body, {
     sealer: () => sealer,
     acceptsImages: (model) => model === "svc-kimik3",
     settings: { strictAlternation: false, unsupportedTools: "reject" },

@@ -1,11 +1,12 @@
 import { CompletionFold } from "../../../../../gateway/formats/completion.ts";
-import type { Head, Prepared } from "../../../../../gateway/formats/format.ts";
+import type { Head } from "../../../../../gateway/formats/format.ts";
 import {
   type Event,
   type FinishReason,
   type TokenLogprob,
   Usage,
 } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { PreparedAnswer } from "../../../../support/gateway/prepared-answer.ts";
 
 /** One block of an answer: its kind, and the deltas it came in. */
 export type Block = {
@@ -59,12 +60,12 @@ export function transcript(blocks: readonly Block[], reason: FinishReason): read
   return [started, ...inner, finished(reason)];
 }
 
-export function streamOf(prepared: Prepared, head: Head, events: readonly Event[]): string {
+export function streamOf(prepared: PreparedAnswer, head: Head, events: readonly Event[]): string {
   const encoder = prepared.encoder(head);
   return events.map((event) => encoder.next(event)).join("");
 }
 
-export function replyOf(prepared: Prepared, head: Head, events: readonly Event[]): object {
+export function replyOf(prepared: PreparedAnswer, head: Head, events: readonly Event[]): object {
   const fold = new CompletionFold();
   for (const event of events) fold.next(event);
   return prepared.reply(head, fold.result());

@@ -1,10 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { messages } from "../../../../../gateway/formats/messages/request.ts";
 import { FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { prepared } from "../../../../support/gateway/prepared-answer.ts";
 import { block, context, finished, folded, head, minimal, started, usage } from "./fixture.ts";
 
 function reply(events: Parameters<typeof folded>[0], more: object = {}) {
-  return messages.prepare({ ...minimal, ...more }, context).reply(head, folded(events));
+  return prepared(messages, { ...minimal, ...more }, context).reply(head, folded(events));
 }
 
 describe("the folded reply", () => {
@@ -70,7 +71,7 @@ describe("the folded reply", () => {
     const events = [started(), ...block(0, { reasoning: ["Hm."] }), ...block(1, { text: ["a"] }), finished()];
     const { content } = JSON.parse(JSON.stringify(reply(events, more)));
     const turns = [...minimal.messages, { role: "assistant", content }, { role: "user", content: "go on" }];
-    const next = messages.prepare({ ...minimal, messages: turns }, context).request.messages[1];
+    const next = prepared(messages, { ...minimal, messages: turns }, context).request.messages[1];
     expect(next?.parts[0]).toMatchObject({ kind: { $case: "reasoning", value: { text: "Hm." } } });
   });
 
@@ -103,7 +104,7 @@ describe("the folded reply", () => {
 describe("prepare", () => {
   test("streams only when asked", () => {
     expect(messages.prepare(minimal, context).stream).toBe(false);
-    expect(messages.prepare({ ...minimal, stream: null }, context).stream).toBe(false);
+    expect(prepared(messages, { ...minimal, stream: null }, context).stream).toBe(false);
     expect(messages.prepare({ ...minimal, stream: true }, context)).toMatchObject({ stream: true, model: "svc-qwen" });
   });
 });

@@ -3,13 +3,14 @@ import { describe, expect, test } from "vitest";
 import { ApiError } from "../../../../../gateway/errors.ts";
 import { messages } from "../../../../../gateway/formats/messages/request.ts";
 import { type Event, FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { prepared } from "../../../../support/gateway/prepared-answer.ts";
 import { block, context, finished, folded, head, minimal, started, usage } from "./fixture.ts";
 
 const progress: Event = { kind: { $case: "progress", value: { queuePosition: 1, prefilledTokens: 9, step: 0 } } };
 const lost = new ApiError("engine_unavailable", "The engine was lost.");
 
 function encoder(more: object = {}) {
-  return messages.prepare({ ...minimal, stream: true, ...more }, context).encoder(head);
+  return prepared(messages, { ...minimal, stream: true, ...more }, context).encoder(head);
 }
 
 function streamed(events: readonly Event[], more: object = {}): string {
@@ -221,6 +222,6 @@ describe("the vendor's SDK", () => {
   });
 
   function replied(more: object): object {
-    return messages.prepare({ ...minimal, ...more }, context).reply(head, folded(everything));
+    return prepared(messages, { ...minimal, ...more }, context).reply(head, folded(everything));
   }
 });

@@ -1,7 +1,8 @@
 import { ApiError } from "../../../../../gateway/errors.ts";
 import { bracketPath } from "../../../../../gateway/formats/error-envelope.ts";
-import type { FormatSettings, Head, Prepared, Sealer } from "../../../../../gateway/formats/format.ts";
+import type { FormatSettings, Head, Sealer } from "../../../../../gateway/formats/format.ts";
 import { responses } from "../../../../../gateway/formats/responses/request.ts";
+import { type PreparedAnswer, prepared } from "../../../../support/gateway/prepared-answer.ts";
 
 /** Opens only what it sealed; keyed by nothing, so that tests can name the sealed text. */
 export const sealer: Sealer = {
@@ -22,8 +23,9 @@ export const head: Head = {
 type Options = { readonly images?: boolean; readonly unsupportedTools?: FormatSettings["unsupportedTools"] };
 
 /** The smallest valid body with `extra` merged in, checked. */
-export function prepare(extra: object = {}, options: Options = {}): Prepared {
-  return responses.prepare(
+export function prepare(extra: object = {}, options: Options = {}): PreparedAnswer {
+  return prepared(
+    responses,
     { model: "svc-qwen", input: "hi", ...extra },
     {
       sealer: () => sealer,

@@ -1,0 +1,18 @@
+import type { Completion } from "../../../gateway/formats/completion.ts";
+import type { Format, Head, PrepareContext, Prepared, StreamEncoder } from "../../../gateway/formats/format.ts";
+
+/** A checked request together with how its format answers it, as the route puts both together. */
+export type PreparedAnswer = Prepared & {
+  encoder(head: Head): StreamEncoder;
+  reply(head: Head, completion: Completion): object;
+};
+
+/** Checks a body in a format. Throws `ApiError`. */
+export function prepared(format: Format, body: unknown, context: PrepareContext): PreparedAnswer {
+  const request = format.prepare(body, context);
+  return {
+    ...request,
+    encoder: (head) => format.encoder(head, request.options),
+    reply: (head, completion) => format.reply(head, completion, request.options),
+  };
+}
