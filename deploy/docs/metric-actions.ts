@@ -46,7 +46,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_cluster_upstream_rq_timeout:
       "Raise `timeouts.maxStreamDurationMs` or `timeouts.maxRequestDurationMs` if such long answers are wanted.",
     svc_cluster_upstream_rq_per_try_timeout:
-      "Look at the step age of the node; if it is fine, `timeouts.perTryTimeout` is too short for the prompts that come.",
+      "Look at the step age of the node: a prefill that gets on is never ended. If it is fine, the log names the limit, as `detail`.",
     svc_cluster_upstream_rq_rx_reset:
       "Endpoints die or lose the connection: look at the log of the node, and at the network.",
     svc_cluster_upstream_rq_pending_active: "If it stays above 0, the cluster needs nodes.",

@@ -127,7 +127,8 @@ class GenerateCall {
     this.#onEvents = onEvents;
     this.#resolve = resolve;
     const connected = () => endpoint.connected;
-    this.#watch = new TryWatch(clock, timeouts, inputTokens, connected, (limit) =>
+    const size = { bytes: request.bytes, inputTokens };
+    this.#watch = new TryWatch(clock, timeouts, size, connected, (limit) =>
       this.#breakOff({ ...stalled(limit), workedMs: this.#watch.aliveMs }),
     );
     this.#flow = {

@@ -1,6 +1,8 @@
 import * as z from "zod";
 import { milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
 
+const MIB = 1024 * 1024;
+
 /** The schema of the settings of every time limit of a request. */
 export const timeoutsSchema = z
   .strictObject({
@@ -19,8 +21,15 @@ export const timeoutsSchema = z
     connectTimeoutMs: milliseconds(2_000, "The time, in milliseconds, that connecting to an endpoint may take."),
     acceptTimeoutMs: milliseconds(
       5_000,
-      "The time, in milliseconds, from sending a request to an endpoint until the endpoint's first sign of life.",
+      "The time, in milliseconds, that handing a request over to an endpoint may take, and as much again from then until the endpoint's first sign of life; acceptTimeoutPerMiBMs is added to both.",
     ),
+    acceptTimeoutPerMiBMs: z
+      .int()
+      .min(0)
+      .default(1_000)
+      .describe(
+        "The time, in milliseconds, that is added to acceptTimeoutMs for every MiB of the request: it has to be carried, read and checked before anything can be said of it.",
+      ),
     perTryTimeout: z
       .strictObject({
         baseMs: milliseconds(30_000, "The time, in milliseconds, that any prompt has."),
@@ -32,7 +41,9 @@ export const timeoutsSchema = z
         maxMs: milliseconds(600_000, "The longest time, in milliseconds, that a prompt has."),
       })
       .prefault({})
-      .describe("The time from an endpoint's taking a request until the first delta grows with the prompt."),
+      .describe(
+        "The time that an endpoint has to its first delta, from taking the request or from the newest movement of its progress, grows with the prompt: a prefill that gets on is never ended for being slow.",
+      ),
     perTryIdleTimeoutMs: milliseconds(
       20_000,
       "The time, in milliseconds, between two signs of life of an endpoint; progress is one only if its counter moved.",
@@ -70,11 +81,16 @@ export type Timeouts = {
   /** The time that opening a connection to an endpoint may take, in milliseconds. */
   readonly connectMs: number;
   /**
-   * The time from sending `Generate` until the engine says `Started`, or that the call is in its queue, in
-   * milliseconds.
+   * The time that handing over a small request may take, and as much again until the engine says `Started`, or that the
+   * call is in its queue, in milliseconds.
    */
   readonly acceptMs: number;
-  /** The time from the acceptance by an engine until the first delta, which grows with the prompt. */
+  /** The time that every MiB of the request adds to `acceptMs`, in milliseconds. */
+  readonly acceptPerMiBMs: number;
+  /**
+   * The time until the first delta, from the acceptance by an engine or the newest movement of its progress; it grows
+   * with the prompt.
+   */
   readonly perTry: PerTryTimeout;
   /**
    * The time between any two signs of life of an engine, in milliseconds; progress counts only if its counter advanced.
@@ -112,6 +128,7 @@ export function timeoutsOf(checked: z.infer<typeof timeoutsSchema>): Timeouts {
     pendingMs: checked.pendingTimeoutMs,
     connectMs: checked.connectTimeoutMs,
     acceptMs: checked.acceptTimeoutMs,
+    acceptPerMiBMs: checked.acceptTimeoutPerMiBMs,
     perTry: checked.perTryTimeout,
     perTryIdleMs: checked.perTryIdleTimeoutMs,
     interTokenMs: checked.interTokenTimeoutMs,
@@ -121,6 +138,17 @@ export function timeoutsOf(checked: z.infer<typeof timeoutsSchema>): Timeouts {
     heartbeatMs: checked.keepAliveIntervalMs,
     headerCommitMs: checked.headerCommitMs,
   };
+}
+
+/**
+ * Returns how long handing over a request of about `bytes` bytes may take, in milliseconds, and as much again the wait
+ * from then on until the engine shows a sign of life.
+ */
+export function acceptTimeoutMs(
+  bytes: number,
+  { acceptMs, acceptPerMiBMs }: Pick<Timeouts, "acceptMs" | "acceptPerMiBMs">,
+): number {
+  return acceptMs + (bytes / MIB) * acceptPerMiBMs;
 }
 
 /** Returns how long a try may take to its first delta, in milliseconds, for a prompt of about `inputTokens` tokens. */

@@ -1,6 +1,6 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Event, Progress } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { perTryTimeoutMs, type Timeouts } from "./timeouts.ts";
+import { acceptTimeoutMs, perTryTimeoutMs, type Timeouts } from "./timeouts.ts";
 
 /**
  * The lateness of a look, in milliseconds, from which this process was held up: what the node has said meanwhile may
@@ -11,15 +11,26 @@ const HELD_UP_MS = 50;
 /** The time limit that a call on an endpoint has gone beyond. */
 export type Expired = "connect" | "hand_over" | "accept" | "per_try" | "idle" | "inter_token";
 
+/** The size of a request, with which its time limits grow. */
+export type RequestSize = {
+  /** The size of the whole request in bytes, roughly. */
+  readonly bytes: number;
+  /** The rough length of the prompt in tokens. */
+  readonly inputTokens: number;
+};
+
 /**
  * Watches that an endpoint gets on: that it is connected to, takes the call, that its first delta comes, that it never
- * falls silent. One timer looks again when the earliest limit could be reached; on the path of a delta only numbers are
- * written.
+ * falls silent. An endpoint whose progress moves may take as long as it needs to its first delta. One timer looks again
+ * when the earliest limit could be reached; on the path of a delta only numbers are written.
  */
 export class TryWatch {
   readonly #clock: Clock;
   readonly #timeouts: Timeouts;
-  readonly #inputTokens: number;
+  /** The time that handing over may take, and as much again until the first sign of life, in milliseconds. */
+  readonly #acceptMs: number;
+  /** The time until the first delta in which no progress moves, in milliseconds. */
+  readonly #perTryMs: number;
   readonly #connected: () => boolean;
   readonly #onExpired: (limit: Expired) => void;
   readonly #sentMs: number;
@@ -31,6 +42,8 @@ export class TryWatch {
   #lastSignMs: number;
   #lastDeltaMs: number | undefined;
   #progress: Progress | undefined;
+  /** The moment at which the progress moved last; undefined while none has come. */
+  #movedMs: number | undefined;
   /** Whether our own client reads slowly, so that the silence of the endpoint is our doing. */
   #held = false;
   /** The moment at which the next look is due. */
@@ -46,18 +59,19 @@ export class TryWatch {
   constructor(
     clock: Clock,
     timeouts: Timeouts,
-    inputTokens: number,
+    { bytes, inputTokens }: RequestSize,
     connected: () => boolean,
     onExpired: (limit: Expired) => void,
   ) {
     this.#clock = clock;
     this.#timeouts = timeouts;
-    this.#inputTokens = inputTokens;
+    this.#acceptMs = acceptTimeoutMs(bytes, timeouts);
+    this.#perTryMs = perTryTimeoutMs(inputTokens, timeouts.perTry);
     this.#connected = connected;
     this.#onExpired = onExpired;
     this.#sentMs = clock.nowMs();
     this.#lastSignMs = this.#sentMs;
-    this.#sleep(this.#longestWaitMs(Math.min(timeouts.connectMs, timeouts.acceptMs)));
+    this.#sleep(this.#longestWaitMs(Math.min(timeouts.connectMs, this.#acceptMs)));
   }
 
   /** The time since the endpoint showed its first sign of life, in milliseconds; undefined where it has shown none. */
@@ -89,7 +103,9 @@ export class TryWatch {
    */
   seen(events: readonly Event[]): void {
     const hasDelta = events.some(isDelta);
-    if (!hasDelta && !events.some((event) => this.#isSignOfLife(event))) return;
+    // Every progress is to be remembered, wherever it stands.
+    const signs = hasDelta ? events.length : events.filter((event) => this.#isSignOfLife(event)).length;
+    if (signs === 0) return;
     this.#lastSignMs = this.#clock.nowMs();
     this.#acceptedMs ??= this.#lastSignMs;
     if (hasDelta) this.#lastDeltaMs = this.#lastSignMs;
@@ -117,9 +133,10 @@ export class TryWatch {
     const before = this.#progress;
     const now = kind.value;
     this.#progress = now;
-    if (!before) return true;
-    const same = now.step === before.step && now.queuePosition === before.queuePosition;
-    return !same || now.prefilledTokens > before.prefilledTokens;
+    const same = now.step === before?.step && now.queuePosition === before.queuePosition;
+    if (before && same && now.prefilledTokens <= before.prefilledTokens) return false;
+    this.#movedMs = this.#clock.nowMs();
+    return true;
   }
 
   #sleep(ms: number): void {
@@ -150,29 +167,29 @@ export class TryWatch {
    * one that is shorter than the present one must not end late.
    */
   #longestWaitMs(waitMs: number): number {
-    const { acceptMs, perTry, perTryIdleMs, interTokenMs } = this.#timeouts;
+    const { perTryIdleMs, interTokenMs } = this.#timeouts;
     if (this.#lastDeltaMs !== undefined && !this.#held) return waitMs;
     if (this.#acceptedMs !== undefined) return Math.min(waitMs, interTokenMs);
-    return Math.min(waitMs, acceptMs, perTryIdleMs, interTokenMs, perTryTimeoutMs(this.#inputTokens, perTry));
+    return Math.min(waitMs, this.#acceptMs, perTryIdleMs, interTokenMs, this.#perTryMs);
   }
 
   #earliest(): readonly [Expired, number] {
-    const { perTry, perTryIdleMs, interTokenMs } = this.#timeouts;
+    const { perTryIdleMs, interTokenMs } = this.#timeouts;
     if (this.#acceptedMs === undefined) return this.#untilAccepted();
     const idle = ["idle", this.#lastSignMs + perTryIdleMs] as const;
     const next =
       this.#lastDeltaMs === undefined
-        ? (["per_try", this.#acceptedMs + perTryTimeoutMs(this.#inputTokens, perTry)] as const)
+        ? (["per_try", (this.#movedMs ?? this.#acceptedMs) + this.#perTryMs] as const)
         : (["inter_token", this.#lastDeltaMs + interTokenMs] as const);
     return next[1] < idle[1] ? next : idle;
   }
 
   /** The limits until the first sign of life. What the node does not have yet it cannot be late with. */
   #untilAccepted(): readonly [Expired, number] {
-    const { connectMs, pendingMs, acceptMs } = this.#timeouts;
+    const { connectMs, pendingMs } = this.#timeouts;
     if (!this.#connected()) return ["connect", this.#sentMs + connectMs];
-    if (this.#handedOverMs !== undefined) return ["accept", this.#handedOverMs + acceptMs];
-    if (this.#begunMs !== undefined) return ["hand_over", this.#begunMs + acceptMs];
+    if (this.#handedOverMs !== undefined) return ["accept", this.#handedOverMs + this.#acceptMs];
+    if (this.#begunMs !== undefined) return ["hand_over", this.#begunMs + this.#acceptMs];
     return ["hand_over", this.#sentMs + pendingMs];
   }
 }

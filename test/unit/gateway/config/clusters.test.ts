@@ -74,6 +74,7 @@ describe("what is left out", () => {
       pendingMs: 30_000,
       connectMs: 2_000,
       acceptMs: 5_000,
+      acceptPerMiBMs: 1_000,
       perTry: { baseMs: 30_000, perThousandTokensMs: 500, maxMs: 600_000 },
       perTryIdleMs: 20_000,
       interTokenMs: 60_000,

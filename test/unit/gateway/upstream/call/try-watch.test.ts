@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { Timeouts } from "../../../../../gateway/upstream/call/timeouts.ts";
 import { TryWatch } from "../../../../../gateway/upstream/call/try-watch.ts";
 import type { Event } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { delta, started } from "../../../../support/events/events.ts";
+import { blockEnd, delta, started, textStart } from "../../../../support/events/events.ts";
 import { DEFAULT_TIMEOUTS } from "../../../../support/gateway/default-settings.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
@@ -19,13 +19,13 @@ const progress = (prefilledTokens: number, queuePosition = 0, step = 0): Event =
 });
 
 /** `taken`: the connection has the whole message from the beginning. */
-function watched(change: Partial<Timeouts> = {}, inputTokens = 0, taken = true) {
+function watched(change: Partial<Timeouts> = {}, inputTokens = 0, taken = true, bytes = 0) {
   const clock = new VirtualClock();
   const expired: string[] = [];
   const limits = { ...LIMITS, ...change };
   const connection = { stands: true };
   const onExpired = (limit: string) => expired.push(`${limit} at ${clock.nowMs()}`);
-  const watch = new TryWatch(clock, limits, inputTokens, () => connection.stands, onExpired);
+  const watch = new TryWatch(clock, limits, { bytes, inputTokens }, () => connection.stands, onExpired);
   const seen = (events: readonly Event[]) => watch.seen(events);
   if (taken) watch.handedOver();
   return { clock, watch, seen, expired, connection };
@@ -105,6 +105,24 @@ describe("each limit, and when it is over", () => {
     expect(expired).toEqual(["accept at 17000"]);
   });
 
+  test("every MiB of a request adds to the time to hand it over, and to that until it is taken", async () => {
+    const limits = { acceptMs: 5_000, acceptPerMiBMs: 1_000 };
+    const { clock, watch, expired } = watched(limits, 0, false, 30 * 1024 * 1024);
+    watch.handOverBegun();
+    await clock.advance(34_999);
+    expect(expired).toEqual([]);
+    watch.handedOver();
+    await clock.advance(34_999);
+    expect(expired).toEqual([]);
+    await clock.advance(1);
+    expect(expired).toEqual(["accept at 69999"]);
+
+    const written = watched(limits, 0, false, 30 * 1024 * 1024);
+    written.watch.handOverBegun();
+    await written.clock.advance(35_000);
+    expect(written.expired).toEqual(["hand_over at 35000"]);
+  });
+
   test.each([
     ["the same tokens prefilled", [progress(5), progress(5)]],
     ["fewer tokens prefilled", [progress(5), progress(4)]],
@@ -145,6 +163,22 @@ describe("each limit, and when it is over", () => {
   });
 
   test.each([
+    ["its tokens", (index: number) => progress(index)],
+    ["its place in the queue", (index: number) => progress(0, 10_000 - index)],
+    ["the steps of the engine", (index: number) => progress(0, 3, index)],
+  ])("a prompt of which %s get on has all the time that it needs", async (_what, next) => {
+    const { clock, seen, expired } = watched();
+    seen([started()]);
+    for (let index = 0; index < 1_000; index += 1) {
+      seen([next(index)]);
+      await clock.advance(19_000);
+    }
+    expect(expired).toEqual([]);
+    await clock.advance(1_000);
+    expect(expired).toEqual(["idle at 19001000"]);
+  });
+
+  test.each([
     [0, 30_000],
     [40_000, 50_000],
     [10_000_000, 600_000],
@@ -152,12 +186,25 @@ describe("each limit, and when it is over", () => {
     const { clock, seen, expired } = watched({}, tokens);
     await clock.advance(1_000);
     for (let atMs = 0; atMs < limitMs; atMs += 10_000) {
-      seen([progress(atMs)]);
+      seen([textStart(0), blockEnd(0)]);
       await clock.advance(Math.min(10_000, limitMs - atMs) - 1);
       expect(expired).toEqual([]);
       await clock.advance(1);
     }
     expect(expired).toEqual([`per_try at ${1_000 + limitMs}`]);
+  });
+
+  test("the time to the first delta begins anew with every movement, and with nothing else", async () => {
+    const { clock, seen, expired } = watched();
+    seen([started(), progress(1)]);
+    await clock.advance(15_000);
+    seen([textStart(0), progress(2)]);
+    await clock.advance(15_000);
+    seen([blockEnd(0), progress(2)]);
+    await clock.advance(14_999);
+    expect(expired).toEqual([]);
+    await clock.advance(1);
+    expect(expired).toEqual(["per_try at 45000"]);
   });
 
   test("signs of life without deltas do not hold up the limit between deltas", async () => {
