@@ -169,7 +169,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       ...["engine/conversation/", "engine/output-parser/markers.ts", `${LLAMA}slots/common-length.ts`],
     ],
   ],
-  [`${LLAMA}grammar/`, ["engine/errors.ts", "engine/caller-work/", "engine/grammar/output/"]],
+  [`${LLAMA}grammar/`, [RUNTIME, "engine/errors.ts", "engine/caller-work/", "engine/grammar/output/"]],
   [`${LLAMA}generation/`, [...BACKEND, ...within(LLAMA, "runtime", "slots", "queue", "tokens", "grammar")]],
   [LLAMA, BACKEND],
   [`${OPENAI_COMPATIBLE}dialect/`, [GEN]],

@@ -1,7 +1,7 @@
 import { randomInt } from "node:crypto";
 import type { SequenceEvaluateOptions, Token } from "node-llama-cpp";
+import type { WorkOrder } from "../../../../deploy/runtime/threads/work-threads.ts";
 import type { GenerateRequest, Sampling } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { WorkOrder } from "../../../caller-work/caller-work.ts";
 import { needsGrammar } from "../../../caller-work/grammar-input.ts";
 import { keepMs } from "../../../conversation/cache-breakpoints.ts";
 import { EngineError } from "../../../errors.ts";

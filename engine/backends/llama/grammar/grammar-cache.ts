@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Llama, LlamaGrammar } from "node-llama-cpp";
-import { type CallerWork, WorkGivenUp, type WorkOrder } from "../../../caller-work/caller-work.ts";
+import type { WorkOrder } from "../../../../deploy/runtime/threads/work-threads.ts";
+import { type CallerWork, WorkGivenUp } from "../../../caller-work/caller-work.ts";
 import { type GrammarInput, needsGrammar, onlyPromised, worthReading } from "../../../caller-work/grammar-input.ts";
 import { EngineError } from "../../../errors.ts";
 import { BEHIND_REASONING } from "../../../grammar/output/output-grammar.ts";

@@ -1,5 +1,6 @@
 import type { LlamaModel, Token } from "node-llama-cpp";
-import type { CallerWork, WorkOrder } from "../../../caller-work/caller-work.ts";
+import type { WorkOrder } from "../../../../deploy/runtime/threads/work-threads.ts";
+import type { CallerWork } from "../../../caller-work/caller-work.ts";
 import { WorkGivenUp } from "../../../caller-work/caller-work.ts";
 import type { Conversation } from "../../../conversation/chat-template.ts";
 import { TemplateRefusal } from "../../../conversation/chat-template.ts";
