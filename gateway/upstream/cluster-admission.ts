@@ -201,6 +201,7 @@ export class ClusterAdmission {
       weight: hints.weight,
       cost: this.#balancer.expectedTokens(route) + OUTPUT_RESERVE_TOKENS,
       queuedMs: nowMs,
+      queuedTurns: this.#queue.turns,
       deadlineMs: nowMs + timeoutMs,
       value: { route, tried, demand, settle },
     };
@@ -215,8 +216,12 @@ export class ClusterAdmission {
     const permit = this.#breaker.tryRequest(endpoint.address, this.#cap(endpoint));
     if (!member || !permit) return "all_full";
     demand.take();
+    let held = true;
     const release = () => {
+      if (!held) return;
+      held = false;
       demand.end();
+      this.#queue.ended(this.#breaker.active);
       permit.release();
       this.#serve();
     };

@@ -68,6 +68,11 @@ export class CircuitBreaker {
     return this.#limits.maxRequests;
   }
 
+  /** The number of requests that run. */
+  get active(): number {
+    return this.#requests;
+  }
+
   /** The number of requests that run or wait. */
   get activeAndPending(): number {
     return this.#requests + this.#pending;

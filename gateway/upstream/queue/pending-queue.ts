@@ -1,6 +1,6 @@
 import type { ClassShares, PriorityClass } from "../../../deploy/runtime/queue/class-share.ts";
 import { FairQueue } from "../../../deploy/runtime/queue/fair-queue.ts";
-import { AdaptiveLifo, type AdaptiveLifoSettings } from "./adaptive-lifo.ts";
+import { AdaptiveLifo, type AdaptiveLifoSettings, type Wait } from "./adaptive-lifo.ts";
 
 /** The share that the newest interval between two served requests has in their average: the last dozen or so count. */
 const NEWEST_SHARE = 0.15;
@@ -34,6 +34,8 @@ export type Pending<T> = {
   readonly cost: number;
   /** Monotonic milliseconds at which the request began to wait. */
   readonly queuedMs: number;
+  /** The turns of the queue at which the request began to wait. */
+  readonly queuedTurns: number;
   /** Monotonic milliseconds at which the request gives up. */
   readonly deadlineMs: number;
   /** Whatever the owner of the queue keeps with the request. */
@@ -109,9 +111,19 @@ export class PendingQueue<T> {
     return this.#waiting.remove(item);
   }
 
+  /** The turns of the cluster so far, by which waits are measured beside the clock; only differences mean anything. */
+  get turns(): number {
+    return this.#lifo.turns;
+  }
+
+  /** Tells the queue that a generation has ended, of `running` that ran at once. */
+  ended(running: number): void {
+    this.#lifo.ended(running);
+  }
+
   /** Tells the queue that a request which `next` gave could be served. */
-  served({ queuedMs }: Pending<T>, nowMs: number): void {
-    this.#lifo.served(nowMs - queuedMs);
+  served(item: Pending<T>, nowMs: number): void {
+    this.#lifo.served(this.#waitOf(item, nowMs), nowMs);
     this.#drain.served(nowMs);
   }
 
@@ -133,14 +145,16 @@ export class PendingQueue<T> {
   /** Takes out and returns the requests whose time is up, at most `most` of them; by default all. */
   expire(nowMs: number, most = Number.POSITIVE_INFINITY): Pending<T>[] {
     const all = this.#waiting.items();
-    const since = all.reduce((first, { queuedMs }) => Math.min(first, queuedMs), nowMs);
-    this.#lifo.look(all.length > 0 ? nowMs - since : undefined, nowMs);
-    const { newestFirst, maxWaitMs } = this.#lifo;
-    this.#waiting.setNewestFirst(newestFirst);
-    const isLate = ({ deadlineMs, queuedMs }: Pending<T>) => deadlineMs <= nowMs || nowMs - queuedMs > maxWaitMs;
+    if (all.length === 0) this.#lifo.emptied();
+    this.#waiting.setNewestFirst(this.#lifo.newestFirst);
+    const isLate = (item: Pending<T>) => item.deadlineMs <= nowMs || this.#lifo.isTooLong(this.#waitOf(item, nowMs));
     const late = all.filter(isLate).slice(0, most);
     for (const item of late) this.cancel(item);
     return late;
+  }
+
+  #waitOf({ queuedMs, queuedTurns }: Pending<T>, nowMs: number): Wait {
+    return { ms: nowMs - queuedMs, turns: this.#lifo.turns - queuedTurns };
   }
 }
 

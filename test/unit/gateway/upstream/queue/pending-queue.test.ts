@@ -16,6 +16,7 @@ const request = (key: string, change: Partial<Pending<number>> = {}): Pending<nu
   weight: 1,
   cost: 2_000,
   queuedMs: 0,
+  queuedTurns: 0,
   deadlineMs: 30_000,
   value: 0,
   ...change,
@@ -228,8 +229,8 @@ describe("a queue that stands", () => {
   const slow = { ...DEFAULT_ADAPTIVE_LIFO, targetMs: 1_000, intervalMs: 2_000, timeoutMs: 1_500 };
 
   /**
-   * One request a second joins, one every two seconds is served: what was served, and what gave up, by the second it
-   * came.
+   * One request a second joins, one every two seconds is served and has run until the next one is: what was served, and
+   * what gave up, by the second it came.
    */
   function overloaded(seconds: number) {
     const queue = queueWith({ adaptiveLifo: slow });
@@ -237,10 +238,12 @@ describe("a queue that stands", () => {
     const gaveUp: number[] = [];
     for (let second = 0; second < seconds; second += 1) {
       const nowMs = second * 1_000;
-      const item = request("a", { queuedMs: nowMs, deadlineMs: nowMs + 30_000, value: second });
+      const times = { queuedMs: nowMs, queuedTurns: queue.turns, deadlineMs: nowMs + 30_000 };
+      const item = request("a", { ...times, value: second });
       gaveUp.push(...queue.expire(nowMs).map(({ value }) => value));
       queue.push(item);
       if (second % 2 === 1) continue;
+      queue.ended(1);
       const next = queue.next();
       if (next) queue.served(next, nowMs);
       if (next) served.push([next.value, second]);
@@ -249,16 +252,13 @@ describe("a queue that stands", () => {
   }
 
   test("serves the newest, and the others are told early", () => {
-    const { served, gaveUp } = overloaded(40);
-    const inOrder = [
-      [0, 0],
-      [1, 2],
-      [2, 4],
-    ];
-    expect(served.slice(0, 3)).toEqual(inOrder);
-    expect(served.slice(3)).toHaveLength(17);
-    for (const [came, at] of served.slice(3)) expect(came).toBe(at);
-    expect(gaveUp.length + served.length).toBeGreaterThan(35);
+    const { served, gaveUp } = overloaded(60);
+    // Three turns after the first who had waited for more than two.
+    const inOrder = Array.from({ length: 8 }, (_, came) => [came, 2 * came]);
+    expect(served.slice(0, 8)).toEqual(inOrder);
+    expect(served.slice(8)).toHaveLength(22);
+    for (const [came, at] of served.slice(8)) expect(came).toBe(at);
+    expect(gaveUp.length + served.length).toBeGreaterThan(55);
   });
 
   test("goes back to its order once nobody waits", () => {
@@ -267,6 +267,27 @@ describe("a queue that stands", () => {
     expect(queue.expire(50_000)).toEqual([]);
     for (const value of [100, 101]) queue.push(request("a", { queuedMs: 50_000, deadlineMs: 90_000, value }));
     expect(drain(queue).map(({ value }) => value)).toEqual([100, 101]);
+  });
+
+  test("is not one behind long generations, where each waits for one or two of them", () => {
+    const queue = queueWith({ adaptiveLifo: slow });
+    const order: number[] = [];
+    let asked = 0;
+    const ask = (nowMs: number) => {
+      const times = { queuedMs: nowMs, queuedTurns: queue.turns, deadlineMs: nowMs + 60_000 };
+      queue.push(request("a", { ...times, value: asked }));
+      asked += 1;
+    };
+    ask(0);
+    for (let nowMs = 0; order.length < 60; nowMs += 25_000) {
+      ask(nowMs);
+      expect(queue.expire(nowMs + 24_000)).toEqual([]);
+      queue.ended(1);
+      const next = queue.next();
+      if (next) queue.served(next, nowMs + 24_000);
+      if (next) order.push(next.value);
+    }
+    expect(order).toEqual([...order].sort((a, b) => a - b));
   });
 
   test("is not one in which one key's requests wait long and another's do not", () => {
