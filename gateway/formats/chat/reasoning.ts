@@ -4,25 +4,10 @@ import {
   ReasoningMode,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
-import { oneOf, unsupportedValue } from "../field-error.ts";
+import { reasoningOfEffort } from "../reasoning-effort.ts";
 import type { ChatScalars } from "./schema.ts";
 
-const { LOW, MEDIUM, HIGH, UNSPECIFIED } = ReasoningEffort;
-
-/** The three levels that `reasoning.effort` may name. */
-const EFFORTS: ReadonlyMap<string, ReasoningEffort> = new Map<string, ReasoningEffort>([
-  ["low", LOW],
-  ["medium", MEDIUM],
-  ["high", HIGH],
-]);
-
-/** The words that SDKs send in `reasoning_effort`, on the same three levels. */
-const SDK_EFFORTS: ReadonlyMap<string, ReasoningEffort> = new Map([
-  ["minimal", LOW],
-  ...EFFORTS,
-  ["xhigh", HIGH],
-  ["max", HIGH],
-]);
+const { UNSPECIFIED } = ReasoningEffort;
 
 /**
  * Reads whether and how much to reason: `reasoning.effort`, else `reasoning_effort`, else the switches that self-hosted
@@ -45,19 +30,10 @@ export function readReasoning(
 }
 
 function namedEffort(scalars: ChatScalars): Reasoning | undefined {
-  const strict = scalars.reasoning?.effort ?? undefined;
-  if (strict !== undefined) {
-    const effort = EFFORTS.get(strict);
-    if (effort === undefined)
-      throw unsupportedValue(["reasoning", "effort"], "Supported values are: 'low', 'medium', 'high'.");
-    return { mode: ReasoningMode.ENABLED, effort };
-  }
-  const lenient = scalars.reasoning_effort ?? undefined;
-  if (lenient === undefined) return undefined;
-  if (lenient === "none") return { mode: ReasoningMode.DISABLED, effort: UNSPECIFIED };
-  const effort = SDK_EFFORTS.get(lenient);
-  if (effort === undefined) throw oneOf(["reasoning_effort"], ["none", ...SDK_EFFORTS.keys()]);
-  return { mode: ReasoningMode.ENABLED, effort };
+  const nested = scalars.reasoning?.effort ?? undefined;
+  if (nested !== undefined) return reasoningOfEffort(nested, ["reasoning", "effort"]);
+  const flat = scalars.reasoning_effort ?? undefined;
+  return flat === undefined ? undefined : reasoningOfEffort(flat, ["reasoning_effort"]);
 }
 
 /** Returns the first switch that says something; the more specific one comes first. */

@@ -2,9 +2,9 @@ import {
   ReasoningEffort as Effort,
   ReasoningMode as Mode,
   type Reasoning,
-  type ReasoningEffort,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { missing } from "../field-error.ts";
+import { EFFORTS } from "../reasoning-effort.ts";
 import type { MessagesBody } from "./schema.ts";
 
 /**
@@ -12,19 +12,6 @@ import type { MessagesBody } from "./schema.ts";
  * reason in all three, as not every model can be kept from it.
  */
 export type ThinkingDisplay = "shown" | "omitted" | "none";
-
-type EffortName = NonNullable<NonNullable<MessagesBody["output_config"]>["effort"]>;
-
-/** The level of each effort: models know three, and `none` is a mode and no level. */
-const EFFORTS: Readonly<Record<EffortName, ReasoningEffort>> = {
-  none: Effort.UNSPECIFIED,
-  minimal: Effort.LOW,
-  low: Effort.LOW,
-  medium: Effort.MEDIUM,
-  high: Effort.HIGH,
-  xhigh: Effort.HIGH,
-  max: Effort.HIGH,
-};
 
 /**
  * Returns what the caller sees of the reasoning. `summarized`, `updates` and whatever else a client knows mean the

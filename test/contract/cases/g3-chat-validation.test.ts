@@ -46,7 +46,7 @@ const REFUSED: readonly Refusal[] = [
     "prompt_cache_key",
   ],
   ["case 36a: cache_ttl 2h", { cache_ttl: "2h" }, "invalid_value", "cache_ttl"],
-  ["case 37a: reasoning.effort max", { reasoning: { effort: "max" } }, "unsupported_value", "reasoning.effort"],
+  ["case 37a: reasoning.effort of no kind", { reasoning: { effort: "huge" } }, "invalid_value", "reasoning.effort"],
   ["case 38a: reasoning_effort of no kind", { reasoning_effort: "huge" }, "invalid_value", "reasoning_effort"],
   ["case 40a: two choices", { n: 2 }, "unsupported_value", "n"],
   [
