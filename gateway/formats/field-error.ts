@@ -115,11 +115,17 @@ export function unsupportedValue(path: FieldPath, explanation: string): ApiError
 }
 
 /**
- * Makes the error for a top-level key that the endpoint does not know. The key is shown only when it looks like one.
+ * Makes the error for a key that the endpoint does not know, of the object that `within` leads to. The key is shown only
+ * when it looks like one.
  */
-export function unknownParameter(key: string): ApiError {
+export function unknownParameter(key: string, within: FieldPath = []): ApiError {
   const shown = /^[A-Za-z_][A-Za-z0-9_.-]{0,63}$/.test(key) ? key : "?";
-  return fault("unknown_parameter", [shown], (f) => `Unknown parameter: '${f}'.`, "Extra inputs are not permitted");
+  return fault(
+    "unknown_parameter",
+    [...within, shown],
+    (f) => `Unknown parameter: '${f}'.`,
+    "Extra inputs are not permitted",
+  );
 }
 
 /**
@@ -181,7 +187,7 @@ export function fromZod(error: z.ZodError, body: unknown): ApiError {
       if (got === undefined) return missing(path);
       return oneOf(path, issue.values.map(String));
     case "unrecognized_keys":
-      return unknownParameter(issue.keys[0] ?? "?");
+      return unknownParameter(issue.keys[0] ?? "?", path);
     default:
       return invalidValue(path, "the value is not valid.");
   }

@@ -87,14 +87,14 @@ export const chatScalars = z.object({
     .nullish()
     .describe("How long the beginning of this prompt is worth keeping. It is a hint. Default: the node's own time."),
   reasoning: open({
-    effort: z.string().nullish().describe("How much to reason. Default: the model's own."),
+    effort: z
+      .string()
+      .nullish()
+      .describe(
+        "How much to reason: `none` switches reasoning off, `minimal` is `low`, and `xhigh` and `max` are `high`. Default: the model's own.",
+      ),
   }).describe("Whether and how much the model reasons before it answers."),
-  reasoning_effort: z
-    .string()
-    .nullish()
-    .describe(
-      "The same as `reasoning.effort` in the words of SDKs; `reasoning.effort` wins. `none` switches reasoning off, `minimal` is `low`, and `xhigh` and `max` are `high`.",
-    ),
+  reasoning_effort: z.string().nullish().describe("The same as `reasoning.effort`, which wins."),
 });
 
 /** The plain fields of a checked body. */

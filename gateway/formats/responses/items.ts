@@ -173,7 +173,7 @@ function typeOf(item: JsonObject, path: FieldPath): (typeof ITEM_TYPES)[number] 
 function itemReference(path: FieldPath): ApiError {
   return unsupportedValue(
     path,
-    "An 'item_reference' needs stored responses and nothing is stored here: send the item itself (clients do when they set 'store' to false).",
+    "Nothing is stored here, so an 'item_reference' refers to nothing. Set 'store' to false, and clients send the items themselves (AI SDK: providerOptions.openai.store = false).",
   );
 }
 

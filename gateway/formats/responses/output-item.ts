@@ -21,6 +21,8 @@ export type ReplyView = {
   readonly logprobs: boolean;
   /** The tools that the caller knows under another name than the model. */
   readonly toolNames: ToolNames;
+  /** Whether delta events are padded, so that the size of what is sent does not tell which text it is. */
+  readonly obfuscate: boolean;
 };
 
 /** How far an item of the output is: being written, whole, or cut short by a limit or a failure. */

@@ -1,13 +1,9 @@
-import {
-  type Reasoning,
-  ReasoningEffort,
-  ReasoningMode,
-  type Sampling,
-} from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Sampling } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { findModel } from "../../catalog.ts";
-import { oneOf, unsupportedValue } from "../field-error.ts";
+import { unsupportedValue } from "../field-error.ts";
 import type { CanonicalRequest, Format, PrepareContext, Prepared } from "../format.ts";
+import { reasoningOfEffort } from "../reasoning-effort.ts";
 import { catalogModel } from "../request-body.ts";
 import { textPart } from "./content-parts.ts";
 import { inputMessages } from "./items.ts";
@@ -34,22 +30,13 @@ export const responses: Format<Answering> = {
 /** What writing an answer needs to know of its request: what it repeats, and what of the answer the caller asked to see. */
 type Answering = { readonly echo: Echo; readonly view: ReplyView };
 
-const EFFORTS: Readonly<Record<string, ReasoningEffort>> = {
-  low: ReasoningEffort.LOW,
-  medium: ReasoningEffort.MEDIUM,
-  high: ReasoningEffort.HIGH,
-};
-
-/** The efforts of the format that this service does not offer; any other word is no value of the format at all. */
-const OTHER_EFFORTS: ReadonlySet<string> = new Set(["none", "minimal", "xhigh", "max"]);
-
 const SEALED_REASONING = "reasoning.encrypted_content";
 const LOGPROBS = "message.output_text.logprobs";
 
 function prepare(value: unknown, context: PrepareContext): Prepared<Answering> {
   const body = checkBody(value);
   const model = catalogModel(catalogId(body.model));
-  const effort = reasoningEffort(body.reasoning?.effort);
+  const effort = body.reasoning?.effort ?? undefined;
   const included = includes(body.include);
   const parallel = body.parallel_tool_calls ?? true;
   const tools = declaredTools(body.tools, context.settings.unsupportedTools);
@@ -64,7 +51,7 @@ function prepare(value: unknown, context: PrepareContext): Prepared<Answering> {
     toolChoice: choice,
     outputConstraint: format.constraint,
     sampling: sampling(body, logprobs),
-    reasoning: effort,
+    reasoning: effort === undefined ? undefined : reasoningOfEffort(effort, ["reasoning", "effort"]),
     // The caller's own key: only the route knows the tenant to make a digest for.
     cache: { affinityKey: body.prompt_cache_key ?? "", isolationSalt: "", ttl: undefined },
     ...(typeof body.max_output_tokens === "number" && {
@@ -76,6 +63,7 @@ function prepare(value: unknown, context: PrepareContext): Prepared<Answering> {
     sealReasoning: included.sealedReasoning,
     logprobs,
     toolNames: tools.names,
+    obfuscate: body.stream_options?.include_obfuscation ?? false,
   };
   const echo = echoOf(body, model.id, { parallel, tools: tools.echo, format: format.echo });
   return {
@@ -98,15 +86,6 @@ function catalogId(model: unknown): unknown {
 
 function instructionMessages(instructions: string | null | undefined): readonly Message[] {
   return instructions ? [{ role: Role.SYSTEM, parts: [textPart(instructions)] }] : [];
-}
-
-function reasoningEffort(effort: string | null | undefined): Reasoning | undefined {
-  if (effort === undefined || effort === null) return undefined;
-  const path = ["reasoning", "effort"];
-  const known = Object.hasOwn(EFFORTS, effort) ? EFFORTS[effort] : undefined;
-  if (known !== undefined) return { mode: ReasoningMode.ENABLED, effort: known };
-  if (OTHER_EFFORTS.has(effort)) throw unsupportedValue(path, "Supported values are: 'low', 'medium', 'high'.");
-  throw oneOf(path, Object.keys(EFFORTS));
 }
 
 function includes(include: ResponsesBody["include"]) {
@@ -134,6 +113,8 @@ function sampling(body: ResponsesBody, logprobs: boolean): Sampling {
   return {
     ...(typeof body.temperature === "number" && { temperature: body.temperature }),
     ...(typeof body.top_p === "number" && { topP: body.top_p }),
+    ...(typeof body.frequency_penalty === "number" && { frequencyPenalty: body.frequency_penalty }),
+    ...(typeof body.presence_penalty === "number" && { presencePenalty: body.presence_penalty }),
     ...(logprobs && { topLogprobs: body.top_logprobs ?? 0 }),
     stop: [],
     logitBias: {},
@@ -144,17 +125,20 @@ type Derived = { readonly parallel: boolean; readonly tools: readonly object[]; 
 
 function echoOf(body: ResponsesBody, model: string, { parallel, tools, format }: Derived): Echo {
   return {
+    frequency_penalty: body.frequency_penalty ?? 0,
     instructions: body.instructions ?? null,
     max_output_tokens: body.max_output_tokens ?? null,
+    max_tool_calls: body.max_tool_calls ?? null,
     metadata: metadataOf(body.metadata),
     model,
     parallel_tool_calls: parallel,
+    presence_penalty: body.presence_penalty ?? 0,
     prompt_cache_key: body.prompt_cache_key ?? null,
     prompt_cache_retention: body.prompt_cache_retention ?? null,
     reasoning: { effort: body.reasoning?.effort ?? null, summary: summaryOf(body) },
     safety_identifier: body.safety_identifier ?? null,
     temperature: body.temperature ?? 1,
-    text: { format, verbosity: body.text?.verbosity ?? "medium" },
+    text: { format },
     tool_choice: body.tool_choice ?? "auto",
     tools,
     top_logprobs: body.top_logprobs ?? 0,

@@ -9,16 +9,22 @@ import { finishedItem, type OutputItem, type ReplyView } from "./output-item.ts"
  * used.
  */
 export type Echo = {
+  /** The frequency penalty of the request, from -2 to 2; 0 where it does not say. */
+  readonly frequency_penalty: number;
   /** The system text of the request; null where it has none. */
   readonly instructions: string | null;
   /** The most tokens of the answer that the request asked for; null where it left that to the model. */
   readonly max_output_tokens: number | null;
+  /** The most calls of hosted tools that the request allows, of which there are none; null where it does not say. */
+  readonly max_tool_calls: number | null;
   /** The caller's own pairs of strings, at most 16, which mean nothing to the service. */
   readonly metadata: Readonly<Record<string, string>>;
   /** The catalog id of the model, whichever form the request used. */
   readonly model: string;
   /** Whether one answer may hold more than one call; true unless the request says otherwise. */
   readonly parallel_tool_calls: boolean;
+  /** The presence penalty of the request, from -2 to 2; 0 where it does not say. */
+  readonly presence_penalty: number;
   /** The text by which the caller ties requests to one cache; null where there is none. */
   readonly prompt_cache_key: string | null;
   /** How long the caller wants prefixes to be kept, which changes nothing here; null where it does not say. */
@@ -30,10 +36,10 @@ export type Echo = {
   /** The temperature of the request, from 0 to 2; 1 where it does not say. */
   readonly temperature: number;
   /**
-   * The form of the text that was asked for (plain text unless the request says otherwise), and its verbosity
-   * (`medium`).
+   * The form of the text that was asked for, plain text unless the request says otherwise. The verbosity of the request
+   * is not repeated, as nothing obeys it.
    */
-  readonly text: { readonly format: object; readonly verbosity: string };
+  readonly text: { readonly format: object };
   /** The tool choice in the words of the request; `auto` where it has none. */
   readonly tool_choice: unknown;
   /** The declared tools with the defaults that were filled in; empty where there are none. */
@@ -119,16 +125,18 @@ export function responseObject(head: Head, echo: Echo, outcome: Outcome) {
     background: false,
     completed_at: outcome.status === "completed" ? outcome.completedAtSeconds : null,
     error: outcome.status === "failed" ? outcome.error : null,
+    frequency_penalty: echo.frequency_penalty,
     incomplete_details: outcome.status === "incomplete" ? { reason: outcome.reason } : null,
     instructions: echo.instructions,
     max_output_tokens: echo.max_output_tokens,
-    max_tool_calls: null,
+    max_tool_calls: echo.max_tool_calls,
     metadata: echo.metadata,
     model: echo.model,
     output,
     // Clients build it up themselves while the answer is coming in.
     ...(outcome.status !== "in_progress" && { output_text: textOf(output) }),
     parallel_tool_calls: echo.parallel_tool_calls,
+    presence_penalty: echo.presence_penalty,
     previous_response_id: null,
     prompt_cache_key: echo.prompt_cache_key,
     prompt_cache_retention: echo.prompt_cache_retention,

@@ -13,12 +13,14 @@ import {
 import { requestBody } from "../request-body.ts";
 
 /*
- * The top level of the request ("Request of responses" in formats/README.md). It is closed: a key that is not here is
- * refused, as this format promises that nothing is ignored. Null is absent, everywhere. What differs by a tag (`input`,
- * `tools`, `tool_choice`, `text.format`) is only passed through here and walked by hand elsewhere.
+ * The plain fields of the request ("Request of responses" in formats/README.md). The top level and the objects in it are
+ * closed: a key that is not here is refused, as this format promises that nothing is ignored. Null is absent,
+ * everywhere. What differs by a tag (`input`, `tools`, `tool_choice`, `text.format`) is only passed through here and
+ * walked by hand elsewhere.
  */
 
 const summary = z.enum(["auto", "concise", "detailed"]).nullish();
+const penalty = z.number().min(-2).max(2).nullish();
 
 const responsesBody = z.strictObject({
   model: z.unknown().optional().describe("The id of the model. `svc/glm53` and `svc/svc-glm53` mean `svc-glm53` here."),
@@ -39,18 +41,20 @@ const responsesBody = z.strictObject({
     .nullish()
     .describe("Whether one answer may hold more than one function call. Default: `true`."),
   text: z
-    .object({
+    .strictObject({
       format: z.unknown().optional().describe("The form of the answer's text. Default: free text."),
-      verbosity: z
-        .enum(["low", "medium", "high"])
-        .nullish()
-        .describe("Repeated in the reply, without effect. Default: `medium`."),
+      verbosity: z.enum(["low", "medium", "high"]).nullish().describe("Accepted without effect."),
     })
     .nullish()
     .describe("What the text of the answer is like."),
   reasoning: z
-    .object({
-      effort: z.string().nullish().describe("How much to reason. Default: the model's own."),
+    .strictObject({
+      effort: z
+        .string()
+        .nullish()
+        .describe(
+          "How much to reason: `none` switches reasoning off, `minimal` is `low`, and `xhigh` and `max` are `high`. Default: the model's own.",
+        ),
       summary: summary.describe(
         "Any value asks for the reasoning in the reply, as a summary; the reasoning itself stands in it.",
       ),
@@ -72,6 +76,12 @@ const responsesBody = z.strictObject({
     .max(1)
     .nullish()
     .describe("The share of probability to choose from, likeliest tokens first. Default: the model's own."),
+  frequency_penalty: penalty.describe(
+    "Lowers the odds of a token by each time it has been written already. Default: 0, unless the engine has its own.",
+  ),
+  presence_penalty: penalty.describe(
+    "Lowers the odds of a token once it has been written already. Default: 0, unless the engine has its own.",
+  ),
   top_logprobs: z
     .int()
     .min(0)
@@ -105,14 +115,23 @@ const responsesBody = z.strictObject({
   moderation: z.unknown().optional().describe("Refused."),
   context_management: z.unknown().optional().describe("Refused unless it is an empty list."),
   truncation: z.unknown().optional().describe("Only `disabled` is supported: input is never cut."),
-  service_tier: z.unknown().optional().describe("`auto` or `default`. The reply says `default`."),
+  service_tier: z.string().nullish().describe("Accepted without effect: there is one tier. The reply says `default`."),
   stream_options: z
-    .object({ include_obfuscation: z.unknown().optional().describe("Only `false` is supported.") })
+    .strictObject({
+      include_obfuscation: z
+        .boolean()
+        .nullish()
+        .describe(
+          "Whether each delta is padded to a multiple of 32 bytes, so that its size tells little of its text. Default: `false`.",
+        ),
+    })
     .nullish()
     .describe("What a stream holds beside the answer."),
-  max_tool_calls: z.unknown().optional().describe("Refused: it limits hosted tools, and there are none."),
-  frequency_penalty: z.unknown().optional().describe("Only 0 is supported."),
-  presence_penalty: z.unknown().optional().describe("Only 0 is supported."),
+  max_tool_calls: z
+    .int()
+    .min(1)
+    .nullish()
+    .describe("Repeated in the reply, without effect: it limits hosted tools, and there are none."),
 });
 
 /** The top level of a checked body. */
@@ -140,11 +159,6 @@ const NEUTRAL: readonly Neutral[] = [
   { path: ["moderation"], allowed: [], explanation: "" },
   { path: ["context_management"], allowed: [], explanation: "" },
   { path: ["truncation"], allowed: ["disabled"], explanation: "Input is never cut: only 'disabled' is supported." },
-  { path: ["service_tier"], allowed: ["auto", "default"], explanation: "Supported values are: 'auto', 'default'." },
-  { path: ["stream_options", "include_obfuscation"], allowed: [false], explanation: "Only false is supported." },
-  { path: ["max_tool_calls"], allowed: [], explanation: "It limits hosted tools, and there are none." },
-  { path: ["frequency_penalty"], allowed: [0], explanation: "Only 0 is supported." },
-  { path: ["presence_penalty"], allowed: [0], explanation: "Only 0 is supported." },
   {
     path: ["reasoning", "context"],
     allowed: ["auto", "current_turn", "all_turns"],

@@ -48,6 +48,9 @@ const FAILURE_CODES: Partial<Record<ErrorCode, FailureCode>> = {
   server_is_overloaded: "server_is_overloaded",
 };
 
+/** The bytes to a multiple of which the text of a delta is padded: most pieces of text become of one size by it. */
+const OBFUSCATION_BYTES = 32;
+
 /**
  * Writes the event stream of this format ("Events of responses" in formats/README.md): `response.created` and
  * `response.in_progress`, then the items one after the other, then one of `response.completed`, `response.incomplete`
@@ -57,6 +60,8 @@ export class ResponsesStream implements StreamEncoder {
   readonly #head: Head;
   readonly #echo: Echo;
   readonly #view: ReplyView;
+  /** The characters that paddings are cut from: the random id of the reply, repeated. */
+  readonly #padding: string;
   /** The items that were announced as done, which are the `output` of the final object. */
   readonly #output: OutputItem[] = [];
   #state: State = { at: "start" };
@@ -66,6 +71,7 @@ export class ResponsesStream implements StreamEncoder {
     this.#head = head;
     this.#echo = echo;
     this.#view = view;
+    this.#padding = view.obfuscate ? head.replyId.repeat(Math.ceil(OBFUSCATION_BYTES / head.replyId.length)) : "";
   }
 
   /** Returns the frames of an event; "" for one that this format does not show, and after the end. */
@@ -163,11 +169,23 @@ export class ResponsesStream implements StreamEncoder {
     item.text += text;
     if (this.#view.logprobs && item.block.kind === "text") {
       item.logprobs.push(...logprobs);
-      const fields = { ...item.frames.place, delta: text, logprobs: toLogprobs(logprobs) };
-      return this.#frame({ type: item.frames.deltaType, fields });
+      return this.#deltaFrame(item, text, { logprobs: toLogprobs(logprobs) });
     }
     const { before, between, after } = item.delta;
-    return before + JSON.stringify(text) + between + this.#sequenceNumber++ + after;
+    const json = JSON.stringify(text);
+    if (!this.#view.obfuscate) return before + json + between + this.#sequenceNumber++ + after;
+    return `${before}${json},"obfuscation":"${this.#obfuscation(json)}"${between}${this.#sequenceNumber++}${after}`;
+  }
+
+  /** Writes a delta event of which more is told than a `DeltaFrame` holds. */
+  #deltaFrame({ frames }: OpenItem, delta: string, more: object = {}): string {
+    const padding = this.#view.obfuscate ? { obfuscation: this.#obfuscation(JSON.stringify(delta)) } : {};
+    return this.#frame({ type: frames.deltaType, fields: { ...frames.place, delta, ...more, ...padding } });
+  }
+
+  /** Returns the padding of a delta whose text is `json` as JSON: 1 to 32 characters of one byte. */
+  #obfuscation(json: string): string {
+    return this.#padding.slice(0, OBFUSCATION_BYTES - (Buffer.byteLength(json) % OBFUSCATION_BYTES));
   }
 
   #close(complete: boolean): string {
@@ -180,9 +198,7 @@ export class ResponsesStream implements StreamEncoder {
     this.#output.push(item);
     // A call that came without text still needs its arguments as a delta: some clients read nothing else.
     const missing = item.type === "function_call" && state.item.text === "" ? item.arguments : "";
-    const filling =
-      missing &&
-      this.#frame({ type: state.item.frames.deltaType, fields: { ...state.item.frames.place, delta: missing } });
+    const filling = missing && this.#deltaFrame(state.item, missing);
     return filling + this.#frames(state.item.frames.closing(item));
   }
 

@@ -1,6 +1,6 @@
 import type { OutputConstraint } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
-import { invalidValue, missing, oneOf, wrongType } from "../field-error.ts";
+import { invalidValue, missing, oneOf, unknownParameter, wrongType } from "../field-error.ts";
 import { schemaText } from "../json-schema-limits.ts";
 
 const PATH = ["text", "format"];
@@ -20,13 +20,16 @@ export type TextFormat = { readonly constraint: OutputConstraint | undefined; re
 export function textFormat(value: unknown): TextFormat {
   if (value === undefined || value === null) return { constraint: undefined, echo: { type: "text" } };
   if (!isJsonObject(value)) throw wrongType(PATH, "an object", value);
-  switch (value.type) {
+  const { type, ...more } = value;
+  switch (type) {
     case "text":
+      refuseKeys(more);
       return { constraint: undefined, echo: { type: "text" } };
     case "json_object":
+      refuseKeys(more);
       return { constraint: { kind: { $case: "jsonObject", value: {} } }, echo: { type: "json_object" } };
     case "json_schema":
-      return jsonSchema(value);
+      return jsonSchema(more);
     case undefined:
     case null:
       throw missing([...PATH, "type"]);
@@ -35,7 +38,12 @@ export function textFormat(value: unknown): TextFormat {
   }
 }
 
-function jsonSchema({ name, schema, strict, description }: JsonObject): TextFormat {
+/** Throws `ApiError` for the first of the keys that a format has beside those of its type. */
+function refuseKeys(unknown: JsonObject): void {
+  for (const key of Object.keys(unknown)) throw unknownParameter(key, PATH);
+}
+
+function jsonSchema({ name, schema, strict, description, ...more }: JsonObject): TextFormat {
   if (name === undefined || name === null) throw missing([...PATH, "name"]);
   if (typeof name !== "string") throw wrongType([...PATH, "name"], "a string", name);
   if (!NAME.test(name))
@@ -46,6 +54,7 @@ function jsonSchema({ name, schema, strict, description }: JsonObject): TextForm
   if (typeof isStrict !== "boolean") throw wrongType([...PATH, "strict"], "a boolean", strict);
   const about = description ?? null;
   if (about !== null && typeof about !== "string") throw wrongType([...PATH, "description"], "a string", about);
+  refuseKeys(more);
   return {
     constraint: { kind: { $case: "jsonSchema", value: { name, schemaJson, strict: isStrict } } },
     echo: { type: "json_schema", name, description: about, schema, strict: isStrict },

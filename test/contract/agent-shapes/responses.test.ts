@@ -136,7 +136,11 @@ test("a tool's schema with every keyword that agents are known to use reaches th
   expect(service.lastRequest().tools[0]?.parametersJsonSchema).toBe(JSON.stringify(EVERY_KEYWORD));
 });
 
-test.each(["none", "minimal", "xhigh"])("codex and pi: reasoning.effort %s on responses is 400", async (effort) => {
-  const response = await service.post(RESPONSES, { reasoning: { effort, summary: "auto" } });
-  expect([response.status, await response.text()]).toEqual([400, expect.stringContaining('"reasoning.effort"')]);
+test.each([
+  ["none", ReasoningMode.DISABLED],
+  ["minimal", ReasoningMode.ENABLED],
+  ["xhigh", ReasoningMode.ENABLED],
+  ["max", ReasoningMode.ENABLED],
+])("codex and pi: reasoning.effort %s", async (effort, mode) => {
+  await expectTaken(service, RESPONSES, { reasoning: { effort, summary: "auto" } }, { reasoning: { mode } });
 });

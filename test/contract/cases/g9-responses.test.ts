@@ -46,6 +46,7 @@ test("case 109: a plain reply has all its fields", async () => {
     status: "completed",
     background: false,
     error: null,
+    frequency_penalty: 0,
     incomplete_details: null,
     instructions: null,
     max_output_tokens: null,
@@ -63,6 +64,7 @@ test("case 109: a plain reply has all its fields", async () => {
     ],
     output_text: "Hello.",
     parallel_tool_calls: true,
+    presence_penalty: 0,
     previous_response_id: null,
     prompt_cache_key: null,
     prompt_cache_retention: null,
@@ -71,7 +73,7 @@ test("case 109: a plain reply has all its fields", async () => {
     service_tier: "default",
     store: false,
     temperature: 1,
-    text: { format: { type: "text" }, verbosity: "medium" },
+    text: { format: { type: "text" } },
     tool_choice: "auto",
     tools: [],
     top_logprobs: 0,
@@ -109,7 +111,6 @@ test.each([
   ["conversation", "c", "unsupported_parameter"],
   ["prompt", { id: "p" }, "unsupported_parameter"],
   ["truncation", "auto", "unsupported_value"],
-  ["service_tier", "flex", "unsupported_value"],
   ["include", ["file_search_call.results"], "unsupported_value"],
 ])("case 111: %s %j is 400", async (key, value, code) => {
   await expectRefused({ [key]: value }, code, key);
@@ -135,6 +136,15 @@ test.each([
 describe("case 113: unknown keys", () => {
   test("case 113a: are 400 at the top level", async () => {
     await expectRefused({ stop: ["x"] }, "unknown_parameter", "stop");
+  });
+
+  test.each([
+    [{ text: { foo: 1 } }, "text.foo"],
+    [{ reasoning: { foo: 1 } }, "reasoning.foo"],
+    [{ text: { format: { type: "text", foo: 1 } } }, "text.format.foo"],
+    [{ stream_options: { foo: 1 } }, "stream_options.foo"],
+  ])("case 113d: %j is 400 with its path", async (fields, param) => {
+    await expectRefused(fields, "unknown_parameter", param);
   });
 
   test("case 113b: client_metadata is known", async () => {
@@ -316,6 +326,17 @@ test.each(["GET", "DELETE"])("case 122: %s of a response is 404, as none is kept
   const headers = { authorization: `Bearer ${service.gateway.key}` };
   const response = await fetch(`${service.gateway.baseUrl}${RESPONSES}/resp_x`, { method, headers });
   await expectErrorA(response, 404, "unknown_url", null);
+});
+
+test("what would limit hosted tools or choose a tier is taken, as there are none of either", async () => {
+  const fields = { max_tool_calls: 5, service_tier: "flex", stream_options: { include_obfuscation: true } };
+  expect(await service.reply(RESPONSES, fields)).toMatchObject({ max_tool_calls: 5, service_tier: "default" });
+});
+
+test("penalties reach the engine, and the reply repeats them", async () => {
+  const fields = { presence_penalty: 0.5, frequency_penalty: -0.25 };
+  expect(await service.reply(RESPONSES, fields)).toMatchObject(fields);
+  expect(service.lastRequest().sampling).toMatchObject({ presencePenalty: 0.5, frequencyPenalty: -0.25 });
 });
 
 test("case 37c: reasoning.effort reaches the engine from this format too", async () => {

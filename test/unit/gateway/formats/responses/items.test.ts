@@ -223,7 +223,7 @@ describe("items that cannot be served", () => {
     (item) => {
       const [code, path, message] = refusal({ input: [user, item] });
       expect([code, path]).toEqual(["unsupported_value", "input[1].type"]);
-      expect(message).toMatch(/item_reference.*set 'store' to false/);
+      expect(message).toMatch(/item_reference.*Set 'store' to false.*providerOptions\.openai\.store = false/);
     },
   );
 

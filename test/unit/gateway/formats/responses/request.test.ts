@@ -41,6 +41,8 @@ describe("the canonical request", () => {
       stream: true,
       temperature: 0,
       top_p: 0.5,
+      frequency_penalty: 0.5,
+      presence_penalty: -2,
       max_output_tokens: 100,
       reasoning: { effort: "high" },
       prompt_cache_key: "session",
@@ -48,7 +50,7 @@ describe("the canonical request", () => {
     expect(stream).toBe(true);
     expect(request).toMatchObject({
       maxOutputTokens: 100,
-      sampling: { temperature: 0, topP: 0.5 },
+      sampling: { temperature: 0, topP: 0.5, frequencyPenalty: 0.5, presencePenalty: -2 },
       reasoning: { mode: ReasoningMode.ENABLED, effort: ReasoningEffort.HIGH },
       cache: { affinityKey: "session" },
     });
@@ -62,6 +64,18 @@ describe("the canonical request", () => {
     [{ include: ["message.output_text.logprobs"], top_logprobs: 20 }, 20],
   ])("%j asks for the logprobs of %s alternatives", (extra, expected) => {
     expect(prepare(extra).request.sampling?.topLogprobs).toBe(expected);
+  });
+
+  test.each([
+    ["none", ReasoningMode.DISABLED, ReasoningEffort.UNSPECIFIED],
+    ["minimal", ReasoningMode.ENABLED, ReasoningEffort.LOW],
+    ["low", ReasoningMode.ENABLED, ReasoningEffort.LOW],
+    ["medium", ReasoningMode.ENABLED, ReasoningEffort.MEDIUM],
+    ["high", ReasoningMode.ENABLED, ReasoningEffort.HIGH],
+    ["xhigh", ReasoningMode.ENABLED, ReasoningEffort.HIGH],
+    ["max", ReasoningMode.ENABLED, ReasoningEffort.HIGH],
+  ])("effort %s has its mode and level", (name, mode, effort) => {
+    expect(prepare({ reasoning: { effort: name } }).request.reasoning).toEqual({ mode, effort });
   });
 
   test("an output limit beyond the window is the window", () => {

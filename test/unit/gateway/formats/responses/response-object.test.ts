@@ -34,6 +34,7 @@ describe("the response object", () => {
       background: false,
       completed_at: 1_800_000_007,
       error: null,
+      frequency_penalty: 0,
       incomplete_details: null,
       instructions: null,
       max_output_tokens: null,
@@ -51,6 +52,7 @@ describe("the response object", () => {
       ],
       output_text: "Hello",
       parallel_tool_calls: true,
+      presence_penalty: 0,
       previous_response_id: null,
       prompt_cache_key: null,
       prompt_cache_retention: null,
@@ -59,7 +61,7 @@ describe("the response object", () => {
       service_tier: "default",
       store: false,
       temperature: 1,
-      text: { format: { type: "text" }, verbosity: "medium" },
+      text: { format: { type: "text" } },
       tool_choice: "auto",
       tools: [],
       top_logprobs: 0,
@@ -78,10 +80,13 @@ describe("the response object", () => {
 
   test("repeats what the request said", () => {
     const echoed = {
+      frequency_penalty: 0.5,
       instructions: "i",
       max_output_tokens: 50,
+      max_tool_calls: 5,
       metadata: { a: "b" },
       parallel_tool_calls: false,
+      presence_penalty: -1,
       prompt_cache_key: "k",
       prompt_cache_retention: "24h",
       safety_identifier: "s",
@@ -98,6 +103,10 @@ describe("the response object", () => {
     };
     const reply = replyTo(answer([]), { ...echoed, ...more });
     expect(reply).toMatchObject({ ...echoed, model: "svc-qwen", reasoning: { effort: "low", summary: "concise" } });
+  });
+
+  test.each(["auto", "flex", "priority", "scale", "fast"])("serves tier %s as the default one", (service_tier) => {
+    expect(replyTo(answer([]), { service_tier }).service_tier).toBe("default");
   });
 
   test("gives zeros where the engine measured nothing", () => {

@@ -12,11 +12,11 @@ const neutral = {
   moderation: null,
   context_management: [],
   truncation: "disabled",
-  service_tier: "auto",
-  stream_options: { include_obfuscation: false },
-  max_tool_calls: null,
-  frequency_penalty: 0,
-  presence_penalty: 0,
+  service_tier: "priority",
+  stream_options: { include_obfuscation: true },
+  max_tool_calls: 3,
+  frequency_penalty: null,
+  presence_penalty: null,
   include: [],
   tools: [],
   tool_choice: "auto",
@@ -48,23 +48,14 @@ describe("fields that change nothing", () => {
     ["moderation", { model: "m" }, "unsupported_parameter"],
     ["context_management", [{ type: "compaction" }], "unsupported_parameter"],
     ["truncation", "auto", "unsupported_value"],
-    ["service_tier", "flex", "unsupported_value"],
-    ["max_tool_calls", 3, "unsupported_parameter"],
-    ["frequency_penalty", 0.5, "unsupported_value"],
-    ["presence_penalty", -1, "unsupported_value"],
     ["include", ["file_search_call.results"], "unsupported_value"],
   ])("%s is refused with the value %j", (key, value, code) => {
     expect(refusal({ [key]: value }).slice(0, 2)).toEqual([code, key]);
   });
 
   test("nested ones are refused with their whole path", () => {
-    const refused = [
-      refusal({ stream_options: { include_obfuscation: true } }),
-      refusal({ reasoning: { context: "other" } }),
-      refusal({ reasoning: { mode: "pro" } }),
-    ];
+    const refused = [refusal({ reasoning: { context: "other" } }), refusal({ reasoning: { mode: "pro" } })];
     expect(refused.map(([code, path]) => `${code} ${path}`)).toEqual([
-      "unsupported_value stream_options.include_obfuscation",
       "unsupported_value reasoning.context",
       "unsupported_value reasoning.mode",
     ]);
@@ -122,10 +113,14 @@ describe("values", () => {
     [{ reasoning: { summary: "long" } }, "invalid_value", "reasoning.summary"],
     [{ reasoning: { effort: 1 } }, "invalid_type", "reasoning.effort"],
     [{ reasoning: { effort: "huge" } }, "invalid_value", "reasoning.effort"],
-    [{ reasoning: { effort: "none" } }, "unsupported_value", "reasoning.effort"],
-    [{ reasoning: { effort: "minimal" } }, "unsupported_value", "reasoning.effort"],
-    [{ reasoning: { effort: "xhigh" } }, "unsupported_value", "reasoning.effort"],
-    [{ reasoning: { effort: "max" } }, "unsupported_value", "reasoning.effort"],
+    [{ frequency_penalty: 2.5 }, "decimal_above_max_value", "frequency_penalty"],
+    [{ presence_penalty: -2.5 }, "decimal_below_min_value", "presence_penalty"],
+    [{ max_tool_calls: 0 }, "integer_below_min_value", "max_tool_calls"],
+    [{ service_tier: 1 }, "invalid_type", "service_tier"],
+    [{ stream_options: { include_obfuscation: "yes" } }, "invalid_type", "stream_options.include_obfuscation"],
+    [{ text: { foo: null } }, "unknown_parameter", "text.foo"],
+    [{ reasoning: { foo: 1 } }, "unknown_parameter", "reasoning.foo"],
+    [{ stream_options: { foo: 1 } }, "unknown_parameter", "stream_options.foo"],
     [{ metadata: { a: 1 } }, "invalid_type", "metadata"],
     [{ metadata: { ["k".repeat(65)]: "v" } }, "string_above_max_length", "metadata"],
     [{ metadata: { k: "v".repeat(513) } }, "string_above_max_length", "metadata"],
@@ -161,7 +156,8 @@ describe("values", () => {
       { reasoning: { effort: secret } },
       { include: [secret] },
       { previous_response_id: secret },
-      { service_tier: secret },
+      { text: { [`${secret} `]: 1 } },
+      { text: { format: { type: "text", [`${secret} `]: 1 } } },
       { model: secret },
       { model: `svc/${secret}` },
       { text: { format: { type: secret } } },

@@ -349,3 +349,33 @@ test("a finish inside a block closes its item as incomplete first", () => {
   expect(types(events).slice(-2)).toEqual(["output_item.done", "incomplete"]);
   expect(fieldOf(events.at(-2), "item").status).toBe("incomplete");
 });
+
+describe("obfuscation", () => {
+  const padded = { stream_options: { include_obfuscation: true } };
+  const deltas = (events: readonly SseEvent[]) => events.filter(({ type }) => type.endsWith(".delta"));
+
+  test("pads every kind of delta to one size, whatever its text", () => {
+    const token = { token: "é", tokenBytes: Buffer.from("é"), logprob: -0.5, alternatives: [] };
+    const events = [
+      ...encode(
+        answer([text("a", "a word", "é\n", "x".repeat(31)), call("c", "f", '{"a"', ":1}"), call("d", "f")]),
+        padded,
+      ),
+      ...encode(answer([reasoning("deep")]), { ...padded, ...summary }),
+      ...encode(answer([reasoning("deep")]), { ...padded, ...sealed }),
+      ...encode([started, blockStarted(0, text()), delta(0, "é", [token])], { ...padded, top_logprobs: 1 }),
+    ];
+    const sizes = deltas(events).map(
+      (event) => Buffer.byteLength(JSON.stringify(event.delta)) + String(event.obfuscation).length,
+    );
+    expect(sizes).toHaveLength(10);
+    expect(sizes.filter((size) => size % 32 !== 0)).toEqual([]);
+    expect(Math.max(...sizes)).toBe(64);
+  });
+
+  test("is left out unless it is asked for, and stands in deltas only", () => {
+    const events = answer([text("a"), call("c", "f")]);
+    expect(JSON.stringify(encode(events))).not.toContain("obfuscation");
+    expect(encode(events, padded).filter((event) => "obfuscation" in event)).toEqual(deltas(encode(events, padded)));
+  });
+});

@@ -24,14 +24,14 @@ test.each([
   });
 });
 
-test("the reply repeats the format and the verbosity", () => {
+test("the reply repeats the format, and not the verbosity, which nothing obeys", () => {
   const format = { type: "json_schema", name: "n", schema, strict: true };
   const echoed = (text: object) => {
     const data = /data: (.+)/.exec(prepare({ text }).encoder(head).keepAlive())?.[1] ?? "";
     return JSON.parse(data).response.text;
   };
-  expect(echoed({ format, verbosity: "low" })).toEqual({ format: { ...format, description: null }, verbosity: "low" });
-  expect(echoed({})).toEqual({ format: { type: "text" }, verbosity: "medium" });
+  expect(echoed({ format, verbosity: "low" })).toEqual({ format: { ...format, description: null } });
+  expect(echoed({})).toEqual({ format: { type: "text" } });
   expect(echoed({ format: { type: "json_object" } }).format).toEqual({ type: "json_object" });
 });
 
@@ -39,6 +39,9 @@ test.each([
   ["text", "invalid_type", "text.format"],
   [{}, "missing_required_parameter", "text.format.type"],
   [{ type: "json_schema", json_schema: { name: "n", schema } }, "missing_required_parameter", "text.format.name"],
+  [{ type: "text", strict: true }, "unknown_parameter", "text.format.strict"],
+  [{ type: "json_object", name: "n" }, "unknown_parameter", "text.format.name"],
+  [{ type: "json_schema", name: "n", schema, grammar: "g" }, "unknown_parameter", "text.format.grammar"],
   [{ type: "json_schema", name: "a b", schema }, "invalid_value", "text.format.name"],
   [{ type: "json_schema", name: 1, schema }, "invalid_type", "text.format.name"],
   [{ type: "json_schema", name: "n" }, "missing_required_parameter", "text.format.schema"],
