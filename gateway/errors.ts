@@ -31,6 +31,7 @@ export type ErrorCode =
   | "permission_denied"
   | "unknown_url"
   | "method_not_allowed"
+  | "upgrade_required"
   | "request_timeout"
   | "request_too_large"
   | "unsupported_media_type"
@@ -122,6 +123,16 @@ export class ApiError extends Error {
     const options = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
     return new ApiError(code, wording, { ...options, path });
   }
+}
+
+/**
+ * Makes the error for an answer whose engine went away, fell silent or broke the protocol. `detail` says which. Its
+ * words are part of the interface: agents repeat a request whose stream ended in an error frame only where they find
+ * such words in it.
+ */
+export function engineLost(detail: Detail, cause?: unknown): ApiError {
+  const text = "Internal server error (connection reset): the engine stopped before the answer was complete.";
+  return new ApiError("engine_unavailable", text, { detail, cause });
 }
 
 /**

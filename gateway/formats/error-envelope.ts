@@ -42,6 +42,7 @@ export const ERROR_ANSWERS: Readonly<Record<ErrorCode, ErrorAnswer>> = {
   permission_denied: { status: 403, a: "permission_error", b: "permission_error" },
   unknown_url: { status: 404, a: "invalid_request_error", b: "not_found_error" },
   method_not_allowed: { status: 405, a: "invalid_request_error", b: "invalid_request_error" },
+  upgrade_required: { status: 426, a: "invalid_request_error", b: "invalid_request_error" },
   request_timeout: { status: 408, a: "invalid_request_error", b: "timeout_error" },
   request_too_large: { status: 413, a: "invalid_request_error", b: "request_too_large" },
   unsupported_media_type: { status: 415, a: "invalid_request_error", b: "invalid_request_error" },

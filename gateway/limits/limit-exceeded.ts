@@ -84,12 +84,15 @@ export function limitExceeded(readings: readonly DimensionReading[]): ApiError {
   const { measure, limit, model } = worst.dimension;
   const { code, text, per, ofKey, ofModel, ...words } = WORDS[measure];
   const { waitMs } = worst.reading;
-  const reached = code === "insufficient_quota" ? "Quota used up" : "Rate limit reached";
-  return new ApiError(code, `${reached} for ${text}${onModel(model)}: limit ${limit}/${per}. ${tryAgain(waitMs)}`, {
+  const spent = code === "insufficient_quota";
+  const reached = spent ? "Quota used up" : "Rate limit reached";
+  const opens = spent ? "The quota opens again at 00:00 UTC. " : "";
+  const wording = `${reached} for ${text}${onModel(model)}: limit ${limit}/${per}. ${opens}${tryAgain(waitMs)}`;
+  return new ApiError(code, wording, {
     limit: words.limit,
     retryAfterMs: waitMs,
     // A client that repeats cannot win before midnight. Of a rate, clients' own rule for 429 is right.
-    ...(code === "insufficient_quota" && { shouldRetry: false }),
+    ...(spent && { shouldRetry: false }),
     detail: model === undefined ? ofKey : (ofModel ?? ofKey),
   });
 }

@@ -1,10 +1,11 @@
 import type { FastifyInstance } from "fastify";
 import { toApiError } from "../../errors.ts";
 import type { KeyStore } from "../../keys/key-store.ts";
+import type { Principal } from "../../keys/principal.ts";
 import type { AuthFailures } from "../../limits/auth-failures.ts";
 import type { Stats } from "../../stats/stats.ts";
 import { addressOf, networkOf } from "../record/client-address.ts";
-import { invalidApiKey, presentedKey } from "./credentials.ts";
+import { invalidApiKey, presentedKeys } from "./credentials.ts";
 
 /** What checking the key of a request works with. */
 export type AuthDeps = {
@@ -27,9 +28,7 @@ export type AuthDeps = {
 export function requireKey(app: FastifyInstance, deps: AuthDeps): void {
   app.addHook("onRequest", async (request, reply) => {
     try {
-      const principal = deps.keys.find(presentedKey(request.raw.rawHeaders));
-      if (!principal) throw invalidApiKey();
-      request.record.authenticated(principal);
+      request.record.authenticated(presenterOf(request.raw.rawHeaders, deps.keys));
     } catch (error) {
       const within = deps.failures.add(networkOf(addressOf(request.raw, deps.trustedHops)));
       if (!within) {
@@ -40,4 +39,13 @@ export function requireKey(app: FastifyInstance, deps: AuthDeps): void {
       throw error;
     }
   });
+}
+
+/** Returns who presents the first key that is valid, of the two that a request can hold. Throws ApiError. */
+function presenterOf(rawHeaders: readonly string[], keys: KeyStore): Principal {
+  for (const key of presentedKeys(rawHeaders)) {
+    const principal = keys.find(key);
+    if (principal) return principal;
+  }
+  throw invalidApiKey();
 }

@@ -4,29 +4,30 @@ import type { Detail } from "../../outcome.ts";
 /** The length of the longest key that is looked at, in characters; a key of ours has 72. */
 const MAX_KEY_LENGTH = 128;
 
-const BEARER = /^bearer ([\x21-\x7e]{1,128})$/i;
+/** The length of the longest header value that is looked at, in characters: a key, its scheme and some spaces. */
+const MAX_VALUE_LENGTH = 2 * MAX_KEY_LENGTH;
+
+const BEARER = /^bearer +([\x21-\x7e]{1,128})$/i;
 const BARE = /^([\x21-\x7e]{1,128})$/;
-const MAX_VALUE_LENGTH = "bearer ".length + MAX_KEY_LENGTH;
+
+/** The end of every refusal for want of a key. An agent knows by the name of the header that its key is at fault. */
+const HOW = "Send a valid key in the header 'Authorization: Bearer <API_KEY>' or 'x-api-key: <API_KEY>'.";
 
 /**
- * Makes the error for any key that opens nothing. Its words are the same whatever is wrong with the key; `detail` says
- * it to log and statistics, `api_key_invalid` by default.
+ * Makes the error for a request of which no key opens the service. Its words are the same whatever is wrong, and blame
+ * neither of the headers that can hold a key; `detail` says it to log and statistics, `api_key_invalid` by default.
  */
 export function invalidApiKey(detail: Detail = "api_key_invalid"): ApiError {
-  return new ApiError("invalid_api_key", { a: "Incorrect API key provided.", b: "invalid x-api-key" }, { detail });
+  const wording = { a: `Incorrect API key provided. ${HOW}`, b: `Invalid API key. ${HOW}` };
+  return new ApiError("invalid_api_key", wording, { detail });
 }
 
 function missingApiKey(): ApiError {
-  const how = "'Authorization: Bearer <API_KEY>' or 'x-api-key: <API_KEY>'";
-  return new ApiError(
-    "invalid_api_key",
-    { a: `Missing API key. Send it in the header ${how}.`, b: "invalid x-api-key" },
-    { detail: "api_key_missing" },
-  );
+  return new ApiError("invalid_api_key", `Missing API key. ${HOW}`, { detail: "api_key_missing" });
 }
 
-/** Returns the value of the header `name`, which is in lower case; undefined where it is missing. */
-function onlyValue(rawHeaders: readonly string[], name: string): string | undefined {
+/** Returns the value of the header `name`, which is in lower case; "" where it is missing or empty. */
+function onlyValue(rawHeaders: readonly string[], name: string): string {
   let value: string | undefined;
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     if (rawHeaders[at]?.toLowerCase() !== name) continue;
@@ -36,29 +37,28 @@ function onlyValue(rawHeaders: readonly string[], name: string): string | undefi
       });
     value = rawHeaders[at + 1];
   }
-  return value;
+  return value ?? "";
 }
 
-function keyIn(value: string, form: RegExp): string {
-  const key = value.length <= MAX_VALUE_LENGTH ? form.exec(value)?.[1] : undefined;
-  if (key === undefined) throw invalidApiKey("api_key_malformed");
-  return key;
+function keyIn(value: string, form: RegExp): string | undefined {
+  return value.length <= MAX_VALUE_LENGTH ? form.exec(value)?.[1] : undefined;
 }
 
 /**
- * Returns the key that the caller presents, from `Authorization: Bearer` (the scheme in any case, one space) or
- * `x-api-key`. Where both are sent they have to be equal. It takes `rawHeaders` of Node's request, names and values in
- * turn: its `headers` keep the first of two `Authorization` silently and join two `x-api-key`. Throws ApiError:
- * `invalid_api_key` when there is none, its form is wrong or the two differ; `bad_request` when one of the headers
- * stands there twice.
+ * Returns the keys that the caller presents, one or two, in the order in which they are to be tried: that of
+ * `x-api-key`, then that of `Authorization: Bearer` (the scheme in any case). An agent may send the credential of
+ * another service beside the right one, so a header that is empty, or holds what cannot be a key, does not count. It
+ * takes `rawHeaders` of Node's request, names and values in turn: its `headers` keep the first of two `Authorization`
+ * silently and join two `x-api-key`. Throws ApiError: `invalid_api_key` when no header holds what could be a key;
+ * `bad_request` when one of the headers stands there twice.
  */
-export function presentedKey(rawHeaders: readonly string[]): string {
-  const authorization = onlyValue(rawHeaders, "authorization");
+export function presentedKeys(rawHeaders: readonly string[]): readonly string[] {
   const apiKey = onlyValue(rawHeaders, "x-api-key");
-  const bearer = authorization === undefined ? undefined : keyIn(authorization, BEARER);
-  const bare = apiKey === undefined ? undefined : keyIn(apiKey, BARE);
-  const key = bearer ?? bare;
-  if (key === undefined) throw missingApiKey();
-  if (bare !== undefined && bare !== key) throw invalidApiKey("api_keys_differ");
-  return key;
+  const authorization = onlyValue(rawHeaders, "authorization");
+  if (apiKey === "" && authorization === "") throw missingApiKey();
+  const bare = keyIn(apiKey, BARE);
+  const bearer = keyIn(authorization, BEARER);
+  const keys = [bare, bearer === bare ? undefined : bearer].filter((key) => key !== undefined);
+  if (keys.length === 0) throw invalidApiKey("api_key_malformed");
+  return keys;
 }

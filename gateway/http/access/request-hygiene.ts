@@ -51,9 +51,13 @@ export function refuseUnclearRequests(app: FastifyInstance): void {
   });
 }
 
-/** Makes the error for a body that is longer than it may be. */
-export function bodyTooLarge(): ApiError {
-  return new ApiError("request_too_large", "The request body is too large.");
+/**
+ * Makes the error for a body of more than `maxBytes` bytes. Agents that read its words, or the number in them, shorten
+ * their conversation and go on.
+ */
+export function bodyTooLarge(maxBytes: number): ApiError {
+  const text = `The request body is too large: it exceeds the limit of ${maxBytes} bytes.`;
+  return new ApiError("request_too_large", text);
 }
 
 /** The part of a request's head, as Node has read it, that decides whether the request is clear. */

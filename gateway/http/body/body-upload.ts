@@ -27,7 +27,7 @@ export function receiveBody(
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const announced = Number(request.headers["content-length"] ?? 0);
-    if (announced > maxBytes) return reject(bodyTooLarge());
+    if (announced > maxBytes) return reject(bodyTooLarge(maxBytes));
     // Of one that broke off before now, nothing more would be heard.
     if (request.destroyed) return reject(bodyBrokeOff());
     const parts = announced >= OWN_ROOM_BYTES ? new RoomOfParts(announced) : new LooseParts();
@@ -36,7 +36,7 @@ export function receiveBody(
     const onData = (chunk: Buffer) => {
       bytes += chunk.length;
       try {
-        if (bytes > maxBytes) throw bodyTooLarge();
+        if (bytes > maxBytes) throw bodyTooLarge(maxBytes);
         onChunk(chunk);
         parts.add(chunk);
       } catch (error) {

@@ -50,7 +50,8 @@ export function limitBodies(app: FastifyInstance, limits: BodyLimits): void {
   const { overload, random } = limits;
   app.addHook("onRequest", async (request, reply) => {
     const announced = Number(request.raw.headers["content-length"] ?? 0);
-    if (announced > maxBytesOf(request.record, limits)) throw bodyTooLarge();
+    const maxBytes = maxBytesOf(request.record, limits);
+    if (announced > maxBytes) throw bodyTooLarge(maxBytes);
     const lacking = overload.lacksFor(announced);
     if (lacking) throw inTrouble(LACKING[lacking], random);
     const body = overload.bodies.begin(principalOf(request).tenant);

@@ -25,7 +25,8 @@ export function sendError(
   error: ApiError,
 ): FastifyReply {
   request.record.refused(error.detail);
-  reply.code(statusOf(error, envelope)).headers(retryHeaders(error));
+  const status = statusOf(error, envelope);
+  reply.code(status).headers(retryHeaders(error, status));
   if (error.code === "invalid_api_key") reply.header("www-authenticate", "Bearer");
   reply.type("application/json; charset=utf-8");
   const body = JSON.stringify(errorBody(error, envelope, request.record.requestId));
@@ -36,9 +37,13 @@ export function sendError(
     .send(answerToUnread(request.raw, body));
 }
 
-function retryHeaders(error: ApiError): Record<string, string> {
+/** The statuses that no repetition can change; an agent that is not told so repeats them for a minute and more. */
+const NEVER_REPEATED: ReadonlySet<number> = new Set([401, 403]);
+
+function retryHeaders(error: ApiError, status: number): Record<string, string> {
   const headers: Record<string, string> = {};
-  if (error.shouldRetry !== undefined) headers["x-should-retry"] = String(error.shouldRetry);
+  const shouldRetry = error.shouldRetry ?? (NEVER_REPEATED.has(status) ? false : undefined);
+  if (shouldRetry !== undefined) headers["x-should-retry"] = String(shouldRetry);
   if (error.retryAfterMs !== undefined) {
     const ms = Math.min(MAX_RETRY_AFTER_MS, Math.max(1, Math.round(error.retryAfterMs)));
     headers["retry-after-ms"] = String(ms);
@@ -50,12 +55,21 @@ function retryHeaders(error: ApiError): Record<string, string> {
 /** The words for a path that no route has. Nearly always the base URL of a client has `/v1` too many or too few. */
 const UNKNOWN_URL = `Unknown request URL. This API has ${OFFERED_PATHS.join(", ")}: please check your client's base URL.`;
 
-/** Answers a request whose path no route has, or whose route does not take its method. */
+/**
+ * Answers a request whose path no route has, or whose route does not take its method. One that asks for another
+ * protocol there, such as WebSocket, is told to come by HTTP: an agent that gets 426 does so at once, and tries again
+ * for a while after any other status.
+ */
 export function answerNotFound(request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const path = pathOf(request.raw);
   const methods: readonly string[] | undefined = routeAt(path)?.methods;
   if (!methods || methods.includes(request.method))
     return sendError(request, reply, envelopeOf(path), new ApiError("unknown_url", UNKNOWN_URL));
+  if (request.headers.upgrade !== undefined) {
+    reply.headers({ upgrade: "HTTP/1.1", connection: "upgrade" });
+    const text = `This URL speaks HTTP only, no other protocol. Send a ${methods[0]} request instead.`;
+    return sendError(request, reply, envelopeOf(path), new ApiError("upgrade_required", text));
+  }
   reply.header("allow", methods.join(", "));
   const wrong = new ApiError("method_not_allowed", `This URL does not take this method. Use ${methods[0]}.`);
   return sendError(request, reply, envelopeOf(path), wrong);

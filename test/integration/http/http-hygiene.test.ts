@@ -210,6 +210,11 @@ describe("A: framing", () => {
       expectRefusal(messages, 405, "b");
       expect(messages.headers.get("allow")).toBe("POST");
     }
+    // An agent that would stream over WebSocket turns to HTTP at once when it sees this status, and at no other.
+    const upgrade = [caller.auth, "connection: Upgrade", "upgrade: websocket", "sec-websocket-version: 13"];
+    const refused = await caller.sent(head("GET /v1/responses HTTP/1.1", HOST, ...upgrade));
+    expectRefusal(refused, 426);
+    expect(refused.headers.get("upgrade")).toBe("HTTP/1.1");
     const one = await caller.connection();
     one.write(head("HEAD /v1/models HTTP/1.1", HOST, caller.auth) + caller.get("/v1/models/svc-qwen"));
     expect((await one.reply(true)).status).toBe(200);

@@ -230,7 +230,8 @@ describe("tokens per day", () => {
     second.settle(usage(600, 200));
     expect((await admit()).refusal).toMatchObject({
       code: "insufficient_quota",
-      message: "Quota used up for tokens: limit 1000/day. Please try again in 43200s.",
+      message:
+        "Quota used up for tokens: limit 1000/day. The quota opens again at 00:00 UTC. Please try again in 43200s.",
       retryAfterMs: 43_200_000,
       shouldRetry: false,
       detail: "key_quota_exceeded",

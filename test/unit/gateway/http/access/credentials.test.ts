@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { ApiError } from "../../../../../gateway/errors.ts";
+import { ApiError, ENVELOPES } from "../../../../../gateway/errors.ts";
 import { messageOf, statusOf } from "../../../../../gateway/formats/error-envelope.ts";
-import { invalidApiKey, presentedKey } from "../../../../../gateway/http/access/credentials.ts";
+import { invalidApiKey, presentedKeys } from "../../../../../gateway/http/access/credentials.ts";
 
 const KEY = "svc_live_abcdefghijkl_secret";
 
 function refusal(rawHeaders: readonly string[]): ApiError {
   try {
-    presentedKey(rawHeaders);
+    presentedKeys(rawHeaders);
   } catch (error) {
     if (error instanceof ApiError) return error;
     throw error;
@@ -22,27 +22,34 @@ describe("takes the key", () => {
     ["with the scheme in upper case", ["AUTHORIZATION", `BEARER ${KEY}`]],
     ["as x-api-key", ["X-Api-Key", KEY]],
     ["twice, when both are equal", ["x-api-key", KEY, "authorization", `Bearer ${KEY}`]],
+    ["as a bearer behind several spaces", ["authorization", `Bearer   ${KEY}`]],
+    ["as x-api-key beside an empty header", ["authorization", "", "x-api-key", KEY]],
+    ["as a bearer beside an empty header", ["authorization", `Bearer ${KEY}`, "x-api-key", ""]],
+    ["as x-api-key beside a credential of another form", ["authorization", "Basic dXNlcjpwYXNz", "x-api-key", KEY]],
+    ["as a bearer beside what cannot be a key", ["authorization", `Bearer ${KEY}`, "x-api-key", "k".repeat(129)]],
     ["among other headers", ["host", "x-api-key", "accept", "*/*", "x-api-key", KEY, "x", "authorization"]],
   ])("%s", (_, rawHeaders) => {
-    expect(presentedKey(rawHeaders)).toBe(KEY);
+    expect(presentedKeys(rawHeaders)).toEqual([KEY]);
   });
 
   test("of the largest size that is looked at", () => {
     const longest = "k".repeat(128);
-    expect(presentedKey(["authorization", `Bearer ${longest}`])).toBe(longest);
-    expect(presentedKey(["x-api-key", longest])).toBe(longest);
+    expect(presentedKeys(["authorization", `Bearer ${longest}`])).toEqual([longest]);
+    expect(presentedKeys(["x-api-key", longest])).toEqual([longest]);
   });
+});
+
+test("takes two keys that differ in the order in which they are to be tried, x-api-key first", () => {
+  expect(presentedKeys(["authorization", `Bearer ${KEY}`, "x-api-key", `${KEY}2`])).toEqual([`${KEY}2`, KEY]);
 });
 
 describe("refuses with 401 and the words for any wrong key", () => {
   test.each([
     ["an empty bearer", ["authorization", "Bearer "], "api_key_malformed"],
     ["the scheme alone", ["authorization", "Bearer"], "api_key_malformed"],
-    ["an empty header", ["authorization", ""], "api_key_malformed"],
-    ["an empty x-api-key", ["x-api-key", ""], "api_key_malformed"],
     ["another scheme", ["authorization", "Basic dXNlcjpwYXNz"], "api_key_malformed"],
     ["no scheme", ["authorization", KEY], "api_key_malformed"],
-    ["two blanks", ["authorization", `Bearer  ${KEY}`], "api_key_malformed"],
+    ["hundreds of blanks", ["authorization", `Bearer${" ".repeat(300)}${KEY}`], "api_key_malformed"],
     ["a tab", ["authorization", `Bearer\t${KEY}`], "api_key_malformed"],
     ["a blank at the end", ["authorization", `Bearer ${KEY} `], "api_key_malformed"],
     ["two values in one header", ["authorization", `Bearer ${KEY}, Bearer ${KEY}`], "api_key_malformed"],
@@ -53,8 +60,7 @@ describe("refuses with 401 and the words for any wrong key", () => {
     ["a key that is too long", ["x-api-key", "k".repeat(129)], "api_key_malformed"],
     ["a bearer that is too long", ["authorization", `Bearer ${"k".repeat(129)}`], "api_key_malformed"],
     ["a huge key", ["authorization", `Bearer ${"k".repeat(1_000_000)}`], "api_key_malformed"],
-    ["two keys that differ", ["authorization", `Bearer ${KEY}`, "x-api-key", `${KEY}2`], "api_keys_differ"],
-    ["a good key beside a bad form", ["authorization", "Basic x", "x-api-key", KEY], "api_key_malformed"],
+    ["two headers of which none holds a key", ["authorization", "Basic x", "x-api-key", "a b"], "api_key_malformed"],
   ])("%s", (_, rawHeaders, detail) => {
     const error = refusal(rawHeaders);
     expect(error).toMatchObject({ code: "invalid_api_key", detail });
@@ -63,12 +69,19 @@ describe("refuses with 401 and the words for any wrong key", () => {
 });
 
 test("says what is missing where there is no key at all", () => {
-  for (const rawHeaders of [[], ["host", "x"], ["cookie", `key=${KEY}`], ["proxy-authorization", `Bearer ${KEY}`]]) {
+  for (const rawHeaders of [
+    [],
+    ["authorization", ""],
+    ["x-api-key", "", "authorization", ""],
+    ["host", "x"],
+    ["cookie", `key=${KEY}`],
+    ["proxy-authorization", `Bearer ${KEY}`],
+  ]) {
     const error = refusal(rawHeaders);
     expect(error).toMatchObject({ code: "invalid_api_key", detail: "api_key_missing" });
     expect(statusOf(error, "a")).toBe(401);
     expect(messageOf(error, "a")).toMatch(/^Missing API key\./);
-    expect(messageOf(error, "b")).toBe("invalid x-api-key");
+    expect(messageOf(error, "b")).toMatch(/^Missing API key\./);
   }
 });
 
@@ -81,10 +94,19 @@ test.each(["authorization", "x-api-key"])("refuses two %s headers with 400, equa
   }
 });
 
+test.each([[], ["x-api-key", "a b"]])("says in every envelope how a key is sent", (...rawHeaders) => {
+  for (const envelope of ENVELOPES) {
+    const text = messageOf(refusal(rawHeaders), envelope);
+    expect(text).toContain("Authorization: Bearer <API_KEY>");
+    // An agent looks for this name to tell that its key is at fault.
+    expect(text).toContain("x-api-key: <API_KEY>");
+  }
+});
+
 test("repeats nothing of what was sent", () => {
   for (const rawHeaders of [
     ["authorization", "Basic CANARY"],
-    ["x-api-key", "CANARY", "authorization", "Bearer CANARY2"],
+    ["x-api-key", "CANARY ", "authorization", "Bearer CANARY2 "],
     ["x-api-key", "CANARY", "x-api-key", "CANARY"],
   ])
     expect(JSON.stringify([refusal(rawHeaders), refusal(rawHeaders).message])).not.toContain("CANARY");
