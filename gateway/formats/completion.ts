@@ -1,5 +1,5 @@
 import type { Event, Finished, TokenLogprob } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { ApiError } from "../errors.ts";
+import { engineLost } from "../errors.ts";
 
 /**
  * One finished block of an answer: visible text, with the log probabilities of its tokens where the request asked for
@@ -70,10 +70,7 @@ export class CompletionFold {
    * Returns the whole answer. Throws `ApiError` when the stream ended before `finished`: half an answer is no answer.
    */
   result(): Completion {
-    if (!this.#finished)
-      throw new ApiError("engine_unavailable", "The engine stopped before the answer was complete.", {
-        detail: "upstream_ended_early",
-      });
+    if (!this.#finished) throw engineLost("upstream_ended_early");
     return { blocks: this.#blocks, finished: this.#finished };
   }
 

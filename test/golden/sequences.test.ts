@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { ApiError } from "../../gateway/errors.ts";
+import { engineLost } from "../../gateway/errors.ts";
 import type { StreamEncoder } from "../../gateway/formats/format.ts";
 import { type Event, FinishReason } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import {
@@ -20,7 +20,7 @@ import { sizeOf } from "../support/size.ts";
  * Every answer up to a bound through every encoder, judged by checkers that know the wire rules and not the encoders.
  */
 
-const lost = new ApiError("engine_unavailable", "The engine stopped before the answer was complete.");
+const lost = engineLost("upstream_reset");
 const progress: Event = { kind: { $case: "progress", value: { queuePosition: 0, prefilledTokens: 1, step: 0 } } };
 
 /** Why the checker refuses a stream, or undefined when it is legal. */

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { ApiError } from "../../gateway/errors.ts";
+import { engineLost } from "../../gateway/errors.ts";
 import { chat } from "../../gateway/formats/chat/request.ts";
 import { CompletionFold } from "../../gateway/formats/completion.ts";
 import type { Format } from "../../gateway/formats/format.ts";
@@ -59,7 +59,7 @@ describe.each(readdirSync(FOLDER))("transcript %s", (scenario) => {
 });
 
 describe("an engine lost in mid-stream", () => {
-  const lost = new ApiError("engine_unavailable", "The engine stopped before the answer was complete.");
+  const lost = engineLost("upstream_reset");
 
   test.each(FORMATS)("ends $format.name in its error frame", async ({ format, body }) => {
     const encoder = format.encoder(HEAD, format.prepare({ ...body, stream: true }, CONTEXT).options);

@@ -24,11 +24,16 @@ export function answerFailure(thrown: unknown, { record, format, answer, running
   return shown;
 }
 
-function restarting(): ApiError {
-  return new ApiError("server_is_overloaded", "The service is restarting. Please try again.", {
-    detail: "drain_timeout",
-    retryAfterMs: 1_000,
-  });
+/** Makes the error for an answer that has to end because this gateway does. Agents look for its words, and repeat. */
+export function restarting(): ApiError {
+  return new ApiError(
+    "server_is_overloaded",
+    "Service unavailable (connection reset): the service is restarting. Please try again.",
+    {
+      detail: "drain_timeout",
+      retryAfterMs: 1_000,
+    },
+  );
 }
 
 /** Returns an engine's refusal with the field of the format that it is about. */

@@ -2,7 +2,7 @@ import { type ServiceError, status } from "@grpc/grpc-js";
 import { durationMs } from "../../../deploy/runtime/time/proto-duration.ts";
 import { ErrorInfo, RetryInfo } from "../../../proto/gen/google/rpc/error_details.ts";
 import { Status } from "../../../proto/gen/google/rpc/status.ts";
-import { ApiError, type ErrorCode, toApiError } from "../../errors.ts";
+import { ApiError, type ErrorCode, engineLost, toApiError } from "../../errors.ts";
 import type { Detail } from "../../outcome.ts";
 import { MAX_REPLY_BYTES } from "../endpoint/endpoint.ts";
 import type { CallEnding } from "../outlier/outlier-outcome.ts";
@@ -123,7 +123,7 @@ const EXPIRED_DETAIL: Readonly<Record<Expired, Detail>> = {
 export function stalled(limit: Expired): UpstreamFailure {
   if (limit === "hand_over") return final(overloaded(EXPIRED_DETAIL.hand_over, undefined), { kind: "cancelled" });
   const kind = limit === "connect" ? "connect_failure" : "stalled";
-  return elsewhere(engineLost(EXPIRED_DETAIL[limit], undefined), { kind });
+  return elsewhere(engineLost(EXPIRED_DETAIL[limit]), { kind });
 }
 
 /** Returns the failure of a call that a fault of ours ended while an answer came in. */
@@ -156,10 +156,6 @@ export function overloaded(detail: Detail, retryAfterMs: number | undefined, cau
     cause,
     ...(retryAfterMs !== undefined && { retryAfterMs }),
   });
-}
-
-function engineLost(detail: Detail, cause: unknown): ApiError {
-  return new ApiError("engine_unavailable", "The engine stopped before the answer was complete.", { detail, cause });
 }
 
 /** Makes the error for a prompt that is too long. Real clients match on its words and then shorten their history. */

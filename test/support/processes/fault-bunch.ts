@@ -113,7 +113,7 @@ export function expectOverloaded(path: AnswerPath, text: string): void {
   );
 }
 
-const LOST = "The engine stopped before the answer was complete.";
+const LOST = "Internal server error (connection reset): the engine stopped before the answer was complete.";
 
 /** Returns the end of a stream whose engine was lost. */
 export function lostFrame(path: AnswerPath): StreamEnd {

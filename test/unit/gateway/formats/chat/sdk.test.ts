@@ -1,6 +1,6 @@
 import OpenAI, { APIError } from "openai";
 import { describe, expect, test } from "vitest";
-import { ApiError } from "../../../../../gateway/errors.ts";
+import { engineLost } from "../../../../../gateway/errors.ts";
 import { FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { head, minimal, prepareChat } from "./prepare-chat.ts";
 import { type Block, blockDelta, blockStarted, started, streamOf, transcript, usage } from "./transcript.ts";
@@ -51,7 +51,7 @@ describe("the official SDK", () => {
     const encoder = prepareChat(request).encoder(head);
     const sse =
       [started, blockStarted(0, "text"), blockDelta(0, "half")].map((event) => encoder.next(event)).join("") +
-      encoder.fail(new ApiError("engine_unavailable", "The engine stopped before the answer was complete."));
+      encoder.fail(engineLost("upstream_reset"));
     const read = async () => {
       const pieces: string[] = [];
       for await (const chunk of await clientOf(sse).chat.completions.create(request))

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { ApiError, type ErrorCode } from "../../../../../gateway/errors.ts";
+import { ApiError, type ErrorCode, engineLost } from "../../../../../gateway/errors.ts";
 import { CompletionFold } from "../../../../../gateway/formats/completion.ts";
 import { type Event, FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import {
@@ -20,7 +20,7 @@ import { fieldOf, type SseEvent, sseEvents } from "./sse-events.ts";
 
 const summary = { reasoning: { summary: "auto" } };
 const sealed = { include: ["reasoning.encrypted_content"] };
-const lost = new ApiError("engine_unavailable", "The engine stopped before the answer was complete.");
+const lost = engineLost("upstream_reset");
 
 function encode(events: readonly Event[], extra: object = {}): readonly SseEvent[] {
   const encoder = prepare({ stream: true, ...extra }).encoder(head);
@@ -221,7 +221,7 @@ describe("failure", () => {
     expect(types(events)).toEqual(["created", "in_progress", "failed"]);
     expect(fieldOf(events[2], "response")).toMatchObject({
       status: "failed",
-      error: { code: "server_error", message: "The engine stopped before the answer was complete." },
+      error: { code: "server_error", message: lost.message },
       output: [],
       usage: null,
       incomplete_details: null,
