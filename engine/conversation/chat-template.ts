@@ -1,11 +1,13 @@
 import { Template } from "@huggingface/jinja";
 import { type Message, Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../errors.ts";
-import { type CallIdRule, callIdMap } from "./call-id-map.ts";
+import type { CallIdRule } from "./call-ids.ts";
 import type { ControlTokens } from "./control-tokens.ts";
+import { modelHistory, reasoningOf, textOf } from "./model-history.ts";
 import { Placeholders, type Span } from "./placeholders.ts";
 import type { JsonStandIns } from "./template-json.ts";
-import { type TemplateMessage, textOf, toTemplateMessages, toTemplateTools } from "./template-messages.ts";
+import { type TemplateMessage, toTemplateMessages, toTemplateTools } from "./template-messages.ts";
+import { ANY_ORDER, type TurnRules, turnRulesOfRendering } from "./turn-rules.ts";
 
 /** A conversation as a template renders it. */
 export type Conversation = {
@@ -59,14 +61,17 @@ export class TemplateRefusal extends EngineError {
 export class ChatTemplate {
   /** The Jinja source. */
   readonly source: string;
+  /** What the template takes of the order of messages, which trial conversations have shown. */
+  readonly turns: TurnRules;
   readonly #template: Template;
   readonly #options: ChatTemplateOptions;
 
-  /** Parses the source. Throws where it is not Jinja. */
+  /** Parses the source and tries it on a few small conversations. Throws where it is not Jinja. */
   constructor(options: ChatTemplateOptions) {
     this.source = options.source;
     this.#options = options;
     this.#template = new Template(options.source);
+    this.turns = turnRulesOfRendering((messages) => this.#tried(messages));
   }
 
   /**
@@ -74,6 +79,20 @@ export class ChatTemplate {
    * left open: the answer continues that text. Throws `EngineError` for what the model or its template does not take.
    */
   render(conversation: Conversation): readonly Span[] {
+    return this.#rendered(conversation, this.turns);
+  }
+
+  /** Returns the prompt of a conversation in the order that it has; undefined where the template refuses it. */
+  #tried(messages: readonly Message[]): string | undefined {
+    try {
+      const spans = this.#rendered({ messages, tools: [], reasoning: false }, ANY_ORDER);
+      return spans.map(({ text }) => text).join("");
+    } catch {
+      return undefined;
+    }
+  }
+
+  #rendered(conversation: Conversation, turns: TurnRules): readonly Span[] {
     const placeholders = new Placeholders();
     const standIns: JsonStandIns = {
       text: (text, always) => {
@@ -83,14 +102,11 @@ export class ChatTemplate {
       number: (lexeme) => placeholders.forNumber(lexeme),
     };
     const { callIds = "any", historyArguments } = this.#options;
-    const history = {
-      callId: callIdMap(conversation.messages, callIds),
-      argumentsAsText: historyArguments === "text",
-    };
-    const messages = [...toTemplateMessages(conversation.messages, standIns, history)];
+    const history = modelHistory(conversation.messages, { turns, callIds, images: false });
+    const messages = [...toTemplateMessages(history, standIns, historyArguments === "text")];
     const tools = toTemplateTools(conversation.tools, standIns);
     const { closed = false } = conversation;
-    const prefill = openTurn(conversation.messages);
+    const prefill = openTurn(history);
     if (prefill === undefined) return this.#run(messages, tools, conversation, placeholders, !closed);
 
     const last = messages.pop();
@@ -138,7 +154,6 @@ function openTurn(messages: readonly Message[]): string | undefined {
   const last = messages.at(-1);
   if (last?.role !== Role.ASSISTANT) return undefined;
   if (last.parts.some(({ kind }) => kind?.$case === "toolCall")) return undefined;
-  const text = textOf(last.parts, "messages");
-  const reasoned = last.parts.some(({ kind }) => kind?.$case === "reasoning" && kind.value.text !== "");
-  return text === "" && reasoned ? undefined : text;
+  const text = textOf(last.parts);
+  return text === "" && reasoningOf(last.parts) !== "" ? undefined : text;
 }

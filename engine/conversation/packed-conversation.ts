@@ -1,7 +1,7 @@
 import { deserialize, serialize } from "node:v8";
 import type { Message, Part } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { Conversation } from "./chat-template.ts";
-import { PART_SEPARATOR } from "./template-messages.ts";
+import { PART_SEPARATOR } from "./model-history.ts";
 
 /** The most parts of messages that are packed in one go: about a millisecond's work. */
 const MAX_PARTS = 500;

@@ -1,5 +1,12 @@
-import { type Message, type Part, Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
+import {
+  type Message,
+  type Part,
+  Role,
+  type Tool,
+  type ToolResultPart,
+} from "../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../errors.ts";
+import { reasoningOf, textOf } from "./model-history.ts";
 import { type JsonStandIns, toTemplateValue } from "./template-json.ts";
 
 /** A message in the form that chat templates know: `role`, `content`, `tool_calls`, `reasoning_content` and so on. */
@@ -12,50 +19,31 @@ const ROLE: Readonly<Record<number, string>> = {
   [Role.TOOL]: "tool",
 };
 
-/** The rules of how a template wants to see earlier calls. */
-export type HistoryRules = {
-  /** Returns the id that the template is to see. */
-  readonly callId: (callId: string) => string;
-  /** Whether arguments are JSON text instead of a value. */
-  readonly argumentsAsText: boolean;
-};
-
-const AS_THEY_ARE: HistoryRules = { callId: (callId) => callId, argumentsAsText: false };
-
-/** The text between the texts of one message, as they are paragraphs of their own and not one word cut in two. */
-export const PART_SEPARATOR = "\n";
-
 /**
- * Returns the canonical messages as a template knows them. Each tool result becomes a `tool` message of its own;
- * redacted reasoning is left out, as nobody here can read it. Throws `EngineError` for what the model cannot take.
+ * Returns canonical messages, of which each tool result is one of its own, as a template knows them. `argumentsAsText`
+ * says that the arguments of calls are JSON text instead of a value.
  */
 export function toTemplateMessages(
   messages: readonly Message[],
   standIns: JsonStandIns,
-  history: HistoryRules = AS_THEY_ARE,
+  argumentsAsText: boolean,
 ): readonly TemplateMessage[] {
-  return messages.flatMap((message, index) => {
-    const path = `messages[${index}]`;
-    const role = ROLE[message.role];
-    if (role === undefined) throw new EngineError("INVALID_REQUEST", `${path}.role: is not set.`);
-    const results = message.parts.flatMap((part, at) =>
-      part.kind?.$case === "toolResult"
-        ? [
-            {
-              role: "tool",
-              content: safe(textOf(part.kind.value.content, `${path}.parts[${at}].content`), standIns),
-              tool_call_id: safe(history.callId(part.kind.value.callId), standIns),
-              name: safe(part.kind.value.name, standIns),
-            },
-          ]
-        : [],
-    );
-    const rest = message.parts.filter((part) => part.kind?.$case !== "toolResult");
-    if (rest.length === 0 && results.length > 0) return results;
-    const content = safe(textOf(message.parts, `${path}.parts`), standIns);
-    const name = message.name === undefined ? {} : { name: safe(message.name, standIns) };
-    return [...results, { role, content, ...name, ...(role === "assistant" ? turnOf(rest, standIns, history) : {}) }];
+  return messages.map(({ role, parts, name }) => {
+    const [first] = parts;
+    if (role === Role.TOOL && first?.kind?.$case === "toolResult") return resultOf(first.kind.value, standIns);
+    const turn = role === Role.ASSISTANT ? turnOf(parts, standIns, argumentsAsText) : {};
+    const named = name === undefined ? {} : { name: safe(name, standIns) };
+    return { role: ROLE[role], content: safe(textOf(parts), standIns), ...named, ...turn };
   });
+}
+
+function resultOf({ content, callId, name }: ToolResultPart, standIns: JsonStandIns): TemplateMessage {
+  return {
+    role: "tool",
+    content: safe(textOf(content), standIns),
+    tool_call_id: safe(callId, standIns),
+    name: safe(name, standIns),
+  };
 }
 
 /** Returns the tools as a template knows them. Throws `EngineError` for a schema that is not a JSON object. */
@@ -71,37 +59,20 @@ export function toTemplateTools(tools: readonly Tool[], standIns: JsonStandIns):
   });
 }
 
-/** Returns the visible text of a message. Throws `EngineError` for images. */
-export function textOf(parts: readonly Part[], path: string): string {
-  const texts = parts.flatMap((part, index) => {
-    if (part.kind?.$case === "image") {
-      throw new EngineError("UNSUPPORTED_FEATURE", `${path}[${index}]: this model does not take images.`);
-    }
-    return part.kind?.$case === "text" ? [part.kind.value.text] : [];
-  });
-  return texts.join(PART_SEPARATOR);
-}
-
-function turnOf(parts: readonly Part[], standIns: JsonStandIns, history: HistoryRules): TemplateMessage {
-  const reasoning = parts.flatMap(({ kind }) =>
-    kind?.$case === "reasoning" && !kind.value.redacted && kind.value.text !== "" ? [kind.value.text] : [],
-  );
+function turnOf(parts: readonly Part[], standIns: JsonStandIns, argumentsAsText: boolean): TemplateMessage {
+  const reasoning = reasoningOf(parts);
   const calls = parts.flatMap(({ kind }) => {
     if (kind?.$case !== "toolCall") return [];
     const { callId, name, argumentsJson } = kind.value;
     const value = toTemplateValue(argumentsJson === "" ? "{}" : argumentsJson, "arguments", standIns);
     const text = safe(argumentsJson === "" ? "{}" : argumentsJson, standIns);
-    const args = isObject(value) && !history.argumentsAsText ? value : text;
+    const args = isObject(value) && !argumentsAsText ? value : text;
     return [
-      {
-        id: safe(history.callId(callId), standIns),
-        type: "function",
-        function: { name: safe(name, standIns), arguments: args },
-      },
+      { id: safe(callId, standIns), type: "function", function: { name: safe(name, standIns), arguments: args } },
     ];
   });
   return {
-    ...(reasoning.length > 0 ? { reasoning_content: safe(reasoning.join(PART_SEPARATOR), standIns) } : {}),
+    ...(reasoning === "" ? {} : { reasoning_content: safe(reasoning, standIns) }),
     ...(calls.length > 0 ? { tool_calls: calls } : {}),
   };
 }

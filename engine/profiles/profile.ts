@@ -3,6 +3,7 @@ import { join } from "node:path";
 import * as z from "zod";
 import { ConfigError, parseConfig } from "../../deploy/runtime/config/load-config.ts";
 import { projectFolder } from "../../deploy/runtime/files/project-folder.ts";
+import { SYSTEM_PLACES } from "../conversation/turn-rules.ts";
 import { reasoningMarkers } from "../output-parser/markers.ts";
 import { toolCallMarkers } from "../tool-calls/forms.ts";
 import { mark } from "../tool-calls/marks.ts";
@@ -76,6 +77,20 @@ export const profileSchema = z.strictObject({
   toolCall: toolCallMarkers
     .optional()
     .describe("How the model writes a tool call; without it, the model calls no tools."),
+  systemMessages: z
+    .enum(SYSTEM_PLACES)
+    .default("anywhere")
+    .describe(
+      "Where the template takes a system message: anywhere, as the first message, or nowhere; one that it moves to another place is not taken there. The `llama` backend asks the template itself, and other backends ask their engine what it refuses.",
+    ),
+  alternates: z
+    .boolean()
+    .default(false)
+    .describe("Whether user and model have to take turns in the template; found out as `systemMessages` is."),
+  singleCalls: z
+    .boolean()
+    .default(false)
+    .describe("Whether the template takes one call in a turn only; found out as `systemMessages` is."),
   callIds: z
     .enum(["any", "functions.name:index", "nine-characters"])
     .default("any")

@@ -158,7 +158,10 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     ],
   ],
   ["engine/conversation/", ENGINE_LEAVES],
-  ["engine/profiles/", [RUNTIME, "engine/output-parser/markers.ts", "engine/tool-calls/*.ts"]],
+  [
+    "engine/profiles/",
+    [RUNTIME, "engine/conversation/turn-rules.ts", "engine/output-parser/markers.ts", "engine/tool-calls/*.ts"],
+  ],
   [`${LLAMA}runtime/`, ["engine/errors.ts", `${LLAMA}llama-options.ts`]],
   [`${LLAMA}slots/`, [RUNTIME, "engine/backends/*.ts"]],
   [`${LLAMA}queue/`, [RUNTIME, "engine/errors.ts", "engine/backends/*.ts"]],
@@ -203,7 +206,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   [
     `${OPENAI_COMPATIBLE}probe/`,
     [
-      ...[GEN, "engine/errors.ts", "engine/profiles/"],
+      ...[GEN, "engine/errors.ts", "engine/profiles/", "engine/conversation/turn-rules.ts"],
       ...within(OPENAI_COMPATIBLE, "dialect", "generation", "http", "request"),
     ],
   ],

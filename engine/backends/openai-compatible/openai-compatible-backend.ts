@@ -77,6 +77,7 @@ export class OpenAiCompatibleBackend implements Backend {
       dialect: this.#dialect,
       servedModel: facts.servedModel,
       profile,
+      turns: profile,
       images,
       priorities,
       sharedCache,
@@ -96,8 +97,8 @@ export class OpenAiCompatibleBackend implements Backend {
     };
     this.#watch.start();
     const found = await probe(parts, signal);
-    const { thinkingBudget, countsAtStart } = found;
-    this.#running = { parts: { ...parts, settings: { ...settings, thinkingBudget }, countsAtStart }, found };
+    const { thinkingBudget, turns, countsAtStart } = found;
+    this.#running = { parts: { ...parts, settings: { ...settings, turns, thinkingBudget }, countsAtStart }, found };
   }
 
   /** Returns the engine and its models; what the engine says of itself is known once `start` has resolved. */

@@ -6,6 +6,8 @@ import {
   Role,
   type Tool,
 } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { type HistoryRules, modelHistory } from "../../conversation/model-history.ts";
+import { ANY_ORDER } from "../../conversation/turn-rules.ts";
 
 /** The UTF-16 units of a simulated token. */
 const TOKEN_UNITS = 4;
@@ -13,6 +15,8 @@ const TOKEN_UNITS = 4;
 export const LONGEST_TOKEN_BYTES = 3 * TOKEN_UNITS;
 /** The tokens that an image costs. */
 const IMAGE_TOKENS = 256;
+
+const RULES: HistoryRules = { turns: ANY_ORDER, callIds: "any", images: true };
 
 /** A prompt as text. */
 export type RenderedPrompt = {
@@ -22,7 +26,10 @@ export type RenderedPrompt = {
   readonly breakpointAt: number;
 };
 
-/** Renders the prompt as text. What a conversation goes on with only ever adds to the text of what was there before. */
+/**
+ * Renders the prompt as text. What a conversation goes on with only ever adds to the text of what was there before.
+ * Throws `EngineError` for a message without a role, and for an image that is not there as data.
+ */
 export function renderPrompt(tools: readonly Tool[], messages: readonly Message[]): RenderedPrompt {
   let text = "";
   let breakpointAt = 0;
@@ -30,7 +37,7 @@ export function renderPrompt(tools: readonly Tool[], messages: readonly Message[
     text += `tool ${tool.name} ${tool.description} ${tool.parametersJsonSchema}\n`;
     if (tool.cacheBreakpoint) breakpointAt = text.length;
   }
-  for (const { role, parts } of messages) {
+  for (const { role, parts } of modelHistory(messages, RULES)) {
     text += head(role);
     for (const part of parts) {
       text += renderPart(part);

@@ -168,6 +168,24 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(rig.engine.counts.at(-1)?.tools).toHaveLength(2);
   });
 
+  test("sends a system message only where the engine's template takes it, which it finds out at the start", async () => {
+    const rig = await rigOf(dialect, { refuses: (roles) => roles.lastIndexOf("system") > 0 });
+    const messages = [
+      textMessage(Role.SYSTEM, "be"),
+      textMessage(Role.SYSTEM, "brief"),
+      textMessage(Role.USER, "go"),
+      textMessage(Role.SYSTEM, "now"),
+      textMessage(Role.USER, "stop"),
+    ];
+    expect((await ask(rig, { messages })).code).toBe(0);
+    expect(rig.engine.bodies.at(-1)?.messages).toEqual([
+      { role: "system", content: "be\nbrief" },
+      { role: "user", content: "go" },
+      { role: "user", content: "<system>\nnow\n</system>" },
+      { role: "user", content: "stop" },
+    ]);
+  });
+
   test("describes what the probe found", async () => {
     const rig = await rigOf(dialect);
     const { engineKind, engineVersion, models } = await rig.client.describe();

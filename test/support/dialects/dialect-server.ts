@@ -56,8 +56,10 @@ export type DialectServerOptions = {
   readonly countStatus?: number;
   /** Waited for before each token count is answered. Default: nothing is. */
   readonly beforeCount?: () => Promise<void>;
-  /** The number of tokens that every count gives. Default: `PROMPT_TOKENS`. */
+  /** The number of tokens that every count gives. Default: 39, and one more for each message. */
   readonly tokens?: number;
+  /** Returns whether the chat template refuses messages, by the roles they have. Default: it takes all. */
+  readonly refuses?: (roles: readonly string[]) => boolean;
   /** The port. Default: a free one. */
   readonly port?: number;
   /** Returns the page that tells the load. */
@@ -95,7 +97,10 @@ export async function startDialectServer(
     if (request.url === paths.count) {
       counts.push(body);
       await options.beforeCount?.();
-      return send(response, options.countStatus ?? 200, { [countKey]: options.tokens ?? 40, tokens: [1, 2, 3] });
+      const roles = rolesOf(body);
+      if (options.refuses?.(roles)) return send(response, 400, REFUSED);
+      const count = options.tokens ?? 39 + roles.length;
+      return send(response, options.countStatus ?? 200, { [countKey]: count, tokens: [1, 2, 3] });
     }
     if (request.url !== undefined && request.url === paths.closeSession) {
       closedSessions.push(body.session_id);
@@ -107,6 +112,7 @@ export async function startDialectServer(
       if (!response.writableFinished) aborted += 1;
       look();
     });
+    if (options.refuses?.(rolesOf(body))) return send(response, 400, REFUSED);
     play(response, dialect, body, replies.shift() ?? (options.model ?? obedient)(body));
   });
   await new Promise<void>((resolve) => server.listen(options.port ?? 0, "127.0.0.1", resolve));
@@ -133,6 +139,13 @@ export async function startDialectServer(
         server.closeAllConnections();
       }),
   };
+}
+
+/** The answer of an engine whose chat template has refused a conversation, in the template's words. */
+const REFUSED = { error: { type: "BadRequestError", code: 400, message: "System message must be at the beginning." } };
+
+function rolesOf({ messages }: ChatBody): readonly string[] {
+  return Array.isArray(messages) ? messages.map(({ role }) => role) : [];
 }
 
 /** Replies as a model that reasons when it is asked to, calls the tool it is given, and keeps to a schema. */

@@ -49,7 +49,10 @@ export class PromptBounds {
 
   /** Returns a number of tokens that the prompt of this conversation has at least; it may have far more. */
   least({ messages }: Pick<Conversation, "messages">): number {
-    const ofMessages = Math.floor(messages.length * this.#tokensPerMessage);
+    const spoken = messages.findIndex(({ role }) => role !== Role.SYSTEM);
+    // System messages at the beginning become one, and those of them that say nothing add nothing.
+    const joined = Math.max(0, (spoken < 0 ? messages.length : spoken) - 1);
+    const ofMessages = Math.floor((messages.length - joined) * this.#tokensPerMessage);
     let units = 0;
     for (const [at, { role, parts }] of messages.entries()) {
       // Some templates know a system message as the first one only.

@@ -1,6 +1,11 @@
-import { ReasoningEffort, ReasoningMode } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import {
+  type GenerateRequest,
+  ReasoningEffort,
+  ReasoningMode,
+} from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type ToolChoice, ToolChoiceMode } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
+import { ANY_ORDER, type PromptCount, type TurnRules, turnRulesOfCounts } from "../../../conversation/turn-rules.ts";
 import { EngineError, type ErrorReason } from "../../../errors.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
 import type { Dialect } from "../dialect/dialect.ts";
@@ -19,6 +24,8 @@ export type ProbeResult = {
   readonly thinkingBudget: boolean;
   /** Whether the engine tells the size of the prompt before the first piece of the answer. */
   readonly countsAtStart: boolean;
+  /** What the chat template takes of the order of messages. */
+  readonly turns: TurnRules;
 };
 
 const BUDGET_TOKENS = 512;
@@ -60,10 +67,15 @@ export async function probe(parts: GenerationParts, signal: AbortSignal): Promis
   const thinkingBudget = await probeThinking(parts, signal);
   if (profile.toolCall) await probeTools(parts, signal);
   const schema = await probeSchema(parts, signal);
-  const exactCount = await probeCount(parts, signal);
+  const size = await countPrompt(parts, probeRequest("What is 17 + 25?", {}), signal);
+  const turns = await turnRulesOfCounts(
+    (messages) => countPrompt(parts, probeRequest("", { messages }), signal),
+    profile,
+  );
   const alwaysThinks = profile.thinking !== undefined && profile.thinking.off === undefined;
   return {
     thinkingBudget,
+    turns,
     countsAtStart: schema.countsAtStart,
     capabilities: [
       ...(profile.toolCall ? WITH_TOOLS : []),
@@ -71,7 +83,7 @@ export async function probe(parts: GenerationParts, signal: AbortSignal): Promis
       ...(profile.thinking ? [Capability.REASONING] : []),
       ...(alwaysThinks ? [] : [Capability.REASONING_OFF]),
       ...(thinkingBudget ? [Capability.REASONING_BUDGET] : []),
-      ...(exactCount ? [Capability.EXACT_TOKEN_COUNT] : []),
+      ...(typeof size === "number" && size > 0 ? [Capability.EXACT_TOKEN_COUNT] : []),
       Capability.LOGPROBS,
       Capability.ASSISTANT_PREFILL,
       ...(dialect.fields.cacheSalt !== undefined || !sharedCache ? [Capability.CACHE_ISOLATION] : []),
@@ -148,15 +160,22 @@ async function probeSchema(
   }
 }
 
-async function probeCount(parts: GenerationParts, signal: AbortSignal): Promise<boolean> {
-  const { messages, tools, toolChoice, reasoning } = probeRequest("What is 17 + 25?", {});
-  const fields = toCountBody({ model: "", messages, tools, toolChoice, reasoning }, parts.settings);
+/** Resolves to the size of a prompt; an engine that fails over it, whatever status it gives, refuses it. */
+async function countPrompt(
+  { http, settings, countTimeoutMs }: GenerationParts,
+  { messages, tools, toolChoice, reasoning }: GenerateRequest,
+  signal: AbortSignal,
+): Promise<PromptCount> {
+  const inAnyOrder = { ...settings, turns: ANY_ORDER };
+  const fields = toCountBody({ model: "", messages, tools, toolChoice, reasoning }, inAnyOrder);
   const body = [Buffer.from(toJsonText(fields))];
   try {
-    return (await countTokens(parts.http, parts.settings.dialect, body, parts.countTimeoutMs, signal)) > 0;
+    return await countTokens(http, settings.dialect, body, countTimeoutMs, signal);
   } catch (error) {
     if (signal.aborted) throw error;
-    return false;
+    return isRefusal(error) || (error instanceof EngineError && error.reason === "ENGINE_ERROR")
+      ? "refused"
+      : "unknown";
   }
 }
 

@@ -6,6 +6,8 @@ import type {
   Sampling,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import type { HistoryRules } from "../../../conversation/model-history.ts";
+import type { TurnRules } from "../../../conversation/turn-rules.ts";
 import { EngineError } from "../../../errors.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
 import { askedOutputTokens } from "../../request-plan/output-limit.ts";
@@ -24,6 +26,8 @@ export type RequestSettings = {
   readonly servedModel: string;
   /** The profile of the model's family. */
   readonly profile: ModelProfile;
+  /** What the chat template takes of the order of messages. */
+  readonly turns: TurnRules;
   /** Whether the engine takes images. */
   readonly images: boolean;
   /** Whether the engine was started with priority scheduling; without it, any priority is an error there. */
@@ -186,6 +190,6 @@ function named(fields: Fields, dialect: Dialect, only?: readonly RequestField[])
   return body;
 }
 
-function rulesOf({ profile, images }: RequestSettings): { callIds: ModelProfile["callIds"]; images: boolean } {
-  return { callIds: profile.callIds, images };
+function rulesOf({ profile, turns, images }: RequestSettings): HistoryRules {
+  return { turns, callIds: profile.callIds, images };
 }

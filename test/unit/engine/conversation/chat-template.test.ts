@@ -93,7 +93,7 @@ describe("a family's template is told what it wants to know", () => {
     });
     const messages = [assistant(call("f", '{"a":  1.0}'), call("f", "")), toolResult("ok")];
     expect(joined(own.render({ messages, tools: [], reasoning: false }))).toBe(
-      'functions.f:1{"a":  1.0}functions.f:1{}functions.f:1',
+      'functions.f:0{"a":  1.0}functions.f:1{}functions.f:0',
     );
   });
 });

@@ -12,7 +12,10 @@ import { Duration } from "../../../google/protobuf/duration.ts";
 export const Role = {
   /** UNSPECIFIED - ROLE_UNSPECIFIED is no role: a request with it fails with INVALID_REQUEST. */
   UNSPECIFIED: 0,
-  /** SYSTEM - ROLE_SYSTEM is the operator of the application, who instructs the model. */
+  /**
+   * SYSTEM - ROLE_SYSTEM is the operator of the application, who instructs the model. Its messages at the beginning are one to
+   * the model; later ones keep their role where the template takes that, and are else a user's, between marks.
+   */
   SYSTEM: 1,
   /** USER - ROLE_USER is the user of the application. */
   USER: 2,
@@ -253,8 +256,8 @@ export interface ToolResultPart {
   /** The content is what the tool said: text and images. None is an empty result. */
   readonly content: readonly Part[];
   /**
-   * Whether the tool says that it failed. Default: false. Models see it only where their template has a place for it;
-   * the present backends show the content alone.
+   * Whether the tool says that it failed. Default: false. Models see it as a text in front of the content, as their
+   * templates have no other place for it.
    */
   readonly isError: boolean;
 }

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { toJsonText } from "../../../../../../engine/backends/openai-compatible/http/raw-json.ts";
 import { toChatMessages } from "../../../../../../engine/backends/openai-compatible/request/chat-messages.ts";
+import { ANY_ORDER } from "../../../../../../engine/conversation/turn-rules.ts";
 import { ImageDetail, type Message, type Part, Role } from "../../../../../../proto/gen/svc/inference/v1/messages.ts";
 
 const part = (kind: Part["kind"]): Part => ({ kind, cacheBreakpoint: undefined });
@@ -31,7 +32,7 @@ const TURN: readonly Message[] = [
 ];
 
 function messagesOf(messages: readonly Message[], callIds: "any" | "functions.name:index" | "nine-characters" = "any") {
-  return JSON.parse(toJsonText(toChatMessages(messages, { callIds, images: false })));
+  return JSON.parse(toJsonText(toChatMessages(messages, { turns: ANY_ORDER, callIds, images: false })));
 }
 
 test("a history keeps its order, its reasoning and the exact text of arguments", () => {
@@ -81,7 +82,7 @@ test("ids that are in order already stay as they are", () => {
 
 test("images go along where the model takes them, and are refused by their path where it does not", () => {
   const messages = [{ role: Role.USER, parts: [say("what?"), image] }];
-  const written = toJsonText(toChatMessages(messages, { callIds: "any", images: true }));
+  const written = toJsonText(toChatMessages(messages, { turns: ANY_ORDER, callIds: "any", images: true }));
   expect(JSON.parse(written)).toMatchObject([
     {
       content: [

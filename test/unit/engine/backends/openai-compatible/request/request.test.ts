@@ -6,6 +6,7 @@ import {
   toChatRequest,
   toCountBody,
 } from "../../../../../../engine/backends/openai-compatible/request/request.ts";
+import { ANY_ORDER } from "../../../../../../engine/conversation/turn-rules.ts";
 import { loadProfile } from "../../../../../../engine/profiles/profile.ts";
 import {
   type GenerateRequest,
@@ -20,6 +21,7 @@ function settingsOf(dialect: DialectName, fields: Partial<RequestSettings> = {},
     dialect: DIALECTS[dialect],
     servedModel: "served",
     profile: loadProfile(profile),
+    turns: ANY_ORDER,
     images: false,
     priorities: true,
     thinkingBudget: true,

@@ -1,0 +1,56 @@
+import { createHash } from "node:crypto";
+import type { Message, Part } from "../../proto/gen/svc/inference/v1/messages.ts";
+
+/** The demand that a model's template has of the ids of calls. */
+export type CallIdRule = "any" | "functions.name:index" | "nine-characters";
+
+/** The calls of a history that share an id: the ids that the template sees, and how many of them have a result. */
+type Calls = { readonly shown: string[]; answered: number };
+
+/**
+ * Writes the ids of a history's calls and results as the model's template demands. Kimi's counts the calls of the whole
+ * conversation, so that ids which another model gave are renumbered; ids that are in order already come out the same.
+ * Mistral's takes nine letters or digits; those of its own come back behind the prefix of a format. A history may use an
+ * id for several calls: a result is that of the oldest of them that has none yet, else of the last one.
+ */
+export function withCallIds(messages: readonly Message[], rule: CallIdRule): readonly Message[] {
+  if (rule === "any") return messages;
+  const calls = new Map<string, Calls>();
+  let count = 0;
+  const shownCall = (callId: string, name: string) => {
+    const shown = rule === "nine-characters" ? nineCharacters(callId) : `functions.${name}:${count}`;
+    count += 1;
+    const named = calls.get(callId);
+    if (named) named.shown.push(shown);
+    else calls.set(callId, { shown: [shown], answered: 0 });
+    return shown;
+  };
+  const shownResult = (callId: string) => {
+    const named = calls.get(callId);
+    if (!named) return callId;
+    const shown = named.shown[named.answered] ?? named.shown.at(-1) ?? callId;
+    named.answered = Math.min(named.answered + 1, named.shown.length);
+    return shown;
+  };
+  const shown = (part: Part): Part => {
+    const { kind } = part;
+    if (kind?.$case === "toolCall") {
+      const { callId, name } = kind.value;
+      return { ...part, kind: { ...kind, value: { ...kind.value, callId: shownCall(callId, name) } } };
+    }
+    if (kind?.$case !== "toolResult") return part;
+    return { ...part, kind: { ...kind, value: { ...kind.value, callId: shownResult(kind.value.callId) } } };
+  };
+  return messages.map((message) =>
+    message.parts.some(hasId) ? { ...message, parts: message.parts.map(shown) } : message,
+  );
+}
+
+function hasId({ kind }: Part): boolean {
+  return kind?.$case === "toolCall" || kind?.$case === "toolResult";
+}
+
+function nineCharacters(callId: string): string {
+  const own = /^(?:call_|toolu_)?([A-Za-z0-9]{9})$/.exec(callId)?.[1];
+  return own ?? createHash("sha256").update(callId).digest("hex").slice(0, 9);
+}

@@ -1,0 +1,118 @@
+import { type Message, type Part, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
+
+/** The values of `TurnRules.systemMessages`, the one that leaves most in its place first. */
+export const SYSTEM_PLACES = ["anywhere", "first", "nowhere"] as const;
+
+/** What a model's chat template takes of the order in which a conversation's messages stand. */
+export type TurnRules = {
+  /**
+   * Where a system message is one to the template: `anywhere` in the conversation, as its `first` message only, or
+   * `nowhere`. A template that refuses it elsewhere, leaves it out or moves it to another place does not take it there.
+   */
+  readonly systemMessages: (typeof SYSTEM_PLACES)[number];
+  /** Whether user and model have to take turns, so that no two messages of a user may follow one another. */
+  readonly alternates: boolean;
+  /** Whether a turn of the model may hold one call only. */
+  readonly singleCalls: boolean;
+};
+
+/** The rules of a template that takes every order. */
+export const ANY_ORDER: TurnRules = { systemMessages: "anywhere", alternates: false, singleCalls: false };
+
+const text = (value: string): Part => ({ kind: { $case: "text", value: { text: value } } });
+const says = (role: Role, ...parts: Part[]): Message => ({ role, parts });
+const CALLS = ["aaaaaaaa1", "aaaaaaaa2"] as const;
+const call = (callId: string): Part => ({
+  kind: { $case: "toolCall", value: { callId, name: "look", argumentsJson: "{}" } },
+});
+const reports = (callId: string): Message =>
+  says(Role.TOOL, {
+    kind: { $case: "toolResult", value: { callId, name: "look", content: [text("report")], isError: false } },
+  });
+
+/** The words by which the messages of the trial conversations are found again in what a template has written. */
+const [OPENING, QUESTION, LATER, FOLLOW_UP] = ["overture", "enquiry", "afterthought", "sequel"];
+const opening = says(Role.SYSTEM, text(OPENING));
+const question = says(Role.USER, text(QUESTION));
+const later = says(Role.SYSTEM, text(LATER));
+const followUp = says(Role.USER, text(FOLLOW_UP));
+const answer = says(Role.ASSISTANT, text("reply"));
+const lookUp = [question, says(Role.ASSISTANT, call(CALLS[0])), reports(CALLS[0])] as const;
+
+/** The conversations by which it is found out what a template takes. */
+const TRIALS = {
+  plain: [question, answer, followUp],
+  systemFirst: [opening, question, answer, followUp],
+  systemLater: [opening, question, answer, later, followUp],
+  usersTogether: [question, followUp],
+  toolLast: lookUp,
+  userBehindTool: [...lookUp, followUp],
+  twoCalls: [question, says(Role.ASSISTANT, ...CALLS.map(call)), ...CALLS.map(reports)],
+} as const satisfies Readonly<Record<string, readonly Message[]>>;
+
+/** A conversation of which it is tried whether a template takes it. */
+type Trial = keyof typeof TRIALS;
+
+/**
+ * Finds the rules of a template by what it writes. `render` returns the prompt of a conversation, undefined where the
+ * template refuses it. A template that refuses even a question and its answer shows nothing, and is taken to take every
+ * order.
+ */
+export function turnRulesOfRendering(render: (messages: readonly Message[]) => string | undefined): TurnRules {
+  const stands = (trial: Trial, ...words: readonly string[]) => {
+    const prompt = render(TRIALS[trial]);
+    const places = words.map((word) => prompt?.indexOf(word) ?? -1);
+    return places.every((place, index) => place > (places[index - 1] ?? -1));
+  };
+  if (!stands("plain", QUESTION, FOLLOW_UP)) return ANY_ORDER;
+  const takesTools = stands("toolLast", QUESTION);
+  return {
+    systemMessages: stands("systemLater", OPENING, QUESTION, LATER, FOLLOW_UP)
+      ? "anywhere"
+      : stands("systemFirst", OPENING)
+        ? "first"
+        : "nowhere",
+    alternates:
+      !stands("usersTogether", QUESTION, FOLLOW_UP) || (takesTools && !stands("userBehindTool", QUESTION, FOLLOW_UP)),
+    singleCalls: takesTools && !stands("twoCalls", QUESTION),
+  };
+}
+
+/** The size of a prompt in tokens; `refused` where the template does not take the conversation. */
+export type PromptCount = number | "refused" | "unknown";
+
+/**
+ * Finds the rules of a template by the sizes of its prompts. `count` resolves to the size of a conversation's prompt.
+ * `known` is what is known of the family beforehand: a template that moves a message to another place is not found out
+ * by sizes, so of the two the stricter rules count.
+ */
+export async function turnRulesOfCounts(
+  count: (messages: readonly Message[]) => Promise<PromptCount>,
+  known: TurnRules,
+): Promise<TurnRules> {
+  const sizes = new Map<Trial, Promise<PromptCount>>();
+  const size = (trial: Trial) => {
+    const counted = sizes.get(trial) ?? count(TRIALS[trial]);
+    sizes.set(trial, counted);
+    return counted;
+  };
+  /** Whether what a trial has more than another was refused or left out; false where nobody knows. */
+  const isRefused = async (trial: Trial, without: Trial) => {
+    const less = await size(without);
+    if (typeof less !== "number") return false;
+    const more = await size(trial);
+    return more === "refused" || (typeof more === "number" && more <= less);
+  };
+  const found = (await isRefused("systemFirst", "plain"))
+    ? "nowhere"
+    : (await isRefused("systemLater", "systemFirst"))
+      ? "first"
+      : "anywhere";
+  const [least] = SYSTEM_PLACES.filter((place) => place === found || place === known.systemMessages).slice(-1);
+  const alternates =
+    known.alternates ||
+    (typeof (await size("plain")) === "number" && (await size("usersTogether")) === "refused") ||
+    (await isRefused("userBehindTool", "toolLast"));
+  const singleCalls = known.singleCalls || (await isRefused("twoCalls", "toolLast"));
+  return { systemMessages: least ?? found, alternates, singleCalls };
+}

@@ -1,0 +1,98 @@
+/*
+ * Small chat templates with the guards of the families' public ones, one for each profile: what they refuse, leave out
+ * or move to another place, and what they want arguments and ids to be. Nothing else of them is the same.
+ */
+
+const BEGIN = "{{ bos_token }}{% if tools %}TOOLS {{ tools | tojson }}\n{% endif %}";
+const END = "{% if add_generation_prompt %}MODEL: {% endif %}";
+
+/** Puts what a template says of each message between its beginning and its end. */
+const each = (body: string, { before = "", messages = "messages" } = {}): string =>
+  `${BEGIN}${before}{% for m in ${messages} %}${body}{% endfor %}${END}`;
+
+const PLAIN = "{{ m.role + ': ' + m.content }}\n";
+const RESULT = "RESULT {{ m.tool_call_id + ' ' + m.content }}\n";
+/** Calls whose arguments are written member by member, by the filter that has no place for null in every interpreter. */
+const CALLS_AS_MEMBERS =
+  "{% for c in m.tool_calls or [] %}CALL {{ c.id + ' ' + c.function.name }}{% for k, v in c.function.arguments | items %} {{ k }}=" +
+  "{% set v = v | tojson if v is mapping or (v is sequence and v is not string) else v | string %}{{ v }}{% endfor %}\n{% endfor %}";
+const CALLS_AS_JSON =
+  "{% for c in m.tool_calls or [] %}CALL {{ c.id + ' ' + c.function.name }} {{ c.function.arguments | tojson }}\n{% endfor %}";
+const CALLS_AS_TEXT =
+  "{% for c in m.tool_calls or [] %}{{ 'CALL ' + c.id + ' ' + c.function.name + ' ' + c.function.arguments }}\n{% endfor %}";
+const SPOKEN = (calls: string) => `{% if m.role == 'tool' %}${RESULT}{% else %}${PLAIN}${calls}{% endif %}`;
+
+/** Takes every order. */
+const freely = each(SPOKEN(CALLS_AS_JSON));
+const freelyByMember = each(SPOKEN(CALLS_AS_MEMBERS));
+
+/** Refuses a system message but for the first, and a conversation in which no user speaks. */
+const systemFirst = each(
+  `{% if m.role == 'system' and not loop.first %}{{ raise_exception('A system message has to stand first.') }}{% endif %}${SPOKEN(CALLS_AS_MEMBERS)}`,
+  {
+    before:
+      "{% if not (messages | selectattr('role', 'equalto', 'user') | list) %}{{ raise_exception('No user speaks.') }}{% endif %}",
+  },
+);
+
+/** Leaves out all system messages but the first, and refuses a result behind no call. */
+const systemDropped = each(
+  `{% if m.role == 'tool' and ns.calls == 0 %}{{ raise_exception('A result without a call.') }}{% endif %}` +
+    `{% if m.tool_calls %}{% set ns.calls = 1 %}{% endif %}{% if m.role != 'system' or loop.first %}${SPOKEN(CALLS_AS_JSON)}{% endif %}`,
+  { before: "{% set ns = namespace(calls=0) %}" },
+);
+
+/** Gathers all system messages at the beginning. */
+const systemMoved = each(`{% if m.role != 'system' %}${SPOKEN(CALLS_AS_TEXT)}{% endif %}`, {
+  before: "{% for m in messages if m.role == 'system' %}{{ m.content }}\n{% endfor %}",
+});
+
+/** Wants ids that name the function and count its calls. */
+const countedIds = each(
+  "{% for c in m.tool_calls or [] %}{% if not c.id.startswith('functions.' + c.function.name + ':') %}{{ raise_exception('An id of another form.') }}{% endif %}{% endfor %}" +
+    SPOKEN(CALLS_AS_JSON),
+);
+
+/** Wants user and model to take turns, ids of nine characters, and no model's turn without words or calls. */
+const inTurns = each(
+  "{% if m.role == 'user' or (m.role == 'assistant' and not m.tool_calls) %}{% if (m.role == 'user') != (ns.turn % 2 == 0) %}{{ raise_exception('Roles must alternate user/assistant/...') }}{% endif %}{% set ns.turn = ns.turn + 1 %}" +
+    "{% elif m.role == 'system' %}{{ raise_exception('One system message at most.') }}{% endif %}" +
+    "{% if m.role == 'assistant' and not m.tool_calls and not m.content %}{{ raise_exception('The model says nothing.') }}{% endif %}" +
+    "{% for c in m.tool_calls or [] %}{% if c.id | length != 9 %}{{ raise_exception('An id of another length.') }}{% endif %}{% endfor %}" +
+    SPOKEN(CALLS_AS_JSON),
+  {
+    before:
+      "{% set ns = namespace(turn=0) %}{% set spoken = messages %}{% if messages[0].role == 'system' %}{{ 'system: ' + messages[0].content }}\n{% set spoken = messages[1:] %}{% endif %}",
+    messages: "spoken",
+  },
+);
+
+/** Takes one call in a turn. */
+const oneCall = each(
+  `{% if m.tool_calls and m.tool_calls | length != 1 %}{{ raise_exception('One call at a time!') }}{% endif %}${SPOKEN(CALLS_AS_JSON)}`,
+);
+
+/** A template with the guards of each family, by the name of its profile. */
+export const FAMILY_TEMPLATES: Readonly<Record<string, string>> = {
+  "deepseek-r1": systemMoved,
+  "deepseek-v3": systemMoved,
+  "deepseek-v3.1": systemMoved,
+  "deepseek-v3.2": freely,
+  "deepseek-v4": freely,
+  "glm-4.5": freely,
+  "glm-4.7": freely,
+  hermes: freely,
+  "hermes-thinking": freely,
+  "kimi-k2": countedIds,
+  "kimi-k2-thinking": countedIds,
+  "kimi-k3": countedIds,
+  "llama-3": oneCall,
+  magistral: inTurns,
+  "minimax-m2": systemDropped,
+  "minimax-m3": freely,
+  mistral: inTurns,
+  "mistral-args": inTurns,
+  qwen3: freely,
+  "qwen3-coder": freelyByMember,
+  "qwen3.5": systemFirst,
+};

@@ -1,0 +1,122 @@
+import { describe, expect, test } from "vitest";
+import { ChatTemplate, type Conversation } from "../../../../engine/conversation/chat-template.ts";
+import { ControlTokens } from "../../../../engine/conversation/control-tokens.ts";
+import { SYSTEM_PLACES } from "../../../../engine/conversation/turn-rules.ts";
+import { builtInProfiles, type ModelProfile } from "../../../../engine/profiles/profile.ts";
+import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import { assistant, call, part, result, system, text, tool, user } from "../../../support/engine/canonical.ts";
+import { FAMILY_TEMPLATES } from "../../../support/engine/family-templates.ts";
+
+const PROFILES = builtInProfiles();
+const TOOLS = [tool("look", "", { type: "object", properties: { scale: { type: "string", default: null } } })];
+
+const templateOf = (source: string, { callIds, historyArguments }: ModelProfile) =>
+  new ChatTemplate({
+    source,
+    bosToken: "",
+    eosToken: "",
+    controlTokens: new ControlTokens([]),
+    callIds,
+    historyArguments,
+  });
+
+const answers = (callId: string, content: string): Message => ({
+  role: Role.TOOL,
+  parts: [result(content, "look", callId)],
+});
+const failed: Message = {
+  role: Role.TOOL,
+  parts: [part({ $case: "toolResult", value: { callId: "c1", name: "look", content: [], isError: true } })],
+};
+
+/** Conversations as agents send them, and the words that the model has to see, in their order. */
+const CONVERSATIONS: Readonly<
+  Record<string, { readonly messages: readonly Message[]; readonly words: readonly string[] }>
+> = {
+  "instructions and a developer's message before a user's": {
+    messages: [system("alpha"), system("beta"), user("gamma")],
+    words: ["alpha\nbeta", "gamma"],
+  },
+  "a system message between two users": {
+    messages: [system("alpha"), user("beta"), system("gamma"), user("delta")],
+    words: ["alpha", "beta", "gamma", "delta"],
+  },
+  "a system message behind the model's turn": {
+    messages: [system("alpha"), user("beta"), assistant(text("gamma")), system("delta"), user("epsilon")],
+    words: ["alpha", "beta", "gamma", "delta", "epsilon"],
+  },
+  "two users in a row, and two turns of the model": {
+    messages: [user("alpha"), user("beta"), assistant(text("gamma")), assistant(text("delta")), user("epsilon")],
+    words: ["alpha", "beta", "gamma", "delta", "epsilon"],
+  },
+  "a call with null for an argument, and a user's word behind its result": {
+    messages: [
+      user("alpha"),
+      assistant(call("look", '{"unit":null,"all":[null]}', "c1")),
+      answers("c1", "beta"),
+      user("gamma"),
+    ],
+    words: ["alpha", "CALL", "unit", "beta", "gamma"],
+  },
+  "a tool that failed and said nothing": {
+    messages: [user("alpha"), assistant(call("look", "{}", "c1")), failed],
+    words: ["alpha", "CALL", "failed"],
+  },
+  "two calls at once, and their results the other way round": {
+    messages: [
+      user("alpha"),
+      assistant(text("beta"), call("look", '{"unit":"one"}', "c1"), call("look", '{"unit":"two"}', "c2")),
+      answers("c2", "delta"),
+      answers("c1", "gamma"),
+      user("epsilon"),
+    ],
+    words: ["alpha", "beta", "one", "gamma", "epsilon"],
+  },
+  "two calls of one id, one after the other": {
+    messages: [
+      user("alpha"),
+      assistant(call("look", '{"unit":"one"}', "c1")),
+      answers("c1", "beta"),
+      assistant(call("look", '{"unit":"two"}', "c1")),
+      answers("c1", "gamma"),
+    ],
+    words: ["alpha", "one", "beta", "two", "gamma"],
+  },
+};
+
+test("every profile has a template with the guards of its family", () => {
+  expect(Object.keys(FAMILY_TEMPLATES).sort()).toEqual(PROFILES.map(({ name }) => name).sort());
+});
+
+describe.each(PROFILES)("a template like that of $name", ({ name, profile }) => {
+  const template = templateOf(FAMILY_TEMPLATES[name] ?? "", profile);
+  const render = (messages: readonly Message[], more: Partial<Conversation> = {}) =>
+    template
+      .render({ messages, tools: TOOLS, reasoning: false, ...more })
+      .map((span) => span.text)
+      .join("");
+
+  test.each(Object.entries(CONVERSATIONS))("takes %s", (_what, { messages, words }) => {
+    const prompt = render(messages);
+    const places = words.map((word) => prompt.indexOf(word));
+    expect(places).not.toContain(-1);
+    expect(places).toEqual([...places].sort((a, b) => a - b));
+  });
+
+  test("begins each turn with the prompt of the turn before, wherever a system message comes", () => {
+    const history = [
+      ...[system("alpha"), system("beta"), user("gamma"), assistant(text("delta"))],
+      ...[system("epsilon"), user("zeta"), assistant(text("eta")), user("theta")],
+      ...[assistant(call("look", "{}", "c1")), answers("c1", "iota"), assistant(text("kappa")), system("lambda")],
+    ];
+    const turns = [3, 6, 8, 10, 12].map((end) => render(history.slice(0, end), { closed: true }));
+    for (const [at, turn] of turns.entries()) expect(turn.startsWith(turns[at - 1] ?? "")).toBe(true);
+  });
+
+  test("is what the profile says it is, for engines that are not asked or do not tell", () => {
+    const strictness = SYSTEM_PLACES.indexOf(profile.systemMessages);
+    expect(strictness).toBe(SYSTEM_PLACES.indexOf(template.turns.systemMessages));
+    expect(profile.alternates).toBe(template.turns.alternates);
+    expect(profile.singleCalls).toBe(template.turns.singleCalls);
+  });
+});

@@ -1,0 +1,120 @@
+import { describe, expect, test } from "vitest";
+import type { CallIdRule } from "../../../../engine/conversation/call-ids.ts";
+import { FAILED_TOOL, modelHistory, textOf } from "../../../../engine/conversation/model-history.ts";
+import { ANY_ORDER, type TurnRules } from "../../../../engine/conversation/turn-rules.ts";
+import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import { assistant, call, part, result, system, text, toolResult, user } from "../../../support/engine/canonical.ts";
+
+const history = (messages: readonly Message[], turns: Partial<TurnRules> = {}, callIds: CallIdRule = "any") =>
+  modelHistory(messages, { turns: { ...ANY_ORDER, ...turns }, callIds, images: false });
+const told = (messages: readonly Message[], turns: Partial<TurnRules> = {}) =>
+  history(messages, turns).map(({ role, parts }) => `${role}: ${textOf(parts)}`);
+const answers = (callId: string, content = "ok"): Message => ({
+  role: Role.TOOL,
+  parts: [result(content, "f", callId)],
+});
+/** The ids of calls and results, in order. */
+const idsOf = (messages: readonly Message[]) =>
+  messages.flatMap(({ parts }) =>
+    parts.flatMap(({ kind }) =>
+      kind?.$case === "toolCall" || kind?.$case === "toolResult" ? [kind.value.callId] : [],
+    ),
+  );
+
+test("system messages at the beginning are one, as if they had been parts of one from the start", () => {
+  const marked = { ...text("b"), cacheBreakpoint: { ttl: undefined } };
+  const apart = [system("a"), { role: Role.SYSTEM, parts: [marked] }, system("c"), user("d")];
+  const together = [{ role: Role.SYSTEM, parts: [text("a"), marked, text("c")] }, user("d")];
+  expect(history(apart)).toEqual(history(together));
+});
+
+describe("later system messages", () => {
+  const messages = [system("a"), user("b"), system("c"), user("d")];
+  test("stay where the template takes them", () => {
+    expect(told(messages)).toEqual(["1: a", "2: b", "1: c", "2: d"]);
+  });
+  test("are a user's between marks where it takes the first one only", () => {
+    expect(told(messages, { systemMessages: "first" })).toEqual(["1: a", "2: b", "2: <system>\nc\n</system>", "2: d"]);
+  });
+  test("as the first one is where it takes none", () => {
+    expect(told(messages, { systemMessages: "nowhere" })[0]).toBe("2: <system>\na\n</system>");
+  });
+});
+
+test("a tool's failure is told in front of what it said, and alone where it said nothing", () => {
+  const failed = (content: readonly string[]): Message => ({
+    role: Role.TOOL,
+    parts: [
+      part({ $case: "toolResult", value: { callId: "c", name: "f", content: content.map(text), isError: true } }),
+    ],
+  });
+  const contents = history([failed(["no such file"]), failed([]), toolResult("fine")]).map(({ parts: [first] }) =>
+    first?.kind?.$case === "toolResult" ? textOf(first.kind.value.content) : undefined,
+  );
+  expect(contents).toEqual([`${FAILED_TOOL}\nno such file`, FAILED_TOOL, "fine"]);
+});
+
+describe("calls of one id keep their order", () => {
+  const inTurn = [
+    ...[assistant(call("f", "{}", "x")), answers("x")],
+    ...[assistant(call("f", "{}", "x")), answers("x"), answers("x")],
+  ];
+  test("one after the other", () => {
+    const [first, second] = ["functions.f:0", "functions.f:1"];
+    expect(idsOf(history(inTurn, {}, "functions.name:index"))).toEqual([first, first, second, second, second]);
+  });
+  test("and in one turn", () => {
+    const together = [assistant(call("f", "{}", "x"), call("g", "{}", "x")), answers("x"), answers("x")];
+    const [first, second] = ["functions.f:0", "functions.g:1"];
+    expect(idsOf(history(together, {}, "functions.name:index"))).toEqual([first, second, first, second]);
+  });
+});
+
+test.each(["abcDEF012", "call_abcDEF012", "toolu_abcDEF012"])("the nine characters of %s come back", (callId) => {
+  expect(idsOf(history([assistant(call("f", "{}", callId))], {}, "nine-characters"))).toEqual(["abcDEF012"]);
+});
+
+test("a turn of several calls becomes several turns, each with its own results", () => {
+  const messages = [
+    assistant(text("now"), call("f", "{}", "a"), call("f", "{}", "b")),
+    ...[answers("b"), answers("a"), answers("other")],
+    user("go on"),
+  ];
+  const apart = history(messages, { singleCalls: true });
+  expect(idsOf(apart)).toEqual(["a", "a", "b", "b", "other"]);
+  expect(apart.map(({ role }) => role)).toEqual([
+    ...[Role.ASSISTANT, Role.TOOL, Role.ASSISTANT, Role.TOOL, Role.TOOL],
+    Role.USER,
+  ]);
+});
+
+test("twenty thousand messages of each kind that is joined, cut or renumbered take no more than their number", () => {
+  const many = <One>(make: (at: number) => One) => Array.from({ length: 20_000 }, (_, at) => make(at));
+  const messages = [
+    ...many(() => system("a")),
+    ...many(() => user("a")),
+    ...many((at) => (at % 2 ? answers("x") : assistant(call("f", "{}", "x"), call("f", "{}", "x")))),
+  ];
+  const rules: TurnRules = { systemMessages: "first", alternates: true, singleCalls: true };
+  const shown = history(messages, rules, "functions.name:index");
+  expect(shown).toHaveLength(2 + 30_000);
+});
+
+describe("what the model cannot take is refused by the path that the caller's message has", () => {
+  const image = part({
+    $case: "image",
+    value: { source: { $case: "uri", value: "x" }, mimeType: "image/png", detail: 0, contentSha256: Buffer.alloc(0) },
+  });
+  const shown = part({
+    $case: "toolResult",
+    value: { callId: "c", name: "f", content: [text("a"), image], isError: false },
+  });
+  const cases: readonly [what: string, last: Message, path: string][] = [
+    ["an image", { role: Role.USER, parts: [text("a"), image] }, "messages[3].parts[1]"],
+    ["an image of a tool", { role: Role.TOOL, parts: [shown] }, "messages[3].parts[0].content[1]"],
+    ["a message without a role", { role: Role.UNSPECIFIED, parts: [] }, "messages[3].role"],
+  ];
+  test.each(cases)("%s", (_what, last, path) => {
+    expect(() => history([system("a"), system("b"), user("c"), last])).toThrow(`${path}: `);
+  });
+});
