@@ -1,9 +1,10 @@
-import { Template } from "@huggingface/jinja";
+import type { Template } from "@huggingface/jinja";
 import { type Message, Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../errors.ts";
 import type { CallIdRule } from "./call-ids.ts";
 import type { ControlTokens } from "./control-tokens.ts";
 import { modelHistory, reasoningOf, textOf } from "./model-history.ts";
+import { parseTemplate } from "./parse-template.ts";
 import { Placeholders, type Span } from "./placeholders.ts";
 import type { JsonStandIns } from "./template-json.ts";
 import { type TemplateMessage, toTemplateMessages, toTemplateTools } from "./template-messages.ts";
@@ -70,7 +71,7 @@ export class ChatTemplate {
   constructor(options: ChatTemplateOptions) {
     this.source = options.source;
     this.#options = options;
-    this.#template = new Template(options.source);
+    this.#template = parseTemplate(options.source);
     this.turns = turnRulesOfRendering((messages) => this.#tried(messages));
   }
 

@@ -1,0 +1,54 @@
+import { Template } from "@huggingface/jinja";
+
+type SyntaxNode = { readonly type: string; readonly [field: string]: unknown };
+
+/** The names of the interpreter's tests, each with what Python writes for the one value that passes it. */
+const PYTHON_WORDS = { none: "None", true: "True", false: "False" } as const;
+
+/**
+ * Parses the Jinja source of a chat template. Templates are written for Python, where the filter `string` takes any
+ * value; the interpreter's own fails for null and writes booleans in JavaScript's way, so that it is not asked for
+ * these. Throws where the source is not Jinja.
+ */
+export function parseTemplate(source: string): Template {
+  const template = new Template(source);
+  writeAsPython(template.parsed);
+  return template;
+}
+
+/** Puts conditions around the filters `string` below a node. */
+function writeAsPython(parent: object): void {
+  for (const [key, child] of Object.entries(parent)) {
+    if (typeof child !== "object" || child === null) continue;
+    writeAsPython(child);
+    if (isStringFilter(child)) Reflect.set(parent, key, conditional(child));
+  }
+}
+
+/** Whether a node is the filter `string` upon a variable or a member of one: their values may be asked for repeatedly. */
+function isStringFilter(node: object): node is SyntaxNode & { readonly operand: SyntaxNode } {
+  if (!isNode(node) || node.type !== "FilterExpression" || !isNode(node.operand) || !isNode(node.filter)) return false;
+  const { operand, filter } = node;
+  return filter.value === "string" && (operand.type === "Identifier" || operand.type === "MemberExpression");
+}
+
+function conditional(filter: SyntaxNode & { readonly operand: SyntaxNode }): SyntaxNode {
+  return Object.entries(PYTHON_WORDS).reduce<SyntaxNode>(
+    (otherwise, [test, word]) => ({
+      type: "Ternary",
+      condition: {
+        type: "TestExpression",
+        operand: filter.operand,
+        negate: false,
+        test: { type: "Identifier", value: test },
+      },
+      trueExpr: { type: "StringLiteral", value: word },
+      falseExpr: otherwise,
+    }),
+    filter,
+  );
+}
+
+function isNode(value: unknown): value is SyntaxNode {
+  return typeof value === "object" && value !== null && "type" in value && typeof value.type === "string";
+}
