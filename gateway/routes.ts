@@ -1,7 +1,9 @@
 import type { Envelope } from "./errors.ts";
 import { chat } from "./formats/chat/request.ts";
-import type { Format } from "./formats/format.ts";
+import type { CountFormat, Format } from "./formats/format.ts";
+import { countTokens } from "./formats/messages/count-tokens.ts";
 import { messages } from "./formats/messages/request.ts";
+import { inputTokens } from "./formats/responses/input-tokens.ts";
 import { responses } from "./formats/responses/request.ts";
 import type { Use } from "./limits/limiter.ts";
 
@@ -37,18 +39,22 @@ type RouteFacts = {
  */
 export type GenerationRoute = RouteFacts & { readonly use: "generation"; readonly format: Format };
 
-/** A route that does not generate. Its handler is found by its operation. */
+/** A route that counts the tokens of a prompt. All of them have the same handler, too. */
+export type CountRoute = RouteFacts & { readonly use: "count"; readonly format: CountFormat };
+
+/** A route that asks no engine. Its handler is found by its operation. */
 export type OtherRoute = RouteFacts & {
   /** The use that a request makes of its key's limits; `open` means that the route asks for no key. */
-  readonly use: Exclude<Use, "generation"> | "open";
-  /** The format whose label the route's requests have in the statistics. Default: none. */
-  readonly format?: Format;
+  readonly use: Exclude<Use, "generation" | "count"> | "open";
+  /** Never there: what such a route answers is of no format. */
+  readonly format?: undefined;
 };
 
 /** One row of the table of routes. */
-export type RouteSpec = GenerationRoute | OtherRoute;
+export type RouteSpec = GenerationRoute | CountRoute | OtherRoute;
 
 const CONVERSATION_KEYS = ["model", "messages", "stream", "max_tokens"] as const;
+const RESPONSE_KEYS = ["model", "input", "stream"] as const;
 
 const TABLE = [
   {
@@ -75,7 +81,7 @@ const TABLE = [
     envelope: "b",
     operation: "count_tokens",
     use: "count",
-    format: messages,
+    format: countTokens,
     singleKeys: CONVERSATION_KEYS,
   },
   {
@@ -85,7 +91,16 @@ const TABLE = [
     operation: "responses",
     use: "generation",
     format: responses,
-    singleKeys: ["model", "input", "stream"],
+    singleKeys: RESPONSE_KEYS,
+  },
+  {
+    path: "/v1/responses/input_tokens",
+    methods: ["POST"],
+    envelope: "a",
+    operation: "input_tokens",
+    use: "count",
+    format: inputTokens,
+    singleKeys: RESPONSE_KEYS,
   },
   { path: "/v1/models", methods: ["GET", "HEAD"], envelope: "a", operation: "list_models", use: "none" },
   { path: "/v1/models/{model}", methods: ["GET", "HEAD"], envelope: "a", operation: "get_model", use: "none" },
@@ -94,11 +109,12 @@ const TABLE = [
   { path: "/api/hello", methods: ["HEAD"], envelope: "a", operation: "probe", use: "open" },
 ] as const satisfies readonly RouteSpec[];
 
-/** The operations whose routes do not generate: each needs a handler of its own. */
-export type OtherOperation = Exclude<(typeof TABLE)[number], { readonly use: "generation" }>["operation"];
+/** The operations whose routes ask no engine: each needs a handler of its own. */
+export type OtherOperation = Exclude<(typeof TABLE)[number], { readonly use: "generation" | "count" }>["operation"];
 
 /** All routes of the public API. */
-export const ROUTES: readonly (GenerationRoute | (OtherRoute & { readonly operation: OtherOperation }))[] = TABLE;
+export const ROUTES: readonly (GenerationRoute | CountRoute | (OtherRoute & { readonly operation: OtherOperation }))[] =
+  TABLE;
 
 const PARAMETER = /\{\w+\}$/;
 

@@ -148,12 +148,14 @@ function handlers(deps: GatewayDeps, limits: RateLimitDeps): HandlerOf {
   const queue = new FlushQueue();
   const generation = { router, context, limits, queue, clock, stats, timeouts: config.timeouts, running };
   const others: Readonly<Record<OtherOperation, RouteHandlerMethod>> = {
-    count_tokens: countTokensRoute(router, context, running),
     list_models: listModels,
     get_model: getModel,
     probe: async (_request, reply) => reply.code(200).send(),
   };
-  return (spec) => (spec.use === "generation" ? generateRoute(spec.format, generation) : others[spec.operation]);
+  return (spec) => {
+    if (spec.use === "generation") return generateRoute(spec.format, generation);
+    return spec.use === "count" ? countTokensRoute(spec.format, generation) : others[spec.operation];
+  };
 }
 
 function newRouter({ config, clusters, clock, stats }: GatewayDeps): Router {

@@ -1,4 +1,4 @@
-import type { Event, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { CountTokensRequest, Event, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError, FieldPath } from "../errors.ts";
 import type { Completion } from "./completion.ts";
 
@@ -73,6 +73,22 @@ export type Prepared<Options extends object = object> = {
   readonly options: Options;
 };
 
+/** A checked count of the tokens of a prompt. */
+export type PreparedCount = {
+  /** The catalog id of the model. */
+  readonly model: string;
+  /** The canonical form of the count, without whom it is for. */
+  readonly request: Omit<CountTokensRequest, "tenant">;
+};
+
+/**
+ * Returns the count of the prompt that a request has: all that engines render of it, so that the count equals the input
+ * tokens of the answer.
+ */
+export function countOf({ model, messages, tools, toolChoice, reasoning }: CanonicalRequest): PreparedCount {
+  return { model, request: { model, messages, tools, toolChoice, reasoning } };
+}
+
 /**
  * Writes canonical events as the text of a server-sent event stream. Each call returns complete frames, or "" where the
  * format shows nothing. A `started` after the first one, of a repeated try, is ignored.
@@ -101,4 +117,14 @@ export type Format<Options extends object = object> = {
   encoder(head: Head, options: Options): StreamEncoder;
   /** Makes the body of the non-streaming reply to a request with these options. */
   reply(head: Head, completion: Completion, options: Options): object;
+};
+
+/** The way in which an HTTP format asks how many tokens a prompt has. */
+export type CountFormat = {
+  /** The label of the format in log and statistics. */
+  readonly name: string;
+  /** Checks a parsed JSON body. Throws `ApiError` only. */
+  prepare(body: unknown, context: PrepareContext): PreparedCount;
+  /** Makes the body of the reply. */
+  reply(inputTokens: number): object;
 };

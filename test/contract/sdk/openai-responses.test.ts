@@ -71,6 +71,14 @@ describe.each(MAJORS)("%s", (_, Sdk, takesEveryEnd) => {
     ]);
   });
 
+  test("it counts input tokens", async () => {
+    const { model, input } = request;
+    // The older major has no method for it.
+    const count = () => client().post("/responses/input_tokens", { body: { model, input } });
+    const counted = await (takesEveryEnd ? client().responses.inputTokens.count({ model, input }) : count());
+    expect(counted).toEqual({ object: "response.input_tokens", input_tokens: expect.any(Number) });
+  });
+
   test("it sees the failure when the engine is lost in mid-stream", async () => {
     service.play(lostMidway);
     expect(await terminalResponse(client())).toMatchObject({ status: "failed", error: { code: "server_error" } });

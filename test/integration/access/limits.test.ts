@@ -404,9 +404,9 @@ describe("generations at one time", () => {
   });
 });
 
-describe("D11 token counts at one time", () => {
-  const count = "/v1/messages/count_tokens";
+const COUNTS = ["/v1/messages/count_tokens", "/v1/responses/input_tokens"] as const;
 
+describe.each(COUNTS)("D11 token counts at one time on %s", (count) => {
   /** A service whose counts wait for `go`; `cluster` has settings of the one cluster. */
   async function countingService(overrides: object, cluster = {}) {
     const go = gate();
@@ -437,7 +437,10 @@ describe("D11 token counts at one time", () => {
     await until(() => refused.length === 17 && begun() === 3, "three run and the others are refused");
     const [one] = refused;
     expect(one?.headers.get("retry-after")).toBe("1");
-    expect(await expectErrorB(one as Response, 429, "rate_limit_error")).toContain("concurrent token counts: limit 3");
+    const message = isB(count)
+      ? await expectErrorB(one as Response, 429, "rate_limit_error")
+      : await expectErrorA(one as Response, 429, "rate_limit_exceeded", null);
+    expect(message).toContain("concurrent token counts: limit 3");
     expect(await statusOf(gateway.post("/v1/messages", MINIMAL["/v1/messages"], auth))).toBe(200);
     const other = gateway.post(count, MINIMAL[count]);
     await until(() => begun() === 4, "another key's count runs");
@@ -453,7 +456,9 @@ describe("D11 token counts at one time", () => {
     await until(() => begun() === 2, "two run");
     const refused = await gateway.post(count, MINIMAL[count]);
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
-    await expectErrorB(refused, 529, "overloaded_error");
+    await (isB(count)
+      ? expectErrorB(refused, 529, "overloaded_error")
+      : expectErrorA(refused, 503, "server_is_overloaded", null));
     await until(() => gateway.log.some((line) => line.includes('"detail":"upstream_count_overflow"')), "it is logged");
     go.open();
     for (const reply of counts) expect(await statusOf(reply)).toBe(200);

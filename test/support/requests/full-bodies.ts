@@ -29,6 +29,32 @@ const MESSAGES = {
   thinking: { type: "enabled", budget_tokens: 1_024 },
 };
 
+const RESPONSES = {
+  model: "svc/qwen",
+  instructions: "Be brief.",
+  input: [
+    { role: "user", content: [{ type: "input_text", text: "Look." }] },
+    { type: "reasoning", id: "rs_1", summary: [{ type: "summary_text", text: "First look." }] },
+    { type: "message", role: "assistant", content: [{ type: "output_text", text: "Reading.", annotations: [] }] },
+    { type: "function_call", call_id: "call_1", name: "read", arguments: '{"path":"a.ts"}' },
+    { type: "function_call_output", call_id: "call_1", output: "x" },
+  ],
+  tools: [{ type: "function", name: "read", description: "Reads", parameters: SCHEMA, strict: false }],
+  tool_choice: "auto",
+  parallel_tool_calls: false,
+  text: { format: { type: "json_schema", name: "answer", schema: SCHEMA, strict: true }, verbosity: "low" },
+  reasoning: { effort: "low", summary: "auto" },
+  include: ["reasoning.encrypted_content"],
+  max_output_tokens: 64,
+  temperature: 0.5,
+  top_p: 0.9,
+  stream: true,
+  store: false,
+  metadata: { tag: "x" },
+  prompt_cache_key: "session",
+  client_metadata: { client: "x" },
+};
+
 /** A valid body of every POST endpoint in which nearly every field that the endpoint knows is set. */
 export const FULL: Readonly<Record<PostPath, object>> = {
   "/v1/chat/completions": {
@@ -79,29 +105,6 @@ export const FULL: Readonly<Record<PostPath, object>> = {
     output_config: { effort: "low", format: { type: "json_schema", schema: SCHEMA } },
   },
   "/v1/messages/count_tokens": MESSAGES,
-  "/v1/responses": {
-    model: "svc/qwen",
-    instructions: "Be brief.",
-    input: [
-      { role: "user", content: [{ type: "input_text", text: "Look." }] },
-      { type: "reasoning", id: "rs_1", summary: [{ type: "summary_text", text: "First look." }] },
-      { type: "message", role: "assistant", content: [{ type: "output_text", text: "Reading.", annotations: [] }] },
-      { type: "function_call", call_id: "call_1", name: "read", arguments: '{"path":"a.ts"}' },
-      { type: "function_call_output", call_id: "call_1", output: "x" },
-    ],
-    tools: [{ type: "function", name: "read", description: "Reads", parameters: SCHEMA, strict: false }],
-    tool_choice: "auto",
-    parallel_tool_calls: false,
-    text: { format: { type: "json_schema", name: "answer", schema: SCHEMA, strict: true }, verbosity: "low" },
-    reasoning: { effort: "low", summary: "auto" },
-    include: ["reasoning.encrypted_content"],
-    max_output_tokens: 64,
-    temperature: 0.5,
-    top_p: 0.9,
-    stream: true,
-    store: false,
-    metadata: { tag: "x" },
-    prompt_cache_key: "session",
-    client_metadata: { client: "x" },
-  },
+  "/v1/responses": RESPONSES,
+  "/v1/responses/input_tokens": RESPONSES,
 };

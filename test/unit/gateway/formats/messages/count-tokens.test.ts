@@ -1,17 +1,17 @@
 import { describe, expect, test } from "vitest";
-import { prepareCountTokens } from "../../../../../gateway/formats/messages/count-tokens.ts";
+import { countTokens } from "../../../../../gateway/formats/messages/count-tokens.ts";
 import { messages } from "../../../../../gateway/formats/messages/request.ts";
 import { context, errorOf, minimal } from "./fixture.ts";
 
 const { max_tokens: _, ...withoutLimit } = minimal;
 
-describe("prepareCountTokens", () => {
+describe("countTokens", () => {
   test("needs no max_tokens, and takes any", () => {
-    const { model, request } = prepareCountTokens(withoutLimit, context);
+    const { model, request } = countTokens.prepare(withoutLimit, context);
     expect(model).toBe("svc-qwen");
     expect(request.messages).toHaveLength(1);
     for (const max_tokens of [null, 0, "x", 5])
-      expect(prepareCountTokens({ ...withoutLimit, max_tokens }, context).request).toEqual(request);
+      expect(countTokens.prepare({ ...withoutLimit, max_tokens }, context).request).toEqual(request);
   });
 
   test("counts the prompt that the same message would have", () => {
@@ -29,7 +29,13 @@ describe("prepareCountTokens", () => {
     };
     const asked = messages.prepare(body, context).request;
     const { model, messages: turns, tools, toolChoice, reasoning } = asked;
-    expect(prepareCountTokens(body, context).request).toEqual({ model, messages: turns, tools, toolChoice, reasoning });
+    expect(countTokens.prepare(body, context).request).toEqual({
+      model,
+      messages: turns,
+      tools,
+      toolChoice,
+      reasoning,
+    });
   });
 
   test.each([
@@ -39,7 +45,7 @@ describe("prepareCountTokens", () => {
     [{ ...minimal, tools: [{ type: "web_search_20250305", name: "web_search" }] }, /^tools\.0\.input_schema: /],
     [{ ...minimal, temperature: 2 }, /^temperature: /],
   ])("%j is refused as for a message", (body, message) => {
-    expect(errorOf(() => prepareCountTokens(body, context)).message).toMatch(message);
+    expect(errorOf(() => countTokens.prepare(body, context)).message).toMatch(message);
     expect(errorOf(() => messages.prepare(body, context)).message).toMatch(message);
   });
 });
