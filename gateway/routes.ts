@@ -104,17 +104,23 @@ const TABLE = [
   },
   { path: "/v1/models", methods: ["GET", "HEAD"], envelope: "a", operation: "list_models", use: "none" },
   { path: "/v1/models/{model}", methods: ["GET", "HEAD"], envelope: "a", operation: "get_model", use: "none" },
+  { path: "/openapi.json", methods: ["GET", "HEAD"], envelope: "a", operation: "get_contract", use: "none" },
   // Agents probe the base address without a key when they start.
   { path: "/", methods: ["HEAD"], envelope: "a", operation: "probe", use: "open", unrecorded: true },
   { path: "/api/hello", methods: ["HEAD"], envelope: "a", operation: "probe", use: "open" },
 ] as const satisfies readonly RouteSpec[];
 
+/** The operations of all routes. */
+export type Operation = (typeof TABLE)[number]["operation"];
+
 /** The operations whose routes ask no engine: each needs a handler of its own. */
 export type OtherOperation = Exclude<(typeof TABLE)[number], { readonly use: "generation" | "count" }>["operation"];
 
 /** All routes of the public API. */
-export const ROUTES: readonly (GenerationRoute | CountRoute | (OtherRoute & { readonly operation: OtherOperation }))[] =
-  TABLE;
+export const ROUTES: readonly (
+  | ((GenerationRoute | CountRoute) & { readonly operation: Operation })
+  | (OtherRoute & { readonly operation: OtherOperation })
+)[] = TABLE;
 
 const PARAMETER = /\{\w+\}$/;
 

@@ -10,6 +10,7 @@ import { endConnectionsUnderPressure, shedRequests } from "./http/access/overloa
 import { limitRequests, type RateLimitDeps } from "./http/access/rate-limit.ts";
 import { refuseUnclearRequests } from "./http/access/request-hygiene.ts";
 import { registerTrafficStats } from "./http/admin/fleet/traffic-stats.ts";
+import { contractRoute } from "./http/answer/contract-route.ts";
 import { countTokensRoute } from "./http/answer/count-tokens-route.ts";
 import { FlushQueue } from "./http/answer/flush-queue.ts";
 import { generateRoute } from "./http/answer/generate-route.ts";
@@ -150,6 +151,7 @@ function handlers(deps: GatewayDeps, limits: RateLimitDeps): HandlerOf {
   const others: Readonly<Record<OtherOperation, RouteHandlerMethod>> = {
     list_models: listModels,
     get_model: getModel,
+    get_contract: contractRoute(),
     probe: async (_request, reply) => reply.code(200).send(),
   };
   return (spec) => {

@@ -44,6 +44,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/formats/messages/", FORMAT],
   ["gateway/formats/responses/", FORMAT],
   ["gateway/formats/", [GEN, ...GATEWAY_LEAVES, "gateway/json/"]],
+  ["gateway/reference/", [...GATEWAY_LEAVES, "gateway/formats/", "gateway/routes.ts"]],
   ["gateway/json/", GATEWAY_LEAVES],
   ["gateway/upstream/discovery/", [RUNTIME]],
   ["gateway/upstream/queue/", [RUNTIME]],
@@ -108,7 +109,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "gateway/http/answer/",
     [
       ...[GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/formats/", "gateway/keys/", "gateway/stats/", "gateway/upstream/"],
-      ...["gateway/http/access/", "gateway/http/record/", "gateway/http/*.ts"],
+      ...["gateway/reference/", "gateway/http/access/", "gateway/http/record/", "gateway/http/*.ts"],
     ],
   ],
   ["gateway/http/fastify-error.ts", GATEWAY_LEAVES],

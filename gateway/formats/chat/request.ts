@@ -1,7 +1,7 @@
 import type { CacheHints } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { CatalogModel } from "../../catalog.ts";
 import type { JsonObject } from "../../json/json-text.ts";
-import { CACHE_TTLS, cacheTtl } from "../cache-control.ts";
+import { CACHE_TTLS, cacheTtl, MAX_CACHE_KEY_LENGTH } from "../cache-control.ts";
 import { fromZod, oneOf, tooLong, unsupportedParameter, unsupportedValue } from "../field-error.ts";
 import type { CanonicalRequest, Format, PrepareContext } from "../format.ts";
 import { catalogModel, requestBody } from "../request-body.ts";
@@ -13,9 +13,6 @@ import { readSampling } from "./sampling.ts";
 import { type ChatScalars, chatScalars } from "./schema.ts";
 import { ChatEncoder } from "./stream.ts";
 import { readToolChoice, readTools } from "./tool-fields.ts";
-
-/** The most characters that a `prompt_cache_key` may have. */
-const MAX_CACHE_KEY_LENGTH = 512;
 
 /** The fields whose ignoring would change what the answer means, and what to say besides the refusal. */
 const REFUSED: Readonly<Record<string, string>> = {

@@ -8,7 +8,7 @@ import { contentParts, requiredString, textPart } from "./content-parts.ts";
 import { modelName } from "./tool-names.ts";
 
 /** The most items of one request: the number that the service of this format allows for messages. */
-const MAX_ITEMS = 100_000;
+export const MAX_ITEMS = 100_000;
 
 const ROLES = {
   user: Role.USER,

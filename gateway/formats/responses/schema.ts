@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
+import { MAX_CACHE_KEY_LENGTH } from "../cache-control.ts";
 import {
   fromZod,
   missing,
@@ -22,7 +23,8 @@ import { requestBody } from "../request-body.ts";
 const summary = z.enum(["auto", "concise", "detailed"]).nullish();
 const penalty = z.number().min(-2).max(2).nullish();
 
-const responsesBody = z.strictObject({
+/** The schema of the top level of a body. */
+export const responsesBody = z.strictObject({
   model: z.unknown().optional().describe("The id of the model. `svc/glm53` and `svc/svc-glm53` mean `svc-glm53` here."),
   input: z.unknown().optional().describe("The text of the user, or the whole conversation so far as items."),
   instructions: z.string().nullish().describe("The first system text of the prompt."),
@@ -168,7 +170,7 @@ const NEUTRAL: readonly Neutral[] = [
 ];
 
 /** The most bytes of all keys and values of `client_metadata` together. */
-const MAX_CLIENT_METADATA_BYTES = 16 * 1024;
+export const MAX_CLIENT_METADATA_BYTES = 16 * 1024;
 
 /**
  * Checks the top level of a body. Throws `ApiError` for the first field at fault; a missing `model` or `input` comes
@@ -181,18 +183,21 @@ export function checkBody(value: unknown): ResponsesBody {
   if (!result.success) throw fromZod(result.error, body);
   for (const rule of NEUTRAL) checkNeutral(body, rule);
   checkClientMetadata(result.data.client_metadata);
-  checkLength(result.data.prompt_cache_key ?? "", 512, ["prompt_cache_key"]);
+  checkLength(result.data.prompt_cache_key ?? "", MAX_CACHE_KEY_LENGTH, ["prompt_cache_key"]);
   return result.data;
 }
 
-/** Reads `metadata`, at most 16 pairs of strings. A key of it never stands in a path, as the caller invented it. */
+/** The most pairs of `metadata`, and the most characters of a key and of a value. */
+export const MAX_METADATA = { pairs: 16, keyLength: 64, valueLength: 512 } as const;
+
+/** Reads `metadata`, pairs of strings within `MAX_METADATA`. A key of it never stands in a path, as the caller invented it. */
 export function metadataOf(value: unknown): Readonly<Record<string, string>> {
   const path = ["metadata"];
   const pairs = stringPairs(value, path);
-  if (pairs.length > 16) throw tooMany(path, 16);
+  if (pairs.length > MAX_METADATA.pairs) throw tooMany(path, MAX_METADATA.pairs);
   for (const [key, text] of pairs) {
-    checkLength(key, 64, path);
-    checkLength(text, 512, path);
+    checkLength(key, MAX_METADATA.keyLength, path);
+    checkLength(text, MAX_METADATA.valueLength, path);
   }
   return Object.fromEntries(pairs);
 }

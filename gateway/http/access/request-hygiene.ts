@@ -9,7 +9,7 @@ import type { Detail } from "../../outcome.ts";
  */
 
 /** The most header fields of a request. Node drops fields past 2,000 silently; no client sends as many as this. */
-const MAX_HEADER_FIELDS = 64;
+export const MAX_HEADER_FIELDS = 64;
 
 /**
  * The header fields that mean something to us or to a proxy, and can be there once only. Credentials are checked where

@@ -11,7 +11,8 @@ import { answerBrokenRequest } from "./broken-request.ts";
 import { pathOf, sendError } from "./envelope.ts";
 import { SocketTable } from "./sockets.ts";
 
-const MAX_HEADER_BYTES = 16 * 1024;
+/** The most bytes of all header fields of a request together. */
+export const MAX_HEADER_BYTES = 16 * 1024;
 /**
  * The time for which an idle connection is kept, in milliseconds. It is above the usual 60 s of clients' pools: whoever
  * closes first must not be us, or a reused connection is reset.

@@ -44,7 +44,7 @@ describe("a path", () => {
 
   test("a caller who asks for another one is told of those without a parameter", () => {
     expect(OFFERED_PATHS.join(" ")).toBe(
-      "/v1/chat/completions /v1/messages /v1/messages/count_tokens /v1/responses /v1/responses/input_tokens /v1/models",
+      "/v1/chat/completions /v1/messages /v1/messages/count_tokens /v1/responses /v1/responses/input_tokens /v1/models /openapi.json",
     );
   });
 });

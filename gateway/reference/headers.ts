@@ -1,0 +1,91 @@
+/** A header of requests or replies, as users are told of it. */
+export type HeaderFact = {
+  /** The name of the header; a name with a star stands for all that begin so. */
+  readonly name: string;
+  /** The requests or replies that it belongs to. */
+  readonly where: string;
+  /** What the header says or does. */
+  readonly meaning: string;
+};
+
+/** The headers of requests that mean something to the service. Any other is ignored. */
+export const REQUEST_HEADERS: readonly HeaderFact[] = [
+  { name: "authorization", where: "all", meaning: "`Bearer` and the API key." },
+  { name: "x-api-key", where: "all", meaning: "The API key, instead of `authorization`." },
+  {
+    name: "content-type",
+    where: "POST",
+    meaning: "`application/json`; a charset can only be `utf-8`. Anything else is 415.",
+  },
+  {
+    name: "vendor-version",
+    where: "messages, count_tokens",
+    meaning: "The version of Format B, a date. Any date is taken and none changes anything. Default: `2023-06-01`.",
+  },
+  {
+    name: "anthropic-version",
+    where: "messages, count_tokens",
+    meaning: "The same, as official clients send it; `vendor-version` wins.",
+  },
+  {
+    name: "x-session-id",
+    where: "generation",
+    meaning:
+      "Any text that the requests of one session share, so that they meet the same cache. `x-session-affinity`, `session-id`, `session_id` and the headers of known agents mean the same; a cache key in the body wins.",
+  },
+  { name: "traceparent", where: "all", meaning: "The W3C trace that the request belongs to; `tracestate` beside it." },
+  { name: "expect", where: "POST", meaning: "`100-continue`: the body is invited once key and length are fine." },
+];
+
+/** The headers of replies that a client may read. */
+export const REPLY_HEADERS: readonly HeaderFact[] = [
+  {
+    name: "x-request-id",
+    where: "all",
+    meaning: "The id of the request, `req_…`, by which operators find it. `request-id` is the same.",
+  },
+  { name: "request-id", where: "all", meaning: "The same as `x-request-id`, where clients of Format B read it." },
+  {
+    name: "content-type",
+    where: "all with a body",
+    meaning: "`application/json; charset=utf-8`, or `text/event-stream; charset=utf-8` for a stream.",
+  },
+  { name: "cache-control", where: "streams", meaning: "`no-cache, no-transform`." },
+  { name: "x-accel-buffering", where: "streams", meaning: "`no`: proxies are to pass events on at once." },
+  {
+    name: "retry-after",
+    where: "429, 503, 529",
+    meaning: "The seconds after which to try again, a whole number from 1 to 60.",
+  },
+  { name: "retry-after-ms", where: "429, 503, 529", meaning: "The same in milliseconds, which SDKs read first." },
+  {
+    name: "x-should-retry",
+    where: "some errors",
+    meaning: "`false` where trying again cannot help. Both families of SDKs obey it above their own rules.",
+  },
+  { name: "www-authenticate", where: "401", meaning: "`Bearer`." },
+  { name: "allow", where: "405", meaning: "The methods that the path takes." },
+  {
+    name: "connection",
+    where: "some",
+    meaning: "`close` where the service ends the connection, as behind a body that was not read.",
+  },
+  { name: "x-ratelimit-limit-*", where: "A, keys with limits", meaning: "The limit per minute: `requests`, `tokens`." },
+  { name: "x-ratelimit-remaining-*", where: "A, keys with limits", meaning: "What is left of it now." },
+  {
+    name: "x-ratelimit-reset-*",
+    where: "A, keys with limits",
+    meaning: "When it is whole again, such as `12ms`, `1.5s`, `6m0s`.",
+  },
+  {
+    name: "anthropic-ratelimit-*-limit",
+    where: "B, keys with limits",
+    meaning: "The limit per minute: `requests`, `tokens`, `input-tokens`, `output-tokens`.",
+  },
+  { name: "anthropic-ratelimit-*-remaining", where: "B, keys with limits", meaning: "What is left of it now." },
+  {
+    name: "anthropic-ratelimit-*-reset",
+    where: "B, keys with limits",
+    meaning: "When it is whole again, as RFC 3339.",
+  },
+];

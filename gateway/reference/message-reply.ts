@@ -1,0 +1,140 @@
+import * as z from "zod";
+import { named, tag } from "./shape.ts";
+
+/* The replies of `POST /v1/messages` and `POST /v1/messages/count_tokens`: the message, and the events of a stream. */
+
+const usageCounts = {
+  input_tokens: z
+    .int()
+    .describe("The tokens of the prompt that were neither read from nor written to the prefix cache."),
+  cache_creation_input_tokens: z
+    .int()
+    .describe("The tokens of the prompt that were written to the cache for a marked beginning."),
+  cache_read_input_tokens: z.int().describe("The tokens of the prompt that were read from the cache."),
+  output_tokens: z.int().describe("The tokens of the answer, those of thinking included."),
+};
+
+const thinkingCount = {
+  output_tokens_details: named("OutputDetails", "What the answer is made of.", {
+    thinking_tokens: z.int().describe("The tokens of thinking among `output_tokens`."),
+  })
+    .optional()
+    .describe("What the answer is made of; absent where there was no thinking."),
+};
+
+const startedUsage = named("StartedUsage", "The counts at the start; those at the end replace them.", usageCounts);
+
+const finalUsage = named("FinalUsage", "The tokens of prompt and answer.", { ...usageCounts, ...thinkingCount });
+
+const stop = {
+  stop_reason: z
+    .enum(["end_turn", "stop_sequence", "max_tokens", "model_context_window_exceeded", "tool_use", "refusal"])
+    .describe(
+      "Why the answer ended: by itself, at a stop text, at `max_tokens`, at the end of the window, to have tools called, or filtered.",
+    ),
+  stop_sequence: z.string().nullable().describe("The stop text that ended the answer; null where none did."),
+};
+
+const text = named("ReplyText", "A block of text.", {
+  type: tag("text"),
+  text: z.string().describe("The text. Empty where a stream opens the block."),
+});
+
+const thinking = named("ReplyThinking", "A block of thinking.", {
+  type: tag("thinking"),
+  thinking: z.string().describe("The text; empty where it is withheld, and where a stream opens the block."),
+  signature: z
+    .string()
+    .describe("What makes the block ours when it is sent back. It holds the text, sealed, where that is withheld."),
+});
+
+const toolUse = named("ReplyToolUse", "A block with a tool call.", {
+  type: tag("tool_use"),
+  id: z.string().describe("The id of the call, which its result names."),
+  name: z.string().describe("The name of the tool."),
+  input: z.looseObject({}).meta({ description: "The arguments. Empty where a stream opens the block." }),
+});
+
+const block = z.discriminatedUnion("type", [text, thinking, toolUse]);
+
+const head = {
+  id: z.string().describe("The id of the message, `msg_…`."),
+  type: tag("message"),
+  role: tag("assistant"),
+  model: z.string().describe("The id of the model."),
+};
+
+/** The reply to a request without `stream`. */
+export const message = named("Message", "A message, the reply to a request without `stream`.", {
+  ...head,
+  content: z
+    .array(block)
+    .describe("The blocks of the answer. Thinking may precede the text: look for blocks by their type."),
+  ...stop,
+  usage: named("MessageUsage", "The tokens of prompt and answer; the three counts of input add up to the prompt.", {
+    ...usageCounts,
+    ...thinkingCount,
+    service_tier: tag("standard"),
+  }),
+});
+
+/** The reply of a count. */
+export const tokenCount = named("TokenCount", "The tokens of a prompt.", {
+  input_tokens: z.int().min(0).describe("The tokens of the rendered prompt, exact: tools and template included."),
+});
+
+const index = z.int().describe("The number of the block, counted from 0 without gaps.");
+
+/** The events of a stream, in the order in which they come; each stands in the `data` of an event of its type's name. */
+export const messageEvents = [
+  named("MessageStart", "The stream begins.", {
+    type: tag("message_start"),
+    message: named("StartedMessage", "The message without its content.", {
+      ...head,
+      content: z.array(z.unknown()).max(0).describe("Always empty here."),
+      stop_reason: z.null().describe("Always null here."),
+      stop_sequence: z.null().describe("Always null here."),
+      usage: startedUsage,
+    }),
+  }),
+  named("ContentBlockStart", "A block begins. Only one is open at a time.", {
+    type: tag("content_block_start"),
+    index,
+    content_block: block.meta({ description: "The block, with nothing in it yet." }),
+  }),
+  named("ContentBlockDelta", "A piece of the open block.", {
+    type: tag("content_block_delta"),
+    index,
+    delta: z
+      .discriminatedUnion("type", [
+        named("TextDelta", "A piece of text.", { type: tag("text_delta"), text: z.string().describe("The piece.") }),
+        named("ThinkingDelta", "A piece of thinking.", {
+          type: tag("thinking_delta"),
+          thinking: z.string().describe("The piece."),
+        }),
+        named("SignatureDelta", "The signature, once, at the end of a thinking block.", {
+          type: tag("signature_delta"),
+          signature: z.string().describe("The signature."),
+        }),
+        named("InputJsonDelta", "A piece of the arguments of a call.", {
+          type: tag("input_json_delta"),
+          partial_json: z.string().describe("The piece; all pieces join to the JSON of `input`, none at all is `{}`."),
+        }),
+      ])
+      .meta({ description: "The piece." }),
+  }),
+  named("ContentBlockStop", "The open block ends.", { type: tag("content_block_stop"), index }),
+  named("MessageDelta", "The answer has ended.", {
+    type: tag("message_delta"),
+    delta: named("MessageStop", "How the answer ended.", stop),
+    usage: finalUsage,
+  }),
+  named("MessageStopEvent", "The stream ends.", { type: tag("message_stop") }),
+  named(
+    "Ping",
+    "A sign of life. It may come anywhere behind the beginning, and before it where the prompt takes long.",
+    {
+      type: tag("ping"),
+    },
+  ),
+] as const;

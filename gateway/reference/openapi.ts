@@ -1,0 +1,204 @@
+import * as z from "zod";
+import { type Operation, ROUTES, type RouteSpec } from "../routes.ts";
+import { chatRequest } from "./chat.ts";
+import { chatChunk, chatCompletion } from "./chat-reply.ts";
+import { errorA, errorB } from "./errors.ts";
+import { message, messageEvents, tokenCount } from "./message-reply.ts";
+import { countTokensRequest, messagesRequest } from "./messages.ts";
+import { model, modelList } from "./models.ts";
+import { inputTokenCount, response, responseEvents } from "./response-reply.ts";
+import { responsesRequest } from "./responses.ts";
+
+/** A node of a JSON Schema as zod writes it. */
+export type SchemaNode = z.core.JSONSchema.BaseSchema;
+
+/** What one operation takes and answers with. */
+export type OperationFacts = {
+  /** What the operation does, as one sentence. */
+  readonly summary: string;
+  /** The schema of the body. Default: the operation takes none. */
+  readonly request?: z.ZodType;
+  /** The schema of the reply to a request without `stream`. Default: a document of another kind. */
+  readonly reply?: z.ZodType;
+  /** The schemas of the events of a stream. Default: the operation does not stream. */
+  readonly events?: readonly z.ZodType[];
+  /** The statuses beside 400 and 401 of which the contract speaks. */
+  readonly errors: readonly (404 | 413 | 429)[];
+};
+
+/**
+ * The version of the contract. It is called V0: only these endpoints are supported at this stage. Fields, events and
+ * formats may be added; nothing that is promised changes its meaning within it.
+ */
+export const CONTRACT_VERSION = "0.1.0";
+
+/** What every operation takes and answers with. Routes that ask for no key are no part of the contract. */
+export const OPERATIONS: Readonly<Record<Exclude<Operation, "probe">, OperationFacts>> = {
+  chat: {
+    summary: "Makes a chat completion (Format A).",
+    request: chatRequest,
+    reply: chatCompletion,
+    events: [chatChunk, errorA],
+    errors: [404, 413, 429],
+  },
+  messages: {
+    summary: "Makes a message (Format B).",
+    request: messagesRequest,
+    reply: message,
+    events: [...messageEvents, errorB],
+    errors: [404, 413, 429],
+  },
+  count_tokens: {
+    summary: "Counts the tokens of a message's prompt (Format B).",
+    request: countTokensRequest,
+    reply: tokenCount,
+    errors: [404, 413, 429],
+  },
+  responses: {
+    summary: "Makes a response, of which nothing is stored.",
+    request: responsesRequest,
+    reply: response,
+    events: responseEvents,
+    errors: [404, 413, 429],
+  },
+  input_tokens: {
+    summary: "Counts the tokens of a response's prompt.",
+    request: responsesRequest,
+    reply: inputTokenCount,
+    errors: [404, 413, 429],
+  },
+  list_models: { summary: "Lists the models that the key may use.", reply: modelList, errors: [] },
+  get_model: { summary: "Shows one model.", reply: model, errors: [404] },
+  get_contract: { summary: "Returns this document.", errors: [] },
+};
+
+const DESCRIPTION = [
+  "An inference API for coding agents in three formats: chat completions (Format A), messages (Format B) and stateless",
+  "responses. Null in an optional field of a request means that it is absent. Requests of chat and messages may hold",
+  "further fields, which are ignored; replies and streams may gain fields.",
+].join(" ");
+
+const SCHEMAS = "#/components/schemas/";
+
+const JSON_TYPE = "application/json";
+
+/**
+ * Returns the contract of the public API as an OpenAPI document, for a service that has the models of these ids.
+ */
+export function openApiDocument(modelIds: readonly string[]) {
+  const paths: Record<string, Record<string, object>> = {};
+  for (const spec of ROUTES) {
+    if (spec.operation === "probe") continue;
+    paths[spec.path] = { [spec.methods[0].toLowerCase()]: operation(spec, OPERATIONS[spec.operation]) };
+  }
+  return {
+    openapi: "3.1.0",
+    info: { title: "svc", version: CONTRACT_VERSION, description: DESCRIPTION },
+    servers: [{ url: "/" }],
+    security: [{ bearer: [] }, { apiKey: [] }],
+    paths,
+    components: {
+      securitySchemes: {
+        bearer: { type: "http", scheme: "bearer" },
+        apiKey: { type: "apiKey", in: "header", name: "x-api-key" },
+      },
+      schemas: { ...NAMED, ...closedModels(modelIds) },
+    },
+  };
+}
+
+/** The bodies whose model is one of the catalog's ids and of no other form. */
+const CLOSED_MODELS = ["ChatRequest", "MessagesRequest", "CountTokensRequest"] as const;
+
+function closedModels(modelIds: readonly string[]): Readonly<Record<string, SchemaNode>> {
+  return Object.fromEntries(
+    CLOSED_MODELS.map((name) => {
+      const { properties, ...node } = NAMED[name] ?? {};
+      return [
+        name,
+        { ...node, properties: { ...properties, model: { ...Object(properties?.model), enum: modelIds } } },
+      ];
+    }),
+  );
+}
+
+/** Returns a reference to a schema that has a name. */
+function refer(schema: z.ZodType): SchemaNode {
+  return { $ref: `${SCHEMAS}${schema.meta()?.id}` };
+}
+
+/** Returns every named schema that an operation leads to, by its name. */
+function namedSchemas(): Readonly<Record<string, SchemaNode>> {
+  const roots = Object.values(OPERATIONS).flatMap(({ request, reply, events = [] }) => [request, reply, ...events]);
+  const held = roots.filter((root) => root !== undefined);
+  const written = z.toJSONSchema(z.object(Object.fromEntries([...held, errorA, errorB].entries())), {
+    io: "input",
+    override: withoutNoise,
+  });
+  const text = JSON.stringify(written.$defs).replaceAll('"#/$defs/', `"${SCHEMAS}`);
+  return JSON.parse(text);
+}
+
+/**
+ * Takes out what zod adds: it bounds every whole number by what JavaScript can hold exactly, and says of open objects
+ * that anything may stand in them, which a schema that says nothing means too.
+ */
+function withoutNoise({ jsonSchema }: { readonly jsonSchema: SchemaNode }): void {
+  if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+  if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+  if (JSON.stringify(jsonSchema.additionalProperties) === "{}") delete jsonSchema.additionalProperties;
+}
+
+/** The named schemas. Writing them takes some tens of milliseconds, so that it is done once, at the start. */
+const NAMED = namedSchemas();
+
+function operation(spec: RouteSpec, facts: OperationFacts): object {
+  const error = refer(spec.envelope === "b" ? errorB : errorA);
+  const errors = [...(facts.request ? ["400"] : []), "401", ...facts.errors, "default"].map((status) => [
+    status,
+    { description: ERROR_WORDS[status] ?? "Any other error.", content: { [JSON_TYPE]: { schema: error } } },
+  ]);
+  return {
+    operationId: spec.operation,
+    summary: facts.summary,
+    ...parameters(spec),
+    ...(facts.request && {
+      requestBody: { required: true, content: { [JSON_TYPE]: { schema: refer(facts.request) } } },
+    }),
+    responses: {
+      "200": { description: "The request was answered.", content: contentOf(facts) },
+      ...Object.fromEntries(errors),
+    },
+  };
+}
+
+const ERROR_WORDS: Readonly<Record<string, string>> = {
+  "400": "The request is not valid.",
+  "401": "The API key is missing or opens nothing.",
+  "404": "The model does not exist, or the key may not use it.",
+  "413": "The body is larger than the service or the key allows.",
+  "429": "A limit of the key refused the request.",
+};
+
+function contentOf({ reply, events }: OperationFacts): object {
+  return {
+    [JSON_TYPE]: { schema: reply ? refer(reply) : { type: "object" } },
+    ...(events && {
+      "text/event-stream": { schema: { description: "The `data` of one event.", anyOf: events.map(refer) } },
+    }),
+  };
+}
+
+function parameters({ path, envelope }: RouteSpec): { readonly parameters?: readonly object[] } {
+  const name = /\{(\w+)\}$/.exec(path)?.[1];
+  const inPath = { name, in: "path", required: true, description: "The id of the model.", schema: { type: "string" } };
+  const version = {
+    name: "vendor-version",
+    in: "header",
+    required: false,
+    description: "The version of Format B. `anthropic-version` means the same; any date is taken.",
+    schema: { type: "string", default: "2023-06-01", pattern: "^\\d{4}-\\d{2}-\\d{2}$" },
+  };
+  const list = [...(name === undefined ? [] : [inPath]), ...(envelope === "b" ? [version] : [])];
+  return list.length === 0 ? {} : { parameters: list };
+}

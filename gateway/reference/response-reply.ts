@@ -1,0 +1,271 @@
+import * as z from "zod";
+import { named, tag } from "./shape.ts";
+
+/* The replies of `POST /v1/responses`: the response, and the events of a stream. */
+
+const alternative = {
+  token: z.string().describe("The text of the token."),
+  bytes: z.array(z.int()).describe("The bytes of the token; empty where they are not known."),
+  logprob: z.number().describe("The natural logarithm of its probability; -9999 stands for an impossible token."),
+};
+
+const logprobs = z
+  .array(
+    named("OutputLogprob", "A token of the answer.", {
+      ...alternative,
+      top_logprobs: z
+        .array(named("OutputTopLogprob", "A token that might have stood there.", alternative))
+        .describe("The likeliest tokens at this place, as many as were asked for."),
+    }),
+  )
+  .describe("The log probabilities of the text's tokens; empty unless asked for.");
+
+const outputText = named("OutputText", "The part of a message.", {
+  type: tag("output_text"),
+  text: z.string().describe("The text."),
+  annotations: z.array(z.unknown()).describe("Always empty."),
+  logprobs,
+});
+
+const reasoningText = named("OutputReasoningText", "Reasoning as text.", {
+  type: tag("reasoning_text"),
+  text: z.string().describe("The reasoning."),
+});
+
+const summaryText = named("OutputSummaryText", "Reasoning as a summary.", {
+  type: tag("summary_text"),
+  text: z.string().describe("The reasoning itself, as no summary is made of it."),
+});
+
+const status = z.enum(["in_progress", "completed", "incomplete"]).describe("How far the item is.");
+
+const messageItem = named("OutputMessage", "A message.", {
+  type: tag("message"),
+  id: z.string().describe("The id of the item, `msg_…`."),
+  role: tag("assistant"),
+  status,
+  content: z.array(outputText).describe("The text as one part; empty where a stream announces the item."),
+});
+
+const reasoningItem = named("OutputReasoning", "Reasoning, for requests that ask for it.", {
+  type: tag("reasoning"),
+  id: z.string().describe("The id of the item, `rs_…`."),
+  summary: z.array(summaryText).describe("The reasoning, where `reasoning.summary` asked for it; else empty."),
+  content: z.array(reasoningText).optional().describe("The reasoning as text, where no summary was asked for."),
+  encrypted_content: z.string().optional().describe("The sealed reasoning to send back, where `include` asked for it."),
+  status,
+});
+
+const callItem = named("OutputFunctionCall", "A function call.", {
+  type: tag("function_call"),
+  id: z.string().describe("The id of the item, `fc_…`."),
+  status,
+  call_id: z.string().describe("The id of the call, which its output names."),
+  namespace: z.string().optional().describe("The namespace of the function, where it was declared in one."),
+  name: z.string().describe("The name of the function."),
+  arguments: z.string().describe("The arguments as JSON text."),
+});
+
+const item = z.discriminatedUnion("type", [messageItem, reasoningItem, callItem]);
+
+const usage = named("ResponseUsage", "The tokens of prompt and answer.", {
+  input_tokens: z.int().describe("The tokens of the prompt."),
+  input_tokens_details: named("InputTokensDetails", "What of the prompt the prefix cache spared.", {
+    cached_tokens: z.int().describe("The tokens of the prompt that were read from the cache."),
+    cache_write_tokens: z.int().describe("The tokens of the prompt that were written to it for a marked beginning."),
+  }),
+  output_tokens: z.int().describe("The tokens of the answer, those of reasoning included."),
+  output_tokens_details: named("OutputTokensDetails", "What the answer is made of.", {
+    reasoning_tokens: z.int().describe("The tokens of reasoning among `output_tokens`."),
+  }),
+  total_tokens: z.int().describe("The sum of both."),
+});
+
+const repeated = "Repeated from the request";
+
+/** The response, which is the reply to a request without `stream` and stands in events of a stream. */
+export const response = named("Response", "A response, the reply to a request without `stream`.", {
+  id: z.string().describe("The id of the response, `resp_…`. Nothing can be fetched by it."),
+  object: tag("response"),
+  created_at: z.int().describe("The time at which the response was begun, in seconds since the epoch."),
+  status: z
+    .enum(["in_progress", "completed", "incomplete", "failed"])
+    .describe("How far the response is. `incomplete` is one that a limit has cut, with HTTP status 200."),
+  background: z.literal(false).describe("Always `false`."),
+  completed_at: z.int().nullable().describe("The time at which it was complete; null where it is not."),
+  error: named("ResponseError", "Why a response failed.", {
+    code: z
+      .enum(["server_error", "rate_limit_exceeded", "server_is_overloaded", "context_length_exceeded"])
+      .describe("The code of the error."),
+    message: z.string().describe("What happened, for people to read."),
+  })
+    .nullable()
+    .describe("Why a stream failed; null otherwise."),
+  frequency_penalty: z.number().describe(`${repeated}; 0 where it has none.`),
+  incomplete_details: named("IncompleteDetails", "What has cut the answer.", {
+    reason: z
+      .enum(["max_output_tokens", "content_filter"])
+      .describe("The limit that has cut the answer; the end of the window is `max_output_tokens` too."),
+  })
+    .nullable()
+    .describe("What has cut the answer; null where nothing has."),
+  instructions: z.string().nullable().describe(`${repeated}.`),
+  max_output_tokens: z.int().nullable().describe(`${repeated}.`),
+  max_tool_calls: z.int().nullable().describe(`${repeated}.`),
+  metadata: z.record(z.string(), z.string()).describe(`${repeated}.`),
+  model: z.string().describe("The id of the model, however the request wrote it."),
+  output: z.array(item).describe("The items of the answer; empty until it has ended."),
+  output_text: z.string().optional().describe("All text of the answer, joined; absent until it has ended."),
+  parallel_tool_calls: z.boolean().describe(`${repeated}; \`true\` by default.`),
+  presence_penalty: z.number().describe(`${repeated}; 0 where it has none.`),
+  previous_response_id: z.null().describe("Always null."),
+  prompt_cache_key: z.string().nullable().describe(`${repeated}.`),
+  prompt_cache_retention: z.string().nullable().describe(`${repeated}.`),
+  reasoning: named("ResponseReasoning", "What was asked for of the reasoning.", {
+    effort: z.string().nullable().describe(`${repeated}.`),
+    summary: z.string().nullable().describe(`${repeated}.`),
+  }),
+  safety_identifier: z.string().nullable().describe(`${repeated}.`),
+  service_tier: tag("default"),
+  store: z.literal(false).describe("Always `false`."),
+  temperature: z.number().describe(`${repeated}; 1 where it has none.`),
+  text: named("ResponseText", "What was asked for of the text.", {
+    format: z.looseObject({}).meta({ description: `${repeated}, with defaults filled in.` }),
+  }),
+  tool_choice: z.unknown().describe(`${repeated}; \`auto\` by default.`),
+  tools: z.array(z.looseObject({})).describe(`${repeated}, with defaults filled in.`),
+  top_logprobs: z.int().describe(`${repeated}; 0 by default.`),
+  top_p: z.number().describe(`${repeated}; 1 where it has none.`),
+  truncation: tag("disabled"),
+  usage: usage
+    .nullable()
+    .describe("The tokens of prompt and answer; null until the answer has ended, and where it failed."),
+  user: z.string().nullable().describe(`${repeated}.`),
+});
+
+/** The reply of a count. */
+export const inputTokenCount = named("InputTokenCount", "The tokens of a prompt.", {
+  object: tag("response.input_tokens"),
+  input_tokens: z.int().min(0).describe("The tokens of the rendered prompt, exact: tools and template included."),
+});
+
+const sequence_number = z.int().describe("The number of the event in the stream, counted from 0 without gaps.");
+const item_id = z.string().describe("The id of the item.");
+const output_index = z.int().describe("The place of the item in `output`.");
+const content_index = z.int().describe("The place of the part in the item: 0.");
+const summary_index = z.int().describe("The place of the part in the summary: 0.");
+const obfuscation = z
+  .string()
+  .optional()
+  .describe("Padding that means nothing, so that the size of an event tells little; with `include_obfuscation` only.");
+const part = z.discriminatedUnion("type", [outputText, reasoningText]);
+
+function lifecycle<const Type extends string>(id: string, type: Type, description: string) {
+  return named(id, description, { type: tag(type), response, sequence_number });
+}
+
+const partPlace = { item_id, output_index, content_index };
+const summaryPlace = { item_id, output_index, summary_index };
+
+/** The events of a stream; each stands in the `data` of an event of its type's name. */
+export const responseEvents = [
+  lifecycle("ResponseCreated", "response.created", "The stream begins."),
+  lifecycle("ResponseInProgress", "response.in_progress", "The answer is being made."),
+  named("OutputItemAdded", "An item begins. Items come one after the other.", {
+    type: tag("response.output_item.added"),
+    output_index,
+    item,
+    sequence_number,
+  }),
+  named("ContentPartAdded", "A part of an item begins.", {
+    type: tag("response.content_part.added"),
+    ...partPlace,
+    part,
+    sequence_number,
+  }),
+  named("OutputTextDelta", "A piece of text.", {
+    type: tag("response.output_text.delta"),
+    ...partPlace,
+    delta: z.string().describe("The piece."),
+    obfuscation,
+    logprobs,
+    sequence_number,
+  }),
+  named("OutputTextDone", "The text of a part is whole.", {
+    type: tag("response.output_text.done"),
+    ...partPlace,
+    text: z.string().describe("The whole text."),
+    logprobs,
+    sequence_number,
+  }),
+  named("ReasoningTextDelta", "A piece of reasoning as text.", {
+    type: tag("response.reasoning_text.delta"),
+    ...partPlace,
+    delta: z.string().describe("The piece."),
+    obfuscation,
+    sequence_number,
+  }),
+  named("ReasoningTextDone", "The reasoning is whole.", {
+    type: tag("response.reasoning_text.done"),
+    ...partPlace,
+    text: z.string().describe("The whole reasoning."),
+    sequence_number,
+  }),
+  named("ContentPartDone", "A part is whole.", {
+    type: tag("response.content_part.done"),
+    ...partPlace,
+    part,
+    sequence_number,
+  }),
+  named("SummaryPartAdded", "A part of a summary begins.", {
+    type: tag("response.reasoning_summary_part.added"),
+    ...summaryPlace,
+    part: summaryText,
+    sequence_number,
+  }),
+  named("SummaryTextDelta", "A piece of reasoning as a summary.", {
+    type: tag("response.reasoning_summary_text.delta"),
+    ...summaryPlace,
+    delta: z.string().describe("The piece."),
+    obfuscation,
+    sequence_number,
+  }),
+  named("SummaryTextDone", "The text of a summary is whole.", {
+    type: tag("response.reasoning_summary_text.done"),
+    ...summaryPlace,
+    text: z.string().describe("The whole text."),
+    sequence_number,
+  }),
+  named("SummaryPartDone", "A part of a summary is whole.", {
+    type: tag("response.reasoning_summary_part.done"),
+    ...summaryPlace,
+    part: summaryText,
+    sequence_number,
+  }),
+  named("ArgumentsDelta", "A piece of the arguments of a function call.", {
+    type: tag("response.function_call_arguments.delta"),
+    item_id,
+    output_index,
+    delta: z.string().describe("The piece."),
+    obfuscation,
+    sequence_number,
+  }),
+  named("ArgumentsDone", "The arguments of a function call are whole.", {
+    type: tag("response.function_call_arguments.done"),
+    item_id,
+    output_index,
+    name: z.string().describe("The name of the function."),
+    arguments: z.string().describe("The whole arguments."),
+    sequence_number,
+  }),
+  named("OutputItemDone", "An item is whole, or was cut short.", {
+    type: tag("response.output_item.done"),
+    output_index,
+    item,
+    sequence_number,
+  }),
+  named("KeepAlive", "A sign of life.", { type: tag("keepalive"), sequence_number }),
+  lifecycle("ResponseCompleted", "response.completed", "The answer is whole; the stream ends."),
+  lifecycle("ResponseIncomplete", "response.incomplete", "A limit has cut the answer; the stream ends."),
+  lifecycle("ResponseFailed", "response.failed", "The answer has failed; the stream ends."),
+] as const;

@@ -1,0 +1,68 @@
+import { expect, test } from "vitest";
+import { openApiDocument } from "../../../../gateway/reference/openapi.ts";
+import { ROUTES } from "../../../../gateway/routes.ts";
+
+const DOCUMENT = openApiDocument(["svc-a", "svc-b"]);
+const SCHEMAS = DOCUMENT.components.schemas;
+const NAMES = Object.keys(SCHEMAS);
+
+/** The names of the schemas that a part of the document refers to. */
+function referred(part: unknown): readonly string[] {
+  return [...JSON.stringify(part).matchAll(/"\$ref":"([^"]*)"/g)].map(([, target = ""]) => {
+    expect(target).toMatch(/^#\/components\/schemas\/[A-Za-z0-9]+$/);
+    return target.slice("#/components/schemas/".length);
+  });
+}
+
+/** Every schema within a schema, with the words for where it is. */
+function* fieldsOf(node: unknown, at: string): Generator<readonly [string, unknown]> {
+  if (typeof node !== "object" || node === null) return;
+  if ("properties" in node && typeof node.properties === "object" && node.properties !== null)
+    for (const [key, field] of Object.entries(node.properties)) yield [`${at}.${key}`, field];
+  for (const [key, child] of Object.entries(node)) yield* fieldsOf(child, `${at}.${key}`);
+}
+
+test("every route that asks for a key is in it, with its first method, and no other", () => {
+  const listed = ROUTES.filter(({ use }) => use !== "open").map(({ path, methods }) => [
+    path,
+    methods[0].toLowerCase(),
+  ]);
+  const written = Object.entries(DOCUMENT.paths).map(([path, item]) => [path, ...Object.keys(item)]);
+  expect(written).toEqual(listed);
+});
+
+test("every reference leads to a schema, and every schema is referred to", () => {
+  const used = new Set([...referred(DOCUMENT.paths), ...referred(SCHEMAS)]);
+  expect([...used].filter((name) => !(name in SCHEMAS))).toEqual([]);
+  expect(NAMES.filter((name) => !used.has(name))).toEqual([]);
+});
+
+test("every field says what it is, and every schema that has a name", () => {
+  const silent = NAMES.flatMap((name) => [...fieldsOf(SCHEMAS[name], name)]).filter(
+    ([, field]) => !JSON.stringify(field).includes('"description"') && referred(field).length === 0,
+  );
+  expect(silent.map(([path]) => path)).toEqual([]);
+  expect(NAMES.filter((name) => !SCHEMAS[name]?.description)).toEqual([]);
+});
+
+test("every operation has a name of its own, answers, and the parameters that its path names", () => {
+  const operations = Object.entries(DOCUMENT.paths).flatMap(([path, item]) =>
+    Object.values(item).map((operation) => ({ path, ...(operation as Record<string, unknown>) })),
+  );
+  const ids = operations.map((operation) => Reflect.get(operation, "operationId"));
+  expect(new Set(ids).size).toBe(ids.length);
+  for (const operation of operations) {
+    expect(operation).toMatchObject({ summary: expect.stringMatching(/\.$/), responses: { 401: {}, default: {} } });
+    const parameters: unknown = Reflect.get(operation, "parameters") ?? [];
+    const named = [...operation.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+    const inPath = (parameters as { in: string; name: string }[]).filter((parameter) => parameter.in === "path");
+    expect(inPath.map(({ name }) => name)).toEqual(named);
+  }
+});
+
+test("the models of the service are the only ones that chat and messages take", () => {
+  for (const name of ["ChatRequest", "MessagesRequest", "CountTokensRequest"])
+    expect(SCHEMAS[name]).toMatchObject({ properties: { model: { enum: ["svc-a", "svc-b"] } } });
+  expect(SCHEMAS.ResponsesRequest).toMatchObject({ additionalProperties: false });
+  expect(JSON.stringify(SCHEMAS.ResponsesRequest)).not.toContain("svc-a");
+});

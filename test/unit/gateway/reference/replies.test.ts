@@ -1,0 +1,177 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import type * as z from "zod";
+import { ApiError } from "../../../../gateway/errors.ts";
+import { chat } from "../../../../gateway/formats/chat/request.ts";
+import { CompletionFold } from "../../../../gateway/formats/completion.ts";
+import { errorBody } from "../../../../gateway/formats/error-envelope.ts";
+import type { Format } from "../../../../gateway/formats/format.ts";
+import { countTokens } from "../../../../gateway/formats/messages/count-tokens.ts";
+import { messages } from "../../../../gateway/formats/messages/request.ts";
+import { inputTokens } from "../../../../gateway/formats/responses/input-tokens.ts";
+import { responses } from "../../../../gateway/formats/responses/request.ts";
+import { modelName } from "../../../../gateway/formats/responses/tool-names.ts";
+import { OPERATIONS, openApiDocument } from "../../../../gateway/reference/openapi.ts";
+import { Event } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { CONTEXT, HEAD } from "../../../support/events/encoding-context.ts";
+import { blockEnd, finished, started, textStart, toolCallStart } from "../../../support/events/events.ts";
+import { prepared } from "../../../support/gateway/prepared-answer.ts";
+import { documentedPaths, pathsOf, undocumented } from "../../../support/schemas/documented-paths.ts";
+
+/*
+ * What the formats really write is held against the reference: all fields of all answers that the golden tests know,
+ * in whole and in streams, asked for in every way that changes how they look.
+ */
+
+const SCHEMAS = openApiDocument([]).components.schemas;
+const TRANSCRIPTS = join(import.meta.dirname, "../../../golden/transcripts");
+
+const alternative = { token: "a", tokenBytes: Buffer.from("a"), logprob: -0.5 };
+const logprob = { ...alternative, alternatives: [alternative] };
+
+const WITH_LOGPROBS: readonly Event[] = [
+  started(),
+  textStart(0),
+  { kind: { $case: "blockDelta", value: { index: 0, text: "a", logprobs: [logprob] } } },
+  { kind: { $case: "blockEnded", value: { index: 0, complete: true } } },
+  finished(),
+];
+
+/** A call of a tool that the caller has declared in a namespace. */
+const WITH_NAMESPACE = [started(), toolCallStart(0, modelName("ns", "read")), blockEnd(0), finished()];
+
+const ANSWERS: readonly (readonly Event[])[] = [
+  WITH_LOGPROBS,
+  WITH_NAMESPACE,
+  ...readdirSync(TRANSCRIPTS).map((name) =>
+    readFileSync(join(TRANSCRIPTS, name, "events.jsonl"), "utf8")
+      .trim()
+      .split("\n")
+      .map((line) => Event.fromJSON(JSON.parse(line))),
+  ),
+];
+
+const turn = [{ role: "user", content: "hi" }];
+const tools = [{ type: "namespace", name: "ns", tools: [{ type: "function", name: "read" }] }];
+
+/** A format, the bodies that differ in how their answers look, its operation, and the fields that answers of ours lack. */
+const FORMATS: readonly (readonly [Format, readonly object[], "chat" | "messages" | "responses", readonly string[]])[] =
+  [
+    [
+      chat,
+      [
+        { messages: turn, stream_options: { include_usage: true }, service_tier: "auto" },
+        { messages: turn, logprobs: true },
+      ],
+      "chat",
+      [],
+    ],
+    [
+      messages,
+      [
+        { messages: turn, max_tokens: 100 },
+        { messages: turn, max_tokens: 100, thinking: { type: "adaptive", display: "omitted" } },
+      ],
+      "messages",
+      // The error of a thread has details, and those answers are no answers of this test.
+      ["error.details", "error.details.error_code"],
+    ],
+    [
+      responses,
+      [
+        { input: "hi", reasoning: { summary: "auto" }, stream_options: { include_obfuscation: true } },
+        { input: "hi", include: ["reasoning.encrypted_content", "message.output_text.logprobs"], tools },
+      ],
+      "responses",
+      [],
+    ],
+  ];
+
+type Frame = { readonly type?: string; readonly [key: string]: unknown };
+
+const ERROR = new ApiError("server_is_overloaded", "No room.");
+
+/** Every frame of the streams that answer these bodies: whole, after silence, and after a failure. */
+function framesOf(format: Format, bodies: readonly object[]): readonly Frame[] {
+  const texts = bodies.flatMap((body) =>
+    ANSWERS.flatMap((events) => {
+      const answer = prepared(format, { model: "svc-qwen", stream: true, ...body }, CONTEXT);
+      const whole = answer.encoder(HEAD);
+      const broken = answer.encoder(HEAD);
+      return [
+        whole.keepAlive() + events.map((event) => whole.next(event)).join(""),
+        events
+          .slice(0, -1)
+          .map((event) => broken.next(event))
+          .join("") + broken.fail(ERROR),
+      ];
+    }),
+  );
+  return texts
+    .flatMap((text) => text.split("\n"))
+    .filter((line) => line.startsWith("data: ") && line !== "data: [DONE]")
+    .map((line) => JSON.parse(line.slice("data: ".length)));
+}
+
+function repliesOf(format: Format, bodies: readonly object[]): readonly object[] {
+  return bodies.flatMap((body) =>
+    ANSWERS.map((events) => {
+      const fold = new CompletionFold();
+      for (const event of events) fold.next(event);
+      return prepared(format, { model: "svc-qwen", ...body }, CONTEXT).reply(HEAD, fold.result());
+    }),
+  );
+}
+
+const nameOf = (schema: z.ZodType): string => String(schema.meta()?.id);
+
+/** The schema of the event that a frame is: that of its type, else the one that takes its fields. */
+function eventOf(frame: Frame, events: readonly z.ZodType[]): z.ZodType | undefined {
+  return events.find((event) => event.safeParse(frame).success);
+}
+
+describe.each(FORMATS)("$name", (format, bodies, operation, lacking) => {
+  const { reply, events = [] } = OPERATIONS[operation];
+  if (!reply) throw new Error("it has a reply");
+
+  test("its replies hold what is documented, all of it and nothing else", () => {
+    const replies = repliesOf(format, bodies);
+    for (const value of replies) reply.parse(value);
+    const documented = documentedPaths(SCHEMAS, [nameOf(reply)]);
+    const written = new Set(replies.flatMap((value) => pathsOf(value)));
+    expect(undocumented(written, documented)).toEqual([]);
+    // A folded reply has not failed: a failure there has a status of its own.
+    const missing = [...documented.all].filter((path) => !written.has(path) && !path.startsWith("error."));
+    expect(missing).toEqual([]);
+  });
+
+  test("its events hold what is documented, all of it and nothing else", () => {
+    const written = new Map<string, Set<string>>(events.map((event) => [nameOf(event), new Set()]));
+    for (const frame of framesOf(format, bodies)) {
+      const event = eventOf(frame, events);
+      expect(event, `no event is documented that ${JSON.stringify(frame)} could be`).toBeDefined();
+      if (event) for (const path of pathsOf(frame)) written.get(nameOf(event))?.add(path);
+    }
+    for (const [name, paths] of written) {
+      const documented = documentedPaths(SCHEMAS, [name]);
+      expect([name, undocumented(paths, documented)]).toEqual([name, []]);
+    }
+    const all = new Set([...written.values()].flatMap((paths) => [...paths]));
+    const documented = documentedPaths(SCHEMAS, events.map(nameOf));
+    expect([...documented.all].filter((path) => !all.has(path) && !lacking.includes(path))).toEqual([]);
+    expect([...written].filter(([, paths]) => paths.size === 0).map(([name]) => name)).toEqual([]);
+  });
+});
+
+test.each(["a", "b"] as const)("errors of envelope %s hold what is documented", (envelope) => {
+  const details = { error_code: "thread_unsupported_request" };
+  const body = errorBody(new ApiError("invalid_value", "No.", { path: ["a", 0], details }), envelope, "req_1");
+  const documented = documentedPaths(SCHEMAS, [envelope === "a" ? "ErrorA" : "ErrorB"]);
+  expect(pathsOf(body).toSorted()).toEqual([...documented.all].toSorted());
+});
+
+test.each([countTokens, inputTokens])("a count of $name holds what is documented", (format) => {
+  const name = format === countTokens ? "TokenCount" : "InputTokenCount";
+  expect(pathsOf(format.reply(3)).toSorted()).toEqual([...documentedPaths(SCHEMAS, [name]).all].toSorted());
+});

@@ -1,0 +1,68 @@
+import { describe, expect, test } from "vitest";
+import { chat } from "../../../../gateway/formats/chat/request.ts";
+import type { PrepareContext } from "../../../../gateway/formats/format.ts";
+import { countTokens } from "../../../../gateway/formats/messages/count-tokens.ts";
+import { messages } from "../../../../gateway/formats/messages/request.ts";
+import { responses } from "../../../../gateway/formats/responses/request.ts";
+import { openApiDocument } from "../../../../gateway/reference/openapi.ts";
+import { documentedPaths, undocumented, watched } from "../../../support/schemas/documented-paths.ts";
+import { CHAT_BODIES, MESSAGES_BODIES, RESPONSES_BODIES } from "./bodies.ts";
+
+/*
+ * The reference and the programs are held together by what a format asks a body for: each field that it looks at has to
+ * be documented, and each documented field has to be looked at.
+ */
+
+const SCHEMAS = openApiDocument([]).components.schemas;
+
+const sealer = { sign: (text: string) => text, seal: (text: string) => text, open: () => "opened" };
+
+const context: PrepareContext = {
+  sealer: () => sealer,
+  acceptsImages: () => true,
+  settings: { strictAlternation: false, unsupportedTools: "reject" },
+};
+
+/** The paths of all fields that `read` looks at in any of the bodies. */
+function readPaths(bodies: readonly object[], read: (body: unknown) => unknown): ReadonlySet<string> {
+  const seen = new Set<string>();
+  for (const body of bodies) read(watched(body, (path) => seen.add(path)));
+  return seen;
+}
+
+const ENDPOINTS = [
+  ["ChatRequest", CHAT_BODIES, (body: unknown) => chat.prepare(body, context)],
+  ["MessagesRequest", MESSAGES_BODIES, (body: unknown) => messages.prepare(body, context)],
+  ["ResponsesRequest", RESPONSES_BODIES, (body: unknown) => responses.prepare(body, context)],
+] as const;
+
+/** The fields that are looked at to be refused by name, which the reference has in a table of their own. */
+const REFUSED: Readonly<Record<string, readonly string[]>> = {
+  ChatRequest: [
+    ...["audio", "functions", "function_call", "web_search_options", "previous_response_id", "previous_message_id"],
+    ...["conversation", "thread", "container", "messages[].function_call"],
+  ],
+  MessagesRequest: ["thread", "container", "previous_message_id", "conversation", "mcp_servers"],
+  ResponsesRequest: ["input[].content[].file_id", "input[].output[].file_id", "input[].id"],
+};
+
+describe.each(ENDPOINTS)("%s", (name, bodies, prepare) => {
+  const documented = documentedPaths(SCHEMAS, [name]);
+  const read = readPaths(bodies, prepare);
+
+  test("every field that the format looks at is documented", () => {
+    const refused = new Set(REFUSED[name]);
+    expect(undocumented(read, documented).filter((path) => !refused.has(path))).toEqual([]);
+  });
+
+  test("every documented field is one that the format looks at", () => {
+    const unread = [...documented.all].filter((path) => !read.has(path) && !documented.inert.has(path));
+    expect(unread).toEqual([]);
+  });
+});
+
+test("a count documents no field that it does not look at", () => {
+  const read = readPaths(MESSAGES_BODIES, (body) => countTokens.prepare(body, context));
+  const documented = documentedPaths(SCHEMAS, ["CountTokensRequest"]);
+  expect([...documented.all].filter((path) => !read.has(path) && !documented.inert.has(path))).toEqual([]);
+});
