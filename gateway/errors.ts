@@ -71,6 +71,11 @@ export type ApiErrorOptions = {
    * rules. Default: the caller is not told.
    */
   readonly shouldRetry?: boolean;
+  /**
+   * The place, from 0, of the tool that the error is about, among the tools that the engine was sent. Only the format
+   * knows where that one stands in the body. Default: the error is about no tool.
+   */
+  readonly tool?: number;
   /** The budget that a rate limit is about; the `error.type` of Format A says so. */
   readonly limit?: "requests" | "tokens";
   /** The `error.details` of Format B, as some SDKs steer by it. Default: none. */
@@ -96,6 +101,8 @@ export class ApiError extends Error {
   readonly retryAfterMs: number | undefined;
   /** Whether the caller shall try again, which `x-should-retry` says; undefined where the caller is not told. */
   readonly shouldRetry: boolean | undefined;
+  /** The place, from 0, among the tools that the engine was sent, of the one at fault; undefined for other errors. */
+  readonly tool: number | undefined;
   /** The budget that a rate limit is about; undefined for errors that are about none. */
   readonly limit: "requests" | "tokens" | undefined;
   /** The `error.details` of Format B; undefined where there are none. */
@@ -111,6 +118,7 @@ export class ApiError extends Error {
     this.path = options.path;
     this.retryAfterMs = options.retryAfterMs;
     this.shouldRetry = options.shouldRetry;
+    this.tool = options.tool;
     this.limit = options.limit;
     this.details = options.details;
     this.detail = options.detail ?? code;

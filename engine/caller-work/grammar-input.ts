@@ -1,10 +1,10 @@
-import type { Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
 import {
   hasUnpromised,
   type OutputGrammar,
   type OutputGrammarOptions,
   outputGrammar,
 } from "../grammar/output/output-grammar.ts";
+import type { CallableTool } from "../grammar/output/tool-call-grammar.ts";
 import { costlySchema } from "../grammar/schema/invalid-schema.ts";
 import { formOf } from "../tool-calls/forms.ts";
 import { argumentTypes } from "../tool-calls/readers/argument-types.ts";
@@ -18,7 +18,7 @@ export type GrammarInput = Pick<
   "mustCall" | "constraint" | "reasoning" | "markers" | "onlyPromised"
 > & {
   /** The tools that may be called. */
-  readonly tools: readonly Pick<Tool, "name" | "parametersJsonSchema" | "strict">[];
+  readonly tools: readonly CallableTool[];
   /** The most calls in one answer; Infinity without a bound. */
   readonly maxCalls: number;
 };

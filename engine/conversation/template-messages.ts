@@ -52,7 +52,8 @@ export function toTemplateTools(tools: readonly Tool[], standIns: JsonStandIns):
     const schema = tool.parametersJsonSchema === "" ? "{}" : tool.parametersJsonSchema;
     const parameters = toTemplateValue(schema, "schema", standIns);
     if (!isObject(parameters)) {
-      throw new EngineError("INVALID_SCHEMA", `tools[${index}].parameters_json_schema: is not a JSON object.`);
+      const field = `tools[${index}].parameters_json_schema`;
+      throw new EngineError("INVALID_SCHEMA", `${field}: is not a JSON object.`, { field });
     }
     const description = tool.description === "" ? {} : { description: safe(tool.description, standIns) };
     return { type: "function", function: { name: safe(tool.name, standIns), ...description, parameters } };

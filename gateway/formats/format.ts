@@ -71,6 +71,11 @@ export type Prepared<Options extends object = object> = {
   readonly request: CanonicalRequest;
   /** What writing the answer needs to know of the request. */
   readonly options: Options;
+  /**
+   * The paths in the body of the tools that the engine is sent, in their order. Default: each stands where it stands in
+   * the request, at `tools[i]`.
+   */
+  readonly toolPaths?: readonly FieldPath[];
 };
 
 /** A checked count of the tokens of a prompt. */
@@ -109,8 +114,11 @@ export interface StreamEncoder {
 export type Format<Options extends object = object> = {
   /** The label of the format in log and statistics. */
   readonly name: string;
-  /** The fields that are at fault when the engine, which knows no formats, refuses a prompt or a schema. */
-  readonly fields: { readonly prompt: FieldPath; readonly outputSchema: FieldPath };
+  /**
+   * The fields that are at fault when the engine, which knows no formats, refuses a prompt or a schema; `toolSchema` leads
+   * from a tool to its schema.
+   */
+  readonly fields: { readonly prompt: FieldPath; readonly outputSchema: FieldPath; readonly toolSchema: FieldPath };
   /** Checks a parsed JSON body. Throws `ApiError` only. */
   prepare(body: unknown, context: PrepareContext): Prepared<Options>;
   /** Makes the encoder of the event stream that answers a request with these options. */

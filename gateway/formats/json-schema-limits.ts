@@ -5,6 +5,9 @@ import { invalidSchema, wrongType } from "./field-error.ts";
 /** The most bytes that the JSON text of one schema may have. */
 export const MAX_SCHEMA_BYTES = 256 * 1024;
 
+/** The most bytes that the JSON text of a strict schema may have: no engine could hold an answer to a larger one. */
+export const MAX_STRICT_SCHEMA_BYTES = 64 * 1024;
+
 /** The most levels of arrays and objects in a schema, the schema itself being the first. */
 export const MAX_SCHEMA_DEPTH = 64;
 
@@ -24,18 +27,20 @@ const DATA: ReadonlySet<string> = new Set(["const", "default", "enum", "examples
 type Reading = "schema" | "names" | "data";
 
 /**
- * Returns the JSON text of a schema from the caller once it is within the limits. Keywords are not judged here: which
+ * Returns the JSON text of a schema from the caller once it is within the limits; `strict` says whether all of it was
+ * promised to hold. Keywords are not judged here: which
  * of them a grammar can express is the engine's knowledge. Throws `ApiError` `invalid_type` for what is no object; for
  * a schema that is too big, too deep, holds a number beyond the range of JSON readers or refers to another document,
  * `invalid_json_schema` (`of` response) or `invalid_function_parameters` (`of` function).
  */
-export function schemaText(schema: unknown, path: FieldPath, of: "response" | "function"): string {
+export function schemaText(schema: unknown, path: FieldPath, of: "response" | "function", strict: boolean): string {
   if (!isJsonObject(schema)) throw wrongType(path, "an object", schema);
   const fault = faultOf(schema, "schema", 1);
   if (fault) throw invalidSchema(path, fault, of);
   const text = jsonText(schema);
-  if (Buffer.byteLength(text) > MAX_SCHEMA_BYTES)
-    throw invalidSchema(path, `the schema is larger than ${MAX_SCHEMA_BYTES} bytes.`, of);
+  const maxBytes = strict ? MAX_STRICT_SCHEMA_BYTES : MAX_SCHEMA_BYTES;
+  if (Buffer.byteLength(text) > maxBytes)
+    throw invalidSchema(path, `the ${strict ? "strict schema" : "schema"} is larger than ${maxBytes} bytes.`, of);
   return text;
 }
 

@@ -58,13 +58,13 @@ export function toolOf(
   if (typeof description !== "string") throw wrongType([...path, "description"], "a string", description);
   const strict = source.strict ?? false;
   if (typeof strict !== "boolean") throw wrongType([...path, "strict"], "a boolean", strict);
-  return { name, description, parametersJsonSchema: parameters(source, path, shape), strict, cacheBreakpoint };
+  return { name, description, parametersJsonSchema: parameters(source, path, shape, strict), strict, cacheBreakpoint };
 }
 
-function parameters(source: JsonObject, path: FieldPath, shape: ToolShape): string {
+function parameters(source: JsonObject, path: FieldPath, shape: ToolShape, strict: boolean): string {
   const schema = source[shape.schemaKey] ?? undefined;
   const schemaPath = [...path, shape.schemaKey];
-  if (schema !== undefined) return schemaText(schema, schemaPath, "function");
+  if (schema !== undefined) return schemaText(schema, schemaPath, "function", strict);
   if (shape.schemaRequired) throw missing(schemaPath);
   return EMPTY_PARAMETERS;
 }

@@ -13,7 +13,8 @@ const MAX_GRAMMAR_BYTES = 256 * 1024;
  * `CostlySchema` where it is too long or no work is left to read it.
  */
 export function parseSchema(text: string, at: string, budget: WorkBudget): unknown {
-  if (Buffer.byteLength(text) > MAX_SCHEMA_BYTES) throw costlySchema(`${at}#`, "is too long");
+  if (Buffer.byteLength(text) > MAX_SCHEMA_BYTES)
+    throw costlySchema(`${at}#`, "is too long", { max_bytes: String(MAX_SCHEMA_BYTES) });
   withinBudget(at, () => budget.payForText(text.length));
   try {
     return JSON.parse(text);
@@ -37,7 +38,8 @@ export function withinBudget<T>(at: string, make: () => T): T {
 /** Throws `EngineError` INVALID_SCHEMA for the first of the keywords, as the caller asked for all of the schema. */
 export function refuseUnenforced(unenforced: readonly string[]): void {
   const [first] = unenforced;
-  if (first !== undefined) throw invalidSchema(first, "this keyword cannot be enforced, which `strict` asks for");
+  if (first === undefined) return;
+  throw invalidSchema(first, "this keyword cannot be enforced, which `strict` asks for", { fault: "not_enforceable" });
 }
 
 /**

@@ -10,12 +10,18 @@ import { type SchemaGrammar, toGrammar } from "../values/json-schema.ts";
 import { parseSchema, refuseUnenforced, withinBudget } from "./constraint-grammar.ts";
 import { anyTaggedArguments, taggedArguments } from "./tagged-arguments.ts";
 
+/** A tool that may be called, as far as its grammar depends on it. */
+export type CallableTool = Pick<Tool, "name" | "parametersJsonSchema" | "strict"> & {
+  /** The place of the tool among all tools of the request, from 0, by which an error names it. Default: its place here. */
+  readonly position?: number;
+};
+
 /** The calls that a model may make, and how it writes them. */
 export type ToolCallGrammarOptions = {
   /** The form in which the model writes calls. */
   readonly markers: ToolCallMarkers;
   /** The tools that may be called, at least one: all of them, the allowed ones, or the named one. */
-  readonly tools: readonly Pick<Tool, "name" | "parametersJsonSchema" | "strict">[];
+  readonly tools: readonly CallableTool[];
   /**
    * Which tools are held to their schemas: `all`; `strict`, so that a strict one beside them costs the others nothing,
    * which where arguments are text between tags are held to theirs all the same, as that is how their types are told;
@@ -44,7 +50,7 @@ export type ToolCallGrammar = SchemaGrammar & {
  * Makes the grammar of one or more tool calls as the chat template writes them, with arguments after each tool's
  * schema, and nothing behind them. Of markup that only an engine reads nothing can match. Throws `EngineError`
  * INVALID_SCHEMA as `toGrammar` does, and for a strict tool whose schema has keywords that the grammar does not
- * enforce. The position in `tools` names the tool.
+ * enforce. The position of a tool names it.
  */
 export function toolCallGrammar(options: ToolCallGrammarOptions, rules: GrammarRules): ToolCallGrammar {
   const { markers, tools, maxCalls = 1 } = options;
@@ -52,7 +58,7 @@ export function toolCallGrammar(options: ToolCallGrammarOptions, rules: GrammarR
   const markup = formOf(markers).markup(markers);
   if (markup === undefined) return { root: NEVER, openers: [], unenforced };
   const calls = tools.map((tool, i) => {
-    const at = `tools.${i}.parameters_json_schema`;
+    const at = `tools.${tool.position ?? i}.parameters_json_schema`;
     const found = withinBudget(at, () => argumentsOf(tool, at, rules, markup, options));
     if (tool.strict) refuseUnenforced(found.unenforced);
     unenforced.push(...found.unenforced);
@@ -76,7 +82,7 @@ function openersOf(markup: CallMarkup, group: Gbnf): readonly TextEnd[] {
 }
 
 function argumentsOf(
-  { name, parametersJsonSchema, strict }: ToolCallGrammarOptions["tools"][number],
+  { name, parametersJsonSchema, strict }: CallableTool,
   at: string,
   rules: GrammarRules,
   { tags }: CallMarkup,

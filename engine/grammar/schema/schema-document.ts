@@ -1,5 +1,5 @@
 import type { JsonValue } from "../../gbnf/json-value.ts";
-import { costlySchema, invalidSchema } from "./invalid-schema.ts";
+import { costlySchema, invalidSchema, type SchemaFacts } from "./invalid-schema.ts";
 import { KEYWORDS, keyword as keywordOf, SUBSCHEMA_LISTS, SUBSCHEMA_MAPS, SUBSCHEMAS } from "./schema-keywords.ts";
 
 /** A schema that is an object, by keyword. */
@@ -41,7 +41,7 @@ export class SchemaDocument {
     this.#at = at;
     if (isTooDeep(schema)) this.tooCostly("", "is nested too deeply");
     this.bytes = Buffer.byteLength(JSON.stringify(schema) ?? "");
-    if (this.bytes > MAX_SCHEMA_BYTES) this.tooCostly("", "is too long");
+    if (this.bytes > MAX_SCHEMA_BYTES) this.tooCostly("", "is too long", { max_bytes: String(MAX_SCHEMA_BYTES) });
     this.#schema = schema as JsonValue; // what was nested in bounds and could be written as JSON is JSON
     this.#check(this.#schema, "", 1);
     this.root = this.node(this.#schema, "");
@@ -100,8 +100,8 @@ export class SchemaDocument {
   }
 
   /** Throws `CostlySchema` for the place of `pointer`. */
-  tooCostly(pointer: string, what: string): never {
-    throw costlySchema(this.path(pointer), what);
+  tooCostly(pointer: string, what: string, facts?: SchemaFacts): never {
+    throw costlySchema(this.path(pointer), what, facts);
   }
 
   #check(schema: JsonValue, pointer: string, level: number): void {

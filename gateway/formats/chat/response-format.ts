@@ -28,8 +28,8 @@ function readJsonSchema(value: unknown): OutputConstraint {
   if (!NAME.test(name))
     throw invalidValue([...SCHEMA_PATH, "name"], "expected 1 to 64 characters out of letters, digits, '_' and '-'.");
   if (value.schema === undefined || value.schema === null) throw missing([...SCHEMA_PATH, "schema"]);
-  const schemaJson = schemaText(value.schema, [...SCHEMA_PATH, "schema"], "response");
   const strict = value.strict ?? false;
   if (typeof strict !== "boolean") throw wrongType([...SCHEMA_PATH, "strict"], "a boolean", strict);
+  const schemaJson = schemaText(value.schema, [...SCHEMA_PATH, "schema"], "response", strict);
   return { kind: { $case: "jsonSchema", value: { name, schemaJson, strict } } };
 }

@@ -1,6 +1,6 @@
 import type { OutputConstraint } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { CacheBreakpoint, Message } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, type FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { cacheBreakpoint } from "../cache-control.ts";
 import { fromZod, unsupportedParameter } from "../field-error.ts";
@@ -20,6 +20,8 @@ export type CheckedBody = {
   readonly body: MessagesBody;
   /** The canonical form of the request. */
   readonly request: CanonicalRequest;
+  /** The paths in the body of the request's tools. */
+  readonly toolPaths: readonly FieldPath[];
 };
 
 /** Checks the body of a message. Throws `ApiError` only. */
@@ -45,7 +47,7 @@ function check(
   if (!parsed.success) throw fromZod(parsed.error, raw);
   const body = parsed.data;
   const maxOutputTokens = Math.min(answerLimit(body.max_tokens), model.contextWindow);
-  const tools = toolsOf(raw.tools);
+  const { tools, paths: toolPaths } = toolsOf(raw.tools);
   const toolChoice = toolChoiceOf(raw.tool_choice, tools);
   const system = systemMessage(raw.system);
   const turns = conversation(body.messages, {
@@ -71,7 +73,7 @@ function check(
     cache: { affinityKey: userId(raw), isolationSalt: "", ttl: breakpoint?.ttl },
     maxOutputTokens,
   };
-  return { body, request };
+  return { body, request, toolPaths };
 }
 
 /** Returns the token limit of the answer. Counting takes any `max_tokens`; one that says nothing is no limit. */
@@ -106,7 +108,7 @@ function outputConstraintOf(body: MessagesBody): OutputConstraint | undefined {
   const format = current ?? body.output_format;
   if (!format) return undefined;
   const path = current ? ["output_config", "format", "schema"] : ["output_format", "schema"];
-  const schemaJson = schemaText(format.schema, path, "response");
+  const schemaJson = schemaText(format.schema, path, "response", true);
   return { kind: { $case: "jsonSchema", value: { name: SCHEMA_NAME, schemaJson, strict: true } } };
 }
 

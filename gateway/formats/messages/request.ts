@@ -7,11 +7,12 @@ import { messagesEncoder } from "./stream.ts";
 /** Format B, `POST /v1/messages`. */
 export const messages: Format<Asked> = {
   name: "messages",
-  fields: { prompt: ["messages"], outputSchema: ["output_config", "format", "schema"] },
+  fields: { prompt: ["messages"], outputSchema: ["output_config", "format", "schema"], toolSchema: ["input_schema"] },
   prepare(value, context) {
-    const { body, request } = checkMessagesBody(value, context);
+    const { body, request, toolPaths } = checkMessagesBody(value, context);
     const { model } = request;
-    return { model, stream: body.stream ?? false, request, options: { model, display: thinkingDisplay(body) } };
+    const options = { model, display: thinkingDisplay(body) };
+    return { model, stream: body.stream ?? false, request, options, toolPaths };
   },
   encoder: messagesEncoder,
   reply: (head, completion, asked) => messageReply(head, asked, completion),

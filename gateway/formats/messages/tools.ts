@@ -28,10 +28,20 @@ const VENDOR_TOOLS = [
 /** The name of a tool that stands in the list while an agent holds its other tools back; nobody can call it. */
 const PLACEHOLDER = "DeferredToolPlaceholder";
 
+/** The tools that a body declares. */
+export type DeclaredTools = {
+  /** The tools as the model sees them. */
+  readonly tools: readonly Tool[];
+  /** The paths of these tools in the body, in the same order. */
+  readonly paths: readonly FieldPath[];
+};
+
 /** Reads the `tools` of a body. Throws `ApiError` for a tool without `input_schema` and for two tools of one name. */
-export function toolsOf(value: unknown): readonly Tool[] {
+export function toolsOf(value: unknown): DeclaredTools {
   const names = new Set<string>();
-  return toolList(value, ["tools"]).flatMap((source, index) => {
+  const tools: Tool[] = [];
+  const paths: FieldPath[] = [];
+  for (const [index, source] of toolList(value, ["tools"]).entries()) {
     const path = ["tools", index];
     if (!isJsonObject(source)) throw wrongType(path, "an object", source);
     refuseVendorTool(source, path);
@@ -39,8 +49,11 @@ export function toolsOf(value: unknown): readonly Tool[] {
     const tool = toolOf(source, path, shape, cacheBreakpoint(source.cache_control));
     if (names.has(tool.name)) throw invalidValue([...path, "name"], "Tool names must be unique.");
     names.add(tool.name);
-    return tool.name === PLACEHOLDER && source.defer_loading === true ? [] : [tool];
-  });
+    if (tool.name === PLACEHOLDER && source.defer_loading === true) continue;
+    tools.push(tool);
+    paths.push(path);
+  }
+  return { tools, paths };
 }
 
 const MODES = new Map<string, ToolChoiceMode>([

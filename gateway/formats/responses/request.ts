@@ -21,7 +21,7 @@ import { declaredTools } from "./tools.ts";
  */
 export const responses: Format<Answering> = {
   name: "responses",
-  fields: { prompt: ["input"], outputSchema: ["text", "format", "schema"] },
+  fields: { prompt: ["input"], outputSchema: ["text", "format", "schema"], toolSchema: ["parameters"] },
   prepare,
   encoder: (head, { echo, view }) => new ResponsesStream(head, echo, view),
   reply: (head, completion, { echo, view }) => foldedReply(head, echo, view, completion),
@@ -71,6 +71,7 @@ function prepare(value: unknown, context: PrepareContext): Prepared<Answering> {
     stream: body.stream ?? false,
     request,
     options: { echo, view },
+    toolPaths: tools.paths,
   };
 }
 

@@ -15,9 +15,6 @@ const STRICT_KEYWORDS: ReadonlySet<string> = new Set([
   "anyOf",
 ]);
 
-/** The most characters of the text of a schema that a tool is taken as strict for: engines refuse longer ones. */
-export const MAX_STRICT_LENGTH = 64 * 1024;
-
 /**
  * Returns whether a tool that does not say `strict` is taken as strict: this format does so where the schema allows it
  * ("Formats and choices of responses" in formats/README.md), which means closed objects, every property required, and

@@ -49,9 +49,9 @@ function jsonSchema({ name, schema, strict, description, ...more }: JsonObject):
   if (!NAME.test(name))
     throw invalidValue([...PATH, "name"], "expected 1 to 64 characters out of letters, digits, '_' and '-'.");
   if (schema === undefined || schema === null) throw missing([...PATH, "schema"]);
-  const schemaJson = schemaText(schema, [...PATH, "schema"], "response");
   const isStrict = strict ?? false;
   if (typeof isStrict !== "boolean") throw wrongType([...PATH, "strict"], "a boolean", strict);
+  const schemaJson = schemaText(schema, [...PATH, "schema"], "response", isStrict);
   const about = description ?? null;
   if (about !== null && typeof about !== "string") throw wrongType([...PATH, "description"], "a string", about);
   refuseKeys(more);

@@ -3,14 +3,17 @@ import type { ApiError, FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { invalidValue, missing, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
 import type { FormatSettings } from "../format.ts";
+import { MAX_STRICT_SCHEMA_BYTES } from "../json-schema-limits.ts";
 import { MAX_TOOLS, toolList, toolName, toolOf } from "../tools.ts";
-import { MAX_STRICT_LENGTH, strictCompatible } from "./strict-schema.ts";
+import { strictCompatible } from "./strict-schema.ts";
 import { modelName, type ToolNames } from "./tool-names.ts";
 
 /** The tools that a body declares, in three forms. */
 export type DeclaredTools = {
   /** The tools as the model sees them: flat, each by a name of its own. */
   readonly tools: readonly Tool[];
+  /** The paths of these tools in the body, in the same order. */
+  readonly paths: readonly FieldPath[];
   /** The way back from the model's names to the caller's names and namespaces. */
   readonly names: ToolNames;
   /** The tools as the reply repeats them, namespaces and defaults included. */
@@ -45,6 +48,7 @@ const DATED = /_\d{4}_\d{2}_\d{2}$/;
  */
 export function declaredTools(value: unknown, unsupported: FormatSettings["unsupportedTools"]): DeclaredTools {
   const tools: Tool[] = [];
+  const paths: FieldPath[] = [];
   /** The namespace of each name that the model sees. */
   const seen = new Map<string, string | undefined>();
   const names = new Map<string, { readonly namespace: string; readonly name: string }>();
@@ -59,6 +63,7 @@ export function declaredTools(value: unknown, unsupported: FormatSettings["unsup
     const strict = source.strict === undefined || source.strict === null ? undefined : tool.strict;
     const declared = { ...tool, name, strict: strict ?? isStrict(tool, source) };
     tools.push(declared);
+    paths.push(path);
     if (namespace !== undefined) names.set(name, { namespace, name: tool.name });
     return functionEcho(source, tool.name, declared);
   };
@@ -77,12 +82,12 @@ export function declaredTools(value: unknown, unsupported: FormatSettings["unsup
     });
 
   const echo = walk(toolList(value, ["tools"]), ["tools"], undefined);
-  return { tools, names, echo };
+  return { tools, paths, names, echo };
 }
 
 /** Returns whether a tool that does not say so is strict: no engine could promise to keep to a schema that is longer. */
 function isStrict({ parametersJsonSchema }: Tool, { parameters }: JsonObject): boolean {
-  return parametersJsonSchema.length <= MAX_STRICT_LENGTH && strictCompatible(parameters);
+  return Buffer.byteLength(parametersJsonSchema) <= MAX_STRICT_SCHEMA_BYTES && strictCompatible(parameters);
 }
 
 /** Makes the error for a tool, or a choice of one, that this service does not have; `path` leads to its type. */

@@ -1,5 +1,6 @@
-import { ApiError, toApiError } from "../../errors.ts";
-import type { Format } from "../../formats/format.ts";
+import { ApiError, type FieldPath, toApiError } from "../../errors.ts";
+import { invalidSchema } from "../../formats/field-error.ts";
+import type { Format, Prepared } from "../../formats/format.ts";
 import type { RequestRecord } from "../record/request-record.ts";
 import type { RunningAnswer, RunningAnswers } from "./running-answers.ts";
 
@@ -9,6 +10,8 @@ export type FailedAnswer = {
   readonly record: RequestRecord;
   /** The format in which the caller is answered. */
   readonly format: Format;
+  /** Where the tools of the request stand in its body. */
+  readonly prepared: Pick<Prepared, "toolPaths">;
   /** The answer that has failed. */
   readonly answer: RunningAnswer;
   /** The answers under way, which know whether they were told to stop. */
@@ -18,8 +21,9 @@ export type FailedAnswer = {
 /**
  * Records why an answer failed, and returns the error that the caller shall see. `thrown` is whatever ended the answer.
  */
-export function answerFailure(thrown: unknown, { record, format, answer, running }: FailedAnswer): ApiError {
-  const shown = running.stopped ? restarting() : located(toApiError(thrown), format);
+export function answerFailure(thrown: unknown, failed: FailedAnswer): ApiError {
+  const { record, answer, running } = failed;
+  const shown = running.stopped ? restarting() : located(toApiError(thrown), failed);
   record.failed(shown.detail, answer.signal.aborted && !running.stopped);
   return shown;
 }
@@ -37,8 +41,17 @@ export function restarting(): ApiError {
 }
 
 /** Returns an engine's refusal with the field of the format that it is about. */
-function located(error: ApiError, { fields }: Format): ApiError {
+function located(error: ApiError, { format: { fields }, prepared: { toolPaths } }: FailedAnswer): ApiError {
   if (error.path) return error;
   if (error.code === "context_length_exceeded") return error.at(fields.prompt);
-  return error.code === "invalid_json_schema" ? error.at(fields.outputSchema) : error;
+  if (error.code === "invalid_json_schema") return unusableSchema(error, fields.outputSchema, "response");
+  if (error.tool === undefined) return error;
+  const tool = toolPaths ? toolPaths[error.tool] : ["tools", error.tool];
+  return tool ? unusableSchema(error, [...tool, ...fields.toolSchema], "function") : error;
+}
+
+/** Returns an engine's refusal of a schema in the words of the gateway's own. */
+function unusableSchema(error: ApiError, path: FieldPath, of: "response" | "function"): ApiError {
+  const { code, wording } = invalidSchema(path, error.message, of);
+  return new ApiError(code, wording, { path, detail: error.detail, cause: error.cause });
 }

@@ -151,7 +151,7 @@ async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps):
     reply.hijack();
     stream.end();
   } catch (thrown) {
-    const error = answerFailure(thrown, { record, format, answer, running });
+    const error = answerFailure(thrown, { record, format, prepared, answer, running });
     // Nothing has been sent: the caller gets a real status, and its SDK may try again.
     if (!stream.committed) {
       stream.abandon();
@@ -223,7 +223,7 @@ async function foldedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): P
     const timeoutMs = timeouts.maxRequestDurationMs;
     await router.dispatch({ request, hints, timeoutMs, sink, record }, answer.signal);
   } catch (thrown) {
-    throw answerFailure(thrown, { record, format, answer, running });
+    throw answerFailure(thrown, { record, format, prepared, answer, running });
   }
   return reply
     .type("application/json; charset=utf-8")

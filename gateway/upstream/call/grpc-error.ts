@@ -41,7 +41,7 @@ export function fromGrpc(cause: ServiceError, accepted: boolean): UpstreamFailur
         said,
       );
     case "INVALID_SCHEMA":
-      return final(refused("invalid_json_schema", schemaWording(info), "engine_invalid_schema", cause), said);
+      return final(unusableSchema(info, cause), said);
     case "UNSUPPORTED_FEATURE": {
       const text = "The model does not support what the request asks for.";
       return final(refused("unsupported_value", text, "engine_unsupported_feature", cause), said);
@@ -174,13 +174,31 @@ function wholeNumber(text: string | undefined): string {
   return text !== undefined && /^\d{1,15}$/.test(text) ? text : "unknown";
 }
 
+/** Makes the error for a schema that the engine cannot use: that of a tool, where it names one, else of the answer. */
+function unusableSchema(info: ErrorInfo, cause: unknown): ApiError {
+  const field = /^tools(?:\[(\d{1,4})\]|\.(\d{1,4}))?(?:\.|$)/.exec(info.metadata.field ?? "");
+  const text = schemaWording(info);
+  const detail = "engine_invalid_schema";
+  if (!field) return new ApiError("invalid_json_schema", text, { detail, cause });
+  const place = field[1] ?? field[2];
+  return new ApiError("invalid_function_parameters", text, {
+    detail,
+    cause,
+    ...(place !== undefined && { tool: Number(place) }),
+  });
+}
+
 /**
- * Returns the words for a schema that the engine cannot use. The engine says where in the schema it stumbled, with a
- * pointer that it has cleaned of caller text.
+ * Returns the words for a schema that the engine cannot use, of the facts that it gives. It says where in the schema it
+ * stumbled, with a pointer that it has cleaned of caller text.
  */
-function schemaWording({ metadata: { pointer } }: ErrorInfo): string {
+function schemaWording({ metadata: { pointer, fault, max_bytes: maxBytes } }: ErrorInfo): string {
   const where = pointer && /^[A-Za-z0-9_$/~.-]{1,256}$/.test(pointer) ? ` at ${pointer}` : "";
-  return `The JSON Schema cannot be used${where}.`;
+  if (maxBytes !== undefined && /^\d{1,12}$/.test(maxBytes))
+    return `the JSON Schema is larger than ${maxBytes} bytes, the most that an answer can be held to.`;
+  if (fault === "costly") return `the JSON Schema${where} is too complex to hold an answer to it.`;
+  if (fault === "not_enforceable") return `the keyword${where} cannot be enforced, which 'strict' asks for.`;
+  return `the JSON Schema cannot be used${where}.`;
 }
 
 function errorInfo(cause: ServiceError): ErrorInfo | undefined {

@@ -28,7 +28,10 @@ export function planAnswer(request: GenerateRequest, profile: Pick<ModelProfile,
   const toolUse = planToolUse(request);
   const { callable, mustCall, maxCalls } = toolUse;
   const kind = mustCall ? undefined : outputConstraint?.kind;
-  const tools = callable.map(({ name, parametersJsonSchema, strict }) => ({ name, parametersJsonSchema, strict }));
+  const tools = callable.map((tool) => {
+    const { name, parametersJsonSchema, strict } = tool;
+    return { name, parametersJsonSchema, strict, position: request.tools.indexOf(tool) };
+  });
   return {
     ...toolUse,
     ...planConversation(request, profile.thinking),

@@ -6,6 +6,7 @@ import {
   parseExpression,
   UnsupportedPattern,
 } from "../../../grammar/expressions/regular-expression.ts";
+import type { SchemaFacts } from "../../../grammar/schema/invalid-schema.ts";
 import { MAX_SCHEMA_BYTES, SchemaDocument, type SchemaNode } from "../../../grammar/schema/schema-document.ts";
 import type { ToolPlan } from "./chat-tools.ts";
 
@@ -21,22 +22,25 @@ const MAX_PATTERN_SIZE = 4096;
  * those of tools that have to be called or are strict. Engines have died of such schemas, of a `type` that is none, of
  * an expression that is none, of references in a circle; so they keep to the limits that hold in this process too:
  * size, depth, the forms of keywords, and the counts in patterns. Schemas that are only shown to the model are not
- * judged. Throws `EngineError` INVALID_SCHEMA with the path of the field, and a pointer into the schema.
+ * judged. `tools` are all tools of the request, by whose places errors name them. Throws `EngineError` INVALID_SCHEMA
+ * with the path of the field, and a pointer into the schema.
  */
 export function checkCompiledSchemas(
   { shown, callable, mustCall }: Pick<ToolPlan, "shown" | "callable" | "mustCall">,
   constraint: OutputConstraint | undefined,
+  tools: readonly Tool[] = shown,
 ): void {
-  const compiled = shown.flatMap((tool, index) =>
-    tool.strict || (mustCall && callable.has(tool.name)) ? [schemaOf(tool, index)] : [],
-  );
+  const compiled = shown
+    .filter(({ name, strict }) => strict || (mustCall && callable.has(name)))
+    .map((tool) => schemaOf(tool, tools.indexOf(tool)));
   if (!mustCall && constraint?.kind?.$case === "jsonSchema")
     compiled.push({ text: constraint.kind.value.schemaJson, at: "output_constraint.json_schema.schema_json" });
   let bytes = 0;
   for (const { text, at } of compiled) {
     bytes += text.length;
-    if (text.length > MAX_SCHEMA_BYTES) throw refused(at, "is too long");
-    if (bytes > MAX_ALL_BYTES) throw refused(at, "is too long together with the schemas before it");
+    if (text.length > MAX_SCHEMA_BYTES) throw refused(at, "is too long", { max_bytes: String(MAX_SCHEMA_BYTES) });
+    if (bytes > MAX_ALL_BYTES)
+      throw refused(at, "is too long together with the schemas before it", { fault: "costly" });
     checkSchema(text, at);
   }
 }
@@ -120,6 +124,6 @@ function written(expression: Expression): number {
   }
 }
 
-function refused(at: string, what: string): EngineError {
-  return new EngineError("INVALID_SCHEMA", `Invalid JSON Schema at ${at}: it ${what}.`, { field: at });
+function refused(at: string, what: string, facts: SchemaFacts = {}): EngineError {
+  return new EngineError("INVALID_SCHEMA", `Invalid JSON Schema at ${at}: it ${what}.`, { field: at, ...facts });
 }

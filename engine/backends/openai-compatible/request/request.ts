@@ -65,7 +65,7 @@ export function toChatRequest(
 ): ChatRequest {
   const { dialect } = settings;
   const tools = planTools(request);
-  checkCompiledSchemas(tools, request.outputConstraint);
+  checkCompiledSchemas(tools, request.outputConstraint, request.tools);
   const thinking = planThinking(settings.profile, dialect, request.reasoning);
   const stop = (request.sampling?.stop ?? []).filter((text) => text !== "");
   const fields: Fields = {

@@ -18,31 +18,33 @@ function sized(bytes: number): object {
 describe("limits of a schema", () => {
   test("the text is that of the caller's value", () => {
     const text = '{"type":"object","properties":{"b":{"type":["string","null"]},"a":{"$ref":"#/$defs/a"}}}';
-    expect(schemaText(JSON.parse(text), path, "function")).toBe(text);
+    expect(schemaText(JSON.parse(text), path, "function", false)).toBe(text);
   });
 
   test("unknown keywords are none of our business", () => {
     expect(
-      schemaText({ "x-whatever": 1, $schema: "https://json-schema.org/draft/2020-12/schema" }, path, "function"),
+      schemaText({ "x-whatever": 1, $schema: "https://json-schema.org/draft/2020-12/schema" }, path, "function", false),
     ).toBe('{"x-whatever":1,"$schema":"https://json-schema.org/draft/2020-12/schema"}');
   });
 
   test.each([[null], ["x"], [[]], [3], [true]])("%j is no schema", (value) => {
-    expect(faultOf(() => schemaText(value, path, "function"))).toEqual({ code: "invalid_type", param });
+    expect(faultOf(() => schemaText(value, path, "function", false))).toEqual({ code: "invalid_type", param });
   });
 
   test("the deepest and the largest schema allowed pass, one more does not", () => {
-    expect(schemaText(nested(MAX_SCHEMA_DEPTH), path, "function")).toContain("items");
-    expect(faultOf(() => schemaText(nested(MAX_SCHEMA_DEPTH + 1), path, "function"))).toEqual({
+    expect(schemaText(nested(MAX_SCHEMA_DEPTH), path, "function", false)).toContain("items");
+    expect(faultOf(() => schemaText(nested(MAX_SCHEMA_DEPTH + 1), path, "function", false))).toEqual({
       code: "invalid_function_parameters",
       param,
     });
-    expect(schemaText(sized(MAX_SCHEMA_BYTES), path, "response")).toHaveLength(MAX_SCHEMA_BYTES);
-    expect(faultOf(() => schemaText(sized(MAX_SCHEMA_BYTES + 1), path, "response")).code).toBe("invalid_json_schema");
+    expect(schemaText(sized(MAX_SCHEMA_BYTES), path, "response", false)).toHaveLength(MAX_SCHEMA_BYTES);
+    expect(faultOf(() => schemaText(sized(MAX_SCHEMA_BYTES + 1), path, "response", false)).code).toBe(
+      "invalid_json_schema",
+    );
   });
 
   test("a number beyond the range of doubles is refused, as its text would be null", () => {
-    expect(faultOf(() => schemaText(JSON.parse('{"maximum":1e999}'), path, "function")).code).toBe(
+    expect(faultOf(() => schemaText(JSON.parse('{"maximum":1e999}'), path, "function", false)).code).toBe(
       "invalid_function_parameters",
     );
   });
@@ -55,7 +57,7 @@ describe("limits of a schema", () => {
     [{ properties: { properties: { $ref: "http://example.com" } } }],
     [{ properties: { default: { $ref: "http://example.com" } } }],
   ])("the reference out of the document in %j is refused", (schema) => {
-    expect(faultOf(() => schemaText(schema, path, "function")).code).toBe("invalid_function_parameters");
+    expect(faultOf(() => schemaText(schema, path, "function", false)).code).toBe("invalid_function_parameters");
   });
 
   test.each([
@@ -65,6 +67,6 @@ describe("limits of a schema", () => {
     [{ default: [{ $ref: "x" }] }],
     [{ enum: [{ $ref: "x" }] }],
   ])("%j refers to nothing outside", (schema) => {
-    expect(schemaText(schema, path, "function")).toBe(JSON.stringify(schema));
+    expect(schemaText(schema, path, "function", false)).toBe(JSON.stringify(schema));
   });
 });

@@ -283,7 +283,10 @@ export interface JsonObjectConstraint {
 export interface JsonSchemaConstraint {
   /** The name is for engines whose API wants one for a schema; it does not change the answer. May be empty. */
   readonly name: string;
-  /** The schema is exact JSON Schema text, at most 64 KiB. Text that is no JSON fails with INVALID_SCHEMA. */
+  /**
+   * The schema is exact JSON Schema text, at most 256 KiB, and 64 KiB where strict: of a larger one that is not strict
+   * an engine keeps no more than that the text is JSON, or refuses it. Text that is no JSON fails with INVALID_SCHEMA.
+   */
   readonly schemaJson: string;
   /**
    * Strict promises that a whole answer satisfies all of the schema: a keyword that the engine cannot enforce fails

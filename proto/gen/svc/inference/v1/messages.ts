@@ -300,8 +300,8 @@ export interface Tool {
   /** The description tells the model what the tool does and when to use it. May be empty. */
   readonly description: string;
   /**
-   * The parameters are exact JSON Schema text of the object that the arguments have to be, at most 64 KiB. Empty: the
-   * tool takes no arguments. Text that is no JSON object fails with INVALID_SCHEMA.
+   * The parameters are exact JSON Schema text of the object that the arguments have to be, at most 256 KiB, and 64 KiB
+   * where strict. Empty: the tool takes no arguments. Text that is no JSON object fails with INVALID_SCHEMA.
    */
   readonly parametersJsonSchema: string;
   /**

@@ -4,7 +4,7 @@ import { ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messag
 import { errorOf } from "./fixture.ts";
 
 const tool = (name: string, more: object = {}) => ({ name, input_schema: { type: "object" }, ...more });
-const tools = toolsOf([tool("read"), tool("grep")]);
+const { tools } = toolsOf([tool("read"), tool("grep")]);
 
 describe("toolsOf", () => {
   test("a tool keeps the text of its schema and its breakpoint", () => {
@@ -17,7 +17,7 @@ describe("toolsOf", () => {
       cache_control: { type: "ephemeral", ttl: "5m" },
       eager_input_streaming: true,
     };
-    expect(toolsOf([source])).toEqual([
+    expect(toolsOf([source]).tools).toEqual([
       {
         name: "read",
         description: "Reads.",
@@ -29,17 +29,18 @@ describe("toolsOf", () => {
   });
 
   test.each([[undefined], [null], [[]]])("%j is no tools", (value) => {
-    expect(toolsOf(value)).toEqual([]);
+    expect(toolsOf(value).tools).toEqual([]);
   });
 
   test("a deferred tool is a tool, its placeholder is none", () => {
     const list = [tool("read", { defer_loading: true }), tool("DeferredToolPlaceholder", { defer_loading: true })];
-    expect(toolsOf(list).map(({ name }) => name)).toEqual(["read"]);
-    expect(toolsOf([tool("DeferredToolPlaceholder")])).toHaveLength(1);
+    expect(toolsOf(list).tools.map(({ name }) => name)).toEqual(["read"]);
+    expect(toolsOf(list).paths).toEqual([["tools", list.findIndex(({ name }) => name === "read")]]);
+    expect(toolsOf([tool("DeferredToolPlaceholder")]).tools).toHaveLength(1);
   });
 
   test("a kind of its own with a schema is a tool as any other", () => {
-    expect(toolsOf([tool("bash", { type: "bash_20250124" })])).toHaveLength(1);
+    expect(toolsOf([tool("bash", { type: "bash_20250124" })]).tools).toHaveLength(1);
   });
 
   test.each([

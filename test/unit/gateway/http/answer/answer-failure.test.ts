@@ -13,7 +13,13 @@ function failed(code: ErrorCode, detail: Detail, before: (running: RunningAnswer
   const answer = running.begin(new PassThrough() as unknown as ServerResponse);
   before(running);
   const record = newRecord();
-  const shown = answerFailure(new ApiError(code, "It failed.", { detail }), { record, format: chat, answer, running });
+  const shown = answerFailure(new ApiError(code, "It failed.", { detail }), {
+    record,
+    format: chat,
+    prepared: {},
+    answer,
+    running,
+  });
   return { shown, closed: record.closed(200, true) };
 }
 

@@ -32,3 +32,10 @@ test("a call that has to come leaves no room for another form of answer", () => 
   );
   expect([forced.json, forced.fixed.constraint, forced.fixed.mustCall]).toEqual([undefined, undefined, true]);
 });
+
+test("a tool that may be called keeps its place among all tools, by which an error names it", () => {
+  const tools = ["a", "b", "c"].map((name) => ({ ...TOOL, name }));
+  const toolChoice = { mode: ToolChoiceMode.AUTO, name: "", allowedNames: ["c"], disableParallelCalls: false };
+  const { fixed } = planAnswer(generateRequest({ tools, toolChoice }), loadProfile("qwen3"));
+  expect(fixed.tools).toMatchObject([{ name: "c", position: 2 }]);
+});

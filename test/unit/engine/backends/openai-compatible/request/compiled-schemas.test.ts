@@ -66,9 +66,20 @@ describe("what an engine would compile is refused with the path of the field", (
   test("one too long, and many that are too long together", () => {
     const long = (bytes: number) => JSON.stringify({ description: "x".repeat(bytes) });
     const field = "output_constraint.json_schema.schema_json";
-    expect(failureOf(() => checkCompiledSchemas(plan([], false), answer(long(65_536)))).facts).toEqual({ field });
+    expect(failureOf(() => checkCompiledSchemas(plan([], false), answer(long(65_536)))).facts).toEqual({
+      field,
+      max_bytes: "65536",
+    });
     const many = Array.from({ length: 20 }, () => tool(long(60_000)));
     expect(failureOf(() => checkCompiledSchemas(plan(many, true), undefined)).message).toContain("tools[8]");
+  });
+
+  test("a tool by its place among all tools of the request, of which the engine may be shown some", () => {
+    const bad = tool('{"type":1}', true);
+    const all = [tool("{}"), tool("{}"), bad];
+    expect(failureOf(() => checkCompiledSchemas(plan([bad], false), undefined, all))).toMatchObject({
+      facts: { field: "tools[2].parameters_json_schema" },
+    });
   });
 
   test("text that is no JSON", () => {

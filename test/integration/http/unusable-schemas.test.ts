@@ -1,0 +1,134 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { EngineError } from "../../../engine/errors.ts";
+import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+
+/*
+ * A 400 for a schema names the field that holds it, in the words of each format, whoever finds the fault: the gateway
+ * by its own limits, or the engine that cannot hold an answer to it.
+ */
+
+let service: ScriptedService;
+beforeAll(async () => {
+  service = await startScriptedService();
+});
+afterAll(() => service.stop());
+
+const MODEL = "svc-qwen";
+const messages = [{ role: "user", content: "hi" }];
+const held = { type: "object" };
+
+type Case = {
+  readonly path: string;
+  /** The name of the second of two tools' schema, and that of the answer's, in this format. */
+  readonly tool: string;
+  readonly answer: string;
+  readonly body: (schema: object) => object;
+};
+
+const CASES: readonly Case[] = [
+  {
+    path: "/v1/chat/completions",
+    tool: "tools[1].function.parameters",
+    answer: "response_format",
+    body: (schema) => ({
+      model: MODEL,
+      messages,
+      tools: [held, schema].map((parameters, at) => ({
+        type: "function",
+        function: { name: `f${at}`, parameters, strict: true },
+      })),
+    }),
+  },
+  {
+    path: "/v1/messages",
+    tool: "tools.2.input_schema",
+    answer: "output_config.format.schema",
+    body: (schema) => ({
+      model: MODEL,
+      messages,
+      max_tokens: 9,
+      tools: [
+        { name: "DeferredToolPlaceholder", input_schema: held, defer_loading: true },
+        ...[held, schema].map((input_schema, at) => ({ name: `f${at}`, input_schema, strict: true })),
+      ],
+    }),
+  },
+  {
+    path: "/v1/responses",
+    tool: "tools[1].tools[0].parameters",
+    answer: "text.format.schema",
+    body: (schema) => ({
+      model: MODEL,
+      input: "hi",
+      tools: [
+        { type: "function", name: "f0", parameters: held, strict: true },
+        {
+          type: "namespace",
+          name: "own",
+          tools: [{ type: "function", name: "f1", parameters: schema, strict: true }],
+        },
+      ],
+    }),
+  },
+];
+
+function refuse(facts: Readonly<Record<string, string>>): void {
+  service.play(() => {
+    throw new EngineError("INVALID_SCHEMA", "words of the engine", facts);
+  });
+}
+
+type Shown = { readonly error: { message: string; param?: string; code?: string } };
+
+async function refusalOf(path: string, body: object): Promise<Shown["error"]> {
+  const response = await service.gateway.post(path, body);
+  expect(response.status).toBe(400);
+  const { error } = (await response.json()) as Shown;
+  expect(error.message).not.toContain("words of the engine");
+  return error;
+}
+
+describe.each(CASES)("$path", ({ path, tool, answer, body }) => {
+  function expectField(error: Shown["error"], field: string, code: string): void {
+    if (path === "/v1/messages") expect(error.message.startsWith(`${field}: `)).toBe(true);
+    else expect(error).toMatchObject({ param: field, code });
+  }
+
+  test.each(["tools[1].parameters_json_schema", "tools.1.parameters_json_schema"])(
+    "an engine's refusal of %s names that tool's field",
+    async (field) => {
+      refuse({ field, pointer: "/properties/a/not", fault: "not_enforceable" });
+      const error = await refusalOf(path, body(held));
+      expectField(error, tool, "invalid_function_parameters");
+      expect(error.message).toContain("the keyword at /properties/a/not cannot be enforced");
+    },
+  );
+
+  test("an engine's refusal of the answer's schema names its field", async () => {
+    refuse({ field: "output_constraint.json_schema.schema_json", pointer: "/type" });
+    const error = await refusalOf(path, body(held));
+    expectField(error, answer, "invalid_json_schema");
+    expect(error.message).toContain("cannot be used at /type");
+  });
+
+  test("an engine's refusal of a schema for its size names the limit", async () => {
+    refuse({ field: "tools.1.parameters_json_schema", pointer: "", fault: "costly", max_bytes: "65536" });
+    const error = await refusalOf(path, body(held));
+    expectField(error, tool, "invalid_function_parameters");
+    expect(error.message).toContain("larger than 65536 bytes");
+  });
+
+  test("a tool that the request does not have names no field", async () => {
+    refuse({ field: "tools.7.parameters_json_schema", pointer: "" });
+    const { message } = await refusalOf(path, body(held));
+    expect(message).toContain("cannot be used");
+  });
+
+  test("a strict schema larger than engines take is refused before it is sent", async () => {
+    const sent = service.engine.backend.requests.length;
+    const error = await refusalOf(path, body({ type: "object", description: "x".repeat(65_536) }));
+    expectField(error, tool, "invalid_function_parameters");
+    expect(error.message).toContain("the strict schema is larger than 65536 bytes");
+    expect(service.engine.backend.requests.length).toBe(sent);
+  });
+});
