@@ -64,6 +64,11 @@ export type ApiErrorOptions = {
    * field is named.
    */
   readonly path?: FieldPath;
+  /**
+   * The number of the canonical message at fault, for whoever knows which field of the body it came from. Default: no
+   * message is named.
+   */
+  readonly promptMessage?: number;
   /** The time after which the caller may try again, in milliseconds from now. Default: the caller is not told. */
   readonly retryAfterMs?: number;
   /**
@@ -94,6 +99,8 @@ export class ApiError extends Error {
   readonly wording: Wording;
   /** The path to the field at fault; undefined where no field is named. */
   readonly path: FieldPath | undefined;
+  /** The number of the canonical message at fault; undefined where none is named. */
+  readonly promptMessage: number | undefined;
   /**
    * The time after which the caller may try again, in milliseconds from when the error was made; undefined where the
    * caller is not told.
@@ -116,6 +123,7 @@ export class ApiError extends Error {
     this.code = code;
     this.wording = wording;
     this.path = options.path;
+    this.promptMessage = options.promptMessage;
     this.retryAfterMs = options.retryAfterMs;
     this.shouldRetry = options.shouldRetry;
     this.tool = options.tool;

@@ -391,6 +391,10 @@ const OF_UPSTREAM = {
   },
   engine_invalid_schema: { meaning: "The engine cannot use the JSON Schema for the answer." },
   engine_unsupported_feature: { meaning: "The model does not support what the request asks for." },
+  engine_prompt_refused: {
+    meaning:
+      "The model's chat template, or its engine, does not take the conversation; the node's log says what of it.",
+  },
   engine_invalid_request: { meaning: "The engine cannot process the request." },
   drain_timeout: {
     meaning: "The gateway had to stop before the answer was complete.",

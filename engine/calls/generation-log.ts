@@ -40,6 +40,8 @@ export function logGeneration(log: Logger, facts: GenerationFacts): void {
     request_id: shownId(facts.requestId),
     model: facts.model,
     outcome: failure?.reason ?? "ok",
+    // These words are this program's own, but for what a template says of itself.
+    why: failure?.message,
     input_tokens: usage?.inputTokens,
     cached_tokens: usage?.cachedInputTokens,
     output_tokens: usage?.outputTokens,

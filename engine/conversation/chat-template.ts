@@ -47,11 +47,25 @@ export type ChatTemplateOptions = {
 /** Variables of a chat template, by name. */
 export type TemplateVariables = Readonly<Record<string, string | number | boolean>>;
 
-/** The error for a conversation that the template does not take. `path` names what of it, such as `messages[3]`. */
+/**
+ * The error for a conversation that the template does not take. Its facts are `field`, which names what of it, such as
+ * `messages[3]`, and `template_says`, the template's own words where they are known to be that.
+ */
 export class TemplateRefusal extends EngineError {
-  /** Makes the error. `cause` is what the template threw, and is never sent: it may quote the conversation. */
-  constructor(path: string, cause?: unknown) {
-    super("INVALID_REQUEST", `${path}: the model's chat template does not take this.`, {}, cause);
+  /** The template's own words for why; undefined where there are none that may be told. */
+  readonly says: string | undefined;
+
+  /** Makes the error. `cause` is what was thrown, and is never sent: it may quote the conversation. */
+  constructor(path: string, says?: string, cause?: unknown) {
+    const why = says === undefined ? "" : ` It says: ${says}`;
+    const facts = { field: path, ...(says === undefined ? {} : { template_says: says }) };
+    super("INVALID_REQUEST", `${path}: the model's chat template does not take this.${why}`, facts, cause);
+    this.says = says;
+  }
+
+  /** Returns the same refusal with another path. */
+  at(path: string): TemplateRefusal {
+    return new TemplateRefusal(path, this.says, this.cause);
   }
 }
 
@@ -140,12 +154,24 @@ export class ChatTemplate {
         eos_token: this.#options.eosToken,
       });
     } catch (cause) {
-      throw new TemplateRefusal("messages", cause);
+      throw new TemplateRefusal("messages", ownWords(cause, this.source), cause);
     }
     const spans = placeholders.restore(rendered);
     if (!spans) throw new TemplateRefusal("messages");
     return spans;
   }
+}
+
+/** Words without what could name a file, a host or an address. */
+const PLAIN_WORDS = /^(?:[A-Za-z0-9 ,;:!?'"()_-]|[A-Za-z]\/(?=[A-Za-z.])|\.(?![A-Za-z0-9])){1,200}$/;
+
+/**
+ * Returns what a template said when it refused a conversation, where that stands in its source as it is: words that it
+ * has put together may be a caller's.
+ */
+function ownWords(thrown: unknown, source: string): string | undefined {
+  const words = thrown instanceof Error ? thrown.message : "";
+  return PLAIN_WORDS.test(words) && source.includes(words) ? words : undefined;
 }
 
 /**

@@ -67,23 +67,21 @@ export class PromptRenderer {
   }
 
   /**
-   * Finds out which message or tool the template refuses, by rendering ever less of the conversation. Returns the error
-   * that names it.
+   * Finds out which message or tool the template refuses, by rendering ever less of the conversation. A beginning of it
+   * may be refused for another reason, as that nobody has asked anything yet. Returns the error that names it.
    */
-  refusal(conversation: Conversation, cause: unknown): EngineError {
+  refusal(conversation: Conversation, refusal: TemplateRefusal): EngineError {
     const { messages, tools } = conversation;
     const fails = (part: Partial<Conversation>) => {
       try {
         this.#spans({ ...conversation, ...part, closed: true });
         return false;
-      } catch {
-        return true;
+      } catch (error) {
+        return !(error instanceof TemplateRefusal) || error.says === refusal.says;
       }
     };
-    const search = (path: string, count: number, failsWith: (count: number) => boolean) => {
-      if (count === 0 || count > MAX_SEARCHED) return new TemplateRefusal(path, cause);
-      return new TemplateRefusal(`${path}[${firstFailing(count, failsWith)}]`, cause);
-    };
+    const search = (path: string, count: number, failsWith: (count: number) => boolean) =>
+      count === 0 || count > MAX_SEARCHED ? refusal.at(path) : refusal.at(`${path}[${firstFailing(count, failsWith)}]`);
     return tools.length > 0 && !fails({ tools: [] })
       ? search("tools", tools.length, (count) => fails({ tools: tools.slice(0, count) }))
       : search("messages", messages.length, (count) => fails({ messages: messages.slice(0, count) }));
@@ -97,7 +95,7 @@ export class PromptRenderer {
     try {
       return this.#template.render(conversation);
     } catch (error) {
-      throw error instanceof EngineError ? error : new TemplateRefusal("messages", error);
+      throw error instanceof EngineError ? error : new TemplateRefusal("messages", undefined, error);
     }
   }
 
@@ -155,6 +153,6 @@ export function renderPrompt({ format, conversation: packed }: RenderInput): Ren
   try {
     return last.renderer.render(conversation);
   } catch (error) {
-    throw error instanceof TemplateRefusal ? last.renderer.refusal(conversation, error.cause) : error;
+    throw error instanceof TemplateRefusal ? last.renderer.refusal(conversation, error) : error;
   }
 }

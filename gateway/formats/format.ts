@@ -76,10 +76,20 @@ export type Prepared<Options extends object = object> = {
    * the request, at `tools[i]`.
    */
   readonly toolPaths?: readonly FieldPath[];
+  /**
+   * The number of the body's message or item that each canonical message came from, else `INSTRUCTIONS` or
+   * `WHOLE_PROMPT`. Default: the number is the same.
+   */
+  readonly messagePlaces?: readonly number[];
 };
 
+/** The place of a canonical message that came from the field which instructs the model beside the prompt. */
+export const INSTRUCTIONS = -1;
+/** The place of a canonical message that is all of the prompt's field, where that is no list. */
+export const WHOLE_PROMPT = -2;
+
 /** A checked count of the tokens of a prompt. */
-export type PreparedCount = {
+export type PreparedCount = Pick<Prepared, "toolPaths" | "messagePlaces"> & {
   /** The catalog id of the model. */
   readonly model: string;
   /** The canonical form of the count, without whom it is for. */
@@ -90,8 +100,14 @@ export type PreparedCount = {
  * Returns the count of the prompt that a request has: all that engines render of it, so that the count equals the input
  * tokens of the answer.
  */
-export function countOf({ model, messages, tools, toolChoice, reasoning }: CanonicalRequest): PreparedCount {
-  return { model, request: { model, messages, tools, toolChoice, reasoning } };
+export function countOf({
+  request,
+  toolPaths,
+  messagePlaces,
+}: Omit<Prepared, "model" | "stream" | "options">): PreparedCount {
+  const { model, messages, tools, toolChoice, reasoning } = request;
+  const places = { ...(toolPaths && { toolPaths }), ...(messagePlaces && { messagePlaces }) };
+  return { model, request: { model, messages, tools, toolChoice, reasoning }, ...places };
 }
 
 /**
@@ -107,6 +123,18 @@ export interface StreamEncoder {
   keepAlive(): string;
 }
 
+/** The fields of a format that are at fault when the engine, which knows no formats, refuses a prompt or a schema. */
+export type FieldsAtFault = {
+  /** The field that holds the prompt. */
+  readonly prompt: FieldPath;
+  /** The field that instructs the model beside the prompt. */
+  readonly instructions: FieldPath;
+  /** The field that holds the schema of the answer. */
+  readonly outputSchema: FieldPath;
+  /** The path that leads from a tool to its schema. */
+  readonly toolSchema: FieldPath;
+};
+
 /**
  * An HTTP format: how its bodies are read, and how its answers are written. `Options` is what the one hands to the
  * other; whoever stands between them does not look at it.
@@ -114,11 +142,8 @@ export interface StreamEncoder {
 export type Format<Options extends object = object> = {
   /** The label of the format in log and statistics. */
   readonly name: string;
-  /**
-   * The fields that are at fault when the engine, which knows no formats, refuses a prompt or a schema; `toolSchema` leads
-   * from a tool to its schema.
-   */
-  readonly fields: { readonly prompt: FieldPath; readonly outputSchema: FieldPath; readonly toolSchema: FieldPath };
+  /** The fields that are at fault when the engine, which knows no formats, refuses a prompt or a schema. */
+  readonly fields: FieldsAtFault;
   /** Checks a parsed JSON body. Throws `ApiError` only. */
   prepare(body: unknown, context: PrepareContext): Prepared<Options>;
   /** Makes the encoder of the event stream that answers a request with these options. */
@@ -128,9 +153,7 @@ export type Format<Options extends object = object> = {
 };
 
 /** The way in which an HTTP format asks how many tokens a prompt has. */
-export type CountFormat = {
-  /** The label of the format in log and statistics. */
-  readonly name: string;
+export type CountFormat = Pick<Format, "name" | "fields"> & {
   /** Checks a parsed JSON body. Throws `ApiError` only. */
   prepare(body: unknown, context: PrepareContext): PreparedCount;
   /** Makes the body of the reply. */

@@ -34,7 +34,12 @@ const REFUSED: Readonly<Record<string, string>> = {
  */
 export const chat: Format<ReplyOptions> = {
   name: "chat",
-  fields: { prompt: ["messages"], outputSchema: ["response_format"], toolSchema: ["function", "parameters"] },
+  fields: {
+    prompt: ["messages"],
+    instructions: ["messages"],
+    outputSchema: ["response_format"],
+    toolSchema: ["function", "parameters"],
+  },
   prepare(input, context) {
     const body = requestBody(input);
     const model = catalogModel(body.model);

@@ -4,7 +4,7 @@ import { ApiError, type FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { cacheBreakpoint } from "../cache-control.ts";
 import { fromZod, unsupportedParameter } from "../field-error.ts";
-import type { CanonicalRequest, PrepareContext } from "../format.ts";
+import { type CanonicalRequest, INSTRUCTIONS, type PrepareContext } from "../format.ts";
 import { schemaText } from "../json-schema-limits.ts";
 import { catalogModel, requestBody } from "../request-body.ts";
 import { stopStrings } from "../stop-strings.ts";
@@ -22,6 +22,8 @@ export type CheckedBody = {
   readonly request: CanonicalRequest;
   /** The paths in the body of the request's tools. */
   readonly toolPaths: readonly FieldPath[];
+  /** The number of the body's message that each canonical one came from; `INSTRUCTIONS` for `system`. */
+  readonly messagePlaces: readonly number[];
 };
 
 /** Checks the body of a message. Throws `ApiError` only. */
@@ -50,11 +52,13 @@ function check(
   const { tools, paths: toolPaths } = toolsOf(raw.tools);
   const toolChoice = toolChoiceOf(raw.tool_choice, tools);
   const system = systemMessage(raw.system);
-  const turns = conversation(body.messages, {
+  const placed = conversation(body.messages, {
     acceptsImages: context.acceptsImages(model.id),
     sealer: context.sealer(model.id),
     strictAlternation: context.settings.strictAlternation,
   });
+  const turns = placed.map(({ message }) => message);
+  const places = placed.map(({ place }) => place);
   const breakpoint = cacheBreakpoint(raw.cache_control);
   const request: CanonicalRequest = {
     model: model.id,
@@ -73,7 +77,8 @@ function check(
     cache: { affinityKey: userId(raw), isolationSalt: "", ttl: breakpoint?.ttl },
     maxOutputTokens,
   };
-  return { body, request, toolPaths };
+  const messagePlaces = system ? [INSTRUCTIONS, ...places] : places;
+  return { body, request, toolPaths, messagePlaces };
 }
 
 /** Returns the token limit of the answer. Counting takes any `max_tokens`; one that says nothing is no limit. */

@@ -13,7 +13,12 @@ import {
 } from "./content.ts";
 
 /** Neighbouring messages of one role, which are one turn. */
-type Turn = { readonly role: "user" | "assistant"; readonly blocks: Block[] };
+type Turn = {
+  readonly role: "user" | "assistant";
+  readonly blocks: Block[];
+  /** The number of the first of the messages. */
+  readonly place: number;
+};
 
 /** A tool call that waits for its result. */
 type OpenCall = { readonly name: string; readonly messagePath: FieldPath };
@@ -24,20 +29,24 @@ export type ConversationContext = ContentContext & {
   readonly strictAlternation: boolean;
 };
 
+/** A canonical message, and the number of the body's message that it, or the beginning of it, came from. */
+export type PlacedMessage = { readonly message: Message; readonly place: number };
+
 /**
  * Reads the `messages` of a body as canonical messages. Every tool result becomes a message of its own, and what else
  * its user turn says one behind them. Throws `ApiError` for a result without its call in the turn before, and for a
  * call without its result.
  */
-export function conversation(messages: readonly unknown[], context: ConversationContext): Message[] {
-  const result: Message[] = [];
+export function conversation(messages: readonly unknown[], context: ConversationContext): readonly PlacedMessage[] {
+  const result: PlacedMessage[] = [];
   let open: ReadonlyMap<string, OpenCall> = new Map();
   for (const turn of turnsOf(messages, context.strictAlternation)) {
     if (turn.role === "assistant") {
-      result.push({ role: Role.ASSISTANT, parts: allParts(turn.blocks, context) });
+      const message = { role: Role.ASSISTANT, parts: allParts(turn.blocks, context) };
+      result.push({ message, place: turn.place });
       open = callsOf(turn.blocks);
     } else {
-      result.push(...userMessages(turn.blocks, open, context));
+      result.push(...userMessages(turn, open, context));
       open = new Map();
     }
   }
@@ -56,7 +65,7 @@ function turnsOf(messages: readonly unknown[], strictAlternation: boolean): read
     if (message.content === undefined || message.content === null) throw missing(contentPath);
     const blocks = contentBlocks(message.content, contentPath, role);
     const last = turns.at(-1);
-    if (last?.role !== role) turns.push({ role, blocks: [...blocks] });
+    if (last?.role !== role) turns.push({ role, blocks: [...blocks], place: index });
     else if (strictAlternation) throw notAlternating([...path, "role"]);
     else for (const block of blocks) last.blocks.push(block);
   }
@@ -79,11 +88,11 @@ function callsOf(blocks: readonly Block[]): ReadonlyMap<string, OpenCall> {
 }
 
 function userMessages(
-  blocks: readonly Block[],
+  { blocks, place }: Turn,
   open: ReadonlyMap<string, OpenCall>,
   context: ContentContext,
-): readonly Message[] {
-  const results: Message[] = [];
+): readonly PlacedMessage[] {
+  const results: PlacedMessage[] = [];
   const answered = new Set<string>();
   for (const block of blocks) {
     if (block.type !== "tool_result") continue;
@@ -92,11 +101,19 @@ function userMessages(
     if (!call) throw unexpectedResult(block.path);
     if (answered.has(callId)) throw repeatedResult(block.path);
     answered.add(callId);
-    results.push({ role: Role.TOOL, parts: resultParts(block, callId, call.name, context) });
+    const message = { role: Role.TOOL, parts: resultParts(block, callId, call.name, context) };
+    results.push({ message, place: placeOf(block) });
   }
   refuseUnanswered(new Map([...open].filter(([callId]) => !answered.has(callId))));
   const parts = allParts(blocks, context);
-  return results.length > 0 && parts.length === 0 ? results : [...results, { role: Role.USER, parts }];
+  if (results.length > 0 && parts.length === 0) return results;
+  const said = blocks.find(({ type }) => type !== "tool_result");
+  return [...results, { message: { role: Role.USER, parts }, place: said ? placeOf(said) : place }];
+}
+
+/** Returns the number of the message that a block stands in, which its path has behind the name of the list. */
+function placeOf({ path }: Block): number {
+  return Number(path[1]);
 }
 
 function resultParts(block: Block, callId: string, name: string, context: ContentContext): readonly Part[] {
@@ -136,8 +153,8 @@ function refuseUnanswered(calls: ReadonlyMap<string, OpenCall>): void {
  * Drops an empty assistant turn at the end: going on from it is answering, and without it the template opens the turn
  * itself.
  */
-function withoutEmptyPrefill(messages: Message[]): Message[] {
-  const last = messages.at(-1);
+function withoutEmptyPrefill(messages: readonly PlacedMessage[]): readonly PlacedMessage[] {
+  const last = messages.at(-1)?.message;
   return messages.length > 1 && last?.role === Role.ASSISTANT && last.parts.length === 0
     ? messages.slice(0, -1)
     : messages;

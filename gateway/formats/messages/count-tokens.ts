@@ -5,6 +5,7 @@ import { messages } from "./request.ts";
 /** Token counts of Format B, `POST /v1/messages/count_tokens`. */
 export const countTokens: CountFormat = {
   name: messages.name,
-  prepare: (body, context) => countOf(checkCountTokensBody(body, context).request),
+  fields: messages.fields,
+  prepare: (body, context) => countOf(checkCountTokensBody(body, context)),
   reply: (inputTokens) => ({ input_tokens: inputTokens }),
 };

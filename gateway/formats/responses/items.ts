@@ -3,7 +3,7 @@ import { ApiError, type FieldPath } from "../../errors.ts";
 import { argumentsText, isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { bracketPath } from "../error-envelope.ts";
 import { emptyArray, invalidValue, missing, oneOf, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
-import type { Sealer } from "../format.ts";
+import { type Sealer, WHOLE_PROMPT } from "../format.ts";
 import { contentParts, requiredString, textPart } from "./content-parts.ts";
 import { modelName } from "./tool-names.ts";
 
@@ -32,22 +32,25 @@ export type ItemContext = {
   readonly acceptsImages: boolean;
 };
 
+/** Canonical messages, and for each the number of the item that it, or the beginning of it, came from. */
+export type PlacedMessages = { readonly messages: readonly Message[]; readonly places: readonly number[] };
+
 /**
  * Reads `input` ("Input items of responses" in formats/README.md) as canonical messages. Neighbouring assistant
  * messages, reasoning and function calls are one assistant turn, as the model made them in one; every function call
  * output is a tool turn of its own. Throws `ApiError`.
  */
-export function inputMessages(input: unknown, context: ItemContext): readonly Message[] {
+export function inputMessages(input: unknown, context: ItemContext): PlacedMessages {
   const path = ["input"];
   if (typeof input === "string") {
     if (input === "") throw invalidValue(path, "expected a non-empty string.");
-    return [{ role: Role.USER, parts: [textPart(input)] }];
+    return { messages: [{ role: Role.USER, parts: [textPart(input)] }], places: [WHOLE_PROMPT] };
   }
   if (!Array.isArray(input)) throw wrongType(path, "a string or an array of items", input);
   if (input.length === 0) throw emptyArray(path);
   if (input.length > MAX_ITEMS) throw tooMany(path, MAX_ITEMS);
   const conversation = new Conversation(context);
-  for (const [index, item] of input.entries()) conversation.add(item, [...path, index]);
+  for (const [index, item] of input.entries()) conversation.add(item, index);
   return conversation.end();
 }
 
@@ -58,8 +61,13 @@ type Call = { readonly name: string; readonly path: FieldPath };
 class Conversation {
   readonly #context: ItemContext;
   readonly #messages: Message[] = [];
+  readonly #places: number[] = [];
   /** The parts of the assistant turn that the next item may still belong to. */
   #turn: Part[] = [];
+  /** The number of the item with which that turn began. */
+  #turnPlace = 0;
+  /** The number of the item that is read. */
+  #place = 0;
   readonly #calls = new Map<string, Call>();
   /** The calls that have no output yet. */
   readonly #open = new Map<string, Call>();
@@ -68,7 +76,10 @@ class Conversation {
     this.#context = context;
   }
 
-  add(item: unknown, path: FieldPath): void {
+  add(item: unknown, place: number): void {
+    const path = ["input", place];
+    this.#place = place;
+    if (this.#turn.length === 0) this.#turnPlace = place;
     if (!isJsonObject(item)) throw wrongType(path, "an object", item);
     switch (typeOf(item, path)) {
       case "message":
@@ -87,11 +98,11 @@ class Conversation {
   }
 
   /** Returns all messages. Throws `ApiError` when a call has no output, as the model would take it for unfinished. */
-  end(): readonly Message[] {
+  end(): PlacedMessages {
     for (const { path } of this.#open.values())
       throw unpaired(`No tool output found for function call '${bracketPath(path)}'.`, path);
     this.#endTurn();
-    return this.#messages;
+    return { messages: this.#messages, places: this.#places };
   }
 
   #message(item: JsonObject, path: FieldPath): void {
@@ -139,11 +150,13 @@ class Conversation {
   #push(message: Message): void {
     this.#endTurn();
     this.#messages.push(message);
+    this.#places.push(this.#place);
   }
 
   #endTurn(): void {
     if (this.#turn.length === 0) return;
     this.#messages.push({ role: Role.ASSISTANT, parts: this.#turn });
+    this.#places.push(this.#turnPlace);
     this.#turn = [];
   }
 }

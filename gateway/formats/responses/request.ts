@@ -2,7 +2,7 @@ import type { Sampling } from "../../../proto/gen/svc/inference/v1/inference_ser
 import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { findModel } from "../../catalog.ts";
 import { unsupportedValue } from "../field-error.ts";
-import type { CanonicalRequest, Format, PrepareContext, Prepared } from "../format.ts";
+import { type CanonicalRequest, type Format, INSTRUCTIONS, type PrepareContext, type Prepared } from "../format.ts";
 import { reasoningOfEffort } from "../reasoning-effort.ts";
 import { catalogModel } from "../request-body.ts";
 import { textPart } from "./content-parts.ts";
@@ -21,7 +21,12 @@ import { declaredTools } from "./tools.ts";
  */
 export const responses: Format<Answering> = {
   name: "responses",
-  fields: { prompt: ["input"], outputSchema: ["text", "format", "schema"], toolSchema: ["parameters"] },
+  fields: {
+    prompt: ["input"],
+    instructions: ["instructions"],
+    outputSchema: ["text", "format", "schema"],
+    toolSchema: ["parameters"],
+  },
   prepare,
   encoder: (head, { echo, view }) => new ResponsesStream(head, echo, view),
   reply: (head, completion, { echo, view }) => foldedReply(head, echo, view, completion),
@@ -44,9 +49,11 @@ function prepare(value: unknown, context: PrepareContext): Prepared<Answering> {
   const format = textFormat(body.text?.format);
   const logprobs = included.logprobs || (body.top_logprobs ?? 0) > 0;
   const items = { sealer: context.sealer(model.id), acceptsImages: context.acceptsImages(model.id) };
+  const instructions = instructionMessages(body.instructions);
+  const input = inputMessages(body.input, items);
   const request: CanonicalRequest = {
     model: model.id,
-    messages: [...instructionMessages(body.instructions), ...inputMessages(body.input, items)],
+    messages: [...instructions, ...input.messages],
     tools: tools.tools,
     toolChoice: choice,
     outputConstraint: format.constraint,
@@ -72,6 +79,7 @@ function prepare(value: unknown, context: PrepareContext): Prepared<Answering> {
     request,
     options: { echo, view },
     toolPaths: tools.paths,
+    messagePlaces: [...instructions.map(() => INSTRUCTIONS), ...input.places],
   };
 }
 

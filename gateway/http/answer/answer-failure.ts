@@ -1,6 +1,6 @@
 import { ApiError, type FieldPath, toApiError } from "../../errors.ts";
 import { invalidSchema } from "../../formats/field-error.ts";
-import type { Format, Prepared } from "../../formats/format.ts";
+import { type FieldsAtFault, type Format, INSTRUCTIONS, type Prepared, WHOLE_PROMPT } from "../../formats/format.ts";
 import type { RequestRecord } from "../record/request-record.ts";
 import type { RunningAnswer, RunningAnswers } from "./running-answers.ts";
 
@@ -10,8 +10,8 @@ export type FailedAnswer = {
   readonly record: RequestRecord;
   /** The format in which the caller is answered. */
   readonly format: Format;
-  /** Where the tools of the request stand in its body. */
-  readonly prepared: Pick<Prepared, "toolPaths">;
+  /** Where the tools and messages of the request stand in its body. */
+  readonly prepared: Places;
   /** The answer that has failed. */
   readonly answer: RunningAnswer;
   /** The answers under way, which know whether they were told to stop. */
@@ -22,8 +22,8 @@ export type FailedAnswer = {
  * Records why an answer failed, and returns the error that the caller shall see. `thrown` is whatever ended the answer.
  */
 export function answerFailure(thrown: unknown, failed: FailedAnswer): ApiError {
-  const { record, answer, running } = failed;
-  const shown = running.stopped ? restarting() : located(toApiError(thrown), failed);
+  const { record, format, prepared, answer, running } = failed;
+  const shown = running.stopped ? restarting() : located(toApiError(thrown), format.fields, prepared);
   record.failed(shown.detail, answer.signal.aborted && !running.stopped);
   return shown;
 }
@@ -40,13 +40,22 @@ export function restarting(): ApiError {
   );
 }
 
+/** Where the parts of a request that an engine may refuse stand in its body. */
+type Places = Pick<Prepared, "toolPaths" | "messagePlaces">;
+
 /** Returns an engine's refusal with the field of the format that it is about. */
-function located(error: ApiError, { format: { fields }, prepared: { toolPaths } }: FailedAnswer): ApiError {
+export function located(error: ApiError, fields: FieldsAtFault, { toolPaths, messagePlaces }: Places): ApiError {
   if (error.path) return error;
+  if (error.promptMessage !== undefined) {
+    const place = messagePlaces ? (messagePlaces[error.promptMessage] ?? WHOLE_PROMPT) : error.promptMessage;
+    if (place === INSTRUCTIONS) return error.at(fields.instructions);
+    return error.at(place === WHOLE_PROMPT ? fields.prompt : [...fields.prompt, place]);
+  }
   if (error.code === "context_length_exceeded") return error.at(fields.prompt);
   if (error.code === "invalid_json_schema") return unusableSchema(error, fields.outputSchema, "response");
   if (error.tool === undefined) return error;
   const tool = toolPaths ? toolPaths[error.tool] : ["tools", error.tool];
+  if (error.code === "invalid_value") return error.at(tool ?? ["tools"]);
   return tool ? unusableSchema(error, [...tool, ...fields.toolSchema], "function") : error;
 }
 

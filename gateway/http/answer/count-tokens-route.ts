@@ -1,9 +1,11 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { toApiError } from "../../errors.ts";
 import { needsTurns, nextTurn } from "../../event-loop-turn.ts";
 import type { CountFormat } from "../../formats/format.ts";
 import type { Router } from "../../upstream/router.ts";
 import { requireModel } from "../access/model-access.ts";
 import { principalOf, type RequestContext, takeBody } from "../request-context.ts";
+import { located } from "./answer-failure.ts";
 import type { RunningAnswers } from "./running-answers.ts";
 
 /** What answering a count of tokens works with beside its request. */
@@ -30,7 +32,10 @@ export function countTokensRoute(format: CountFormat, { router, context, running
     if (needsTurns(record.bodyBytes)) await nextTurn();
     const { signal } = running.begin(reply.raw);
     const counted = { ...prepared.request, tenant: principal.tenant };
-    const inputTokens = await router.countTokens({ request: counted, bytes: record.bodyBytes, record }, signal);
+    const counting = router.countTokens({ request: counted, bytes: record.bodyBytes, record }, signal);
+    const inputTokens = await counting.catch((error: unknown) => {
+      throw located(toApiError(error), format.fields, prepared);
+    });
     return reply.type("application/json; charset=utf-8").send(JSON.stringify(format.reply(inputTokens)));
   };
 }

@@ -47,7 +47,7 @@ export function fromGrpc(cause: ServiceError, accepted: boolean): UpstreamFailur
       return final(refused("unsupported_value", text, "engine_unsupported_feature", cause), said);
     }
     case "INVALID_REQUEST":
-      return final(cannotProcess(cause), said);
+      return final(cannotProcess(cause, info), said);
     case "QUEUE_FULL":
       return elsewhere(overloaded("upstream_queue_full", retryAfterMs(cause), cause), notReady);
     case "DRAINING":
@@ -141,8 +141,35 @@ function refused(code: ErrorCode, text: string, detail: Detail, cause: unknown):
   return new ApiError(code, text, { detail, cause });
 }
 
-function cannotProcess(cause: unknown): ApiError {
-  return refused("invalid_value", "The model cannot process this request.", "engine_invalid_request", cause);
+/** What an engine's refusal is about, in words for the caller. */
+const REFUSED_FOR: Readonly<Record<string, string>> = {
+  system_message: "where a system message stands",
+  turns: "the order of roles",
+  calls: "a tool call or its result",
+  images: "an image",
+};
+
+/**
+ * Makes the error for a request that the model cannot process. The engine says which message it stumbled over, and why:
+ * in words that it has looked for in the model's own chat template, or by one of a few names.
+ */
+function cannotProcess(cause: unknown, info?: ErrorInfo): ApiError {
+  const { field = "", template_says: says = "", about = "" } = info?.metadata ?? {};
+  const message = /^messages\[(\d{1,9})\]/.exec(field)?.[1];
+  const tool = /^tools\[(\d{1,4})\]/.exec(field)?.[1];
+  const options = {
+    ...(message !== undefined && { promptMessage: Number(message) }),
+    ...(tool !== undefined && { tool: Number(tool) }),
+  };
+  const detail = field === "" && about === "" ? "engine_invalid_request" : "engine_prompt_refused";
+  const why = Object.hasOwn(REFUSED_FOR, about) ? `: it is about ${REFUSED_FOR[about]}` : templateWords(field, says);
+  return new ApiError("invalid_value", `The model cannot process this request${why}.`, { ...options, detail, cause });
+}
+
+function templateWords(field: string, says: string): string {
+  if (field === "") return "";
+  const words = /^[A-Za-z0-9 ,;:!?'"()_./-]{1,200}$/.test(says) ? ` ("${says.replace(/[.!]+$/, "")}")` : "";
+  return `: its chat template does not take this${words}`;
 }
 
 /**

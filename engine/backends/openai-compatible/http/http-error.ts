@@ -55,6 +55,14 @@ const MESSAGE: Readonly<Partial<Record<ErrorReason, string>>> = {
   ENGINE_DOWN: "The engine is not available.",
 };
 
+/** What engines refuse a conversation for, by the words in which their templates and their checks say so. */
+const REFUSED_FOR: readonly (readonly [about: string, text: RegExp])[] = [
+  ["images", /\bimages?\b|multi-?modal/i],
+  ["system_message", /system (?:message|role|prompt)|\brole\b.{0,20}system/i],
+  ["turns", /alternat/i],
+  ["calls", /tool.?calls?\b|tool_call_id|function.?call/i],
+];
+
 const CONTEXT_TEXT = /context (?:length|window|size)|context_length|max_model_len|longer than the model/i;
 const SCHEMA_TEXT = /json.?schema|grammar|xgrammar|guidance|outlines|structured.?output|regex/i;
 const QUEUE_TEXT = /queue/i;
@@ -109,6 +117,10 @@ export function toEngineFault(fault: EngineFault): EngineError {
   if (reason === "CONTEXT_WINDOW_EXCEEDED") {
     if (fault.inputTokens !== undefined) facts.input_tokens = String(fault.inputTokens);
     if (fault.contextWindow !== undefined) facts.context_window = String(fault.contextWindow);
+  }
+  if (reason === "INVALID_REQUEST") {
+    const about = REFUSED_FOR.find(([, text]) => text.test(fault.text))?.[0];
+    if (about !== undefined) facts.about = about;
   }
   const message = MESSAGE[reason] ?? "The engine had an error while processing the request.";
   return new EngineError(reason, message, facts);

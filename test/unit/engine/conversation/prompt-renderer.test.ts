@@ -176,6 +176,29 @@ describe("what a caller has made impossible to render is the caller's fault, and
     expect(failure.message).not.toMatch(/secret|no[^t]|im_end|fine/);
   });
 
+  const asked = (messages: readonly Message[]) =>
+    "{% if not (messages | selectattr('role', 'equalto', 'user') | list) %}{{ raise_exception('Nobody asks.') }}{% endif %}" +
+    `{% for m in messages %}{% if m.content == 'no' %}{{ raise_exception('Not this one.') }}{% endif %}{{ m.content }}{% endfor %}${messages.length}`;
+  test("what a template says is told where it stands in its source, of the message that it says it of", async () => {
+    const messages = [system("s"), user("a"), user("no"), user("b")];
+    const told = await onThread(talk(messages), asked(messages)).catch((error: unknown) => error);
+    expect(told).toMatchObject({ facts: { field: "messages[2]", template_says: "Not this one." } });
+    const quoted = await onThread(talk([...filler, user("no")]), picky).catch((error: unknown) => error);
+    expect(quoted).toMatchObject({ facts: { field: "messages[9]" } });
+    expect(JSON.stringify(quoted)).not.toContain("secret");
+  });
+
+  test.each(["see http://host.example/x", "see /etc/passwd", "see 10.0.0.1", "see host.example"])(
+    "a template's words that could name a place are not told: %s",
+    async (words) => {
+      const failure = await onThread(talk([user("a")]), `{{ raise_exception('${words}') }}`).catch(
+        (error: unknown) => error,
+      );
+      expect(failure).toMatchObject({ facts: { field: "messages[0]" } });
+      expect(JSON.stringify(failure)).not.toContain("see");
+    },
+  );
+
   const harmless: readonly [what: string, conversation: Conversation][] = [
     ["arguments of 9,000 levels in the history", talk([user("a"), assistant(call("f", `{"a":${nested(9000)}}`))])],
     [

@@ -1,11 +1,15 @@
 import type { ServerResponse } from "node:http";
 import { PassThrough } from "node:stream";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { ApiError, type ErrorCode } from "../../../../../gateway/errors.ts";
 import { chat } from "../../../../../gateway/formats/chat/request.ts";
-import { answerFailure } from "../../../../../gateway/http/answer/answer-failure.ts";
+import type { Format } from "../../../../../gateway/formats/format.ts";
+import { messages } from "../../../../../gateway/formats/messages/request.ts";
+import { responses } from "../../../../../gateway/formats/responses/request.ts";
+import { answerFailure, located } from "../../../../../gateway/http/answer/answer-failure.ts";
 import { RunningAnswers } from "../../../../../gateway/http/answer/running-answers.ts";
 import type { Detail } from "../../../../../gateway/outcome.ts";
+import { CONTEXT } from "../../../../support/events/encoding-context.ts";
 import { newRecord } from "../../../../support/requests/closed-request.ts";
 
 function failed(code: ErrorCode, detail: Detail, before: (running: RunningAnswers) => void = () => {}) {
@@ -13,13 +17,8 @@ function failed(code: ErrorCode, detail: Detail, before: (running: RunningAnswer
   const answer = running.begin(new PassThrough() as unknown as ServerResponse);
   before(running);
   const record = newRecord();
-  const shown = answerFailure(new ApiError(code, "It failed.", { detail }), {
-    record,
-    format: chat,
-    prepared: {},
-    answer,
-    running,
-  });
+  const thrown = new ApiError(code, "It failed.", { detail });
+  const shown = answerFailure(thrown, { record, format: chat, prepared: {}, answer, running });
   return { shown, closed: record.closed(200, true) };
 }
 
@@ -45,4 +44,59 @@ test("what was told to stop ends as drain, whatever broke", () => {
   const { shown, closed } = failed("engine_unavailable", "upstream_reset", (running) => running.stop());
   expect(closed).toMatchObject({ detail: "drain_timeout", endReason: "drain" });
   expect(shown.code).toBe("server_is_overloaded");
+});
+
+describe("a message that the engine refuses is named as the caller has written it", () => {
+  const call = { id: "c", type: "function", function: { name: "f", arguments: "{}" } };
+  const chatList = [
+    ...[
+      { role: "system", content: "a" },
+      { role: "user", content: "b" },
+    ],
+    ...[
+      { role: "assistant", tool_calls: [call] },
+      { role: "tool", tool_call_id: "c", content: "d" },
+    ],
+  ];
+  const use = { type: "tool_use", id: "c", name: "f", input: {} };
+  const result = { type: "tool_result", tool_use_id: "c", content: "d" };
+  const turns = [
+    ...[
+      { role: "user", content: "a" },
+      { role: "assistant", content: [use] },
+    ],
+    ...[
+      { role: "user", content: [result] },
+      { role: "user", content: "b" },
+    ],
+  ];
+  const items = [
+    ...[
+      { role: "user", content: "a" },
+      { type: "reasoning", summary: [{ type: "summary_text", text: "b" }] },
+    ],
+    ...[{ type: "function_call", call_id: "c", name: "f", arguments: "{}" }],
+    ...[
+      { type: "function_call_output", call_id: "c", output: "d" },
+      { role: "user", content: "e" },
+    ],
+  ];
+  const B = { max_tokens: 5, system: "s", messages: turns };
+  const cases: readonly [name: string, format: Format, body: object, paths: readonly (readonly unknown[])[]][] = [
+    ["chat", chat, { messages: chatList }, [0, 1, 2, 3].map((at) => ["messages", at])],
+    ["messages", messages, B, [["system"], ["messages", 0], ["messages", 1], ["messages", 2], ["messages", 3]]],
+    [
+      "responses",
+      responses,
+      { instructions: "s", input: items },
+      [["instructions"], ["input", 0], ["input", 1], ["input", 3], ["input", 4]],
+    ],
+    ["responses of one text", responses, { input: "a" }, [["input"]]],
+  ];
+  test.each(cases)("%s", (_name, format, body, paths) => {
+    const prepared = format.prepare({ model: "svc-qwen", ...body }, CONTEXT);
+    const at = (message: number) =>
+      located(new ApiError("invalid_value", "No.", { promptMessage: message }), format.fields, prepared);
+    expect(prepared.request.messages.map((_, index) => at(index).path)).toEqual(paths);
+  });
 });

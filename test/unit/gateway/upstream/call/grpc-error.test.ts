@@ -1,5 +1,5 @@
 import { Metadata, type ServiceError, status } from "@grpc/grpc-js";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { EngineError, type ErrorReason, toFailedCall } from "../../../../../engine/errors.ts";
 import { fromGrpc } from "../../../../../gateway/upstream/call/grpc-error.ts";
 import { RetryInfo } from "../../../../../proto/gen/google/rpc/error_details.ts";
@@ -48,5 +48,34 @@ test("a node that is full and says only when to come back is passed over until t
     error: { detail: "upstream_queue_full", retryAfterMs: 2_500 },
     retriable: true,
     ending: { kind: "status", notReady: true },
+  });
+});
+
+describe("a conversation that a model does not take", () => {
+  const refused = (facts: Record<string, string>) => {
+    const error = new EngineError("INVALID_REQUEST", "no", facts);
+    return fromGrpc(Object.assign(new Error(), toFailedCall(error)), true).error;
+  };
+  const template = "The model cannot process this request: its chat template does not take this";
+  test.each<[string, Record<string, string>, number | undefined, string]>([
+    [
+      "for which its template has words",
+      { field: "messages[3]", template_says: "Roles must alternate user/assistant." },
+      3,
+      `${template} ("Roles must alternate user/assistant").`,
+    ],
+    ["without words", { field: "messages[12]" }, 12, `${template}.`],
+    ["whose words may be a caller's", { field: "messages[0]", template_says: "<b>x</b>\n" }, 0, `${template}.`],
+    [
+      "beside another engine",
+      { about: "turns" },
+      undefined,
+      "The model cannot process this request: it is about the order of roles.",
+    ],
+    ["for a reason of no known name", { about: "toString" }, undefined, `${template.split(":")[0]}.`],
+  ])("%s", (_what, facts, message, words) => {
+    const error = refused(facts);
+    expect(error).toMatchObject({ code: "invalid_value", detail: "engine_prompt_refused", wording: words });
+    expect(error.promptMessage).toBe(message);
   });
 });
