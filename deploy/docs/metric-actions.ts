@@ -50,6 +50,10 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_cluster_upstream_rq_rx_reset:
       "Endpoints die or lose the connection: look at the log of the node, and at the network.",
     svc_cluster_upstream_rq_pending_active: "If it stays above 0, the cluster needs nodes.",
+    svc_cluster_upstream_rq_held:
+      "Above 0, a model has no endpoint and callers wait for one: start a node. It is what scaling from zero goes by.",
+    svc_cluster_upstream_rq_held_bytes:
+      "Near `circuitBreakers.maxHeldBytes`, further requests are answered with 503 or 529 until an endpoint is back.",
     svc_cluster_upstream_rq_pending_overflow: "Add nodes; a longer queue only makes everybody wait longer.",
     svc_cluster_upstream_cx_none_healthy:
       "Look at `/clusters`: each endpoint has the reason why its newest health check failed.",

@@ -11,6 +11,7 @@ import type { Placement } from "./load-balancing/policy.ts";
 import type { Route } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import { CircuitBreaker, type CircuitBreakerState, limitsForSlots, type Permit } from "./queue/circuit-breaker.ts";
+import { HeldRoom } from "./queue/held-room.ts";
 import { OUTPUT_RESERVE_TOKENS, type Pending, PendingQueue } from "./queue/pending-queue.ts";
 import { type PlaceDemand, TenantPlaces } from "./queue/tenant-places.ts";
 
@@ -34,10 +35,17 @@ export type PlaceRequest = {
   readonly tenant: string;
   /** What the queue and the picking of an endpoint may look at. */
   readonly hints: RoutingHints;
-  /** The addresses of the endpoints that have had their try at the request. */
-  readonly tried: ReadonlySet<string>;
-  /** The longest time that the request waits in the queue, in milliseconds. */
+  /**
+   * The addresses of the endpoints that have had their try at the request. It is emptied when the request is held: what
+   * comes back after an outage may do better.
+   */
+  readonly tried: Set<string>;
+  /** The longest time that the request waits for a place on an endpoint that is there, in milliseconds. */
   readonly timeoutMs: number;
+  /** Whether the request may be held while no endpoint is there, as its caller is shown signs of life. */
+  readonly mayHold: boolean;
+  /** The size of the request in bytes, roughly. */
+  readonly bytes: number;
 };
 
 /** A place on an endpoint, held by one try of a request. */
@@ -60,12 +68,18 @@ type NoRoom = "all_full" | "kept_for_others";
 type Attempting = Pick<PlaceRequest, "route" | "tried"> & { readonly demand: PlaceDemand };
 
 type Waiting = Attempting & {
+  readonly request: PlaceRequest;
   readonly settle: (result: Admitted | NotAdmitted) => void;
+  /** The room of the request while it is held; undefined while it waits as usual. */
+  held: Permit | undefined;
+  /** The moment until which the request is held at most, once it has been held. */
+  holdUntilMs: number | undefined;
 };
 
 /**
  * Lets a cluster's requests onto its endpoints: as many at once as the circuit breaker allows, the others wait in a
- * queue that is bounded and fair between keys.
+ * queue that is bounded and fair between keys. While no endpoint is there, those that may be held wait in the same
+ * queue, with bounds of their own, and leave it in the same order.
  */
 export class ClusterAdmission {
   readonly #cluster: Cluster;
@@ -74,6 +88,7 @@ export class ClusterAdmission {
   readonly #breaker = new CircuitBreaker({ maxRequests: 0, maxPendingRequests: 0 });
   readonly #queue: PendingQueue<Waiting>;
   readonly #places: TenantPlaces;
+  readonly #room: HeldRoom;
   /**
    * The moments at which endpoints have room again, in milliseconds of the monotonic clock, by the address of each one
    * that has said so.
@@ -93,13 +108,16 @@ export class ClusterAdmission {
     this.#cluster = cluster;
     this.#balancer = balancer;
     this.#clock = clock;
-    const { maxPendingRequestsPerKey: maxPendingPerKey, classShares, adaptiveLifo } = cluster.settings.circuitBreakers;
+    const { circuitBreakers } = cluster.settings;
+    const { maxPendingRequestsPerKey: maxPendingPerKey, classShares, adaptiveLifo } = circuitBreakers;
     this.#queue = new PendingQueue({ maxPendingPerKey, classShares, adaptiveLifo });
-    this.#places = new TenantPlaces(cluster.settings.circuitBreakers.tenantReservePercent);
+    this.#places = new TenantPlaces(circuitBreakers.tenantReservePercent);
+    this.#room = new HeldRoom(circuitBreakers);
     cluster.onMembersChange(() => {
       for (const address of this.#heldBack.keys()) if (!cluster.member(address)) this.#heldBack.delete(address);
       this.#serve();
     });
+    cluster.onHealthChange(() => (this.#queue.size > 0 ? this.#serve() : this.#look()));
   }
 
   /** The circuit breaker that counts the cluster's running and waiting requests. */
@@ -121,6 +139,20 @@ export class ClusterAdmission {
   /** Returns the number of requests of one class of service that wait for an endpoint. */
   pendingOf(priorityClass: PriorityClass): number {
     return this.#queue.sizeOf(priorityClass);
+  }
+
+  /** The room of the requests that are held while no endpoint is there, for statistics. */
+  get held(): Pick<HeldRoom, "requests" | "bytes"> {
+    return this.#room;
+  }
+
+  /**
+   * Returns for how long no endpoint has been usable, in milliseconds; undefined while one is. It is counted anew when
+   * an endpoint announces itself that is not usable yet.
+   */
+  outageMs(): number | undefined {
+    if (this.#noneSinceMs === undefined) return undefined;
+    return this.#clock.nowMs() - Math.max(this.#noneSinceMs, this.#cluster.announcedMs);
   }
 
   /**
@@ -146,52 +178,65 @@ export class ClusterAdmission {
     // makes no room.
     const mayAsk = this.#queue.size === 0 || this.#usable === 0 || this.#hasSpareRoom;
     const first = mayAsk ? this.#attempt(this.#look(), { ...request, demand }) : "all_full";
-    if (!isNoRoom(first)) {
+    if (!isNoRoom(first) && !(request.mayHold && isOutage(first))) {
       if (typeof first === "string") demand.end();
       return Promise.resolve(first);
     }
     if (first === "kept_for_others") this.#hasSpareRoom = true;
-    return new Promise((resolve) => {
-      let permit: Permit | undefined;
-      let letGo = () => {};
-      const leave = () => {
-        this.#queue.cancel(item);
-        settle("pending_timeout");
-      };
-      const settle = (result: Admitted | NotAdmitted) => {
-        permit?.release();
-        letGo();
-        if (typeof result === "string") demand.end();
-        resolve(result);
-      };
-      const item = this.#waiting(request, demand, settle);
-      this.#dismissLate(item.queuedMs);
-      const pushed = this.#queue.push(item);
-      if (pushed.queued) pushed.dropped?.value.settle("pending_overflow");
-      else if (pushed.limit === "key") return settle("key_overflow");
-      // Also counts the one that finds the queue full.
-      permit = this.#breaker.tryPending();
-      if (!permit) {
-        this.#queue.cancel(item);
-        settle("pending_overflow");
-        return;
-      }
-      this.#arm(RECHECK_MS);
-      letGo = onAbort(signal, leave);
-    });
+    return new Promise((resolve) => this.#wait(request, demand, signal, resolve));
   }
 
   /** Sends all waiting requests away and stops the timer. */
   close(): void {
     this.#cancelTimer?.();
-    this.#sendAway("no_endpoints", Number.POSITIVE_INFINITY);
+    for (const { value } of this.#queue.giveUp(() => true)) value.settle("no_endpoints");
   }
 
-  #waiting(
-    { route, tried, tenant, hints, timeoutMs }: PlaceRequest,
+  /** Lets a request wait for its turn, or holds it where no endpoint is there. `resolve` is called once it is over. */
+  #wait(
+    request: PlaceRequest,
     demand: PlaceDemand,
-    settle: Waiting["settle"],
-  ): Pending<Waiting> {
+    signal: AbortSignal,
+    resolve: (result: Admitted | NotAdmitted) => void,
+  ): void {
+    const isOutage = this.#noneSinceMs !== undefined;
+    let permit: Permit | undefined;
+    let letGo = () => {};
+    const settle = (result: Admitted | NotAdmitted) => {
+      permit?.release();
+      item.value.held?.release();
+      letGo();
+      if (typeof result === "string") demand.end();
+      resolve(result);
+    };
+    const item = this.#waiting(request, demand, settle);
+    this.#dismissLate(item.queuedMs);
+    const leave = (why: NotAdmitted) => {
+      this.#queue.cancel(item);
+      settle(why);
+    };
+    if (isOutage && !this.#hold(item, item.queuedMs)) {
+      settle("none_available");
+      return;
+    }
+    const pushed = this.#queue.push(item);
+    if (pushed.queued) pushed.dropped?.value.settle("pending_overflow");
+    else if (pushed.limit === "key") {
+      settle(isOutage ? "none_available" : "key_overflow");
+      return;
+    }
+    // Also counts the one that finds the queue full.
+    permit = this.#breaker.tryPending();
+    if (!permit) {
+      leave("pending_overflow");
+      return;
+    }
+    this.#arm(RECHECK_MS);
+    letGo = onAbort(signal, () => leave("pending_timeout"));
+  }
+
+  #waiting(request: PlaceRequest, demand: PlaceDemand, settle: Waiting["settle"]): Pending<Waiting> {
+    const { route, tried, tenant, hints, timeoutMs } = request;
     const nowMs = this.#clock.nowMs();
     return {
       key: tenant,
@@ -203,8 +248,40 @@ export class ClusterAdmission {
       queuedMs: nowMs,
       queuedTurns: this.#queue.turns,
       deadlineMs: nowMs + timeoutMs,
-      value: { route, tried, demand, settle },
+      outwaits: false,
+      value: { request, route, tried, demand, settle, held: undefined, holdUntilMs: undefined },
     };
+  }
+
+  /** Holds a request from now on, as no endpoint is there. Returns false where it may not be, or finds no room. */
+  #hold(item: Pending<Waiting>, nowMs: number): boolean {
+    const { value } = item;
+    const { tenant, bytes, tried } = value.request;
+    const mayHold = value.request.mayHold && this.#cluster.mayHaveEndpoints;
+    const holdUntilMs = value.holdUntilMs ?? nowMs + this.#cluster.settings.circuitBreakers.noEndpointHoldMs;
+    if (!mayHold || holdUntilMs <= nowMs) return false;
+    value.held = this.#room.tryHold(tenant, bytes);
+    if (!value.held) return false;
+    value.holdUntilMs = holdUntilMs;
+    item.outwaits = true;
+    item.deadlineMs = Math.max(item.deadlineMs, holdUntilMs);
+    tried.clear();
+    return true;
+  }
+
+  /**
+   * Lets those wait in the queue who were held, now that an endpoint is there: for as long again as they may be held, as
+   * what has gathered in an outage takes its time.
+   */
+  #resume(nowMs: number): void {
+    const { noEndpointHoldMs } = this.#cluster.settings.circuitBreakers;
+    for (const item of this.#queue.order()) {
+      const { value } = item;
+      if (!value.held) continue;
+      value.held.release();
+      value.held = undefined;
+      item.deadlineMs = nowMs + Math.max(noEndpointHoldMs, value.request.timeoutMs);
+    }
   }
 
   #attempt(look: Look, { route, tried, demand }: Attempting): Admitted | NotAdmitted | NoRoom {
@@ -241,7 +318,7 @@ export class ClusterAdmission {
 
   /** Takes a look, one pass over all endpoints, and lets the limits follow them as they come and go. */
   #look(): Look {
-    const { maxRequests, maxPendingRequests, endpointCaps } = this.#cluster.settings.circuitBreakers;
+    const { maxRequests, maxPendingRequests, maxHeldRequests, endpointCaps } = this.#cluster.settings.circuitBreakers;
     const look = this.#balancer.look(
       (view) =>
         !this.#isHeldBack(view.address) &&
@@ -249,16 +326,25 @@ export class ClusterAdmission {
         this.#breaker.hasRoom(view.address, this.#cap(view)),
     );
     this.#usable = look.usable.length;
-    if (this.#usable > 0) this.#noneSinceMs = undefined;
-    else this.#noneSinceMs ??= this.#clock.nowMs();
     const bySlots = limitsForSlots(look.usable.reduce((sum, view) => sum + this.#cap(view), 0));
-    const limits = {
-      maxRequests: maxRequests ?? bySlots.maxRequests,
-      maxPendingRequests: maxPendingRequests ?? bySlots.maxPendingRequests,
-    };
-    this.#breaker.setLimits(limits);
-    this.#queue.setMaxPending(limits.maxPendingRequests);
+    const maxWaiting = this.#usable > 0 ? (maxPendingRequests ?? bySlots.maxPendingRequests) : maxHeldRequests;
+    this.#breaker.setLimits({ maxRequests: maxRequests ?? bySlots.maxRequests, maxPendingRequests: maxWaiting });
+    this.#queue.setMaxPending(maxWaiting);
+    this.#noteOutage();
     return look;
+  }
+
+  /** Notes when an outage begins or ends, and what that means for those who wait. */
+  #noteOutage(): void {
+    const nowMs = this.#clock.nowMs();
+    if (this.#usable > 0 && this.#noneSinceMs !== undefined) {
+      this.#noneSinceMs = undefined;
+      this.#resume(nowMs);
+    } else if (this.#usable === 0 && this.#noneSinceMs === undefined) {
+      this.#noneSinceMs = nowMs;
+      // Who finds no room, or may not be held, has the time left that a wait may take.
+      for (const item of this.#queue.order()) this.#hold(item, nowMs);
+    }
   }
 
   /** Gives free places to those who wait, and lets those go for whom there will be none in time. */
@@ -266,13 +352,11 @@ export class ClusterAdmission {
     if (this.#queue.size === 0) return;
     const look = this.#look();
     const nowMs = this.#clock.nowMs();
-    const { failfastMs } = this.#cluster.settings.circuitBreakers;
-    let hasMore = this.#dismissLate(nowMs);
+    const hasMore = this.#dismissLate(nowMs);
     if (this.#usable > 0) {
       this.#dismissHopeless(look);
       this.#serveInOrder(look, nowMs);
-    } else if (nowMs - (this.#noneSinceMs ?? nowMs) >= failfastMs)
-      hasMore = this.#sendAway("none_available", SENT_AWAY_PER_TURN);
+    }
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
     this.#arm(hasMore ? 0 : RECHECK_MS);
@@ -290,7 +374,7 @@ export class ClusterAdmission {
   /** Lets those go whose time is up, of many only some in this turn. Returns whether there may be more. */
   #dismissLate(nowMs: number): boolean {
     const late = this.#queue.expire(nowMs, SENT_AWAY_PER_TURN);
-    for (const { value } of late) value.settle("pending_timeout");
+    for (const { value } of late) value.settle(this.#usable > 0 ? "pending_timeout" : "none_available");
     return late.length === SENT_AWAY_PER_TURN;
   }
 
@@ -323,16 +407,11 @@ export class ClusterAdmission {
     this.#queue.putBack(passedOver);
     this.#hasSpareRoom = look.hasRoom();
   }
+}
 
-  /** Sends those away who wait, at most `most` of them. Returns whether there are more. */
-  #sendAway(why: NotAdmitted, most: number): boolean {
-    for (let sent = 0; sent < most; sent += 1) {
-      const item = this.#queue.next();
-      if (!item) return false;
-      item.value.settle(why);
-    }
-    return this.#queue.size > 0;
-  }
+/** Returns whether an attempt found no endpoint at all, so that only an endpoint that comes back helps. */
+function isOutage(result: Admitted | NotAdmitted | NoRoom): boolean {
+  return result === "no_endpoints" || result === "none_available";
 }
 
 function isNoRoom(result: Admitted | NotAdmitted | NoRoom): result is NoRoom {

@@ -47,6 +47,8 @@ export class ClusterMember {
   #mismatch = false;
   #judged = false;
   #healthySinceMs: number | undefined;
+  #answers = false;
+  #announcedMs: number;
   #hasBeenDown: boolean;
 
   constructor(options: ClusterMemberOptions) {
@@ -55,6 +57,7 @@ export class ClusterMember {
     this.#options = options;
     this.#spec = options.spec;
     this.#hasBeenDown = !options.initial;
+    this.#announcedMs = clock.nowMs();
     this.#checker = new HealthChecker({
       endpoint,
       model: settings.model,
@@ -112,6 +115,14 @@ export class ClusterMember {
     return this.#checker.refusing || this.#isDraining(nowMs);
   }
 
+  /**
+   * The moment at which the member joined, or last began to answer health checks after a time in which it did not, in
+   * milliseconds of the monotonic clock: a node that does not serve yet is likely to do so soon.
+   */
+  get announcedMs(): number {
+    return this.#announcedMs;
+  }
+
   /** Returns the member's health as Envoy prints it: `healthy`, or all flags in a row. */
   healthText(nowMs: number): string {
     return this.healthFlags(nowMs).join("") || "healthy";
@@ -164,7 +175,9 @@ export class ClusterMember {
   }
 
   #judge(): void {
-    const { healthy, mismatch } = this.#checker;
+    const { healthy, mismatch, answers } = this.#checker;
+    if (answers && !this.#answers) this.#announcedMs = this.#options.clock.nowMs();
+    this.#answers = answers;
     const changed = healthy !== this.#healthy || mismatch !== this.#mismatch || !this.#judged;
     this.#judged = true;
     if (healthy && !this.#healthy && this.#hasBeenDown) this.#healthySinceMs = this.#options.clock.nowMs();

@@ -42,10 +42,13 @@ export class Cluster {
    * over.
    */
   readonly outliers: OutlierDetector;
+  /** Whether the cluster may ever have an endpoint: one without any in its configuration stays so. */
+  readonly mayHaveEndpoints: boolean;
   readonly #parts: ClusterParts;
   readonly #tls: EndpointTls | undefined;
   readonly #discovery: Discovery;
   readonly #listeners = new Set<() => void>();
+  readonly #healthListeners = new Set<() => void>();
   #members = new Map<string, ClusterMember>();
   #ring = new HashRing([]);
   #discovered = false;
@@ -53,6 +56,7 @@ export class Cluster {
   constructor(config: ClusterConfig, parts: ClusterParts) {
     this.settings = config;
     this.outliers = new OutlierDetector(config.outlierDetection, parts.random);
+    this.mayHaveEndpoints = config.type !== "static" || config.endpoints.length > 0;
     this.#parts = parts;
     const { clock, random, resolve, log, credentials } = parts;
     this.#tls = credentials && { credentials, serverName: config.tls?.serverName ?? dnsHost(config) };
@@ -115,6 +119,20 @@ export class Cluster {
     return () => this.#listeners.delete(listener);
   }
 
+  /** Calls the listener after the health of an endpoint changed. Returns the function that ends this. */
+  onHealthChange(listener: () => void): () => void {
+    this.#healthListeners.add(listener);
+    return () => this.#healthListeners.delete(listener);
+  }
+
+  /**
+   * The moment at which an endpoint last announced itself: it joined, or began to answer health checks after a time in
+   * which it did not, in milliseconds of the monotonic clock; minus infinity where the cluster has no endpoints.
+   */
+  get announcedMs(): number {
+    return Math.max(...this.members.map(({ announcedMs }) => announcedMs));
+  }
+
   /**
    * Returns the healthy endpoint with the fewest requests that is not in `tried`, the first of equals; undefined where
    * there is none.
@@ -142,6 +160,7 @@ export class Cluster {
   close(): void {
     this.#discovery.close();
     this.#listeners.clear();
+    this.#healthListeners.clear();
     for (const member of this.#members.values()) this.#remove(member);
     this.#members = new Map();
   }
@@ -174,6 +193,7 @@ export class Cluster {
       const health = member.healthText(clock.nowMs());
       const why = member.healthFailure;
       log.info({ endpoint: spec.address, model: settings.model, health, why }, "endpoint health changed");
+      for (const listener of this.#healthListeners) listener();
     };
     const initial = !this.#discovered;
     return new ClusterMember({ endpoint, spec, settings, outliers, work, initial, clock, random, onChange });

@@ -24,7 +24,13 @@ import type { Ejection } from "./outlier/outlier-detector.ts";
 import { beyondWindows } from "./prompt-bound.ts";
 import { RequestsOfDeath } from "./retry/request-of-death.ts";
 import { Retries } from "./retry/retries.ts";
-import { clientClosed, requestOfDeath, spreadRetryAfterMs, tooManyWaiting } from "./retry/retry-errors.ts";
+import {
+  clientClosed,
+  outageRetryMs,
+  requestOfDeath,
+  spreadRetryAfterMs,
+  tooManyWaiting,
+} from "./retry/retry-errors.ts";
 import type { BackOffSettings, RequestOfDeathSettings } from "./retry/retry-settings.ts";
 
 /**
@@ -35,6 +41,12 @@ const COUNT_TIMEOUT_MS = 30_000;
 
 /** The rough number of bytes of prompt to a token, by which time limits grow with the prompt. */
 const BYTES_PER_TOKEN = 4;
+
+/**
+ * The time after which the health checks know of an endpoint that cannot be connected to, in milliseconds: a request
+ * that had no other is then held or told that there is none.
+ */
+const LOSS_KNOWN_MS = 250;
 
 /** The detail token for each way in which the wait for an endpoint ends badly. */
 const PENDING_DETAIL = {
@@ -50,6 +62,8 @@ export type Dispatch = {
   readonly hints: RoutingHints;
   /** The time that the whole answer may take, in milliseconds from now. */
   readonly timeoutMs: number;
+  /** Whether the request may be held while the model has no endpoint, as its caller is shown signs of life. */
+  readonly mayHold: boolean;
   /** Takes the events of the answer. */
   readonly sink: EventSink;
   /** The record of the request, which is told of every call that is made for it. */
@@ -134,9 +148,10 @@ export class Router {
   async dispatch(dispatch: Dispatch, signal: AbortSignal): Promise<void> {
     const journey = await this.#begin(dispatch, signal);
     const { traffic, retries, identity } = journey;
+    let last: ApiError | undefined;
     try {
       for (;;) {
-        const place = await this.#admit(journey, signal);
+        const place = await this.#admit(journey, signal, last);
         const end = await this.#attempt(journey, place).run(signal);
         retries.tryEnded();
         if (end === "cancelled") throw clientClosed();
@@ -154,8 +169,9 @@ export class Router {
         if (signal.aborted) throw clientClosed();
         this.#refuseSuspect(journey);
         if (retries.state.at === "committed") throw end.error;
-        if (!end.retriable) throw this.#exhausted(end.error);
-        await sleep(this.#options.clock, this.#repeat(journey, end.error), signal);
+        if (!end.retriable) throw this.#exhausted(end.error, traffic);
+        last = end.error;
+        await sleep(this.#options.clock, this.#repeat(journey, last), signal);
         if (signal.aborted) throw clientClosed();
       }
     } finally {
@@ -171,7 +187,7 @@ export class Router {
   async countTokens(counting: Counting, signal: AbortSignal): Promise<number> {
     const { model } = counting.request;
     const traffic = this.#traffic.get(model);
-    if (!traffic) throw this.#notAdmitted("no_endpoints", model);
+    if (!traffic) throw this.#notAdmitted("no_endpoints", model, undefined);
     const { maxTokenCounts } = traffic.cluster.settings.circuitBreakers;
     const place = traffic.admission.breaker.tryCount(maxTokenCounts);
     if (!place) throw overloaded("upstream_count_overflow", this.#retryAfterMs());
@@ -182,11 +198,8 @@ export class Router {
     }
   }
 
-  async #count(
-    { cluster }: ClusterTraffic,
-    { request, bytes, record }: Counting,
-    signal: AbortSignal,
-  ): Promise<number> {
+  async #count(traffic: ClusterTraffic, { request, bytes, record }: Counting, signal: AbortSignal): Promise<number> {
+    const { cluster } = traffic;
     const { clock, numRetries, timeouts } = this.#options;
     const deadline = clock.wallMs() + COUNT_TIMEOUT_MS;
     const tried = new Set<Endpoint>();
@@ -204,7 +217,9 @@ export class Router {
       record.tryFailed(failure.error.detail);
       if (!failure.retriable) throw failure.error;
     }
-    throw failure ? this.#exhausted(failure.error) : this.#notAdmitted("none_available", request.model);
+    throw failure
+      ? this.#exhausted(failure.error, traffic)
+      : this.#notAdmitted("none_available", request.model, traffic);
   }
 
   /** Makes what all tries of a request have in common. Throws where there shall be none. */
@@ -212,7 +227,7 @@ export class Router {
     const { clock, numRetries, retryBackOff, random } = this.#options;
     const { request, hints, timeoutMs, sink } = dispatch;
     const traffic = this.#traffic.get(request.model);
-    if (!traffic) throw this.#notAdmitted("no_endpoints", request.model);
+    if (!traffic) throw this.#notAdmitted("no_endpoints", request.model, undefined);
     const deadline = clock.wallMs() + timeoutMs;
     const mayGoOn = () => {
       if (signal.aborted) throw clientClosed();
@@ -233,16 +248,22 @@ export class Router {
     return journey;
   }
 
-  /** Resolves to a place for the next try, at once or after a wait in the queue. Throws where there is none. */
-  async #admit({ dispatch, traffic, route, tried }: Journey, signal: AbortSignal): Promise<Admitted> {
-    const { request, hints } = dispatch;
+  /**
+   * Resolves to a place for the next try, at once or after a wait in the queue. Throws where there is none; `last` is the
+   * error of the try before.
+   */
+  async #admit(journey: Journey, signal: AbortSignal, last: ApiError | undefined): Promise<Admitted> {
+    const { traffic, route, tried } = journey;
+    const { request, hints, mayHold } = journey.dispatch;
     const { pendingMs: timeoutMs } = this.#options.timeouts;
-    const place = await traffic.admission.acquire({ route, tenant: request.tenant, hints, tried, timeoutMs }, signal);
+    const { tenant, bytes } = request;
+    const place = await traffic.admission.acquire({ route, tenant, hints, tried, timeoutMs, mayHold, bytes }, signal);
     if (signal.aborted) {
       if (typeof place !== "string") place.release();
       throw clientClosed();
     }
-    if (typeof place === "string") throw this.#notAdmitted(place, request.model, traffic.admission.drainMs());
+    if (place === "all_tried" && last && !hasUntried(journey)) throw this.#exhausted(last, traffic);
+    if (typeof place === "string") throw this.#notAdmitted(place, request.model, traffic);
     tried.add(place.member.endpoint.address);
     return place;
   }
@@ -266,14 +287,18 @@ export class Router {
   }
 
   /** Returns how long to wait before the failed try is repeated, in milliseconds. Throws where it is not. */
-  #repeat({ traffic, tried, retries }: Journey, error: ApiError): number {
+  #repeat(journey: Journey, error: ApiError): number {
+    const { dispatch, traffic, tried, retries } = journey;
+    const untouched = OUTCOMES[error.detail].untouched ?? false;
+    // What an engine worked on when it was lost may be what it died of: it is not sent again to one that comes back.
     const waitMs = retries.repeat({
-      hasUntried: traffic.cluster.members.some(({ endpoint }) => !tried.has(endpoint.address)),
-      untouched: OUTCOMES[error.detail].untouched ?? false,
+      hasUntried: hasUntried(journey) || (dispatch.mayHold && untouched),
+      untouched,
       activeAndPending: traffic.admission.breaker.activeAndPending + 1,
     });
-    if (waitMs === undefined) throw this.#exhausted(error);
-    return waitMs;
+    if (waitMs === undefined) throw this.#exhausted(error, traffic);
+    const mayBeLast = !traffic.cluster.healthyEndpoints.some(({ address }) => !tried.has(address));
+    return dispatch.mayHold && untouched && mayBeLast ? LOSS_KNOWN_MS : waitMs;
   }
 
   /**
@@ -306,24 +331,28 @@ export class Router {
   }
 
   /** Makes the error of a request whose tries all failed before anything was said: its caller may come again, later. */
-  #exhausted(last: ApiError): ApiError {
+  #exhausted(last: ApiError, { admission }: ClusterTraffic): ApiError {
     if (last.code !== "engine_unavailable" && last.code !== "server_is_overloaded") return last;
-    return overloaded(last.detail, this.#retryAfterMs(last.retryAfterMs), last);
+    return overloaded(last.detail, this.#retryAfterMs(last.retryAfterMs ?? outageRetryMs(admission.outageMs())), last);
   }
 
-  /**
-   * Makes the error of a request that gets no place. `drainMs` is the time until those who wait now are served, in
-   * milliseconds; undefined where that is not known.
-   */
-  #notAdmitted(why: NotAdmitted, model: string, drainMs?: number): ApiError {
-    if (why === "key_overflow") return tooManyWaiting(this.#retryAfterMs(drainMs));
+  /** Makes the error of a request that gets no place; `traffic` is undefined where the model has no cluster. */
+  #notAdmitted(why: NotAdmitted, model: string, traffic: ClusterTraffic | undefined): ApiError {
+    const admission = traffic?.admission;
+    const waitMs = admission && (outageRetryMs(admission.outageMs()) ?? admission.drainMs());
+    if (why === "key_overflow") return tooManyWaiting(this.#retryAfterMs(waitMs));
     if (why === "pending_overflow" || why === "pending_timeout")
-      return overloaded(PENDING_DETAIL[why], this.#retryAfterMs(drainMs));
+      return overloaded(PENDING_DETAIL[why], this.#retryAfterMs(waitMs));
     this.#options.stats.noneHealthy(model);
-    return overloaded("no_healthy_upstream", this.#retryAfterMs());
+    return overloaded("no_healthy_upstream", this.#retryAfterMs(waitMs));
   }
 
   #retryAfterMs(expectedMs?: number): number {
     return spreadRetryAfterMs(expectedMs, this.#options.random);
   }
+}
+
+/** Returns whether the cluster has an endpoint, be it well or not, that has not had its try at the request. */
+function hasUntried({ traffic, tried }: Journey): boolean {
+  return traffic.cluster.members.some(({ endpoint }) => !tried.has(endpoint.address));
 }

@@ -147,7 +147,7 @@ async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps):
   record.sent();
   try {
     const timeoutMs = timeouts.maxStreamDurationMs;
-    await router.dispatch({ request, hints, timeoutMs, sink, record }, answer.signal);
+    await router.dispatch({ request, hints, timeoutMs, mayHold: true, sink, record }, answer.signal);
     reply.hijack();
     stream.end();
   } catch (thrown) {
@@ -221,7 +221,7 @@ async function foldedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): P
   record.sent();
   try {
     const timeoutMs = timeouts.maxRequestDurationMs;
-    await router.dispatch({ request, hints, timeoutMs, sink, record }, answer.signal);
+    await router.dispatch({ request, hints, timeoutMs, mayHold: false, sink, record }, answer.signal);
   } catch (thrown) {
     throw answerFailure(thrown, { record, format, prepared, answer, running });
   }

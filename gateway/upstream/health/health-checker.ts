@@ -57,6 +57,8 @@ export class HealthChecker {
   #failure: string | undefined;
   /** The status that the node itself named last; undefined while it has named none. */
   #said: HealthCheckResponse_ServingStatus | undefined;
+  /** Whether the newest check was answered by the node, whatever it said. */
+  #answers = false;
   /** A number that changes whenever answers which are still under way become worthless. */
   #epoch = 0;
   #cancelRewatch: () => void = () => {};
@@ -87,6 +89,11 @@ export class HealthChecker {
   /** Whether the node itself has said that it does not serve, and nothing else since. */
   get refusing(): boolean {
     return this.#said !== undefined && this.#said !== HealthCheckResponse_ServingStatus.SERVING;
+  }
+
+  /** Whether the node has answered the newest check, whatever it said. */
+  get answers(): boolean {
+    return this.#answers;
   }
 
   /** Begins to watch and to check. */
@@ -146,6 +153,7 @@ export class HealthChecker {
 
   #heard(now: HealthCheckResponse_ServingStatus): void {
     this.#said = now;
+    this.#answers = true;
     if (now === HealthCheckResponse_ServingStatus.SERVING) {
       this.#passed();
     } else {
@@ -162,6 +170,7 @@ export class HealthChecker {
   }
 
   #fail(why: string): void {
+    this.#answers = false;
     this.#failure = why;
     this.#result(() => this.#state.fail());
   }

@@ -1,5 +1,4 @@
 import * as z from "zod";
-import { milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
 import { DEFAULT_CLASS_SHARES } from "../../../deploy/runtime/queue/class-share.ts";
 import { adaptiveLifoSchema } from "./adaptive-lifo.ts";
 import { MAX_PENDING_REQUESTS, PENDING_PER_SLOT } from "./circuit-breaker.ts";
@@ -35,17 +34,34 @@ export const circuitBreakerShape = {
     .max(90)
     .default(50)
     .describe(
-      "The largest share of the running requests, in percent, that is kept from a single tenant: as many places as all others have wanted within the last minute, so that whoever comes next does not wait for a flood.",
+      "The largest share of the running requests, in percent, that is kept from a single tenant: as many places as all others have wanted within the last minute, so that whoever comes next does not wait for a flood. Of the room of held requests this share is always kept.",
     ),
   maxTokenCounts: z
     .int()
     .min(1)
     .default(128)
     .describe("The number of token counts of the cluster's model that are under way at once; they take no slot."),
-  failfastMs: milliseconds(
-    3_000,
-    "The time, in milliseconds, for which waiting requests go on waiting while no endpoint is available; new ones are then refused at once.",
-  ),
+  noEndpointHoldMs: z
+    .int()
+    .min(0)
+    .default(120_000)
+    .describe(
+      "The time, in milliseconds, for which a streamed request is held while no endpoint of the cluster is available, from its coming or from the loss of the last endpoint; its client is sent signs of life. When an endpoint is back it is served in its turn, for which it may wait as long again. 0 holds nobody. Requests that are not streamed, and what finds no room, get 503 (529 in Format B) at once.",
+    ),
+  maxHeldRequests: z
+    .int()
+    .min(1)
+    .default(MAX_PENDING_REQUESTS)
+    .describe(
+      "The number of the cluster's requests that are held at once while no endpoint is available; a single tenant gets no more than tenantReservePercent leaves it, and a key no more than it may have waiting.",
+    ),
+  maxHeldBytes: z
+    .int()
+    .min(1)
+    .default(64 * 1024 * 1024)
+    .describe(
+      "The size, in bytes, of the bodies of the cluster's held requests together; a single tenant gets no more than tenantReservePercent leaves it. They also count in inflightBodyBytes.",
+    ),
   classShares: z
     .strictObject({
       high: share(DEFAULT_CLASS_SHARES.high, "high"),

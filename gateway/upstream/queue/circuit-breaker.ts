@@ -153,7 +153,8 @@ export class CircuitBreaker {
   }
 }
 
-function permit(giveBack: () => void): Permit {
+/** Makes a permit of which the first release calls `giveBack`. */
+export function permit(giveBack: () => void): Permit {
   let held = true;
   return {
     release() {

@@ -37,7 +37,12 @@ export type Pending<T> = {
   /** The turns of the queue at which the request began to wait. */
   readonly queuedTurns: number;
   /** Monotonic milliseconds at which the request gives up. */
-  readonly deadlineMs: number;
+  deadlineMs: number;
+  /**
+   * Whether the wait of the request says nothing about the queue, and nothing but its deadline ends it: for some of it
+   * there was nobody who could have served it.
+   */
+  outwaits: boolean;
   /** Whatever the owner of the queue keeps with the request. */
   readonly value: T;
 };
@@ -123,7 +128,7 @@ export class PendingQueue<T> {
 
   /** Tells the queue that a request which `next` gave could be served. */
   served(item: Pending<T>, nowMs: number): void {
-    this.#lifo.served(this.#waitOf(item, nowMs), nowMs);
+    if (!item.outwaits) this.#lifo.served(this.#waitOf(item, nowMs), nowMs);
     this.#drain.served(nowMs);
   }
 
@@ -133,6 +138,11 @@ export class PendingQueue<T> {
    */
   drainMs(nowMs: number): number | undefined {
     return this.#drain.waitMs(this.size, nowMs);
+  }
+
+  /** Returns the requests that wait, in about the order in which they are served. */
+  order(): readonly Pending<T>[] {
+    return this.#waiting.order();
   }
 
   /** Takes out and returns the requests for which `isHopeless` holds. */
@@ -147,7 +157,8 @@ export class PendingQueue<T> {
     const all = this.#waiting.items();
     if (all.length === 0) this.#lifo.emptied();
     this.#waiting.setNewestFirst(this.#lifo.newestFirst);
-    const isLate = (item: Pending<T>) => item.deadlineMs <= nowMs || this.#lifo.isTooLong(this.#waitOf(item, nowMs));
+    const isLate = (item: Pending<T>) =>
+      item.deadlineMs <= nowMs || (!item.outwaits && this.#lifo.isTooLong(this.#waitOf(item, nowMs)));
     const late = all.filter(isLate).slice(0, most);
     for (const item of late) this.cancel(item);
     return late;

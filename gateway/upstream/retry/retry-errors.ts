@@ -2,6 +2,10 @@ import { ApiError } from "../../errors.ts";
 
 /** The time after which a caller may come again for whom nobody has a better estimate, in milliseconds from now. */
 const UNKNOWN_MS = 2_000;
+/** The least time after which a caller may come again to a model without any endpoint, in milliseconds from now. */
+const LEAST_OUTAGE_MS = 5_000;
+/** What that time is at least, as a multiple of the time for which there has been no endpoint. */
+const OUTAGE_GROWTH = 1.5;
 const LEAST_MS = 1_250;
 const MOST_MS = 50_000;
 /** The share of itself, 0 to 1, by which the time is longer or shorter. */
@@ -15,6 +19,15 @@ const JITTER = 0.2;
 export function spreadRetryAfterMs(expectedMs: number | undefined, random: () => number): number {
   const withinMs = Math.min(MOST_MS, Math.max(LEAST_MS, expectedMs ?? UNKNOWN_MS));
   return withinMs * (1 + JITTER * (2 * random() - 1));
+}
+
+/**
+ * Returns when there may be an endpoint again where there has been none for `outageMs` milliseconds, in milliseconds
+ * from now; undefined where there is one, and `outageMs` is undefined. What has lasted is likely to last as long again and more:
+ * so the six tries that many an agent has last for more than a minute, and a short outage is soon over for it.
+ */
+export function outageRetryMs(outageMs: number | undefined): number | undefined {
+  return outageMs === undefined ? undefined : Math.max(LEAST_OUTAGE_MS, OUTAGE_GROWTH * outageMs);
 }
 
 /** Makes the error for a key that has as many requests waiting as it may. */

@@ -10,7 +10,6 @@ import { FrontRig, HINTS } from "../../support/gateway/front-rig.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
 
-const NONE: ReadonlySet<string> = new Set();
 const opened: { close(): void }[] = [];
 
 afterEach(() => {
@@ -34,13 +33,20 @@ async function admitting(circuitBreakers: object = {}, nodeCount = 1, timeoutMs 
   opened.push(admission);
   const ask = (
     key = "a",
-    given: { hints?: Partial<RoutingHints>; tried?: ReadonlySet<string>; text?: string } = {},
+    given: {
+      hints?: Partial<RoutingHints>;
+      tried?: Set<string>;
+      text?: string;
+      mayHold?: boolean;
+      bytes?: number;
+    } = {},
   ) => {
     const controller = new AbortController();
-    const hints = { ...HINTS, ...given.hints };
+    const hints = { ...HINTS, keyId: key, ...given.hints };
+    const { tried = new Set(), mayHold = false, bytes = 0 } = given;
     const route = atOnce(routing(generateRequest({}, given.text ?? key), hints));
     const result = admission.acquire(
-      { route, tenant: key, hints, tried: given.tried ?? NONE, timeoutMs },
+      { route, tenant: key, hints, tried, timeoutMs, mayHold, bytes },
       controller.signal,
     );
     return { result, leave: () => controller.abort() } satisfies Asked;
@@ -263,45 +269,149 @@ describe("at once, without waiting", () => {
 });
 
 describe("while no endpoint is available", () => {
-  test("those who wait are sent away after the time to fail fast, and who comes then is at once", async () => {
-    const { ask, nodes, cluster, clock } = await admitting({ failfastMs: 2_000 });
-    await fill(() => ask(), 4);
+  /** Admission in front of one node that is healthy at once when it serves, and how to take it out and back in. */
+  async function withOutage(circuitBreakers: object = {}, timeoutMs = 30_000) {
+    const rig = await admitting(circuitBreakers, 1, timeoutMs, { healthChecks: { healthyThreshold: 1 } });
+    const becomes = async (serving: Serving, healthy: number) => {
+      rig.nodes[0]?.tell(serving);
+      await until(() => rig.cluster.healthyEndpoints.length === healthy, `${healthy} healthy`);
+      await rig.clock.advance(0);
+    };
+    const lose = () => becomes(Serving.NOT_SERVING, 0);
+    const comeBack = () => becomes(Serving.SERVING, 1);
+    const hold = (key = "a", given: Parameters<typeof rig.ask>[1] = {}) => rig.ask(key, { ...given, mayHold: true });
+    return { ...rig, lose, comeBack, hold };
+  }
+
+  test("who may be held is, newcomers like those who wait, and served in the order of the queue when one is back", async () => {
+    const { ask, hold, lose, comeBack, clock, admission } = await withOutage({ maxRequests: 1 });
+    const [running] = await fill(() => ask(), 1);
+    const order: string[] = [];
+    const note = (name: string, asked: Asked) =>
+      void admitted(asked).then((place) => {
+        order.push(name);
+        place.release();
+      });
+    note("waited", hold());
+    await lose();
+    running?.release();
+    note("came", hold());
+    expect(admission.held).toMatchObject({ requests: 2 });
+    await clock.advance(119_000);
+    expect(admission.pending).toBe(2);
+    await comeBack();
+    await until(() => order.length === 2, "both were served");
+    expect(order).toEqual(["waited", "came"]);
+    expect([admission.held.requests, admission.breaker.activeAndPending]).toEqual([0, 0]);
+  });
+
+  test("who may not be held is told at once; who waited already has all the time of a wait", async () => {
+    const { ask, lose, clock } = await withOutage({ maxRequests: 1 });
+    await fill(() => ask(), 1);
     const waiting = ask();
-    nodes[0]?.tell(Serving.NOT_SERVING);
-    await until(() => cluster.healthyEndpoints.length === 0, "none is healthy");
-    await clock.advance(100);
+    await clock.advance(10_000);
+    await lose();
     expect(await ask("b").result).toBe("none_available");
     let over = false;
     void waiting.result.then(() => {
       over = true;
     });
-    await clock.advance(1_900);
+    await clock.advance(19_900);
     expect(over).toBe(false);
-    await clock.advance(100);
+    await clock.advance(200);
     expect(await waiting.result).toBe("none_available");
   });
 
-  test("the time begins anew when one was available in between", async () => {
-    const breakers = { failfastMs: 2_000, maxRequests: 1 };
-    const healthChecks = { healthyThreshold: 1 };
-    const { ask, nodes, cluster, clock, admission } = await admitting(breakers, 1, 30_000, { healthChecks });
+  test("the hold ends after its time, and with a hold of 0 nobody is held", async () => {
+    const { hold, lose, clock, admission } = await withOutage({ noEndpointHoldMs: 60_000 });
+    await lose();
+    const held = hold();
+    await clock.advance(59_900);
+    expect(admission.pending).toBe(1);
+    await clock.advance(200);
+    expect(await held.result).toBe("none_available");
+    expect(admission.held.requests).toBe(0);
+    const without = await withOutage({ noEndpointHoldMs: 0 });
+    await without.lose();
+    expect(await without.hold().result).toBe("none_available");
+  });
+
+  test("when one is back, those who were held wait as long again for their turn, and those who come then as usual", async () => {
+    const { ask, hold, lose, comeBack, clock, admission } = await withOutage({ maxRequests: 1 }, 5_000);
     const [running] = await fill(() => ask(), 1);
-    const waiting = ask();
-    const becomes = async (serving: Serving, healthy: number) => {
-      nodes[0]?.tell(serving);
-      await until(() => cluster.healthyEndpoints.length === healthy, `${healthy} healthy`);
-      await clock.advance(100);
-    };
-    await becomes(Serving.NOT_SERVING, 0);
-    await clock.advance(1_500);
+    await lose();
+    const held = hold();
+    await clock.advance(118_000);
+    await comeBack();
+    const newcomer = hold();
+    await clock.advance(5_100);
+    expect(await newcomer.result).toBe("pending_timeout");
+    await clock.advance(114_800);
     expect(admission.pending).toBe(1);
-    await becomes(Serving.SERVING, 1);
-    await becomes(Serving.NOT_SERVING, 0);
-    await clock.advance(1_500);
-    expect(admission.pending).toBe(1);
-    await becomes(Serving.SERVING, 1);
+    await clock.advance(200);
+    expect(await held.result).toBe("pending_timeout");
     running?.release();
-    expect((await admitted(waiting)).member.endpoint.address).toBe(nodes[0]?.address);
+  });
+
+  test("a backlog of an outage is no queue that stands: all of it is served, in order", async () => {
+    const { ask, hold, lose, comeBack, clock } = await withOutage({ maxRequests: 1, maxPendingRequestsPerKey: 100 });
+    await fill(() => ask(), 1).then(([place]) => place?.release());
+    await lose();
+    const order: number[] = [];
+    for (let index = 0; index < 12; index += 1)
+      void admitted(hold("a", { text: `${index}` })).then(async (place) => {
+        order.push(index);
+        await new Promise<void>((resolve) => clock.after(8_000, resolve));
+        place.release();
+      });
+    await clock.advance(60_000);
+    await comeBack();
+    for (let seconds = 0; seconds < 100; seconds += 1) await clock.advance(1_000);
+    expect(order).toEqual(Array.from({ length: 12 }, (_, index) => index));
+  });
+
+  test("what is held is bounded in number and bytes, a tenant leaves room for others, and a key has its own bound", async () => {
+    const bounds = { maxHeldRequests: 4, maxHeldBytes: 1_000, maxPendingRequestsPerKey: 2 };
+    const { hold, lose, admission } = await withOutage(bounds);
+    await lose();
+    void hold("a", { bytes: 400 });
+    expect(await hold("a", { bytes: 101 }).result).toBe("none_available");
+    void hold("a", { bytes: 100 });
+    expect(admission.held).toMatchObject({ requests: 2, bytes: 500 });
+    expect(await hold("a").result).toBe("none_available");
+    expect(await hold("b", { bytes: 501 }).result).toBe("none_available");
+    const leaving = hold("b", { bytes: 500 });
+    leaving.leave();
+    void hold("b", { bytes: 500 });
+    void hold("c");
+    expect(await hold("d").result).toBe("none_available");
+    expect(admission.held).toMatchObject({ requests: 4, bytes: 1_000 });
+  });
+
+  test("an endpoint that had its try before the outage may have another one after it", async () => {
+    const { hold, lose, comeBack, nodes, admission } = await withOutage();
+    await lose();
+    const held = hold("a", { tried: new Set(nodes.map(({ address }) => address)) });
+    expect(admission.pending).toBe(1);
+    await comeBack();
+    expect((await admitted(held)).member.endpoint.address).toBe(nodes[0]?.address);
+  });
+
+  test("the age of the outage is known from its beginning, and counts anew when an endpoint announces itself", async () => {
+    const { lose, comeBack, nodes, admission, clock } = await withOutage();
+    expect(admission.outageMs()).toBeUndefined();
+    await clock.advance(10_000);
+    await lose();
+    expect(admission.outageMs()).toBe(0);
+    await clock.advance(40_000);
+    expect(admission.outageMs()).toBe(40_000);
+    // As a node that is gone, and comes back without serving yet.
+    nodes[0]?.breakWatches();
+    await until(() => admission.outageMs() === 0, "the node announces itself");
+    await clock.advance(3_000);
+    expect(admission.outageMs()).toBe(3_000);
+    await comeBack();
+    expect(admission.outageMs()).toBeUndefined();
   });
 
   test("panic sends to those that are not well, as many as their slots were", async () => {
@@ -387,10 +497,11 @@ describe("what an arrival costs while all endpoints are full", () => {
     for (const address of addresses) admission.holdBack(address, 60_000);
     const never = new AbortController().signal;
     const admitted: Promise<Admitted | NotAdmitted>[] = [];
-    const arrive = (tenant: string, tried = NONE) => {
+    const arrive = (tenant: string, tried: ReadonlySet<string> = new Set()) => {
       const route = atOnce(routing(generateRequest({}, tenant), HINTS));
       const hints = { ...HINTS, keyId: tenant };
-      admitted.push(admission.acquire({ route, tenant, hints, tried, timeoutMs }, never));
+      const request = { route, tenant, hints, tried: new Set(tried), timeoutMs, mayHold: false, bytes: 0 };
+      admitted.push(admission.acquire(request, never));
     };
     passes = 0;
     return { cluster, addresses, admission, clock, arrive, admitted, passes: () => passes };
@@ -409,7 +520,7 @@ describe("what an arrival costs while all endpoints are full", () => {
     async (count) => {
       const { addresses, admission, clock, arrive, admitted, passes } = fullCluster(count);
       const tried = new Set(addresses.slice(0, 1));
-      for (let at = 0; at < count; at += 1) arrive(`tenant ${at}`, at < 3 ? tried : NONE);
+      for (let at = 0; at < count; at += 1) arrive(`tenant ${at}`, at < 3 ? tried : undefined);
       admission.holdBack(addresses[0] ?? "", 0);
       const before = passes();
       await clock.advance(100);

@@ -564,7 +564,7 @@ test("where all endpoints are full, the caller hears when there is room, spread 
     const { rig } = await inFrontOf([full], { router: { random: () => draw } });
     const sink = { events: () => {} };
     const held = new HeldRequest(generateRequest(), 0);
-    const request = { request: held, hints: HINTS, timeoutMs: 60_000, sink, record: new CallNotes() };
+    const request = { request: held, hints: HINTS, timeoutMs: 60_000, mayHold: false, sink, record: new CallNotes() };
     const dispatched = rig.router.dispatch(request, new AbortController().signal);
     await expect(dispatched).rejects.toMatchObject({ detail: "upstream_queue_full", retryAfterMs: expected });
   }
@@ -664,7 +664,7 @@ describe("a big request", () => {
     const nodes = [await engine(hello), await engine(hello)] as const;
     const wires = await Promise.all(nodes.map(({ address }) => FaultyWire.start(address)));
     for (const wire of wires) closing.push(() => wire.close());
-    const { rig } = await inFrontOf(wires);
+    const { rig } = await inFrontOf(wires, { timeouts: { acceptPerMiBMs: 0 } });
     // Neither reads any more: what the windows of HTTP/2 do not take stays here.
     for (const wire of wires) wire.silence();
     for (let at = 0; at < 8; at += 1) {

@@ -125,9 +125,12 @@ export class FrontRig {
 
   /**
    * Sends a request through the router. With `folded` nothing leaves the gateway before the end, so that a try may be
-   * repeated to the end. `bytes` is the size of the body that the request came with.
+   * repeated to the end. `bytes` is the size of the body that the request came with; `mayHold` says that it may be held.
    */
-  send(request: GenerateRequest = generateRequest(), { folded = false, timeoutMs = 600_000, bytes = 0 } = {}): Sent {
+  send(
+    request: GenerateRequest = generateRequest(),
+    { folded = false, timeoutMs = 600_000, bytes = 0, mayHold = false } = {},
+  ): Sent {
     const controller = new AbortController();
     const events: Event[] = [];
     const calls = new CallNotes();
@@ -139,7 +142,7 @@ export class FrontRig {
     const sink: EventSink = folded ? { events: take, restart: () => events.splice(0) } : { events: take };
     const outcome = this.router
       .dispatch(
-        { request: new HeldRequest(request, bytes), hints: HINTS, timeoutMs, sink, record: calls },
+        { request: new HeldRequest(request, bytes), hints: HINTS, timeoutMs, mayHold, sink, record: calls },
         controller.signal,
       )
       .then(() => "ok")

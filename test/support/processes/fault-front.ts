@@ -19,7 +19,7 @@ const NO_EJECTIONS = {
 
 /**
  * Starts a gateway in front of endpoints of which the next one is only used when those before it were tried. It ejects
- * nobody and is short of nothing, so that each request meets its fault.
+ * and holds nobody and is short of nothing, so that each request meets its fault.
  */
 export function startFront(addresses: readonly string[], circuitBreakers: object = {}): Promise<GatewayProcess> {
   const all = addresses.map((address, priority) => ({ address, priority }));
@@ -29,7 +29,7 @@ export function startFront(addresses: readonly string[], circuitBreakers: object
       endpoints: index === 0 ? all : all.slice(0, 1),
       outlierDetection: NO_EJECTIONS,
       healthChecks: { intervalMs: 60_000, intervalJitterMs: 0, unhealthyIntervalMs: 200 },
-      circuitBreakers: { retryBudget: { minRetryConcurrency: 100 }, ...circuitBreakers },
+      circuitBreakers: { retryBudget: { minRetryConcurrency: 100 }, noEndpointHoldMs: 0, ...circuitBreakers },
     })),
     timeouts: TIMEOUTS,
   });

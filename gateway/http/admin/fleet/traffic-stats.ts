@@ -8,7 +8,7 @@ export type TrafficView = {
   /** The cluster, whose model labels its series. */
   readonly cluster: Pick<ClusterTraffic["cluster"], "model">;
   /** The queue and the circuit breaker of the cluster. */
-  readonly admission: Pick<ClusterTraffic["admission"], "pending" | "pendingOf" | "breakerState" | "breaker">;
+  readonly admission: Pick<ClusterTraffic["admission"], "pending" | "pendingOf" | "held" | "breakerState" | "breaker">;
   /** The retry budget of the cluster. */
   readonly budget: Pick<ClusterTraffic["budget"], "activeRetries" | "overflows">;
 };
@@ -44,8 +44,18 @@ function registerRequests(registry: Registry, traffic: readonly TrafficView[]): 
     });
   gauge(
     "upstream_rq_pending_active",
-    "Requests that wait for an endpoint of the cluster now.",
+    "Requests that wait for an endpoint of the cluster now, those included that are held while none is available.",
     ({ admission }) => admission.pending,
+  );
+  gauge(
+    "upstream_rq_held",
+    "Requests that are held now because no endpoint of the cluster is available; they count in upstream_rq_pending_active, too.",
+    ({ admission }) => admission.held.requests,
+  );
+  gauge(
+    "upstream_rq_held_bytes",
+    "The size of the bodies of the requests that are held now because no endpoint of the cluster is available, in bytes.",
+    ({ admission }) => admission.held.bytes,
   );
   gauge("upstream_rq_pending_overflow", "Requests so far that found the cluster's queue full.", ({ admission }) => {
     return admission.breakerState().pendingOverflows;

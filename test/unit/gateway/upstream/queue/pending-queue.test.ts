@@ -18,6 +18,7 @@ const request = (key: string, change: Partial<Pending<number>> = {}): Pending<nu
   queuedMs: 0,
   queuedTurns: 0,
   deadlineMs: 30_000,
+  outwaits: false,
   value: 0,
   ...change,
 });
@@ -285,6 +286,20 @@ describe("a queue that stands", () => {
       queue.ended(1);
       const next = queue.next();
       if (next) queue.served(next, nowMs + 24_000);
+      if (next) order.push(next.value);
+    }
+    expect(order).toEqual([...order].sort((a, b) => a - b));
+  });
+
+  test("is not known by those whom nobody could have served, and does not make them give up early", () => {
+    const queue = queueWith({ adaptiveLifo: slow });
+    for (let value = 0; value < 30; value += 1) queue.push(request("a", { outwaits: true, deadlineMs: 1e9, value }));
+    const order: number[] = [];
+    for (let nowMs = 60_000; order.length < 30; nowMs += 5_000) {
+      expect(queue.expire(nowMs)).toEqual([]);
+      queue.ended(1);
+      const next = queue.next();
+      if (next) queue.served(next, nowMs);
       if (next) order.push(next.value);
     }
     expect(order).toEqual([...order].sort((a, b) => a - b));

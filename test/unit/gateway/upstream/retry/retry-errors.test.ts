@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { spreadRetryAfterMs } from "../../../../../gateway/upstream/retry/retry-errors.ts";
+import { outageRetryMs, spreadRetryAfterMs } from "../../../../../gateway/upstream/retry/retry-errors.ts";
 
 test.each([
   [undefined, 2_000],
@@ -13,4 +13,11 @@ test.each([
     [0.75, 1.1],
   ] as const)
     expect(spreadRetryAfterMs(expectedMs, () => draw)).toBeCloseTo(comeBack * share, 6);
+});
+
+test("six tries that come back when they are told to last for more than a minute of an outage, whatever chance does", () => {
+  expect(outageRetryMs(undefined)).toBeUndefined();
+  let outageMs = 0;
+  for (let retries = 0; retries < 5; retries += 1) outageMs += spreadRetryAfterMs(outageRetryMs(outageMs), () => 0);
+  expect(outageMs).toBeGreaterThan(75_000);
 });

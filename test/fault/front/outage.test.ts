@@ -1,0 +1,62 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { becomes } from "../../support/becomes.ts";
+import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf } from "../../support/http/answer-check.ts";
+import { Fleet, nothingOpen, show } from "../../support/processes/fleet.ts";
+import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
+import { SeededRandom } from "../../support/seeded-random.ts";
+
+/* All nodes of a model gone for a minute, with agents that have the patience of real ones. */
+
+const fleet = new Fleet();
+
+const AGENTS = 100;
+const OUTAGE_MS = 60_000;
+/** The tries of the least patient agents. */
+const TRIES = 6;
+/** The time in which all agents ask for the first time, in milliseconds. */
+const ARRIVAL_MS = 5_000;
+
+type Turn = { readonly path: AnswerPath; readonly tries: number; readonly status: number; readonly whole: boolean };
+
+/** Asks as an agent does: comes back when it is told to, so many times at most, and also after an error in a stream. */
+async function turnOf(gateway: GatewayProcess, path: AnswerPath, text: string, stream: boolean): Promise<Turn> {
+  for (let tries = 1; ; tries += 1) {
+    const answer = await gateway.post(path, bodyFor(path, text, { stream }));
+    const body = await answer.text();
+    const whole = answer.status === 200 && (!stream || endOf(path, body).end === "complete");
+    if (whole || tries === TRIES) return { path, tries, status: answer.status, whole };
+    await sleep(Number(answer.headers.get("retry-after-ms") ?? 1_000));
+  }
+}
+
+test("100 agents whose model is gone for a minute: none loses its turn, and none is served twice", async () => {
+  const node = await fleet.engine("only");
+  const gateway = await fleet.inFrontOf([node]);
+  await node.kill();
+  const chance = new SeededRandom(11);
+  let mostHeld = 0;
+  const turns = Promise.all(
+    Array.from({ length: AGENTS }, async (_, index) => {
+      const path = ANSWER_PATHS[index % ANSWER_PATHS.length] ?? "/v1/messages";
+      await sleep(chance.next() * ARRIVAL_MS);
+      return turnOf(gateway, path, `agent ${index}`, index % 4 > 0);
+    }),
+  );
+  for (let seconds = 0; seconds < OUTAGE_MS / 1_000; seconds += 1) {
+    mostHeld = Math.max(mostHeld, await gateway.stat("svc_cluster_upstream_rq_held"));
+    await sleep(1_000);
+  }
+  await node.startAgain();
+  const seen = await turns;
+  await nothingOpen(gateway, [node]);
+  await becomes(async () => (await gateway.stat("svc_cluster_upstream_rq_held")) === 0, "nobody is held");
+  const tries: Record<string, number> = {};
+  for (const turn of seen) tries[turn.tries] = (tries[turn.tries] ?? 0) + 1;
+  show("outage", { agents: AGENTS, outageMs: OUTAGE_MS, mostHeld, tries });
+  expect(seen.filter(({ whole }) => !whole)).toEqual([]);
+  expect(await node.metric("svc_engine_generations_total")).toBe(AGENTS);
+  // A key may have so many waiting: the others came back when they were told to.
+  expect(mostHeld).toBe(32);
+  expect(seen.filter((turn) => turn.tries === 1).length).toBeGreaterThanOrEqual(32);
+});

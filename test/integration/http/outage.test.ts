@@ -1,0 +1,113 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { becomes } from "../../support/becomes.ts";
+import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
+import { textAnswer } from "../../support/events/events.ts";
+import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
+import { ANSWER_PATHS, type AnswerPath, endOf } from "../../support/http/answer-check.ts";
+import { readBody } from "../../support/http/read-until.ts";
+import { metricSum } from "../../support/metric-text.ts";
+import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
+
+const running: { stop(): Promise<void> }[] = [];
+
+afterEach(async () => {
+  for (const one of running.splice(0).reverse()) await one.stop();
+});
+
+const HELLO = () => [textAnswer("Hello.")];
+
+/** The first word of a stream in which nothing has been said yet. */
+const SIGN_OF_LIFE: Readonly<Record<AnswerPath, RegExp>> = {
+  "/v1/chat/completions": /^:/,
+  "/v1/messages": /^event: ping\n/,
+  "/v1/responses": /^event: /,
+};
+
+async function engineAt(port = 0): Promise<RunningEngine> {
+  const engine = await startEngine(HELLO, { port, models: ["svc-qwen"] });
+  running.push(engine);
+  return engine;
+}
+
+/** A gateway in front of one engine, which shows signs of life after a moment. */
+async function inFrontOf(engine: RunningEngine, circuitBreakers: object = {}): Promise<RunningGateway> {
+  const healthChecks = { unhealthyIntervalMs: 50, healthyThreshold: 1 };
+  const cluster = { model: "svc-qwen", endpoints: [{ address: engine.address }], healthChecks, circuitBreakers };
+  const timeouts = { headerCommitMs: 50, keepAliveIntervalMs: 50 };
+  const gateway = await startGateway([], { clusters: [cluster], timeouts });
+  running.push(gateway);
+  await becomes(async () => gateway.clusters.ready, "the engine is healthy");
+  return gateway;
+}
+
+const portOf = ({ address }: RunningEngine) => Number(address.split(":").at(-1));
+
+async function held(gateway: RunningGateway, count: number): Promise<void> {
+  const name = "svc_cluster_upstream_rq_held";
+  const now = async () => metricSum(await gateway.stats.registry.metrics(), name);
+  await becomes(async () => (await now()) === count, `${count} are held`);
+}
+
+const stream = (gateway: RunningGateway, path: AnswerPath) => gateway.post(path, { ...MINIMAL[path], stream: true });
+
+describe("while a model has no endpoint", () => {
+  test("streamed requests of all formats are shown signs of life, and answered once when one is back", async () => {
+    const first = await engineAt();
+    const gateway = await inFrontOf(first);
+    await first.stop();
+    // The first of them finds out that the engine is gone.
+    const answers = await Promise.all(ANSWER_PATHS.map((path) => stream(gateway, path)));
+    await held(gateway, ANSWER_PATHS.length);
+    const bodies = answers.map((answer) => readBody(answer));
+    for (const [index, path] of ANSWER_PATHS.entries()) {
+      expect(answers[index]?.status).toBe(200);
+      await bodies[index]?.until((text) => SIGN_OF_LIFE[path].test(text));
+    }
+    expect(gateway.overload.bodies.bytes).toBeGreaterThan(0);
+    const second = await engineAt(portOf(first));
+    for (const [index, path] of ANSWER_PATHS.entries())
+      expect(endOf(path, (await bodies[index]?.toEnd()) ?? "")).toEqual({ end: "complete" });
+    expect([first.backend.requests.length, second.backend.requests.length]).toEqual([0, ANSWER_PATHS.length]);
+    await held(gateway, 0);
+    await becomes(async () => gateway.overload.bodies.bytes === 0, "no body is held");
+  });
+
+  test.each(ANSWER_PATHS)(
+    "%s that is not streamed is told when to come back, later the longer it lasts",
+    async (path) => {
+      const engine = await engineAt();
+      const gateway = await inFrontOf(engine);
+      await engine.stop();
+      await becomes(async () => !gateway.clusters.ready, "the engine is gone");
+      const { status, headers } = await gateway.post(path, MINIMAL[path]);
+      expect(status).toBe(path === "/v1/messages" ? 529 : 503);
+      expect(Number(headers.get("retry-after-ms"))).toBeGreaterThanOrEqual(4_000);
+      expect(headers.get("x-should-retry")).not.toBe("false");
+    },
+  );
+
+  test.each(ANSWER_PATHS)("%s ends in overload where none comes back in time", async (path) => {
+    const engine = await engineAt();
+    const gateway = await inFrontOf(engine, { noEndpointHoldMs: 500 });
+    await engine.stop();
+    const answer = await stream(gateway, path);
+    const text = await readBody(answer).toEnd();
+    expect(answer.status).toBe(200);
+    expect(endOf(path, text)).toMatchObject({ end: "error" });
+    expect(text).toContain("overloaded");
+    await held(gateway, 0);
+    expect(gateway.log.some((line) => JSON.parse(line).detail === "no_healthy_upstream")).toBe(true);
+  });
+
+  test("who leaves is held no more, and what finds no room is told at once", async () => {
+    const engine = await engineAt();
+    const gateway = await inFrontOf(engine, { maxHeldRequests: 1 });
+    await engine.stop();
+    const answer = await stream(gateway, "/v1/messages");
+    await held(gateway, 1);
+    expect((await stream(gateway, "/v1/messages")).status).toBe(529);
+    await answer.body?.cancel();
+    await held(gateway, 0);
+    await becomes(async () => gateway.overload.bodies.bytes === 0, "no body is held");
+  });
+});
