@@ -8,6 +8,7 @@ import { engineRegistry, gatewayRegistry } from "./live-registries.ts";
 import { ENGINE_METRIC_ACTIONS, GATEWAY_METRIC_ACTIONS } from "./metric-actions.ts";
 import { metricsPage } from "./metrics-page.ts";
 import { engineErrorsPage, outcomesPage } from "./outcomes-page.ts";
+import { referencePages } from "./reference/format-pages.ts";
 import { routesPage } from "./routes-page.ts";
 
 /** A file that is made from code: its path in the repository, and its whole text. */
@@ -87,6 +88,7 @@ export function generatedFiles(): readonly GeneratedFile[] {
     { path: "engine/docs/engine.schema.json", text: json(engine) },
     { path: "gateway/docs/outcomes.md", text: outcomesPage() },
     { path: "gateway/docs/routes.md", text: routesPage() },
+    ...referencePages(),
     { path: "engine/docs/errors.md", text: engineErrorsPage() },
     { path: "gateway/docs/metrics.md", text: gatewayMetrics() },
     { path: "engine/docs/metrics.md", text: engineMetrics() },

@@ -80,7 +80,8 @@ export const REPLY_HEADERS: readonly HeaderFact[] = [
   {
     name: "anthropic-ratelimit-*-limit",
     where: "B, keys with limits",
-    meaning: "The limit per minute: `requests`, `tokens`, `input-tokens`, `output-tokens`.",
+    meaning:
+      "The limit per minute: `requests`, `tokens`, `input-tokens`, `output-tokens`. An operator may choose another first word.",
   },
   { name: "anthropic-ratelimit-*-remaining", where: "B, keys with limits", meaning: "What is left of it now." },
   {

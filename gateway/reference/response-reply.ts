@@ -174,13 +174,13 @@ export const responseEvents = [
   named("OutputItemAdded", "An item begins. Items come one after the other.", {
     type: tag("response.output_item.added"),
     output_index,
-    item,
+    item: item.describe("The item, as far as it is."),
     sequence_number,
   }),
   named("ContentPartAdded", "A part of an item begins.", {
     type: tag("response.content_part.added"),
     ...partPlace,
-    part,
+    part: part.describe("The part, as far as it is."),
     sequence_number,
   }),
   named("OutputTextDelta", "A piece of text.", {
@@ -214,7 +214,7 @@ export const responseEvents = [
   named("ContentPartDone", "A part is whole.", {
     type: tag("response.content_part.done"),
     ...partPlace,
-    part,
+    part: part.describe("The part, as far as it is."),
     sequence_number,
   }),
   named("SummaryPartAdded", "A part of a summary begins.", {
@@ -261,7 +261,7 @@ export const responseEvents = [
   named("OutputItemDone", "An item is whole, or was cut short.", {
     type: tag("response.output_item.done"),
     output_index,
-    item,
+    item: item.describe("The item, as far as it is."),
     sequence_number,
   }),
   named("KeepAlive", "A sign of life.", { type: tag("keepalive"), sequence_number }),

@@ -194,6 +194,14 @@ export const responsesRequest = z
     ),
     metadata: like(flat.metadata, z.record(z.string(), z.string()).nullish()),
     client_metadata: like(flat.client_metadata, z.record(z.string(), z.string()).nullish()),
+    store: like(flat.store, z.literal(false).nullish()),
+    background: like(flat.background, z.literal(false).nullish()),
+    truncation: like(flat.truncation, z.literal("disabled").nullish()),
+    context_management: like(flat.context_management, z.array(z.unknown()).max(0).nullish()),
+    previous_response_id: like(flat.previous_response_id, z.null().optional()),
+    conversation: like(flat.conversation, z.null().optional()),
+    prompt: like(flat.prompt, z.null().optional()),
+    moderation: like(flat.moderation, z.null().optional()),
     prompt_cache_key: like(flat.prompt_cache_key, z.string().max(MAX_CACHE_KEY_LENGTH).nullish()),
   })
   .meta({ id: "ResponsesRequest", description: "The body of a request for a response. Unknown keys are refused." });

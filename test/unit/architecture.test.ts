@@ -248,6 +248,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["engine/errors.ts", [GEN, RUNTIME]],
   [RUNTIME, []],
   // What describes both programs stands above both.
+  ["deploy/docs/reference/", ["engine/grammar/schema/schema-keywords.ts", "gateway/", "deploy/docs/*.ts"]],
   [
     "deploy/docs/",
     [
@@ -283,7 +284,10 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["test/support/schemas/", ["test/support/*.ts"]],
   [SUPPORT, [RUNTIME, "test/vitest.config.ts"]],
   ["test/vitest.config.ts", ["test/support/no-skips.ts"]],
-  ["test/unit/deploy/", ["deploy/", "gateway/config.ts", "engine/config.ts", "test/bench/routing/", SUPPORT]],
+  [
+    "test/unit/deploy/",
+    ["deploy/", "gateway/config.ts", "gateway/reference/", "engine/config.ts", "test/bench/routing/", SUPPORT],
+  ],
   ["test/unit/engine/", [GEN, RUNTIME, "engine/", "gateway/upstream/call/event-order.ts", SUPPORT]],
   ["test/unit/gateway/", [GEN, RUNTIME, "gateway/", "engine/errors.ts", "test/bench/routing/", SUPPORT]],
   ["test/unit/test/", ["test/bench/", SUPPORT]],

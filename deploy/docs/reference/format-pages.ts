@@ -1,0 +1,105 @@
+import { CATALOG } from "../../../gateway/catalog.ts";
+import { OPERATIONS, openApiDocument } from "../../../gateway/reference/openapi.ts";
+import { ROUTES } from "../../../gateway/routes.ts";
+import { page } from "../markdown.ts";
+import { FieldTables } from "./field-tables.ts";
+import { overviewPage } from "./overview-page.ts";
+
+type Operation = keyof typeof OPERATIONS;
+
+/** The page of a format: its operations, and what its fields do not say. */
+type FormatPage = {
+  readonly title: string;
+  readonly file: string;
+  readonly operations: readonly Operation[];
+  readonly intro: string;
+  readonly stream: string;
+};
+
+const PAGES: readonly FormatPage[] = [
+  {
+    title: "API: chat completions (Format A)",
+    file: "api-chat.md",
+    operations: ["chat"],
+    intro: [
+      "Null in an optional field of a request means that it is absent, and fields that are not named here are ignored. What is refused by name",
+      "would otherwise change what the answer means or make the service remember.",
+    ].join("\n"),
+    stream: [
+      "Events have no name. They come in this order: the chunk with the role; chunks of reasoning, text and tool calls; the chunk with the",
+      "finish reason; the usage, where it was asked for; `data: [DONE]`. A call is complete before the next one begins. The comment",
+      "`: keep-alive` is a sign of life. A failure in mid-stream is one object with `error`, then `[DONE]`.",
+    ].join("\n"),
+  },
+  {
+    title: "API: messages (Format B)",
+    file: "api-messages.md",
+    operations: ["messages", "count_tokens"],
+    intro: [
+      "Null in an optional field of a request means that it is absent, and fields that are not named here are ignored. System text stands in",
+      "`system`: a message with the role `system` is 400. Cache hints are never refused.",
+    ].join("\n"),
+    stream: [
+      "Each event has the name that its `type` says. They come in this order: `message_start`; the blocks one after the other, each as",
+      "`content_block_start`, deltas, `content_block_stop`; `message_delta`; `message_stop`. There is no `[DONE]`. A failure in mid-stream is the",
+      "event `error`, and nothing comes behind it.",
+    ].join("\n"),
+  },
+  {
+    title: "API: responses",
+    file: "api-responses.md",
+    operations: ["responses", "input_tokens"],
+    intro: [
+      "The endpoint is stateless: a request brings all items that it needs, function calls with their outputs among them. Null in an optional",
+      "field means that it is absent. Other keys than these are 400 at the top level and in `text`, `reasoning` and `stream_options`; inside items and",
+      "tools they are ignored. Hosted tools and their items are 400. Reasoning is in the reply only where `reasoning.summary` or `include` asks for it.",
+    ].join("\n"),
+    stream: [
+      "Each event has the name that its `type` says, and a `sequence_number`. `response.created` and `response.in_progress` come first; then the items",
+      "one after the other, each from `response.output_item.added` to `response.output_item.done`; then one of `response.completed`,",
+      "`response.incomplete` and `response.failed`. There is no `[DONE]`.",
+    ].join("\n"),
+  },
+];
+
+const MADE_FROM = "`gateway/reference/`, and the schemas of `gateway/formats/`";
+
+/** A page of the reference for users: its path in the repository, and its whole text. */
+export type ReferencePage = { readonly path: string; readonly text: string };
+
+/** Returns the pages of the reference for users, which are made from the OpenAPI document. */
+export function referencePages(): readonly ReferencePage[] {
+  const { schemas } = openApiDocument(CATALOG.map(({ id }) => id)).components;
+  const models = new FieldTables(schemas).write("ModelList", "reply");
+  return [
+    { path: "gateway/docs/api.md", text: overviewPage(models) },
+    ...PAGES.map((format) => ({
+      path: `gateway/docs/${format.file}`,
+      text: formatPage(format, new FieldTables(schemas)),
+    })),
+  ];
+}
+
+function formatPage({ title, operations, intro, stream }: FormatPage, tables: FieldTables): string {
+  const parts = [
+    `[The API as a whole](api.md) has keys, models, headers, limits and errors.\n${intro}`,
+    ...operations.flatMap((name) => operationParts(name, stream, tables)),
+  ];
+  const linked = parts.map((part) =>
+    part.replaceAll("*Structured output*", "[Structured output](api.md#structured-output)"),
+  );
+  return page(title, MADE_FROM, linked);
+}
+
+function operationParts(name: Operation, stream: string, tables: FieldTables): readonly string[] {
+  const { request, reply, events, summary } = OPERATIONS[name];
+  const route = ROUTES.find(({ operation }) => operation === name);
+  const idOf = (schema: typeof request) => String(schema?.meta()?.id);
+  return [
+    `## \`${route?.methods[0]} ${route?.path}\``,
+    summary,
+    ...(request ? tables.write(idOf(request), "request") : []),
+    ...(reply ? tables.write(idOf(reply), "reply") : []),
+    ...(events ? ["### Events", stream, ...events.flatMap((event) => tables.write(idOf(event), "reply"))] : []),
+  ];
+}

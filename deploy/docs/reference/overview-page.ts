@@ -1,0 +1,187 @@
+import { KEYWORDS } from "../../../engine/grammar/schema/schema-keywords.ts";
+import { ERROR_ANSWERS } from "../../../gateway/formats/error-envelope.ts";
+import { type HeaderFact, REPLY_HEADERS, REQUEST_HEADERS } from "../../../gateway/reference/headers.ts";
+import { CONTRACT_VERSION, OPERATIONS } from "../../../gateway/reference/openapi.ts";
+import { ROUTES } from "../../../gateway/routes.ts";
+import { timeoutsSchema } from "../../../gateway/upstream/call/timeouts.ts";
+import { code, page, table } from "../markdown.ts";
+import { limitTable } from "./limits.ts";
+import { modelTable } from "./models.ts";
+
+const ADDRESSES = [
+  "Clients of chat and responses take `<base>/v1` as their base address, those of messages take `<base>`. All bodies are",
+  "JSON in UTF-8, answers have the status 200, and streams are server-sent events. Query strings are ignored. The same",
+  "description for programs, as OpenAPI 3.1, is at `GET /openapi.json` of the service.",
+].join("\n");
+
+const KEYS = [
+  "Every endpoint asks for an API key, in `Authorization: Bearer <key>` or in `x-api-key: <key>`; both do the same in all",
+  "formats, and one key opens all of them. Where both headers are sent a valid one is enough. A key says which models it may",
+  "use: `GET /v1/models` lists them, so read the list at run time. A model that is not for the key does not exist for it (404).",
+  "",
+  "Keep keys on servers. A key in the code of a web page, in an app that users install or in a public repository is everybody's:",
+  "revoke it.",
+].join("\n");
+
+const MODELS = [
+  "The `model` of a request is one of these ids. Responses also take `svc/glm53` and `svc/svc-glm53` for `svc-glm53`. The window is what",
+  "the model promises for prompt and answer together; an operator may run it with less, which `GET /v1/models` then says. A prompt",
+  "that is longer is 400 (`context_length_exceeded`); an answer that does not fit into what is left ends for length.",
+].join("\n");
+
+const LIMITS = [
+  "An operator may set the first of these and the JSON limits otherwise. The limit on values is met before that on messages: a message",
+  "is three values at least. A key may have limits of its own: requests, input tokens and output tokens per minute, tokens per day,",
+  "generations at once, all of them for single models too (429), the size of bodies (413) and the length of answers (which is cut).",
+].join("\n");
+
+const RETENTION = [
+  "Nothing of a request or an answer is kept: no prompt and no text of a model is in a log, a metric, a file or an error. Prefixes are",
+  "cached in the memory of the engine, apart for each owner of keys, for as long as there is room. So nothing can be fetched, continued or",
+  "deleted later: every request brings its whole conversation. The service calls nobody: there are no webhooks, and no address in a",
+  "request is ever fetched.",
+].join("\n");
+
+const VERSION = [
+  `The contract has the version ${CONTRACT_VERSION} and is called V0: these endpoints are supported at this stage, and further formats may be`,
+  "added. Paths begin with `/v1`. What may come without notice: endpoints, optional fields of requests, fields of replies, events, error",
+  "codes and headers; clients have to pass over what they do not know. What is promised here does not change its meaning within a version",
+  "of the contract; what has changed is in the [changelog](../../.github/CHANGELOG.md). Chat and messages ignore fields that they do not know,",
+  "as their formats grow; responses refuse them.",
+].join("\n");
+
+const STRUCTURED = [
+  "A JSON Schema for the answer (`response_format`, `output_config.format`, `text.format`) or for the arguments of a tool holds in two ways.",
+  "With `strict` every whole answer satisfies the schema, and a schema that cannot be promised is refused with 400 and the place of the",
+  "keyword. Without it the answer is JSON and keeps to as much of the schema as can be enforced. An answer that ends for length is cut, whatever",
+  "was promised. Beside vLLM, SGLang and llama-server it is their grammars that hold.",
+].join("\n");
+
+function endpoints(): string {
+  const rows = ROUTES.flatMap(({ path, methods, operation }) =>
+    operation === "probe"
+      ? []
+      : [[methods.map((method) => code(`${method} ${path}`)).join(", "), OPERATIONS[operation].summary, pageOf(path)]],
+  );
+  return table(["endpoint", "does", "fields"], rows);
+}
+
+/** Returns where the fields of an endpoint are told. */
+function pageOf(path: string): string {
+  const found = ["chat", "messages", "responses"].find((name) => path.startsWith(`/v1/${name}`));
+  if (found) return `[${found}](api-${found}.md)`;
+  return path.startsWith("/v1/models") ? "[models](#modellist)" : "OpenAPI 3.1";
+}
+
+function headers(facts: readonly HeaderFact[]): string {
+  return table(
+    ["header", "where", "meaning"],
+    facts.map(({ name, where, meaning }) => [code(name), where, meaning]),
+  );
+}
+
+/** Writes the statuses, with all codes that have the same answer in both envelopes in one row. */
+function errors(): string {
+  const rows = new Map<string, { readonly cells: readonly string[]; readonly codes: string[] }>();
+  for (const [name, answer] of Object.entries(ERROR_ANSWERS)) {
+    const { status, a, b, bStatus = status, aCode = name } = answer;
+    // Its type says which budget it is about.
+    const type = name === "rate_limit_exceeded" ? "`requests` or `tokens`" : code(a);
+    const cells = [String(status), type, String(bStatus), code(b)];
+    const row = rows.get(cells.join()) ?? { cells, codes: [] };
+    row.codes.push(code(aCode));
+    rows.set(cells.join(), row);
+  }
+  return table(
+    ["status", "`error.type`", "`error.code`", "messages: status", "`error.type`"],
+    [...rows.values()]
+      .sort((one, other) => Number(one.cells[0]) - Number(other.cells[0]))
+      .map(({ cells: [status = "", a = "", bStatus = "", b = ""], codes }) => [
+        ...[status, a, [...new Set(codes)].join(", "), bStatus, b],
+      ]),
+  );
+}
+
+const ERRORS = [
+  'Chat, models and responses answer with envelope A, `{"error": {"message", "type", "param", "code"}}`; messages and their counts with',
+  'envelope B, `{"type": "error", "error": {"type", "message"}, "request_id"}`. A names the field at fault in `param`, B at the beginning of',
+  "the message. The page of [errors and outcomes](outcomes.md#error-codes) says what each code means.",
+].join("\n");
+
+const RETRY = [
+  "Worth another try: 408, 429, 500 and above, after `retry-after` where it is there and not where `x-should-retry` is `false`. A 429 ends with",
+  "`Please try again in 1.5s.`. Nothing else becomes right by repetition. A stream that has begun has the status 200; what fails after that is",
+  "an event, see the formats.",
+].join("\n");
+
+function structured(): string {
+  const names = (grammar: string) =>
+    Object.entries(KEYWORDS)
+      .filter(([, keyword]) => keyword.grammar === grammar)
+      .map(([name]) => code(name))
+      .join(", ");
+  return table(
+    ["enforced", "keywords"],
+    [
+      ["all", names("all")],
+      ["in common forms; with `strict` refused in others", names("some")],
+      ["never; with `strict` refused", names("none")],
+    ],
+  );
+}
+
+const STRUCTURED_MORE = [
+  "[Structured output](../../engine/README.md#structured-output-llama) of the engine says which forms those are. Properties come in the order of the",
+  "schema, and undeclared ones only where `additionalProperties` allows them by a schema. A schema that is to be kept may have 64 KiB and 32 levels;",
+  "without `strict` one up to the limit above is taken.",
+].join("\n");
+
+function streams(): string {
+  const { keepAliveIntervalMs, maxStreamDurationMs, maxRequestDurationMs } = timeoutsSchema.parse({});
+  return [
+    `A stream is never silent for more than ${keepAliveIntervalMs / 1000} s: a sign of life fills the gap, in the form that clients of its format know. A`,
+    `streamed answer may take ${maxStreamDurationMs / 60_000} minutes, one in a piece ${maxRequestDurationMs / 60_000}. Whoever closes the connection ends the answer, and`,
+    "the work for it. `HEAD /` and `HEAD /api/hello` answer 200 at once and without a key, for agents that look whether the service is there.",
+  ].join("\n");
+}
+
+/** Writes the first page of the reference for users; `modelFields` are the parts about the replies of models. */
+export function overviewPage(modelFields: readonly string[]): string {
+  const parts = [
+    "What the service takes and answers, for those who call it. One page for each format has all fields and events:",
+    "[chat](api-chat.md) (Format A), [messages](api-messages.md) (Format B), [responses](api-responses.md).",
+  ].join("\n");
+  return page("API", "`gateway/reference/` and the tables of `deploy/docs/reference/`", [
+    parts,
+    ADDRESSES,
+    "## Endpoints",
+    endpoints(),
+    "## Keys",
+    KEYS,
+    "## Models",
+    MODELS,
+    modelTable(),
+    ...modelFields,
+    "## Headers of requests",
+    headers(REQUEST_HEADERS),
+    "## Headers of replies",
+    headers(REPLY_HEADERS),
+    "## Streams and times",
+    streams(),
+    "## Limits",
+    limitTable(),
+    LIMITS,
+    "## Errors",
+    ERRORS,
+    errors(),
+    RETRY,
+    "## Structured output",
+    STRUCTURED,
+    structured(),
+    STRUCTURED_MORE,
+    "## What is kept, and who is called",
+    RETENTION,
+    "## Version",
+    VERSION,
+  ]);
+}
