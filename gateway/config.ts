@@ -92,6 +92,12 @@ export const gatewayConfigSchema = z.strictObject({
         .boolean()
         .default(false)
         .describe("Whether Format B refuses consecutive turns of one role instead of merging them."),
+      unreadableContent: z
+        .enum(["reject", "placeholder"])
+        .default("reject")
+        .describe(
+          "What becomes of images and files that the model cannot take, where they are the user's own in the last message: they are refused with 400, or a text stands in their place. In results of tools and in earlier messages it always does.",
+        ),
       responses: z
         .strictObject({
           unsupportedTools: z

@@ -144,6 +144,7 @@ function handlers(deps: GatewayDeps, limits: RateLimitDeps): HandlerOf {
   onAbort(deps.hardStop, () => running.stop());
   const context = new RequestContext(clusters, sealing, {
     strictAlternation: config.formats.strictAlternation,
+    unreadableContent: config.formats.unreadableContent,
     unsupportedTools: config.formats.responses.unsupportedTools,
   });
   const queue = new FlushQueue();

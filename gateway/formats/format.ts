@@ -1,6 +1,7 @@
 import type { CountTokensRequest, Event, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError, FieldPath } from "../errors.ts";
 import type { Completion } from "./completion.ts";
+import type { UnreadableRule } from "./unreadable.ts";
 
 /*
  * What a format is. Everything below is synchronous and pure: no clock, no random draw, no I/O. Ids, time and keys come
@@ -28,8 +29,7 @@ export type PrepareContext = {
   /** Returns what opens the reasoning of a model, by its catalog id, that the caller sends back. */
   readonly sealer: (model: string) => Sealer;
   /**
-   * Returns whether some engine of this model takes images; where none does, images are refused with the path of the
-   * part.
+   * Returns whether some engine of this model takes images; where none does, they are content that it cannot take.
    */
   readonly acceptsImages: (model: string) => boolean;
   /** The settings of the formats. */
@@ -40,6 +40,8 @@ export type PrepareContext = {
 export type FormatSettings = {
   /** Whether Format B refuses consecutive turns of one role instead of merging them. */
   readonly strictAlternation: boolean;
+  /** What becomes of images and files that a model cannot take, where they are the user's own in the last message. */
+  readonly unreadableContent: UnreadableRule;
   /** Whether hosted tools of the Responses format are refused with 400, or left out. */
   readonly unsupportedTools: "reject" | "skip";
 };

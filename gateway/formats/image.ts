@@ -56,8 +56,9 @@ export function imageFromUrl(url: string, path: FieldPath, detail: ImageDetail =
 }
 
 /**
- * Makes an image out of its base64 text. Throws `ApiError` `unsupported_value` for a type that is none of PNG, JPEG,
- * GIF and WebP, and `invalid_value` for text that is not base64 or data that is not of the named type.
+ * Makes an image out of its base64 text. Clients name types by file names, so that the type is what the data is. Throws
+ * `ApiError` `unsupported_value` for data that is not of a known type and does not say it is one, and `invalid_value` for
+ * text that is not base64 or data that is not what it says.
  */
 export function imageFromBase64(
   mimeType: string,
@@ -65,17 +66,18 @@ export function imageFromBase64(
   paths: { readonly mimeType: FieldPath; readonly data: FieldPath },
   detail: ImageDetail = Detail.UNSPECIFIED,
 ): ImagePart {
-  const type = MIME_TYPES.get(mimeType.toLowerCase());
-  if (!type)
-    throw unsupportedValue(
-      paths.mimeType,
-      `Supported image types are: ${[...new Set(MIME_TYPES.values())].join(", ")}.`,
-    );
+  const named = MIME_TYPES.get(mimeType.toLowerCase());
   const data = Buffer.from(base64, "base64");
   // The decoder skips what is not base64, so that such text gives fewer bytes than its length promises.
   if (data.length === 0 || data.length !== Buffer.byteLength(base64, "base64"))
     throw invalidValue(paths.data, "expected base64 data.");
-  if (sniff(data) !== type) throw invalidValue(paths.data, `the data is not an image of the type ${type}.`);
+  const type = sniff(data);
+  if (!type && !named)
+    throw unsupportedValue(
+      paths.mimeType,
+      `Supported image types are: ${[...new Set(MIME_TYPES.values())].join(", ")}.`,
+    );
+  if (!type) throw invalidValue(paths.data, `the data is not an image of the type ${named}.`);
   return {
     source: { $case: "data", value: data },
     mimeType: type,

@@ -7,7 +7,7 @@ const sealer = new Sealing().for({ tenant: "bench", model: "svc-qwen", format: "
 export const BENCH_CONTEXT: PrepareContext = {
   sealer: () => sealer,
   acceptsImages: () => true,
-  settings: { strictAlternation: false, unsupportedTools: "reject" },
+  settings: { strictAlternation: false, unreadableContent: "reject", unsupportedTools: "reject" },
 };
 
 /** What an answer is told of itself in the benches: the same in every run. */

@@ -14,7 +14,7 @@ const FOLDER = join(import.meta.dirname, "requests");
 const context = {
   sealer: () => ({ sign: () => "", seal: () => "", open: () => undefined }),
   acceptsImages: () => false,
-  settings: { strictAlternation: false, unsupportedTools: "reject" },
+  settings: { strictAlternation: false, unreadableContent: "reject", unsupportedTools: "reject" },
 } as const;
 
 describe.each(readdirSync(FOLDER))("request %s", (scenario) => {

@@ -4,6 +4,7 @@ import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { cacheBreakpoint } from "../cache-control.ts";
 import { missing, oneOf, unsupportedValue, wrongType } from "../field-error.ts";
 import { imageDetail, imageFromUrl, imagesNotAccepted } from "../image.ts";
+import { readOr, type UnreadableRule } from "../unreadable.ts";
 
 /** What a message's content may hold besides text. */
 export type ContentRule = {
@@ -11,6 +12,8 @@ export type ContentRule = {
   readonly also: "image_url" | "refusal" | undefined;
   /** Whether the model takes images. */
   readonly acceptsImages: boolean;
+  /** What becomes of images and files that the model cannot take, where images may stand. */
+  readonly unreadable: UnreadableRule;
 };
 
 /**
@@ -42,9 +45,16 @@ function partKind(part: JsonObject, path: FieldPath, rule: ContentRule): Part["k
   if (type === "text") return { $case: "text", value: { text: requiredString(part.text, [...path, "text"]) } };
   if (type === "refusal" && rule.also === "refusal")
     return { $case: "text", value: { text: requiredString(part.refusal, [...path, "refusal"]) } };
-  if (type === "image_url" && rule.also === "image_url") return imageKind(part, path, rule);
-  if (type === "input_audio" || type === "file")
-    throw unsupportedValue(typePath, "Audio and files are not supported in messages.");
+  const instead = (text: string) => textPart(text).kind;
+  if (type === "image_url" && rule.also === "image_url")
+    return readOr(rule.unreadable, "an image", () => imageKind(part, path, rule), instead);
+  if (type === "input_audio" || type === "file") {
+    const refuse = () => {
+      throw unsupportedValue(typePath, "Audio and files are not supported in messages.");
+    };
+    const unreadable = rule.also === "image_url" ? rule.unreadable : "reject";
+    return readOr<Part["kind"]>(unreadable, type === "file" ? "a file" : "a recording", refuse, instead);
+  }
   throw oneOf(typePath, rule.also ? ["text", rule.also] : ["text"]);
 }
 

@@ -3,6 +3,7 @@ import type { FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { cacheBreakpoint } from "../cache-control.ts";
 import { emptyArray, invalidValue, missing, oneOf, tooMany, unsupportedParameter, wrongType } from "../field-error.ts";
+import type { UnreadableRule } from "../unreadable.ts";
 import { contentParts, requiredString, textPart } from "./content.ts";
 import { toolCallParts } from "./tool-calls.ts";
 
@@ -46,17 +47,26 @@ export function messageList(value: unknown): readonly unknown[] {
   return value;
 }
 
+/** What reading messages needs to know beyond them. */
+export type MessageContext = {
+  /** Whether the model takes images. */
+  readonly acceptsImages: boolean;
+  /** What becomes of images and files that the model cannot take, where they are the user's own in the last message. */
+  readonly unreadable: UnreadableRule;
+};
+
 /** Reads the conversation into canonical form, one message each. Throws `ApiError` with the path of the first fault. */
-export function readMessages(list: readonly unknown[], acceptsImages: boolean): readonly Message[] {
+export function readMessages(list: readonly unknown[], context: MessageContext): readonly Message[] {
   let position = CONVERSATION;
   const messages = list.map((item, index) => {
     const path = ["messages", index];
     if (!isJsonObject(item)) throw wrongType(path, "an object", item);
     const role = roleOf(item, [...path, "role"]);
-    if (role === Role.TOOL) return toolMessage(item, path, position, acceptsImages);
+    if (role === Role.TOOL) return toolMessage(item, path, position, context.acceptsImages);
     if (position.at === "tool_results" && position.unanswered.size > 0)
       throw invalidValue([...path, "role"], unansweredCalls(position.assistant));
-    const message = spokenMessage(role, item, path, acceptsImages);
+    const unreadable = index === list.length - 1 ? context.unreadable : "placeholder";
+    const message = spokenMessage(role, item, path, { ...context, unreadable });
     position = positionBehind(message, index);
     return message;
   });
@@ -86,17 +96,16 @@ function positionBehind(message: Message, index: number): Position {
   return { at: "tool_results", assistant: index, names, unanswered: new Set(names.keys()) };
 }
 
-function spokenMessage(role: Role, message: JsonObject, path: FieldPath, acceptsImages: boolean): Message {
+function spokenMessage(role: Role, message: JsonObject, path: FieldPath, context: MessageContext): Message {
   const name = message.name ?? "";
   if (typeof name !== "string") throw wrongType([...path, "name"], "a string", name);
-  const parts =
-    role === Role.ASSISTANT ? assistantParts(message, path) : plainParts(role, message, path, acceptsImages);
+  const parts = role === Role.ASSISTANT ? assistantParts(message, path) : plainParts(role, message, path, context);
   return { role, parts: withBreakpoint(parts, message), name: name === "" ? undefined : name };
 }
 
-function plainParts(role: Role, message: JsonObject, path: FieldPath, acceptsImages: boolean): readonly Part[] {
+function plainParts(role: Role, message: JsonObject, path: FieldPath, context: MessageContext): readonly Part[] {
   const also = role === Role.USER ? "image_url" : undefined;
-  return orEmptyText(contentParts(message.content, [...path, "content"], { also, acceptsImages }));
+  return orEmptyText(contentParts(message.content, [...path, "content"], { also, ...context }));
 }
 
 /** Reads an assistant message in the order in which the model said it: reasoning, text, calls. */
@@ -105,7 +114,11 @@ function assistantParts(message: JsonObject, path: FieldPath): readonly Part[] {
     throw unsupportedParameter([...path, "function_call"], "Use 'tool_calls' instead.");
   return orEmptyText([
     ...reasoningParts(message, path),
-    ...contentParts(message.content, [...path, "content"], { also: "refusal", acceptsImages: false }),
+    ...contentParts(message.content, [...path, "content"], {
+      also: "refusal",
+      acceptsImages: false,
+      unreadable: "reject",
+    }),
     ...refusalParts(message, path),
     ...toolCallParts(message.tool_calls, [...path, "tool_calls"]),
   ]);
@@ -140,7 +153,11 @@ function toolMessage(message: JsonObject, path: FieldPath, position: Position, a
     );
   position.unanswered.delete(callId);
   const content = orEmptyText(
-    contentParts(message.content, [...path, "content"], { also: "image_url", acceptsImages }),
+    contentParts(message.content, [...path, "content"], {
+      also: "image_url",
+      acceptsImages,
+      unreadable: "placeholder",
+    }),
   );
   const part: Part = { kind: { $case: "toolResult", value: { callId, name, content, isError: false } } };
   return { role: Role.TOOL, parts: withBreakpoint([part], message) };

@@ -88,7 +88,10 @@ function canonicalRequest(
   const outputConstraint = readResponseFormat(body.response_format);
   return {
     model: model.id,
-    messages: readMessages(messages, context.acceptsImages(model.id)),
+    messages: readMessages(messages, {
+      acceptsImages: context.acceptsImages(model.id),
+      unreadable: context.settings.unreadableContent,
+    }),
     tools,
     toolChoice,
     outputConstraint,

@@ -54,6 +54,7 @@ function check(
   const system = systemMessage(raw.system);
   const placed = conversation(body.messages, {
     acceptsImages: context.acceptsImages(model.id),
+    unreadable: context.settings.unreadableContent,
     sealer: context.sealer(model.id),
     strictAlternation: context.settings.strictAlternation,
   });

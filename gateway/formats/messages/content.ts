@@ -5,6 +5,7 @@ import { cacheBreakpoint } from "../cache-control.ts";
 import { invalidValue, missing, oneOf, unsupportedValue, wrongType } from "../field-error.ts";
 import type { Sealer } from "../format.ts";
 import { imageFromBase64, imageFromUrl, imagesNotAccepted } from "../image.ts";
+import { readOr, type UnreadableRule } from "../unreadable.ts";
 
 /** Where a block stands; not every block may stand everywhere. */
 export type Place = "user" | "assistant" | "tool_result" | "document";
@@ -16,6 +17,8 @@ export type Block = { readonly type: BlockType; readonly value: JsonObject; read
 export type ContentContext = {
   /** Whether the model takes images. */
   readonly acceptsImages: boolean;
+  /** What becomes of images and documents that the model cannot take. */
+  readonly unreadable: UnreadableRule;
   /** Opens the reasoning that was withheld from the caller. */
   readonly sealer: Pick<Sealer, "open">;
 };
@@ -109,7 +112,7 @@ function plainParts(block: Block, context: ContentContext): readonly Part[] {
     case "text":
       return textParts(requiredText(value, "text", path));
     case "image":
-      return [imagePart(value, path, context)];
+      return readOr(context.unreadable, "an image", () => [imagePart(value, path, context)], textParts);
     case "document":
       return documentParts(value, path, context);
     case "search_result":
@@ -173,8 +176,15 @@ function documentParts(value: JsonObject, path: FieldPath, context: ContentConte
   const source = requiredObject(value, "source", path);
   const sourcePath = [...path, "source"];
   const type = requiredText(source, "type", sourcePath);
-  if (type !== "text" && type !== "content")
-    throw unsupportedValue([...sourcePath, "type"], "Only documents of the types 'text' and 'content' are supported.");
+  if (type !== "text" && type !== "content") {
+    const refuse = () => {
+      throw unsupportedValue(
+        [...sourcePath, "type"],
+        "Only documents of the types 'text' and 'content' are supported.",
+      );
+    };
+    return readOr<readonly Part[]>(context.unreadable, "a document", refuse, textParts);
+  }
   const inner =
     type === "text"
       ? textParts(requiredText(source, "data", sourcePath))

@@ -7,6 +7,7 @@ import {
   type Block,
   type ContentContext,
   contentBlocks,
+  partsOf,
   requiredName,
   requiredText,
   withBreakpoint,
@@ -46,7 +47,7 @@ export function conversation(messages: readonly unknown[], context: Conversation
       result.push({ message, place: turn.place });
       open = callsOf(turn.blocks);
     } else {
-      result.push(...userMessages(turn, open, context));
+      result.push(...userMessages(turn, open, messages.length - 1, context));
       open = new Map();
     }
   }
@@ -90,9 +91,11 @@ function callsOf(blocks: readonly Block[]): ReadonlyMap<string, OpenCall> {
 function userMessages(
   { blocks, place }: Turn,
   open: ReadonlyMap<string, OpenCall>,
+  lastPlace: number,
   context: ContentContext,
 ): readonly PlacedMessage[] {
   const results: PlacedMessage[] = [];
+  const tolerant: ContentContext = { ...context, unreadable: "placeholder" };
   const answered = new Set<string>();
   for (const block of blocks) {
     if (block.type !== "tool_result") continue;
@@ -101,11 +104,13 @@ function userMessages(
     if (!call) throw unexpectedResult(block.path);
     if (answered.has(callId)) throw repeatedResult(block.path);
     answered.add(callId);
-    const message = { role: Role.TOOL, parts: resultParts(block, callId, call.name, context) };
+    const message = { role: Role.TOOL, parts: resultParts(block, callId, call.name, tolerant) };
     results.push({ message, place: placeOf(block) });
   }
   refuseUnanswered(new Map([...open].filter(([callId]) => !answered.has(callId))));
-  const parts = allParts(blocks, context);
+  // Beside a tool's result stands what an agent has added to it.
+  const ownPlace = results.some((result) => result.place === lastPlace) ? undefined : lastPlace;
+  const parts = blocks.flatMap((block) => partsOf(block, placeOf(block) === ownPlace ? context : tolerant));
   if (results.length > 0 && parts.length === 0) return results;
   const said = blocks.find(({ type }) => type !== "tool_result");
   return [...results, { message: { role: Role.USER, parts }, place: said ? placeOf(said) : place }];

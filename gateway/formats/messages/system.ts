@@ -38,7 +38,7 @@ export function refuseSystemRole(body: JsonObject): void {
 }
 
 /** What text blocks need from outside: nothing. */
-const NO_CONTEXT: ContentContext = { acceptsImages: false, sealer: { open: () => undefined } };
+const NO_CONTEXT: ContentContext = { acceptsImages: false, unreadable: "reject", sealer: { open: () => undefined } };
 
 function systemBlocks(system: unknown): readonly Block[] {
   if (system === undefined || system === null) return [];

@@ -4,6 +4,7 @@ import { argumentsText, isJsonObject, type JsonObject } from "../../json/json-te
 import { bracketPath } from "../error-envelope.ts";
 import { emptyArray, invalidValue, missing, oneOf, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
 import { type Sealer, WHOLE_PROMPT } from "../format.ts";
+import type { UnreadableRule } from "../unreadable.ts";
 import { contentParts, requiredString, textPart } from "./content-parts.ts";
 import { modelName } from "./tool-names.ts";
 
@@ -30,6 +31,8 @@ export type ItemContext = {
   readonly sealer: Sealer;
   /** Whether some node of the model takes images; where none does, an image is refused with its path. */
   readonly acceptsImages: boolean;
+  /** What becomes of images and files that the model cannot take, where they are the user's own in the last item. */
+  readonly unreadable: UnreadableRule;
 };
 
 /** Canonical messages, and for each the number of the item that it, or the beginning of it, came from. */
@@ -49,7 +52,7 @@ export function inputMessages(input: unknown, context: ItemContext): PlacedMessa
   if (!Array.isArray(input)) throw wrongType(path, "a string or an array of items", input);
   if (input.length === 0) throw emptyArray(path);
   if (input.length > MAX_ITEMS) throw tooMany(path, MAX_ITEMS);
-  const conversation = new Conversation(context);
+  const conversation = new Conversation(context, input.length - 1);
   for (const [index, item] of input.entries()) conversation.add(item, index);
   return conversation.end();
 }
@@ -60,6 +63,8 @@ type Call = { readonly name: string; readonly path: FieldPath };
 /** Collects the messages of one request, item by item. */
 class Conversation {
   readonly #context: ItemContext;
+  /** The number of the last item. */
+  readonly #lastPlace: number;
   readonly #messages: Message[] = [];
   readonly #places: number[] = [];
   /** The parts of the assistant turn that the next item may still belong to. */
@@ -72,8 +77,9 @@ class Conversation {
   /** The calls that have no output yet. */
   readonly #open = new Map<string, Call>();
 
-  constructor(context: ItemContext) {
+  constructor(context: ItemContext, lastPlace: number) {
     this.#context = context;
+    this.#lastPlace = lastPlace;
   }
 
   add(item: unknown, place: number): void {
@@ -109,7 +115,9 @@ class Conversation {
     const role = requiredString(item, "role", path);
     if (!isRole(role)) throw oneOf([...path, "role"], Object.keys(ROLES));
     const accepted = this.#context.acceptsImages ? "accepted" : "not_by_model";
-    const parts = contentParts(item.content, [...path, "content"], role === "user" ? accepted : "not_here");
+    const images = role === "user" ? accepted : "not_here";
+    const unreadable = this.#place === this.#lastPlace ? this.#context.unreadable : "placeholder";
+    const parts = contentParts(item.content, [...path, "content"], images, unreadable);
     if (role !== "assistant") this.#push({ role: ROLES[role], parts });
     else for (const part of parts) this.#turn.push(part);
   }
@@ -142,7 +150,7 @@ class Conversation {
     }
     this.#open.delete(callId);
     const images = this.#context.acceptsImages ? "accepted" : "not_by_model";
-    const content = contentParts(item.output, [...path, "output"], images);
+    const content = contentParts(item.output, [...path, "output"], images, "placeholder");
     const result = { callId, name: call.name, content, isError: false };
     this.#push({ role: Role.TOOL, parts: [{ kind: { $case: "toolResult", value: result } }] });
   }

@@ -48,7 +48,11 @@ function prepare(value: unknown, context: PrepareContext): Prepared<Answering> {
   const choice = toolChoice(body.tool_choice, tools, parallel);
   const format = textFormat(body.text?.format);
   const logprobs = included.logprobs || (body.top_logprobs ?? 0) > 0;
-  const items = { sealer: context.sealer(model.id), acceptsImages: context.acceptsImages(model.id) };
+  const items = {
+    sealer: context.sealer(model.id),
+    acceptsImages: context.acceptsImages(model.id),
+    unreadable: context.settings.unreadableContent,
+  };
   const instructions = instructionMessages(body.instructions);
   const input = inputMessages(body.input, items);
   const request: CanonicalRequest = {

@@ -13,7 +13,7 @@ export const SEALER: Sealer = {
 export const CONTEXT: PrepareContext = {
   sealer: () => SEALER,
   acceptsImages: () => false,
-  settings: { strictAlternation: false, unsupportedTools: "reject" },
+  settings: { strictAlternation: false, unreadableContent: "reject", unsupportedTools: "reject" },
 };
 
 /** What an answer is told of itself: the same ids and times in every run. */

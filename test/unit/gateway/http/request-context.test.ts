@@ -9,7 +9,11 @@ import { principalWith } from "../limits/principal-with.ts";
 /** A gateway's context, with sealing keys of its own. */
 function context(): RequestContext {
   const clusters = new ClusterManager([], new VirtualClock(), pino({ enabled: false }));
-  return new RequestContext(clusters, new Sealing(), { strictAlternation: false, unsupportedTools: "reject" });
+  return new RequestContext(clusters, new Sealing(), {
+    strictAlternation: false,
+    unreadableContent: "reject",
+    unsupportedTools: "reject",
+  });
 }
 
 const [one, other] = [context(), context()];

@@ -20,7 +20,7 @@ const sealer = { sign: (text: string) => text, seal: (text: string) => text, ope
 const context: PrepareContext = {
   sealer: () => sealer,
   acceptsImages: () => true,
-  settings: { strictAlternation: false, unsupportedTools: "reject" },
+  settings: { strictAlternation: false, unreadableContent: "reject", unsupportedTools: "reject" },
 };
 
 /** The paths of all fields that `read` looks at in any of the bodies. */

@@ -28,6 +28,6 @@ export function prepareBody(body: unknown): PreparedAnswer {
   return prepared(chat, body, {
     sealer: () => sealer,
     acceptsImages: (model) => model === "svc-kimik3",
-    settings: { strictAlternation: false, unsupportedTools: "reject" },
+    settings: { strictAlternation: false, unreadableContent: "reject", unsupportedTools: "reject" },
   });
 }

@@ -6,7 +6,11 @@ const PNG = Buffer.from("89504e470d0a1a0a0000000d49484452", "hex").toString("bas
 const PATH = ["messages", 0, "content"];
 
 function read(content: unknown, place: Place = "user", acceptsImages = true) {
-  return allParts(contentBlocks(content, PATH, place), { acceptsImages, sealer: context.sealer("svc-qwen") });
+  return allParts(contentBlocks(content, PATH, place), {
+    acceptsImages,
+    unreadable: "reject",
+    sealer: context.sealer("svc-qwen"),
+  });
 }
 
 const text = (value: string) => ({ kind: { $case: "text", value: { text: value } } });
@@ -50,7 +54,7 @@ describe("images", () => {
     [{ type: "file", file_id: "f" }, "messages.0.content.0.source.type: Files are not stored here"],
     [{ type: "disk" }, "messages.0.content.0.source.type: Input should be 'base64', 'url'"],
     [{ type: "base64", data: PNG }, "messages.0.content.0.source.media_type: Field required"],
-    [{ type: "base64", media_type: "image/gif", data: PNG }, "messages.0.content.0.source.data: the data is not"],
+    [{ type: "base64", media_type: "image/gif", data: "Qk0=" }, "messages.0.content.0.source.data: the data is not"],
     [undefined, "messages.0.content.0.source: Field required"],
   ])("the source %j is refused", (source, message) => {
     expect(errorOf(() => read([{ type: "image", source }])).message).toContain(message);

@@ -10,7 +10,12 @@ const call = (id: string, name = "read") => ({ type: "tool_use", id, name, input
 const result = (id: string, more: object = {}) => ({ type: "tool_result", tool_use_id: id, content: "ok", ...more });
 
 function read(messages: readonly unknown[], strictAlternation = false) {
-  const rules = { acceptsImages: true, sealer: context.sealer("svc-qwen"), strictAlternation };
+  const rules = {
+    acceptsImages: true,
+    unreadable: "reject" as const,
+    sealer: context.sealer("svc-qwen"),
+    strictAlternation,
+  };
   return conversation(messages, rules).map(({ message }) => message);
 }
 

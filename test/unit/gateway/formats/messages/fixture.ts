@@ -14,7 +14,7 @@ const sealer = {
 export const context: PrepareContext = {
   sealer: () => sealer,
   acceptsImages: () => true,
-  settings: { strictAlternation: false, unsupportedTools: "reject" },
+  settings: { strictAlternation: false, unreadableContent: "reject", unsupportedTools: "reject" },
 };
 
 export const head: Head = {

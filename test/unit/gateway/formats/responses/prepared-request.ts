@@ -30,7 +30,11 @@ export function prepare(extra: object = {}, options: Options = {}): PreparedAnsw
     {
       sealer: () => sealer,
       acceptsImages: () => options.images ?? true,
-      settings: { strictAlternation: false, unsupportedTools: options.unsupportedTools ?? "reject" },
+      settings: {
+        strictAlternation: false,
+        unreadableContent: "reject",
+        unsupportedTools: options.unsupportedTools ?? "reject",
+      },
     },
   );
 }

@@ -85,7 +85,7 @@ describe("top-level keys", () => {
     const context = {
       sealer: () => sealer,
       acceptsImages: () => true,
-      settings: { strictAlternation: false, unsupportedTools: "reject" },
+      settings: { strictAlternation: false, unreadableContent: "reject", unsupportedTools: "reject" },
     } as const;
     expect(() => responses.prepare({ stop: 1 }, context)).toThrow("Missing required parameter: 'model'.");
     expect(() => responses.prepare({ model: "svc-qwen", stop: 1 }, context)).toThrow(
