@@ -98,6 +98,28 @@ export const gatewayConfigSchema = z.strictObject({
         .describe(
           "What becomes of images and files that the model cannot take, where they are the user's own in the last message: they are refused with 400, or a text stands in their place. In results of tools and in earlier messages it always does.",
         ),
+      chat: z
+        .strictObject({
+          reasoningField: z
+            .enum(["reasoning_content", "reasoning", "both"])
+            .default("reasoning_content")
+            .describe(
+              "The field of chat answers that holds the model's reasoning; some clients read `reasoning` only.",
+            ),
+        })
+        .prefault({})
+        .describe("How chat answers are written."),
+      messages: z
+        .strictObject({
+          systemRole: z
+            .enum(["reject", "merge"])
+            .default("reject")
+            .describe(
+              "What becomes of messages of the role `system` in Format B: they are refused with 400, or taken as system text where they stand.",
+            ),
+        })
+        .prefault({})
+        .describe("What Format B tolerates."),
       responses: z
         .strictObject({
           unsupportedTools: z

@@ -145,6 +145,8 @@ function handlers(deps: GatewayDeps, limits: RateLimitDeps): HandlerOf {
   const context = new RequestContext(clusters, sealing, {
     strictAlternation: config.formats.strictAlternation,
     unreadableContent: config.formats.unreadableContent,
+    systemRole: config.formats.messages.systemRole,
+    reasoningField: config.formats.chat.reasoningField,
     unsupportedTools: config.formats.responses.unsupportedTools,
   });
   const queue = new FlushQueue();

@@ -42,6 +42,10 @@ export type FormatSettings = {
   readonly strictAlternation: boolean;
   /** What becomes of images and files that a model cannot take, where they are the user's own in the last message. */
   readonly unreadableContent: UnreadableRule;
+  /** Whether Format B refuses messages of the role `system` with 400, or takes them as system text where they stand. */
+  readonly systemRole: "reject" | "merge";
+  /** The fields of chat answers that hold the model's reasoning. */
+  readonly reasoningField: "reasoning_content" | "reasoning" | "both";
   /** Whether hosted tools of the Responses format are refused with 400, or left out. */
   readonly unsupportedTools: "reject" | "skip";
 };

@@ -42,6 +42,16 @@ export function openFrame(event: string | undefined, template: object): OpenFram
   return { prefix, suffix };
 }
 
+/**
+ * Returns what writes an event with a text in all of its holes, of which `pieces` are the texts around. With one hole it
+ * costs what `filled` does.
+ */
+export function filling(pieces: readonly string[]): (text: string) => string {
+  const [prefix = "", suffix = "", ...more] = pieces;
+  if (more.length === 0) return (text) => prefix + JSON.stringify(text) + suffix;
+  return (text) => pieces.join(JSON.stringify(text));
+}
+
 /** Writes the event with `text` in its hole. It costs the escaping of the text and nothing else. */
 export function filled(open: OpenFrame, text: string): string {
   return open.prefix + JSON.stringify(text) + open.suffix;

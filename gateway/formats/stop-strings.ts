@@ -5,13 +5,23 @@ import { tooMany, wrongType } from "./field-error.ts";
 export const MAX_STOP_STRINGS = 16;
 
 /**
- * Reads the stop strings of a body: one string or an array of them. Null and absent are none; empty strings are
- * dropped, as they would end every answer at once. Throws `ApiError` `invalid_type` or `array_above_max_length`.
+ * Reads the stop strings of a body, which may be one string or an array of them. Null and absent are none; empty
+ * strings are dropped, as they would end every answer at once. Throws `ApiError` `invalid_type` or
+ * `array_above_max_length`.
  */
-export function stopStrings(value: unknown, path: FieldPath): readonly string[] {
-  if (value === undefined || value === null || value === "") return [];
+export function stopStringOrList(value: unknown, path: FieldPath): readonly string[] {
+  if (value === "") return [];
   if (typeof value === "string") return [value];
-  if (!Array.isArray(value)) throw wrongType(path, "a string or an array of strings", value);
+  return stopStrings(value, path, "a string or an array of strings");
+}
+
+/**
+ * Reads the stop strings of a body, which have to be an array; else as `stopStringOrList`. `expected` says in an error
+ * what the field takes.
+ */
+export function stopStrings(value: unknown, path: FieldPath, expected = "an array of strings"): readonly string[] {
+  if (value === undefined || value === null) return [];
+  if (!Array.isArray(value)) throw wrongType(path, expected, value);
   if (value.length > MAX_STOP_STRINGS) throw tooMany(path, MAX_STOP_STRINGS);
   return value
     .map((item: unknown, index) => {

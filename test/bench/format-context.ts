@@ -1,5 +1,6 @@
 import type { Head, PrepareContext } from "../../gateway/formats/format.ts";
 import { Sealing } from "../../gateway/sealing/sealing.ts";
+import { FORMAT_SETTINGS } from "../support/events/format-settings.ts";
 
 const sealer = new Sealing().for({ tenant: "bench", model: "svc-qwen", format: "bench" });
 
@@ -7,7 +8,7 @@ const sealer = new Sealing().for({ tenant: "bench", model: "svc-qwen", format: "
 export const BENCH_CONTEXT: PrepareContext = {
   sealer: () => sealer,
   acceptsImages: () => true,
-  settings: { strictAlternation: false, unreadableContent: "reject", unsupportedTools: "reject" },
+  settings: FORMAT_SETTINGS,
 };
 
 /** What an answer is told of itself in the benches: the same in every run. */

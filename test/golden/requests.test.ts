@@ -5,6 +5,7 @@ import { chat } from "../../gateway/formats/chat/request.ts";
 import { messages } from "../../gateway/formats/messages/request.ts";
 import { responses } from "../../gateway/formats/responses/request.ts";
 import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { FORMAT_SETTINGS } from "../support/events/format-settings.ts";
 import { parseJsonBody } from "../support/gateway/parse-json-body.ts";
 
 /* Three mouths, one meaning: the same conversation in each format is the same canonical request. */
@@ -14,7 +15,7 @@ const FOLDER = join(import.meta.dirname, "requests");
 const context = {
   sealer: () => ({ sign: () => "", seal: () => "", open: () => undefined }),
   acceptsImages: () => false,
-  settings: { strictAlternation: false, unreadableContent: "reject", unsupportedTools: "reject" },
+  settings: FORMAT_SETTINGS,
 } as const;
 
 describe.each(readdirSync(FOLDER))("request %s", (scenario) => {

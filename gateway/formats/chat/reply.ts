@@ -13,6 +13,8 @@ export type ReplyOptions = {
   readonly logprobs: boolean;
   /** Whether a stream ends with its usage; a folded reply always has it. */
   readonly includeUsage: boolean;
+  /** The names under which reasoning is shown, one or two. */
+  readonly reasoningFields: readonly string[];
   /** Whether the request named a service tier: the reply then says that there is one only. */
   readonly echoServiceTier: boolean;
 };
@@ -32,7 +34,7 @@ export function chatReply(head: Head, completion: Completion, options: ReplyOpti
     choices: [
       {
         index: 0,
-        message: messageOf(completion),
+        message: messageOf(completion, options.reasoningFields),
         logprobs: options.logprobs ? chatLogprobs(completion.blocks.flatMap(logprobsOf)) : null,
         finish_reason: finishReason(completion.finished.reason),
       },
@@ -42,7 +44,7 @@ export function chatReply(head: Head, completion: Completion, options: ReplyOpti
   };
 }
 
-function messageOf(completion: Completion) {
+function messageOf(completion: Completion, reasoningFields: readonly string[]) {
   const text = textOf(completion);
   const reasoning = reasoningOf(completion);
   const toolCalls = completion.blocks.flatMap(toolCallOf);
@@ -50,7 +52,7 @@ function messageOf(completion: Completion) {
     role: "assistant",
     content: text === "" && toolCalls.length > 0 ? null : text,
     refusal: null,
-    ...(reasoning !== "" && { reasoning_content: reasoning }),
+    ...(reasoning !== "" && Object.fromEntries(reasoningFields.map((field) => [field, reasoning]))),
     ...(toolCalls.length > 0 && { tool_calls: toolCalls }),
   };
 }

@@ -2,9 +2,10 @@ import type { CacheHints } from "../../../proto/gen/svc/inference/v1/inference_s
 import type { CatalogModel } from "../../catalog.ts";
 import type { JsonObject } from "../../json/json-text.ts";
 import { CACHE_TTLS, cacheTtl, MAX_CACHE_KEY_LENGTH } from "../cache-control.ts";
-import { fromZod, oneOf, tooLong, unsupportedParameter, unsupportedValue } from "../field-error.ts";
-import type { CanonicalRequest, Format, PrepareContext } from "../format.ts";
+import { fromZod, oneOf, tooLong, unsupportedValue } from "../field-error.ts";
+import type { CanonicalRequest, Format, FormatSettings, PrepareContext } from "../format.ts";
 import { catalogModel, requestBody } from "../request-body.ts";
+import { refuseUntaken } from "../untaken-field.ts";
 import { messageList, readMessages } from "./messages.ts";
 import { readReasoning } from "./reasoning.ts";
 import { chatReply, type ReplyOptions } from "./reply.ts";
@@ -13,20 +14,7 @@ import { readSampling } from "./sampling.ts";
 import { type ChatScalars, chatScalars } from "./schema.ts";
 import { ChatEncoder } from "./stream.ts";
 import { readToolChoice, readTools } from "./tool-fields.ts";
-
-/** The fields whose ignoring would change what the answer means, and what to say besides the refusal. */
-const REFUSED: Readonly<Record<string, string>> = {
-  audio: "",
-  functions: "Use 'tools' instead.",
-  function_call: "Use 'tool_choice' instead.",
-  web_search_options: "",
-  // These ask a server to remember; this one never does.
-  previous_response_id: "The service is stateless: send the whole conversation.",
-  previous_message_id: "The service is stateless: send the whole conversation.",
-  conversation: "The service is stateless: send the whole conversation.",
-  thread: "The service is stateless: send the whole conversation.",
-  container: "",
-};
+import { CHAT_UNTAKEN } from "./untaken-fields.ts";
 
 /**
  * Format A, `POST /v1/chat/completions`. Faults are reported in the order in which they help: model, messages, plain
@@ -51,7 +39,7 @@ export const chat: Format<ReplyOptions> = {
       model: model.id,
       stream: scalars.stream ?? false,
       request,
-      options: replyOptions(body, scalars, model),
+      options: replyOptions(body, scalars, model, context.settings),
     };
   },
   encoder: (head, options) => new ChatEncoder(head, options),
@@ -65,8 +53,7 @@ function readScalars(body: JsonObject): ChatScalars {
 }
 
 function refuseUnsupported(body: JsonObject, scalars: ChatScalars): void {
-  for (const [key, explanation] of Object.entries(REFUSED))
-    if (body[key] !== undefined && body[key] !== null) throw unsupportedParameter([key], explanation);
+  refuseUntaken(body, CHAT_UNTAKEN);
   if ((scalars.n ?? 1) > 1) throw unsupportedValue(["n"], "Only one choice per request is supported.");
   if (scalars.modalities?.some((modality) => modality !== "text"))
     throw unsupportedValue(["modalities"], "Only 'text' is supported.");
@@ -127,8 +114,14 @@ function hasMoreCharacters(text: string, limit: number): boolean {
   return text.length > 2 * limit || [...text].length > limit;
 }
 
-function replyOptions(body: JsonObject, scalars: ChatScalars, model: CatalogModel): ReplyOptions {
+function replyOptions(
+  body: JsonObject,
+  scalars: ChatScalars,
+  model: CatalogModel,
+  { reasoningField }: FormatSettings,
+): ReplyOptions {
   return {
+    reasoningFields: reasoningField === "both" ? ["reasoning_content", "reasoning"] : [reasoningField],
     model: model.id,
     logprobs: scalars.logprobs ?? false,
     includeUsage: scalars.stream_options?.include_usage ?? false,

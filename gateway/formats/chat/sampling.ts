@@ -1,7 +1,7 @@
 import type { Sampling } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { invalidValue, tooMany, wrongType } from "../field-error.ts";
-import { stopStrings } from "../stop-strings.ts";
+import { stopStringOrList } from "../stop-strings.ts";
 import type { ChatScalars } from "./schema.ts";
 
 /** The most entries of one `logit_bias`. */
@@ -26,7 +26,7 @@ export function readSampling(scalars: ChatScalars, body: JsonObject): Sampling {
     presencePenalty: scalars.presence_penalty ?? undefined,
     repetitionPenalty: scalars.repetition_penalty ?? undefined,
     seed: readSeed(body.seed),
-    stop: stopStrings(body.stop, ["stop"]),
+    stop: stopStringOrList(body.stop, ["stop"]),
     topLogprobs: scalars.logprobs ? (scalars.top_logprobs ?? 0) : undefined,
     logitBias: readLogitBias(body.logit_bias),
   };

@@ -7,7 +7,17 @@ import type {
 import type { ApiError } from "../../errors.ts";
 import { errorObjectA } from "../error-envelope.ts";
 import type { Head, StreamEncoder } from "../format.ts";
-import { COMMENT_KEEP_ALIVE, DONE, filled, frame, HOLE, type OpenFrame, openFrame } from "../sse.ts";
+import {
+  COMMENT_KEEP_ALIVE,
+  DONE,
+  filled,
+  filling,
+  frame,
+  framePieces,
+  HOLE,
+  type OpenFrame,
+  openFrame,
+} from "../sse.ts";
 import { type ChatFinishReason, finishReason } from "./finish-reason.ts";
 import { chatLogprobs } from "./logprobs.ts";
 import { completionId, type ReplyOptions } from "./reply.ts";
@@ -21,7 +31,7 @@ type Position =
   | { readonly at: "start" }
   | { readonly at: "between_blocks"; readonly toolCalls: number }
   | { readonly at: "in_text"; readonly open: OpenFrame; readonly toolCalls: number }
-  | { readonly at: "in_reasoning"; readonly open: OpenFrame; readonly toolCalls: number }
+  | { readonly at: "in_reasoning"; readonly toolCalls: number }
   /** A call whose head was sent, and nothing of its arguments yet. */
   | { readonly at: "tool_call_begun"; readonly open: OpenFrame; readonly toolCalls: number }
   | { readonly at: "in_tool_call"; readonly open: OpenFrame; readonly toolCalls: number }
@@ -32,7 +42,8 @@ export class ChatEncoder implements StreamEncoder {
   readonly #options: ReplyOptions;
   readonly #base: object;
   readonly #text: OpenFrame;
-  readonly #reasoning: OpenFrame;
+  /** Writes the chunk of a piece of reasoning. */
+  readonly #reasoning: (text: string) => string;
   #position: Position = { at: "start" };
 
   constructor(head: Head, options: ReplyOptions) {
@@ -46,7 +57,8 @@ export class ChatEncoder implements StreamEncoder {
       ...(options.echoServiceTier && { service_tier: "default" }),
     };
     this.#text = openFrame(undefined, this.#chunk({ content: HOLE }));
-    this.#reasoning = openFrame(undefined, this.#chunk({ reasoning_content: HOLE }));
+    const reasoning = Object.fromEntries(options.reasoningFields.map((field) => [field, HOLE]));
+    this.#reasoning = filling(framePieces(undefined, this.#chunk(reasoning)));
   }
 
   /** Returns the frames of an event; "" for one that this format does not show, and after the end. */
@@ -94,9 +106,10 @@ export class ChatEncoder implements StreamEncoder {
       case "tool_call_begun":
         this.#position = { ...position, at: "in_tool_call" };
         return filled(position.open, delta.text);
-      case "in_reasoning":
       case "in_tool_call":
         return filled(position.open, delta.text);
+      case "in_reasoning":
+        return this.#reasoning(delta.text);
       default:
         return "";
     }
@@ -120,7 +133,7 @@ export class ChatEncoder implements StreamEncoder {
         this.#position = { at: "in_text", open: this.#text, toolCalls };
         return "";
       case "reasoning":
-        this.#position = { at: "in_reasoning", open: this.#reasoning, toolCalls };
+        this.#position = { at: "in_reasoning", toolCalls };
         return "";
       case "toolCall": {
         const { callId, name } = block.value;

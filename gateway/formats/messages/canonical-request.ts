@@ -1,18 +1,20 @@
 import type { OutputConstraint } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { CacheBreakpoint, Message } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { ApiError, type FieldPath } from "../../errors.ts";
+import type { FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { cacheBreakpoint } from "../cache-control.ts";
-import { fromZod, unsupportedParameter } from "../field-error.ts";
+import { fromZod } from "../field-error.ts";
 import { type CanonicalRequest, INSTRUCTIONS, type PrepareContext } from "../format.ts";
 import { schemaText } from "../json-schema-limits.ts";
 import { catalogModel, requestBody } from "../request-body.ts";
 import { stopStrings } from "../stop-strings.ts";
+import { refuseUntaken } from "../untaken-field.ts";
 import { conversation } from "./conversation.ts";
 import { reasoningOf } from "./reasoning.ts";
 import { countTokensBody, type MessagesBody, messagesBody } from "./schema.ts";
 import { refuseSystemRole, systemMessage } from "./system.ts";
 import { toolChoiceOf, toolsOf } from "./tools.ts";
+import { MESSAGES_UNTAKEN } from "./untaken-fields.ts";
 
 /** A body that passed every check, and what it means. */
 export type CheckedBody = {
@@ -42,8 +44,8 @@ function check(
   context: PrepareContext,
 ): CheckedBody {
   const raw = requestBody(value);
-  refuseSystemRole(raw);
-  refuseServerState(raw);
+  if (context.settings.systemRole === "reject") refuseSystemRole(raw);
+  refuseUntaken(raw, MESSAGES_UNTAKEN);
   const model = catalogModel(raw.model);
   const parsed = schema.safeParse(raw);
   if (!parsed.success) throw fromZod(parsed.error, raw);
@@ -56,7 +58,7 @@ function check(
     acceptsImages: context.acceptsImages(model.id),
     unreadable: context.settings.unreadableContent,
     sealer: context.sealer(model.id),
-    strictAlternation: context.settings.strictAlternation,
+    ...context.settings,
   });
   const turns = placed.map(({ message }) => message);
   const places = placed.map(({ place }) => place);
@@ -86,24 +88,6 @@ function check(
 function answerLimit(maxTokens: unknown): number {
   const limit = messagesBody.shape.max_tokens.safeParse(maxTokens);
   return limit.success ? limit.data : Number.POSITIVE_INFINITY;
-}
-
-/**
- * Refuses fields by which a server would have to remember earlier requests, or to act itself: answering without them
- * would be answering something else. The details of `thread` make the vendor's SDK send the whole conversation instead.
- */
-function refuseServerState(body: JsonObject): void {
-  if ((body.thread ?? undefined) !== undefined)
-    throw new ApiError("unsupported_parameter", "thread: Threads are not supported; send the whole conversation.", {
-      path: ["thread"],
-      details: { error_code: "thread_unsupported_request", unsupported: ["thread"] },
-    });
-  for (const field of ["container", "previous_message_id", "conversation"])
-    if ((body[field] ?? undefined) !== undefined)
-      throw unsupportedParameter([field], "Nothing is kept between requests.");
-  const servers = body.mcp_servers ?? [];
-  if (!Array.isArray(servers) || servers.length > 0)
-    throw unsupportedParameter(["mcp_servers"], "No tools run here; send their definitions in 'tools'.");
 }
 
 /** The name of every schema, as it has none in this format and some engines want one. */

@@ -12,10 +12,11 @@ import {
   requiredText,
   withBreakpoint,
 } from "./content.ts";
+import { systemBlocks } from "./system.ts";
 
 /** Neighbouring messages of one role, which are one turn. */
 type Turn = {
-  readonly role: "user" | "assistant";
+  readonly role: "user" | "assistant" | "system";
   readonly blocks: Block[];
   /** The number of the first of the messages. */
   readonly place: number;
@@ -28,6 +29,8 @@ type OpenCall = { readonly name: string; readonly messagePath: FieldPath };
 export type ConversationContext = ContentContext & {
   /** Whether to refuse neighbouring messages of one role instead of joining them. */
   readonly strictAlternation: boolean;
+  /** Whether messages of the role `system` are taken (`merge`), which stand in the conversation where the caller put them. */
+  readonly systemRole: "reject" | "merge";
 };
 
 /** A canonical message, and the number of the body's message that it, or the beginning of it, came from. */
@@ -41,8 +44,12 @@ export type PlacedMessage = { readonly message: Message; readonly place: number 
 export function conversation(messages: readonly unknown[], context: ConversationContext): readonly PlacedMessage[] {
   const result: PlacedMessage[] = [];
   let open: ReadonlyMap<string, OpenCall> = new Map();
-  for (const turn of turnsOf(messages, context.strictAlternation)) {
-    if (turn.role === "assistant") {
+  for (const turn of turnsOf(messages, context)) {
+    if (turn.role === "system") {
+      // It neither answers calls nor ends a turn: results may still follow.
+      const parts = allParts(turn.blocks, context);
+      if (parts.length > 0) result.push({ message: { role: Role.SYSTEM, parts }, place: turn.place });
+    } else if (turn.role === "assistant") {
       const message = { role: Role.ASSISTANT, parts: allParts(turn.blocks, context) };
       result.push({ message, place: turn.place });
       open = callsOf(turn.blocks);
@@ -55,14 +62,21 @@ export function conversation(messages: readonly unknown[], context: Conversation
   return withoutEmptyPrefill(result);
 }
 
-function turnsOf(messages: readonly unknown[], strictAlternation: boolean): readonly Turn[] {
+function turnsOf(
+  messages: readonly unknown[],
+  { strictAlternation, systemRole }: Pick<ConversationContext, "strictAlternation" | "systemRole">,
+): readonly Turn[] {
   const turns: Turn[] = [];
   for (const [index, message] of messages.entries()) {
     const path = ["messages", index];
     if (!isJsonObject(message)) throw wrongType(path, "an object", message);
     const role = requiredText(message, "role", path);
-    if (role !== "user" && role !== "assistant") throw oneOf([...path, "role"], ["user", "assistant"]);
     const contentPath = [...path, "content"];
+    if (role === "system" && systemRole === "merge") {
+      turns.push({ role, blocks: [...systemBlocks(message.content, contentPath)], place: index });
+      continue;
+    }
+    if (role !== "user" && role !== "assistant") throw oneOf([...path, "role"], ["user", "assistant"]);
     if (message.content === undefined || message.content === null) throw missing(contentPath);
     const blocks = contentBlocks(message.content, contentPath, role);
     const last = turns.at(-1);

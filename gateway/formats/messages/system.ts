@@ -1,5 +1,5 @@
 import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, type FieldPath } from "../../errors.ts";
 import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
 import { oneOf, wrongType } from "../field-error.ts";
 import { type Block, type ContentContext, partsOf, requiredText } from "./content.ts";
@@ -15,7 +15,7 @@ const ATTRIBUTION = "x-anthropic-billing-header:";
  * not text.
  */
 export function systemMessage(system: unknown): Message | undefined {
-  const parts = withoutAttribution(systemBlocks(system)).flatMap((block) => partsOf(block, NO_CONTEXT));
+  const parts = withoutAttribution(systemBlocks(system, ["system"])).flatMap((block) => partsOf(block, NO_CONTEXT));
   return parts.length > 0 ? { role: Role.SYSTEM, parts } : undefined;
 }
 
@@ -40,13 +40,13 @@ export function refuseSystemRole(body: JsonObject): void {
 /** What text blocks need from outside: nothing. */
 const NO_CONTEXT: ContentContext = { acceptsImages: false, unreadable: "reject", sealer: { open: () => undefined } };
 
-function systemBlocks(system: unknown): readonly Block[] {
+/** Reads text that is a string, or an array of text blocks; null and absent are none. Throws `ApiError`. */
+export function systemBlocks(system: unknown, at: FieldPath): readonly Block[] {
   if (system === undefined || system === null) return [];
-  if (typeof system === "string")
-    return [{ type: "text", value: { text: withoutAttributionLine(system) }, path: ["system"] }];
-  if (!Array.isArray(system)) throw wrongType(["system"], "a string or an array of text blocks", system);
+  if (typeof system === "string") return [{ type: "text", value: { text: withoutAttributionLine(system) }, path: at }];
+  if (!Array.isArray(system)) throw wrongType(at, "a string or an array of text blocks", system);
   return system.map((value: unknown, index) => {
-    const path = ["system", index];
+    const path = [...at, index];
     if (!isJsonObject(value)) throw wrongType(path, "an object", value);
     if (requiredText(value, "type", path) !== "text") throw oneOf([...path, "type"], ["text"]);
     return { type: "text", value, path };

@@ -162,6 +162,20 @@ describe("case 81: consecutive turns of one role", () => {
       await strict.stop();
     }
   });
+
+  test("case 78b (decision 3): a system role is taken where it stands under systemRole: merge", async () => {
+    const merging = await startScriptedService({ gateway: { formats: { messages: { systemRole: "merge" } } } });
+    try {
+      const turns = [
+        { role: "user", content: "hi" },
+        { role: "system", content: "Be brief." },
+      ];
+      expect((await merging.post(MESSAGES, { messages: turns })).status).toBe(200);
+      expect(merging.lastRequest().messages.map(({ role }) => role)).toEqual([Role.USER, Role.SYSTEM]);
+    } finally {
+      await merging.stop();
+    }
+  });
 });
 
 test("case 82: a last assistant turn is gone on from, and not repeated", async () => {

@@ -1,4 +1,5 @@
 import type { Head, PrepareContext, Sealer } from "../../../gateway/formats/format.ts";
+import { FORMAT_SETTINGS } from "./format-settings.ts";
 
 /**
  * A sealer whose results can be read: sealing is random by nature, and here it only has to be seen in the right place.
@@ -13,7 +14,7 @@ export const SEALER: Sealer = {
 export const CONTEXT: PrepareContext = {
   sealer: () => SEALER,
   acceptsImages: () => false,
-  settings: { strictAlternation: false, unreadableContent: "reject", unsupportedTools: "reject" },
+  settings: FORMAT_SETTINGS,
 };
 
 /** What an answer is told of itself: the same ids and times in every run. */

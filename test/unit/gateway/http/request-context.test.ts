@@ -3,17 +3,14 @@ import { expect, test } from "vitest";
 import { RequestContext } from "../../../../gateway/http/request-context.ts";
 import { Sealing } from "../../../../gateway/sealing/sealing.ts";
 import { ClusterManager } from "../../../../gateway/upstream/cluster-manager.ts";
+import { FORMAT_SETTINGS } from "../../../support/events/format-settings.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 import { principalWith } from "../limits/principal-with.ts";
 
 /** A gateway's context, with sealing keys of its own. */
 function context(): RequestContext {
   const clusters = new ClusterManager([], new VirtualClock(), pino({ enabled: false }));
-  return new RequestContext(clusters, new Sealing(), {
-    strictAlternation: false,
-    unreadableContent: "reject",
-    unsupportedTools: "reject",
-  });
+  return new RequestContext(clusters, new Sealing(), FORMAT_SETTINGS);
 }
 
 const [one, other] = [context(), context()];

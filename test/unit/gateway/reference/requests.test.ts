@@ -1,10 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { chat } from "../../../../gateway/formats/chat/request.ts";
+import { CHAT_UNTAKEN } from "../../../../gateway/formats/chat/untaken-fields.ts";
 import type { PrepareContext } from "../../../../gateway/formats/format.ts";
 import { countTokens } from "../../../../gateway/formats/messages/count-tokens.ts";
 import { messages } from "../../../../gateway/formats/messages/request.ts";
+import { MESSAGES_UNTAKEN } from "../../../../gateway/formats/messages/untaken-fields.ts";
 import { responses } from "../../../../gateway/formats/responses/request.ts";
+import type { UntakenField } from "../../../../gateway/formats/untaken-field.ts";
 import { openApiDocument } from "../../../../gateway/reference/openapi.ts";
+import { FORMAT_SETTINGS } from "../../../support/events/format-settings.ts";
 import { documentedPaths, undocumented, watched } from "../../../support/schemas/documented-paths.ts";
 import { CHAT_BODIES, MESSAGES_BODIES, RESPONSES_BODIES } from "./bodies.ts";
 
@@ -20,7 +24,7 @@ const sealer = { sign: (text: string) => text, seal: (text: string) => text, ope
 const context: PrepareContext = {
   sealer: () => sealer,
   acceptsImages: () => true,
-  settings: { strictAlternation: false, unreadableContent: "reject", unsupportedTools: "reject" },
+  settings: FORMAT_SETTINGS,
 };
 
 /** The paths of all fields that `read` looks at in any of the bodies. */
@@ -36,13 +40,13 @@ const ENDPOINTS = [
   ["ResponsesRequest", RESPONSES_BODIES, (body: unknown) => responses.prepare(body, context)],
 ] as const;
 
+const refusedOf = (fields: readonly UntakenField[]) =>
+  fields.filter(({ becomes }) => becomes === "refused").map(({ field }) => field);
+
 /** The fields that are looked at to be refused by name, which the reference has in a table of their own. */
 const REFUSED: Readonly<Record<string, readonly string[]>> = {
-  ChatRequest: [
-    ...["audio", "functions", "function_call", "web_search_options", "previous_response_id", "previous_message_id"],
-    ...["conversation", "thread", "container", "messages[].function_call"],
-  ],
-  MessagesRequest: ["thread", "container", "previous_message_id", "conversation", "mcp_servers"],
+  ChatRequest: [...refusedOf(CHAT_UNTAKEN), "messages[].function_call"],
+  MessagesRequest: refusedOf(MESSAGES_UNTAKEN),
   ResponsesRequest: ["input[].content[].file_id", "input[].output[].file_id", "input[].id"],
 };
 

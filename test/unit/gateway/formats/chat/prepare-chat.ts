@@ -1,5 +1,6 @@
 import { chat } from "../../../../../gateway/formats/chat/request.ts";
 import type { Head, Sealer } from "../../../../../gateway/formats/format.ts";
+import { FORMAT_SETTINGS } from "../../../../support/events/format-settings.ts";
 import { type PreparedAnswer, prepared } from "../../../../support/gateway/prepared-answer.ts";
 
 function neverCalled(): never {
@@ -28,6 +29,6 @@ export function prepareBody(body: unknown): PreparedAnswer {
   return prepared(chat, body, {
     sealer: () => sealer,
     acceptsImages: (model) => model === "svc-kimik3",
-    settings: { strictAlternation: false, unreadableContent: "reject", unsupportedTools: "reject" },
+    settings: FORMAT_SETTINGS,
   });
 }

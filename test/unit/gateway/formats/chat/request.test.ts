@@ -40,8 +40,8 @@ describe("a chat request that is accepted", () => {
 
   test.each([
     [{ foo: 1 }],
-    [{ prediction: { type: "content", content: "x" }, moderation: "x", verbosity: "low", metadata: { a: "b" } }],
-    [{ store: true, user: "u", safety_identifier: "s", service_tier: "flex" }],
+    [{ prediction: { type: "content", content: "x" }, verbosity: "low", metadata: { a: "b" } }],
+    [{ store: false, user: "u", safety_identifier: "s", service_tier: "flex" }],
     [{ prompt_cache_retention: "24h", prompt_cache_options: {} }],
     [{ stream_options: { include_usage: true, include_obfuscation: false } }],
     [{ n: 1, modalities: ["text"] }],

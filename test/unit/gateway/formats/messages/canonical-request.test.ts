@@ -37,7 +37,7 @@ describe("a body", () => {
   test("fields that only tune another service are tolerated", () => {
     const more = {
       service_tier: "auto",
-      speed: "fast",
+      speed: "standard",
       betas: ["x"],
       context_management: { edits: [] },
       foo: 1,

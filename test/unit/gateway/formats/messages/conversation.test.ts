@@ -12,11 +12,11 @@ const result = (id: string, more: object = {}) => ({ type: "tool_result", tool_u
 function read(messages: readonly unknown[], strictAlternation = false) {
   const rules = {
     acceptsImages: true,
-    unreadable: "reject" as const,
     sealer: context.sealer("svc-qwen"),
     strictAlternation,
-  };
-  return conversation(messages, rules).map(({ message }) => message);
+    unreadable: "reject",
+  } as const;
+  return conversation(messages, { ...rules, systemRole: "merge" }).map(({ message }) => message);
 }
 
 /** Roles and parts in one line each. */
@@ -25,6 +25,7 @@ function outline(messages: readonly Message[]): readonly string[] {
     [Role.USER, "user"],
     [Role.ASSISTANT, "assistant"],
     [Role.TOOL, "tool"],
+    [Role.SYSTEM, "system"],
   ]);
   return messages.map(({ role, parts }) => `${roles.get(role)}: ${parts.map(outlinePart).join(" ")}`);
 }
@@ -181,5 +182,38 @@ describe("tool results", () => {
     const secret = "toolu_SECRET";
     const faults = [[user([result(secret)])], [assistant([call(secret)])], [assistant([call(secret), call(secret)])]];
     for (const messages of faults) expect(errorOf(() => read(messages)).message).not.toContain(secret);
+  });
+});
+
+describe("system messages, where they are taken", () => {
+  const system = (content: unknown) => ({ role: "system", content });
+
+  test("stand where the caller put them, so that the prompt of the next turn begins with that of this one", () => {
+    const first = [user("a"), system([text("b"), text("c")])];
+    expect(outline(read(first))).toEqual(["user: a", "system: b c"]);
+    const next = [...first, assistant([call("t")]), system("d"), user([result("t")]), user("e")];
+    expect(outline(read(next))).toEqual([
+      "user: a",
+      "system: b c",
+      "assistant: call(t)",
+      "system: d",
+      "tool: result(t read: ok)",
+      "user: e",
+    ]);
+  });
+
+  test("count as no turn where roles have to alternate, and say nothing when they are empty", () => {
+    expect(outline(read([user("a"), system("b"), system("c"), assistant("d"), system("")], true))).toEqual([
+      "user: a",
+      "system: b",
+      "system: c",
+      "assistant: d",
+    ]);
+  });
+
+  test("hold text only", () => {
+    expect(errorOf(() => read([user("a"), system([{ type: "image" }])])).message).toContain(
+      "messages.1.content.0.type",
+    );
   });
 });

@@ -3,6 +3,7 @@ import { errorBodyB } from "../../../../../gateway/formats/error-envelope.ts";
 import type { Head, PrepareContext } from "../../../../../gateway/formats/format.ts";
 import type { Event, Usage } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { FORMAT_SETTINGS } from "../../../../support/events/format-settings.ts";
 import { thrownBy } from "../thrown-by.ts";
 
 const sealer = {
@@ -14,7 +15,7 @@ const sealer = {
 export const context: PrepareContext = {
   sealer: () => sealer,
   acceptsImages: () => true,
-  settings: { strictAlternation: false, unreadableContent: "reject", unsupportedTools: "reject" },
+  settings: FORMAT_SETTINGS,
 };
 
 export const head: Head = {

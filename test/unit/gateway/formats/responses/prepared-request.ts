@@ -2,6 +2,7 @@ import { ApiError } from "../../../../../gateway/errors.ts";
 import { bracketPath } from "../../../../../gateway/formats/error-envelope.ts";
 import type { FormatSettings, Head, Sealer } from "../../../../../gateway/formats/format.ts";
 import { responses } from "../../../../../gateway/formats/responses/request.ts";
+import { FORMAT_SETTINGS } from "../../../../support/events/format-settings.ts";
 import { type PreparedAnswer, prepared } from "../../../../support/gateway/prepared-answer.ts";
 
 /** Opens only what it sealed; keyed by nothing, so that tests can name the sealed text. */
@@ -30,11 +31,7 @@ export function prepare(extra: object = {}, options: Options = {}): PreparedAnsw
     {
       sealer: () => sealer,
       acceptsImages: () => options.images ?? true,
-      settings: {
-        strictAlternation: false,
-        unreadableContent: "reject",
-        unsupportedTools: options.unsupportedTools ?? "reject",
-      },
+      settings: { ...FORMAT_SETTINGS, unsupportedTools: options.unsupportedTools ?? "reject" },
     },
   );
 }

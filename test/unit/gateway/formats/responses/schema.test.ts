@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { responses } from "../../../../../gateway/formats/responses/request.ts";
+import { FORMAT_SETTINGS } from "../../../../support/events/format-settings.ts";
 import { head, prepare, refusal, sealer } from "./prepared-request.ts";
 
 const neutral = {
@@ -85,7 +86,7 @@ describe("top-level keys", () => {
     const context = {
       sealer: () => sealer,
       acceptsImages: () => true,
-      settings: { strictAlternation: false, unreadableContent: "reject", unsupportedTools: "reject" },
+      settings: FORMAT_SETTINGS,
     } as const;
     expect(() => responses.prepare({ stop: 1 }, context)).toThrow("Missing required parameter: 'model'.");
     expect(() => responses.prepare({ model: "svc-qwen", stop: 1 }, context)).toThrow(
