@@ -4,7 +4,7 @@ import type { CountFormat, Format } from "./formats/format.ts";
 import { countTokens } from "./formats/messages/count-tokens.ts";
 import { messages } from "./formats/messages/request.ts";
 import { inputTokens } from "./formats/responses/input-tokens.ts";
-import { responses } from "./formats/responses/request.ts";
+import { compaction, responses } from "./formats/responses/request.ts";
 import type { Use } from "./limits/limiter.ts";
 
 /*
@@ -91,6 +91,15 @@ const TABLE = [
     operation: "responses",
     use: "generation",
     format: responses,
+    singleKeys: RESPONSE_KEYS,
+  },
+  {
+    path: "/v1/responses/compact",
+    methods: ["POST"],
+    envelope: "a",
+    operation: "compact",
+    use: "generation",
+    format: compaction,
     singleKeys: RESPONSE_KEYS,
   },
   {

@@ -47,7 +47,7 @@ export type GatewayDeps = {
   readonly limitStore: LimitStore;
   /** The clusters that serve the models. */
   readonly clusters: ClusterManager;
-  /** Seals reasoning for callers to carry. */
+  /** Seals texts for callers to carry. */
   readonly sealing: Sealing;
   /** The statistics in which requests count. */
   readonly stats: Stats;

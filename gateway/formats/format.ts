@@ -12,21 +12,27 @@ import type { UnreadableRule } from "./unreadable.ts";
 export type CanonicalRequest = Omit<GenerateRequest, "requestId" | "tenant" | "priority" | "stream">;
 
 /**
- * Makes reasoning safe to hand to a stateless caller and to take back: only text that this service produced for the
- * same tenant, by the same model and in the same format opens again.
+ * The kinds of text that callers carry sealed: the reasoning of a model, which means nothing to another one, and the
+ * summary of a conversation, which any model may go on from.
+ */
+export type SealedKind = "reasoning" | "summary";
+
+/**
+ * Makes text safe to hand to a stateless caller and to take back: only what this service produced for the same tenant,
+ * in the same format and as the same kind opens again, and reasoning for the same model only.
  */
 export type Sealer = {
   /** Authenticates `text` without hiding it, for the `signature` of a thinking block. */
   sign(text: string): string;
-  /** Hides and authenticates `text`, for the `encrypted_content` of a reasoning item. */
-  seal(text: string): string;
-  /** Returns the text that `seal` was given; undefined when `sealed` is not ours. */
-  open(sealed: string): string | undefined;
+  /** Hides and authenticates `text`, for the `encrypted_content` of an item. Default: reasoning. */
+  seal(text: string, kind?: SealedKind): string;
+  /** Returns the text that `seal` was given with this kind; undefined when `sealed` is not ours. Default: reasoning. */
+  open(sealed: string, kind?: SealedKind): string | undefined;
 };
 
 /** What checking a body needs to know beyond the body. */
 export type PrepareContext = {
-  /** Returns what opens the reasoning of a model, by its catalog id, that the caller sends back. */
+  /** Returns what opens the sealed texts that the caller sends back, to a model by its catalog id. */
   readonly sealer: (model: string) => Sealer;
   /**
    * Returns whether some engine of this model takes images; where none does, they are content that it cannot take.

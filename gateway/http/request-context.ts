@@ -12,7 +12,7 @@ import type { RoutingHints } from "../upstream/load-balancing/routing-hints.ts";
 
 /** Knows what handling a body needs from the rest of the gateway. */
 export class RequestContext {
-  /** Seals reasoning for the tenant of a request. */
+  /** Seals what the tenant of a request carries. */
   readonly sealing: Sealing;
   readonly #clusters: ClusterManager;
   readonly #settings: FormatSettings;

@@ -6,7 +6,7 @@ import { errorA, errorB } from "./errors.ts";
 import { message, messageEvents, tokenCount } from "./message-reply.ts";
 import { countTokensRequest, messagesRequest } from "./messages.ts";
 import { model, modelList } from "./models.ts";
-import { inputTokenCount, response, responseEvents } from "./response-reply.ts";
+import { compacted, inputTokenCount, response, responseEvents } from "./response-reply.ts";
 import { responsesRequest } from "./responses.ts";
 
 /** A node of a JSON Schema as zod writes it. */
@@ -59,6 +59,12 @@ export const OPERATIONS: Readonly<Record<Exclude<Operation, "probe">, OperationF
     request: responsesRequest,
     reply: response,
     events: responseEvents,
+    errors: [404, 413, 429],
+  },
+  compact: {
+    summary: "Writes a summary of a conversation, to go on with in its place. It is never streamed.",
+    request: responsesRequest,
+    reply: compacted,
     errors: [404, 413, 429],
   },
   input_tokens: {

@@ -66,7 +66,13 @@ const callItem = named("OutputFunctionCall", "A function call.", {
   arguments: z.string().describe("The arguments as JSON text."),
 });
 
-const item = z.discriminatedUnion("type", [messageItem, reasoningItem, callItem]);
+const compactionItem = named("OutputCompaction", "The summary of a conversation, which only this service can read.", {
+  type: tag("compaction"),
+  id: z.string().describe("The id of the item, `cmp_…`."),
+  encrypted_content: z.string().describe("The sealed summary, to be sent back in place of what it summarises."),
+});
+
+const item = z.discriminatedUnion("type", [messageItem, reasoningItem, callItem, compactionItem]);
 
 const usage = named("ResponseUsage", "The tokens of prompt and answer.", {
   input_tokens: z.int().describe("The tokens of the prompt."),
@@ -141,6 +147,36 @@ export const response = named("Response", "A response, the reply to a request wi
     .nullable()
     .describe("The tokens of prompt and answer; null until the answer has ended, and where it failed."),
   user: z.string().nullable().describe(`${repeated}.`),
+});
+
+const keptText = named("KeptText", "A part of text.", {
+  type: tag("input_text"),
+  text: z.string().describe("The text."),
+});
+
+const keptImage = named("KeptImage", "An image.", {
+  type: tag("input_image"),
+  image_url: z.string().describe("Repeated from the request."),
+  detail: z.string().describe("Repeated from the request; `auto` by default."),
+});
+
+const keptMessage = named("KeptMessage", "A message of the user, as it was.", {
+  type: tag("message"),
+  id: z.string().describe("The id of the item: that of the request, where it had one."),
+  role: tag("user"),
+  status: tag("completed"),
+  content: z.array(z.discriminatedUnion("type", [keptText, keptImage])).describe("What is said, as parts."),
+});
+
+/** The reply of a compaction. */
+export const compacted = named("CompactedResponse", "What to go on with in place of a long conversation.", {
+  id: z.string().describe("The id of the reply, `resp_…`. Nothing can be fetched by it."),
+  object: tag("response.compaction"),
+  created_at: z.int().describe("The time at which the compaction was begun, in seconds since the epoch."),
+  output: z
+    .array(z.discriminatedUnion("type", [keptMessage, compactionItem]))
+    .describe("The newest messages of the user, up to some 64,000 tokens together, and then the compaction."),
+  usage: usage.describe("The tokens of the conversation and of its summary."),
 });
 
 /** The reply of a count. */

@@ -79,6 +79,19 @@ const reasoningItem = named(
   },
 );
 
+const compactionItem = named(
+  "InputCompaction",
+  "A compaction of an earlier reply, in place of what it summarises. One that does not open is an error.",
+  {
+    type: tag("compaction"),
+    encrypted_content: z.string().describe("The sealed summary of an earlier reply for the same key's owner."),
+  },
+);
+
+const triggerItem = named("CompactionTrigger", "Asks for a summary of all before it, as the last item.", {
+  type: tag("compaction_trigger"),
+});
+
 const functionTool = named("FunctionTool", "A function that the model may call and the caller runs.", {
   type: tag("function"),
   name: z
@@ -160,7 +173,7 @@ export const responsesRequest = z
       z.union([
         z.string(),
         z
-          .array(z.union([messageItem, callItem, outputItem, reasoningItem]))
+          .array(z.union([messageItem, callItem, outputItem, reasoningItem, compactionItem, triggerItem]))
           .min(1)
           .max(MAX_ITEMS),
       ]),

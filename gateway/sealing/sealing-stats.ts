@@ -15,7 +15,7 @@ export function registerSealingStats(registry: Registry, sealing: Pick<Sealing, 
   });
   new Counter({
     name: "svc_sealed_texts_total",
-    help: "Sealed reasoning that callers sent back, by what became of it: opened; unknown_key, which names a key that is not here; refused, which is not ours, was changed or was sealed for something else.",
+    help: "Sealed texts that callers sent back, by what became of it: opened; unknown_key, which names a key that is not here; refused, which is not ours, was changed or was sealed for something else.",
     labelNames: ["result"],
     registers: [registry],
     collect() {

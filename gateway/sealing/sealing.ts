@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from "node:crypto";
-import type { Sealer } from "../formats/format.ts";
+import type { SealedKind, Sealer } from "../formats/format.ts";
 import { KEY_ID_BYTES, newSealingKey, type SealingKey, type SealingKeys } from "./sealing-key.ts";
 
 /*
@@ -19,7 +19,7 @@ const BODY_AT = TAG_AT + TAG_BYTES;
 export type SealScope = {
   /** The tenant to whom the text belongs. */
   readonly tenant: string;
-  /** The catalog id of the model that the text is of: reasoning means nothing to another one. */
+  /** The catalog id of the model that the text is of: reasoning means nothing to another one, a summary does. */
   readonly model: string;
   /** The name of the format that carries the text, each in a field of its own. */
   readonly format: string;
@@ -27,7 +27,7 @@ export type SealScope = {
 
 /**
  * The ways in which looking at a text ends that a caller sent back. `unknown_key` says that it names a key that is not
- * here; `refused` that it is not ours, was changed, or was sealed for another tenant, model or format.
+ * here; `refused` that it is not ours, was changed, or was sealed for another tenant, model, format or kind.
  */
 export const OPENINGS = ["opened", "unknown_key", "refused"] as const;
 
@@ -35,8 +35,8 @@ export const OPENINGS = ["opened", "unknown_key", "refused"] as const;
 export type Opening = (typeof OPENINGS)[number];
 
 /**
- * Makes sealers from a list of secrets: AES-256-GCM with a key of the tenant's own, bound to the model and the format,
- * so that what one tenant was given opens for no other, nor where it does not belong. Nothing is stored; the caller
+ * Makes sealers from a list of secrets: AES-256-GCM with a key of the tenant's own, bound to the format, the kind and,
+ * of reasoning, the model, so that what one tenant was given opens for no other, nor where it does not belong. Nothing is stored; the caller
  * carries the sealed text.
  */
 export class Sealing {
@@ -71,7 +71,8 @@ export class Sealing {
 
   /** Returns the sealer of what is for `scope`. */
   for(scope: SealScope): Sealer {
-    const purpose = JSON.stringify([scope.format, scope.model]);
+    const purpose = (kind: SealedKind) =>
+      JSON.stringify(kind === "reasoning" ? [scope.format, scope.model] : [scope.format, null, kind]);
     // By key and use. Derived at first use, as most requests carry no reasoning.
     const derived = new Map<string, Buffer>();
     const derive = (use: "seal" | "sign", { id, secret }: SealingKey): Buffer => {
@@ -83,14 +84,16 @@ export class Sealing {
     return {
       sign: (text) => {
         const key = derive("sign", this.#keys[0]);
-        return createHmac("sha256", key).update(`${purpose}\n${text}`).digest("base64");
+        return createHmac("sha256", key)
+          .update(`${purpose("reasoning")}\n${text}`)
+          .digest("base64");
       },
-      seal: (text) => {
+      seal: (text, kind = "reasoning") => {
         const [key] = this.#keys;
-        return seal(key.id, derive("seal", key), purpose, text);
+        return seal(key.id, derive("seal", key), purpose(kind), text);
       },
-      open: (sealed) => {
-        const text = this.#open(Buffer.from(sealed, "base64"), purpose, (key) => derive("seal", key));
+      open: (sealed, kind = "reasoning") => {
+        const text = this.#open(Buffer.from(sealed, "base64"), purpose(kind), (key) => derive("seal", key));
         if (text !== undefined) this.#openings.opened += 1;
         return text;
       },

@@ -1,6 +1,6 @@
 import type { Head } from "../format.ts";
 import { framePieces, HOLE } from "../sse.ts";
-import { callerName, itemId, type OutputItem, type ReplyView, textPart } from "./output-item.ts";
+import { type BlockItem, callerName, itemId, type ReplyView, textPart } from "./output-item.ts";
 
 /*
  * What the events of one item look like ("Events of responses" in formats/README.md). The kinds differ in names and
@@ -37,7 +37,7 @@ export type ItemFrames = {
   /** The fields that every event inside the item repeats: which item and, where it has parts, which part is meant. */
   readonly place: object;
   /** Returns the events that close the item, given its finished form. */
-  closing(item: OutputItem): readonly ItemEvent[];
+  closing(item: BlockItem): readonly ItemEvent[];
 };
 
 type Kind = "text" | "summary" | "reasoningText" | "call";
@@ -104,7 +104,7 @@ function emptyForm(
   id: string,
   block: BlockHead,
   view: ReplyView,
-): { readonly item: OutputItem; readonly part?: object } {
+): { readonly item: BlockItem; readonly part?: object } {
   const status = "in_progress";
   switch (block.kind) {
     case "text":
@@ -126,7 +126,7 @@ function emptyForm(
 }
 
 /** Returns what the closing events repeat of the finished item: the payload of the text's event, and the part. */
-function finishedForm(item: OutputItem): { readonly payload: object; readonly part?: object | undefined } {
+function finishedForm(item: BlockItem): { readonly payload: object; readonly part?: object | undefined } {
   switch (item.type) {
     case "message": {
       const part = item.content[0];

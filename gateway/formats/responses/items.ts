@@ -5,6 +5,7 @@ import { bracketPath } from "../error-envelope.ts";
 import { emptyArray, invalidValue, missing, oneOf, tooMany, unsupportedValue, wrongType } from "../field-error.ts";
 import { type Sealer, WHOLE_PROMPT } from "../format.ts";
 import type { UnreadableRule } from "../unreadable.ts";
+import { summaryMessage, summaryRequest } from "./compaction.ts";
 import { contentParts, requiredString, textPart } from "./content-parts.ts";
 import { modelName } from "./tool-names.ts";
 
@@ -23,11 +24,11 @@ const ROLES = {
  * stores.
  */
 const FOREIGN_ITEM =
-  /^(?:(?:web_search|file_search|image_generation|code_interpreter)_call|(?:computer|local_shell|shell|apply_patch|custom_tool)_call(?:_output)?|mcp_[a-z_]{1,32}|tool_search_[a-z_]{1,32}|compaction|additional_tools|program(?:_[a-z_]{1,32})?)$/;
+  /^(?:(?:web_search|file_search|image_generation|code_interpreter)_call|(?:computer|local_shell|shell|apply_patch|custom_tool)_call(?:_output)?|mcp_[a-z_]{1,32}|tool_search_[a-z_]{1,32}|additional_tools|program(?:_[a-z_]{1,32})?)$/;
 
 /** What reading items needs to know beyond them. */
 export type ItemContext = {
-  /** Opens the reasoning that an earlier reply sealed for this tenant. */
+  /** Opens what an earlier reply sealed for this tenant. */
   readonly sealer: Sealer;
   /** Whether some node of the model takes images; where none does, an image is refused with its path. */
   readonly acceptsImages: boolean;
@@ -35,26 +36,41 @@ export type ItemContext = {
   readonly unreadable: UnreadableRule;
 };
 
-/** Canonical messages, and for each the number of the item that it, or the beginning of it, came from. */
-export type PlacedMessages = { readonly messages: readonly Message[]; readonly places: readonly number[] };
+/** What a checked `input` says. */
+export type Input = {
+  /** The conversation in canonical messages. Where it is to be compacted, it ends in the request for a summary. */
+  readonly messages: readonly Message[];
+  /** For each message the number of the item that it, or the beginning of it, came from. */
+  readonly places: readonly number[];
+  /** Whether the answer is to be a summary of the conversation. */
+  readonly compacts: boolean;
+};
+
+type PlacedMessages = Omit<Input, "compacts">;
 
 /**
  * Reads `input` ("Input items of responses" in formats/README.md) as canonical messages. Neighbouring assistant
  * messages, reasoning and function calls are one assistant turn, as the model made them in one; every function call
- * output is a tool turn of its own. Throws `ApiError`.
+ * output is a tool turn of its own. `compacts` asks for a summary whether or not the last item does. Throws `ApiError`.
  */
-export function inputMessages(input: unknown, context: ItemContext): PlacedMessages {
+export function readInput(input: unknown, context: ItemContext, compacts: boolean): Input {
   const path = ["input"];
   if (typeof input === "string") {
     if (input === "") throw invalidValue(path, "expected a non-empty string.");
-    return { messages: [{ role: Role.USER, parts: [textPart(input)] }], places: [WHOLE_PROMPT] };
+    const placed = { messages: [{ role: Role.USER, parts: [textPart(input)] }], places: [WHOLE_PROMPT] };
+    return compacts ? withSummaryRequest(placed) : { ...placed, compacts };
   }
   if (!Array.isArray(input)) throw wrongType(path, "a string or an array of items", input);
   if (input.length === 0) throw emptyArray(path);
   if (input.length > MAX_ITEMS) throw tooMany(path, MAX_ITEMS);
   const conversation = new Conversation(context, input.length - 1);
   for (const [index, item] of input.entries()) conversation.add(item, index);
-  return conversation.end();
+  const placed = conversation.end();
+  return compacts || conversation.endsInTrigger ? withSummaryRequest(placed) : { ...placed, compacts };
+}
+
+function withSummaryRequest({ messages, places }: PlacedMessages): Input {
+  return { messages: [...messages, summaryRequest()], places: [...places, WHOLE_PROMPT], compacts: true };
 }
 
 /** What is known of a function call: the name that its output needs, and where it stands. */
@@ -76,6 +92,8 @@ class Conversation {
   readonly #calls = new Map<string, Call>();
   /** The calls that have no output yet. */
   readonly #open = new Map<string, Call>();
+  /** The path of the item that asks for a summary of all before it. */
+  #trigger: FieldPath | undefined;
 
   constructor(context: ItemContext, lastPlace: number) {
     this.#context = context;
@@ -87,6 +105,7 @@ class Conversation {
     this.#place = place;
     if (this.#turn.length === 0) this.#turnPlace = place;
     if (!isJsonObject(item)) throw wrongType(path, "an object", item);
+    if (this.#trigger) throw invalidValue(this.#trigger, "a 'compaction_trigger' has to be the last item.");
     switch (typeOf(item, path)) {
       case "message":
         this.#message(item, path);
@@ -100,7 +119,18 @@ class Conversation {
       case "reasoning":
         this.#reasoning(item);
         break;
+      case "compaction":
+        this.#compaction(item, path);
+        break;
+      case "compaction_trigger":
+        this.#trigger = [...path, "type"];
+        break;
     }
+  }
+
+  /** Whether the last item asks for a summary of all before it. */
+  get endsInTrigger(): boolean {
+    return this.#trigger !== undefined;
   }
 
   /** Returns all messages. Throws `ApiError` when a call has no output, as the model would take it for unfinished. */
@@ -108,6 +138,8 @@ class Conversation {
     for (const { path } of this.#open.values())
       throw unpaired(`No tool output found for function call '${bracketPath(path)}'.`, path);
     this.#endTurn();
+    if (this.#trigger && this.#messages.length === 0)
+      throw invalidValue(this.#trigger, "there is nothing before it that could be compacted.");
     return { messages: this.#messages, places: this.#places };
   }
 
@@ -141,6 +173,17 @@ class Conversation {
     this.#turn.push({ kind: { $case: "reasoning", value: { text, signature: Buffer.alloc(0), redacted: false } } });
   }
 
+  /** What does not open is refused, unlike reasoning: without it the model would not know what it is about. */
+  #compaction(item: JsonObject, path: FieldPath): void {
+    const summary = this.#context.sealer.open(nonEmpty(item, "encrypted_content", path), "summary");
+    if (summary === undefined)
+      throw invalidValue(
+        [...path, "encrypted_content"],
+        "it was not made by this service for your key, or was changed. Send the conversation itself instead.",
+      );
+    this.#push(summaryMessage(summary));
+  }
+
   #output(item: JsonObject, path: FieldPath): void {
     const callId = nonEmpty(item, "call_id", path);
     const call = this.#calls.get(callId);
@@ -169,7 +212,14 @@ class Conversation {
   }
 }
 
-const ITEM_TYPES = ["message", "function_call", "function_call_output", "reasoning"] as const;
+const ITEM_TYPES = [
+  "message",
+  "function_call",
+  "function_call_output",
+  "reasoning",
+  "compaction",
+  "compaction_trigger",
+] as const;
 
 /**
  * Returns the item's type; messages may leave it out, and so may references. Throws `ApiError` for everything that is

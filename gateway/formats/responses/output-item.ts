@@ -21,6 +21,8 @@ export type ReplyView = {
   readonly logprobs: boolean;
   /** The tools that the caller knows under another name than the model. */
   readonly toolNames: ToolNames;
+  /** Whether the answer is the summary of the conversation, which the caller gets as one sealed item. */
+  readonly compacts: boolean;
   /** Whether delta events are padded, so that the size of what is sent does not tell which text it is. */
   readonly obfuscate: boolean;
 };
@@ -104,8 +106,20 @@ export type FunctionCallItem = {
   readonly arguments: string;
 };
 
+/** An output item of what the model made of one block. */
+export type BlockItem = MessageItem | ReasoningItem | FunctionCallItem;
+
+/** An output item that stands for a whole conversation: the summary of it, which only this service can read. */
+export type CompactionItem = {
+  /** The id of the item, `cmp_` and the response's own part and position. */
+  readonly id: string;
+  readonly type: "compaction";
+  /** The sealed summary. */
+  readonly encrypted_content: string;
+};
+
 /** One item of a response's `output`. */
-export type OutputItem = MessageItem | ReasoningItem | FunctionCallItem;
+export type OutputItem = BlockItem | CompactionItem;
 
 const ID_PREFIX = { text: "msg", reasoning: "rs", toolCall: "fc" } as const satisfies Record<
   CompletedBlock["kind"],
@@ -129,7 +143,7 @@ export function finishedItem(
   position: number,
   block: CompletedBlock,
   view: ReplyView,
-): OutputItem | undefined {
+): BlockItem | undefined {
   const id = itemId(head, position, block.kind);
   const status: ItemStatus = block.complete ? "completed" : "incomplete";
   switch (block.kind) {

@@ -5,14 +5,16 @@ import { unsupportedValue } from "../field-error.ts";
 import { type CanonicalRequest, type Format, INSTRUCTIONS, type PrepareContext, type Prepared } from "../format.ts";
 import { reasoningOfEffort } from "../reasoning-effort.ts";
 import { catalogModel } from "../request-body.ts";
+import { type KeptMessage, keptMessages } from "./compaction.ts";
+import { CompactionStream } from "./compaction-stream.ts";
 import { textPart } from "./content-parts.ts";
-import { inputMessages } from "./items.ts";
+import { readInput } from "./items.ts";
 import type { ReplyView } from "./output-item.ts";
-import { type Echo, foldedReply } from "./response-object.ts";
+import { compactedReply, type Echo, foldedReply } from "./response-object.ts";
 import { checkBody, metadataOf, type ResponsesBody } from "./schema.ts";
 import { ResponsesStream } from "./stream.ts";
 import { textFormat } from "./text-format.ts";
-import { toolChoice } from "./tool-choice.ts";
+import { noCalls, toolChoice } from "./tool-choice.ts";
 import { declaredTools } from "./tools.ts";
 
 /**
@@ -27,19 +29,42 @@ export const responses: Format<Answering> = {
     outputSchema: ["text", "format", "schema"],
     toolSchema: ["parameters"],
   },
-  prepare,
-  encoder: (head, { echo, view }) => new ResponsesStream(head, echo, view),
+  prepare: (body, context) => prepared(checkBody(body), context, false),
+  encoder: (head, { echo, view }) => {
+    const stream = new ResponsesStream(head, echo, view);
+    return view.compacts ? new CompactionStream(head, stream) : stream;
+  },
   reply: (head, completion, { echo, view }) => foldedReply(head, echo, view, completion),
+};
+
+/**
+ * Compaction, `POST /v1/responses/compact`: the model writes a summary of the conversation, and the reply is what to go
+ * on with in its place. The body is that of a response, which is never streamed.
+ */
+export const compaction: Format<Compacting> = {
+  name: responses.name,
+  fields: responses.fields,
+  prepare: (value, context) => {
+    const body = checkBody(value);
+    if (body.stream) throw unsupportedValue(["stream"], "A compaction is not streamed: only false is supported.");
+    const { options, ...rest } = prepared(body, context, true);
+    return { ...rest, options: { ...options, kept: keptMessages(body.input) } };
+  },
+  encoder: responses.encoder,
+  reply: (head, completion, { kept }) => compactedReply(head, kept, completion),
 };
 
 /** What writing an answer needs to know of its request: what it repeats, and what of the answer the caller asked to see. */
 type Answering = { readonly echo: Echo; readonly view: ReplyView };
 
+/** What writing the reply to a compaction needs to know besides: the messages that stay as they are. */
+type Compacting = Answering & { readonly kept: readonly KeptMessage[] };
+
 const SEALED_REASONING = "reasoning.encrypted_content";
 const LOGPROBS = "message.output_text.logprobs";
 
-function prepare(value: unknown, context: PrepareContext): Prepared<Answering> {
-  const body = checkBody(value);
+/** Translates a checked body. `compacts` asks for a summary of the conversation, as the last item of it may, too. */
+function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolean): Prepared<Answering> {
   const model = catalogModel(catalogId(body.model));
   const effort = body.reasoning?.effort ?? undefined;
   const included = includes(body.include);
@@ -54,13 +79,14 @@ function prepare(value: unknown, context: PrepareContext): Prepared<Answering> {
     unreadable: context.settings.unreadableContent,
   };
   const instructions = instructionMessages(body.instructions);
-  const input = inputMessages(body.input, items);
+  const input = readInput(body.input, items, compacts);
   const request: CanonicalRequest = {
     model: model.id,
     messages: [...instructions, ...input.messages],
+    // For a summary they stay too, as they stand in the prefix that the engine has cached.
     tools: tools.tools,
-    toolChoice: choice,
-    outputConstraint: format.constraint,
+    toolChoice: input.compacts ? noCalls(tools) : choice,
+    outputConstraint: input.compacts ? undefined : format.constraint,
     sampling: sampling(body, logprobs),
     reasoning: effort === undefined ? undefined : reasoningOfEffort(effort, ["reasoning", "effort"]),
     // The caller's own key: only the route knows the tenant to make a digest for.
@@ -74,6 +100,7 @@ function prepare(value: unknown, context: PrepareContext): Prepared<Answering> {
     sealReasoning: included.sealedReasoning,
     logprobs,
     toolNames: tools.names,
+    compacts: input.compacts,
     obfuscate: body.stream_options?.include_obfuscation ?? false,
   };
   const echo = echoOf(body, model.id, { parallel, tools: tools.echo, format: format.echo });

@@ -2,6 +2,7 @@ import type { Finished } from "../../../proto/gen/svc/inference/v1/inference_ser
 import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Completion } from "../completion.ts";
 import type { Head } from "../format.ts";
+import { compactionItem, type KeptMessage } from "./compaction.ts";
 import { finishedItem, type OutputItem, type ReplyView } from "./output-item.ts";
 
 /**
@@ -180,10 +181,34 @@ function usageObject(usage: Finished["usage"]) {
 
 /** Makes the body of a non-streaming reply, which has HTTP 200 for an incomplete answer, too. */
 export function foldedReply(head: Head, echo: Echo, view: ReplyView, completion: Completion): object {
+  if (view.compacts) {
+    const completedAtSeconds = head.nowSeconds();
+    const { usage } = completion.finished;
+    const item = compactionItem(head, completion);
+    return responseObject(head, echo, { status: "completed", output: [item], usage, completedAtSeconds });
+  }
   const output: OutputItem[] = [];
   for (const block of completion.blocks) {
     const item = finishedItem(head, output.length, block, view);
     if (item) output.push(item);
   }
   return responseObject(head, echo, finishedOutcome(completion.finished, output, head.nowSeconds()));
+}
+
+/** Makes the body of the reply to a request that only compacts: what is kept of the conversation, and the summary. */
+export function compactedReply(head: Head, kept: readonly KeptMessage[], completion: Completion): object {
+  const messages = kept.map(({ id, content }, at) => ({
+    id: id ?? `msg_${head.replyId}_${at}`,
+    type: "message" as const,
+    role: "user" as const,
+    status: "completed" as const,
+    content,
+  }));
+  return {
+    id: `resp_${head.replyId}`,
+    object: "response.compaction" as const,
+    created_at: head.createdSeconds,
+    output: [...messages, compactionItem(head, completion)],
+    usage: usageObject(completion.finished.usage),
+  };
 }

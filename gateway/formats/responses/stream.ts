@@ -121,6 +121,19 @@ export class ResponsesStream implements StreamEncoder {
     return this.#begin() + this.#frame({ type: "keepalive", fields: {} });
   }
 
+  /** Returns all frames up to the end of a response that is one item, which is whole already; "" after the end. */
+  complete(item: OutputItem, { usage }: Finished): string {
+    if (this.#state.at === "end") return "";
+    const fields = { output_index: 0, item };
+    const completedAtSeconds = this.#head.nowSeconds();
+    return (
+      this.#begin() +
+      this.#frame({ type: "response.output_item.added", fields }) +
+      this.#frame({ type: "response.output_item.done", fields }) +
+      this.#end({ status: "completed", output: [item], usage, completedAtSeconds })
+    );
+  }
+
   #begin(): string {
     if (this.#state.at !== "start") return "";
     this.#state = { at: "between_items" };

@@ -36,6 +36,12 @@ export function toolChoice(value: unknown, declared: DeclaredTools, parallel: bo
   return { ...base, ...allowedTools(choice, declared) };
 }
 
+/** Returns the choice that no tool is called; undefined when there are none. */
+export function noCalls({ tools }: DeclaredTools): ToolChoice | undefined {
+  if (tools.length === 0) return undefined;
+  return { mode: ToolChoiceMode.NONE, name: "", disableParallelCalls: false, allowedNames: [] };
+}
+
 function isMode(text: string): text is keyof typeof MODES {
   return Object.hasOwn(MODES, text);
 }

@@ -106,5 +106,6 @@ export const FULL: Readonly<Record<PostPath, object>> = {
   },
   "/v1/messages/count_tokens": MESSAGES,
   "/v1/responses": RESPONSES,
+  "/v1/responses/compact": { ...RESPONSES, stream: false },
   "/v1/responses/input_tokens": RESPONSES,
 };

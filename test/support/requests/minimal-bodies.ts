@@ -4,6 +4,7 @@ export const MINIMAL = {
   "/v1/messages": { model: "svc-qwen", messages: [{ role: "user", content: "hi" }], max_tokens: 16 },
   "/v1/messages/count_tokens": { model: "svc-qwen", messages: [{ role: "user", content: "hi" }] },
   "/v1/responses": { model: "svc-qwen", input: "hi" },
+  "/v1/responses/compact": { model: "svc-qwen", input: "hi" },
   "/v1/responses/input_tokens": { model: "svc-qwen", input: "hi" },
 } as const;
 

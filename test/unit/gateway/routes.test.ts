@@ -24,6 +24,7 @@ describe("a path", () => {
   test.each([
     ["/v1/chat/completions", "chat"],
     ["/v1/messages/count_tokens", "count_tokens"],
+    ["/v1/responses/compact", "compact"],
     ["/v1/responses/input_tokens", "input_tokens"],
     ["/v1/models", "list_models"],
     ["/v1/models/a/b", "get_model"],
@@ -44,7 +45,7 @@ describe("a path", () => {
 
   test("a caller who asks for another one is told of those without a parameter", () => {
     expect(OFFERED_PATHS.join(" ")).toBe(
-      "/v1/chat/completions /v1/messages /v1/messages/count_tokens /v1/responses /v1/responses/input_tokens /v1/models /openapi.json",
+      "/v1/chat/completions /v1/messages /v1/messages/count_tokens /v1/responses /v1/responses/compact /v1/responses/input_tokens /v1/models /openapi.json",
     );
   });
 });

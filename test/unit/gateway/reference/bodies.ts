@@ -115,6 +115,8 @@ export const RESPONSES_BODIES: readonly object[] = [
       reasoning,
       { type: "function_call", call_id: "call_1", name: "read", namespace: "files", arguments: "{}" },
       { type: "function_call_output", call_id: "call_1", output: parts },
+      { type: "compaction", encrypted_content: "sealed" },
+      { type: "compaction_trigger" },
     ],
     tools: [functionTool, group],
     tool_choice: { type: "allowed_tools", mode: "auto", tools: [choice] },

@@ -10,7 +10,7 @@ import type { Format } from "../../../../gateway/formats/format.ts";
 import { countTokens } from "../../../../gateway/formats/messages/count-tokens.ts";
 import { messages } from "../../../../gateway/formats/messages/request.ts";
 import { inputTokens } from "../../../../gateway/formats/responses/input-tokens.ts";
-import { responses } from "../../../../gateway/formats/responses/request.ts";
+import { compaction, responses } from "../../../../gateway/formats/responses/request.ts";
 import { modelName } from "../../../../gateway/formats/responses/tool-names.ts";
 import { OPERATIONS, openApiDocument } from "../../../../gateway/reference/openapi.ts";
 import { Event } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
@@ -169,6 +169,24 @@ test.each(["a", "b"] as const)("errors of envelope %s hold what is documented", 
   const body = errorBody(new ApiError("invalid_value", "No.", { path: ["a", 0], details }), envelope, "req_1");
   const documented = documentedPaths(SCHEMAS, [envelope === "a" ? "ErrorA" : "ErrorB"]);
   expect(pathsOf(body).toSorted()).toEqual([...documented.all].toSorted());
+});
+
+test("a compaction holds what is documented, and so does a response that is one", () => {
+  const fold = new CompletionFold();
+  for (const event of WITH_LOGPROBS) fold.next(event);
+  const image_url = `data:image/png;base64,${Buffer.from("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "latin1").toString("base64")}`;
+  const content = [
+    { type: "input_text", text: "hi" },
+    { type: "input_image", image_url },
+  ];
+  const body = { model: "svc-qwen", input: [{ role: "user", content }, { type: "compaction_trigger" }] };
+  const context = { ...CONTEXT, acceptsImages: () => true };
+  const reply = prepared(compaction, body, context).reply(HEAD, fold.result());
+  OPERATIONS.compact.reply?.parse(reply);
+  expect([...new Set(pathsOf(reply))].toSorted()).toEqual(
+    [...documentedPaths(SCHEMAS, ["CompactedResponse"]).all].toSorted(),
+  );
+  OPERATIONS.responses.reply?.parse(prepared(responses, body, context).reply(HEAD, fold.result()));
 });
 
 test.each([countTokens, inputTokens])("a count of $name holds what is documented", (format) => {

@@ -26,6 +26,17 @@ describe("what was sealed", () => {
     expect(sealing.openings).toMatchObject({ opened: 0, refused: 1 });
   });
 
+  test("is reasoning or a summary and never the other, and a summary opens for any model", () => {
+    const sealing = new Sealing();
+    const sealer = sealing.for(SCOPE);
+    const summary = sealer.seal(TEXT, "summary");
+    expect(sealer.open(sealer.seal(TEXT), "summary")).toBeUndefined();
+    expect(sealer.open(summary)).toBeUndefined();
+    expect(sealing.for({ ...SCOPE, model: "svc-glm53" }).open(summary, "summary")).toBe(TEXT);
+    expect(sealing.for({ ...SCOPE, tenant: "u" }).open(summary, "summary")).toBeUndefined();
+    expect(sealing.for({ ...SCOPE, format: "messages" }).open(summary, "summary")).toBeUndefined();
+  });
+
   test("does not open with one bit of it changed, wherever that is", () => {
     const sealing = new Sealing();
     const sealer = sealing.for(SCOPE);

@@ -242,7 +242,6 @@ describe("items that cannot be served", () => {
     "mcp_call",
     "mcp_approval_request",
     "tool_search_output",
-    "compaction",
     "additional_tools",
     "program",
     "program_output",

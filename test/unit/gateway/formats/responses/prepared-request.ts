@@ -5,12 +5,14 @@ import { responses } from "../../../../../gateway/formats/responses/request.ts";
 import { FORMAT_SETTINGS } from "../../../../support/events/format-settings.ts";
 import { type PreparedAnswer, prepared } from "../../../../support/gateway/prepared-answer.ts";
 
-/** Opens only what it sealed; keyed by nothing, so that tests can name the sealed text. */
+/** Opens only what it sealed as the same kind; keyed by nothing, so that tests can name the sealed text. */
 export const sealer: Sealer = {
   sign: (text) => `signed ${text}`,
-  seal: (text) => `sealed ${Buffer.from(text).toString("base64url")}`,
-  open: (sealed) =>
-    sealed.startsWith("sealed ") ? Buffer.from(sealed.slice("sealed ".length), "base64url").toString() : undefined,
+  seal: (text, kind = "reasoning") => `sealed ${kind} ${Buffer.from(text).toString("base64url")}`,
+  open: (sealed, kind = "reasoning") => {
+    const mark = `sealed ${kind} `;
+    return sealed.startsWith(mark) ? Buffer.from(sealed.slice(mark.length), "base64url").toString() : undefined;
+  },
 };
 
 export const head: Head = {

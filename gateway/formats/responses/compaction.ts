@@ -1,0 +1,89 @@
+import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { ApiError } from "../../errors.ts";
+import { isJsonObject, type JsonObject } from "../../json/json-text.ts";
+import { type Completion, textOf } from "../completion.ts";
+import type { Head } from "../format.ts";
+import { textPart } from "./content-parts.ts";
+import type { CompactionItem } from "./output-item.ts";
+
+/*
+ * Compaction ("Compaction of responses" in formats/README.md): the model writes a summary of a conversation that has
+ * grown too long, which the caller carries sealed and sends back in place of what it summarises.
+ */
+
+/** What the model is asked for, behind all of the conversation. */
+const REQUEST = [
+  "Stop here and write a summary of this conversation. It will replace everything above, but for the instructions and what the user wrote: whoever goes on has nothing else to know it from.",
+  "Say what the user wants, with every condition and preference; what has been done and found out, and what was decided and why; the files, names, commands, values and errors that matter, exactly as they stand; what is not finished, and the very next step.",
+  "Write plain text. Call no tool, do not go on with the work, and do not speak to the user.",
+].join("\n\n");
+
+/** The most bytes of text that the messages have together which a compacted conversation keeps: some 64,000 tokens. */
+const MAX_KEPT_BYTES = 256_000;
+
+/** Returns the message that asks the model for the summary; it stands behind the conversation, whose prefix it keeps. */
+export function summaryRequest(): Message {
+  return { role: Role.USER, parts: [textPart(REQUEST)] };
+}
+
+/** Returns the message that stands in a conversation for what `summary` was made of. */
+export function summaryMessage(summary: string): Message {
+  const text = `What came before was summarised to make room. The summary:\n\n${summary}\n\nGo on from there.`;
+  return { role: Role.USER, parts: [textPart(text)] };
+}
+
+/**
+ * Makes the item that carries the summary which the model wrote. One that was cut short by a limit counts, as a
+ * conversation that cannot be compacted is lost. Throws `ApiError` where the model wrote none.
+ */
+export function compactionItem(head: Head, completion: Completion): CompactionItem {
+  const summary = textOf(completion).trim();
+  if (summary === "") throw new ApiError("upstream_error", "The model wrote no summary. Please try again.");
+  return {
+    id: `cmp_${head.replyId}_0`,
+    type: "compaction",
+    encrypted_content: head.sealer.seal(summary, "summary"),
+  };
+}
+
+/** A message of the user as a compacted conversation keeps it. */
+export type KeptMessage = {
+  /** The id that the caller gave the message; undefined where it gave none. */
+  readonly id: string | undefined;
+  /** The texts and images of the message, in the form in which they are sent again. */
+  readonly content: readonly object[];
+};
+
+/**
+ * Returns the newest messages of the user in `input`, in their order and each of them whole, as many as there is room
+ * for. `input` has been checked.
+ */
+export function keptMessages(input: unknown): readonly KeptMessage[] {
+  const items: readonly unknown[] = Array.isArray(input) ? input : [{ role: "user", content: input }];
+  const kept: KeptMessage[] = [];
+  let room = MAX_KEPT_BYTES;
+  for (const item of items.toReversed()) {
+    if (!isJsonObject(item) || item.role !== "user") continue;
+    const parts = partsOf(item);
+    room -= parts.reduce((bytes, part) => bytes + Buffer.byteLength(textIn(part)), 0);
+    if (room < 0) break;
+    kept.push({ id: typeof item.id === "string" ? item.id : undefined, content: parts.map(keptPart) });
+  }
+  return kept.reverse();
+}
+
+function partsOf({ content }: JsonObject): readonly JsonObject[] {
+  return Array.isArray(content) ? content.filter(isJsonObject) : [{ type: "input_text", text: content }];
+}
+
+/** Returns the text of a part; "" of an image. */
+function textIn({ text, refusal }: JsonObject): string {
+  const written = text ?? refusal;
+  return typeof written === "string" ? written : "";
+}
+
+/** Returns a part as it is sent again, without what the format does not know. */
+function keptPart(part: JsonObject): object {
+  if (part.type !== "input_image") return { type: "input_text", text: textIn(part) };
+  return { type: "input_image", image_url: part.image_url, detail: part.detail ?? "auto" };
+}

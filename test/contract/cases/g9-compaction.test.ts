@@ -1,0 +1,149 @@
+import OpenAI from "openai";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { Role, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { textAnswer } from "../../support/events/events.ts";
+import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { expectErrorA } from "../../support/http/error-reply.ts";
+import { valueAt } from "../../support/http/value-at.ts";
+
+const RESPONSES = "/v1/responses";
+const COMPACT = "/v1/responses/compact";
+const SUMMARY = "The user wants a.ts read. It is read.";
+
+let service: ScriptedService;
+
+beforeAll(async () => {
+  service = await startScriptedService();
+});
+
+beforeEach(() => service.play(() => [textAnswer(SUMMARY)]));
+
+afterAll(() => service.stop());
+
+const user = { type: "message", role: "user", content: [{ type: "input_text", text: "Read a.ts." }] };
+const call = { type: "function_call", call_id: "call_1", name: "read", arguments: "{}", status: "completed" };
+const output = { type: "function_call_output", call_id: "call_1", output: "x" };
+
+/** The body with which an agent asks for a compaction in the middle of its turn: the turn's own, and a trigger. */
+const asked = {
+  input: [
+    { type: "message", role: "developer", content: [{ type: "input_text", text: "Be brief." }] },
+    user,
+    call,
+    output,
+    { type: "compaction_trigger" },
+  ],
+  tools: [{ type: "function", name: "read", parameters: { type: "object", properties: {} }, strict: false }],
+  tool_choice: "auto",
+  parallel_tool_calls: true,
+  reasoning: { summary: "auto" },
+  include: ["reasoning.encrypted_content"],
+  store: false,
+};
+
+type Item = { readonly type: string; readonly encrypted_content: string };
+
+/** The item of a compaction of a conversation, made for the key of the service or another one. */
+async function compacted(headers = {}): Promise<Item> {
+  const response = await service.post(COMPACT, { input: [user] }, headers);
+  const { output: items } = (await response.json()) as { output: readonly Item[] };
+  const item = items.at(-1);
+  if (item?.type !== "compaction") throw new Error("the last item is no compaction");
+  return item;
+}
+
+function textsOf(messages: readonly { readonly parts: readonly object[] }[]): string {
+  return JSON.stringify(messages.map(({ parts }) => parts));
+}
+
+test("a trigger is answered with the whole stream of one compaction item, which is taken back", async () => {
+  const stream = await service.stream(RESPONSES, asked);
+  expect([...stream.matchAll(/^event: (\S+)$/gm)].map(([, type]) => type)).toEqual([
+    "response.created",
+    "response.in_progress",
+    "response.output_item.added",
+    "response.output_item.done",
+    "response.completed",
+  ]);
+  expect(stream).not.toContain(SUMMARY);
+  const { messages, toolChoice } = service.lastRequest();
+  expect(messages.map(({ role }) => role)).toEqual([Role.SYSTEM, Role.USER, Role.ASSISTANT, Role.TOOL, Role.USER]);
+  expect(toolChoice?.mode).toBe(ToolChoiceMode.NONE);
+
+  const done = /"type":"response.output_item.done".*?"item":(\{.*?\})/.exec(stream)?.[1] ?? "";
+  await service.reply(RESPONSES, { ...asked, input: [user, JSON.parse(done)] });
+  const next = service.lastRequest().messages;
+  expect(next.map(({ role }) => role)).toEqual([Role.USER, Role.USER]);
+  expect(textsOf(next)).toContain(SUMMARY);
+});
+
+test("the endpoint of its own answers with the user's messages, the item and the usage", async () => {
+  const reply = await service.reply(COMPACT, { input: [user, call, output], instructions: "Be brief." });
+  expect(reply).toEqual({
+    id: expect.stringMatching(/^resp_/),
+    object: "response.compaction",
+    created_at: expect.any(Number),
+    output: [
+      { ...user, id: expect.stringMatching(/^msg_/), status: "completed" },
+      { id: expect.stringMatching(/^cmp_/), type: "compaction", encrypted_content: expect.any(String) },
+    ],
+    usage: expect.objectContaining({ input_tokens: expect.any(Number), output_tokens: expect.any(Number) }),
+  });
+  await service.reply(RESPONSES, { input: valueAt(reply, "output") });
+  expect(textsOf(service.lastRequest().messages)).toContain(SUMMARY);
+});
+
+test("D12 a compaction of another key's owner is refused, and so is a changed one; one of another model is taken", async () => {
+  const key = await service.createKey("--name", "other", "--models", "*");
+  const foreign = await compacted({ authorization: `Bearer ${key}` });
+  const own = await compacted();
+  const bytes = Buffer.from(own.encrypted_content, "base64");
+  bytes.writeUInt8(bytes.readUInt8(bytes.length - 1) ^ 1, bytes.length - 1);
+  const changed = { ...own, encrypted_content: bytes.toString("base64") };
+  for (const item of [foreign, changed]) {
+    const post = service.post(RESPONSES, { input: [user, item] });
+    const message = await expectErrorA(await post, 400, "invalid_value", "input[1].encrypted_content");
+    expect(message).toContain("Send the conversation itself instead.");
+  }
+  await service.reply(RESPONSES, { input: [user, own] });
+  expect(textsOf(service.lastRequest().messages)).toContain(SUMMARY);
+});
+
+test("reasoning that is sent as a compaction is refused", async () => {
+  const [, item] = await Promise.all([compacted(), compacted()]);
+  const input = [user, { type: "reasoning", encrypted_content: item.encrypted_content }];
+  await service.reply(RESPONSES, { input });
+  expect(textsOf(service.lastRequest().messages)).not.toContain(SUMMARY);
+});
+
+test("without a model, and streamed, it is 400", async () => {
+  await expectErrorA(await service.post(COMPACT, { model: undefined }), 400, "missing_required_parameter", "model");
+  await expectErrorA(await service.post(COMPACT, { stream: true }), 400, "unsupported_value", "stream");
+});
+
+test("an answer without text is no summary: 502", async () => {
+  service.play(() => [textAnswer(" ")]);
+  await expectErrorA(await service.post(COMPACT), 502, "upstream_error", null);
+  expect(await service.stream(RESPONSES, asked)).toContain('"type":"response.failed"');
+});
+
+test("it is limited and charged as a generation", async () => {
+  const key = await service.createKey("--name", "few", "--models", "svc-qwen", "--rpm", "1");
+  const auth = { authorization: `Bearer ${key}` };
+  expect((await service.post(COMPACT, {}, auth)).status).toBe(200);
+  await expectErrorA(await service.post(RESPONSES, {}, auth), 429, "rate_limit_exceeded", null);
+});
+
+test("openai's client compacts and goes on", async () => {
+  const client = new OpenAI({ apiKey: service.gateway.key, baseURL: `${service.gateway.baseUrl}/v1`, maxRetries: 0 });
+  const reply = await client.responses.compact({ model: "svc-qwen", input: "Read a.ts.", prompt_cache_key: "k" });
+  expect(reply).toMatchObject({ object: "response.compaction", output: [{ role: "user" }, { type: "compaction" }] });
+  const input = [...reply.output, { role: "user" as const, content: "Go on." }] as OpenAI.Responses.ResponseInput;
+  await client.responses.create({ model: "svc-qwen", input });
+  expect(textsOf(service.lastRequest().messages)).toContain(SUMMARY);
+  const trigger = { type: "compaction_trigger" as const };
+  const final = await client.responses
+    .stream({ model: "svc-qwen", input: [{ role: "user", content: "Read a.ts." }, trigger] })
+    .finalResponse();
+  expect(final.output).toMatchObject([{ type: "compaction" }]);
+});

@@ -1,0 +1,208 @@
+import { describe, expect, test } from "vitest";
+import { ApiError } from "../../../../../gateway/errors.ts";
+import { CompletionFold } from "../../../../../gateway/formats/completion.ts";
+import { compaction } from "../../../../../gateway/formats/responses/request.ts";
+import { type Event, FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { Role, ToolChoiceMode } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
+import { CONTEXT } from "../../../../support/events/encoding-context.ts";
+import { prepared } from "../../../../support/gateway/prepared-answer.ts";
+import { answer, call, cut, reasoning, text } from "./engine-events.ts";
+import { head, prepare, refusal, sealer } from "./prepared-request.ts";
+import { type SseEvent, sseEvents } from "./sse-events.ts";
+
+const user = { role: "user", content: "Fix the test." };
+const trigger = { type: "compaction_trigger" };
+const tools = [{ type: "function", name: "read" }];
+const context = { ...CONTEXT, sealer: () => sealer, acceptsImages: () => true };
+
+/** Prepares the body of the endpoint that only compacts. */
+const prepareCompact = (extra: object) => prepared(compaction, { model: "svc-qwen", input: [user], ...extra }, context);
+
+function folded(events: readonly Event[]) {
+  const fold = new CompletionFold();
+  for (const event of events) fold.next(event);
+  return fold.result();
+}
+
+/** The JSON of the reply of the endpoint that only compacts. */
+function compacted(extra: object, events: readonly Event[]) {
+  return JSON.parse(JSON.stringify(prepareCompact(extra).reply(head, folded(events))));
+}
+
+/** The text of the one message into which an item is rendered, behind one of the user. */
+function rendered(item: object): string {
+  const { messages } = prepare({ input: [user, item] }).request;
+  expect(messages.map(({ role }) => role)).toEqual([Role.USER, Role.USER]);
+  const kind = messages[1]?.parts[0]?.kind;
+  return kind?.$case === "text" ? kind.value.text : "";
+}
+
+describe("a conversation that ends in a trigger", () => {
+  test("keeps its prefix and its tools, ends in the request for a summary, and calls nothing", () => {
+    const format = { type: "json_schema", name: "n", schema: { type: "object" } };
+    const more = { instructions: "Be brief.", tools, tool_choice: "required", text: { format } };
+    const plain = prepare({ input: [user], instructions: "Be brief.", tools }).request;
+    const { request } = prepare({ input: [user, trigger], ...more });
+    expect(request.messages.slice(0, -1)).toEqual(plain.messages);
+    expect(request.messages.at(-1)).toMatchObject({ role: Role.USER });
+    expect(request.tools).toEqual(plain.tools);
+    expect(request.toolChoice?.mode).toBe(ToolChoiceMode.NONE);
+    expect(request.outputConstraint).toBeUndefined();
+    expect(prepare({ input: [user, trigger] }).request.toolChoice).toBeUndefined();
+  });
+
+  test.each([
+    [[trigger, user], "input[0].type"],
+    [[user, trigger, trigger], "input[1].type"],
+    [[trigger], "input[0].type"],
+  ])("is refused as %j", (input, path) => {
+    expect(refusal({ input }).slice(0, 2)).toEqual(["invalid_value", path]);
+  });
+
+  test("is answered with one sealed item, whatever the model makes of it", () => {
+    const blocks = [reasoning("hm"), text("All ", "done."), call("c", "read", "{}"), cut(text(" Go on"))];
+    const reply = prepare({ input: [user, trigger] }).encoder(head);
+    const events: readonly SseEvent[] = sseEvents(
+      answer(blocks, FinishReason.CONTEXT_WINDOW)
+        .map((event) => reply.next(event))
+        .join(""),
+    );
+    const item = {
+      id: "cmp_abcdefghijklmnopqrstuvwx_0",
+      type: "compaction",
+      encrypted_content: sealer.seal("All done. Go on", "summary"),
+    };
+    expect(events.map(({ type, sequence_number }) => [sequence_number, type])).toEqual([
+      [0, "response.created"],
+      [1, "response.in_progress"],
+      [2, "response.output_item.added"],
+      [3, "response.output_item.done"],
+      [4, "response.completed"],
+    ]);
+    expect(events.slice(2, 4).map(({ item: shown }) => shown)).toEqual([item, item]);
+    expect(events.at(-1)?.response).toMatchObject({ status: "completed", output: [item], output_text: "" });
+    expect([reply.keepAlive(), reply.fail(new ApiError("timeout", "late"))]).toEqual(["", ""]);
+  });
+
+  test("folds to the object that its stream ends in", () => {
+    const events = answer([text("All done.")]);
+    const stream = prepare({ input: [user, trigger] }).encoder(head);
+    const last = sseEvents(events.map((event) => stream.next(event)).join("")).at(-1);
+    const reply = prepare({ input: [user, trigger] }).reply(head, folded(events));
+    expect(JSON.parse(JSON.stringify(reply))).toEqual(last?.response);
+  });
+
+  test("fails where the model wrote no summary", () => {
+    const stream = prepare({ input: [user, trigger] }).encoder(head);
+    const events = sseEvents(
+      answer([reasoning("hm"), text(" ")])
+        .map((event) => stream.next(event))
+        .join(""),
+    );
+    expect(events.at(-1)).toMatchObject({ type: "response.failed", response: { error: { code: "server_error" } } });
+    expect(() => compacted({}, answer([]))).toThrow("The model wrote no summary.");
+  });
+
+  test("shows that it is alive, and what went wrong", () => {
+    const stream = prepare({ input: [user, trigger] }).encoder(head);
+    const events = sseEvents(stream.keepAlive() + stream.fail(new ApiError("timeout", "late")));
+    expect(events.map(({ type }) => type)).toEqual([
+      "response.created",
+      "response.in_progress",
+      "keepalive",
+      "response.failed",
+    ]);
+  });
+});
+
+describe("the endpoint that only compacts", () => {
+  test("asks for the summary without a trigger, and takes one", () => {
+    const { request, stream } = prepareCompact({});
+    expect(stream).toBe(false);
+    expect(request).toEqual(prepare({ input: [user, trigger] }).request);
+    expect(prepareCompact({ input: [user, trigger] }).request).toEqual(request);
+    expect(prepareCompact({ input: "Fix the test." }).request.messages).toEqual(request.messages);
+  });
+
+  test("answers with the user's messages and the summary", () => {
+    const image = { type: "input_image", image_url: "data:image/png;base64,iVBORw0KGgo=", note: 1 };
+    const input = [
+      { role: "developer", content: "d" },
+      { type: "message", role: "user", id: "msg_own", content: [{ type: "input_text", text: "a", note: 1 }, image] },
+      { role: "assistant", content: "b" },
+      { role: "user", content: "c" },
+    ];
+    const reply = compacted({ input }, answer([text("Done.")]));
+    const message = { type: "message", role: "user", status: "completed" };
+    expect(reply).toEqual({
+      id: "resp_abcdefghijklmnopqrstuvwx",
+      object: "response.compaction",
+      created_at: 1_800_000_000,
+      output: [
+        {
+          ...message,
+          id: "msg_own",
+          content: [
+            { type: "input_text", text: "a" },
+            { type: "input_image", image_url: image.image_url, detail: "auto" },
+          ],
+        },
+        { ...message, id: "msg_abcdefghijklmnopqrstuvwx_1", content: [{ type: "input_text", text: "c" }] },
+        {
+          id: "cmp_abcdefghijklmnopqrstuvwx_0",
+          type: "compaction",
+          encrypted_content: sealer.seal("Done.", "summary"),
+        },
+      ],
+      usage: {
+        input_tokens: 11,
+        input_tokens_details: { cached_tokens: 4, cache_write_tokens: 2 },
+        output_tokens: 7,
+        output_tokens_details: { reasoning_tokens: 3 },
+        total_tokens: 18,
+      },
+    });
+    expect(prepare({ input: reply.output }).request.messages).toHaveLength(3);
+  });
+
+  test("keeps a text that is the whole input", () => {
+    const [message] = compacted({ input: "hi" }, answer([text("Done.")])).output;
+    expect(message).toMatchObject({ role: "user", content: [{ type: "input_text", text: "hi" }] });
+  });
+
+  test("keeps the newest messages that there is room for", () => {
+    const input = ["old", "é".repeat(127_000), "new"].map((content) => ({ role: "user", content }));
+    const kept = (items: readonly object[]) => compacted({ input: items }, answer([text("Done.")])).output.length - 1;
+    expect(kept(input)).toBe(3);
+    expect(kept([...input, { role: "user", content: "x".repeat(1_995) }])).toBe(3);
+    expect(kept([...input, { role: "user", content: "x".repeat(2_000) }])).toBe(2);
+  });
+
+  test("is not streamed", () => {
+    expect(() => prepareCompact({ stream: true })).toThrow("A compaction is not streamed");
+  });
+});
+
+describe("a compaction that comes back", () => {
+  test("is one message of the user, who is followed by an answer", () => {
+    expect(
+      rendered({ type: "compaction", id: "cmp_1", encrypted_content: sealer.seal("Half done.", "summary") }),
+    ).toMatch(/^What came before was summarised[\s\S]*\n\nHalf done\.\n\n/);
+  });
+
+  test.each([
+    ["of another service", "gAAAAAB"],
+    ["that is reasoning", sealer.seal("deep")],
+  ])("is refused where it holds what is %s, as the model would know nothing", (_, encrypted_content) => {
+    const [code, path, message] = refusal({ input: [{ type: "compaction", encrypted_content }, user] });
+    expect([code, path]).toEqual(["invalid_value", "input[0].encrypted_content"]);
+    expect(message).not.toContain(encrypted_content);
+  });
+
+  test.each([{}, { encrypted_content: null }])("is refused as %j", (fields) => {
+    expect(refusal({ input: [{ type: "compaction", ...fields }] }).slice(0, 2)).toEqual([
+      "missing_required_parameter",
+      "input[0].encrypted_content",
+    ]);
+  });
+});
