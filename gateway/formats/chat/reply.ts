@@ -1,4 +1,5 @@
 import { argumentsText } from "../../json/json-text.ts";
+import { shownCallId } from "../call-id.ts";
 import { type CompletedBlock, type Completion, reasoningOf, textOf } from "../completion.ts";
 import type { Head } from "../format.ts";
 import { finishReason } from "./finish-reason.ts";
@@ -34,7 +35,7 @@ export function chatReply(head: Head, completion: Completion, options: ReplyOpti
     choices: [
       {
         index: 0,
-        message: messageOf(completion, options.reasoningFields),
+        message: messageOf(head, completion, options.reasoningFields),
         logprobs: options.logprobs ? chatLogprobs(completion.blocks.flatMap(logprobsOf)) : null,
         finish_reason: finishReason(completion.finished.reason),
       },
@@ -44,10 +45,10 @@ export function chatReply(head: Head, completion: Completion, options: ReplyOpti
   };
 }
 
-function messageOf(completion: Completion, reasoningFields: readonly string[]) {
+function messageOf(head: Head, completion: Completion, reasoningFields: readonly string[]) {
   const text = textOf(completion);
   const reasoning = reasoningOf(completion);
-  const toolCalls = completion.blocks.flatMap(toolCallOf);
+  const toolCalls = completion.blocks.flatMap((block) => toolCallOf(block, head));
   return {
     role: "assistant",
     content: text === "" && toolCalls.length > 0 ? null : text,
@@ -60,10 +61,11 @@ function messageOf(completion: Completion, reasoningFields: readonly string[]) {
 /**
  * Makes the entry of a call. One that was cut short is shown with what there is of it, as a stream would have shown it.
  */
-function toolCallOf(block: CompletedBlock) {
+function toolCallOf(block: CompletedBlock, head: Head) {
   if (block.kind !== "toolCall") return [];
   const text = block.complete ? argumentsText(block.argumentsJson) : block.argumentsJson;
-  return [{ id: block.callId, type: "function", function: { name: block.name, arguments: text } }];
+  const id = shownCallId("call_", block.callId, head);
+  return [{ id, type: "function", function: { name: block.name, arguments: text } }];
 }
 
 function logprobsOf(block: CompletedBlock) {

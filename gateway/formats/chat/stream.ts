@@ -5,6 +5,7 @@ import type {
   Finished,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../../errors.ts";
+import { shownCallId } from "../call-id.ts";
 import { errorObjectA } from "../error-envelope.ts";
 import type { Head, StreamEncoder } from "../format.ts";
 import {
@@ -42,11 +43,13 @@ export class ChatEncoder implements StreamEncoder {
   readonly #options: ReplyOptions;
   readonly #base: object;
   readonly #text: OpenFrame;
+  readonly #head: Head;
   /** Writes the chunk of a piece of reasoning. */
   readonly #reasoning: (text: string) => string;
   #position: Position = { at: "start" };
 
   constructor(head: Head, options: ReplyOptions) {
+    this.#head = head;
     this.#options = options;
     // Rule 1: the same on every chunk.
     this.#base = {
@@ -139,8 +142,9 @@ export class ChatEncoder implements StreamEncoder {
         const { callId, name } = block.value;
         const open = openFrame(undefined, this.#chunk(argumentsDelta(toolCalls, HOLE)));
         this.#position = { at: "tool_call_begun", open, toolCalls: toolCalls + 1 };
+        const id = shownCallId("call_", callId, this.#head);
         // Rule 4: id, type and name in the first fragment only.
-        const first = { index: toolCalls, id: callId, type: "function", function: { name, arguments: "" } };
+        const first = { index: toolCalls, id, type: "function", function: { name, arguments: "" } };
         return this.#frame(this.#chunk({ tool_calls: [first] }));
       }
       case undefined: // a kind of block that this version does not know: its deltas are skipped

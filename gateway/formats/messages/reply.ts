@@ -1,5 +1,6 @@
 import { type Finished, FinishReason, type Usage } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { parseArguments } from "../../json/json-text.ts";
+import { shownCallId } from "../call-id.ts";
 import type { CompletedBlock, Completion } from "../completion.ts";
 import type { Head } from "../format.ts";
 import type { ThinkingDisplay } from "./reasoning.ts";
@@ -58,13 +59,6 @@ export function messageReply(head: Head, asked: Asked, completion: Completion): 
 /** Makes the fields of a message that are known from its start and stay as they are. */
 export function messageHead(head: Head, asked: Asked) {
   return { id: `msg_${head.replyId}`, type: "message", role: "assistant", model: asked.model } as const;
-}
-
-/**
- * Returns the id of a call in this format: engines mint `call_…` for all formats, and this one has a prefix of its own.
- */
-export function toolUseId(callId: string): string {
-  return callId.startsWith("call_") ? `toolu_${callId.slice("call_".length)}` : callId;
 }
 
 /**
@@ -138,7 +132,7 @@ function replyBlocks(block: CompletedBlock, head: Head, asked: Asked): readonly 
       return [
         {
           type: "tool_use",
-          id: toolUseId(block.callId),
+          id: shownCallId("toolu_", block.callId, head),
           name: block.name,
           input: parseArguments(block.argumentsJson) ?? {},
         },

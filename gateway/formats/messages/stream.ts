@@ -1,9 +1,10 @@
 import type { BlockStarted, Event, Finished, Started } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../../errors.ts";
+import { shownCallId } from "../call-id.ts";
 import { errorBodyB } from "../error-envelope.ts";
 import type { Head, StreamEncoder } from "../format.ts";
 import { filled, frame, HOLE, type OpenFrame, openFrame } from "../sse.ts";
-import { type Asked, messageHead, signatureOf, stopOf, toolUseId, usageOf } from "./reply.ts";
+import { type Asked, messageHead, signatureOf, stopOf, usageOf } from "./reply.ts";
 
 /*
  * The block indices are the stream's own: blocks that the caller is not shown leave no gap. Text and thinking open with
@@ -96,7 +97,12 @@ class MessagesEncoder implements StreamEncoder {
       case "toolCall": {
         const { callId, name } = block.value;
         this.#state = { at: "in_tool_use", index: nextIndex, delta: inputDelta(nextIndex) };
-        return blockStart(nextIndex, { type: "tool_use", id: toolUseId(callId), name, input: {} });
+        return blockStart(nextIndex, {
+          type: "tool_use",
+          id: shownCallId("toolu_", callId, this.#head),
+          name,
+          input: {},
+        });
       }
       case undefined:
         return "";

@@ -1,3 +1,4 @@
+import { shownCallId } from "../call-id.ts";
 import type { Head } from "../format.ts";
 import { framePieces, HOLE } from "../sse.ts";
 import { type BlockItem, callerName, itemId, type ReplyView, textPart } from "./output-item.ts";
@@ -66,7 +67,7 @@ export function itemFrames(head: Head, position: number, block: BlockHead, view:
   const names = NAMES[kindOf(block, view)];
   const id = itemId(head, position, block.kind);
   const place = { item_id: id, output_index: position, ...names.index };
-  const { item, part } = emptyForm(id, block, view);
+  const { item, part } = emptyForm(head, id, block, view);
   const added = { type: "response.output_item.added", fields: { output_index: position, item } };
   return {
     opening: names.part === undefined ? [added] : [added, { type: `${names.part}.added`, fields: { ...place, part } }],
@@ -101,6 +102,7 @@ function kindOf(block: BlockHead, view: ReplyView): Kind {
 
 /** Returns the item as it is announced, and its part where it has one. */
 function emptyForm(
+  head: Head,
   id: string,
   block: BlockHead,
   view: ReplyView,
@@ -118,7 +120,8 @@ function emptyForm(
           };
     case "toolCall": {
       const names = callerName(block.name, view);
-      return { item: { id, type: "function_call", status, call_id: block.callId, ...names, arguments: "" } };
+      const callId = shownCallId("call_", block.callId, head);
+      return { item: { id, type: "function_call", status, call_id: callId, ...names, arguments: "" } };
     }
     default:
       return block satisfies never;

@@ -1,4 +1,5 @@
 import type { TokenLogprob } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { shownCallId } from "../call-id.ts";
 import type { CompletedBlock } from "../completion.ts";
 import type { Head } from "../format.ts";
 import type { ToolNames } from "./tool-names.ts";
@@ -156,7 +157,8 @@ export function finishedItem(
     }
     case "toolCall": {
       const declared = callerName(block.name, view);
-      return { id, type: "function_call", status, call_id: block.callId, ...declared, arguments: argumentsOf(block) };
+      const callId = shownCallId("call_", block.callId, head);
+      return { id, type: "function_call", status, call_id: callId, ...declared, arguments: argumentsOf(block) };
     }
     default:
       return block satisfies never;

@@ -104,9 +104,9 @@ describe("the stream of chat", () => {
       (c) => c.choices[0]?.delta.tool_calls ?? [],
     );
     expect(calls).toEqual([
-      { index: 0, id: "c0", type: "function", function: { name: "read", arguments: "" } },
+      { index: 0, id: "call_c0", type: "function", function: { name: "read", arguments: "" } },
       { index: 0, function: { arguments: "{}" } },
-      { index: 1, id: "c1", type: "function", function: { name: "read", arguments: "" } },
+      { index: 1, id: "call_c1", type: "function", function: { name: "read", arguments: "" } },
       { index: 1, function: { arguments: '{"a":' } },
       { index: 1, function: { arguments: "1}" } },
     ]);

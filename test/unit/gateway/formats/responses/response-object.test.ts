@@ -159,8 +159,8 @@ describe("output items", () => {
     const tools = [{ type: "namespace", name: "fs", tools: [{ type: "function", name: "read" }] }];
     const reply = replyTo(answer([call("c", "fs__read", "{}"), call("d", "fs__other", "{}")]), { tools });
     expect(reply.output).toMatchObject([
-      { type: "function_call", call_id: "c", namespace: "fs", name: "read" },
-      { type: "function_call", call_id: "d", name: "fs__other" },
+      { type: "function_call", call_id: "call_c", namespace: "fs", name: "read" },
+      { type: "function_call", call_id: "call_d", name: "fs__other" },
     ]);
     expect(reply.output[1]).not.toHaveProperty("namespace");
   });

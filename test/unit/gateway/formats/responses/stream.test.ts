@@ -118,7 +118,7 @@ describe("the fields of events", () => {
   test("of a call of a namespaced tool", () => {
     const tools = [{ type: "namespace", name: "fs", tools: [{ type: "function", name: "read" }] }];
     const place = { item_id: "fc_abcdefghijklmnopqrstuvwx_0", output_index: 0 };
-    const item = { id: place.item_id, type: "function_call", call_id: "c", namespace: "fs", name: "read" };
+    const item = { id: place.item_id, type: "function_call", call_id: "call_c", namespace: "fs", name: "read" };
     expect(encode(answer([call("c", "fs__read", "{}")]), { tools }).slice(2, -1)).toEqual([
       {
         type: "response.output_item.added",
@@ -237,7 +237,7 @@ describe("failure", () => {
     expect(fieldOf(failed[0], "response")).toMatchObject({
       output: [
         { type: "message", status: "completed" },
-        { type: "function_call", status: "incomplete", call_id: "c", arguments: '{"p' },
+        { type: "function_call", status: "incomplete", call_id: "call_c", arguments: '{"p' },
       ],
       output_text: "a",
     });
