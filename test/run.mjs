@@ -1,6 +1,7 @@
 // Runs a set of lanes of the tests (test/vitest.config.ts) and, beside the quick ones, the checks that are no tests.
 //   node test/run.mjs quick [args of vitest]   types, lint, freshness of generated files, and the lanes of `npm test`
 //   node test/run.mjs rest [args of vitest]    all other lanes
+//   node test/run.mjs newest [args of vitest]  the newest majors of SDKs; test/newest-sdks/run installs them first
 //
 // What checks say goes to the standard error, a failed one with all its output; the standard output is vitest's, whose
 // summary is its end. The exit code is 1 when anything has failed.
@@ -13,6 +14,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const LANES = {
   quick: ["unit", "golden", "contract", "integration", "process"],
   rest: ["exhaustive", "model", "browser", "start", "fault", "real"],
+  newest: ["newest-sdks"],
 };
 /** The npm scripts of checks, by their names. */
 const CHECKS = Object.keys(JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")).scripts).filter((name) =>
@@ -21,7 +23,7 @@ const CHECKS = Object.keys(JSON.parse(readFileSync(join(ROOT, "package.json"), "
 
 const [set, ...more] = process.argv.slice(2);
 if (!Object.hasOwn(LANES, set ?? "")) {
-  process.stderr.write("usage: node test/run.mjs quick|rest [args of vitest]\n");
+  process.stderr.write("usage: node test/run.mjs quick|rest|newest [args of vitest]\n");
   process.exit(2);
 }
 

@@ -50,6 +50,16 @@ function filesWithSizes(): string[] {
     .filter((file) => readFileSync(join(ROOT, file), "utf8").includes('/support/size.ts"'));
 }
 
+const NEWEST_SDKS = process.env.SVC_TEST_NEWEST_SDKS;
+
+/** The packages of `test/newest-sdks/package.json`, as they are found in the folder that they were installed into. */
+function newestSdks(folder: string): Record<string, string> {
+  const listed = readFileSync(join(ROOT, "test/newest-sdks/package.json"), "utf8");
+  const { dependencies } = JSON.parse(listed) as { readonly dependencies: Readonly<Record<string, string>> };
+  const names = Object.keys(dependencies).filter((name) => name !== "zod");
+  return Object.fromEntries(names.map((name) => [name, join(folder, "node_modules", name)]));
+}
+
 export default defineConfig({
   test: {
     root: ROOT,
@@ -74,6 +84,16 @@ export default defineConfig({
       lane("browser", isolated),
       lane("start", programs),
       lane("fault", { ...programs, testTimeout: 600_000 }),
+      // `test/newest-sdks/run`
+      ...(NEWEST_SDKS
+        ? [
+            lane("newest-sdks", {
+              ...threads,
+              include: ["test/contract/sdk/**/*.test.ts"],
+              alias: newestSdks(NEWEST_SDKS),
+            }),
+          ]
+        : []),
       // Only where a real counterpart has been started; see the files there.
       ...(process.env.SVC_TEST_LLAMA_SERVER ? [lane("real", isolated)] : []),
     ],

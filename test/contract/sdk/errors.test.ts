@@ -121,9 +121,9 @@ type Sdk = {
 };
 
 const SDKS: readonly Sdk[] = [
-  { name: "openai 6, chat", call: openaiChat(OpenAI), classes: openaiClasses(OpenAI), overloadStatus: 503 },
+  { name: "openai, chat", call: openaiChat(OpenAI), classes: openaiClasses(OpenAI), overloadStatus: 503 },
   { name: "openai 5, chat", call: openaiChat(Openai5), classes: openaiClasses(Openai5), overloadStatus: 503 },
-  { name: "openai 6, responses", call: openaiResponses(OpenAI), classes: openaiClasses(OpenAI), overloadStatus: 503 },
+  { name: "openai, responses", call: openaiResponses(OpenAI), classes: openaiClasses(OpenAI), overloadStatus: 503 },
   { name: "openai 5, responses", call: openaiResponses(Openai5), classes: openaiClasses(Openai5), overloadStatus: 503 },
   { name: "anthropic 1", call: anthropicMessages(Anthropic), classes: anthropicClasses, overloadStatus: 529 },
   { name: "anthropic 0.65", call: anthropicMessages(OldAnthropic), classes: oldAnthropicClasses, overloadStatus: 529 },

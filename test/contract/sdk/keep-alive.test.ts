@@ -66,9 +66,9 @@ const aiSdk =
 
 /** What is used here is the same in both majors, so one type does for both. */
 const READERS: readonly (readonly [string, Read])[] = [
-  ["openai 6, chat", openaiChat(OpenAI)],
+  ["openai, chat", openaiChat(OpenAI)],
   ["openai 5, chat", openaiChat(OpenAI5 as unknown as typeof OpenAI)],
-  ["openai 6, responses", openaiResponses(OpenAI)],
+  ["openai, responses", openaiResponses(OpenAI)],
   ["openai 5, responses", openaiResponses(OpenAI5 as unknown as typeof OpenAI)],
   ["anthropic 1", anthropic(Anthropic)],
   ["anthropic 0.65", anthropic(Anthropic0 as unknown as typeof Anthropic)],

@@ -22,7 +22,7 @@ const request = {
 
 /** What is used here is the same in both majors, so one type does for both. */
 const MAJORS = [
-  ["openai 6", OpenAI],
+  ["openai", OpenAI],
   ["openai 5", OpenAI5 as unknown as typeof OpenAI],
 ] as const;
 
@@ -36,9 +36,10 @@ describe.each(MAJORS)("%s", (_, Sdk) => {
     const folded = await client().chat.completions.create({ model, messages });
     const streamed = await client().chat.completions.stream(request).finalChatCompletion();
     const [expected, got] = [folded.choices[0], streamed.choices[0]];
-    // Of a field that it does not know, the helper keeps the last fragment only; text that is empty it makes null.
+    // Of a field that it does not know, the helper keeps the last fragment only; text that is empty it may make null.
     const { reasoning_content: _reasoning, ...message } = { reasoning_content: "", ...expected?.message };
-    expect(got?.message).toMatchObject({ ...message, content: message.content || null });
+    const whole = { ...got?.message, content: got?.message.content || null };
+    expect(whole).toMatchObject({ ...message, content: message.content || null });
     expect(got?.finish_reason).toBe(expected?.finish_reason);
     expect(streamed.usage).toEqual(folded.usage);
     expect(streamed.model).toBe("svc-qwen");

@@ -20,7 +20,7 @@ const request = { model: "svc-qwen", input: "hi", reasoning: { summary: "auto" a
  * `response.completed` only; at any other end its own picture stays unfinished.
  */
 const MAJORS = [
-  ["openai 6", OpenAI, true],
+  ["openai", OpenAI, true],
   ["openai 5", OpenAI5 as unknown as typeof OpenAI, false],
 ] as const;
 
