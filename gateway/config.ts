@@ -55,6 +55,16 @@ const limits = z
   .prefault({})
   .describe("How the limits of keys are counted; the limits themselves stand in the records of the keys.");
 
+/** Makes the schema of a format's setting for streams that broke off, with this default. */
+function brokenStream(fallback: "cut" | "error") {
+  return z
+    .enum(["cut", "error"])
+    .default(fallback)
+    .describe(
+      "How a stream ends whose engine or gateway was lost after the status line: its connection is cut, upon which agents send the request again, or the format's error frame tells what happened.",
+    );
+}
+
 /** The schema of the gateway's whole configuration. */
 export const gatewayConfigSchema = z.strictObject({
   listen: listenSchema(8080).describe("Where the public API listens."),
@@ -100,6 +110,7 @@ export const gatewayConfigSchema = z.strictObject({
         ),
       chat: z
         .strictObject({
+          brokenStream: brokenStream("cut"),
           reasoningField: z
             .enum(["reasoning_content", "reasoning", "both"])
             .default("reasoning_content")
@@ -108,9 +119,10 @@ export const gatewayConfigSchema = z.strictObject({
             ),
         })
         .prefault({})
-        .describe("How chat answers are written."),
+        .describe("How chat answers are written, and how their streams end that broke off."),
       messages: z
         .strictObject({
+          brokenStream: brokenStream("cut"),
           systemRole: z
             .enum(["reject", "merge"])
             .default("reject")
@@ -119,16 +131,17 @@ export const gatewayConfigSchema = z.strictObject({
             ),
         })
         .prefault({})
-        .describe("What Format B tolerates."),
+        .describe("What Format B tolerates, and how its streams end that broke off."),
       responses: z
         .strictObject({
+          brokenStream: brokenStream("error"),
           unsupportedTools: z
             .enum(["reject", "skip"])
             .default("reject")
             .describe("What becomes of hosted tools in Responses: they are refused with 400, or left out."),
         })
         .prefault({})
-        .describe("What the Responses format tolerates."),
+        .describe("What the Responses format tolerates, and how its streams end that broke off."),
     })
     .prefault({})
     .describe("What the formats tolerate beside the letter of their rules."),

@@ -42,6 +42,8 @@ type EndReasonRow = {
   readonly outcome: RequestOutcome;
   /** The meaning of the end reason, as a sentence that stands alone. */
   readonly meaning: string;
+  /** True where the same request may well be answered when it is sent again at once. Default: false. */
+  readonly mendedByRepeating?: true;
 };
 
 const END_REASON_TABLE = {
@@ -52,11 +54,24 @@ const END_REASON_TABLE = {
   engine_died: {
     outcome: "server_error",
     meaning: "The engine was lost, or broke the protocol, and no other could help.",
+    mendedByRepeating: true,
   },
-  stall: { outcome: "server_error", meaning: "The engine kept its connection and fell silent, or never spoke." },
+  stall: {
+    outcome: "server_error",
+    meaning: "The engine kept its connection and fell silent, or never spoke.",
+    mendedByRepeating: true,
+  },
   deadline: { outcome: "server_error", meaning: "The request took longer than a request may." },
-  shed: { outcome: "server_error", meaning: "No engine worked on the request, as none had room for it or was ready." },
-  drain: { outcome: "server_error", meaning: "This gateway had to stop before the answer was complete." },
+  shed: {
+    outcome: "server_error",
+    meaning: "No engine worked on the request, as none had room for it or was ready.",
+    mendedByRepeating: true,
+  },
+  drain: {
+    outcome: "server_error",
+    meaning: "This gateway had to stop before the answer was complete.",
+    mendedByRepeating: true,
+  },
   error: { outcome: "server_error", meaning: "The request failed for another reason, which its detail token names." },
 } as const satisfies Readonly<Record<string, EndReasonRow>>;
 
@@ -417,4 +432,12 @@ export const OUTCOMES: Readonly<Record<Detail, OutcomeRow>> = TABLE;
 export function costOf(details: Iterable<Detail>): RequestCost {
   const ranks = Array.from(details, (detail) => REQUEST_COSTS.indexOf(OUTCOMES[detail].cost ?? "request"));
   return REQUEST_COSTS[Math.max(0, ...ranks)] ?? "nothing";
+}
+
+/**
+ * Returns whether the same request may well be answered when it is sent again at once, after it failed with this token:
+ * the engine or the gateway was lost, or had no room.
+ */
+export function mendedByRepeating(detail: Detail): boolean {
+  return END_REASONS[OUTCOMES[detail].end ?? "error"].mendedByRepeating === true;
 }

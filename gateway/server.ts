@@ -150,7 +150,14 @@ function handlers(deps: GatewayDeps, limits: RateLimitDeps): HandlerOf {
     unsupportedTools: config.formats.responses.unsupportedTools,
   });
   const queue = new FlushQueue();
-  const generation = { router, context, limits, queue, clock, stats, timeouts: config.timeouts, running };
+  const { chat, messages, responses } = config.formats;
+  const brokenStreams = {
+    chat: chat.brokenStream,
+    messages: messages.brokenStream,
+    responses: responses.brokenStream,
+  };
+  const { timeouts } = config;
+  const generation = { router, context, limits, queue, clock, stats, timeouts, running, brokenStreams };
   const others: Readonly<Record<OtherOperation, RouteHandlerMethod>> = {
     list_models: listModels,
     get_model: getModel,

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { FaultyWire } from "../support/engine/faulty-wire.ts";
-import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf, textOf } from "../support/http/answer-check.ts";
+import { ANSWER_PATHS, type AnswerPath, bodyFor, brokenEnd, endOf, textOf } from "../support/http/answer-check.ts";
 import { readBody } from "../support/http/read-until.ts";
 import type { EngineProcess } from "../support/processes/engine-process.ts";
 import { detailsOf, Fleet, healthy, nothingOpen, show, size } from "../support/processes/fleet.ts";
@@ -67,7 +67,8 @@ async function ask(
     status = response.status;
     const reader = readBody(response);
     text = reader.text;
-    return { ...what, status, text: await reader.toEnd(), broken: false };
+    const whole = await reader.toEndOrCut();
+    return { ...what, status, text: whole.text, broken: whole.cut };
   } catch {
     return { ...what, status, text: text(), broken: true };
   }
@@ -83,12 +84,10 @@ function wholeAnswer({ path, stream, status, text, broken }: Answer): string | u
   return body.choices[0].message.content;
 }
 
-/**
- * Whether it is a failure in the words of its format: an error in the stream, or an envelope with a status of its own.
- */
+/** Whether it is a failure in its format's way: a stream that broke off in it, or an envelope with a status of its own. */
 function isProperFailure({ path, stream, status, text, broken }: Answer): boolean {
+  if (status === 200) return stream && endOf(path, text, broken).end === brokenEnd(path);
   if (broken) return false;
-  if (status === 200) return stream && endOf(path, text).end === "error";
   const { error } = JSON.parse(text);
   return status >= 500 && typeof error.message === "string" && typeof error.type === "string";
 }

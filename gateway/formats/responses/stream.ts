@@ -41,11 +41,13 @@ type State =
   | { readonly at: "in_hidden_block" }
   | { readonly at: "end" };
 
-/** The codes of ours that clients know as the code of a failed response; every other one is a `server_error` there. */
+/**
+ * The codes of ours that clients know as the code of a failed response; every other one is a `server_error` there. Codex
+ * repeats a `server_error`, and ends its user's turn at `server_is_overloaded`.
+ */
 const FAILURE_CODES: Partial<Record<ErrorCode, FailureCode>> = {
   context_length_exceeded: "context_length_exceeded",
   rate_limit_exceeded: "rate_limit_exceeded",
-  server_is_overloaded: "server_is_overloaded",
 };
 
 /** The bytes to a multiple of which the text of a delta is padded: most pieces of text become of one size by it. */

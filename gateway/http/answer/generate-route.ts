@@ -4,6 +4,7 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { needsTurns, nextTurn } from "../../event-loop-turn.ts";
 import { CompletionFold } from "../../formats/completion.ts";
 import type { Format, Head, Prepared } from "../../formats/format.ts";
+import { mendedByRepeating } from "../../outcome.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { EventSink } from "../../upstream/call/commit-gate.ts";
 import { HeldRequest } from "../../upstream/call/held-request.ts";
@@ -44,6 +45,11 @@ export type GenerateRouteDeps = {
   };
   /** All answers under way, which end when the service must stop. */
   readonly running: RunningAnswers;
+  /**
+   * How streams end which broke off after their status line, by the name of their format, where sending the request
+   * again may mend that: with a cut connection or the format's error frame.
+   */
+  readonly brokenStreams: Readonly<Record<string, "cut" | "error">>;
 };
 
 /** A request that was checked, translated and paid for: all that is left is to answer it. */
@@ -158,7 +164,8 @@ async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps):
       throw error;
     }
     reply.hijack();
-    stream.fail(error);
+    if (deps.brokenStreams[format.name] === "cut" && mendedByRepeating(error.detail)) stream.cut(error);
+    else stream.fail(error);
   } finally {
     stats.streamsActive.dec(labels);
     stats.streamEnd.inc({ ...labels, reason: record.endReason ?? "complete" });

@@ -9,7 +9,12 @@ import { modelWrites } from "../../support/engine/model-writes.ts";
 import { startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import {
+  ERROR_FRAMES,
+  HELLO,
+  type ScriptedService,
+  startScriptedService,
+} from "../../support/gateway/scripted-service.ts";
 import { startGateway } from "../../support/gateway/start-gateway.ts";
 import { chatChunks, chatDeltas, joinedDeltas } from "../../support/http/chat-chunks.ts";
 import { expectErrorA } from "../../support/http/error-reply.ts";
@@ -23,7 +28,9 @@ const CHAT = "/v1/chat/completions";
 let service: ScriptedService;
 
 beforeAll(async () => {
-  service = await startScriptedService({ gateway: { timeouts: { keepAliveIntervalMs: 20 } } });
+  service = await startScriptedService({
+    gateway: { formats: ERROR_FRAMES, timeouts: { keepAliveIntervalMs: 20 } },
+  });
 });
 
 beforeEach(() => service.play(HELLO));

@@ -12,7 +12,12 @@ import {
   toolCallStart,
 } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
-import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import {
+  ERROR_FRAMES,
+  HELLO,
+  type ScriptedService,
+  startScriptedService,
+} from "../../support/gateway/scripted-service.ts";
 import { readBody } from "../../support/http/read-until.ts";
 import { parseSse } from "../../support/http/sse-reader.ts";
 import { valueAt } from "../../support/http/value-at.ts";
@@ -22,7 +27,9 @@ const MESSAGES = "/v1/messages";
 let service: ScriptedService;
 
 beforeAll(async () => {
-  service = await startScriptedService({ gateway: { timeouts: { keepAliveIntervalMs: 20 } } });
+  service = await startScriptedService({
+    gateway: { formats: ERROR_FRAMES, timeouts: { keepAliveIntervalMs: 20 } },
+  });
 });
 
 beforeEach(() => service.play(HELLO));

@@ -5,12 +5,12 @@ import { generateText, jsonSchema, type LanguageModel, streamText, type ToolSet 
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
 import { TRANSCRIPTS, transcript } from "../../support/events/transcripts.ts";
-import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { ERROR_FRAMES, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 
 let service: ScriptedService;
 
 beforeAll(async () => {
-  service = await startScriptedService();
+  service = await startScriptedService({ gateway: { formats: ERROR_FRAMES } });
 });
 
 afterAll(() => service.stop());

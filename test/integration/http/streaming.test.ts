@@ -4,10 +4,13 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError } from "../../../engine/errors.ts";
 import { becomes } from "../../support/becomes.ts";
+import { lostMidway } from "../../support/engine/lost-midway.ts";
 import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
 import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
+import { endOf } from "../../support/http/answer-check.ts";
+import { readBody } from "../../support/http/read-until.ts";
 import { parseSse } from "../../support/http/sse-reader.ts";
 import { until } from "../../support/until.ts";
 
@@ -38,6 +41,12 @@ const FORMATS = [
   { path: "/v1/messages", body: { model: "svc-qwen", messages: turn, max_tokens: 64 } },
   { path: "/v1/responses", body: { model: "svc-qwen", input: "hi" } },
 ] as const;
+
+/** The configuration by which the streams of all formats end that broke off. */
+function brokenStreams(brokenStream: "cut" | "error") {
+  const format = { brokenStream };
+  return { formats: { chat: format, messages: format, responses: format } };
+}
 
 /** The visible text of a stream, whatever its format. */
 function textOf(sse: string): string {
@@ -154,13 +163,13 @@ describe.each(FORMATS)("$path", ({ path, body }) => {
     expect(lost.backend.requests.length).toBeGreaterThan(0);
   });
 
-  test("an engine that is lost after the first delta ends the stream in an error, never clean", async () => {
-    const gateway = await gatewayFor([
-      await engineWith(async function* () {
-        yield [started(), textStart(0), delta(0, "half")];
-        throw new EngineError("ENGINE_DOWN", "gone");
-      }),
-    ]);
+  test("an engine that is lost after the first delta ends the stream as is configured, never clean", async () => {
+    const engine = await engineWith(lostMidway);
+    const cutting = await gatewayFor([engine], brokenStreams("cut"));
+    const { text, cut } = await readBody(await cutting.post(path, { ...body, stream: true })).toEndOrCut();
+    expect({ text: textOf(text), cut }).toEqual({ text: "half", cut: true });
+    expect(endOf(path, text)).toEqual({ end: "truncated" });
+    const gateway = await gatewayFor([engine], brokenStreams("error"));
     const events = parseSse(await (await gateway.post(path, { ...body, stream: true })).text());
     const last = events.filter(({ data }) => data !== "[DONE]").at(-1);
     const expected: Record<string, object> = {
@@ -225,9 +234,9 @@ describe.each(FORMATS)("$path", ({ path, body }) => {
       const response = await gateway.post(path, { ...body, stream: true });
       expect(response.status).toBe(200);
       lost.open();
-      const text = await response.text();
+      const { text, cut } = await readBody(response).toEndOrCut();
       expect(text.includes("fine")).toBe(others === 1);
-      expect(text.includes(`"error":{`)).toBe(others === 0);
+      expect(cut || text.includes(`"error":{`)).toBe(others === 0);
     }
   });
 
@@ -276,4 +285,34 @@ test("a reader that takes nothing holds back its own engine stream only", async 
   expect(produced * piece.length).toBeLessThan(64 * 1024 * 1024);
   socket.destroy();
   await until(() => engine.backend.load().busySlots === 0, "no slot is taken");
+});
+
+test.each([
+  ["of HTTP/1.0", "1.0", []],
+  ["with connection: close", "1.1", ["connection: close"]],
+])(
+  "a stream %s, whose end is that of its connection, has the error frame in place of a cut",
+  async (_, version, more) => {
+    const gateway = await gatewayFor([await engineWith(lostMidway)], brokenStreams("cut"));
+    const socket = connect(gateway.port, "127.0.0.1");
+    const body = JSON.stringify({ ...FORMATS[0].body, stream: true });
+    const fields = ["host: test", `authorization: Bearer ${gateway.key}`, "content-type: application/json", ...more];
+    socket.write(
+      [`POST ${FORMATS[0].path} HTTP/${version}`, ...fields, `content-length: ${body.length}`, "", body].join("\r\n"),
+    );
+    let text = "";
+    for await (const piece of socket) text += String(piece);
+    expect(text).toContain('"content":"half"');
+    expect(text).toMatch(/"error":\{.*\n\ndata: \[DONE\]\n\n/);
+  },
+);
+
+test("what no repetition mends is said in the error frame, however broken streams end", async () => {
+  const engine = await engineWith(async function* () {
+    yield [started(), textStart(0), delta(0, "half")];
+    await new Promise(() => {});
+  });
+  const gateway = await gatewayFor([engine], { ...brokenStreams("cut"), timeouts: { maxStreamDurationMs: 300 } });
+  const response = await gateway.post(FORMATS[0].path, { ...FORMATS[0].body, stream: true });
+  expect(await response.text()).toContain('"error":{');
 });

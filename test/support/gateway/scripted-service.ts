@@ -36,6 +36,9 @@ export type ScriptedService = {
   stop(): Promise<void>;
 };
 
+/** The setting `formats` by which a stream that broke off says why in its format's error frame. */
+export const ERROR_FRAMES = { chat: { brokenStream: "error" }, messages: { brokenStream: "error" } };
+
 /** The script of an engine that says "Hello." */
 export const HELLO: Script = () => [textAnswer("Hello.")];
 

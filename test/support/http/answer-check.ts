@@ -13,11 +13,20 @@ export function bodyFor(path: AnswerPath, text: string, fields: object = {}): ob
   return { model: "svc-qwen", messages, ...(path === "/v1/messages" && { max_tokens: 100_000 }), ...fields };
 }
 
-/** How a stream ended: with its last word, with the error frame of its format, or without either. */
+/**
+ * How a stream ended: with its last word, with the error frame of its format, with a cut connection, or clean without
+ * any of these, which it never may.
+ */
 export type StreamEnd =
   | { readonly end: "complete" }
   | { readonly end: "error"; readonly error: unknown }
-  | { readonly end: "cut" };
+  | { readonly end: "cut" }
+  | { readonly end: "truncated" };
+
+/** How a stream in the path's format ends by default that broke off, where sending the request again may mend that. */
+export function brokenEnd(path: AnswerPath): "cut" | "error" {
+  return path === "/v1/responses" ? "error" : "cut";
+}
 
 type Data = Readonly<Record<string, unknown>>;
 
@@ -27,20 +36,24 @@ type Data = Readonly<Record<string, unknown>>;
  */
 const LAST_WORDS = ["message_stop", "response.completed", "response.incomplete"];
 
-/** Reads the end of a whole stream; nothing may follow an error but what its format puts there. */
-export function endOf(path: AnswerPath, text: string): StreamEnd {
+/**
+ * Reads the end of a stream; nothing may follow an error but what its format puts there. `cut` says whether the
+ * connection was cut behind the text.
+ */
+export function endOf(path: AnswerPath, text: string, cut = false): StreamEnd {
+  if (cut) return { end: "cut" };
   const events = parseSse(text);
   const done = events.at(-1)?.data === "[DONE]";
   const last = (done ? events.at(-2) : events.at(-1))?.data as Data | undefined;
   if (path === "/v1/chat/completions") {
-    if (!done) return { end: "cut" };
+    if (!done) return { end: "truncated" };
     if (last?.error) return { end: "error", error: last.error };
-    return finishes(events.map(({ data }) => data as Data)) ? { end: "complete" } : { end: "cut" };
+    return finishes(events.map(({ data }) => data as Data)) ? { end: "complete" } : { end: "truncated" };
   }
   if (LAST_WORDS.some((type) => type === last?.type)) return { end: "complete" };
   if (last?.type === "error") return { end: "error", error: last.error };
   const response = last?.response as Data | undefined;
-  return last?.type === "response.failed" ? { end: "error", error: response?.error } : { end: "cut" };
+  return last?.type === "response.failed" ? { end: "error", error: response?.error } : { end: "truncated" };
 }
 
 function finishes(chunks: readonly Data[]): boolean {

@@ -4,8 +4,10 @@ export type BodyReader = {
   readonly text: () => string;
   /** Reads on until `found` holds for the text so far; throws when the body ends before. */
   until(found: (text: string) => boolean): Promise<void>;
-  /** Reads on to the end, and resolves to the whole text. */
+  /** Reads on to the end, and resolves to the whole text. Rejects when the connection is cut before. */
   toEnd(): Promise<string>;
+  /** Reads on for as long as something comes, and resolves to the whole text and whether the connection was cut. */
+  toEndOrCut(): Promise<{ readonly text: string; readonly cut: boolean }>;
 };
 
 /** Makes the reader of a response's body. Throws when the response has none. */
@@ -19,14 +21,20 @@ export function readBody(response: Response): BodyReader {
     if (!piece.done) text += decoder.decode(piece.value, { stream: true });
     return !piece.done;
   };
+  const rest = async (): Promise<string> => {
+    while (await more());
+    return text;
+  };
   return {
     text: () => text,
     async until(found) {
       while (!found(text)) if (!(await more())) throw new Error("the body ended too early");
     },
-    async toEnd() {
-      while (await more());
-      return text;
-    },
+    toEnd: rest,
+    toEndOrCut: () =>
+      rest().then(
+        () => ({ text, cut: false }),
+        () => ({ text, cut: true }),
+      ),
   };
 }

@@ -1,5 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf, hasDelta } from "../http/answer-check.ts";
+import {
+  ANSWER_PATHS,
+  type AnswerPath,
+  bodyFor,
+  brokenEnd,
+  endOf,
+  hasDelta,
+  type StreamEnd,
+} from "../http/answer-check.ts";
 import { readBody } from "../http/read-until.ts";
 import type { GatewayProcess } from "./gateway-process.ts";
 
@@ -7,8 +15,8 @@ import type { GatewayProcess } from "./gateway-process.ts";
 export type Ended = {
   readonly path: AnswerPath;
   readonly status: number;
-  /** The way in which the request ended; `cut` is neither a last word nor an error frame, or a broken connection. */
-  readonly end: "complete" | "error" | "cut" | "refused";
+  /** The way in which the request ended; `cut` is also a connection that broke before its status line. */
+  readonly end: StreamEnd["end"] | "refused";
   /** Whether a delta had come. */
   readonly begun: boolean;
   /** The time from sending the request to its first delta, in milliseconds; undefined where none had come. */
@@ -84,18 +92,29 @@ async function streamBody(gateway: Front, path: AnswerPath, body: object, key?: 
         },
         () => {},
       );
-    const whole = await reader.toEnd();
+    const whole = await reader.toEndOrCut();
     if (status !== 200) return { path, status, end: "refused", begun: false };
     return {
       path,
       status,
-      end: endOf(path, whole).end,
+      end: endOf(path, whole.text, whole.cut).end,
       begun: firstDeltaMs !== undefined,
       ...(firstDeltaMs !== undefined && { firstDeltaMs }),
     };
   } catch {
     return { path, status, end: "cut", begun: hasDelta(path, read()) };
   }
+}
+
+/**
+ * Returns the requests that ended in a way in which none may: clean without a last word, or broken before a delta had
+ * come or in another way than their format's.
+ */
+export function wronglyEnded(ended: readonly Ended[]): readonly Ended[] {
+  const broken = ({ end }: Ended) => end === "cut" || end === "error";
+  return ended.filter(
+    (one) => one.end === "truncated" || (broken(one) && !(one.begun && one.end === brokenEnd(one.path))),
+  );
 }
 
 /** Returns how many requests ended in which way, in a word each. */

@@ -1,6 +1,14 @@
 import { expect } from "vitest";
 import { becomes } from "../becomes.ts";
-import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf, hasDelta, type StreamEnd } from "../http/answer-check.ts";
+import {
+  ANSWER_PATHS,
+  type AnswerPath,
+  bodyFor,
+  brokenEnd,
+  endOf,
+  hasDelta,
+  type StreamEnd,
+} from "../http/answer-check.ts";
 import { type BodyReader, readBody } from "../http/read-until.ts";
 import type { EngineProcess } from "./engine-process.ts";
 import { FRONT_MODELS, outcomeOf, type Seen } from "./fault-front.ts";
@@ -86,15 +94,15 @@ export function expectOutcome(
   { phase, detail, good }: { readonly phase: Phase; readonly detail: string; readonly good: string },
 ): void {
   if (!result) throw new Error("there was no answer");
-  const { status, text, log } = result;
+  const { status, text, cut, log } = result;
   if (phase === "in the answer" && stream) {
     expect(status).toBe(200);
-    expect(endOf(path, text)).toEqual(lostFrame(path));
+    expect(endOf(path, text, cut)).toEqual(lostEnd(path));
     const endReason = detail.endsWith("_timeout") ? "stall" : "engine_died";
     expect(log).toMatchObject({ code: 200, detail, end_reason: endReason, attempts: 1 });
   } else if (model === FRONT_MODELS[0]) {
     expect(status).toBe(200);
-    if (stream) expect(endOf(path, text)).toEqual({ end: "complete" });
+    if (stream) expect(endOf(path, text, cut)).toEqual({ end: "complete" });
     expect(log).toMatchObject({ code: 200, attempts: 2, endpoint: good, end_reason: "complete" });
     expect(log.detail).toBeUndefined();
   } else {
@@ -116,10 +124,8 @@ export function expectOverloaded(path: AnswerPath, text: string): void {
 const LOST = "Internal server error (connection reset): the engine stopped before the answer was complete.";
 
 /** Returns the end of a stream whose engine was lost. */
-export function lostFrame(path: AnswerPath): StreamEnd {
-  if (path === "/v1/messages") return { end: "error", error: { type: "api_error", message: LOST } };
-  if (path === "/v1/responses") return { end: "error", error: { code: "server_error", message: LOST } };
-  return { end: "error", error: { message: LOST, type: "server_error", param: null, code: "server_error" } };
+export function lostEnd(path: AnswerPath): StreamEnd {
+  return brokenEnd(path) === "cut" ? { end: "cut" } : { end: "error", error: { code: "server_error", message: LOST } };
 }
 
 function send(gateway: GatewayProcess, { path, stream, model }: Variant): Sent {

@@ -36,14 +36,21 @@ export function startFront(addresses: readonly string[], circuitBreakers: object
 }
 
 /** What a client got, and what was logged of it. */
-export type Seen = { readonly status: number; readonly text: string; readonly log: LoggedRequest };
+export type Seen = {
+  readonly status: number;
+  /** What came of the body. */
+  readonly text: string;
+  /** Whether the connection was cut behind the text. */
+  readonly cut: boolean;
+  readonly log: LoggedRequest;
+};
 
-/** Reads the whole answer. `body` is given where its reading has begun. */
+/** Reads the whole answer, or what comes of it until its connection is cut. `body` is given where its reading has begun. */
 export async function outcomeOf(gateway: GatewayProcess, answer: Response, body?: BodyReader): Promise<Seen> {
-  const text = await (body ?? readBody(answer)).toEnd();
+  const { text, cut } = await (body ?? readBody(answer)).toEndOrCut();
   const id = answer.headers.get("x-request-id") ?? "";
   await becomes(async () => gateway.logged(id) !== undefined, "the request is logged");
   const log = gateway.logged(id);
   if (!log) throw new Error("the request was not logged");
-  return { status: answer.status, text, log };
+  return { status: answer.status, text, cut, log };
 }

@@ -33,8 +33,8 @@ async function openStream(gateway: Front, index: number, { key, signal, fields }
 export function endsOf(streams: readonly OpenStream[]): Promise<StreamEnd[]> {
   return Promise.all(
     streams.map(async ({ path, body }) => {
-      const whole = await body.toEnd().catch(() => "");
-      return endOf(path, whole);
+      const { text, cut } = await body.toEndOrCut();
+      return endOf(path, text, cut);
     }),
   );
 }

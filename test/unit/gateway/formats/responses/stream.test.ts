@@ -246,7 +246,7 @@ describe("failure", () => {
   test.each<[ErrorCode, string]>([
     ["context_length_exceeded", "context_length_exceeded"],
     ["rate_limit_exceeded", "rate_limit_exceeded"],
-    ["server_is_overloaded", "server_is_overloaded"],
+    ["server_is_overloaded", "server_error"],
     ["upstream_error", "server_error"],
     ["timeout", "server_error"],
     ["server_error", "server_error"],
