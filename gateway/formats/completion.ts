@@ -1,4 +1,4 @@
-import type { Event, Finished, TokenLogprob } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Event, Finished, Sampling, TokenLogprob } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { engineLost } from "../errors.ts";
 
 /**
@@ -20,6 +20,8 @@ export type CompletedBlock = {
 export type Completion = {
   /** The blocks in their order. */
   readonly blocks: readonly CompletedBlock[];
+  /** How tokens were drawn; undefined where the engine did not tell. */
+  readonly sampling: Sampling | undefined;
   /** How the answer ended, and what it took. */
   readonly finished: Finished;
 };
@@ -35,12 +37,16 @@ type OpenBlock = {
 export class CompletionFold {
   readonly #blocks: CompletedBlock[] = [];
   #open: OpenBlock | undefined;
+  #sampling: Sampling | undefined;
   #finished: Finished | undefined;
 
   /** Takes the next event. */
   next(event: Event): void {
     const kind = event.kind;
     switch (kind?.$case) {
+      case "started":
+        this.#sampling = kind.value.sampling;
+        return;
       case "blockStarted": {
         const { index, block } = kind.value;
         if (!block) return;
@@ -71,7 +77,7 @@ export class CompletionFold {
    */
   result(): Completion {
     if (!this.#finished) throw engineLost("upstream_ended_early");
-    return { blocks: this.#blocks, finished: this.#finished };
+    return { blocks: this.#blocks, sampling: this.#sampling, finished: this.#finished };
   }
 
   #close(complete: boolean): void {

@@ -88,6 +88,7 @@ const usage = named("ResponseUsage", "The tokens of prompt and answer.", {
 });
 
 const repeated = "Repeated from the request";
+const used = "What was used; where neither request nor engine says, what would change nothing.";
 
 /** The response, which is the reply to a request without `stream` and stands in events of a stream. */
 export const response = named("Response", "A response, the reply to a request without `stream`.", {
@@ -107,7 +108,7 @@ export const response = named("Response", "A response, the reply to a request wi
   })
     .nullable()
     .describe("Why a stream failed; null otherwise."),
-  frequency_penalty: z.number().describe(`${repeated}; 0 where it has none.`),
+  frequency_penalty: z.number().describe(used),
   incomplete_details: named("IncompleteDetails", "What has cut the answer.", {
     reason: z
       .enum(["max_output_tokens", "content_filter"])
@@ -123,7 +124,7 @@ export const response = named("Response", "A response, the reply to a request wi
   output: z.array(item).describe("The items of the answer; empty until it has ended."),
   output_text: z.string().optional().describe("All text of the answer, joined; absent until it has ended."),
   parallel_tool_calls: z.boolean().describe(`${repeated}; \`true\` by default.`),
-  presence_penalty: z.number().describe(`${repeated}; 0 where it has none.`),
+  presence_penalty: z.number().describe(used),
   previous_response_id: z.null().describe("Always null."),
   prompt_cache_key: z.string().nullable().describe(`${repeated}.`),
   prompt_cache_retention: z.string().nullable().describe(`${repeated}.`),
@@ -134,14 +135,14 @@ export const response = named("Response", "A response, the reply to a request wi
   safety_identifier: z.string().nullable().describe(`${repeated}.`),
   service_tier: tag("default"),
   store: z.literal(false).describe("Always `false`."),
-  temperature: z.number().describe(`${repeated}; 1 where it has none.`),
+  temperature: z.number().describe(used),
   text: named("ResponseText", "What was asked for of the text.", {
     format: z.looseObject({}).meta({ description: `${repeated}, with defaults filled in.` }),
   }),
   tool_choice: z.unknown().describe(`${repeated}; \`auto\` by default.`),
   tools: z.array(z.looseObject({})).describe(`${repeated}, with defaults filled in.`),
   top_logprobs: z.int().describe(`${repeated}; 0 by default.`),
-  top_p: z.number().describe(`${repeated}; 1 where it has none.`),
+  top_p: z.number().describe(used),
   truncation: tag("disabled"),
   usage: usage
     .nullable()

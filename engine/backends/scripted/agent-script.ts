@@ -110,7 +110,12 @@ function textOf({ parts }: Message): string {
 
 function started({ messages }: GenerateRequest): Event {
   const inputTokens = Math.ceil(messages.reduce((sum, message) => sum + textOf(message).length, 0) / 4) + 1;
-  return { kind: { $case: "started", value: { nodeId: "scripted", modelRevision: "scripted", inputTokens } } };
+  return {
+    kind: {
+      $case: "started",
+      value: { nodeId: "scripted", modelRevision: "scripted", inputTokens, sampling: undefined },
+    },
+  };
 }
 
 function text(content: string): Event[] {

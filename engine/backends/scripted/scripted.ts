@@ -169,7 +169,14 @@ const block = (index: number, text: string): Event[] => [
 
 /** The script of a node without a transcript: it answers every request with the same sentence. */
 export const fixedSentence: Script = () => [
-  [{ kind: { $case: "started", value: { nodeId: "scripted", modelRevision: "scripted", inputTokens: 8 } } }],
+  [
+    {
+      kind: {
+        $case: "started",
+        value: { nodeId: "scripted", modelRevision: "scripted", inputTokens: 8, sampling: undefined },
+      },
+    },
+  ],
   block(0, "This is a scripted answer."),
   [
     {

@@ -110,7 +110,7 @@ export class SimulatedGeneration {
     this.#cachedTokens = hit;
     this.#phase = { at: "prefill", remaining: plan.inputTokens - hit };
     const { nodeId, revision: modelRevision, inputTokens } = plan;
-    this.#events.push(started({ nodeId, modelRevision, inputTokens, cachedInputTokens: hit }));
+    this.#events.push(started({ nodeId, modelRevision, inputTokens, cachedInputTokens: hit, sampling: undefined }));
     this.flush();
   }
 

@@ -1,4 +1,4 @@
-import type { Finished } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Finished, Sampling } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Completion } from "../completion.ts";
 import type { Head } from "../format.ts";
@@ -10,7 +10,7 @@ import { finishedItem, type OutputItem, type ReplyView } from "./output-item.ts"
  * used.
  */
 export type Echo = {
-  /** The frequency penalty of the request, from -2 to 2; 0 where it does not say. */
+  /** The frequency penalty, from -2 to 2; 0 where neither request nor engine says. */
   readonly frequency_penalty: number;
   /** The system text of the request; null where it has none. */
   readonly instructions: string | null;
@@ -24,7 +24,7 @@ export type Echo = {
   readonly model: string;
   /** Whether one answer may hold more than one call; true unless the request says otherwise. */
   readonly parallel_tool_calls: boolean;
-  /** The presence penalty of the request, from -2 to 2; 0 where it does not say. */
+  /** The presence penalty, from -2 to 2; 0 where neither request nor engine says. */
   readonly presence_penalty: number;
   /** The text by which the caller ties requests to one cache; null where there is none. */
   readonly prompt_cache_key: string | null;
@@ -34,7 +34,7 @@ export type Echo = {
   readonly reasoning: { readonly effort: string | null; readonly summary: string | null };
   /** The caller's word for its own user, which changes nothing here; null where there is none. */
   readonly safety_identifier: string | null;
-  /** The temperature of the request, from 0 to 2; 1 where it does not say. */
+  /** The temperature, from 0 to 2; 1 where neither request nor engine says. */
   readonly temperature: number;
   /**
    * The form of the text that was asked for, plain text unless the request says otherwise. The verbosity of the request
@@ -47,11 +47,22 @@ export type Echo = {
   readonly tools: readonly object[];
   /** The number of likeliest tokens that the request asked for, from 0 to 20; 0 where it does not say. */
   readonly top_logprobs: number;
-  /** The nucleus of the request, from 0 to 1; 1 where it does not say. */
+  /** The nucleus, from 0 to 1; 1 where neither request nor engine says. */
   readonly top_p: number;
   /** The older name of `safety_identifier`; null where the request has none. */
   readonly user: string | null;
 };
+
+/** Returns what is repeated, with what was really used in place of the defaults, as far as the engine tells. */
+export function withSampling(echo: Echo, sampling: Sampling | undefined): Echo {
+  return {
+    ...echo,
+    frequency_penalty: sampling?.frequencyPenalty ?? echo.frequency_penalty,
+    presence_penalty: sampling?.presencePenalty ?? echo.presence_penalty,
+    temperature: sampling?.temperature ?? echo.temperature,
+    top_p: sampling?.topP ?? echo.top_p,
+  };
+}
 
 /** The error codes of a failed response that clients know. */
 export type FailureCode = "server_error" | "rate_limit_exceeded" | "server_is_overloaded" | "context_length_exceeded";
@@ -180,7 +191,8 @@ function usageObject(usage: Finished["usage"]) {
 }
 
 /** Makes the body of a non-streaming reply, which has HTTP 200 for an incomplete answer, too. */
-export function foldedReply(head: Head, echo: Echo, view: ReplyView, completion: Completion): object {
+export function foldedReply(head: Head, asked: Echo, view: ReplyView, completion: Completion): object {
+  const echo = withSampling(asked, completion.sampling);
   if (view.compacts) {
     const completedAtSeconds = head.nowSeconds();
     const { usage } = completion.finished;

@@ -19,7 +19,14 @@ import {
   itemFrames,
 } from "./item-frames.ts";
 import { finishedItem, type OutputItem, type ReplyView, toLogprobs } from "./output-item.ts";
-import { type Echo, type FailureCode, type FinalOutcome, finishedOutcome, responseObject } from "./response-object.ts";
+import {
+  type Echo,
+  type FailureCode,
+  type FinalOutcome,
+  finishedOutcome,
+  responseObject,
+  withSampling,
+} from "./response-object.ts";
 
 /** The item that is being written, which was announced and not yet closed. */
 type OpenItem = {
@@ -60,7 +67,7 @@ const OBFUSCATION_BYTES = 32;
  */
 export class ResponsesStream implements StreamEncoder {
   readonly #head: Head;
-  readonly #echo: Echo;
+  #echo: Echo;
   readonly #view: ReplyView;
   /** The characters that paddings are cut from: the random id of the reply, repeated. */
   readonly #padding: string;
@@ -83,6 +90,7 @@ export class ResponsesStream implements StreamEncoder {
       case "blockDelta":
         return this.#delta(kind.value);
       case "started":
+        this.#echo = withSampling(this.#echo, kind.value.sampling);
         return this.#begin();
       case "blockStarted":
         return this.#begin() + this.#open(kind.value);

@@ -333,6 +333,12 @@ test("what would limit hosted tools or choose a tier is taken, as there are none
   expect(await service.reply(RESPONSES, fields)).toMatchObject({ max_tool_calls: 5, service_tier: "default" });
 });
 
+test("the reply says which sampling the engine used", async () => {
+  const sampling = { temperature: 0.7, topP: 0.8, stop: [], logitBias: {} };
+  service.play(() => [[started({ sampling }), finished()]]);
+  expect(await service.reply(RESPONSES, { temperature: 0.7 })).toMatchObject({ temperature: 0.7, top_p: 0.8 });
+});
+
 test("penalties reach the engine, and the reply repeats them", async () => {
   const fields = { presence_penalty: 0.5, frequency_penalty: -0.25 };
   expect(await service.reply(RESPONSES, fields)).toMatchObject(fields);

@@ -80,7 +80,7 @@ describe("prefix affinity", () => {
       {
         kind: {
           $case: "started",
-          value: { nodeId: "n", modelRevision: "r", inputTokens: 9_000, cachedInputTokens: 0 },
+          value: { nodeId: "n", modelRevision: "r", inputTokens: 9_000, cachedInputTokens: 0, sampling: undefined },
         },
       },
       { kind: { $case: "blockDelta", value: { index: 0, text: "a", logprobs: [] } } },

@@ -24,9 +24,9 @@ export async function* generate(
 ): AsyncGenerator<readonly Event[], void, void> {
   const joinedMs = parts.clock.nowMs();
   const prepared = yield* prepare(parts, request, signal);
-  const { demand, keepMs, answer } = prepared;
+  const { demand, keepMs, answer, sampling } = prepared;
   const inputTokens = demand.prompt.length;
-  const start = { nodeId: parts.nodeId, modelRevision: parts.revision, inputTokens };
+  const start = { nodeId: parts.nodeId, modelRevision: parts.revision, inputTokens, sampling };
 
   const { slot, announced } = yield* admit(parts, prepared, request, start, signal);
   const lease = new SlotLease({ slots: parts.slots, slot, steps: parts.steps, keepMs, signal });

@@ -13,7 +13,7 @@ import { limitOutput, type OutputLimit } from "../../request-plan/output-limit.t
 import { GrammarGate } from "../grammar/grammar-gate.ts";
 import type { Demand } from "../slots/slots.ts";
 import type { Prompt } from "../tokens/prompt-encoder.ts";
-import { type SamplingOptions, toSamplingOptions, wantedLogprobs } from "../tokens/sampling.ts";
+import { type SamplingOptions, toSamplingOptions, usedSampling, wantedLogprobs } from "../tokens/sampling.ts";
 import { Utf8Holder } from "../tokens/utf8-holder.ts";
 import type { Vocabulary } from "../tokens/vocabulary.ts";
 import { Answer } from "./answer.ts";
@@ -37,6 +37,8 @@ export type PreparedGeneration = OutputLimit & {
   readonly gate: GrammarGate;
   /** The tokens so far, which the sampler's penalties read too. */
   readonly generated: Token[];
+  /** The parameters of sampling in the words of the contract, with the model's defaults filled in. */
+  readonly sampling: Sampling;
   /** The parameters with which the library is to sample. */
   readonly evaluateOptions: SequenceEvaluateOptions;
   /** The number of alternatives per token; undefined without log probabilities. */
@@ -76,6 +78,7 @@ export async function prepareGeneration(
     answer,
     gate,
     generated,
+    sampling: usedSampling(sampling),
     evaluateOptions: { ...sampling, grammarEvaluationState: () => gate.state(), yieldEogToken: true },
     topLogprobs,
     reasoningEnd: reasoning

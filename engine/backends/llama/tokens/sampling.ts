@@ -58,7 +58,8 @@ export function samplingDefaults(general: object): SamplingDefaults {
   const found = new Map(typeof sampling === "object" && sampling !== null ? Object.entries(sampling) : []);
   const read = (key: string, fallback: number) => {
     const value: unknown = found.get(key);
-    return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : fallback;
+    // Numbers of 32 bits: 0.6 would be told as 0.6000000238418579.
+    return typeof value === "number" && Number.isFinite(value) && value >= 0 ? Number(value.toPrecision(7)) : fallback;
   };
   return {
     temperature: read("temp", FALLBACK.temperature),
@@ -99,6 +100,21 @@ export function toSamplingOptions(input: SamplingInput): SamplingOptions {
         }
       : {}),
     ...(bias ? { tokenBias: bias } : {}),
+  };
+}
+
+/** Returns parameters of sampling in the words of the contract. A seed that was made here is not told. */
+export function usedSampling({ temperature, topK, topP, minP, repeatPenalty }: SamplingOptions): Sampling {
+  return {
+    temperature,
+    topK,
+    topP,
+    minP,
+    frequencyPenalty: repeatPenalty?.frequencyPenalty ?? 0,
+    presencePenalty: repeatPenalty?.presencePenalty ?? 0,
+    repetitionPenalty: repeatPenalty?.penalty ?? 1,
+    stop: [],
+    logitBias: {},
   };
 }
 

@@ -92,6 +92,8 @@ async function startOf({ nodeId, facts }: GenerationParts, { usage }: ChunkReade
   return started({
     nodeId,
     modelRevision: facts.revision,
+    // What such an engine draws with where a request does not say, it does not tell.
+    sampling: undefined,
     inputTokens: usage?.inputTokens ?? (await room.inputTokens()),
     ...(cachedInputTokens === undefined ? {} : { cachedInputTokens }),
   });

@@ -113,7 +113,7 @@ describe("tokens per minute", () => {
     const { run, left } = setUp({ itpm: 1_000, otpm: 2_000 });
     const grant = await run({ ...SHORT, inputTokens: 600, maxOutputTokens: 64_000 });
     expect(await left()).toEqual({ itpm: 400, otpm: 976 });
-    grant.started({ nodeId: "n", modelRevision: "r", inputTokens: 250 });
+    grant.started({ nodeId: "n", modelRevision: "r", inputTokens: 250, sampling: undefined });
     expect(await left()).toEqual({ itpm: 750, otpm: 976 });
     grant.settle(usage(250, 10));
     expect(await left()).toEqual({ itpm: 750, otpm: 1_990 });
@@ -126,7 +126,7 @@ describe("tokens per minute", () => {
     (await run({ ...SHORT, inputTokens: 600 })).settle(undefined);
     expect(await left()).toEqual({ itpm: 400, tokensPerDay: 5_000 });
     const counted = await run();
-    counted.started({ nodeId: "n", modelRevision: "r", inputTokens: 250 });
+    counted.started({ nodeId: "n", modelRevision: "r", inputTokens: 250, sampling: undefined });
     counted.settle(undefined);
     expect(await left()).toEqual({ itpm: 150, tokensPerDay: 4_750 });
   });
@@ -177,7 +177,7 @@ describe("tokens per minute", () => {
     const { run, left } = setUp({ otpm: 10_000 });
     const grant = await run();
     for (let i = 0; i < 40; i += 1) grant.delta();
-    grant.started({ nodeId: "n", modelRevision: "r", inputTokens: 5 });
+    grant.started({ nodeId: "n", modelRevision: "r", inputTokens: 5, sampling: undefined });
     grant.delta();
     grant.settle(undefined);
     expect(await left()).toEqual({ otpm: 9_999 });

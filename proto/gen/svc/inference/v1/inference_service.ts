@@ -460,7 +460,15 @@ export interface Started {
    * The tokens of the prompt that were found in the prefix cache. Absent where that is not known yet; Usage has it at
    * the end.
    */
-  readonly cachedInputTokens?: number | undefined;
+  readonly cachedInputTokens?:
+    | number
+    | undefined;
+  /**
+   * The sampling is how tokens are drawn: what the request said, and the model's defaults for the rest. Its stop strings,
+   * seed, log probabilities and logit bias are not repeated. Absent, as each of its fields may be, where the engine does
+   * not tell.
+   */
+  readonly sampling: Sampling | undefined;
 }
 
 /** BlockStarted opens the next block of an answer. One block is open at a time. */
@@ -2165,7 +2173,7 @@ export const Event: MessageFns<Event> = {
 };
 
 function createBaseStarted(): Started {
-  return { nodeId: "", modelRevision: "", inputTokens: 0, cachedInputTokens: undefined };
+  return { nodeId: "", modelRevision: "", inputTokens: 0, cachedInputTokens: undefined, sampling: undefined };
 }
 
 export const Started: MessageFns<Started> = {
@@ -2181,6 +2189,9 @@ export const Started: MessageFns<Started> = {
     }
     if (message.cachedInputTokens !== undefined) {
       writer.uint32(32).uint64(message.cachedInputTokens);
+    }
+    if (message.sampling !== undefined) {
+      Sampling.encode(message.sampling, writer.uint32(42).fork()).join();
     }
     return writer;
   },
@@ -2230,6 +2241,14 @@ export const Started: MessageFns<Started> = {
             message.cachedInputTokens = longToNumber(reader.uint64());
             continue;
           }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.sampling = Sampling.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2264,6 +2283,7 @@ export const Started: MessageFns<Started> = {
         : isSet(object.cached_input_tokens)
         ? globalThis.Number(object.cached_input_tokens)
         : undefined,
+      sampling: isSet(object.sampling) ? Sampling.fromJSON(object.sampling) : undefined,
     };
   },
 
@@ -2281,6 +2301,9 @@ export const Started: MessageFns<Started> = {
     if (message.cachedInputTokens !== undefined) {
       obj.cachedInputTokens = Math.round(message.cachedInputTokens);
     }
+    if (message.sampling !== undefined) {
+      obj.sampling = Sampling.toJSON(message.sampling);
+    }
     return obj;
   },
 
@@ -2293,6 +2316,9 @@ export const Started: MessageFns<Started> = {
     message.modelRevision = object.modelRevision ?? "";
     message.inputTokens = object.inputTokens ?? 0;
     message.cachedInputTokens = object.cachedInputTokens ?? undefined;
+    message.sampling = (object.sampling !== undefined && object.sampling !== null)
+      ? Sampling.fromPartial(object.sampling)
+      : undefined;
     return message;
   },
 };

@@ -25,7 +25,7 @@ export const usage: Usage = Usage.fromPartial({
 });
 
 export const started: Event = {
-  kind: { $case: "started", value: { nodeId: "n", modelRevision: "r", inputTokens: 120 } },
+  kind: { $case: "started", value: { nodeId: "n", modelRevision: "r", inputTokens: 120, sampling: undefined } },
 };
 
 export const progress: Event = {

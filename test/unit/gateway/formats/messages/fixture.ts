@@ -34,7 +34,12 @@ export function errorOf(run: () => unknown) {
 }
 
 export function started(inputTokens = 120, cachedInputTokens?: number): Event {
-  return { kind: { $case: "started", value: { nodeId: "n", modelRevision: "r", inputTokens, cachedInputTokens } } };
+  return {
+    kind: {
+      $case: "started",
+      value: { nodeId: "n", modelRevision: "r", inputTokens, cachedInputTokens, sampling: undefined },
+    },
+  };
 }
 
 type BlockScript = { readonly text: string[] } | { readonly reasoning: string[] } | { readonly call: string[] };

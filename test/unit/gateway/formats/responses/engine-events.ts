@@ -15,7 +15,7 @@ export type Block =
     };
 
 export const started: Event = {
-  kind: { $case: "started", value: { nodeId: "n", modelRevision: "r", inputTokens: 11 } },
+  kind: { $case: "started", value: { nodeId: "n", modelRevision: "r", inputTokens: 11, sampling: undefined } },
 };
 
 export function blockStarted(index: number, block: Block): Event {

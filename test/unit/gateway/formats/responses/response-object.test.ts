@@ -14,6 +14,7 @@ import {
   text,
 } from "./engine-events.ts";
 import { head, prepare, sealer } from "./prepared-request.ts";
+import { sseEvents } from "./sse-events.ts";
 
 /** The JSON of a non-streaming reply, as a client reads it. */
 function replyTo(events: readonly Event[], extra: object = {}) {
@@ -107,6 +108,19 @@ describe("the response object", () => {
 
   test.each(["auto", "flex", "priority", "scale", "fast"])("serves tier %s as the default one", (service_tier) => {
     expect(replyTo(answer([]), { service_tier }).service_tier).toBe("default");
+  });
+
+  test("says which sampling was used, as far as the engine tells", () => {
+    const used = { temperature: 0.6, presencePenalty: 1.5, stop: [], logitBias: {} };
+    const tells: Event = {
+      kind: { $case: "started", value: { nodeId: "n", modelRevision: "r", inputTokens: 1, sampling: used } },
+    };
+    const events = [tells, ...answer([text("a")]).slice(1)];
+    const expected = { temperature: 0.6, top_p: 0.5, presence_penalty: 1.5, frequency_penalty: 0 };
+    expect(replyTo(events, { top_p: 0.5 })).toMatchObject(expected);
+    const stream = prepare({ top_p: 0.5 }).encoder(head);
+    const frames = sseEvents(events.map((event) => stream.next(event)).join(""));
+    expect([frames[0]?.response, frames.at(-1)?.response]).toMatchObject([expected, expected]);
   });
 
   test("gives zeros where the engine measured nothing", () => {

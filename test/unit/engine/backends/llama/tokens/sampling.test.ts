@@ -4,6 +4,7 @@ import {
   type SamplingInput,
   samplingDefaults,
   toSamplingOptions,
+  usedSampling,
   wantedLogprobs,
 } from "../../../../../../engine/backends/llama/tokens/sampling.ts";
 import type { Sampling } from "../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
@@ -37,6 +38,18 @@ test("every parameter is spelled out, from the request or the model's defaults",
 test("a seed of any size is taken, and none means chance", () => {
   expect(toSamplingOptions(input({ seed: 4_294_967_295 })).seed).toBe(0);
   expect(toSamplingOptions(input({ seed: Number.MAX_SAFE_INTEGER })).seed).toBeLessThan(2 ** 32 - 1);
+});
+
+test.each([
+  [undefined, { temperature: 0.5, topK: 7, topP: 0.9, minP: 0.1 }, {}],
+  [{ temperature: 0, frequencyPenalty: 0.5 }, { temperature: 0, topK: 7, topP: 0.9 }, { frequencyPenalty: 0.5 }],
+])("what is used is told in the words of the contract: %j", (fields, expected, penalties) => {
+  expect(usedSampling(toSamplingOptions(input(fields)))).toMatchObject({
+    ...expected,
+    ...{ frequencyPenalty: 0, presencePenalty: 0, repetitionPenalty: 1, stop: [], logitBias: {} },
+    ...penalties,
+  });
+  expect(usedSampling(toSamplingOptions(input(fields))).seed).toBeUndefined();
 });
 
 test("penalties see the tokens generated so far", () => {
@@ -77,6 +90,7 @@ describe("defaults come from the model file where it has them", () => {
   const llamaCpp = { temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05 };
   const cases: readonly [general: object, expected: object][] = [
     [{}, llamaCpp],
+    [{ sampling: { temp: Math.fround(0.6) } }, { ...llamaCpp, temperature: 0.6 }],
     [{ sampling: { temp: 0.6, top_k: 20, top_p: 0.9, min_p: 0 } }, { temperature: 0.6, topK: 20, topP: 0.9, minP: 0 }],
     [{ sampling: { temp: "hot", top_k: Number.NaN, top_p: 7, min_p: -1 } }, { ...llamaCpp, topP: 1 }],
     [{ sampling: null }, llamaCpp],
