@@ -134,10 +134,15 @@ export class ApiError extends Error {
 
   /** Returns the same error with the field at fault, for where it was thrown nobody could know the field. */
   at(path: FieldPath): ApiError {
-    const { code, wording, retryAfterMs, shouldRetry, limit, details, detail, cause } = this;
-    const given = { retryAfterMs, shouldRetry, limit, details, detail, cause };
-    const options = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-    return new ApiError(code, wording, { ...options, path });
+    const { code, wording, options, cause } = this;
+    return new ApiError(code, wording, { ...options, path, cause });
+  }
+
+  /** What the error says beside its code and its words, but for its cause: plain data, which can go to another thread. */
+  get options(): ApiErrorOptions {
+    const { path, retryAfterMs, shouldRetry, tool, limit, details, detail } = this;
+    const given = Object.entries({ path, retryAfterMs, shouldRetry, tool, limit, details, detail });
+    return Object.fromEntries(given.filter(([, value]) => value !== undefined));
   }
 }
 

@@ -248,6 +248,11 @@ const OF_REFUSALS = {
     flag: "OM",
     cost: "nothing",
   },
+  translation_given_up: {
+    meaning: "Reading the body took longer, or more memory, than the thread has that it is done on.",
+    flag: "OM",
+    cost: "request",
+  },
   key_body_bytes_exceeded: {
     meaning: "The bodies of the key's owner that are on their way left no room for another one in time.",
     flag: "RL",

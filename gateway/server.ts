@@ -2,6 +2,7 @@ import type { FastifyInstance, RouteHandlerMethod } from "fastify";
 import type { Logger } from "pino";
 import { onAbort } from "../deploy/runtime/time/abort.ts";
 import type { Clock } from "../deploy/runtime/time/clock.ts";
+import { CATALOG } from "./catalog.ts";
 import type { GatewayConfig } from "./config.ts";
 import { ENVELOPES } from "./errors.ts";
 import { takeApiVersion } from "./http/access/api-version.ts";
@@ -16,12 +17,11 @@ import { FlushQueue } from "./http/answer/flush-queue.ts";
 import { generateRoute } from "./http/answer/generate-route.ts";
 import { getModel, listModels } from "./http/answer/models-route.ts";
 import { RunningAnswers } from "./http/answer/running-answers.ts";
-import { type BodyLimits, limitBodies, parseBodies } from "./http/body/request-body.ts";
+import { type BodyLimits, limitBodies, receiveBodies, type TranslationDeps } from "./http/body/request-body.ts";
 import { capConnections } from "./http/connection/connection-cap.ts";
 import { answerNotFound, useEnvelope } from "./http/connection/envelope.ts";
 import { publicApp } from "./http/connection/public-app.ts";
 import type { SocketTable } from "./http/connection/sockets.ts";
-import { RequestContext } from "./http/request-context.ts";
 import type { KeyStore } from "./keys/key-store.ts";
 import { AuthFailures } from "./limits/auth-failures.ts";
 import type { LimitStore } from "./limits/limit-store.ts";
@@ -33,6 +33,7 @@ import { type OtherOperation, ROUTES, urlPattern } from "./routes.ts";
 import type { Sealing } from "./sealing/sealing.ts";
 import type { Stats } from "./stats/stats.ts";
 import type { Tracing } from "./tracing/tracing.ts";
+import { Translator } from "./translation/translator.ts";
 import { timeoutsOf } from "./upstream/call/timeouts.ts";
 import type { ClusterManager } from "./upstream/cluster-manager.ts";
 import { Router } from "./upstream/router.ts";
@@ -104,7 +105,7 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
     overload,
     random: Math.random,
   };
-  parseBodies(app, bodies);
+  receiveBodies(app, bodies);
   refuseUnclearRequests(app);
   endConnectionsUnderPressure(app, overload);
   // Whatever the body is, the path is what the caller has to hear of; and it is not read from just anybody.
@@ -115,7 +116,9 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const limiter = new Limiter({ store: limitStore, ...settings });
   const limits: RateLimitDeps = { limiter, clock, headerPrefix, stats };
   const failures = new AuthFailures(config.auth.maxFailuresPerMinute, clock);
-  const handlerOf = handlers(deps, limits);
+  const translator = newTranslator(deps);
+  app.addHook("onClose", () => translator.close());
+  const handlerOf = handlers(deps, limits, { translator, overload, random: Math.random });
   registerRoutes(app, handlerOf, ({ use }) => use === "open");
   registerKeyedRoutes(app, handlerOf, { auth: { keys, failures, trustedHops, stats }, limits, overload, bodies });
   return { app, sockets, limiter, overload };
@@ -137,18 +140,11 @@ function limitConnections(app: FastifyInstance, { config, stats, clock, log }: G
 }
 
 /** Makes the handlers of all routes, and the router of upstream calls that they share. */
-function handlers(deps: GatewayDeps, limits: RateLimitDeps): HandlerOf {
-  const { config, clusters, sealing, stats, clock } = deps;
+function handlers(deps: GatewayDeps, limits: RateLimitDeps, translation: TranslationDeps): HandlerOf {
+  const { config, sealing, stats, clock } = deps;
   const router = newRouter(deps);
   const running = new RunningAnswers();
   onAbort(deps.hardStop, () => running.stop());
-  const context = new RequestContext(clusters, sealing, {
-    strictAlternation: config.formats.strictAlternation,
-    unreadableContent: config.formats.unreadableContent,
-    systemRole: config.formats.messages.systemRole,
-    reasoningField: config.formats.chat.reasoningField,
-    unsupportedTools: config.formats.responses.unsupportedTools,
-  });
   const queue = new FlushQueue();
   const { chat, messages, responses } = config.formats;
   const brokenStreams = {
@@ -156,8 +152,8 @@ function handlers(deps: GatewayDeps, limits: RateLimitDeps): HandlerOf {
     messages: messages.brokenStream,
     responses: responses.brokenStream,
   };
-  const { timeouts } = config;
-  const generation = { router, context, limits, queue, clock, stats, timeouts, running, brokenStreams };
+  const shared = { router, translation, sealing, limits, queue, clock, stats };
+  const generation = { ...shared, timeouts: config.timeouts, running, brokenStreams };
   const others: Readonly<Record<OtherOperation, RouteHandlerMethod>> = {
     list_models: listModels,
     get_model: getModel,
@@ -168,6 +164,25 @@ function handlers(deps: GatewayDeps, limits: RateLimitDeps): HandlerOf {
     if (spec.use === "generation") return generateRoute(spec.format, generation);
     return spec.use === "count" ? countTokensRoute(spec.format, generation) : others[spec.operation];
   };
+}
+
+/** Makes the translator of bodies, with a line in the log for each fault of ours that one brings to light. */
+function newTranslator({ config, clusters, sealing, clock, log }: GatewayDeps): Translator {
+  return new Translator({
+    sealing,
+    models: CATALOG.map(({ id }) => id),
+    acceptsImages: (model) => clusters.cluster(model)?.acceptsImages ?? false,
+    settings: {
+      strictAlternation: config.formats.strictAlternation,
+      unreadableContent: config.formats.unreadableContent,
+      systemRole: config.formats.messages.systemRole,
+      reasoningField: config.formats.chat.reasoningField,
+      unsupportedTools: config.formats.responses.unsupportedTools,
+    },
+    limits: config.jsonLimits,
+    clock,
+    onFault: (fault) => log.error({ fault }, "a body could not be translated: a fault of this program"),
+  });
 }
 
 function newRouter({ config, clusters, clock, stats }: GatewayDeps): Router {

@@ -73,16 +73,8 @@ export type Head = {
   readonly sealer: Sealer;
 };
 
-/** A checked request: plain data, which can go from one thread to another. */
-export type Prepared<Options extends object = object> = {
-  /** The catalog id of the model. */
-  readonly model: string;
-  /** Whether the caller asked for an event stream. */
-  readonly stream: boolean;
-  /** The canonical form of the request. */
-  readonly request: CanonicalRequest;
-  /** What writing the answer needs to know of the request. */
-  readonly options: Options;
+/** The places in a body of the parts of its request that an engine may refuse. */
+export type Places = {
   /**
    * The paths in the body of the tools that the engine is sent, in their order. Default: each stands where it stands in
    * the request, at `tools[i]`.
@@ -95,13 +87,25 @@ export type Prepared<Options extends object = object> = {
   readonly messagePlaces?: readonly number[];
 };
 
+/** A checked request: plain data, which can go from one thread to another. */
+export type Prepared<Options extends object = object> = Places & {
+  /** The catalog id of the model. */
+  readonly model: string;
+  /** Whether the caller asked for an event stream. */
+  readonly stream: boolean;
+  /** The canonical form of the request. */
+  readonly request: CanonicalRequest;
+  /** What writing the answer needs to know of the request. */
+  readonly options: Options;
+};
+
 /** The place of a canonical message that came from the field which instructs the model beside the prompt. */
 export const INSTRUCTIONS = -1;
 /** The place of a canonical message that is all of the prompt's field, where that is no list. */
 export const WHOLE_PROMPT = -2;
 
 /** A checked count of the tokens of a prompt. */
-export type PreparedCount = Pick<Prepared, "toolPaths" | "messagePlaces"> & {
+export type PreparedCount = Places & {
   /** The catalog id of the model. */
   readonly model: string;
   /** The canonical form of the count, without whom it is for. */
@@ -112,11 +116,7 @@ export type PreparedCount = Pick<Prepared, "toolPaths" | "messagePlaces"> & {
  * Returns the count of the prompt that a request has: all that engines render of it, so that the count equals the input
  * tokens of the answer.
  */
-export function countOf({
-  request,
-  toolPaths,
-  messagePlaces,
-}: Omit<Prepared, "model" | "stream" | "options">): PreparedCount {
+export function countOf({ request, toolPaths, messagePlaces }: Pick<Prepared, "request"> & Places): PreparedCount {
   const { model, messages, tools, toolChoice, reasoning } = request;
   const places = { ...(toolPaths && { toolPaths }), ...(messagePlaces && { messagePlaces }) };
   return { model, request: { model, messages, tools, toolChoice, reasoning }, ...places };

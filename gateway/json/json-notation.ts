@@ -1,5 +1,3 @@
-import type { Steps } from "../event-loop-turn.ts";
-
 /*
  * What a parsed JSON value does not tell of its text, and `JSON.stringify` therefore writes in another way: the place
  * of keys that are array indices, as objects put these first, and how numbers were written, as `1.0` and `1` are one
@@ -46,16 +44,13 @@ const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/** The number of values that are passed before the event loop gets a turn: a few milliseconds, whatever they are. */
-const VALUES_PER_TURN = 10_000;
-
 /**
  * Reads the notation of a text that `JSON.parse` has taken; undefined when the parsed value tells all. Of a key that an
  * object holds more than once the first place and the last value count, as for the parser, so that the notation always
  * fits the parsed value. It is recursive, for texts of bounded depth.
  */
-export function* notationOf(json: string): Steps<Notation | undefined> {
-  const found = yield* new Reader(json).value();
+export function notationOf(json: string): Notation | undefined {
+  const found = new Reader(json).value();
   return typeof found === "string" ? undefined : found;
 }
 
@@ -71,19 +66,16 @@ function withMember(members: Members, key: string, member: string | Notation): M
 class Reader {
   readonly #json: string;
   #at = 0;
-  #passed = 0;
 
   constructor(json: string) {
     this.#json = json;
   }
 
   /** Passes the value that comes next, and returns what its text says beyond its parsed form. */
-  *value(): Steps<string | Notation | undefined> {
+  value(): string | Notation | undefined {
     const first = this.#skipTo();
-    this.#passed += 1;
-    if (this.#passed % VALUES_PER_TURN === 0) yield;
-    if (first === OPEN_BRACE) return yield* this.#object();
-    if (first === OPEN_BRACKET) return yield* this.#array();
+    if (first === OPEN_BRACE) return this.#object();
+    if (first === OPEN_BRACKET) return this.#array();
     return this.#scalar(first);
   }
 
@@ -96,7 +88,7 @@ class Reader {
     return isRestated(text) ? text : undefined;
   }
 
-  *#object(): Steps<Notation | undefined> {
+  #object(): Notation | undefined {
     const keys: string[] = [];
     let members = NONE;
     let hasIndex = false;
@@ -105,7 +97,7 @@ class Reader {
       const key = this.#key();
       keys.push(key);
       hasIndex ||= isIndexKey(key);
-      const member = yield* this.value();
+      const member = this.value();
       if (member !== undefined) members = withMember(members, key, member);
       else if (members !== NONE) members.delete(key);
     }
@@ -115,11 +107,11 @@ class Reader {
     return { keys: hasIndex ? [...new Set(keys)] : undefined, members };
   }
 
-  *#array(): Steps<Notation | undefined> {
+  #array(): Notation | undefined {
     let members = NONE;
     this.#at += 1;
     for (let position = 0; this.#skipTo() !== CLOSE_BRACKET; position += 1) {
-      const member = yield* this.value();
+      const member = this.value();
       if (member !== undefined) members = withMember(members, String(position), member);
     }
     this.#at += 1;

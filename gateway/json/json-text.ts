@@ -1,4 +1,3 @@
-import type { Steps } from "../event-loop-turn.ts";
 import type { Notation } from "./json-notation.ts";
 
 /** A JSON object as `JSON.parse` made it. */
@@ -16,21 +15,15 @@ export function isJsonObject(value: unknown): value is JsonObject {
  */
 const NOTATIONS = new WeakMap<object, Notation>();
 
-/** The number of entries that are made before the event loop gets a turn: a few milliseconds. */
-const ENTRIES_PER_TURN = 10_000;
-
 /**
  * Lets `jsonText` know how `value`, and everything in it, was written. `notation` has to be that of the text which
  * `value` was parsed from.
  */
-export function* keepNotation(value: object, notation: Notation): Steps<void> {
+export function keepNotation(value: object, notation: Notation): void {
   const waiting: [object, Notation][] = [[value, notation]];
-  let made = 0;
   for (let next = waiting.pop(); next; next = waiting.pop()) {
     const [outer, of] = next;
     NOTATIONS.set(outer, of);
-    made += 1;
-    if (made % ENTRIES_PER_TURN === 0) yield;
     for (const [key, member] of of.members) {
       const inner: unknown = typeof member === "string" ? undefined : Reflect.get(outer, key);
       if (typeof member !== "string" && typeof inner === "object" && inner !== null) waiting.push([inner, member]);

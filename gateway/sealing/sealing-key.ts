@@ -8,7 +8,7 @@ export type SealingKey = {
    */
   readonly id: string;
   /** The secret itself, at least 32 random bytes. */
-  readonly secret: Buffer;
+  readonly secret: Uint8Array;
 };
 
 /** Sealing keys in their order: the first one seals, and all of them open. */
@@ -59,7 +59,7 @@ export function parseSealingKeys(bytes: Buffer): SealingKeys {
 
 /** Writes sealing keys as the text of a file that `parseSealingKeys` reads. */
 export function sealingKeysText(keys: SealingKeys): string {
-  const lines = keys.map(({ id, secret }) => `# ${id}\n${secret.toString("hex")}\n`);
+  const lines = keys.map(({ id, secret }) => `# ${id}\n${Buffer.from(secret).toString("hex")}\n`);
   return `# Sealing keys, one a line: the first one seals, all of them open. Change them on all gateways.\n${lines.join("")}`;
 }
 

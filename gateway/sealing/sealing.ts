@@ -59,6 +59,22 @@ export class Sealing {
     this.#keys = keys;
   }
 
+  /**
+   * The keys in force, the one that seals first, with their secrets: for a sealing of the same keys on another thread of
+   * this process. They are copies.
+   */
+  get keys(): SealingKeys {
+    const copy = ({ id, secret }: SealingKey): SealingKey => ({ id, secret: Uint8Array.from(secret) });
+    const [first, ...others] = this.#keys;
+    return [copy(first), ...others.map(copy)];
+  }
+
+  /** Counts what another sealing of the same keys found in texts that callers sent back, and tells of unknown keys. */
+  opened(openings: Readonly<Record<Opening, number>>, unknownKeys: readonly string[]): void {
+    for (const opening of OPENINGS) this.#openings[opening] += openings[opening];
+    for (const id of unknownKeys) this.#onUnknownKey(id);
+  }
+
   /** The ids of the keys, the one that seals first. */
   get keyIds(): readonly string[] {
     return this.#keys.map(({ id }) => id);
@@ -115,7 +131,7 @@ export class Sealing {
   }
 }
 
-function derive32(secret: Buffer, info: string): Buffer {
+function derive32(secret: Uint8Array, info: string): Buffer {
   return Buffer.from(hkdfSync("sha256", secret, "", info, 32));
 }
 

@@ -1,5 +1,4 @@
-import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { Role } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { type Message, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import type { ModelDescription } from "../../proto/gen/svc/inference/v1/node_service.ts";
 
 /** A prompt that no endpoint can take. */
@@ -12,14 +11,13 @@ export type Beyond = {
 
 /**
  * Finds out whether a prompt is too long for all endpoints of a cluster, without its tokens: the text of user messages has at
- * least as many as the longest token goes into it. Returns undefined where it may fit one, or where one of them does not say
- * enough about itself; undefined stands for an endpoint that has not described itself.
+ * least as many as the longest token goes into it, and `bytes` of it. Returns undefined where it may fit one, or where one of
+ * them does not say enough about itself; undefined stands for an endpoint that has not described itself.
  */
 export function beyondWindows(
-  { messages }: Pick<GenerateRequest, "messages">,
+  bytes: number,
   descriptions: readonly (ModelDescription | undefined)[],
 ): Beyond | undefined {
-  const bytes = userTextBytes(messages);
   let beyond: Beyond | undefined;
   for (const description of descriptions) {
     const { contextWindow: window = 0, longestTokenBytes = 0 } = description ?? {};
@@ -32,7 +30,7 @@ export function beyondWindows(
 }
 
 /** Returns the least number of bytes in the texts of users, without the white space at their ends: a UTF-16 unit has one. */
-function userTextBytes(messages: GenerateRequest["messages"]): number {
+export function userTextBytes(messages: readonly Message[]): number {
   let units = 0;
   for (const { role, parts } of messages) {
     if (role !== Role.USER) continue;

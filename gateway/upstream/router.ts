@@ -1,8 +1,7 @@
+import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { sleep } from "../../deploy/runtime/time/sleep.ts";
-import type { CountTokensRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../errors.ts";
-import { inTurns, nextTurn } from "../event-loop-turn.ts";
 import { OUTCOMES } from "../outcome.ts";
 import type { UpstreamStats } from "../stats/upstream-stats.ts";
 import { Attempt } from "./call/attempt.ts";
@@ -16,9 +15,10 @@ import type { Admitted, NotAdmitted } from "./cluster-admission.ts";
 import type { ClusterManager } from "./cluster-manager.ts";
 import type { ClusterMember } from "./cluster-member.ts";
 import { ClusterTraffic } from "./cluster-traffic.ts";
+import type { PromptFacts } from "./encoded-request.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
 import { promptBytes } from "./load-balancing/boundary-hashes.ts";
-import { type Route, routing } from "./load-balancing/route.ts";
+import { type Route, routeOf } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import type { Ejection } from "./outlier/outlier-detector.ts";
 import { beyondWindows } from "./prompt-bound.ts";
@@ -58,6 +58,8 @@ const PENDING_DETAIL = {
 export type Dispatch = {
   /** The request as the engine gets it. It is dropped as soon as no try will need it any more. */
   readonly request: HeldRequest;
+  /** What of the request matters on its way. */
+  readonly facts: PromptFacts;
   /** The hints that picking an endpoint may look at. */
   readonly hints: RoutingHints;
   /** The time that the whole answer may take, in milliseconds from now. */
@@ -72,10 +74,10 @@ export type Dispatch = {
 
 /** A prompt whose tokens an engine shall count. */
 export type Counting = {
-  /** The prompt as the engine gets it. */
-  readonly request: CountTokensRequest;
-  /** The size of the prompt in bytes, roughly. */
-  readonly bytes: number;
+  /** The prompt as the engine gets it: a CountTokens request in the bytes of the contract. */
+  readonly request: HeldRequest;
+  /** The catalog id of the model. */
+  readonly model: string;
   /** The record of the request, which is told of every call that is made for it. */
   readonly record: CallRecord;
 };
@@ -146,7 +148,7 @@ export class Router {
    * tries.
    */
   async dispatch(dispatch: Dispatch, signal: AbortSignal): Promise<void> {
-    const journey = await this.#begin(dispatch, signal);
+    const journey = this.#begin(dispatch, signal);
     const { traffic, retries, identity } = journey;
     let last: ApiError | undefined;
     try {
@@ -185,7 +187,7 @@ export class Router {
    * nor caps have a say, but one of the places that the cluster has for counts. Throws `ApiError`.
    */
   async countTokens(counting: Counting, signal: AbortSignal): Promise<number> {
-    const { model } = counting.request;
+    const { model } = counting;
     const traffic = this.#traffic.get(model);
     if (!traffic) throw this.#notAdmitted("no_endpoints", model, undefined);
     const { maxTokenCounts } = traffic.cluster.settings.circuitBreakers;
@@ -198,7 +200,7 @@ export class Router {
     }
   }
 
-  async #count(traffic: ClusterTraffic, { request, bytes, record }: Counting, signal: AbortSignal): Promise<number> {
+  async #count(traffic: ClusterTraffic, { request, model, record }: Counting, signal: AbortSignal): Promise<number> {
     const { cluster } = traffic;
     const { clock, numRetries, timeouts } = this.#options;
     const deadline = clock.wallMs() + COUNT_TIMEOUT_MS;
@@ -209,7 +211,7 @@ export class Router {
       if (!endpoint) break;
       tried.add(endpoint);
       const headers = record.countSent(endpoint.address);
-      const options = { headers, deadline, clock, connectMs: timeouts.connectMs, tenant: request.tenant, bytes };
+      const options = { headers, deadline, clock, connectMs: timeouts.connectMs };
       const counted = await callCountTokens(endpoint, request, options, signal);
       if (signal.aborted) throw clientClosed();
       if (typeof counted === "number") return counted;
@@ -217,33 +219,30 @@ export class Router {
       record.tryFailed(failure.error.detail);
       if (!failure.retriable) throw failure.error;
     }
-    throw failure
-      ? this.#exhausted(failure.error, traffic)
-      : this.#notAdmitted("none_available", request.model, traffic);
+    throw failure ? this.#exhausted(failure.error, traffic) : this.#notAdmitted("none_available", model, traffic);
   }
 
   /** Makes what all tries of a request have in common. Throws where there shall be none. */
-  async #begin(dispatch: Dispatch, signal: AbortSignal): Promise<Journey> {
+  #begin(dispatch: Dispatch, signal: AbortSignal): Journey {
     const { clock, numRetries, retryBackOff, random } = this.#options;
-    const { request, hints, timeoutMs, sink } = dispatch;
-    const traffic = this.#traffic.get(request.model);
-    if (!traffic) throw this.#notAdmitted("no_endpoints", request.model, undefined);
+    const { request, facts, hints, timeoutMs, sink } = dispatch;
+    const { model, userTextBytes } = facts;
+    const traffic = this.#traffic.get(model);
+    if (!traffic) throw this.#notAdmitted("no_endpoints", model, undefined);
+    if (signal.aborted) throw clientClosed();
     const deadline = clock.wallMs() + timeoutMs;
-    const mayGoOn = () => {
-      if (signal.aborted) throw clientClosed();
-    };
-    mayGoOn();
-    const descriptions = traffic.cluster.endpoints.map((endpoint) => endpoint.description(request.model));
-    const beyond = beyondWindows(request.message, descriptions);
+    const descriptions = traffic.cluster.endpoints.map((endpoint) => endpoint.description(model));
+    const beyond = beyondWindows(userTextBytes, descriptions);
     if (beyond) throw contextExceeded(beyond.tokens, beyond.window);
-    const route = await inTurns(routing(request.message, hints), mayGoOn);
+    const route = routeOf(facts, hints);
     const identity = route.shape.boundaries.at(-1)?.hash ?? "";
     const retries = new Retries({ numRetries, backOff: retryBackOff, budget: traffic.budget, random });
     const gate = new CommitGate(sink, () => {
       retries.commit();
       request.drop();
     });
-    const journey = { dispatch, traffic, route, identity, deadline, tried: new Set<string>(), retries, gate };
+    const tried = new Set<string>();
+    const journey = { dispatch, traffic, route, identity, deadline, tried, retries, gate };
     this.#refuseSuspect(journey);
     return journey;
   }
@@ -254,16 +253,16 @@ export class Router {
    */
   async #admit(journey: Journey, signal: AbortSignal, last: ApiError | undefined): Promise<Admitted> {
     const { traffic, route, tried } = journey;
-    const { request, hints, mayHold } = journey.dispatch;
+    const { request, facts, hints, mayHold } = journey.dispatch;
     const { pendingMs: timeoutMs } = this.#options.timeouts;
-    const { tenant, bytes } = request;
-    const place = await traffic.admission.acquire({ route, tenant, hints, tried, timeoutMs, mayHold, bytes }, signal);
+    const asked = { route, tenant: request.tenant, hints, tried, timeoutMs, mayHold, bytes: request.size };
+    const place = await traffic.admission.acquire(asked, signal);
     if (signal.aborted) {
       if (typeof place !== "string") place.release();
       throw clientClosed();
     }
     if (place === "all_tried" && last && !hasUntried(journey)) throw this.#exhausted(last, traffic);
-    if (typeof place === "string") throw this.#notAdmitted(place, request.model, traffic);
+    if (typeof place === "string") throw this.#notAdmitted(place, facts.model, traffic);
     tried.add(place.member.endpoint.address);
     return place;
   }
@@ -271,9 +270,9 @@ export class Router {
   /** Makes the next try of a request, on the endpoint that it has a place on. */
   #attempt({ dispatch, route, deadline, gate, retries }: Journey, place: Admitted): Attempt {
     const { clock, stats, timeouts } = this.#options;
-    const { request, record } = dispatch;
+    const { request, facts, record } = dispatch;
     const trace = record.generateSent(place.member.endpoint.address);
-    const running = stats.begin(request.model, retries.state.at === "retrying");
+    const running = stats.begin(facts.model, retries.state.at === "retrying");
     const inputTokens = promptBytes(route.shape) / BYTES_PER_TOKEN;
     return new Attempt({
       place,
@@ -317,7 +316,7 @@ export class Router {
     const isDeath = ending.kind === "reset" || ending.kind === "stalled";
     if (!isDeath || workedMs === undefined || member.isLeaving(nowMs)) return;
     this.#deaths.killed(identity, { address: member.endpoint.address, workedMs }, nowMs);
-    await (ending.kind === "reset" ? nextTurn() : sleep(clock, settings.oneDeathMs, signal));
+    await (ending.kind === "reset" ? setImmediate() : sleep(clock, settings.oneDeathMs, signal));
   }
 
   /** Throws where the request kills engines, or may do so. */
@@ -326,7 +325,7 @@ export class Router {
     const verdict = this.#deaths.judge(identity, clock.nowMs());
     if (verdict === "allowed") return;
     if (verdict !== "denied") throw overloaded("request_of_death_suspected", this.#retryAfterMs(verdict.laterMs));
-    stats.requestDenied(dispatch.request.model);
+    stats.requestDenied(dispatch.facts.model);
     throw requestOfDeath();
   }
 

@@ -1,4 +1,3 @@
-import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ApiError } from "../../errors.ts";
 import { mayUse, type Principal } from "../../keys/principal.ts";
 
@@ -21,21 +20,4 @@ export function modelNotFound(model: string): ApiError {
     { a: `The model '${shown}' does not exist or you do not have access to it.`, b: `model: ${shown}` },
     { path: ["model"] },
   );
-}
-
-/**
- * Returns the request with no more room for its answer than its key allows; the answer then ends for length. That is no
- * error, as agents always ask for tens of thousands of tokens and could not use the key at all.
- */
-export function withinOutputLimit<T extends Pick<GenerateRequest, "maxOutputTokens" | "reasoning">>(
-  request: T,
-  { limits }: Principal,
-): T {
-  const { maxOutputTokens: most } = limits;
-  if (most === undefined || (request.maxOutputTokens ?? Number.POSITIVE_INFINITY) <= most) return request;
-  const { reasoning } = request;
-  if (reasoning?.budgetTokens === undefined) return { ...request, maxOutputTokens: most };
-  // Some of the answer must be left to be seen.
-  const budgetTokens = Math.max(1, Math.min(reasoning.budgetTokens, most - 1));
-  return { ...request, maxOutputTokens: most, reasoning: { ...reasoning, budgetTokens } };
 }

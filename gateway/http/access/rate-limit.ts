@@ -1,10 +1,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ApiError, type Envelope } from "../../errors.ts";
 import type { Grant } from "../../limits/grant.ts";
-import { estimateInputTokens } from "../../limits/input-estimate.ts";
-import type { Limiter, Use } from "../../limits/limiter.ts";
+import type { Expected, Limiter, Use } from "../../limits/limiter.ts";
 import { rateLimitHeaders } from "../../limits/rate-limit-headers.ts";
 import { OUTCOMES } from "../../outcome.ts";
 import type { Stats } from "../../stats/stats.ts";
@@ -48,13 +46,11 @@ export function limitRequests(app: FastifyInstance, deps: RateLimitDeps): void {
 export async function reserveTokens(
   request: FastifyRequest,
   reply: FastifyReply,
-  { model, messages, maxOutputTokens }: Pick<GenerateRequest, "model" | "messages" | "maxOutputTokens">,
+  expected: Expected,
   deps: RateLimitDeps,
 ): Promise<void> {
-  const { grant, bodyBytes } = request.record;
+  const { grant } = request.record;
   if (!grant) return;
-  const inputTokens = estimateInputTokens(bodyBytes, messages);
-  const expected = { model, inputTokens, maxOutputTokens };
   const refusal = await timed(deps, () => deps.limiter.reserve(grant, principalOf(request), expected));
   showLimits(request, reply, grant, deps);
   if (refusal) throw refused(refusal, deps.stats);

@@ -1,6 +1,6 @@
 import { ApiError, type FieldPath, toApiError } from "../../errors.ts";
 import { invalidSchema } from "../../formats/field-error.ts";
-import { type FieldsAtFault, type Format, INSTRUCTIONS, type Prepared, WHOLE_PROMPT } from "../../formats/format.ts";
+import { type FieldsAtFault, type Format, INSTRUCTIONS, type Places, WHOLE_PROMPT } from "../../formats/format.ts";
 import type { RequestRecord } from "../record/request-record.ts";
 import type { RunningAnswer, RunningAnswers } from "./running-answers.ts";
 
@@ -10,20 +10,19 @@ export type FailedAnswer = {
   readonly record: RequestRecord;
   /** The format in which the caller is answered. */
   readonly format: Format;
-  /** Where the tools and messages of the request stand in its body. */
-  readonly prepared: Places;
+  /** The places in the body of the tools and messages of the request. */
+  readonly places: Places;
   /** The answer that has failed. */
   readonly answer: RunningAnswer;
-  /** The answers under way, which know whether they were told to stop. */
-  readonly running: RunningAnswers;
 };
 
 /**
- * Records why an answer failed, and returns the error that the caller shall see. `thrown` is whatever ended the answer.
+ * Records why an answer failed, and returns the error that the caller shall see. `thrown` is whatever ended the answer;
+ * `running` knows whether all answers were told to stop.
  */
-export function answerFailure(thrown: unknown, failed: FailedAnswer): ApiError {
-  const { record, format, prepared, answer, running } = failed;
-  const shown = running.stopped ? restarting() : located(toApiError(thrown), format.fields, prepared);
+export function answerFailure(thrown: unknown, failed: FailedAnswer, running: RunningAnswers): ApiError {
+  const { record, format, places, answer } = failed;
+  const shown = running.stopped ? restarting() : located(toApiError(thrown), format.fields, places);
   record.failed(shown.detail, answer.signal.aborted && !running.stopped);
   return shown;
 }
@@ -39,9 +38,6 @@ export function restarting(): ApiError {
     },
   );
 }
-
-/** Where the parts of a request that an engine may refuse stand in its body. */
-type Places = Pick<Prepared, "toolPaths" | "messagePlaces">;
 
 /** Returns an engine's refusal with the field of the format that it is about. */
 export function located(error: ApiError, fields: FieldsAtFault, { toolPaths, messagePlaces }: Places): ApiError {

@@ -1,10 +1,11 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { toApiError } from "../../errors.ts";
-import { needsTurns, nextTurn } from "../../event-loop-turn.ts";
 import type { CountFormat } from "../../formats/format.ts";
+import { HeldRequest } from "../../upstream/call/held-request.ts";
 import type { Router } from "../../upstream/router.ts";
 import { requireModel } from "../access/model-access.ts";
-import { principalOf, type RequestContext, takeBody } from "../request-context.ts";
+import { type TranslationDeps, translateBody } from "../body/request-body.ts";
+import { principalOf } from "../request-context.ts";
 import { located } from "./answer-failure.ts";
 import type { RunningAnswers } from "./running-answers.ts";
 
@@ -13,7 +14,7 @@ export type CountTokensDeps = {
   /** Asks an endpoint for the count. */
   readonly router: Router;
   /** What checking and translating the body takes. */
-  readonly context: RequestContext;
+  readonly translation: TranslationDeps;
   /** All answers under way, which end when the service must stop. */
   readonly running: RunningAnswers;
 };
@@ -22,19 +23,17 @@ export type CountTokensDeps = {
  * Makes the handler of all routes that count the tokens of a prompt. The count is exact, by the engine's own template
  * and tokenizer, and takes no slot.
  */
-export function countTokensRoute(format: CountFormat, { router, context, running }: CountTokensDeps) {
+export function countTokensRoute(format: CountFormat, { router, translation, running }: CountTokensDeps) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const { record } = request;
     const principal = principalOf(request);
-    const prepared = format.prepare(takeBody(request), context.prepareContext(principal, format.name));
-    record.prepared(prepared.model, undefined);
-    requireModel(principal, prepared.model);
-    if (needsTurns(record.bodyBytes)) await nextTurn();
     const { signal } = running.begin(reply.raw);
-    const counted = { ...prepared.request, tenant: principal.tenant };
-    const counting = router.countTokens({ request: counted, bytes: record.bodyBytes, record }, signal);
+    const { model, bytes, places } = await translateBody(request, signal, translation);
+    record.prepared(model, undefined);
+    requireModel(principal, model);
+    const counting = router.countTokens({ request: new HeldRequest(bytes, principal.tenant), model, record }, signal);
     const inputTokens = await counting.catch((error: unknown) => {
-      throw located(toApiError(error), format.fields, prepared);
+      throw located(toApiError(error), format.fields, places);
     });
     return reply.type("application/json; charset=utf-8").send(JSON.stringify(format.reply(inputTokens)));
   };

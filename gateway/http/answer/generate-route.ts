@@ -1,20 +1,22 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import { needsTurns, nextTurn } from "../../event-loop-turn.ts";
 import { CompletionFold } from "../../formats/completion.ts";
-import type { Format, Head, Prepared } from "../../formats/format.ts";
+import type { Format, Head, Places } from "../../formats/format.ts";
 import { mendedByRepeating } from "../../outcome.ts";
+import type { Sealing } from "../../sealing/sealing.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { EventSink } from "../../upstream/call/commit-gate.ts";
 import { HeldRequest } from "../../upstream/call/held-request.ts";
+import type { PromptFacts } from "../../upstream/encoded-request.ts";
 import type { RoutingHints } from "../../upstream/load-balancing/routing-hints.ts";
 import type { Router } from "../../upstream/router.ts";
-import { requireModel, withinOutputLimit } from "../access/model-access.ts";
+import { requireModel } from "../access/model-access.ts";
 import { type RateLimitDeps, reserveTokens } from "../access/rate-limit.ts";
+import { type TranslationDeps, translateBody } from "../body/request-body.ts";
 import { randomId } from "../record/random-id.ts";
 import type { RequestRecord } from "../record/request-record.ts";
-import { principalOf, type RequestContext, takeBody } from "../request-context.ts";
+import { principalOf, routingHints } from "../request-context.ts";
 import { answerFailure } from "./answer-failure.ts";
 import { AnswerProgress } from "./answer-progress.ts";
 import type { FlushQueue } from "./flush-queue.ts";
@@ -26,7 +28,9 @@ export type GenerateRouteDeps = {
   /** Sends the request to an endpoint, again where that fails. */
   readonly router: Router;
   /** What checking and translating the body takes. */
-  readonly context: RequestContext;
+  readonly translation: TranslationDeps;
+  /** Seals the reasoning that answers show. */
+  readonly sealing: Sealing;
   /** Takes what the request costs from the limits of its key. */
   readonly limits: RateLimitDeps;
   /** Gathers the writes of all streams in a turn of the event loop. */
@@ -55,8 +59,14 @@ export type GenerateRouteDeps = {
 /** A request that was checked, translated and paid for: all that is left is to answer it. */
 type CheckedRequest = {
   readonly format: Format;
-  readonly prepared: Omit<Prepared, "request">;
+  readonly model: string;
+  /** Whether the caller asked for an event stream. */
+  readonly stream: boolean;
+  /** What writing the answer needs to know of the request. */
+  readonly options: object;
+  readonly places: Places;
   readonly request: HeldRequest;
+  readonly facts: PromptFacts;
   readonly hints: RoutingHints;
   readonly head: Head;
   readonly record: RequestRecord;
@@ -76,12 +86,12 @@ const STREAM_HEADERS = {
 export function generateRoute(format: Format, deps: GenerateRouteDeps) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const checked = await check(format, request, reply, deps);
-    const { prepared, answer } = checked;
-    const live = deps.stats.live.model(prepared.model);
+    const { model, stream, answer } = checked;
+    const live = deps.stats.live.model(model);
     const cancelled = timeCancelling(answer.signal, deps);
     live.active += 1;
     try {
-      return await (prepared.stream ? streamedAnswer(checked, deps) : foldedAnswer(checked, deps));
+      return await (stream ? streamedAnswer(checked, deps) : foldedAnswer(checked, deps));
     } finally {
       live.active -= 1;
       cancelled();
@@ -96,40 +106,28 @@ async function check(
   reply: FastifyReply,
   deps: GenerateRouteDeps,
 ): Promise<CheckedRequest> {
-  const { context, clock, running } = deps;
+  const { translation, sealing, clock, running } = deps;
   const { record } = request;
   const principal = principalOf(request);
-  const { request: canonical, ...prepared } = format.prepare(
-    takeBody(request),
-    context.prepareContext(principal, format.name),
-  );
-  record.prepared(prepared.model, prepared.stream);
-  requireModel(principal, prepared.model);
-  const asked = withinOutputLimit(canonical, principal);
-  await reserveTokens(request, reply, asked, deps.limits);
-  if (needsTurns(record.bodyBytes)) await nextTurn();
+  const answer = running.begin(reply.raw);
+  const translated = await translateBody(request, answer.signal, translation);
+  const { model, stream = false, options, places, bytes, facts } = translated;
+  if (!options || !facts) throw new Error("a generation was translated as something else");
+  record.prepared(model, stream);
+  requireModel(principal, model);
+  await reserveTokens(request, reply, translated, deps.limits);
   const { requestId } = record;
-  const cache = context.cacheHints(principal, canonical.cache);
   const head: Head = {
     replyId: randomId(),
     requestId,
     createdSeconds: Math.floor(clock.wallMs() / 1000),
     nowSeconds: () => Math.floor(clock.wallMs() / 1000),
-    sealer: context.sealing.for({ tenant: principal.tenant, model: prepared.model, format: format.name }),
+    sealer: sealing.for({ tenant: principal.tenant, model, format: format.name }),
   };
   return {
-    format,
-    prepared,
-    request: new HeldRequest(
-      { ...asked, cache, requestId, tenant: principal.tenant, priority: 0, stream: undefined },
-      record.bodyBytes,
-      () => request.inflightBody?.release(),
-    ),
-    hints: context.routingHints(principal, prepared.model, request.headers),
-    head,
-    record,
-    reply,
-    answer: running.begin(reply.raw),
+    ...{ format, model, stream, options, places, facts, head, record, reply, answer },
+    request: new HeldRequest(bytes, principal.tenant, () => request.inflightBody?.release()),
+    hints: routingHints(principal, request.headers),
   };
 }
 
@@ -138,11 +136,11 @@ async function check(
  * status of its own.
  */
 async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): Promise<FastifyReply> {
-  const { format, prepared, request, hints, record, reply, answer } = checked;
+  const { format, model, request, facts, hints, record, reply, answer } = checked;
   const { router, clock, stats, timeouts, running } = deps;
   const labels = { format: format.name };
   const stream = openStream(checked, deps);
-  const progress = new AnswerProgress(record, prepared.model, stats.live, clock);
+  const progress = new AnswerProgress(record, model, stats.live, clock);
   const sink: EventSink = {
     events(events, flow) {
       progress.see(events);
@@ -153,11 +151,11 @@ async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps):
   record.sent();
   try {
     const timeoutMs = timeouts.maxStreamDurationMs;
-    await router.dispatch({ request, hints, timeoutMs, mayHold: true, sink, record }, answer.signal);
+    await router.dispatch({ request, facts, hints, timeoutMs, mayHold: true, sink, record }, answer.signal);
     reply.hijack();
     stream.end();
   } catch (thrown) {
-    const error = answerFailure(thrown, { record, format, prepared, answer, running });
+    const error = answerFailure(thrown, checked, running);
     // Nothing has been sent: the caller gets a real status, and its SDK may try again.
     if (!stream.committed) {
       stream.abandon();
@@ -173,13 +171,13 @@ async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps):
   return reply;
 }
 
-function openStream({ format, prepared, head, record, reply, answer }: CheckedRequest, deps: GenerateRouteDeps) {
+function openStream({ format, model, options, head, record, reply, answer }: CheckedRequest, deps: GenerateRouteDeps) {
   const { clock, queue, stats, timeouts } = deps;
   const labels = { format: format.name };
-  const gaps = stats.gaps.of(prepared.model);
+  const gaps = stats.gaps.of(model);
   return new SseStream({
     response: reply.raw,
-    encoder: format.encoder(head, prepared.options),
+    encoder: format.encoder(head, options),
     // What hooks have set so far, such as the request id: the stream is written past Fastify.
     headers: { ...(reply.getHeaders() as Record<string, string>), ...STREAM_HEADERS },
     queue,
@@ -212,10 +210,10 @@ function openStream({ format, prepared, head, record, reply, answer }: CheckedRe
  * repeated.
  */
 async function foldedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): Promise<FastifyReply> {
-  const { format, prepared, request, head, hints, record, reply, answer } = checked;
+  const { format, model, options, request, facts, head, hints, record, reply, answer } = checked;
   const { router, timeouts, clock, running, stats } = deps;
   let fold = new CompletionFold();
-  const progress = new AnswerProgress(record, prepared.model, stats.live, clock);
+  const progress = new AnswerProgress(record, model, stats.live, clock);
   const sink: EventSink = {
     events(events) {
       progress.see(events);
@@ -228,13 +226,11 @@ async function foldedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): P
   record.sent();
   try {
     const timeoutMs = timeouts.maxRequestDurationMs;
-    await router.dispatch({ request, hints, timeoutMs, mayHold: false, sink, record }, answer.signal);
+    await router.dispatch({ request, facts, hints, timeoutMs, mayHold: false, sink, record }, answer.signal);
   } catch (thrown) {
-    throw answerFailure(thrown, { record, format, prepared, answer, running });
+    throw answerFailure(thrown, checked, running);
   }
-  return reply
-    .type("application/json; charset=utf-8")
-    .send(JSON.stringify(format.reply(head, fold.result(), prepared.options)));
+  return reply.type("application/json; charset=utf-8").send(JSON.stringify(format.reply(head, fold.result(), options)));
 }
 
 /** Returns what to call when the answer is over: it measures how long that took when nobody waited for it any more. */

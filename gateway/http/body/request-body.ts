@@ -1,17 +1,18 @@
 import type { IncomingMessage } from "node:http";
 import type { FastifyInstance, FastifyRequest } from "fastify";
-import { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
+import { WorkNotDone } from "../../../deploy/runtime/threads/work-threads.ts";
 import { ApiError } from "../../errors.ts";
-import { needsTurns } from "../../event-loop-turn.ts";
 import { type JsonLimits, JsonScan } from "../../json/json-scan.ts";
 import type { Detail } from "../../outcome.ts";
 import type { InflightBody, NoRoom } from "../../overload/inflight-bodies.ts";
 import type { LackingResource, OverloadManager } from "../../overload/overload-manager.ts";
+import type { Translated } from "../../translation/translate.ts";
+import { isBig, type ReceivedBody, type Translator } from "../../translation/translator.ts";
 import { inTrouble } from "../access/overload.ts";
 import { bodyTooLarge } from "../access/request-hygiene.ts";
+import { bodyBrokeOff } from "../fastify-error.ts";
 import { principalOf, routeOf } from "../request-context.ts";
 import { receiveBody } from "./body-upload.ts";
-import { parseFrom } from "./json-body.ts";
 
 /** The detail token for each resource that has no room for a body. */
 const LACKING = {
@@ -64,38 +65,64 @@ export function limitBodies(app: FastifyInstance, limits: BodyLimits): void {
   });
 }
 
-/** Makes `app` read and parse the body of every request that has one and a route. */
-export function parseBodies(app: FastifyInstance, limits: BodyLimits): void {
-  const { overload, random } = limits;
-  // Parsing takes up a body's size several times, and the one thread gains nothing by doing two at once.
-  const lane = new FairLane();
+/** Makes `app` read the body of every request that has one and a route, as JSON that is yet to be parsed. */
+export function receiveBodies(app: FastifyInstance, limits: BodyLimits): void {
+  const { json, random } = limits;
   app.decorateRequest("inflightBody");
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("application/json", async (request: FastifyRequest, payload: IncomingMessage) => {
     const { inflightBody: inflight } = request;
     // Whoever has no key must not be able to fill the room that bodies have together.
     if (request.is404 || !inflight) return undefined;
-    const scan = new JsonScan(routeOf(request)?.singleKeys ?? [], limits.json);
+    const singleKeys = routeOf(request)?.singleKeys ?? [];
+    const announced = Number(request.headers["content-length"] ?? 0);
+    const scan = isBig(announced) ? undefined : new JsonScan(singleKeys, json);
     const take = (chunk: Buffer) => {
       const lack = inflight.add(chunk.length);
       if (lack) throw noRoom(lack, random);
-      scan.feed(chunk);
+      scan?.feed(chunk);
     };
     const bytes = await receiveBody(payload, maxBytesOf(request.record, limits), take);
     request.record.bodyRead(bytes.length);
-    if (!needsTurns(bytes.length)) return parse(request, bytes, scan);
-    const leave = await lane.turn({ key: principalOf(request).tenant, cost: bytes.length });
-    try {
-      return await parse(request, bytes, scan);
-    } finally {
-      leave();
-    }
+    return { bytes, scan, singleKeys } satisfies ReceivedBody;
   });
+}
 
-  function parse({ socket }: FastifyRequest, bytes: Buffer, scan: JsonScan): object | Promise<object> {
-    const lacking = overload.lacksFor(bytes.length);
-    if (lacking) throw inTrouble(LACKING[lacking], random);
-    return parseFrom(socket, bytes, scan);
+/** What translating a request's body works with. */
+export type TranslationDeps = {
+  /** Translates bodies. */
+  readonly translator: Translator;
+  /** Knows whether memory has room for translating one. */
+  readonly overload: OverloadManager;
+  /** Returns a random number that is even over [0, 1). */
+  readonly random: () => number;
+};
+
+/**
+ * Checks the body of a request and translates it for an engine. The body is taken away from the request, which lives
+ * for as long as its answer: a big body must not. `signal` is aborted when the caller has left. Throws `ApiError`.
+ */
+export async function translateBody(
+  request: FastifyRequest,
+  signal: AbortSignal,
+  { translator, overload, random }: TranslationDeps,
+): Promise<Translated> {
+  const received = request.body as ReceivedBody | undefined; // made by the one parser of bodies, above
+  request.body = undefined;
+  const bodyBytes = received?.bytes.length ?? 0;
+  const lacking = overload.lacksFor(bodyBytes);
+  if (lacking) throw inTrouble(LACKING[lacking], random);
+  const { tenant, routingKey, cacheSalt, limits } = principalOf(request);
+  const { requestId } = request.record;
+  const operation = routeOf(request)?.operation;
+  if (!operation) throw new Error("a body without a route is not translated");
+  const caller = { requestId, tenant, routingKey, cacheSalt, maxOutputTokens: limits.maxOutputTokens };
+  try {
+    return await translator.translate(received, { operation, caller, bodyBytes }, signal);
+  } catch (error) {
+    if (!(error instanceof WorkNotDone)) throw error;
+    if (error.why === "given_up") throw inTrouble("translation_given_up", random);
+    throw bodyBrokeOff();
   }
 }
 

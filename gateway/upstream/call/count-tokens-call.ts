@@ -1,14 +1,12 @@
 import type { ServiceError } from "@grpc/grpc-js";
 import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import {
-  type CountTokensRequest,
-  InferenceServiceService,
-} from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { InferenceServiceService } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Endpoint } from "../endpoint/endpoint.ts";
 import { type CallHeaders, metadataOf } from "./generate-call.ts";
 import { fromGrpc, stalled, type UpstreamFailure } from "./grpc-error.ts";
 import { HandOver } from "./hand-over.ts";
+import { asBuffer, type HeldRequest } from "./held-request.ts";
 
 /** What one CountTokens call is made of. */
 export type CountTokensOptions = {
@@ -20,33 +18,29 @@ export type CountTokensOptions = {
   readonly clock: Clock;
   /** The time that connecting to the endpoint may take, in milliseconds. */
   readonly connectMs: number;
-  /** The tenant that the request belongs to. */
-  readonly tenant: string;
-  /** The size of the request in bytes, roughly. */
-  readonly bytes: number;
 };
 
 /**
- * Makes one CountTokens call, and resolves to the tokens or to what went wrong. Never rejects; aborting the signal
+ * Makes one CountTokens call with a request in the bytes of the contract, and resolves to the tokens or to what went wrong. Never rejects; aborting the signal
  * cancels the call.
  */
 export function callCountTokens(
   endpoint: Endpoint,
-  request: CountTokensRequest,
-  { headers, deadline, clock, connectMs, tenant, bytes }: CountTokensOptions,
+  request: HeldRequest,
+  { headers, deadline, clock, connectMs }: CountTokensOptions,
   signal: AbortSignal,
 ): Promise<number | UpstreamFailure> {
-  const { path, requestSerialize, responseDeserialize } = InferenceServiceService.countTokens;
+  const { path, responseDeserialize } = InferenceServiceService.countTokens;
   return new Promise((resolve) => {
     let failure: UpstreamFailure | undefined;
     // No sign of life comes before the count: over a connection that stood, the endpoint has had the prompt in its hands.
     const reached = endpoint.connected;
-    const handOver = new HandOver({ lane: endpoint.handOvers, tenant, bytes });
+    const handOver = new HandOver({ lane: endpoint.handOvers, tenant: request.tenant, bytes: request.size });
     const call = endpoint.client.makeUnaryRequest(
       path,
-      requestSerialize,
+      asBuffer,
       responseDeserialize,
-      request,
+      request.bytes,
       metadataOf(headers),
       { deadline, interceptors: [handOver.interceptor] },
       (error: ServiceError | null, reply) => {

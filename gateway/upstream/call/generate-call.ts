@@ -3,7 +3,6 @@ import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import {
   type Event,
-  GenerateRequest,
   type GenerateResponse,
   InferenceServiceService,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
@@ -11,7 +10,7 @@ import type { Endpoint } from "../endpoint/endpoint.ts";
 import { EventOrder } from "./event-order.ts";
 import { fromGrpc, ourFault, protocolViolation, stalled, type UpstreamFailure } from "./grpc-error.ts";
 import { HandOver } from "./hand-over.ts";
-import type { HeldRequest } from "./held-request.ts";
+import { asBuffer, type HeldRequest } from "./held-request.ts";
 import type { Timeouts } from "./timeouts.ts";
 import { TryWatch } from "./try-watch.ts";
 
@@ -64,19 +63,13 @@ export type GenerateCallOptions = {
 
 /**
  * Makes one Generate call on one endpoint, from opening it to its end. Resolves to undefined when the answer was
- * complete, else to what went wrong; rejects only where the request cannot be put into bytes. Aborting the signal
+ * complete, else to what went wrong. Never rejects. Aborting the signal
  * cancels the call: grpc-js tells the node within a millisecond.
  */
 export function callGenerate(options: GenerateCallOptions, signal: AbortSignal): Promise<UpstreamFailure | undefined> {
   return new Promise((resolve) => {
     new GenerateCall(options, signal, resolve).open();
   });
-}
-
-/** Returns the bytes of a request, where the generated code would make one more copy of them. */
-function encoded(request: GenerateRequest): Buffer {
-  const { buffer, byteOffset, byteLength } = GenerateRequest.encode(request).finish();
-  return Buffer.from(buffer, byteOffset, byteLength);
 }
 
 /** A Generate call that runs: what the library says about it, judged by the order of events and the time limits. */
@@ -108,26 +101,19 @@ class GenerateCall {
     this.#handOver = new HandOver({
       lane: endpoint.handOvers,
       tenant: request.tenant,
-      bytes: request.bytes,
+      bytes: request.size,
       onBegun: () => this.#watch.handOverBegun(),
       onHandedOver: () => this.#watch.handedOver(),
     });
-    this.#call = endpoint.client.makeServerStreamRequest(
-      path,
-      encoded,
-      responseDeserialize,
-      request.message,
-      metadata,
-      {
-        deadline,
-        interceptors: [this.#handOver.interceptor],
-      },
-    );
+    this.#call = endpoint.client.makeServerStreamRequest(path, asBuffer, responseDeserialize, request.bytes, metadata, {
+      deadline,
+      interceptors: [this.#handOver.interceptor],
+    });
     this.#signal = signal;
     this.#onEvents = onEvents;
     this.#resolve = resolve;
     const connected = () => endpoint.connected;
-    const size = { bytes: request.bytes, inputTokens };
+    const size = { bytes: request.size, inputTokens };
     this.#watch = new TryWatch(clock, timeouts, size, connected, (limit) =>
       this.#breakOff({ ...stalled(limit), workedMs: this.#watch.aliveMs }),
     );

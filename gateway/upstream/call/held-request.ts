@@ -1,41 +1,38 @@
-import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-
 /**
- * Holds a request for as long as some try may need it. It is the one holder of its prompt, which may be of tens of
- * megabytes: whoever sends it takes the message out at that moment and keeps nothing of it.
+ * Holds a request for as long as some try may need it. It is the one holder of its bytes, which may be tens of
+ * megabytes: whoever sends them takes them out at that moment and keeps nothing of them.
  */
 export class HeldRequest {
-  /** The catalog id of the model. */
-  readonly model: string;
   /** The tenant that the request belongs to. */
   readonly tenant: string;
-  /** The size of the request in bytes, roughly. */
-  readonly bytes: number;
-  #message: GenerateRequest | undefined;
+  /** The size of the message in bytes. */
+  readonly size: number;
+  #bytes: Uint8Array | undefined;
   readonly #onDropped: () => void;
 
-  /**
-   * Begins to hold a message. `bytes` is the size of the body that the request came with. `onDropped` is called once,
-   * when it is dropped.
-   */
-  constructor(message: GenerateRequest, bytes: number, onDropped: () => void = () => {}) {
-    this.model = message.model;
-    this.tenant = message.tenant;
-    this.bytes = bytes;
-    this.#message = message;
+  /** Begins to hold the message of a tenant. `onDropped` is called once, when it is dropped; by default nobody is told. */
+  constructor(bytes: Uint8Array, tenant: string, onDropped = () => {}) {
+    this.tenant = tenant;
+    this.size = bytes.byteLength;
+    this.#bytes = bytes;
     this.#onDropped = onDropped;
   }
 
-  /** The message for the engine. Throws once it is dropped. */
-  get message(): GenerateRequest {
-    if (!this.#message) throw new Error("the request was dropped");
-    return this.#message;
+  /** The message for the engine, in the bytes of the contract. Throws once it is dropped. */
+  get bytes(): Uint8Array {
+    if (!this.#bytes) throw new Error("the request was dropped");
+    return this.#bytes;
   }
 
   /** Lets the message go: no try will need it any more. A second call does nothing. */
   drop(): void {
-    if (!this.#message) return;
-    this.#message = undefined;
+    if (!this.#bytes) return;
+    this.#bytes = undefined;
     this.#onDropped();
   }
+}
+
+/** Returns the bytes of a message for `grpc-js` without a copy of them. */
+export function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
 }

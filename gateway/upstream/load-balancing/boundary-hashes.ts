@@ -1,7 +1,6 @@
 import { createHmac, type Hmac } from "node:crypto";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import type { Steps } from "../../event-loop-turn.ts";
 
 /** The bytes of a digest: half of SHA-256, enough that no two prompts meet by accident. */
 const DIGEST_BYTES = 16;
@@ -17,9 +16,6 @@ export type Boundary = {
   /** Whether the caller marked the boundary as the end of a prefix that will come again. */
   readonly marked: boolean;
 };
-
-/** The bytes of a prompt that are digested before the event loop gets a turn. */
-const BYTES_PER_TURN = 1024 * 1024;
 
 /** The places at which a prompt can be shared with others in a cache, known without a look at its tokens. */
 export type PromptShape = {
@@ -38,8 +34,10 @@ export type PromptShape = {
  * `key` is at least 32 bytes, of its own for every tenant, isolation salt and model revision. Digests under different
  * keys never match, and without the key they tell nothing about the text.
  */
-export function* promptShape(request: Pick<GenerateRequest, "messages" | "tools">, key: Buffer): Steps<PromptShape> {
-  const { messages, tools } = request;
+export function promptShape(
+  { messages, tools }: Pick<GenerateRequest, "messages" | "tools">,
+  key: Uint8Array,
+): PromptShape {
   const found = messages.findIndex(({ role }) => role !== Role.SYSTEM);
   const headLength = found < 0 ? messages.length : found;
 
@@ -54,12 +52,7 @@ export function* promptShape(request: Pick<GenerateRequest, "messages" | "tools"
   let last: Boundary = { hash: head.digest(), bytes: head.bytes, marked: headMarked };
   const boundaries = [last];
   let lastTurn: number | undefined;
-  let pausedAt = 0;
   for (const message of messages.slice(headLength)) {
-    if (last.bytes - pausedAt > BYTES_PER_TURN) {
-      pausedAt = last.bytes;
-      yield;
-    }
     if (message.role === Role.ASSISTANT) lastTurn = boundaries.length - 1;
     const section = new Section(key, last.hash);
     addMessage(section, message);
@@ -123,7 +116,7 @@ class Section {
   readonly #mac: Hmac;
   #bytes = 0;
 
-  constructor(key: Buffer, before: string) {
+  constructor(key: Uint8Array, before: string) {
     this.#mac = createHmac("sha256", key).update(before);
   }
 

@@ -1,8 +1,5 @@
-import { durationMs } from "../../../deploy/runtime/time/proto-duration.ts";
-import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { needsTurns, type Steps } from "../../event-loop-turn.ts";
 import { affinityKey } from "./affinity-key.ts";
-import { headOf, type PromptShape, promptBytes, promptShape } from "./boundary-hashes.ts";
+import { headOf, type PromptShape } from "./boundary-hashes.ts";
 import type { RoutingHints } from "./routing-hints.ts";
 
 /** What picks look at in a request, made once for all its tries. */
@@ -18,15 +15,16 @@ export type Route = {
   readonly ttlMs: number | undefined;
 };
 
-/**
- * Makes the route of a request, in steps between which the event loop gets a turn. After a big prompt it pauses at the
- * end too, as sending the prompt comes next.
- */
-export function* routing(request: GenerateRequest, hints: RoutingHints): Steps<Route> {
-  const shape = yield* promptShape(request, hints.prefixKey);
-  const { tenant, cache } = request;
-  const input = { cacheKey: cache?.affinityKey ?? "", headers: hints.headers, tenant, conversationHead: headOf(shape) };
-  if (needsTurns(promptBytes(shape))) yield;
-  const { key } = affinityKey(input, hints.digest);
-  return { shape, affinityKey: key, ttlMs: cache?.ttl && durationMs(cache.ttl) };
+/** What a route is made from beside hints. */
+export type Routed = Omit<Route, "affinityKey"> & {
+  /** The tenant that the request belongs to. */
+  readonly tenant: string;
+  /** The digest of the caller's own cache key; empty where the caller gave none. */
+  readonly cacheKey: string;
+};
+
+/** Makes the route of a request. */
+export function routeOf({ shape, ttlMs, tenant, cacheKey }: Routed, { headers, digest }: RoutingHints): Route {
+  const input = { cacheKey, headers, tenant, conversationHead: headOf(shape) };
+  return { shape, affinityKey: affinityKey(input, digest).key, ttlMs };
 }

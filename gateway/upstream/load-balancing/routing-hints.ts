@@ -2,11 +2,6 @@ import type { PriorityClass } from "../../../deploy/runtime/queue/class-share.ts
 
 /** What the routing of a request may look at beside the request itself. None of it leaves the gateway. */
 export type RoutingHints = {
-  /**
-   * The key of the digests by which prompts are compared: at least 32 bytes, of its own for every tenant, isolation
-   * salt and model.
-   */
-  readonly prefixKey: Buffer;
   /** Makes a keyed digest that tells nothing about its parts. */
   readonly digest: (...parts: readonly string[]) => string;
   /** The headers of the caller, in which agents name their sessions. */

@@ -1,10 +1,9 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { atOnce } from "../../../gateway/event-loop-turn.ts";
 import { Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
 import { LB_POLICIES } from "../../../gateway/upstream/load-balancing/policies.ts";
-import { type Route, routing } from "../../../gateway/upstream/load-balancing/route.ts";
+import type { Route } from "../../../gateway/upstream/load-balancing/route.ts";
 import { HealthNode } from "../../support/engine/health-node.ts";
-import { FrontRig, HINTS } from "../../support/gateway/front-rig.ts";
+import { FrontRig, HINTS, routeFor } from "../../support/gateway/front-rig.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 
 const NONE: ReadonlySet<string> = new Set();
@@ -34,7 +33,7 @@ async function balanced(cluster: Readonly<Record<string, unknown>>, nodeCount = 
 }
 
 const route = (text: string, headers: Record<string, string> = {}) =>
-  atOnce(routing(generateRequest({}, text), { ...HINTS, headers }));
+  routeFor(generateRequest({}, text), { ...HINTS, headers });
 
 describe.each(LB_POLICIES)("%s", (lbPolicy) => {
   test("picks an endpoint, never one that is full, was tried or is ejected", async () => {
@@ -73,7 +72,7 @@ describe("prefix affinity", () => {
   test("the next turn goes where the last one went, and is expected to cost its new part only", async () => {
     const { balancer } = await balanced({ lbPolicy: "prefix_affinity" });
     const first = generateRequest({}, "a long beginning ".repeat(2_000));
-    const choice = balancer.pick(atOnce(routing(first, HINTS)), NONE, () => true);
+    const choice = balancer.pick(routeFor(first, HINTS), NONE, () => true);
     if (!("pick" in choice) || !choice.pick.placement) throw new Error("there was no placement");
     choice.pick.placement.begin();
     choice.pick.placement.see([
@@ -87,7 +86,7 @@ describe("prefix affinity", () => {
     ]);
     const more = generateRequest({ messages: [...first.messages, ...first.messages.slice(0, 1)] });
     for (let index = 0; index < 5; index += 1) {
-      const next = balancer.pick(atOnce(routing(more, HINTS)), NONE, () => true);
+      const next = balancer.pick(routeFor(more, HINTS), NONE, () => true);
       expect("pick" in next && next.pick.endpoint.address).toBe(choice.pick.endpoint.address);
     }
   });

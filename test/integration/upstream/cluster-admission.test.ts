@@ -1,12 +1,10 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { atOnce } from "../../../gateway/event-loop-turn.ts";
 import { type Admitted, ClusterAdmission, type NotAdmitted } from "../../../gateway/upstream/cluster-admission.ts";
 import { type BalancedCluster, Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
-import { routing } from "../../../gateway/upstream/load-balancing/route.ts";
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/routing-hints.ts";
 import { HealthCheckResponse_ServingStatus as Serving } from "../../../proto/gen/grpc/health/v1/health.ts";
 import { HealthNode } from "../../support/engine/health-node.ts";
-import { FrontRig, HINTS } from "../../support/gateway/front-rig.ts";
+import { FrontRig, HINTS, routeFor } from "../../support/gateway/front-rig.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
 
@@ -44,7 +42,7 @@ async function admitting(circuitBreakers: object = {}, nodeCount = 1, timeoutMs 
     const controller = new AbortController();
     const hints = { ...HINTS, keyId: key, ...given.hints };
     const { tried = new Set(), mayHold = false, bytes = 0 } = given;
-    const route = atOnce(routing(generateRequest({}, given.text ?? key), hints));
+    const route = routeFor(generateRequest({}, given.text ?? key), hints);
     const result = admission.acquire(
       { route, tenant: key, hints, tried, timeoutMs, mayHold, bytes },
       controller.signal,
@@ -498,7 +496,7 @@ describe("what an arrival costs while all endpoints are full", () => {
     const never = new AbortController().signal;
     const admitted: Promise<Admitted | NotAdmitted>[] = [];
     const arrive = (tenant: string, tried: ReadonlySet<string> = new Set()) => {
-      const route = atOnce(routing(generateRequest({}, tenant), HINTS));
+      const route = routeFor(generateRequest({}, tenant), HINTS);
       const hints = { ...HINTS, keyId: tenant };
       const request = { route, tenant, hints, tried: new Set(tried), timeoutMs, mayHold: false, bytes: 0 };
       admitted.push(admission.acquire(request, never));

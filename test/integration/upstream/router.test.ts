@@ -1,14 +1,20 @@
 import { afterEach, describe, expect, test } from "vitest";
 import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError, toFailedCall } from "../../../engine/errors.ts";
-import { HeldRequest } from "../../../gateway/upstream/call/held-request.ts";
-import { CountTokensRequest, type Event, FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type Event, FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { FaultyWire } from "../../support/engine/faulty-wire.ts";
 import { HealthNode } from "../../support/engine/health-node.ts";
 import { lostMidway } from "../../support/engine/lost-midway.ts";
 import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
-import { CallNotes, FrontRig, type FrontRigOptions, HINTS } from "../../support/gateway/front-rig.ts";
+import {
+  CallNotes,
+  encoded,
+  encodedCount,
+  FrontRig,
+  type FrontRigOptions,
+  HINTS,
+} from "../../support/gateway/front-rig.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
 
@@ -378,12 +384,14 @@ describe("an endpoint that does not get on", () => {
     const { rig } = await inFrontOf([wire], { timeouts: { connectMs: 1_000, acceptMs: 60_000 } });
     wire.vanish();
     await until(() => rig.manager.endpoints[0]?.connected === false, "the connection is gone");
-    const count = CountTokensRequest.fromPartial({ model: "svc-qwen" });
     const outcome =
       what === "a generation"
         ? rig.send().outcome
         : rig.router
-            .countTokens({ request: count, bytes: 0, record: new CallNotes() }, new AbortController().signal)
+            .countTokens(
+              { request: encodedCount(), model: "svc-qwen", record: new CallNotes() },
+              new AbortController().signal,
+            )
             .catch(({ detail }) => detail);
     await rig.clock.advance(1_000);
     expect(await outcome).toBe("upstream_connect_failure");
@@ -563,9 +571,9 @@ test("where all endpoints are full, the caller hears when there is room, spread 
     closing.push(() => full.stop());
     const { rig } = await inFrontOf([full], { router: { random: () => draw } });
     const sink = { events: () => {} };
-    const held = new HeldRequest(generateRequest(), 0);
-    const request = { request: held, hints: HINTS, timeoutMs: 60_000, mayHold: false, sink, record: new CallNotes() };
-    const dispatched = rig.router.dispatch(request, new AbortController().signal);
+    const request = { ...encoded(generateRequest()), hints: HINTS, timeoutMs: 60_000, mayHold: false };
+    const recorded = { ...request, sink, record: new CallNotes() };
+    const dispatched = rig.router.dispatch(recorded, new AbortController().signal);
     await expect(dispatched).rejects.toMatchObject({ detail: "upstream_queue_full", retryAfterMs: expected });
   }
 });
@@ -613,10 +621,9 @@ test("a count over which an endpoint is lost is told from one that reached none"
   const wire = await FaultyWire.start(held.address);
   closing.push(() => wire.close());
   const { rig } = await inFrontOf([wire]);
-  const request = CountTokensRequest.fromPartial({ model: "svc-qwen" });
   const record = new CallNotes();
   const outcome = rig.router
-    .countTokens({ request, record, bytes: 100 }, new AbortController().signal)
+    .countTokens({ request: encodedCount(), model: "svc-qwen", record }, new AbortController().signal)
     .catch(({ detail }) => detail);
   await until(() => record.attempts === 1, "the endpoint is asked");
   wire.cut();
@@ -668,7 +675,7 @@ describe("a big request", () => {
     // Neither reads any more: what the windows of HTTP/2 do not take stays here.
     for (const wire of wires) wire.silence();
     for (let at = 0; at < 8; at += 1) {
-      const sent = rig.send(big(2), { bytes: 2 * MIB });
+      const sent = rig.send(big(2));
       await settle(rig, sent.outcome);
       expect(await sent.outcome).toBe("upstream_hand_over_timeout");
       expect(sent.calls.attempts).toBe(1);
@@ -684,8 +691,8 @@ describe("a big request", () => {
     const { rig } = await inFrontOf([wire]);
     const [endpoint] = rig.cluster.endpoints;
     wire.slow();
-    const first = rig.send(big(4), { bytes: 4 * MIB });
-    const second = rig.send(big(4), { bytes: 4 * MIB });
+    const first = rig.send(big(4));
+    const second = rig.send(big(4));
     await until(() => endpoint?.handOvers.waiting === 1, "the second waits");
     const small = rig.send(generateRequest({}, "small"));
     expect(await small.outcome).toBe("ok");
@@ -702,7 +709,7 @@ describe("a big request", () => {
     const { rig } = await inFrontOf([wire]);
     const [endpoint] = rig.cluster.endpoints;
     wire.slow();
-    const sent = Array.from({ length: 3 }, () => rig.send(big(4), { bytes: 4 * MIB }));
+    const sent = Array.from({ length: 3 }, () => rig.send(big(4)));
     await until(() => endpoint?.handOvers.waiting === 2, "two wait");
     for (const one of sent.slice(0, 2)) one.leave();
     wire.restore();

@@ -11,9 +11,15 @@ import { HeldRequest } from "../../../gateway/upstream/call/held-request.ts";
 import type { Timeouts } from "../../../gateway/upstream/call/timeouts.ts";
 import type { Cluster } from "../../../gateway/upstream/cluster.ts";
 import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
+import { encodeRequest, type PromptFacts } from "../../../gateway/upstream/encoded-request.ts";
+import { type Route, routeOf } from "../../../gateway/upstream/load-balancing/route.ts";
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/routing-hints.ts";
 import { Router, type RouterOptions } from "../../../gateway/upstream/router.ts";
-import type { Event, GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import {
+  CountTokensRequest,
+  type Event,
+  type GenerateRequest,
+} from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { generateRequest } from "../requests/generate-request.ts";
 import { until } from "../until.ts";
 import { VirtualClock } from "../virtual-clock.ts";
@@ -21,7 +27,6 @@ import { DEFAULT_BACK_OFF, DEFAULT_REQUEST_OF_DEATH, DEFAULT_TIMEOUTS } from "./
 
 /** The hints of a request without session, of a tenant of weight 1 in the default class. */
 export const HINTS: RoutingHints = {
-  prefixKey: Buffer.alloc(32, 1),
   digest: (...parts) => parts.join("|"),
   headers: {},
   priorityClass: "default",
@@ -29,6 +34,25 @@ export const HINTS: RoutingHints = {
   keyId: "key",
   maxPendingRequests: undefined,
 };
+
+/** The key of the digests of prompts. */
+const PREFIX_KEY = Buffer.alloc(32, 1);
+
+/** Returns a request in the bytes of the contract, held as the gateway holds one, and what matters on its way. */
+export function encoded(request: GenerateRequest): { readonly request: HeldRequest; readonly facts: PromptFacts } {
+  const { bytes, facts } = encodeRequest(request, PREFIX_KEY);
+  return { request: new HeldRequest(bytes, request.tenant), facts };
+}
+
+/** Returns the route of a request. */
+export function routeFor(request: GenerateRequest, hints: RoutingHints = HINTS): Route {
+  return routeOf(encoded(request).facts, hints);
+}
+
+/** Returns a count in the bytes of the contract, held as the gateway holds one. */
+export function encodedCount(model = "svc-qwen"): HeldRequest {
+  return new HeldRequest(CountTokensRequest.encode(CountTokensRequest.fromPartial({ model })).finish(), "");
+}
 
 /** What a front rig differs in from the usual one. */
 export type FrontRigOptions = {
@@ -125,11 +149,11 @@ export class FrontRig {
 
   /**
    * Sends a request through the router. With `folded` nothing leaves the gateway before the end, so that a try may be
-   * repeated to the end. `bytes` is the size of the body that the request came with; `mayHold` says that it may be held.
+   * repeated to the end. `mayHold` says that it may be held.
    */
   send(
     request: GenerateRequest = generateRequest(),
-    { folded = false, timeoutMs = 600_000, bytes = 0, mayHold = false } = {},
+    { folded = false, timeoutMs = 600_000, mayHold = false } = {},
   ): Sent {
     const controller = new AbortController();
     const events: Event[] = [];
@@ -141,10 +165,7 @@ export class FrontRig {
     };
     const sink: EventSink = folded ? { events: take, restart: () => events.splice(0) } : { events: take };
     const outcome = this.router
-      .dispatch(
-        { request: new HeldRequest(request, bytes), hints: HINTS, timeoutMs, mayHold, sink, record: calls },
-        controller.signal,
-      )
+      .dispatch({ ...encoded(request), hints: HINTS, timeoutMs, mayHold, sink, record: calls }, controller.signal)
       .then(() => "ok")
       .catch((error) => error.detail ?? String(error));
     return {

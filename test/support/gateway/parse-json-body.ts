@@ -1,5 +1,4 @@
-import { atOnce } from "../../../gateway/event-loop-turn.ts";
-import { parsing } from "../../../gateway/http/body/json-body.ts";
+import { parseBody } from "../../../gateway/json/json-body.ts";
 import { type JsonLimits, JsonScan } from "../../../gateway/json/json-scan.ts";
 import { DEFAULT_JSON_LIMITS } from "./default-settings.ts";
 
@@ -7,5 +6,5 @@ import { DEFAULT_JSON_LIMITS } from "./default-settings.ts";
 export function parseJsonBody(body: Buffer, limits: JsonLimits = DEFAULT_JSON_LIMITS): object {
   const scan = new JsonScan(["model", "messages", "stream", "max_tokens", "input"], limits);
   scan.feed(body);
-  return atOnce(parsing(body, scan));
+  return parseBody(body, scan);
 }

@@ -18,7 +18,7 @@ const MAKERS: readonly string[] = [
   "gateway/http/access/overload.ts",
   "gateway/http/access/request-hygiene.ts",
   "gateway/http/answer/answer-failure.ts",
-  "gateway/http/body/json-body.ts",
+  "gateway/json/json-body.ts",
   "gateway/http/body/request-body.ts",
   "gateway/http/fastify-error.ts",
   "gateway/http/record/request-record.ts",

@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { atOnce } from "../../../../gateway/event-loop-turn.ts";
 import { isIndexKey, isRestated, type Notation, notationOf } from "../../../../gateway/json/json-notation.ts";
 
 /** A notation as plain objects, for comparing. */
@@ -21,7 +20,7 @@ test.each([
   ' { "a" : [ 1 , 2 ] } ',
   String.raw`{"a\"{":"}\\","b":"\\\""}`,
 ])("a value that tells all of its text has none: %s", (text) => {
-  expect(atOnce(notationOf(text))).toBeUndefined();
+  expect(notationOf(text)).toBeUndefined();
 });
 
 test.each<readonly [text: string, expected: unknown]>([
@@ -33,7 +32,7 @@ test.each<readonly [text: string, expected: unknown]>([
   ['{"__proto__":{"a":1.0}}', { ["__proto__"]: { a: "1.0" } }],
   ['\n{ "a" :\t[ 1.0\r\n, 2.0 ]\n}', { a: { 0: "1.0", 1: "2.0" } }],
 ])("%s is told by %j", (text, expected) => {
-  expect(shown(atOnce(notationOf(text)))).toEqual(expected);
+  expect(shown(notationOf(text))).toEqual(expected);
 });
 
 describe("of a key that is there more than once", () => {
@@ -42,7 +41,7 @@ describe("of a key that is there more than once", () => {
     ['{"a":{"b":1.0},"a":[2.0]}', { a: { 0: "2.0" } }],
     ['{"a":0,"1":0,"a":1.0,"1":3.0}', { keys: ["a", "1"], a: "1.0", 1: "3.0" }],
   ])("the first place and the last value count: %s", (text, expected) => {
-    expect(shown(atOnce(notationOf(text)))).toEqual(expected);
+    expect(shown(notationOf(text))).toEqual(expected);
   });
 });
 
@@ -74,10 +73,4 @@ test.each([
 ])("whether %s is written in another way: %j", (text, expected) => {
   expect(isRestated(text)).toBe(expected);
   expect(JSON.stringify(JSON.parse(text)) !== text).toBe(expected);
-});
-
-test("big texts are read with pauses, small ones without", () => {
-  expect([...notationOf("[1.0,[{}]]")]).toHaveLength(0);
-  expect([...notationOf(`[${"[0],".repeat(10_000)}1.0]`)]).toHaveLength(2);
-  expect(shown(atOnce(notationOf(`[${"[0],".repeat(10_000)}1.0]`)))).toEqual({ 10000: "1.0" });
 });

@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { atOnce } from "../../../../gateway/event-loop-turn.ts";
 import { notationOf } from "../../../../gateway/json/json-notation.ts";
 import {
   argumentsText,
@@ -14,8 +13,8 @@ import { SeededRandom } from "../../../support/seeded-random.ts";
 /** The parsed text, with what the value does not tell of it kept. */
 function parsed(text: string) {
   const value = JSON.parse(text);
-  const notation = atOnce(notationOf(text));
-  if (notation) atOnce(keepNotation(value, notation));
+  const notation = notationOf(text);
+  if (notation) keepNotation(value, notation);
   return value;
 }
 

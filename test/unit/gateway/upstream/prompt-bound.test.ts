@@ -1,30 +1,31 @@
 import { expect, test } from "vitest";
-import { beyondWindows } from "../../../../gateway/upstream/prompt-bound.ts";
+import { beyondWindows, userTextBytes } from "../../../../gateway/upstream/prompt-bound.ts";
+import type { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { ModelDescription } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 import { generateRequest, textMessage } from "../../../support/requests/generate-request.ts";
 
 const node = (contextWindow: number, longestTokenBytes: number) =>
   ModelDescription.fromPartial({ contextWindow, longestTokenBytes });
-const says = (units: number) => generateRequest({}, "x".repeat(units));
+const bytesOf = (request: GenerateRequest) => userTextBytes(request.messages);
 
 test("a prompt that has more than a window of the longest tokens fits no endpoint", () => {
-  expect(beyondWindows(says(1_000), [node(100, 10)])).toEqual({ tokens: 100, window: 100 });
-  expect(beyondWindows(says(999), [node(100, 10)])).toBeUndefined();
+  expect(beyondWindows(1_000, [node(100, 10)])).toEqual({ tokens: 100, window: 100 });
+  expect(beyondWindows(999, [node(100, 10)])).toBeUndefined();
 });
 
 test("one endpoint that may take it, or does not say enough, is enough to try it", () => {
-  expect(beyondWindows(says(5_000), [node(100, 10), node(200, 20)])).toEqual({ tokens: 250, window: 200 });
+  expect(beyondWindows(5_000, [node(100, 10), node(200, 20)])).toEqual({ tokens: 250, window: 200 });
   for (const other of [node(1_000, 10), node(0, 10), node(100, 0), undefined])
-    expect(beyondWindows(says(5_000), [node(100, 10), other])).toBeUndefined();
-  expect(beyondWindows(says(5_000), [])).toBeUndefined();
+    expect(beyondWindows(5_000, [node(100, 10), other])).toBeUndefined();
+  expect(beyondWindows(5_000, [])).toBeUndefined();
 });
 
 test("only what users say counts, without the white space that a template may take off", () => {
   const long = "x".repeat(1_000);
   for (const role of [Role.SYSTEM, Role.ASSISTANT, Role.TOOL])
-    expect(beyondWindows(generateRequest({ messages: [textMessage(role, long)] }), [node(100, 10)])).toBeUndefined();
-  expect(beyondWindows(generateRequest({}, `${" ".repeat(5_000)}x`), [node(100, 10)])).toBeUndefined();
+    expect(bytesOf(generateRequest({ messages: [textMessage(role, long)] }))).toBe(0);
+  expect(bytesOf(generateRequest({}, `${" ".repeat(5_000)}x`))).toBe(1);
   const both = [textMessage(Role.USER, "x".repeat(500)), textMessage(Role.USER, "x".repeat(500))];
-  expect(beyondWindows(generateRequest({ messages: both }), [node(100, 10)])).toBeDefined();
+  expect(bytesOf(generateRequest({ messages: both }))).toBe(1_000);
 });

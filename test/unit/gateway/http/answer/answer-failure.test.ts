@@ -17,8 +17,8 @@ function failed(code: ErrorCode, detail: Detail, before: (running: RunningAnswer
   const answer = running.begin(new PassThrough() as unknown as ServerResponse);
   before(running);
   const record = newRecord();
-  const thrown = new ApiError(code, "It failed.", { detail });
-  const shown = answerFailure(thrown, { record, format: chat, prepared: {}, answer, running });
+  const of = { record, format: chat, places: {}, answer };
+  const shown = answerFailure(new ApiError(code, "It failed.", { detail }), of, running);
   return { shown, closed: record.closed(200, true) };
 }
 

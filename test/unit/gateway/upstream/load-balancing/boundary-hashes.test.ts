@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import { atOnce } from "../../../../../gateway/event-loop-turn.ts";
 import { headOf, promptShape } from "../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
 import {
   ImageDetail,
@@ -23,7 +22,7 @@ const assistant = (...parts: readonly (string | Part)[]) => say(Role.ASSISTANT, 
 const tool: Tool = { name: "ls", description: "Lists.", parametersJsonSchema: "{}", strict: false };
 
 const shape = (messages: readonly Message[], tools: readonly Tool[] = [], key = KEY) =>
-  atOnce(promptShape({ messages, tools }, key));
+  promptShape({ messages, tools }, key);
 const hashes = (messages: readonly Message[], tools: readonly Tool[] = []) =>
   shape(messages, tools).boundaries.map(({ hash }) => hash);
 
@@ -44,16 +43,6 @@ describe("boundaries", () => {
     const marked = { ...text("a"), cacheBreakpoint: MARK };
     expect(hashes([system, user(marked)])).toEqual(hashes([system, user("a")]));
     expect(hashes([user("a")], [{ ...tool, cacheBreakpoint: MARK }])).toEqual(hashes([user("a")], [tool]));
-  });
-
-  test("of a big prompt are the same, found with pauses between messages", () => {
-    const big = [user("a".repeat(1_500_000)), user("b".repeat(600_000)), user("c".repeat(600_000)), user("d")];
-    const steps = promptShape({ messages: big, tools: [] }, KEY);
-    const pauses: unknown[] = [];
-    for (let step = steps.next(); !step.done; step = steps.next()) pauses.push(step.value);
-    expect(pauses).toHaveLength(2);
-    expect(hashes(big.slice(0, 3))).toEqual(hashes(big).slice(0, 4));
-    expect([...promptShape({ messages: big.slice(1, 3), tools: [] }, KEY)]).toEqual([]);
   });
 
   test("know where a breakpoint is", () => {

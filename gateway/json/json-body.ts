@@ -1,12 +1,9 @@
 import { isUtf8 } from "node:buffer";
-import type { Socket } from "node:net";
-import { ApiError } from "../../errors.ts";
-import { atOnce, inTurns, needsTurns, type Steps } from "../../event-loop-turn.ts";
-import { notationOf } from "../../json/json-notation.ts";
-import type { JsonScan } from "../../json/json-scan.ts";
-import { keepNotation } from "../../json/json-text.ts";
-import type { Detail } from "../../outcome.ts";
-import { bodyBrokeOff } from "../fastify-error.ts";
+import { ApiError } from "../errors.ts";
+import type { Detail } from "../outcome.ts";
+import { notationOf } from "./json-notation.ts";
+import type { JsonScan } from "./json-scan.ts";
+import { keepNotation } from "./json-text.ts";
 
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
@@ -65,44 +62,22 @@ export function wellFormed(value: unknown): unknown {
  * Returns the object that a request body holds, in UTF-8; a byte order mark is skipped. Keys such as `__proto__` stay
  * plain data of the object they stand in: whoever copies such an object uses spread, never assignment key by key.
  * `jsonText` gives the text of what is in the object, at least three levels deep, as the caller wrote it. `scan` was
- * fed with all of `body`; the time it takes is bounded by that scan's limits and the size of `body`. It comes in steps,
- * between which the caller may let time pass; behind the last there is nothing but the value. Throws ApiError:
+ * fed with all of `body`; the time it takes is bounded by that scan's limits and the size of `body`. Throws ApiError:
  * `invalid_json` for bytes that are not UTF-8 or not JSON; `bad_request` for a root that is not an object, for what the
  * scan refuses, or a key with a lone surrogate. No message repeats anything of the body but the names of the keys that
  * decide about the request.
  */
-export function* parsing(body: Buffer, scan: JsonScan): Steps<object> {
+export function parseBody(body: Buffer, scan: JsonScan): object {
   const marked = body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK);
   const json = marked ? body.subarray(BYTE_ORDER_MARK.length) : body;
   if (!isUtf8(json)) throw invalidJson("json_not_utf8");
   scan.end();
   const text = json.toString("utf8");
-  yield;
   const value = parse(text);
   if (typeof value !== "object" || value === null || Array.isArray(value))
     throw new ApiError("bad_request", "The request body should be a JSON object.", { detail: "json_not_an_object" });
-  const isSuspect = mayHoldSurrogate(json);
-  yield;
-  if (isSuspect) {
-    wellFormed(value);
-    yield;
-  }
-  if (scan.isRestated) {
-    const notation = yield* notationOf(text);
-    if (notation) yield* keepNotation(value, notation);
-    yield;
-  }
+  if (mayHoldSurrogate(json)) wellFormed(value);
+  const notation = scan.isRestated ? notationOf(text) : undefined;
+  if (notation) keepNotation(value, notation);
   return value;
-}
-
-/**
- * Parses a `body` that came from `sender`, as `parsing` does, in several turns of the event loop where it is big or not
- * ordinary. Throws or rejects as soon as it sees that the sender has left.
- */
-export function parseFrom(sender: Pick<Socket, "destroyed">, body: Buffer, scan: JsonScan): object | Promise<object> {
-  const steps = parsing(body, scan);
-  if (!needsTurns(body.length) && !scan.isRestated) return atOnce(steps);
-  return inTurns(steps, () => {
-    if (sender.destroyed) throw bodyBrokeOff();
-  });
 }

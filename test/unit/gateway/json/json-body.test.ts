@@ -1,11 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { parseFrom, parsing, wellFormed } from "../../../../../gateway/http/body/json-body.ts";
-import { JsonScan } from "../../../../../gateway/json/json-scan.ts";
-import { jsonText } from "../../../../../gateway/json/json-text.ts";
-import { DEFAULT_JSON_LIMITS } from "../../../../support/gateway/default-settings.ts";
-import { parseJsonBody } from "../../../../support/gateway/parse-json-body.ts";
-import { objectSample } from "../../../../support/schemas/json-samples.ts";
-import { SeededRandom } from "../../../../support/seeded-random.ts";
+import { wellFormed } from "../../../../gateway/json/json-body.ts";
+import { jsonText } from "../../../../gateway/json/json-text.ts";
+import { parseJsonBody } from "../../../support/gateway/parse-json-body.ts";
+import { objectSample } from "../../../support/schemas/json-samples.ts";
+import { SeededRandom } from "../../../support/seeded-random.ts";
 
 const parse = (text: string) => parseJsonBody(Buffer.from(text));
 
@@ -179,55 +177,6 @@ describe("the text of what is in the body", () => {
     const text = '{"b":0,"__proto__":{"1":{"polluted":1.0}},"constructor":{"prototype":{"0":-0}}}';
     expect(textOf(text)).toBe(text);
     expect("polluted" in {}).toBe(false);
-  });
-});
-
-describe("the steps of parsing", () => {
-  const stepsOf = (text: string) => {
-    const body = Buffer.from(text);
-    const scan = new JsonScan([], DEFAULT_JSON_LIMITS);
-    scan.feed(body);
-    return [...parsing(body, scan)].length;
-  };
-
-  test("are two for an ordinary body, and one more for each thing that is rare", () => {
-    expect(stepsOf('{"temperature":1.0,"logit_bias":{"50256":-1},"tools":[{"a":[1,"x"]}]}')).toBe(2);
-    expect(stepsOf('{"tools":[{"a":[1.0]}]}')).toBe(3);
-    expect(stepsOf(String.raw`{"a":"\ud83d\ude00"}`)).toBe(3);
-    expect(stepsOf(String.raw`{"a":"\ud83d\ude00","tools":[{"1":1}]}`)).toBe(4);
-  });
-
-  const scanned = (body: Buffer) => {
-    const scan = new JsonScan([], DEFAULT_JSON_LIMITS);
-    scan.feed(body);
-    return scan;
-  };
-
-  test("take no turn for a small, ordinary body", () => {
-    const body = Buffer.from('{"a":1}');
-    expect(parseFrom({ destroyed: false }, body, scanned(body))).toEqual({ a: 1 });
-    const rare = Buffer.from('{"tools":[{"a":[1.0]}]}');
-    expect(parseFrom({ destroyed: false }, rare, scanned(rare))).toBeInstanceOf(Promise);
-  });
-
-  test("leave the event loop to others in between where the body is big", async () => {
-    const body = Buffer.from(JSON.stringify({ a: "x".repeat(2 * 1024 * 1024) }));
-    const happened: string[] = [];
-    const parsed = Promise.resolve(parseFrom({ destroyed: false }, body, scanned(body))).then((value) => {
-      happened.push("parsed");
-      return value;
-    });
-    setImmediate(() => happened.push("other"));
-    expect(Object.keys(await parsed)).toEqual(["a"]);
-    expect(happened).toEqual(["other", "parsed"]);
-  });
-
-  test("end when the sender of a big body has left", async () => {
-    const body = Buffer.from(JSON.stringify({ a: "x".repeat(2 * 1024 * 1024) }));
-    const sender = { destroyed: false };
-    const parsed = parseFrom(sender, body, scanned(body));
-    sender.destroyed = true;
-    await expect(parsed).rejects.toMatchObject({ detail: "downstream_remote_disconnect" });
   });
 });
 

@@ -1,0 +1,13 @@
+import { parentPort } from "node:worker_threads";
+import { standBack } from "../../deploy/runtime/threads/stand-back.ts";
+import { replyTo, type TranslationTask } from "./translation-task.ts";
+
+standBack();
+parentPort?.on("message", (task: TranslationTask) => {
+  const reply = replyTo(task);
+  const { end } = reply;
+  const bytes = "translated" in end ? end.translated.bytes : undefined;
+  // A view of part of a bigger buffer would take along, and lose, what is beside it.
+  const own = bytes?.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength;
+  parentPort?.postMessage(reply, own ? [bytes.buffer as ArrayBuffer] : []);
+});

@@ -1,0 +1,47 @@
+import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
+import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
+import { userTextBytes } from "./prompt-bound.ts";
+
+/**
+ * What of a request matters on its way to an engine, where nobody looks at the conversation itself any more. It is
+ * plain data, which can go from one thread to another.
+ */
+export type PromptFacts = {
+  /** The catalog id of the model. */
+  readonly model: string;
+  /** The tenant that the request belongs to. */
+  readonly tenant: string;
+  /** The digests and sizes of the prompt, by which prefixes are compared. */
+  readonly shape: PromptShape;
+  /** The digest of the caller's own cache key; empty where the caller gave none. */
+  readonly cacheKey: string;
+  /**
+   * The time for which the prompt is to stay in an engine's cache, in milliseconds; undefined when the request does not
+   * say.
+   */
+  readonly ttlMs: number | undefined;
+  /** The least number of bytes in the texts of users, by which a prompt is known that fits no window. */
+  readonly userTextBytes: number;
+};
+
+/** A Generate request in the bytes of the contract, and what matters on its way. */
+export type EncodedRequest = {
+  /** The whole message as it goes to an engine. */
+  readonly bytes: Uint8Array;
+  /** What of it matters on its way. */
+  readonly facts: PromptFacts;
+};
+
+/**
+ * Encodes a request. `prefixKey` keys the digests of the prompt: at least 32 bytes, of its own for every tenant,
+ * isolation salt and model.
+ */
+export function encodeRequest(request: GenerateRequest, prefixKey: Uint8Array): EncodedRequest {
+  const { model, tenant, cache, messages } = request;
+  const facts = {
+    ...{ model, tenant, shape: promptShape(request, prefixKey), cacheKey: cache?.affinityKey ?? "" },
+    ...{ ttlMs: cache?.ttl && durationMs(cache.ttl), userTextBytes: userTextBytes(messages) },
+  };
+  return { bytes: GenerateRequest.encode(request).finish(), facts };
+}

@@ -1,0 +1,152 @@
+import { execFileSync } from "node:child_process";
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import type { CrashReport } from "../../deploy/runtime/process/end-on-crash.ts";
+import { WorkNotDone } from "../../deploy/runtime/threads/work-threads.ts";
+import { JsonScan } from "../../gateway/json/json-scan.ts";
+import { Sealing } from "../../gateway/sealing/sealing.ts";
+import { newSealingKey } from "../../gateway/sealing/sealing-key.ts";
+import { Translator } from "../../gateway/translation/translator.ts";
+import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { FORMAT_SETTINGS } from "../support/events/format-settings.ts";
+import { DEFAULT_JSON_LIMITS } from "../support/gateway/default-settings.ts";
+import { until } from "../support/until.ts";
+import { VirtualClock } from "../support/virtual-clock.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+/** Inside the project, so that the program finds its libraries. */
+const BUILT = join(ROOT, "node_modules/.cache", `translation-${process.pid}`);
+const MEBIBYTE = 1024 * 1024;
+
+const opened: Translator[] = [];
+const faults: CrashReport[] = [];
+afterEach(async () => {
+  for (const one of opened.splice(0)) await one.close();
+  faults.splice(0);
+});
+
+function translator(program: URL, { clock = new VirtualClock(), sealing = new Sealing() } = {}): Translator {
+  const one = new Translator({
+    ...{ sealing, settings: FORMAT_SETTINGS, clock, program, limits: DEFAULT_JSON_LIMITS, models: ["svc-qwen"] },
+    acceptsImages: () => false,
+    onFault: (fault) => faults.push(fault),
+  });
+  opened.push(one);
+  return one;
+}
+
+/** Has a body translated, as one that was announced to be big. */
+function translate(by: Translator, body: object, tenant = "t", signal = new AbortController().signal) {
+  const bytes = Buffer.from(new TextEncoder().encode(JSON.stringify(body)).buffer);
+  const caller = { requestId: "r", tenant, cacheSalt: "", maxOutputTokens: undefined, routingKey: Buffer.alloc(32) };
+  const order = { operation: "responses", caller, bodyBytes: bytes.length } as const;
+  return by.translate({ bytes, scan: undefined, singleKeys: ["model"] }, order, signal);
+}
+
+const says = (text: string) => ({ model: "svc-qwen", input: text });
+
+const built = () => pathToFileURL(join(BUILT, "gateway/translation/translation-thread.js"));
+
+/** A program that stands in for one that a body has brought down: it never comes to an end for the tenant `bad`. */
+const stuck = new URL(
+  `data:text/javascript,import { parentPort } from "node:worker_threads"; parentPort.on("message", ({ order }) => { if (order.caller.tenant === "bad") for (;;); parentPort.postMessage({ openings: {}, unknownKeys: [], end: { fault: { error: "Fine", at: [] } } }); });`,
+);
+
+beforeAll(() => {
+  const options =
+    "--module nodenext --target es2023 --types node --strict --skipLibCheck --rewriteRelativeImportExtensions";
+  const files = ["gateway/translation/translation-thread.ts", "--rootDir", ".", "--outDir", BUILT];
+  execFileSync(join(ROOT, "node_modules/.bin/tsc"), ["--ignoreConfig", ...options.split(" "), ...files], { cwd: ROOT });
+  writeFileSync(join(BUILT, "package.json"), '{"type":"module"}');
+}, 60_000);
+afterAll(() => rmSync(BUILT, { recursive: true, force: true }));
+
+test("a big body is translated while the loop serves others, and its memory is the thread's", async () => {
+  const by = translator(built());
+  const text = "x".repeat(16 * MEBIBYTE);
+  const bytes = Buffer.from(new TextEncoder().encode(JSON.stringify(says(text))).buffer);
+  const caller = { requestId: "r", tenant: "t", cacheSalt: "", maxOutputTokens: 7, routingKey: Buffer.alloc(32) };
+  const order = { operation: "responses", caller, bodyBytes: bytes.length } as const;
+  let turns = 0;
+  const timer = setInterval(() => {
+    turns += 1;
+  }, 1);
+  const translated = await by.translate(
+    { bytes, scan: undefined, singleKeys: [] },
+    order,
+    new AbortController().signal,
+  );
+  clearInterval(timer);
+  expect(bytes.byteLength).toBe(0);
+  expect(turns).toBeGreaterThan(5);
+  expect(translated.facts?.userTextBytes).toBe(text.length);
+  const { messages, maxOutputTokens } = GenerateRequest.decode(translated.bytes);
+  expect(maxOutputTokens).toBe(7);
+  expect(messages[0]?.parts[0]?.kind).toEqual({ $case: "text", value: { text } });
+});
+
+test("refusals, sealed reasoning and unknown keys come back from the thread", async () => {
+  const unknown: string[] = [];
+  const sealing = new Sealing([newSealingKey()], (id) => unknown.push(id));
+  const foreign = new Sealing();
+  const by = translator(built(), { sealing });
+  const scope = { tenant: "t", model: "svc-qwen", format: "responses" };
+  const item = (sealed: string) => ({ type: "reasoning", summary: [], encrypted_content: sealed });
+  const input = [{ role: "user", content: "hi" }, ...[sealing, foreign].map((one) => item(one.for(scope).seal("why")))];
+  const { bytes } = await translate(by, { model: "svc-qwen", input });
+  expect(Buffer.from(bytes).includes("why")).toBe(true);
+  expect(sealing.openings).toEqual({ opened: 1, unknown_key: 1, refused: 0 });
+  expect(unknown).toEqual(foreign.keyIds);
+  await expect(translate(by, { model: "svc-qwen", input: 7 })).rejects.toMatchObject({
+    name: "ApiError",
+    path: ["input"],
+  });
+  expect(faults).toEqual([]);
+});
+
+test("a small body that has to be written back as it was goes to the thread, too", async () => {
+  const by = translator(stuck);
+  const bytes = Buffer.from('{"tools":[{"a":{"b":1.0}}]}');
+  const scan = new JsonScan([], DEFAULT_JSON_LIMITS);
+  scan.feed(bytes);
+  const caller = {
+    requestId: "r",
+    tenant: "t",
+    cacheSalt: "",
+    maxOutputTokens: undefined,
+    routingKey: Buffer.alloc(32),
+  };
+  const order = { operation: "chat", caller, bodyBytes: bytes.length } as const;
+  const translated = by.translate({ bytes, scan, singleKeys: [] }, order, new AbortController().signal);
+  await expect(translated).rejects.toMatchObject({ code: "server_error" });
+  expect(faults).toMatchObject([{ error: "Fine" }]);
+});
+
+test("a body that does not come to an end is given up, and holds nobody but its own tenant", async () => {
+  const clock = new VirtualClock();
+  const by = translator(stuck, { clock });
+  const bad = [translate(by, says("1"), "bad"), translate(by, says("2"), "bad")].map((one) =>
+    one.catch((error: unknown) => (error instanceof WorkNotDone ? error.why : error)),
+  );
+  await expect(translate(by, says("3"), "other")).rejects.toMatchObject({ code: "server_error" });
+  await clock.advance(30_000);
+  expect(await bad[0]).toBe("given_up");
+  await until(() => faults.length === 1, "the other tenant was served");
+  await clock.advance(30_000);
+  expect(await bad[1]).toBe("given_up");
+});
+
+test("who leaves waits for nothing, and a thread without work ends and comes again", async () => {
+  const clock = new VirtualClock();
+  const by = translator(stuck, { clock });
+  const gone = new AbortController();
+  const bad = translate(by, says("1"), "bad", gone.signal);
+  gone.abort();
+  await expect(bad).rejects.toMatchObject({ name: "WorkNotDone", why: "left" });
+  for (let time = 0; time < 2; time += 1) {
+    await expect(translate(by, says("2"), "other")).rejects.toMatchObject({ code: "server_error" });
+    await clock.advance(5_000);
+  }
+});

@@ -1,0 +1,68 @@
+import { expect, test } from "vitest";
+import { Sealing } from "../../../../gateway/sealing/sealing.ts";
+import { type Caller, translate, withinOutputLimit } from "../../../../gateway/translation/translate.ts";
+import { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { FORMAT_SETTINGS } from "../../../support/events/format-settings.ts";
+import { generateRequest } from "../../../support/requests/generate-request.ts";
+
+const REASONING = { mode: 2, effort: 0 } as const;
+
+test.each([
+  ["asks for more", { maxOutputTokens: 500 }, { maxOutputTokens: 100 }],
+  ["does not say", {}, { maxOutputTokens: 100 }],
+  ["asks for as much", { maxOutputTokens: 100 }, { maxOutputTokens: 100 }],
+  ["asks for less", { maxOutputTokens: 7 }, { maxOutputTokens: 7 }],
+  [
+    "thinks longer than it may answer",
+    { maxOutputTokens: 500, reasoning: { ...REASONING, budgetTokens: 400 } },
+    { maxOutputTokens: 100, reasoning: { ...REASONING, budgetTokens: 99 } },
+  ],
+  [
+    "thinks for as long as it likes",
+    { maxOutputTokens: 500, reasoning: REASONING },
+    { maxOutputTokens: 100, reasoning: REASONING },
+  ],
+])("a request that %s gets what its key allows", (_what, asked, given) => {
+  const request = { ...generateRequest(), maxOutputTokens: undefined, ...asked };
+  expect(withinOutputLimit(request, 100)).toMatchObject(given);
+});
+
+test("a key without the limit changes nothing", () => {
+  const request = generateRequest();
+  expect(withinOutputLimit(request, undefined)).toBe(request);
+});
+
+const CALLER: Caller = {
+  ...{ requestId: "req_1", tenant: "t", cacheSalt: "salt", maxOutputTokens: undefined },
+  routingKey: Buffer.alloc(32),
+};
+const BODY = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }], prompt_cache_key: "mine" };
+
+function translated(caller: Partial<Caller> = {}, body: object = BODY) {
+  const order = { operation: "chat", caller: { ...CALLER, ...caller }, bodyBytes: 90 } as const;
+  // Another gateway each time: it shares keys, but not the sealing keys.
+  return translate(body, order, { sealing: new Sealing(), acceptsImages: () => false, settings: FORMAT_SETTINGS });
+}
+
+test("the engine gets whose request it is, and the caller's cache key only as a digest", () => {
+  const { bytes, facts, inputTokens } = translated({ maxOutputTokens: 7 });
+  const sent = GenerateRequest.decode(bytes);
+  expect(sent).toMatchObject({ requestId: "req_1", tenant: "t", model: "svc-qwen", maxOutputTokens: 7 });
+  expect(sent.cache).toMatchObject({ affinityKey: facts?.cacheKey, isolationSalt: "salt" });
+  expect(facts?.cacheKey).toMatch(/^[\w-]{43}$/);
+  expect(inputTokens).toBe(30);
+  expect(translated({}, { ...BODY, prompt_cache_key: null }).facts?.cacheKey).toBe("");
+});
+
+test("gateways agree on where a conversation belongs, and digests differ for every owner and model", () => {
+  const of = ({ facts }: ReturnType<typeof translated>) => [facts?.cacheKey, facts?.shape.boundaries.at(-1)?.hash];
+  const [cacheKey, hash] = of(translated());
+  expect(of(translated())).toEqual([cacheKey, hash]);
+  const [strangersKey, strangersHash] = of(translated({ routingKey: Buffer.alloc(32, 1) }));
+  expect(strangersKey).not.toBe(cacheKey);
+  expect(strangersHash).not.toBe(hash);
+  expect(of(translated({}, { ...BODY, model: "svc-glm53" }))).toEqual([
+    cacheKey,
+    expect.not.stringContaining(hash ?? ""),
+  ]);
+});

@@ -1,0 +1,104 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { ApiError } from "../../../../gateway/errors.ts";
+import { ROUTES } from "../../../../gateway/routes.ts";
+import { Sealing } from "../../../../gateway/sealing/sealing.ts";
+import { newSealingKey } from "../../../../gateway/sealing/sealing-key.ts";
+import { type Translated, translate } from "../../../../gateway/translation/translate.ts";
+import { replyTo, resultOf, type TranslationTask } from "../../../../gateway/translation/translation-task.ts";
+import { FORMAT_SETTINGS } from "../../../support/events/format-settings.ts";
+import { DEFAULT_JSON_LIMITS } from "../../../support/gateway/default-settings.ts";
+import { parseJsonBody } from "../../../support/gateway/parse-json-body.ts";
+
+const FOLDER = join(import.meta.dirname, "../../../agent-requests");
+const KEY = newSealingKey();
+
+function taskOf(operation: string, body: Buffer, more: Partial<TranslationTask> = {}): TranslationTask {
+  const caller = {
+    ...{ requestId: "req_1", tenant: "t", cacheSalt: "salt", maxOutputTokens: undefined },
+    routingKey: new Uint8Array(32),
+  };
+  const order = { operation, caller, bodyBytes: body.length } as const;
+  const common = { singleKeys: ["model"], limits: DEFAULT_JSON_LIMITS, settings: FORMAT_SETTINGS };
+  return { body, order, sealingKeys: [KEY], modelsWithImages: ["svc-qwen"], ...common, ...more };
+}
+
+/** What comes of a body on the spot, or why nothing does. */
+function here({ order, sealingKeys, modelsWithImages }: TranslationTask, body: Buffer): Translated | ApiError {
+  try {
+    const surroundings = {
+      ...{ sealing: new Sealing(sealingKeys), settings: FORMAT_SETTINGS },
+      acceptsImages: (model: string) => modelsWithImages.includes(model),
+    };
+    return translate(parseJsonBody(body), order, surroundings);
+  } catch (error) {
+    if (error instanceof ApiError) return error;
+    throw error;
+  }
+}
+
+/** What comes of a body by way of another thread: all that it is handed is a copy. */
+function there(task: TranslationTask): Translated | ApiError {
+  const { end } = structuredClone(replyTo(structuredClone(task)));
+  if ("fault" in end) throw new Error(end.fault.error);
+  try {
+    return resultOf(end);
+  } catch (error) {
+    if (error instanceof ApiError) return error;
+    throw error;
+  }
+}
+
+describe("what real agents send", () => {
+  test.each(readdirSync(FOLDER))("%s means on a thread what it means on the spot", (file) => {
+    const { path, body } = JSON.parse(readFileSync(join(FOLDER, file), "utf8"));
+    const route = ROUTES.find((spec) => spec.path === path.split("?")[0]);
+    if (!route) throw new Error("the path has no route");
+    const bytes = Buffer.from(JSON.stringify({ ...body, model: "svc-qwen" }));
+    const task = taskOf(route.operation, bytes);
+    const [one, other] = [here(task, bytes), there(task)];
+    if (!(one instanceof ApiError) && !(other instanceof ApiError)) {
+      // Bytes come as one kind of view here and as another there.
+      expect(Buffer.from(other.bytes).equals(Buffer.from(one.bytes))).toBe(true);
+      expect({ ...other, bytes: 0 }).toEqual({ ...one, bytes: 0 });
+    } else expect({ ...other }).toEqual({ ...one });
+  });
+});
+
+test("refusals come back whole", () => {
+  const refused = (text: string) => there(taskOf("chat", Buffer.from(text)));
+  expect(refused('{"model":"svc-qwen","messages":[{"role":"owner"}]}')).toMatchObject({
+    code: "invalid_value",
+    path: ["messages", 0, "role"],
+  });
+  expect(refused('{"model":')).toMatchObject({ code: "invalid_json", detail: "json_syntax" });
+  expect(refused('{"model":"svc-qwen","model":"svc-glm53"}')).toMatchObject({ code: "bad_request" });
+  expect(there(taskOf("chat", Buffer.from('{"a":[[[1]]]}'), { limits: { maxDepth: 2, maxNodes: 10 } }))).toMatchObject({
+    code: "bad_request",
+  });
+});
+
+test("a fault of this program comes back without the words of the error", () => {
+  const { end } = replyTo(taskOf("list_models", Buffer.from("{}")));
+  expect(end).toMatchObject({ fault: { error: "Error" } });
+  expect(JSON.stringify(end)).not.toContain("takes no prompt");
+});
+
+test("reasoning that comes back is opened, and what cannot be is counted and told of", () => {
+  const sealing = new Sealing([KEY]);
+  const foreign = new Sealing([newSealingKey()]);
+  const scope = { tenant: "t", model: "svc-qwen", format: "responses" };
+  const item = (sealed: string) => ({ type: "reasoning", summary: [], encrypted_content: sealed });
+  const input = [
+    { role: "user", content: "hi" },
+    item(sealing.for(scope).seal("thought")),
+    item(foreign.for(scope).seal("of another")),
+  ];
+  const reply = replyTo(taskOf("responses", Buffer.from(JSON.stringify({ model: "svc-qwen", input }))));
+  expect(reply.openings).toEqual({ opened: 1, unknown_key: 1, refused: 0 });
+  expect(reply.unknownKeys).toEqual(foreign.keyIds);
+  expect("translated" in reply.end && Buffer.from(reply.end.translated.bytes).includes("thought")).toBe(true);
+  sealing.opened(reply.openings, reply.unknownKeys);
+  expect(sealing.openings).toEqual({ opened: 1, unknown_key: 1, refused: 0 });
+});
