@@ -4,7 +4,7 @@ import { isList, isObject, type SchemaObject } from "./schema-document.ts";
 import { allowedTypes, type PlainNode } from "./schema-facets.ts";
 
 /** The most readings of a text: llama.cpp follows all of them at once, and more than this many make each token slow. */
-const MAX_READINGS = 256;
+const MAX_READINGS = 64;
 
 type Edge = { readonly to: string; readonly readings: number };
 
@@ -71,15 +71,23 @@ export class ReadingsGraph {
   }
 }
 
-/** Returns how many of the alternatives can have the same text up to a value inside them. Throws `WorkSpent`. */
+/**
+ * Returns how many of the alternatives can have the same text up to a value inside them, or up to their end where they
+ * are strings or numbers. Throws `WorkSpent`.
+ */
 export function readingsOf(alternatives: readonly (readonly PlainNode[])[], budget: WorkBudget): number {
   if (alternatives.length < 2) return 1;
   let arrays = 0;
+  let strings = 0;
+  let numbers = 0;
   let open = 0;
   const byStart = new Map<string, { any: number; values: Map<string, number> }>();
   for (const nodes of alternatives) {
-    const types = possibleTypes(nodes, budget);
+    const { types, isListed } = possibleTypes(nodes, budget);
     if (types === undefined || types.has("array")) arrays += 1;
+    // Of listed values each is read once: they part at the first character in which they differ.
+    if (!isListed && (types === undefined || types.has("string"))) strings += 1;
+    if (!isListed && (types === undefined || types.has("number") || types.has("integer"))) numbers += 1;
     if (types !== undefined && !types.has("object")) continue;
     const start = startOf(nodes, budget);
     if (start === undefined) {
@@ -92,14 +100,18 @@ export function readingsOf(alternatives: readonly (readonly PlainNode[])[], budg
     byStart.set(start.name, group);
   }
   const alike = [...byStart.values()].map(({ any, values }) => any + Math.max(0, ...values.values()));
-  return Math.max(1, arrays, open + Math.max(0, ...alike));
+  return Math.max(1, arrays, strings, numbers, open + Math.max(0, ...alike));
 }
 
-/** Returns the types that a value may have, also by an `enum` without one; undefined for any. */
-function possibleTypes(nodes: readonly PlainNode[], budget: WorkBudget): ReadonlySet<string> | undefined {
+/** Returns the types that a value may have, undefined for any, and whether the schema lists all values by an `enum`. */
+function possibleTypes(
+  nodes: readonly PlainNode[],
+  budget: WorkBudget,
+): { readonly types: ReadonlySet<string> | undefined; readonly isListed: boolean } {
   const types = allowedTypes(nodes, budget);
   const values = fixedValues(nodes, types, budget);
-  return values === undefined ? types : new Set(values.map((value) => (isList(value) ? "array" : typeof value)));
+  if (values === undefined) return { types, isListed: false };
+  return { types: new Set(values.map((value) => (isList(value) ? "array" : typeof value))), isListed: true };
 }
 
 /** Returns what an object always begins with: the name of its first property and, if these are fixed, its values. */

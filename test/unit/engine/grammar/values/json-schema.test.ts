@@ -113,7 +113,9 @@ describe("toGrammar", () => {
       "values of maps",
       { anyOf: [1, 2].map((n) => ({ type: "object", additionalProperties: { $ref: "#" }, maxProperties: n })) },
     ],
-    ["objects without a reference", nestedChoices(9)],
+    ["objects without a reference", nestedChoices(7)],
+    ["strings", { anyOf: Array.from({ length: 70 }, (_, n) => ({ type: "string", maxLength: n + 5 })) }],
+    ["numbers", { anyOf: Array.from({ length: 70 }, (_, n) => ({ type: "integer", minimum: n })) }],
   ])("refuses alternatives whose readings multiply with the depth of a text: %s", (_, schema) => {
     expect(() => compile(schema)).toThrow("Invalid JSON Schema at #: has alternatives that are too much alike.");
   });
@@ -129,7 +131,8 @@ describe("toGrammar", () => {
     ],
     ["types", { anyOf: [{ items: { $ref: "#" } }, { additionalProperties: { $ref: "#" } }, { type: "null" }] }],
     ["values that are listed", { anyOf: [{ enum: ["leaf", 1, null] }, { type: "array", items: { $ref: "#" } }] }],
-    ["a few levels of alternatives", nestedChoices(8)],
+    ["a few levels of alternatives", nestedChoices(6)],
+    ["the values of many strings", { anyOf: Array.from({ length: 200 }, (_, n) => ({ const: `value ${n}` })) }],
   ])("takes recursion where alternatives are told apart by %s", (_, schema) => {
     expect(compile(schema).text).toContain("root ::= ");
   });
