@@ -186,6 +186,22 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     ]);
   });
 
+  test("serves dozens of generations at once without a warning of leaks", async () => {
+    const rig = await rigOf(dialect, {}, { slots: 64 });
+    const warnings: Error[] = [];
+    const note = (warning: Error) => warnings.push(warning);
+    process.on("warning", note);
+    try {
+      const answers = await Promise.all(Array.from({ length: 40 }, () => ask(rig)));
+      expect(answers.map(({ code }) => code)).toEqual(answers.map(() => 0));
+      // Node tells of warnings in the next turn.
+      await new Promise((resolve) => setImmediate(resolve));
+    } finally {
+      process.off("warning", note);
+    }
+    expect(warnings).toEqual([]);
+  });
+
   test("describes what the probe found", async () => {
     const rig = await rigOf(dialect);
     const { engineKind, engineVersion, models } = await rig.client.describe();
