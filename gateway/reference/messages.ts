@@ -31,27 +31,31 @@ const imageBlock = named("ImageBlock", "An image, for models that take images. I
   cache_control: cacheControl,
 });
 
-const documentBlock = named("DocumentBlock", "A document of text, in user messages. PDF is not taken.", {
-  type: tag("document"),
-  source: z
-    .discriminatedUnion("type", [
-      named("PlainTextSource", "A document as one text.", {
-        type: tag("text"),
-        data: z.string().describe("The text of the document."),
-        media_type: withoutEffect("The type of the text."),
-      }),
-      named("ContentSource", "A document as blocks.", {
-        type: tag("content"),
-        content: z
-          .union([z.string(), z.array(z.discriminatedUnion("type", [textBlock, imageBlock]))])
-          .describe("A text, or blocks of text and images."),
-      }),
-    ])
-    .describe("Where the document is."),
-  title: z.string().nullish().describe("The title of the document."),
-  context: z.string().nullish().describe("What the document is about."),
-  cache_control: cacheControl,
-});
+const documentBlock = named(
+  "DocumentBlock",
+  "A document of text, in user messages. Others, such as PDF, are what the model cannot read.",
+  {
+    type: tag("document"),
+    source: z
+      .discriminatedUnion("type", [
+        named("PlainTextSource", "A document as one text.", {
+          type: tag("text"),
+          data: z.string().describe("The text of the document."),
+          media_type: withoutEffect("The type of the text."),
+        }),
+        named("ContentSource", "A document as blocks.", {
+          type: tag("content"),
+          content: z
+            .union([z.string(), z.array(z.discriminatedUnion("type", [textBlock, imageBlock]))])
+            .describe("A text, or blocks of text and images."),
+        }),
+      ])
+      .describe("Where the document is."),
+    title: z.string().nullish().describe("The title of the document."),
+    context: z.string().nullish().describe("What the document is about."),
+    cache_control: cacheControl,
+  },
+);
 
 const searchResultBlock = named("SearchResultBlock", "A result of a search by the caller, in user messages.", {
   type: tag("search_result"),

@@ -1,7 +1,10 @@
 import { CATALOG } from "../../../gateway/catalog.ts";
+import { CHAT_UNTAKEN } from "../../../gateway/formats/chat/untaken-fields.ts";
+import { MESSAGES_UNTAKEN } from "../../../gateway/formats/messages/untaken-fields.ts";
+import type { UntakenField } from "../../../gateway/formats/untaken-field.ts";
 import { OPERATIONS, openApiDocument } from "../../../gateway/reference/openapi.ts";
 import { ROUTES } from "../../../gateway/routes.ts";
-import { page } from "../markdown.ts";
+import { code, page, table } from "../markdown.ts";
 import { FieldTables } from "./field-tables.ts";
 import { overviewPage } from "./overview-page.ts";
 
@@ -14,6 +17,8 @@ type FormatPage = {
   readonly operations: readonly Operation[];
   readonly intro: string;
   readonly stream: string;
+  /** The fields that are refused by name or ignored. Default: the format refuses all that it does not know. */
+  readonly untaken?: readonly UntakenField[];
 };
 
 const PAGES: readonly FormatPage[] = [
@@ -21,9 +26,10 @@ const PAGES: readonly FormatPage[] = [
     title: "API: chat completions (Format A)",
     file: "api-chat.md",
     operations: ["chat"],
+    untaken: CHAT_UNTAKEN,
     intro: [
-      "Null in an optional field of a request means that it is absent, and fields that are not named here are ignored. What is refused by name",
-      "would otherwise change what the answer means or make the service remember.",
+      "Null in an optional field of a request means that it is absent, and fields that are not named here are ignored, but for those which the",
+      "[last table](#fields-that-are-refused-or-ignored) lists as refused.",
     ].join("\n"),
     stream: [
       "Events have no name. They come in this order: the chunk with the role; chunks of reasoning, text and tool calls; the chunk with the",
@@ -35,9 +41,11 @@ const PAGES: readonly FormatPage[] = [
     title: "API: messages (Format B)",
     file: "api-messages.md",
     operations: ["messages", "count_tokens"],
+    untaken: MESSAGES_UNTAKEN,
     intro: [
-      "Null in an optional field of a request means that it is absent, and fields that are not named here are ignored. System text stands in",
-      "`system`: a message with the role `system` is 400. Cache hints are never refused.",
+      "Null in an optional field of a request means that it is absent, and fields that are not named here are ignored, but for those which the",
+      "[last table](#fields-that-are-refused-or-ignored) lists as refused. System text stands in `system`: a message with the role `system` is 400, unless",
+      "an operator has `formats.messages.systemRole: merge`. Cache hints are never refused.",
     ].join("\n"),
     stream: [
       "Each event has the name that its `type` says. They come in this order: `message_start`; the blocks one after the other, each as",
@@ -82,15 +90,30 @@ export function referencePages(): readonly ReferencePage[] {
   ];
 }
 
-function formatPage({ title, operations, intro, stream }: FormatPage, tables: FieldTables): string {
+function formatPage({ title, operations, intro, stream, untaken }: FormatPage, tables: FieldTables): string {
   const parts = [
     `[The API as a whole](api.md) has keys, models, headers, limits and errors.\n${intro}`,
     ...operations.flatMap((name) => operationParts(name, stream, tables)),
+    ...(untaken ? untakenParts(untaken) : []),
   ];
   const linked = parts.map((part) =>
     part.replaceAll("*Structured output*", "[Structured output](api.md#structured-output)"),
   );
   return page(title, MADE_FROM, linked);
+}
+
+function untakenParts(fields: readonly UntakenField[]): readonly string[] {
+  const rows = fields.map(({ field, becomes, neutral = [], why }) => [
+    code(field),
+    becomes,
+    neutral.map((value) => code(JSON.stringify(value))).join(", "),
+    why,
+  ]);
+  return [
+    "## Fields that are refused or ignored",
+    "A refused field is 400 (`unsupported_parameter`), but for null and the values in the third column, which ask for nothing else than what happens without it.",
+    table(["field", "becomes", "taken", "why"], rows),
+  ];
 }
 
 function operationParts(name: Operation, stream: string, tables: FieldTables): readonly string[] {

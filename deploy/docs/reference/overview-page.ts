@@ -29,6 +29,13 @@ const MODELS = [
   "that is longer is 400 (`context_length_exceeded`); an answer that does not fit into what is left ends for length.",
 ].join("\n");
 
+const UNREADABLE = [
+  "Images come as data in the request (PNG, JPEG, GIF, WebP), for models that take them. What a model cannot read (an image for one that takes",
+  "none, a PDF, a recording, an image at an address) is 400 where it is the user's own in the last message. In results of tools and in",
+  "earlier messages a text stands in its place, so that no session ends over it; an operator may have that everywhere",
+  "(`formats.unreadableContent`).",
+].join("\n");
+
 const LIMITS = [
   "An operator may set the first of these and the JSON limits otherwise. The limit on values is met before that on messages: a message",
   "is three values at least. A key may have limits of its own: requests, input tokens and output tokens per minute, tokens per day,",
@@ -162,6 +169,8 @@ export function overviewPage(modelFields: readonly string[]): string {
     MODELS,
     modelTable(),
     ...modelFields,
+    "## Images and files",
+    UNREADABLE,
     "## Headers of requests",
     headers(REQUEST_HEADERS),
     "## Headers of replies",

@@ -23,7 +23,9 @@ test("every schema of the document has a section, and every field of it a row", 
 });
 
 test.each(pages)("every link of $path within itself leads to a heading", ({ text }) => {
-  const anchors = new Set([...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => heading.toLowerCase()));
+  const anchors = new Set(
+    [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) => heading.toLowerCase().replaceAll(" ", "-")),
+  );
   const links = [...text.matchAll(/\]\(#([^)]*)\)/g)].map(([, anchor = ""]) => anchor);
   expect(links.filter((anchor) => !anchors.has(anchor))).toEqual([]);
 });
