@@ -88,7 +88,7 @@ export const gatewayConfigSchema = z.strictObject({
     .min(1)
     .optional()
     .describe(
-      "The path of the file of sealing keys that all gateways share, which `npm run keys -- sealing-key` writes; without it, reasoning sealed before a restart or by another gateway is not read back.",
+      "The path of the file of sealing keys that all gateways share, which `npm run keys -- sealing-key` writes; without it, reasoning sealed before a restart or by another gateway is not read back, and compacted conversations are refused.",
     ),
   maxBodyBytes: z
     .int()
