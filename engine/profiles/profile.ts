@@ -77,6 +77,12 @@ export const profileSchema = z.strictObject({
   toolCall: toolCallMarkers
     .optional()
     .describe("How the model writes a tool call; without it, the model calls no tools."),
+  images: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Whether the family's models take images. A node beside another engine tries it; the `llama` backend takes none.",
+    ),
   systemMessages: z
     .enum(SYSTEM_PLACES)
     .default("anywhere")

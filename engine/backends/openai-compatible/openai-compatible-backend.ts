@@ -70,7 +70,7 @@ export class OpenAiCompatibleBackend implements Backend {
    * serve the model, or does not tell reasoning, tool calls and text apart.
    */
   async start(signal: AbortSignal): Promise<void> {
-    const { nodeId, profile, images, priorities, sharedCache, servedModel: wanted } = this.#options;
+    const { nodeId, profile, images = profile.images, priorities, sharedCache, servedModel: wanted } = this.#options;
     await this.#waitForEngine(signal);
     const facts = await readEngineFacts(this.#http, this.#dialect, profile, wanted, signal);
     const settings = {
@@ -97,8 +97,9 @@ export class OpenAiCompatibleBackend implements Backend {
     };
     this.#watch.start();
     const found = await probe(parts, signal);
-    const { thinkingBudget, turns, countsAtStart } = found;
-    this.#running = { parts: { ...parts, settings: { ...settings, turns, thinkingBudget }, countsAtStart }, found };
+    const { countsAtStart, thinkingBudget, turns, images: takesImages } = found;
+    const tried = { ...settings, turns, thinkingBudget, images: takesImages };
+    this.#running = { parts: { ...parts, settings: tried, countsAtStart }, found };
   }
 
   /** Returns the engine and its models; what the engine says of itself is known once `start` has resolved. */
@@ -188,7 +189,7 @@ export class OpenAiCompatibleBackend implements Backend {
       kvTokenCapacity: this.#watch.load?.kvTokensTotal ?? 0,
       kvBlockTokens: 0,
       maxConcurrentRequests: this.#options.slots,
-      inputModalities: this.#options.images ? [Modality.TEXT, Modality.IMAGE] : [Modality.TEXT],
+      inputModalities: running?.found.images ? [Modality.TEXT, Modality.IMAGE] : [Modality.TEXT],
       capabilities: running?.found.capabilities ?? [],
       state: running ? ModelState.READY : ModelState.LOADING,
       maxCacheTtl: undefined,

@@ -57,7 +57,12 @@ export const openAiCompatibleSchema = z.strictObject({
     .min(100)
     .default(1_000)
     .describe("The time, in milliseconds, between two questions to the engine for its load."),
-  images: z.boolean().default(false).describe("Whether the model takes images."),
+  images: z
+    .boolean()
+    .optional()
+    .describe(
+      "Whether to try images at the start, and to take them where the engine does; without it, as the profile says of the family.",
+    ),
   priorities: z.boolean().default(false).describe("Whether the engine was started with priority scheduling."),
   sharedCache: z
     .boolean()

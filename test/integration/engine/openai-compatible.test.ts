@@ -1,11 +1,12 @@
 import { describe, expect, test } from "vitest";
 import type { DialectName } from "../../../engine/backends/openai-compatible/dialect/dialect.ts";
 import type { ErrorReason } from "../../../engine/errors.ts";
+import { loadProfile } from "../../../engine/profiles/profile.ts";
 import { FinishReason, ReasoningEffort, ReasoningMode } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Role, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { Capability, EngineKind } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import { Capability, EngineKind, Modality } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { ask, atEnd, backendOf, FOREVER, rigOf, says, textChunk } from "../../support/dialects/dialect-rig.ts";
-import { obedient, type Reply, startDialectServer } from "../../support/dialects/dialect-server.ts";
+import { type ChatBody, obedient, type Reply, startDialectServer } from "../../support/dialects/dialect-server.ts";
 import { generateRequest, textMessage, toolOf } from "../../support/requests/generate-request.ts";
 
 const DIALECTS: readonly DialectName[] = ["vllm", "sglang", "llama-server"];
@@ -184,6 +185,24 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
       { role: "user", content: "<system>\nnow\n</system>" },
       { role: "user", content: "stop" },
     ]);
+  });
+
+  test.each([
+    ["takes them", (_body: ChatBody) => undefined, [Modality.TEXT, Modality.IMAGE]],
+    [
+      "refuses them",
+      (body: ChatBody): Reply | undefined =>
+        JSON.stringify(body).includes("image_url")
+          ? { kind: "status", status: 400, body: { error: { message: "At most 0 image(s) may be provided." } } }
+          : undefined,
+      [Modality.TEXT],
+    ],
+  ])("describes images as what a model takes where its engine %s", async (_what, model, modalities) => {
+    const options = { model: (body: ChatBody) => model(body) ?? obedient(body) };
+    const family = await rigOf(dialect, options, { profile: loadProfile("qwen3.5"), images: undefined });
+    expect((await family.client.describe()).models[0]?.inputModalities).toEqual(modalities);
+    const untried = await rigOf(dialect, options, { profile: loadProfile("qwen3.5"), images: false });
+    expect((await untried.client.describe()).models[0]?.inputModalities).toEqual([Modality.TEXT]);
   });
 
   test("serves dozens of generations at once without a warning of leaks", async () => {

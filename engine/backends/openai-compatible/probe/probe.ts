@@ -1,9 +1,16 @@
+import { createHash } from "node:crypto";
 import {
   type GenerateRequest,
   ReasoningEffort,
   ReasoningMode,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { type ToolChoice, ToolChoiceMode } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import {
+  ImageDetail,
+  type Part,
+  Role,
+  type ToolChoice,
+  ToolChoiceMode,
+} from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 import { ANY_ORDER, type PromptCount, type TurnRules, turnRulesOfCounts } from "../../../conversation/turn-rules.ts";
 import { EngineError, type ErrorReason } from "../../../errors.ts";
@@ -26,7 +33,15 @@ export type ProbeResult = {
   readonly countsAtStart: boolean;
   /** What the chat template takes of the order of messages. */
   readonly turns: TurnRules;
+  /** Whether the engine takes images; false where it was not to be tried. */
+  readonly images: boolean;
 };
+
+/** A red square of 64 pixels, as some engines refuse images that are smaller than a patch of theirs. */
+const SQUARE = Buffer.from(
+  "iVBORw0KGgoAAAANSUhEUgAAAEAAAABACAIAAAAlC+aJAAAAS0lEQVR42u3PQQkAAAgAsetfWiP4FgYrsKZeS0BAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEDgsqnc8OJg6Ln3AAAAAElFTkSuQmCC",
+  "base64",
+);
 
 const BUDGET_TOKENS = 512;
 
@@ -63,7 +78,7 @@ const REFUSALS: ReadonlySet<ErrorReason> = new Set(["INVALID_REQUEST", "INVALID_
  * that says what is wrong and which flags the model needs.
  */
 export async function probe(parts: GenerationParts, signal: AbortSignal): Promise<ProbeResult> {
-  const { profile, dialect, sharedCache } = parts.settings;
+  const { profile, dialect, sharedCache, images } = parts.settings;
   const thinkingBudget = await probeThinking(parts, signal);
   if (profile.toolCall) await probeTools(parts, signal);
   const schema = await probeSchema(parts, signal);
@@ -76,6 +91,7 @@ export async function probe(parts: GenerationParts, signal: AbortSignal): Promis
   return {
     thinkingBudget,
     turns,
+    images: images && (await probeImage(parts, signal)),
     countsAtStart: schema.countsAtStart,
     capabilities: [
       ...(profile.toolCall ? WITH_TOOLS : []),
@@ -160,6 +176,30 @@ async function probeSchema(
   }
 }
 
+/** Resolves to whether the engine answers a question about an image. */
+async function probeImage(parts: GenerationParts, signal: AbortSignal): Promise<boolean> {
+  const image: Part = {
+    kind: {
+      $case: "image",
+      value: {
+        source: { $case: "data", value: SQUARE },
+        mimeType: "image/png",
+        detail: ImageDetail.UNSPECIFIED,
+        contentSha256: createHash("sha256").update(SQUARE).digest(),
+      },
+    },
+  };
+  const question: Part = { kind: { $case: "text", value: { text: "Which colour is this? Answer with one word." } } };
+  const messages = [{ role: Role.USER, parts: [image, question] }];
+  try {
+    await askEngine(parts, probeRequest("", { messages, reasoning: NO_REASONING }), signal);
+    return true;
+  } catch (error) {
+    if (isRefusal(error) || isEngineError(error)) return false;
+    throw explainFailure(error, "a request with an image", parts.settings);
+  }
+}
+
 /** Resolves to the size of a prompt; an engine that fails over it, whatever status it gives, refuses it. */
 async function countPrompt(
   { http, settings, countTimeoutMs }: GenerationParts,
@@ -173,9 +213,7 @@ async function countPrompt(
     return await countTokens(http, settings.dialect, body, countTimeoutMs, signal);
   } catch (error) {
     if (signal.aborted) throw error;
-    return isRefusal(error) || (error instanceof EngineError && error.reason === "ENGINE_ERROR")
-      ? "refused"
-      : "unknown";
+    return isRefusal(error) || isEngineError(error) ? "refused" : "unknown";
   }
 }
 
@@ -189,6 +227,11 @@ function callMark({ toolCall }: ModelProfile): string {
 /** Returns whether the engine does not do what it was asked for, rather than having failed. */
 function isRefusal(error: unknown): boolean {
   return error instanceof EngineError && REFUSALS.has(error.reason);
+}
+
+/** Returns whether the engine failed without a reason of its own, as some do where they should refuse. */
+function isEngineError(error: unknown): boolean {
+  return error instanceof EngineError && error.reason === "ENGINE_ERROR";
 }
 
 /** Returns the error that the probe throws: what is wrong, and the flags that models of the profile need. */
