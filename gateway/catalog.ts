@@ -1,8 +1,8 @@
-/** A model of the fixed catalog: what its id promises, whoever serves it. */
+/** A model of the catalog: what its id promises, whoever serves it. */
 export type CatalogModel = {
   /** The id by which callers name the model. */
   readonly id: string;
-  /** The most tokens that prompt and answer may have together. */
+  /** The most tokens that prompt and answer may have together, as told until a node was there to say it. */
   readonly contextWindow: number;
   /** The name of the model for people. */
   readonly displayName: string;
@@ -14,7 +14,7 @@ export type CatalogModel = {
  */
 export const CATALOG_CREATED_SECONDS = 1_763_596_800;
 
-/** All models of the service, in the order in which callers see them. */
+/** The models that a service has by default, in the order in which callers see them. */
 export const CATALOG: readonly CatalogModel[] = [
   { id: "svc-glm53", contextWindow: 1_048_576, displayName: "GLM 5.3" },
   { id: "svc-kimik3", contextWindow: 1_048_576, displayName: "Kimi K3" },
@@ -23,9 +23,19 @@ export const CATALOG: readonly CatalogModel[] = [
   { id: "svc-dsv4flash", contextWindow: 1_048_576, displayName: "DeepSeek V4 Flash" },
 ];
 
-const BY_ID: ReadonlyMap<string, CatalogModel> = new Map(CATALOG.map((model) => [model.id, model]));
+/** The models of a service, and the other names that they go by. */
+export type Catalog = {
+  /** The models, in the order in which callers see them. */
+  readonly models: readonly CatalogModel[];
+  /** The id of a model by each further name under which callers may ask for it. */
+  readonly aliases: Readonly<Record<string, string>>;
+};
 
-/** Returns the model with this id; undefined where the catalog has none. */
-export function findModel(id: string): CatalogModel | undefined {
-  return BY_ID.get(id);
+/** The catalog that a service has by default: five models, and no other names. */
+export const DEFAULT_CATALOG: Catalog = { models: CATALOG, aliases: {} };
+
+/** Returns the model with this id, or this further name; undefined where the catalog has none. */
+export function findModel(name: string, { models, aliases }: Catalog = DEFAULT_CATALOG): CatalogModel | undefined {
+  const id = Object.hasOwn(aliases, name) ? aliases[name] : name;
+  return models.find((model) => model.id === id);
 }

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { listenSchema, logSchema } from "../deploy/runtime/config/process-schema.ts";
 import { tracingSchema } from "../deploy/runtime/tracing/tracing-schema.ts";
+import { CATALOG, type Catalog } from "./catalog.ts";
 import { jsonLimitsSchema } from "./json/json-scan.ts";
 import { overloadSchema } from "./overload/overload-settings.ts";
 import { timeoutsSchema } from "./upstream/call/timeouts.ts";
@@ -65,8 +66,64 @@ function brokenStream(fallback: "cut" | "error") {
     );
 }
 
-/** The schema of the gateway's whole configuration. */
-export const gatewayConfigSchema = z.strictObject({
+/** The form of the names of models, which stand in paths, logs and labels of statistics. */
+const modelName = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/, "expected 1 to 64 letters, digits, dots, hyphens and underscores");
+
+const catalogSchema = z
+  .strictObject({
+    models: z
+      .array(
+        z.strictObject({
+          id: modelName.describe("The id by which callers, keys and clusters name the model."),
+          contextWindow: z
+            .int()
+            .min(1)
+            .describe("The most tokens of prompt and answer together, as told until a node was there to say it."),
+          displayName: z.string().min(1).max(128).describe("The name of the model for people."),
+        }),
+      )
+      .min(1)
+      .default([...CATALOG])
+      .describe("The models, in the order in which callers see them."),
+    aliases: z
+      .record(modelName, modelName)
+      .default({})
+      .describe(
+        "Further names of models, each with the id that it stands for; answers, statistics and the limits of keys name the id.",
+      ),
+  })
+  .superRefine(({ models, aliases }, context) => {
+    const ids = new Set<string>();
+    for (const [index, { id }] of models.entries()) {
+      if (ids.has(id)) refuse(context, ["models", index, "id"], `${id} is in the catalog already`);
+      ids.add(id);
+    }
+    for (const [alias, id] of Object.entries(aliases)) {
+      if (ids.has(alias)) refuse(context, ["aliases", alias], "this is the id of a model");
+      else if (!ids.has(id)) refuse(context, ["aliases", alias], `${id} is no model of the catalog`);
+    }
+  })
+  .prefault({})
+  .describe("The models that callers may ask for.");
+
+function refuse(context: z.RefinementCtx, path: (string | number)[], message: string): void {
+  context.addIssue({ code: "custom", path, message });
+}
+
+/** Refuses clusters of models that no caller could ask for: their names are mistakes. */
+function refuseUnlisted(
+  { catalog, clusters }: { readonly catalog: Catalog; readonly clusters: readonly { readonly model: string }[] },
+  context: z.RefinementCtx,
+): void {
+  for (const [index, { model }] of clusters.entries())
+    if (!catalog.models.some(({ id }) => id === model))
+      refuse(context, ["clusters", index, "model"], `${model} is no model of the catalog`);
+}
+
+/** The keys of the configuration, each checked by itself. */
+const gatewayKeys = z.strictObject({
   listen: listenSchema(8080).describe("Where the public API listens."),
   admin: listenSchema(9901).describe(
     "Where health, metrics, control and a page to look at are served; never for the public.",
@@ -168,6 +225,7 @@ export const gatewayConfigSchema = z.strictObject({
     ),
   overloadManager: overloadSchema,
   timeouts: timeoutsSchema,
+  catalog: catalogSchema,
   clusters: clustersSchema,
   retry: retrySchema,
   tracing: tracingSchema.optional(),
@@ -183,6 +241,9 @@ export const gatewayConfigSchema = z.strictObject({
     .describe("The time, in milliseconds, for which running answers may go on after SIGTERM."),
   log: logSchema,
 });
+
+/** The schema of the gateway's whole configuration. */
+export const gatewayConfigSchema = gatewayKeys.superRefine(refuseUnlisted);
 
 /** The configuration of a gateway, checked, with its defaults. */
 export type GatewayConfig = z.infer<typeof gatewayConfigSchema>;

@@ -2,7 +2,6 @@ import type { FastifyInstance, RouteHandlerMethod } from "fastify";
 import type { Logger } from "pino";
 import { onAbort } from "../deploy/runtime/time/abort.ts";
 import type { Clock } from "../deploy/runtime/time/clock.ts";
-import { CATALOG } from "./catalog.ts";
 import type { GatewayConfig } from "./config.ts";
 import { ENVELOPES } from "./errors.ts";
 import { takeApiVersion } from "./http/access/api-version.ts";
@@ -22,6 +21,7 @@ import { capConnections } from "./http/connection/connection-cap.ts";
 import { answerNotFound, useEnvelope } from "./http/connection/envelope.ts";
 import { publicApp } from "./http/connection/public-app.ts";
 import type { SocketTable } from "./http/connection/sockets.ts";
+import { ModelDirectory } from "./http/model-directory.ts";
 import type { KeyStore } from "./keys/key-store.ts";
 import { AuthFailures } from "./limits/auth-failures.ts";
 import type { LimitStore } from "./limits/limit-store.ts";
@@ -117,8 +117,9 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const limits: RateLimitDeps = { limiter, clock, headerPrefix, stats };
   const failures = new AuthFailures(config.auth.maxFailuresPerMinute, clock);
   const translator = newTranslator(deps);
+  const models = new ModelDirectory(config.catalog, deps.clusters);
   app.addHook("onClose", () => translator.close());
-  const handlerOf = handlers(deps, limits, { translator, overload, random: Math.random });
+  const handlerOf = handlers(deps, limits, { translator, models, overload, random: Math.random });
   registerRoutes(app, handlerOf, ({ use }) => use === "open");
   registerKeyedRoutes(app, handlerOf, { auth: { keys, failures, trustedHops, stats }, limits, overload, bodies });
   return { app, sockets, limiter, overload };
@@ -155,9 +156,9 @@ function handlers(deps: GatewayDeps, limits: RateLimitDeps, translation: Transla
   const shared = { router, translation, sealing, limits, queue, clock, stats };
   const generation = { ...shared, timeouts: config.timeouts, running, brokenStreams };
   const others: Readonly<Record<OtherOperation, RouteHandlerMethod>> = {
-    list_models: listModels,
-    get_model: getModel,
-    get_contract: contractRoute(),
+    list_models: listModels(translation.models),
+    get_model: getModel(translation.models),
+    get_contract: contractRoute(config.catalog),
     probe: async (_request, reply) => reply.code(200).send(),
   };
   return (spec) => {
@@ -170,7 +171,7 @@ function handlers(deps: GatewayDeps, limits: RateLimitDeps, translation: Transla
 function newTranslator({ config, clusters, sealing, clock, log }: GatewayDeps): Translator {
   return new Translator({
     sealing,
-    models: CATALOG.map(({ id }) => id),
+    catalog: config.catalog,
     acceptsImages: (model) => clusters.cluster(model)?.acceptsImages ?? false,
     settings: {
       strictAlternation: config.formats.strictAlternation,

@@ -1,4 +1,5 @@
 import type { CountTokensRequest, Event, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Catalog } from "../catalog.ts";
 import type { ApiError, FieldPath } from "../errors.ts";
 import type { Completion } from "./completion.ts";
 import type { UnreadableRule } from "./unreadable.ts";
@@ -40,6 +41,10 @@ export type PrepareContext = {
   readonly acceptsImages: (model: string) => boolean;
   /** The settings of the formats. */
   readonly settings: FormatSettings;
+  /** The models of the service. */
+  readonly catalog: Catalog;
+  /** The ids of the models that the caller can use now, which the refusal of an unknown one names. */
+  readonly usableModels: readonly string[];
 };
 
 /** What the configuration says about the formats. */

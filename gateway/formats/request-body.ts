@@ -2,6 +2,10 @@ import { type CatalogModel, findModel } from "../catalog.ts";
 import { ApiError } from "../errors.ts";
 import { isJsonObject, type JsonObject } from "../json/json-text.ts";
 import { missing, wrongType } from "./field-error.ts";
+import type { PrepareContext } from "./format.ts";
+
+/** What naming a model takes of what a format is told. */
+type ModelContext = Pick<PrepareContext, "catalog" | "usableModels">;
 
 /** Returns the body as an object. Throws `ApiError` `invalid_type` for any other JSON value. */
 export function requestBody(body: unknown): JsonObject {
@@ -11,15 +15,30 @@ export function requestBody(body: unknown): JsonObject {
 
 /**
  * Returns the catalog entry of the body's `model`. Throws `ApiError` when it is missing, no string or not in the
- * catalog; whether the key may use it is for the route to say. The message does not repeat the name: it may be
- * anything, a key included.
+ * catalog; whether the key may use it is for the route to say.
  */
-export function catalogModel(value: unknown): CatalogModel {
+export function catalogModel(value: unknown, { catalog, usableModels }: ModelContext): CatalogModel {
   if (value === undefined || value === null) throw missing(["model"]);
   if (typeof value !== "string") throw wrongType(["model"], "a string", value);
-  const model = findModel(value);
+  const model = findModel(value, catalog);
   if (model) return model;
-  throw new ApiError("unknown_model", "The model does not exist. GET /v1/models lists the models of your key.", {
-    path: ["model"],
-  });
+  const text = `The model${shownModel(value)} does not exist. ${offer(usableModels)}`;
+  throw new ApiError("unknown_model", { a: text, b: `model: ${text}` }, { path: ["model"] });
+}
+
+/** The most models that the refusal of an unknown one names. */
+const MAX_NAMED = 16;
+
+function offer(usable: readonly string[]): string {
+  if (usable.length === 0) return "GET /v1/models lists the models of your key.";
+  const more = usable.length > MAX_NAMED ? ", and others, which GET /v1/models lists" : "";
+  return `Your key can use: ${usable.slice(0, MAX_NAMED).join(", ")}${more}.`;
+}
+
+/**
+ * Returns how a message shows the name of a model that does not exist, with a blank before it; "" for one that is not
+ * of the form of a model's name, or is longer than one, as it may be anything, a key included.
+ */
+function shownModel(name: string): string {
+  return /^[a-z0-9][a-z0-9./:-]{0,47}$/i.test(name) ? ` '${name}'` : "";
 }

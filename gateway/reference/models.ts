@@ -3,17 +3,73 @@ import { named, tag } from "./shape.ts";
 
 /* The replies of `GET /v1/models` and `GET /v1/models/{model}`. */
 
+const support = z.object({ supported: z.boolean().describe("Whether the model can.") });
+
+const can = (what: string) => support.describe(what);
+
+const capabilities = named("ModelCapabilities", "What a model can do on every node that serves it.", {
+  batch: can("Batches of requests: never."),
+  citations: can("Citations: never."),
+  code_execution: can("Running code: never."),
+  context_management: support
+    .extend({
+      clear_thinking_20251015: can("Never."),
+      clear_tool_uses_20250919: can("Never."),
+      compact_20260112: can("Never."),
+    })
+    .describe("Shortening prompts: never."),
+  effort: support
+    .extend({
+      low: can("Reasoning with little effort."),
+      medium: can("Reasoning with some effort."),
+      high: can("Reasoning with much effort."),
+      xhigh: can("As `high`."),
+      max: can("As `high`."),
+    })
+    .describe("Levels of effort in reasoning."),
+  image_input: can("Images in prompts, on some node."),
+  pdf_input: can("PDF in prompts: never."),
+  server_tools: support
+    .extend({ code_execution: can("Never."), web_search: can("Never.") })
+    .describe("Tools that run here: never."),
+  structured_outputs: can("Answers that are held to a JSON Schema."),
+  thinking: support
+    .extend({
+      types: z
+        .object({
+          adaptive: can("Reasoning as much as it takes."),
+          between_tools: can("As `adaptive`."),
+          disabled: can("Answering without reasoning."),
+          enabled: can("Reasoning within a budget."),
+        })
+        .describe("The values of `thinking.type`."),
+    })
+    .describe("Reasoning before the answer."),
+});
+
 /** A model as callers see it. */
 export const model = named("Model", "A model that the key may use.", {
-  id: z.string().describe("The id of the model."),
+  id: z.string().describe("The id of the model, or a further name of it."),
   object: tag("model"),
   created: z.int().describe("A constant time, in seconds since the epoch."),
   owned_by: z.string().describe("Whose model it is: `svc`."),
   type: tag("model"),
   display_name: z.string().describe("The name of the model for people."),
   created_at: z.string().describe("The same time as `created`, as RFC 3339."),
-  context_window: z.int().describe("The most tokens that prompt and answer may have together."),
-  max_model_len: z.int().describe("Another name of `context_window`."),
+  context_length: z
+    .int()
+    .describe(
+      "The most tokens that prompt and answer may have together, on the node that has the fewest; what was last true while no node is up.",
+    ),
+  context_window: z.int().describe("Another name of `context_length`."),
+  max_model_len: z.int().describe("Another name of `context_length`."),
+  max_input_tokens: z.int().describe("Another name of `context_length`: what a prompt takes, its answer cannot have."),
+  max_tokens: z.int().describe("The most tokens that an answer may have, by the model and by the key."),
+  capabilities: capabilities.nullable().describe("What the model can do; null until a node was there to say it."),
+  lifecycle: tag("active"),
+  line: z.null().describe("Always null."),
+  deprecated_at: z.null().describe("Always null."),
+  retires_at: z.null().describe("Always null."),
 });
 
 /** The list of models. */

@@ -1,4 +1,5 @@
 import { CountTokensRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Catalog } from "../catalog.ts";
 import type { CanonicalRequest, FormatSettings, Places, PreparedCount } from "../formats/format.ts";
 import { routingDigest } from "../keys/routing-digest.ts";
 import { estimateInputTokens } from "../limits/input-estimate.ts";
@@ -23,6 +24,8 @@ export type Caller = {
   readonly cacheSalt: string;
   /** The most tokens of an answer that the key allows; undefined for no limit of its own. */
   readonly maxOutputTokens: number | undefined;
+  /** The ids of the models that the caller can use now, which the refusal of an unknown one names. */
+  readonly usableModels: readonly string[];
 };
 
 /** The order of a translation: what kind of body it is, and who sent it. */
@@ -43,6 +46,8 @@ export type Surroundings = {
   readonly acceptsImages: (model: string) => boolean;
   /** The settings of the formats. */
   readonly settings: FormatSettings;
+  /** The models of the service. */
+  readonly catalog: Catalog;
 };
 
 /** A body that passed every check, as plain data: what goes to an engine, and what writing the answer needs. */
@@ -68,11 +73,11 @@ export type Translated = {
 /** Checks a parsed body and translates it. Throws `ApiError` only, but for faults of this program. */
 export function translate(body: unknown, order: TranslationOrder, surroundings: Surroundings): Translated {
   const { operation, caller, bodyBytes } = order;
-  const { sealing, acceptsImages, settings } = surroundings;
+  const { sealing, acceptsImages, settings, catalog } = surroundings;
   const route = ROUTES.find((spec) => spec.operation === operation);
   if (route?.use !== "generation" && route?.use !== "count") throw new Error(`${operation} takes no prompt`);
   const sealer = (model: string) => sealing.for({ tenant: caller.tenant, model, format: route.format.name });
-  const context = { sealer, acceptsImages, settings };
+  const context = { sealer, acceptsImages, settings, catalog, usableModels: caller.usableModels };
   if (route.use === "count") return countOf(route.format.prepare(body, context), order);
   const { model, stream, request: canonical, options, ...places } = route.format.prepare(body, context);
   const allowed = withinOutputLimit(canonical, caller.maxOutputTokens);

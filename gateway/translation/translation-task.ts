@@ -1,4 +1,5 @@
 import { type CrashReport, crashReport } from "../../deploy/runtime/process/end-on-crash.ts";
+import type { Catalog } from "../catalog.ts";
 import { ApiError, type ApiErrorOptions, type ErrorCode, type Wording } from "../errors.ts";
 import type { FormatSettings } from "../formats/format.ts";
 import { parseBody } from "../json/json-body.ts";
@@ -24,6 +25,8 @@ export type TranslationTask = {
   readonly modelsWithImages: readonly string[];
   /** The settings of the formats. */
   readonly settings: FormatSettings;
+  /** The models of the service. */
+  readonly catalog: Catalog;
 };
 
 /** The boundaries of a prompt in a form that costs little to hand over: there may be tens of thousands. */
@@ -52,12 +55,12 @@ export type TranslationReply = {
 
 /** Parses a body and translates it. It never throws. */
 export function replyTo(task: TranslationTask): TranslationReply {
-  const { sealingKeys, modelsWithImages, settings, order } = task;
+  const { sealingKeys, modelsWithImages, settings, catalog, order } = task;
   const unknownKeys: string[] = [];
   const sealing = new Sealing(sealingKeys, (id) => unknownKeys.push(id));
   const acceptsImages = (model: string) => modelsWithImages.includes(model);
   const end = endOf(() => {
-    const { facts, ...translated } = translate(parsed(task), order, { sealing, acceptsImages, settings });
+    const { facts, ...translated } = translate(parsed(task), order, { sealing, acceptsImages, settings, catalog });
     return { translated: { ...translated, facts: facts && packed(facts) } };
   });
   return { openings: sealing.openings, unknownKeys, end };

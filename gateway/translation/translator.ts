@@ -36,8 +36,6 @@ export type ReceivedBody = {
 
 /** What a translator works with. */
 export type TranslatorOptions = Surroundings & {
-  /** The catalog ids of all models. */
-  readonly models: readonly string[];
   /** What parsing a body may cost. */
   readonly limits: JsonLimits;
   /** The clock that measures how long bodies take. */
@@ -101,7 +99,7 @@ export class Translator {
     order: TranslationOrder,
     signal: AbortSignal,
   ): Promise<Translated> {
-    const { limits, sealing, models, acceptsImages, settings, onFault } = this.#options;
+    const { limits, sealing, catalog, acceptsImages, settings, onFault } = this.#options;
     const { tenant, routingKey } = order.caller;
     const task = {
       body: bytes,
@@ -110,8 +108,9 @@ export class Translator {
       // A copy: of a view into a shared buffer all of the buffer would go along.
       order: { ...order, caller: { ...order.caller, routingKey: Uint8Array.from(routingKey) } },
       sealingKeys: sealing.keys,
-      modelsWithImages: models.filter(acceptsImages),
+      modelsWithImages: catalog.models.map(({ id }) => id).filter(acceptsImages),
       settings,
+      catalog,
     };
     const { buffer } = bytes;
     const transfer = buffer instanceof ArrayBuffer && buffer.byteLength === bytes.byteLength ? [buffer] : [];

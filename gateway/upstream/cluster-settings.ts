@@ -1,5 +1,4 @@
 import * as z from "zod";
-import { CATALOG } from "../catalog.ts";
 import { discoveryShapes } from "./discovery/discovery-settings.ts";
 import { tlsSchema } from "./endpoint/upstream-tls.ts";
 import { healthCheckSchema } from "./health/health-settings.ts";
@@ -10,7 +9,7 @@ import { circuitBreakerShape } from "./queue/circuit-breaker-settings.ts";
 import { retryBudgetSchema } from "./retry/retry-settings.ts";
 
 const everyCluster = {
-  model: z.enum(CATALOG.map((model) => model.id)).describe("The model of the catalog that the endpoints serve."),
+  model: z.string().min(1).describe("The id of the model of `catalog` that the endpoints serve."),
   ...balancerShape,
   healthChecks: healthCheckSchema,
   outlierDetection: outlierSchema,

@@ -4,6 +4,7 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { Modality } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { ClusterMember } from "./cluster-member.ts";
 import type { ClusterConfig, ClusterSettings } from "./cluster-settings.ts";
+import { type DescribedModel, describedModel } from "./described-model.ts";
 import type { Discovery, DiscoveryStatus } from "./discovery/discovery.ts";
 import type { EndpointSpec } from "./discovery/endpoint-schema.ts";
 import type { Resolve } from "./discovery/resolve.ts";
@@ -52,6 +53,7 @@ export class Cluster {
   #members = new Map<string, ClusterMember>();
   #ring = new HashRing([]);
   #discovered = false;
+  #described: DescribedModel | undefined;
 
   constructor(config: ClusterConfig, parts: ClusterParts) {
     this.settings = config;
@@ -146,6 +148,16 @@ export class Cluster {
     return best;
   }
 
+  /**
+   * What the endpoints that are up say of the model, as far as it holds on all of them; what was last true while none is
+   * up, and undefined until one has been.
+   */
+  get described(): DescribedModel | undefined {
+    const descriptions = this.healthyEndpoints.flatMap((endpoint) => endpoint.description(this.model) ?? []);
+    this.#described = describedModel(descriptions) ?? this.#described;
+    return this.#described;
+  }
+
   /** Whether some endpoint of the cluster takes images. */
   get acceptsImages(): boolean {
     return this.endpoints.some((endpoint) =>
@@ -193,10 +205,16 @@ export class Cluster {
       const health = member.healthText(clock.nowMs());
       const why = member.healthFailure;
       log.info({ endpoint: spec.address, model: settings.model, health, why }, "endpoint health changed");
+      this.#remember();
       for (const listener of this.#healthListeners) listener();
     };
     const initial = !this.#discovered;
     return new ClusterMember({ endpoint, spec, settings, outliers, work, initial, clock, random, onChange });
+  }
+
+  /** Takes note of what is said of the model now, for when nobody is there to say it. */
+  #remember(): void {
+    this.#described = this.described;
   }
 
   #remove(member: ClusterMember): void {

@@ -1,6 +1,7 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
+import { DEFAULT_CATALOG } from "../../gateway/catalog.ts";
 import { chat } from "../../gateway/formats/chat/request.ts";
 import type { Format } from "../../gateway/formats/format.ts";
 import { messages } from "../../gateway/formats/messages/request.ts";
@@ -48,7 +49,7 @@ export async function bodyBench(settings: BenchSettings): Promise<BenchResult> {
   const rows: Row[] = [];
   const translator = new Translator({
     ...{ sealing: new Sealing(), acceptsImages: () => true, settings: BENCH_CONTEXT.settings },
-    ...{ models: ["svc-qwen"], limits: DEFAULT_JSON_LIMITS, clock: systemClock, onFault: () => {} },
+    ...{ catalog: DEFAULT_CATALOG, limits: DEFAULT_JSON_LIMITS, clock: systemClock, onFault: () => {} },
   });
   for (const [size, bytes] of SIZES)
     for (const name of Object.keys(FORMATS) as BenchFormat[])
@@ -133,7 +134,14 @@ function handle(format: Format, body: Buffer): Readonly<Record<Stage, number>> {
 async function translated(translator: Translator, format: Format, body: Buffer): Promise<number> {
   // A big body goes over to the thread and is gone here.
   const bytes = Buffer.from(new Uint8Array(body).buffer);
-  const caller = { requestId: "r", tenant: "t", cacheSalt: "", maxOutputTokens: undefined, routingKey: PREFIX_KEY };
+  const caller = {
+    requestId: "r",
+    tenant: "t",
+    cacheSalt: "",
+    maxOutputTokens: undefined,
+    usableModels: [],
+    routingKey: PREFIX_KEY,
+  };
   const order = { operation: format.name, caller, bodyBytes: body.length } as const;
   const startedMs = performance.now();
   const received = { bytes, scan: undefined, singleKeys: SINGLE_KEYS };

@@ -1,3 +1,4 @@
+import { DEFAULT_CATALOG } from "../../gateway/catalog.ts";
 import type { Head, PrepareContext } from "../../gateway/formats/format.ts";
 import { Sealing } from "../../gateway/sealing/sealing.ts";
 import { FORMAT_SETTINGS } from "../support/events/format-settings.ts";
@@ -9,6 +10,8 @@ export const BENCH_CONTEXT: PrepareContext = {
   sealer: () => sealer,
   acceptsImages: () => true,
   settings: FORMAT_SETTINGS,
+  catalog: DEFAULT_CATALOG,
+  usableModels: [],
 };
 
 /** What an answer is told of itself in the benches: the same in every run. */

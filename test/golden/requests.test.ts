@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { DEFAULT_CATALOG } from "../../gateway/catalog.ts";
 import { chat } from "../../gateway/formats/chat/request.ts";
 import { messages } from "../../gateway/formats/messages/request.ts";
 import { responses } from "../../gateway/formats/responses/request.ts";
@@ -16,6 +17,8 @@ const context = {
   sealer: () => ({ sign: () => "", seal: () => "", open: () => undefined }),
   acceptsImages: () => false,
   settings: FORMAT_SETTINGS,
+  catalog: DEFAULT_CATALOG,
+  usableModels: [],
 } as const;
 
 describe.each(readdirSync(FOLDER))("request %s", (scenario) => {

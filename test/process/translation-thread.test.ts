@@ -5,6 +5,7 @@ import { pathToFileURL } from "node:url";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { CrashReport } from "../../deploy/runtime/process/end-on-crash.ts";
 import { WorkNotDone } from "../../deploy/runtime/threads/work-threads.ts";
+import { DEFAULT_CATALOG } from "../../gateway/catalog.ts";
 import { JsonScan } from "../../gateway/json/json-scan.ts";
 import { Sealing } from "../../gateway/sealing/sealing.ts";
 import { newSealingKey } from "../../gateway/sealing/sealing-key.ts";
@@ -29,7 +30,7 @@ afterEach(async () => {
 
 function translator(program: URL, { clock = new VirtualClock(), sealing = new Sealing() } = {}): Translator {
   const one = new Translator({
-    ...{ sealing, settings: FORMAT_SETTINGS, clock, program, limits: DEFAULT_JSON_LIMITS, models: ["svc-qwen"] },
+    ...{ sealing, settings: FORMAT_SETTINGS, catalog: DEFAULT_CATALOG, clock, program, limits: DEFAULT_JSON_LIMITS },
     acceptsImages: () => false,
     onFault: (fault) => faults.push(fault),
   });
@@ -40,7 +41,14 @@ function translator(program: URL, { clock = new VirtualClock(), sealing = new Se
 /** Has a body translated, as one that was announced to be big. */
 function translate(by: Translator, body: object, tenant = "t", signal = new AbortController().signal) {
   const bytes = Buffer.from(new TextEncoder().encode(JSON.stringify(body)).buffer);
-  const caller = { requestId: "r", tenant, cacheSalt: "", maxOutputTokens: undefined, routingKey: Buffer.alloc(32) };
+  const caller = {
+    requestId: "r",
+    tenant,
+    cacheSalt: "",
+    maxOutputTokens: undefined,
+    usableModels: [],
+    routingKey: Buffer.alloc(32),
+  };
   const order = { operation: "responses", caller, bodyBytes: bytes.length } as const;
   return by.translate({ bytes, scan: undefined, singleKeys: ["model"] }, order, signal);
 }
@@ -67,7 +75,14 @@ test("a big body is translated while the loop serves others, and its memory is t
   const by = translator(built());
   const text = "x".repeat(16 * MEBIBYTE);
   const bytes = Buffer.from(new TextEncoder().encode(JSON.stringify(says(text))).buffer);
-  const caller = { requestId: "r", tenant: "t", cacheSalt: "", maxOutputTokens: 7, routingKey: Buffer.alloc(32) };
+  const caller = {
+    requestId: "r",
+    tenant: "t",
+    cacheSalt: "",
+    maxOutputTokens: 7,
+    usableModels: [],
+    routingKey: Buffer.alloc(32),
+  };
   const order = { operation: "responses", caller, bodyBytes: bytes.length } as const;
   let turns = 0;
   const timer = setInterval(() => {
@@ -116,6 +131,7 @@ test("a small body that has to be written back as it was goes to the thread, too
     tenant: "t",
     cacheSalt: "",
     maxOutputTokens: undefined,
+    usableModels: [],
     routingKey: Buffer.alloc(32),
   };
   const order = { operation: "chat", caller, bodyBytes: bytes.length } as const;

@@ -30,7 +30,7 @@ export const chat: Format<ReplyOptions> = {
   },
   prepare(input, context) {
     const body = requestBody(input);
-    const model = catalogModel(body.model);
+    const model = catalogModel(body.model, context);
     const list = messageList(body.messages);
     const scalars = readScalars(body);
     refuseUnsupported(body, scalars);

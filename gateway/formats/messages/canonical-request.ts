@@ -46,7 +46,7 @@ function check(
   const raw = requestBody(value);
   if (context.settings.systemRole === "reject") refuseSystemRole(raw);
   refuseUntaken(raw, MESSAGES_UNTAKEN);
-  const model = catalogModel(raw.model);
+  const model = catalogModel(raw.model, context);
   const parsed = schema.safeParse(raw);
   if (!parsed.success) throw fromZod(parsed.error, raw);
   const body = parsed.data;

@@ -1,6 +1,6 @@
 import type { Sampling } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { findModel } from "../../catalog.ts";
+import { type Catalog, findModel } from "../../catalog.ts";
 import { unsupportedValue } from "../field-error.ts";
 import { type CanonicalRequest, type Format, INSTRUCTIONS, type PrepareContext, type Prepared } from "../format.ts";
 import { reasoningOfEffort } from "../reasoning-effort.ts";
@@ -65,7 +65,7 @@ const LOGPROBS = "message.output_text.logprobs";
 
 /** Translates a checked body. `compacts` asks for a summary of the conversation, as the last item of it may, too. */
 function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolean): Prepared<Answering> {
-  const model = catalogModel(catalogId(body.model));
+  const model = catalogModel(catalogId(body.model, context.catalog), context);
   const effort = body.reasoning?.effort ?? undefined;
   const included = includes(body.include);
   const parallel = body.parallel_tool_calls ?? true;
@@ -118,10 +118,10 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
  * Returns the catalog id that a body's `model` means: in this format alone `svc/glm53` and `svc/svc-glm53` are other
  * ways to write `svc-glm53`.
  */
-function catalogId(model: unknown): unknown {
+function catalogId(model: unknown, catalog: Catalog): unknown {
   if (typeof model !== "string" || !model.startsWith("svc/")) return model;
   const name = model.slice("svc/".length);
-  return findModel(name) ? name : `svc-${name}`;
+  return findModel(name, catalog) ? name : `svc-${name}`;
 }
 
 function instructionMessages(instructions: string | null | undefined): readonly Message[] {

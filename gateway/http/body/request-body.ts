@@ -11,6 +11,7 @@ import { isBig, type ReceivedBody, type Translator } from "../../translation/tra
 import { inTrouble } from "../access/overload.ts";
 import { bodyTooLarge } from "../access/request-hygiene.ts";
 import { bodyBrokeOff } from "../fastify-error.ts";
+import type { ModelDirectory } from "../model-directory.ts";
 import { principalOf, routeOf } from "../request-context.ts";
 import { receiveBody } from "./body-upload.ts";
 
@@ -92,6 +93,8 @@ export function receiveBodies(app: FastifyInstance, limits: BodyLimits): void {
 export type TranslationDeps = {
   /** Translates bodies. */
   readonly translator: Translator;
+  /** Knows which models the caller can use. */
+  readonly models: ModelDirectory;
   /** Knows whether memory has room for translating one. */
   readonly overload: OverloadManager;
   /** Returns a random number that is even over [0, 1). */
@@ -105,18 +108,21 @@ export type TranslationDeps = {
 export async function translateBody(
   request: FastifyRequest,
   signal: AbortSignal,
-  { translator, overload, random }: TranslationDeps,
+  { translator, models, overload, random }: TranslationDeps,
 ): Promise<Translated> {
   const received = request.body as ReceivedBody | undefined; // made by the one parser of bodies, above
   request.body = undefined;
   const bodyBytes = received?.bytes.length ?? 0;
   const lacking = overload.lacksFor(bodyBytes);
   if (lacking) throw inTrouble(LACKING[lacking], random);
-  const { tenant, routingKey, cacheSalt, limits } = principalOf(request);
+  const principal = principalOf(request);
+  const { tenant, routingKey, cacheSalt, limits } = principal;
   const { requestId } = request.record;
   const operation = routeOf(request)?.operation;
   if (!operation) throw new Error("a body without a route is not translated");
-  const caller = { requestId, tenant, routingKey, cacheSalt, maxOutputTokens: limits.maxOutputTokens };
+  const usableModels = models.usable(principal).map(({ id }) => id);
+  const { maxOutputTokens } = limits;
+  const caller = { requestId, tenant, routingKey, cacheSalt, maxOutputTokens, usableModels };
   try {
     return await translator.translate(received, { operation, caller, bodyBytes }, signal);
   } catch (error) {

@@ -1,5 +1,4 @@
 import type { Usage } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { findModel } from "../../catalog.ts";
 import type { Stats } from "../../stats/stats.ts";
 import { PRIORITY_CLASS } from "../request-context.ts";
 import type { ClosedRequest } from "./request-record.ts";
@@ -10,8 +9,8 @@ export function countRequest(stats: Stats, request: ClosedRequest): void {
   const { route, format, operation } = request.labels;
   stats.httpRequests.inc({ route, format, code, outcome });
   if (request.model === undefined) return;
-  // Whatever stands there, a caller cannot make new series.
-  const model = findModel(request.model) ? request.model : "other";
+  // It is the id of a model of the catalog, whatever the caller called it, so that no caller can make new series.
+  const { model } = request;
   const { usage, firstDeltaMs, finishedMs } = request;
   stats.requestDuration.observe({ operation, model, outcome }, totalMs / 1000);
   if (request.queueMs !== undefined && request.principal)

@@ -34,13 +34,15 @@ type CreateOptions = LimitOptions & {
 
 type SetLimitsOptions = LimitOptions & { readonly clear?: ReadonlySet<string> | "all" };
 
+const MODELS_HELP = "catalog ids with commas between, those of a gateway's own catalog behind a plus, or all";
+
 /** Adds the commands that change keys to `program`. */
 export function addChangeCommands(program: Command, context: CliContext): void {
   const create = program
     .command("create")
     .description("make a key and print it, once")
     .requiredOption("--name <name>", "what the key is for", parseLabel)
-    .requiredOption("--models <list>", "catalog ids with commas between, or all", parseModels)
+    .requiredOption("--models <list>", MODELS_HELP, parseModels)
     .option("--owner <owner>", "keys of one owner are one tenant and share cached prefixes", parseLabel)
     .option("--expires <duration>", "such as 90d; never by default", parseLifetimeMs)
     .option("--weight <n>", "share among waiting keys", parseWeight, 1)
@@ -79,7 +81,7 @@ export function addChangeCommands(program: Command, context: CliContext): void {
   program
     .command("set-models <id>")
     .description("say which models the key may use")
-    .argument("<models>", "catalog ids with commas between, or all", parseModels)
+    .argument("<models>", MODELS_HELP, parseModels)
     .action((id: string, models: readonly string[] | "all") =>
       change(context, (set) => setModels(set, id, models, context.io.nowMs())),
     );

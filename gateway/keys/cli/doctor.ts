@@ -111,7 +111,7 @@ function examineKeys({ keys }: KeySet, nowMs: number): Finding[] {
     const strange = record.models.filter((model) => model !== "*" && findModel(model) === undefined);
     return [
       ...expired,
-      ...strange.map((model) => warning(`the key ${record.id} is for ${model}, which is in no catalog`)),
+      ...strange.map((model) => warning(`the key ${record.id} is for ${model}, which is not in the default catalog`)),
     ];
   });
 }

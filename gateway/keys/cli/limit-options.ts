@@ -1,7 +1,6 @@
 import { type Command, InvalidArgumentError } from "commander";
-import { findModel } from "../../catalog.ts";
 import type { KeyLimits, KeyQuota } from "../key-record.ts";
-import { parseCount } from "./options.ts";
+import { parseCount, parseModel } from "./options.ts";
 
 type PerModel = NonNullable<KeyLimits["perModel"]>;
 
@@ -78,7 +77,7 @@ export function parseClear(text: string): ReadonlySet<string> | "all" {
   if (text === "all") return "all";
   return new Set(
     text.split(",").map((name) => {
-      const known = Object.hasOwn(CLEARABLE, name) ? CLEARABLE[name] : findModel(name)?.id;
+      const known = Object.hasOwn(CLEARABLE, name) ? CLEARABLE[name] : parseModel(name);
       if (known !== undefined) return known;
       throw new InvalidArgumentError(`Expected names of ${Object.keys(CLEARABLE).join(", ")}, model ids, or all.`);
     }),
@@ -87,7 +86,7 @@ export function parseClear(text: string): ReadonlySet<string> | "all" {
 
 function parsePerModel(text: string, before: PerModel = {}): PerModel {
   const [id = "", list = ""] = text.split(":", 2);
-  const model = findModel(id);
+  const model = parseModel(id);
   if (model === undefined) throw new InvalidArgumentError("Expected a model of the catalog before the colon.");
   const limits = list.split(",").map((pair) => {
     const [name = "", value = ""] = pair.split("=", 2);
@@ -95,5 +94,5 @@ function parsePerModel(text: string, before: PerModel = {}): PerModel {
       throw new InvalidArgumentError(`Expected limits such as rpm=10, of ${RATES.join(", ")}.`);
     return [name, parseCount(value)] as const;
   });
-  return { ...before, [model.id]: Object.fromEntries(limits) };
+  return { ...before, [model]: Object.fromEntries(limits) };
 }

@@ -3,15 +3,25 @@ import { CATALOG, findModel } from "../../catalog.ts";
 
 /* Parsers of option values, each of which throws commander's InvalidArgumentError: that ends in a usage error. */
 
-/** Parses a list of models: `svc-qwen,svc-glm53` to catalog ids, `*` or `all` to "all". */
+/** Parses a list of models: `svc-qwen,+my-model` to catalog ids, `*` or `all` to "all". */
 export function parseModels(text: string): readonly string[] | "all" {
   if (text === "*" || text === "all") return "all";
-  const ids = [...new Set(text.split(",").map((id) => id.trim()))];
-  if (ids.some((id) => findModel(id) === undefined)) {
+  const ids = text.split(",").map((id) => parseModel(id.trim()));
+  if (ids.some((id) => id === undefined)) {
     const known = CATALOG.map((model) => model.id).join(", ");
-    throw new InvalidArgumentError(`Not in the catalog. Models are: ${known}; or all.`);
+    throw new InvalidArgumentError(
+      `Not in the catalog. Models are: ${known}; or all. A plus before an id says that it is one of a gateway's own catalog.`,
+    );
   }
-  return ids;
+  return [...new Set(ids.filter((id) => id !== undefined))];
+}
+
+/**
+ * Parses the id of a model: one of the default catalog, or any behind a plus, as a gateway may have a catalog of its own
+ * that nobody here knows. Undefined for anything else, so that a slip in an id is told.
+ */
+export function parseModel(text: string): string | undefined {
+  return findModel(text)?.id ?? /^\+([A-Za-z0-9][A-Za-z0-9._-]{0,63})$/.exec(text)?.[1];
 }
 
 /** Parses a whole number of at least 1. */

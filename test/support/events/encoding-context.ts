@@ -1,3 +1,4 @@
+import { DEFAULT_CATALOG } from "../../../gateway/catalog.ts";
 import type { Head, PrepareContext, Sealer } from "../../../gateway/formats/format.ts";
 import { FORMAT_SETTINGS } from "./format-settings.ts";
 
@@ -15,6 +16,8 @@ export const CONTEXT: PrepareContext = {
   sealer: () => SEALER,
   acceptsImages: () => false,
   settings: FORMAT_SETTINGS,
+  catalog: DEFAULT_CATALOG,
+  usableModels: [],
 };
 
 /** What an answer is told of itself: the same ids and times in every run. */

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { DEFAULT_CATALOG } from "../../../../gateway/catalog.ts";
 import { chat } from "../../../../gateway/formats/chat/request.ts";
 import { CHAT_UNTAKEN } from "../../../../gateway/formats/chat/untaken-fields.ts";
 import type { PrepareContext } from "../../../../gateway/formats/format.ts";
@@ -25,6 +26,8 @@ const context: PrepareContext = {
   sealer: () => sealer,
   acceptsImages: () => true,
   settings: FORMAT_SETTINGS,
+  catalog: DEFAULT_CATALOG,
+  usableModels: [],
 };
 
 /** The paths of all fields that `read` looks at in any of the bodies. */

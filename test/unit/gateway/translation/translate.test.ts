@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { DEFAULT_CATALOG } from "../../../../gateway/catalog.ts";
 import { Sealing } from "../../../../gateway/sealing/sealing.ts";
 import { type Caller, translate, withinOutputLimit } from "../../../../gateway/translation/translate.ts";
 import { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
@@ -33,7 +34,7 @@ test("a key without the limit changes nothing", () => {
 });
 
 const CALLER: Caller = {
-  ...{ requestId: "req_1", tenant: "t", cacheSalt: "salt", maxOutputTokens: undefined },
+  ...{ requestId: "req_1", tenant: "t", cacheSalt: "salt", maxOutputTokens: undefined, usableModels: [] },
   routingKey: Buffer.alloc(32),
 };
 const BODY = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }], prompt_cache_key: "mine" };
@@ -41,7 +42,12 @@ const BODY = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }], p
 function translated(caller: Partial<Caller> = {}, body: object = BODY) {
   const order = { operation: "chat", caller: { ...CALLER, ...caller }, bodyBytes: 90 } as const;
   // Another gateway each time: it shares keys, but not the sealing keys.
-  return translate(body, order, { sealing: new Sealing(), acceptsImages: () => false, settings: FORMAT_SETTINGS });
+  return translate(body, order, {
+    sealing: new Sealing(),
+    acceptsImages: () => false,
+    settings: FORMAT_SETTINGS,
+    catalog: DEFAULT_CATALOG,
+  });
 }
 
 test("the engine gets whose request it is, and the caller's cache key only as a digest", () => {

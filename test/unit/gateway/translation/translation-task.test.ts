@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { DEFAULT_CATALOG } from "../../../../gateway/catalog.ts";
 import { ApiError } from "../../../../gateway/errors.ts";
 import { ROUTES } from "../../../../gateway/routes.ts";
 import { Sealing } from "../../../../gateway/sealing/sealing.ts";
@@ -16,11 +17,16 @@ const KEY = newSealingKey();
 
 function taskOf(operation: string, body: Buffer, more: Partial<TranslationTask> = {}): TranslationTask {
   const caller = {
-    ...{ requestId: "req_1", tenant: "t", cacheSalt: "salt", maxOutputTokens: undefined },
+    ...{ requestId: "req_1", tenant: "t", cacheSalt: "salt", maxOutputTokens: undefined, usableModels: [] },
     routingKey: new Uint8Array(32),
   };
   const order = { operation, caller, bodyBytes: body.length } as const;
-  const common = { singleKeys: ["model"], limits: DEFAULT_JSON_LIMITS, settings: FORMAT_SETTINGS };
+  const common = {
+    singleKeys: ["model"],
+    limits: DEFAULT_JSON_LIMITS,
+    settings: FORMAT_SETTINGS,
+    catalog: DEFAULT_CATALOG,
+  };
   return { body, order, sealingKeys: [KEY], modelsWithImages: ["svc-qwen"], ...common, ...more };
 }
 
@@ -28,7 +34,7 @@ function taskOf(operation: string, body: Buffer, more: Partial<TranslationTask> 
 function here({ order, sealingKeys, modelsWithImages }: TranslationTask, body: Buffer): Translated | ApiError {
   try {
     const surroundings = {
-      ...{ sealing: new Sealing(sealingKeys), settings: FORMAT_SETTINGS },
+      ...{ sealing: new Sealing(sealingKeys), settings: FORMAT_SETTINGS, catalog: DEFAULT_CATALOG },
       acceptsImages: (model: string) => modelsWithImages.includes(model),
     };
     return translate(parseJsonBody(body), order, surroundings);

@@ -1,3 +1,4 @@
+import { DEFAULT_CATALOG } from "../../../../../gateway/catalog.ts";
 import { chat } from "../../../../../gateway/formats/chat/request.ts";
 import type { Head, Sealer } from "../../../../../gateway/formats/format.ts";
 import { FORMAT_SETTINGS } from "../../../../support/events/format-settings.ts";
@@ -30,5 +31,7 @@ export function prepareBody(body: unknown): PreparedAnswer {
     sealer: () => sealer,
     acceptsImages: (model) => model === "svc-kimik3",
     settings: FORMAT_SETTINGS,
+    catalog: DEFAULT_CATALOG,
+    usableModels: [],
   });
 }

@@ -412,7 +412,8 @@ describe("a chat request that is refused", () => {
   test("repeats nothing that the caller wrote", () => {
     const word = "hidden-word";
     const bodies = [
-      { model: word },
+      // A name that looks like that of a model is repeated, as it may be a mistake of one letter.
+      { model: `${word} of mine` },
       { cache_ttl: word },
       { reasoning: { effort: word } },
       { reasoning_effort: word },

@@ -181,10 +181,11 @@ describe("faults", () => {
     expect(error.message.slice(0, message.length)).toBe(message);
   });
 
-  test("an unknown model is refused without repeating its name", () => {
-    const error = fault({ ...minimal, model: "gpt-SECRET" });
+  test("an unknown model is refused, and named only where it looks like one", () => {
+    const error = fault({ ...minimal, model: "gpt-4o" });
     expect(error).toMatchObject({ type: "invalid_request_error" });
-    expect(error.message).not.toContain("SECRET");
+    expect(error.message).toContain("'gpt-4o'");
+    expect(fault({ ...minimal, model: "my SECRET" }).message).not.toContain("SECRET");
   });
 
   test("the system role comes before everything else", () => {

@@ -40,7 +40,7 @@ describe("countTokens", () => {
 
   test.each([
     [{ ...minimal, messages: [{ role: "system", content: "x" }] }, /role 'system' is not supported/],
-    [{ ...minimal, model: "gpt-4o" }, /^The model does not exist/],
+    [{ ...minimal, model: "gpt-4o" }, /^model: The model 'gpt-4o' does not exist/],
     [{ ...minimal, messages: [] }, /^messages: /],
     [{ ...minimal, tools: [{ type: "web_search_20250305", name: "web_search" }] }, /^tools\.0\.input_schema: /],
     [{ ...minimal, temperature: 2 }, /^temperature: /],

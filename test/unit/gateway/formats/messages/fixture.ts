@@ -1,3 +1,4 @@
+import { DEFAULT_CATALOG } from "../../../../../gateway/catalog.ts";
 import { CompletionFold } from "../../../../../gateway/formats/completion.ts";
 import { errorBodyB } from "../../../../../gateway/formats/error-envelope.ts";
 import type { Head, PrepareContext } from "../../../../../gateway/formats/format.ts";
@@ -16,6 +17,8 @@ export const context: PrepareContext = {
   sealer: () => sealer,
   acceptsImages: () => true,
   settings: FORMAT_SETTINGS,
+  catalog: DEFAULT_CATALOG,
+  usableModels: [],
 };
 
 export const head: Head = {

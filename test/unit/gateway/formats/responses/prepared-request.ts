@@ -1,3 +1,4 @@
+import { DEFAULT_CATALOG } from "../../../../../gateway/catalog.ts";
 import { ApiError } from "../../../../../gateway/errors.ts";
 import { bracketPath } from "../../../../../gateway/formats/error-envelope.ts";
 import type { FormatSettings, Head, Sealer } from "../../../../../gateway/formats/format.ts";
@@ -34,6 +35,8 @@ export function prepare(extra: object = {}, options: Options = {}): PreparedAnsw
       sealer: () => sealer,
       acceptsImages: () => options.images ?? true,
       settings: { ...FORMAT_SETTINGS, unsupportedTools: options.unsupportedTools ?? "reject" },
+      catalog: DEFAULT_CATALOG,
+      usableModels: [],
     },
   );
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { DEFAULT_CATALOG } from "../../../../../gateway/catalog.ts";
 import { responses } from "../../../../../gateway/formats/responses/request.ts";
 import { FORMAT_SETTINGS } from "../../../../support/events/format-settings.ts";
 import { head, prepare, refusal, sealer } from "./prepared-request.ts";
@@ -87,6 +88,8 @@ describe("top-level keys", () => {
       sealer: () => sealer,
       acceptsImages: () => true,
       settings: FORMAT_SETTINGS,
+      catalog: DEFAULT_CATALOG,
+      usableModels: [],
     } as const;
     expect(() => responses.prepare({ stop: 1 }, context)).toThrow("Missing required parameter: 'model'.");
     expect(() => responses.prepare({ model: "svc-qwen", stop: 1 }, context)).toThrow(
@@ -159,8 +162,8 @@ describe("values", () => {
       { previous_response_id: secret },
       { text: { [`${secret} `]: 1 } },
       { text: { format: { type: "text", [`${secret} `]: 1 } } },
-      { model: secret },
-      { model: `svc/${secret}` },
+      { model: `${secret} ` },
+      { model: `svc/${secret} ` },
       { text: { format: { type: secret } } },
       { tools: [{ type: secret }] },
       { tool_choice: secret },

@@ -31,12 +31,6 @@ describe("a request that is over", () => {
     expect(await recorded("/v1/whatever", {})).toContain('{route="unknown",format="none",code="200",outcome="ok"} 1');
   });
 
-  test("of a model that is not in the catalog makes no series of its own", async () => {
-    const text = await recorded("/v1/messages", { model: "made-up" });
-    expect(text).not.toContain("made-up");
-    expect(text).toContain('model="other"');
-  });
-
   test("gives the time between tokens from the first delta to the last event", async () => {
     const fields = { model: "svc-qwen", usage: usage(10, 0), firstDeltaMs: 500, finishedMs: 1_500 };
     const text = await recorded("/v1/responses", fields);

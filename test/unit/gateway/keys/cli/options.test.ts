@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { parseDurationMs, readLine } from "../../../../../gateway/keys/cli/options.ts";
+import { parseDurationMs, parseModels, readLine } from "../../../../../gateway/keys/cli/options.ts";
 
 async function* chunks(list: readonly (string | Uint8Array)[], taken: (string | Uint8Array)[] = []) {
   for (const chunk of list) {
@@ -45,4 +45,16 @@ test.each([
   ["999999999999d", undefined],
 ])("%j is %s ms", (text, ms) => {
   expect(parseDurationMs(text)).toBe(ms);
+});
+
+test.each([
+  ["svc-qwen,svc-glm53,svc-qwen", ["svc-qwen", "svc-glm53"]],
+  ["svc-qwen, +own-model.v2", ["svc-qwen", "own-model.v2"]],
+  ["all", "all"],
+])("%j names models", (text, models) => {
+  expect(parseModels(text)).toEqual(models);
+});
+
+test.each(["svc-qwne", "own-model", "+", "+a/b", ""])("%j names no model, so that a slip is told", (text) => {
+  expect(() => parseModels(text)).toThrow("Not in the catalog.");
 });

@@ -1,0 +1,160 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
+import { HELLO } from "../../support/gateway/scripted-service.ts";
+import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
+import { valueAt } from "../../support/http/value-at.ts";
+import { until } from "../../support/until.ts";
+
+/* What /v1/models tells of models, and under which names callers may ask for them. */
+
+const started: { stop(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const one of started.splice(0).reverse()) await one.stop();
+});
+
+async function engine(options: Parameters<typeof startEngine>[1] = {}): Promise<RunningEngine> {
+  const one = await startEngine(HELLO, options);
+  started.push(one);
+  return one;
+}
+
+async function gatewayOf(
+  engines: readonly RunningEngine[],
+  config: Readonly<Record<string, unknown>> = {},
+): Promise<RunningGateway> {
+  const gateway = await startGateway(
+    engines.map(({ address }) => address),
+    config,
+  );
+  started.push(gateway);
+  return gateway;
+}
+
+const MODEL = "svc-glm53";
+
+async function untilUp(gateway: RunningGateway, count: number): Promise<void> {
+  await until(
+    () => gateway.clusters.cluster(MODEL)?.healthyEndpoints.length === count,
+    `${count} endpoints are healthy`,
+  );
+}
+
+async function json(gateway: RunningGateway, path: string, headers = {}): Promise<unknown> {
+  const response = await gateway.get(path, headers);
+  expect(response.status).toBe(200);
+  return response.json();
+}
+
+const figures = (window: number) => ({
+  context_length: window,
+  context_window: window,
+  max_model_len: window,
+  max_input_tokens: window,
+  max_tokens: window,
+});
+
+describe("the figures of a model", () => {
+  test("are those of the smallest node that is up, and the last ones while none is", async () => {
+    const small = await engine({ contextWindow: 4_096 });
+    const large = await engine({ contextWindow: 32_768 });
+    const gateway = await gatewayOf([small, large]);
+    const model = () => json(gateway, `/v1/models/${MODEL}`);
+    await untilUp(gateway, 2);
+    expect(await model()).toMatchObject(figures(4_096));
+    await small.stop();
+    await untilUp(gateway, 1);
+    expect(await model()).toMatchObject(figures(32_768));
+    await large.stop();
+    await untilUp(gateway, 0);
+    expect(await model()).toMatchObject(figures(32_768));
+  });
+
+  test("are the catalog's until a node was there, and say nothing of what it can do", async () => {
+    const gateway = await gatewayOf([], { clusters: [{ model: MODEL, endpoints: [{ address: "127.0.0.1:1" }] }] });
+    expect(await json(gateway, `/v1/models/${MODEL}`)).toMatchObject({ ...figures(1_048_576), capabilities: null });
+  });
+
+  test("hold the longest answer of the key, and what the model can do as the SDK has it", async () => {
+    const gateway = await gatewayOf([await engine({ contextWindow: 4_096 })]);
+    const key = await gateway.createKey("--name", "short", "--models", MODEL, "--max-output-tokens", "100");
+    const headers = { authorization: `Bearer ${key}` };
+    await until2xx(gateway, headers);
+    expect(await json(gateway, `/v1/models/${MODEL}`, headers)).toMatchObject({
+      max_input_tokens: 4_096,
+      max_tokens: 100,
+      capabilities: {
+        structured_outputs: { supported: true },
+        thinking: { supported: true, types: { enabled: { supported: true }, disabled: { supported: true } } },
+        effort: { supported: true, max: { supported: true } },
+        image_input: { supported: false },
+        batch: { supported: false },
+      },
+    });
+  });
+});
+
+/** Resolves once the gateway knows the key of these headers. */
+async function until2xx(gateway: RunningGateway, headers: Record<string, string>): Promise<void> {
+  for (let tries = 0; tries < 200; tries += 1) {
+    const { ok } = await gateway.get("/v1/models", headers);
+    if (ok) return;
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+  throw new Error("the gateway does not know the key");
+}
+
+const idsOf = (list: unknown) => (valueAt(list, "data") as unknown[]).map((model) => valueAt(model, "id"));
+
+test("the list holds what the key can use now: models without a cluster are not there", async () => {
+  const one = await engine();
+  const gateway = await gatewayOf([one], { clusters: [{ model: MODEL, endpoints: [{ address: one.address }] }] });
+  expect(idsOf(await json(gateway, "/v1/models"))).toEqual([MODEL]);
+  expect((await gateway.get("/v1/models/svc-qwen")).status).toBe(404);
+});
+
+describe("a catalog of one's own", () => {
+  const catalog = {
+    models: [
+      { id: MODEL, contextWindow: 1_048_576, displayName: "GLM 5.3" },
+      { id: "own-model.v2", contextWindow: 8_192, displayName: "Own" },
+    ],
+    aliases: { "claude-sonnet-5": MODEL },
+  };
+
+  async function started(): Promise<{ gateway: RunningGateway; node: RunningEngine }> {
+    const node = await engine({ models: [MODEL, "own-model.v2"] });
+    const clusters = catalog.models.map(({ id }) => ({ model: id, endpoints: [{ address: node.address }] }));
+    return { node, gateway: await gatewayOf([node], { catalog, clusters }) };
+  }
+
+  test("lists its models and their further names", async () => {
+    const { gateway } = await started();
+    expect(idsOf(await json(gateway, "/v1/models"))).toEqual([MODEL, "own-model.v2", "claude-sonnet-5"]);
+    expect(await json(gateway, "/v1/models/claude-sonnet-5")).toMatchObject({
+      id: "claude-sonnet-5",
+      display_name: "GLM 5.3",
+    });
+  });
+
+  test.each([
+    ["/v1/chat/completions", { messages: [{ role: "user", content: "hi" }] }],
+    ["/v1/messages", { messages: [{ role: "user", content: "hi" }], max_tokens: 16 }],
+    ["/v1/responses", { input: "hi" }],
+  ])("%s answers a further name under the id of its model, which statistics have too", async (path, body) => {
+    const { gateway, node } = await started();
+    const response = await gateway.post(path, { ...body, model: "claude-sonnet-5" });
+    expect(response.status).toBe(200);
+    expect(valueAt(await response.json(), "model")).toBe(MODEL);
+    expect(node.backend.requests.at(-1)?.model).toBe(MODEL);
+    const metrics = await gateway.stats.registry.metrics();
+    expect(metrics).toContain(`model="${MODEL}"`);
+    expect(metrics).not.toContain("claude-sonnet-5");
+  });
+
+  test("refuses other names with those of the key", async () => {
+    const { gateway } = await started();
+    const response = await gateway.post("/v1/responses", { model: "svc-qwen", input: "hi" });
+    expect(response.status).toBe(400);
+    expect(await response.text()).toContain("'svc-qwen' does not exist. Your key can use: svc-glm53, own-model.v2.");
+  });
+});
