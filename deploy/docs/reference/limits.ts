@@ -1,7 +1,11 @@
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import { MAX_CACHE_KEY_LENGTH } from "../../../gateway/formats/cache-control.ts";
 import { MAX_LOGIT_BIAS } from "../../../gateway/formats/chat/sampling.ts";
-import { MAX_SCHEMA_BYTES, MAX_SCHEMA_DEPTH } from "../../../gateway/formats/json-schema-limits.ts";
+import {
+  MAX_SCHEMA_BYTES,
+  MAX_SCHEMA_DEPTH,
+  MAX_STRICT_SCHEMA_BYTES,
+} from "../../../gateway/formats/json-schema-limits.ts";
 import { MAX_MESSAGES } from "../../../gateway/formats/messages/schema.ts";
 import { MAX_CLIENT_METADATA_BYTES, MAX_METADATA } from "../../../gateway/formats/responses/schema.ts";
 import { MAX_STOP_STRINGS } from "../../../gateway/formats/stop-strings.ts";
@@ -30,6 +34,7 @@ export function limitTable(): string {
       ["tools", many(MAX_TOOLS), "400"],
       ["name of a tool", "1 to 128 of letters, digits, `_`, `-`, `.` and `:`", "400"],
       ["one JSON Schema", `${bytes(MAX_SCHEMA_BYTES)}, ${MAX_SCHEMA_DEPTH} levels, no reference to elsewhere`, "400"],
+      ["one JSON Schema with `strict`", bytes(MAX_STRICT_SCHEMA_BYTES), "400"],
       ["stop texts", many(MAX_STOP_STRINGS), "400"],
       ["entries of `logit_bias`", many(MAX_LOGIT_BIAS), "400"],
       ["`top_logprobs`", "20", "400"],

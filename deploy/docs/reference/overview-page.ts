@@ -139,8 +139,7 @@ function structured(): string {
 
 const STRUCTURED_MORE = [
   "[Structured output](../../engine/README.md#structured-output-llama) of the engine says which forms those are. Properties come in the order of the",
-  "schema, and undeclared ones only where `additionalProperties` allows them by a schema. A schema that is to be kept may have 64 KiB and 32 levels;",
-  "without `strict` one up to the limit above is taken.",
+  "schema, and undeclared ones only where `additionalProperties` allows them by name. With `strict` a schema may have 32 levels.",
 ].join("\n");
 
 function streams(): string {
