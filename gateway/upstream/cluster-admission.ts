@@ -199,7 +199,7 @@ export class ClusterAdmission {
     signal: AbortSignal,
     resolve: (result: Admitted | NotAdmitted) => void,
   ): void {
-    const isOutage = this.#noneSinceMs !== undefined;
+    const inOutage = this.#noneSinceMs !== undefined;
     let permit: Permit | undefined;
     let letGo = () => {};
     const settle = (result: Admitted | NotAdmitted) => {
@@ -215,14 +215,14 @@ export class ClusterAdmission {
       this.#queue.cancel(item);
       settle(why);
     };
-    if (isOutage && !this.#hold(item, item.queuedMs)) {
+    if (inOutage && !this.#hold(item, item.queuedMs)) {
       settle("none_available");
       return;
     }
     const pushed = this.#queue.push(item);
     if (pushed.queued) pushed.dropped?.value.settle("pending_overflow");
     else if (pushed.limit === "key") {
-      settle(isOutage ? "none_available" : "key_overflow");
+      settle(inOutage ? "none_available" : "key_overflow");
       return;
     }
     // Also counts the one that finds the queue full.
@@ -241,7 +241,9 @@ export class ClusterAdmission {
     return {
       key: tenant,
       keyId: hints.keyId,
-      maxPendingPerKey: hints.maxPendingRequests,
+      // While requests are held, the share of their tenant bounds those of a key that has no bound of its own.
+      maxPendingPerKey:
+        hints.maxPendingRequests ?? (this.#noneSinceMs === undefined ? undefined : Number.POSITIVE_INFINITY),
       priorityClass: hints.priorityClass,
       weight: hints.weight,
       cost: this.#balancer.expectedTokens(route) + OUTPUT_RESERVE_TOKENS,

@@ -261,8 +261,10 @@ export class Router {
       if (typeof place !== "string") place.release();
       throw clientClosed();
     }
-    if (place === "all_tried" && last && !hasUntried(journey)) throw this.#exhausted(last, traffic);
-    if (typeof place === "string") throw this.#notAdmitted(place, facts.model, traffic);
+    if (typeof place === "string")
+      throw last && !hasUntried(journey)
+        ? this.#exhausted(last, traffic)
+        : this.#notAdmitted(place, facts.model, traffic);
     tried.add(place.member.endpoint.address);
     return place;
   }

@@ -16,7 +16,7 @@ export const timeoutsSchema = z
     ),
     pendingTimeoutMs: milliseconds(
       30_000,
-      "The time, in milliseconds, for which an admitted request waits until an endpoint takes it.",
+      "The time, in milliseconds, for which an admitted request waits until an endpoint takes it, before each of its tries; while none is there, noEndpointHoldMs of the cluster counts for streamed ones.",
     ),
     connectTimeoutMs: milliseconds(2_000, "The time, in milliseconds, that connecting to an endpoint may take."),
     acceptTimeoutMs: milliseconds(

@@ -53,7 +53,7 @@ export const circuitBreakerShape = {
     .min(1)
     .default(MAX_PENDING_REQUESTS)
     .describe(
-      "The number of the cluster's requests that are held at once while no endpoint is available; a single tenant gets no more than tenantReservePercent leaves it, and a key no more than it may have waiting.",
+      "The number of the cluster's requests that are held at once while no endpoint is available; a single tenant gets no more than tenantReservePercent leaves it, and a key no more than its own record lets wait.",
     ),
   maxHeldBytes: z
     .int()

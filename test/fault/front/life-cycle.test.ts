@@ -102,7 +102,8 @@ test("I6 and J7 endpoints that are taken away while they stream: the streams end
   if (!first || !second) throw new Error("two nodes were started");
   const file = endpointFile();
   file.write({ endpoints: [{ address: first.address }] });
-  const gateway = await fleet.gateway({ type: "file", path: file.path });
+  const circuitBreakers = { noEndpointHoldMs: 0 };
+  const gateway = await fleet.gateway({ type: "file", path: file.path, circuitBreakers });
   await healthy(gateway, first.address);
   const onFirst = await openStreams(gateway, RUNNING);
   file.write({ endpoints: [{ address: second.address }] });

@@ -369,7 +369,7 @@ describe("while no endpoint is available", () => {
   });
 
   test("what is held is bounded in number and bytes, a tenant leaves room for others, and a key has its own bound", async () => {
-    const bounds = { maxHeldRequests: 4, maxHeldBytes: 1_000, maxPendingRequestsPerKey: 2 };
+    const bounds = { maxHeldRequests: 4, maxHeldBytes: 1_000, maxPendingRequestsPerKey: 1 };
     const { hold, lose, admission } = await withOutage(bounds);
     await lose();
     void hold("a", { bytes: 400 });
@@ -377,6 +377,10 @@ describe("while no endpoint is available", () => {
     void hold("a", { bytes: 100 });
     expect(admission.held).toMatchObject({ requests: 2, bytes: 500 });
     expect(await hold("a").result).toBe("none_available");
+    const ofOne = { hints: { keyId: "one", maxPendingRequests: 1 } };
+    const first = hold("b", ofOne);
+    expect(await hold("b", ofOne).result).toBe("none_available");
+    first.leave();
     expect(await hold("b", { bytes: 501 }).result).toBe("none_available");
     const leaving = hold("b", { bytes: 500 });
     leaving.leave();
