@@ -65,7 +65,6 @@ const END_REASON_TABLE = {
   shed: {
     outcome: "server_error",
     meaning: "No engine worked on the request, as none had room for it or was ready.",
-    mendedByRepeating: true,
   },
   drain: {
     outcome: "server_error",
@@ -441,7 +440,7 @@ export function costOf(details: Iterable<Detail>): RequestCost {
 
 /**
  * Returns whether the same request may well be answered when it is sent again at once, after it failed with this token:
- * the engine or the gateway was lost, or had no room.
+ * the engine or the gateway was lost. Where there was no room, or no endpoint, whoever came back at once would only wait again.
  */
 export function mendedByRepeating(detail: Detail): boolean {
   return END_REASONS[OUTCOMES[detail].end ?? "error"].mendedByRepeating === true;
