@@ -93,6 +93,16 @@ test("the endpoint of its own answers with the user's messages, the item and the
   expect(textsOf(service.lastRequest().messages)).toContain(SUMMARY);
 });
 
+test("a conversation that is big enough for a thread of its own is compacted again in the same way", async () => {
+  const input = [user, await compacted(), { role: "assistant", content: "x".repeat(600_000) }, user];
+  const reply = await service.reply(COMPACT, { input });
+  expect(valueAt(reply, "object")).toBe("response.compaction");
+  expect(valueAt(reply, "output")).toMatchObject([{ role: "user" }, { role: "user" }, { type: "compaction" }]);
+  const { messages } = service.lastRequest();
+  expect(messages.map(({ role }) => role)).toEqual([Role.USER, Role.USER, Role.ASSISTANT, Role.USER, Role.USER]);
+  expect(textsOf(messages)).toContain(SUMMARY);
+});
+
 test("D12 a compaction of another key's owner is refused, and so is a changed one; one of another model is taken", async () => {
   const key = await service.createKey("--name", "other", "--models", "*");
   const foreign = await compacted({ authorization: `Bearer ${key}` });
@@ -105,14 +115,13 @@ test("D12 a compaction of another key's owner is refused, and so is a changed on
     const message = await expectErrorA(await post, 400, "invalid_value", "input[1].encrypted_content");
     expect(message).toContain("Send the conversation itself instead.");
   }
-  await service.reply(RESPONSES, { input: [user, own] });
+  await service.reply(RESPONSES, { model: "svc-glm53", input: [user, own] });
   expect(textsOf(service.lastRequest().messages)).toContain(SUMMARY);
 });
 
-test("reasoning that is sent as a compaction is refused", async () => {
-  const [, item] = await Promise.all([compacted(), compacted()]);
-  const input = [user, { type: "reasoning", encrypted_content: item.encrypted_content }];
-  await service.reply(RESPONSES, { input });
+test("a compaction that is sent as reasoning is left out", async () => {
+  const { encrypted_content } = await compacted();
+  await service.reply(RESPONSES, { input: [user, { type: "reasoning", encrypted_content }] });
   expect(textsOf(service.lastRequest().messages)).not.toContain(SUMMARY);
 });
 
