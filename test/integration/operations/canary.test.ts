@@ -207,7 +207,11 @@ describe("zero retention", () => {
     const refusals = [...direct].filter(([, text]) => text.includes('"error":{'));
     expect(refusals.length).toBeGreaterThan(20);
     const repeating = refusals.filter(([place, text]) => text.includes(canaries.get(place) ?? "?"));
-    expect(repeating.map(([place]) => place).sort()).toEqual(["path of a model", "responses unknown field"]);
+    expect(repeating.map(([place]) => place).sort()).toEqual([
+      "chat model",
+      "path of a model",
+      "responses unknown field",
+    ]);
   });
 
   test("the search finds an engine that logs one field", async () => {
