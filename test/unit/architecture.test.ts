@@ -302,7 +302,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["test/support/events/", [GEN, "engine/backends/scripted/", "gateway/catalog.ts", "gateway/formats/format.ts"]],
   ["test/support/gateway/", [GEN, RUNTIME, "engine/", "gateway/", SUPPORT]],
   ["test/support/http/", []],
-  ["test/support/processes/", ["gateway/keys/", "test/support/http/", "test/support/*.ts"]],
+  ["test/support/processes/", [RUNTIME, "gateway/keys/", "test/support/http/", "test/support/*.ts"]],
   ["test/support/requests/", [GEN, "gateway/http/record/", "gateway/routes.ts", "test/support/*.ts"]],
   ["test/support/schemas/", ["test/support/*.ts"]],
   [SUPPORT, [RUNTIME, "test/vitest.config.ts"]],
