@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
-import { ANSWER_PATHS, type AnswerPath, bodyFor, endOf } from "../../support/http/answer-check.ts";
+import { ANSWER_PATHS, type AnswerPath, bodyFor, brokenEnd, endOf } from "../../support/http/answer-check.ts";
+import { streamOnce } from "../../support/processes/closed-loop.ts";
 import { Fleet, nothingOpen, show } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
@@ -63,18 +64,18 @@ test("100 agents whose model is gone for a minute: none loses its turn, and none
   expect(seen.filter((turn) => turn.tries === 1).length).toBeGreaterThanOrEqual(HELD);
 });
 
-test("a gateway that may not wait any longer ends those that it holds with the error of their format", async () => {
+test("a gateway that may not wait any longer breaks those off that it holds, as their format says", async () => {
   const node = await fleet.engine("only");
   const timeouts = { headerCommitMs: 100 };
   const gateway = await fleet.inFrontOf([node], {}, { timeouts, drainTimeoutMs: 500 });
   await node.kill();
-  const answers = await Promise.all(
-    ANSWER_PATHS.map((path) => gateway.post(path, bodyFor(path, "hi", { stream: true }))),
-  );
+  const held = Promise.all(ANSWER_PATHS.map((path) => streamOnce(gateway, path, "hi")));
+  const all = ANSWER_PATHS.length;
+  await becomes(async () => (await gateway.stat("svc_cluster_upstream_rq_held")) === all, "all are held");
+  // The status line is out with the first sign of life.
+  await sleep(1_000);
   gateway.process.signal("SIGTERM");
-  for (const [index, path] of ANSWER_PATHS.entries()) {
-    const text = (await answers[index]?.text()) ?? "";
-    expect(endOf(path, text)).toMatchObject({ end: "error" });
-  }
+  for (const { path, status, end } of await held)
+    expect({ status, end }).toEqual({ status: 200, end: brokenEnd(path) });
   expect(await gateway.process.ended).toBe(0);
 });
