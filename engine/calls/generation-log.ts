@@ -30,6 +30,9 @@ export function measureGeneration(metrics: EngineMetrics, facts: GenerationFacts
   metrics.tokens.inc({ model, type: "reasoning" }, usage.reasoningTokens);
 }
 
+/** A part of a conversation by its place, such as `messages[3]`. */
+const PART = /^[a-z_]{1,20}(?:\[\d{1,9}\])?$/;
+
 /**
  * Writes the log line of a generation that has ended: counts and times only, nothing that a caller or the model wrote.
  */
@@ -40,8 +43,7 @@ export function logGeneration(log: Logger, facts: GenerationFacts): void {
     request_id: shownId(facts.requestId),
     model: facts.model,
     outcome: failure?.reason ?? "ok",
-    // These words are this program's own, but for what a template says of itself.
-    why: failure?.message,
+    ...refusedPart(failure?.facts ?? {}),
     input_tokens: usage?.inputTokens,
     cached_tokens: usage?.cachedInputTokens,
     output_tokens: usage?.outputTokens,
@@ -59,6 +61,14 @@ export function logGeneration(log: Logger, facts: GenerationFacts): void {
   };
   if (failure?.reason === "ENGINE_ERROR" || failure?.reason === "PROTOCOL_VIOLATION") log.error(line, "generate");
   else log.info(line, "generate");
+}
+
+/**
+ * Returns what of a conversation its template did not take, and the template's own words for why: operators learn which
+ * template to look at. Of a failure's other facts, and of its message, nothing is known to hold no caller's words.
+ */
+function refusedPart({ field = "", template_says: says, about }: Readonly<Record<string, string>>): object {
+  return { refused: PART.test(field) ? field : undefined, template_says: says, about };
 }
 
 /**
