@@ -86,7 +86,7 @@ function wholeAnswer({ path, stream, status, text, broken }: Answer): string | u
 
 /** Whether it is a failure in its format's way: a stream that broke off in it, or an envelope with a status of its own. */
 function isProperFailure({ path, stream, status, text, broken }: Answer): boolean {
-  if (status === 200) return stream && endOf(path, text, broken).end === brokenEnd(path);
+  if (status === 200) return stream && ["error", brokenEnd(path)].includes(endOf(path, text, broken).end);
   if (broken) return false;
   const { error } = JSON.parse(text);
   return status >= 500 && typeof error.message === "string" && typeof error.type === "string";
