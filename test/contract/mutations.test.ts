@@ -71,7 +71,9 @@ function faultOf(path: PostPath, { status, headers, text }: Reply): string | und
   const { error, ...rest } = JSON.parse(text);
   // A parameter that the endpoint does not know is named: its name is the path of the fault.
   const named = error?.code === "unknown_parameter" ? String(error.param) : "";
-  if (text.replaceAll(named, "").includes(JUNK_MARK)) return "repeats what was sent";
+  // So is a model that does not exist, where its name looks like one.
+  const shown = text.replaceAll(named, "").replace(/The model '[\w.:/-]{1,64}' does not exist/, "");
+  if (shown.includes(JUNK_MARK)) return "repeats what was sent";
   if (typeof error?.message !== "string" || error.message === "" || typeof error.type !== "string") return "envelope";
   if (path.startsWith("/v1/messages"))
     return rest.type === "error" && rest.request_id === id ? undefined : "envelope B";

@@ -72,7 +72,8 @@ function limitHeaders(response: Response): Record<string, string> {
 
 async function statusOf(reply: Promise<Response>): Promise<number> {
   const response = await reply;
-  await response.text();
+  // A stream whose engine is lost is cut.
+  if (response.body) await readBody(response).toEndOrCut();
   return response.status;
 }
 
@@ -186,7 +187,7 @@ describe("D10 what a request costs that the service failed", () => {
     const first = await gateway.post("/v1/messages", body, auth);
     expect(first.status).toBe(200);
     fail.open();
-    expect(await first.text()).toContain("event: error");
+    expect((await readBody(first).toEndOrCut()).cut).toBe(true);
     expect(await statusOf(gateway.post("/v1/messages", MINIMAL["/v1/messages"], auth))).toBe(429);
   });
 
