@@ -16,8 +16,10 @@ import { SeededRandom } from "../support/seeded-random.ts";
 const SEED = Number(process.env.CHAOS_SEED ?? 11);
 const FAULT_MS = size(20_000, 120_000);
 const CLIENTS = size(9, 40);
-/** Of the key: as many as clients, so that a place that is not given back is missed. */
-const PLACES = CLIENTS;
+/**
+ * Of the key: few more than clients, who may come back before their leaving was noticed. All of them are free in the end.
+ */
+const PLACES = CLIENTS + 3;
 const ANSWERS = { tokensPerSecond: 150, answerTokens: { min: 20, max: 40 }, slots: 64 };
 
 const fleet = new Fleet();

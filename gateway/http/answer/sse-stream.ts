@@ -116,9 +116,12 @@ export class SseStream implements Flushable {
   cut(error: ApiError): void {
     if (this.#ended) return;
     this.#write();
-    const { socket } = this.#options.response;
-    if (!socket || !this.#showsCut()) {
-      this.fail(error);
+    const { response, encoder } = this.#options;
+    const frame = encoder.fail(error);
+    const { socket } = response;
+    // Behind its last frame there is no frame for a failure: nothing of the stream is missing.
+    if (frame === "" || !socket || !this.#showsCut()) {
+      this.#finish(frame);
       return;
     }
     this.#ended = true;

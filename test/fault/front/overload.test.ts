@@ -11,7 +11,8 @@ import { until } from "../../support/until.ts";
 
 const CHAT = "/v1/chat/completions";
 const HEAP_MIB = 256;
-const BODY_BYTES = 1_000_000;
+/** What of a request is kept in the heap until its answer begins: a digest for each of its messages. */
+const MESSAGES = 6_000;
 /** At one time; more bodies than that do not come in between two looks. */
 const CALLERS = 8;
 /** Together several times the heap. */
@@ -47,7 +48,10 @@ test("a gateway whose heap fills turns new requests away before it would die, fi
   const body = (at: number) => ({
     model: "svc-qwen",
     stream: true,
-    messages: [{ role: "user", content: `${at} ${"word ".repeat(BODY_BYTES / 5)}` }],
+    messages: Array.from({ length: MESSAGES }, (_, turn) => ({
+      role: turn % 2 === 0 ? "user" : "assistant",
+      content: String(at),
+    })),
   });
   const node = engine;
   const refused: Response[] = [];
