@@ -53,7 +53,7 @@ test("J1 a gateway that is told to end lets running and waiting requests come to
   expect({ complete, waited, code }).toEqual({ complete: STREAMS, waited: { complete: QUEUED }, code: 0 });
 });
 
-test("J2 a gateway that may not wait any longer ends all requests with the error of their format", async () => {
+test("J2 a gateway that may not wait any longer ends all requests as its formats end broken ones", async () => {
   const nodes = await fleet.engines(3, { ...LONG, answerTokens: { min: 2_000, max: 2_000 } });
   const count = size(60, 300);
   const gateway = await fleet.inFrontOf(nodes, {}, { drainTimeoutMs: 2_000 });
