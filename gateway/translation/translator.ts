@@ -18,8 +18,13 @@ const THREADS = 2;
 const MAX_HEAP_MIB = 768;
 /** The longest that translating the largest body takes on a machine that is busy, in milliseconds, many times over. */
 const LIMIT_MS = 30_000;
-/** The time, in milliseconds, after which a thread without work ends: what big bodies leave behind is gone with it. */
-const IDLE_MS = 5_000;
+/**
+ * The size of a body in bytes from which it leaves so much behind that its thread is not kept. That of a long
+ * conversation is far smaller: to start a thread takes ten times as long as to translate one.
+ */
+const LARGE_BYTES = 4 * 1024 * 1024;
+/** The time without work, in milliseconds, after which a thread ends that has had a large body. */
+const REST_MS = 5_000;
 
 /** The program of the threads; TypeScript where this file is. */
 const PROGRAM = new URL(`./translation-thread${import.meta.url.endsWith(".ts") ? ".ts" : ".js"}`, import.meta.url);
@@ -62,7 +67,7 @@ export class Translator {
   constructor(options: TranslatorOptions) {
     this.#options = options;
     const { clock, program = PROGRAM } = options;
-    const threads = { clock, program, threads: THREADS, maxHeapMiB: MAX_HEAP_MIB, idleMs: IDLE_MS };
+    const threads = { clock, program, threads: THREADS, maxHeapMiB: MAX_HEAP_MIB, restMs: REST_MS };
     this.#threads = canRun(program) ? new WorkThreads(threads) : undefined;
   }
 
@@ -114,7 +119,8 @@ export class Translator {
     };
     const { buffer } = bytes;
     const transfer = buffer instanceof ArrayBuffer && buffer.byteLength === bytes.byteLength ? [buffer] : [];
-    const { openings, unknownKeys, end } = await threads.run(task, { tenant, signal }, { limitMs: LIMIT_MS, transfer });
+    const terms = { limitMs: LIMIT_MS, transfer, large: order.bodyBytes > LARGE_BYTES };
+    const { openings, unknownKeys, end } = await threads.run(task, { tenant, signal }, terms);
     sealing.opened(openings, unknownKeys);
     if (!("fault" in end)) return resultOf(end);
     onFault(end.fault);

@@ -62,6 +62,11 @@ const stuck = new URL(
   `data:text/javascript,import { parentPort } from "node:worker_threads"; parentPort.on("message", ({ order }) => { if (order.caller.tenant === "bad") for (;;); parentPort.postMessage({ openings: {}, unknownKeys: [], end: { fault: { error: "Fine", at: [] } } }); });`,
 );
 
+/** A program that answers with the number of bodies that its thread has had. */
+const counting = new URL(
+  `data:text/javascript,import { parentPort } from "node:worker_threads"; let had = 0; parentPort.on("message", () => { had = had + 1; parentPort.postMessage({ openings: {}, unknownKeys: [], end: { fault: { error: String(had), at: [] } } }); });`,
+);
+
 beforeAll(() => {
   const options =
     "--module nodenext --target es2023 --types node --strict --skipLibCheck --rewriteRelativeImportExtensions";
@@ -154,15 +159,18 @@ test("a body that does not come to an end is given up, and holds nobody but its 
   expect(await bad[1]).toBe("given_up");
 });
 
-test("who leaves waits for nothing, and a thread without work ends and comes again", async () => {
-  const clock = new VirtualClock();
-  const by = translator(stuck, { clock });
+test("who leaves waits for nothing", async () => {
+  const by = translator(stuck);
   const gone = new AbortController();
   const bad = translate(by, says("1"), "bad", gone.signal);
   gone.abort();
   await expect(bad).rejects.toMatchObject({ name: "WorkNotDone", why: "left" });
-  for (let time = 0; time < 2; time += 1) {
-    await expect(translate(by, says("2"), "other")).rejects.toMatchObject({ code: "server_error" });
-    await clock.advance(5_000);
-  }
+});
+
+test("a thread stays for the next body, but for one that had a large one", async () => {
+  const clock = new VirtualClock();
+  const by = translator(counting, { clock });
+  const ask = (size: number) => translate(by, says("x".repeat(size))).catch(() => clock.advance(5_000));
+  for (const size of [1, 1, 5 * MEBIBYTE, 1, 1]) await ask(size);
+  expect(faults.map(({ error }) => error)).toEqual(["1", "2", "3", "1", "2"]);
 });

@@ -46,10 +46,10 @@ export type WorkThreadsOptions = {
   /** The most pieces of work that may wait altogether. Default: no limit. */
   readonly maxWaiting?: number;
   /**
-   * The time without work, in milliseconds, after which a thread ends and its memory is free again. Default: threads
-   * stay, and the first one starts at once.
+   * The time without work, in milliseconds, after which a thread that has done large work gives way to a new one: what
+   * large work leaves behind is gone with it. Default: 0.
    */
-  readonly idleMs?: number;
+  readonly restMs?: number;
 };
 
 /** The order of a piece of work: whose work it is, and who waits for it. */
@@ -71,6 +71,8 @@ export type WorkTerms = {
   readonly limitMs: number;
   /** The memory that goes over to the thread with the message instead of being copied. Default: none. */
   readonly transfer?: readonly TransferListItem[];
+  /** Whether the work is so large that its thread is not kept when it has no more to do. Default: it is kept. */
+  readonly large?: boolean;
 };
 
 type Job<Message, Reply> = {
@@ -84,6 +86,7 @@ type Job<Message, Reply> = {
 type Thread<Message, Reply> = {
   readonly worker: Worker;
   job: Job<Message, Reply> | undefined;
+  hasDoneLarge: boolean;
   stopTimer: () => void;
   sinceMs: number;
 };
@@ -118,7 +121,7 @@ export class WorkThreads<Message, Reply> {
   constructor(options: WorkThreadsOptions) {
     this.#options = options;
     // The first is there before anybody waits for it.
-    if (options.idleMs === undefined) this.#start();
+    this.#start();
   }
 
   /** The number of pieces of work that wait for a thread. */
@@ -203,6 +206,7 @@ export class WorkThreads<Message, Reply> {
       tenant.running += 1;
       thread.stopTimer();
       thread.job = job;
+      thread.hasDoneLarge ||= job.terms.large === true;
       thread.sinceMs = clock.nowMs();
       thread.stopTimer = clock.after(job.terms.limitMs, () => this.#replace(thread));
       thread.worker.postMessage(job.message, job.terms.transfer ?? []);
@@ -237,7 +241,10 @@ export class WorkThreads<Message, Reply> {
     const { program, maxHeapMiB } = this.#options;
     const worker = new Worker(program, { resourceLimits: { maxOldGenerationSizeMb: maxHeapMiB } });
     worker.unref();
-    const thread: Thread<Message, Reply> = { worker, job: undefined, stopTimer: () => {}, sinceMs: 0 };
+    const thread: Thread<Message, Reply> = {
+      ...{ worker, job: undefined, hasDoneLarge: false, sinceMs: 0 },
+      stopTimer: () => {},
+    };
     worker.on("message", (reply: Reply) => {
       this.#finish(thread)?.resolve(reply);
       this.#rest(thread);
@@ -249,13 +256,17 @@ export class WorkThreads<Message, Reply> {
     return thread;
   }
 
-  /** Lets a thread without work end when none comes for a while. */
+  /** Lets a thread that has done large work end when none comes for a while; the next work finds a thread all the same. */
   #rest(thread: Thread<Message, Reply>): void {
-    const { clock, idleMs } = this.#options;
-    if (idleMs !== undefined && !this.#closed) thread.stopTimer = clock.after(idleMs, () => this.#replace(thread));
+    const { clock, restMs = 0 } = this.#options;
+    if (!thread.hasDoneLarge || this.#closed) return;
+    thread.stopTimer = clock.after(restMs, () => {
+      this.#replace(thread);
+      if (this.#threads.size === 0) this.#start();
+    });
   }
 
-  /** Gives up a thread that has died, has nothing to do or does not come to an end; more work gets a new one. */
+  /** Gives up a thread that has died, gives way to a new one or does not come to an end; more work gets a new one. */
   #replace(thread: Thread<Message, Reply>): void {
     if (!this.#threads.delete(thread)) return;
     void thread.worker.terminate();
