@@ -8,7 +8,7 @@ import { schemaText } from "./json-schema-limits.ts";
 export const MAX_TOOLS = 512;
 
 /** The names that tools may have, wider than the formats' own rule: names of MCP tools hold dots and colons. */
-const NAME = /^[A-Za-z0-9_.:-]{1,128}$/;
+export const TOOL_NAME = /^[A-Za-z0-9_.:-]{1,128}$/;
 
 /** The schema of a tool that names none and so takes no arguments. */
 export const EMPTY_PARAMETERS = '{"type":"object","properties":{}}';
@@ -30,7 +30,7 @@ export function toolList(value: unknown, path: FieldPath): readonly unknown[] {
 export function toolName(value: unknown, path: FieldPath): string {
   if (value === undefined || value === null) throw missing(path);
   if (typeof value !== "string") throw wrongType(path, "a string", value);
-  if (!NAME.test(value))
+  if (!TOOL_NAME.test(value))
     throw invalidValue(path, "expected 1 to 128 characters out of letters, digits, '_', '-', '.' and ':'.");
   return value;
 }

@@ -4,7 +4,7 @@ import { MAX_MESSAGES } from "../formats/chat/messages.ts";
 import { MAX_LOGIT_BIAS } from "../formats/chat/sampling.ts";
 import { chatScalars } from "../formats/chat/schema.ts";
 import { MAX_STOP_STRINGS } from "../formats/stop-strings.ts";
-import { MAX_TOOLS } from "../formats/tools.ts";
+import { MAX_TOOLS, TOOL_NAME } from "../formats/tools.ts";
 import { cacheControl, effort, jsonSchemaField, like, modelId, named, tag, withoutEffect } from "./shape.ts";
 
 /* The body of `POST /v1/chat/completions`. Null in an optional field means that it is absent. */
@@ -73,10 +73,7 @@ const message = named("ChatMessage", "A message of the conversation.", {
 const tool = named("ChatTool", "A function that the model may call and the caller runs.", {
   type: tag("function"),
   function: named("ChatFunction", "The definition of a function.", {
-    name: z
-      .string()
-      .regex(/^[A-Za-z0-9_.:-]{1,128}$/)
-      .describe("The name of the function."),
+    name: z.string().regex(TOOL_NAME).describe("The name of the function."),
     description: z.string().nullish().describe("What the function does, for the model to read."),
     parameters: jsonSchemaField("The JSON Schema of the arguments, an object.")
       .nullish()

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { MAX_MESSAGES, messagesBody } from "../formats/messages/schema.ts";
 import { MAX_STOP_STRINGS } from "../formats/stop-strings.ts";
-import { MAX_TOOLS } from "../formats/tools.ts";
+import { MAX_TOOLS, TOOL_NAME } from "../formats/tools.ts";
 import { cacheControl, jsonSchemaField, modelId, named, tag, withoutEffect } from "./shape.ts";
 
 /* The bodies of `POST /v1/messages` and `POST /v1/messages/count_tokens`. Null in an optional field means absent. */
@@ -140,10 +140,7 @@ const message = named("InputMessage", "A message of the conversation.", {
 });
 
 const tool = named("Tool", "A tool that the model may call and the caller runs.", {
-  name: z
-    .string()
-    .regex(/^[A-Za-z0-9_.:-]{1,128}$/)
-    .describe("The name of the tool, unique in the list."),
+  name: z.string().regex(TOOL_NAME).describe("The name of the tool, unique in the list."),
   type: z.literal("custom").nullish().describe("`custom` or absent. Tools that a vendor defines are refused."),
   description: z.string().nullish().describe("What the tool does, for the model to read."),
   input_schema: jsonSchemaField("The JSON Schema of the arguments, an object."),

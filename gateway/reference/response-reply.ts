@@ -101,9 +101,7 @@ export const response = named("Response", "A response, the reply to a request wi
   background: z.literal(false).describe("Always `false`."),
   completed_at: z.int().nullable().describe("The time at which it was complete; null where it is not."),
   error: named("ResponseError", "Why a response failed.", {
-    code: z
-      .enum(["server_error", "rate_limit_exceeded", "server_is_overloaded", "context_length_exceeded"])
-      .describe("The code of the error."),
+    code: z.enum(["server_error", "rate_limit_exceeded", "context_length_exceeded"]).describe("The code of the error."),
     message: z.string().describe("What happened, for people to read."),
   })
     .nullable()

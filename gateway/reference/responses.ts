@@ -2,7 +2,7 @@ import * as z from "zod";
 import { MAX_CACHE_KEY_LENGTH } from "../formats/cache-control.ts";
 import { MAX_ITEMS } from "../formats/responses/items.ts";
 import { responsesBody } from "../formats/responses/schema.ts";
-import { MAX_TOOLS } from "../formats/tools.ts";
+import { MAX_TOOLS, TOOL_NAME } from "../formats/tools.ts";
 import { closed, effort, jsonSchemaField, like, NO_EFFECT, named, tag } from "./shape.ts";
 
 /* The body of `POST /v1/responses`. Null in an optional field means that it is absent. */
@@ -94,10 +94,7 @@ const triggerItem = named("CompactionTrigger", "Asks for a summary of all before
 
 const functionTool = named("FunctionTool", "A function that the model may call and the caller runs.", {
   type: tag("function"),
-  name: z
-    .string()
-    .regex(/^[A-Za-z0-9_.:-]{1,128}$/)
-    .describe("The name of the function, unique where it is declared."),
+  name: z.string().regex(TOOL_NAME).describe("The name of the function, unique where it is declared."),
   description: z.string().nullish().describe("What the function does, for the model to read."),
   parameters: jsonSchemaField("The JSON Schema of the arguments, an object.")
     .nullish()
@@ -115,10 +112,7 @@ const namespaceTool = named(
   "A group of the caller's own functions. The model sees one joined name; calls have name and namespace apart.",
   {
     type: tag("namespace"),
-    name: z
-      .string()
-      .regex(/^[A-Za-z0-9_.:-]{1,128}$/)
-      .describe("The name of the group."),
+    name: z.string().regex(TOOL_NAME).describe("The name of the group."),
     description: z.string().nullish().describe("What the functions are for; repeated in the reply."),
     tools: z.array(functionTool).describe("The functions of the group."),
   },

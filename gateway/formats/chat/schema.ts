@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { frequencyPenalty, presencePenalty, temperatureUpTo, topP } from "../sampling-fields.ts";
 
 /*
  * The plain fields of a body and their ranges; absent and null are one. The schema is open: what stands in no table is
@@ -22,30 +23,10 @@ export const chatScalars = z.object({
     "The most tokens of the answer, those of reasoning included. More than the window has room for is cut to that. Default: what is left of the window.",
   ),
   max_completion_tokens: tokens.describe("The newer name of `max_tokens`; it wins where both are sent."),
-  temperature: z
-    .number()
-    .min(0)
-    .max(2)
-    .nullish()
-    .describe("The randomness of the answer; at 0 the likeliest token is always taken. Default: the model's own."),
-  top_p: z
-    .number()
-    .min(0)
-    .max(1)
-    .nullish()
-    .describe("The share of probability to choose from, likeliest tokens first. Default: the model's own."),
-  frequency_penalty: z
-    .number()
-    .min(-2)
-    .max(2)
-    .nullish()
-    .describe("How much less likely a token becomes with each time it has occurred. Default: 0."),
-  presence_penalty: z
-    .number()
-    .min(-2)
-    .max(2)
-    .nullish()
-    .describe("How much less likely a token becomes once it has occurred. Default: 0."),
+  temperature: temperatureUpTo(2),
+  top_p: topP,
+  frequency_penalty: frequencyPenalty,
+  presence_penalty: presencePenalty,
   repetition_penalty: z
     .number()
     .min(0.01)

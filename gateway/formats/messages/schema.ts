@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { temperatureUpTo, topP } from "../sampling-fields.ts";
 
 /** The most messages that one request may have. */
 export const MAX_MESSAGES = 100_000;
@@ -28,18 +29,8 @@ export const messagesBody = z.object({
       "The most tokens of the answer, those of thinking included. More than the window has room for is cut to that.",
     ),
   stream: z.boolean().nullish().describe("Whether the answer comes as server-sent events. Default: `false`."),
-  temperature: z
-    .number()
-    .min(0)
-    .max(1)
-    .nullish()
-    .describe("The randomness of the answer; at 0 the likeliest token is always taken. Default: the model's own."),
-  top_p: z
-    .number()
-    .min(0)
-    .max(1)
-    .nullish()
-    .describe("The share of probability to choose from, likeliest tokens first. Default: the model's own."),
+  temperature: temperatureUpTo(1),
+  top_p: topP,
   top_k: z
     .int()
     .min(0)

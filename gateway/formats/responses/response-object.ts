@@ -65,7 +65,7 @@ export function withSampling(echo: Echo, sampling: Sampling | undefined): Echo {
 }
 
 /** The error codes of a failed response that clients know. */
-export type FailureCode = "server_error" | "rate_limit_exceeded" | "server_is_overloaded" | "context_length_exceeded";
+export type FailureCode = "server_error" | "rate_limit_exceeded" | "context_length_exceeded";
 
 /** How far a response is, with what is known only there. */
 export type Outcome =

@@ -12,6 +12,7 @@ import {
   wrongType,
 } from "../field-error.ts";
 import { requestBody } from "../request-body.ts";
+import { frequencyPenalty, presencePenalty, temperatureUpTo, topP } from "../sampling-fields.ts";
 
 /*
  * The plain fields of the request ("Request of responses" in formats/README.md). The top level and the objects in it are
@@ -21,7 +22,6 @@ import { requestBody } from "../request-body.ts";
  */
 
 const summary = z.enum(["auto", "concise", "detailed"]).nullish();
-const penalty = z.number().min(-2).max(2).nullish();
 
 /** The schema of the top level of a body. */
 export const responsesBody = z.strictObject({
@@ -66,24 +66,10 @@ export const responsesBody = z.strictObject({
     })
     .nullish()
     .describe("Whether and how much the model reasons, and what of it is shown."),
-  temperature: z
-    .number()
-    .min(0)
-    .max(2)
-    .nullish()
-    .describe("The randomness of the answer; at 0 the likeliest token is always taken. Default: the model's own."),
-  top_p: z
-    .number()
-    .min(0)
-    .max(1)
-    .nullish()
-    .describe("The share of probability to choose from, likeliest tokens first. Default: the model's own."),
-  frequency_penalty: penalty.describe(
-    "Lowers the odds of a token by each time it has been written already. Default: 0, unless the engine has its own.",
-  ),
-  presence_penalty: penalty.describe(
-    "Lowers the odds of a token once it has been written already. Default: 0, unless the engine has its own.",
-  ),
+  temperature: temperatureUpTo(2),
+  top_p: topP,
+  frequency_penalty: frequencyPenalty,
+  presence_penalty: presencePenalty,
   top_logprobs: z
     .int()
     .min(0)
