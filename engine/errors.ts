@@ -43,6 +43,10 @@ const REASON_TABLE = {
   },
   MODEL_NOT_SERVED: { status: status.NOT_FOUND, meaning: "The node serves no model of the name." },
   MODEL_LOADING: { status: status.FAILED_PRECONDITION, meaning: "The node is still loading the model." },
+  REVISION_MISMATCH: {
+    status: status.FAILED_PRECONDITION,
+    meaning: "Another revision of the model began the answer that the caller wants to go on with.",
+  },
   QUEUE_FULL: {
     status: status.RESOURCE_EXHAUSTED,
     meaning:

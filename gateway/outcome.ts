@@ -309,6 +309,12 @@ const OF_UPSTREAM = {
     end: "shed",
     cost: "nothing",
   },
+  upstream_other_revision: {
+    meaning: "The engine has another revision of the model than the one that began the answer.",
+    flag: "UH",
+    end: "engine_died",
+    cost: "work",
+  },
   request_of_death: {
     meaning: "The request has killed engines before and is refused.",
     flag: "UO",

@@ -142,7 +142,7 @@ export class EventWriter {
   }
 
   #write(events: readonly Event[]): void {
-    if (!this.#sink.write({ events })) this.#blocked = true;
+    if (!this.#sink.write({ events, tokens: [] })) this.#blocked = true;
   }
 
   #drained(): void {

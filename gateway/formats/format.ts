@@ -10,7 +10,10 @@ import type { UnreadableRule } from "./unreadable.ts";
  */
 
 /** A request as the engine sees it, without what only the gateway's route knows. */
-export type CanonicalRequest = Omit<GenerateRequest, "requestId" | "tenant" | "priority" | "stream">;
+export type CanonicalRequest = Omit<
+  GenerateRequest,
+  "requestId" | "tenant" | "priority" | "stream" | "resumable" | "continuation" | "prefixDigests"
+>;
 
 /**
  * The kinds of text that callers carry sealed: the reasoning of a model, which means nothing to another one, and the

@@ -83,7 +83,9 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
   const allowed = withinOutputLimit(canonical, caller.maxOutputTokens);
   const { requestId, tenant } = caller;
   const cache = cacheHints(caller, canonical.cache);
-  const request = { ...allowed, cache, requestId, tenant, priority: 0, stream: undefined };
+  const call = { requestId, tenant, priority: 0, stream: undefined };
+  const fresh = { resumable: false, continuation: undefined, prefixDigests: Buffer.alloc(0) };
+  const request = { ...allowed, cache, ...call, ...fresh };
   const prefixKey = routingDigest(caller.routingKey, "prefix", model);
   const inputTokens = estimateInputTokens(bodyBytes, canonical.messages);
   const { maxOutputTokens } = allowed;

@@ -125,7 +125,7 @@ function handle(format: Format, body: Buffer): Readonly<Record<Stage, number>> {
   const { request } = timed("prepare", () => format.prepare(parsed, BENCH_CONTEXT));
   timed("prepare", () => estimateInputTokens(body.length, request.messages));
   timed("digest", () => promptShape(request, PREFIX_KEY));
-  const generate = { ...request, requestId: "r", tenant: "t", priority: 0, stream: undefined };
+  const generate = GenerateRequest.fromPartial({ ...request, requestId: "r", tenant: "t" });
   timed("encode", () => GenerateRequest.encode(generate).finish());
   return ms;
 }

@@ -54,6 +54,8 @@ export function fromGrpc(cause: ServiceError, accepted: boolean): UpstreamFailur
       return elsewhere(overloaded("upstream_draining", undefined, cause), notReady);
     case "MODEL_LOADING":
       return elsewhere(overloaded("upstream_loading", undefined, cause), notReady);
+    case "REVISION_MISMATCH":
+      return elsewhere(engineLost("upstream_other_revision", cause), notReady);
     case "MODEL_NOT_SERVED":
       return elsewhere(overloaded("upstream_model_not_served", undefined, cause), { kind: "version_mismatch" });
     case "ENGINE_ABORTED":

@@ -58,7 +58,7 @@ function playing(next: Play): void {
 }
 
 function bytesOf(...events: readonly Event[]): Uint8Array {
-  return GenerateResponse.encode({ events: [...events] }).finish();
+  return GenerateResponse.encode({ events: [...events], tokens: [] }).finish();
 }
 
 async function streamed(path: (typeof ANSWER_PATHS)[number]): Promise<string> {

@@ -35,7 +35,7 @@ afterEach(() => {
 
 /** A node whose answers are as fast as they are taken. */
 async function floodingNode(): Promise<WireNode> {
-  const piece = framed(GenerateResponse.encode({ events: [delta(0, PIECE)] }).finish());
+  const piece = framed(GenerateResponse.encode({ events: [delta(0, PIECE)], tokens: [] }).finish());
   const node = await WireNode.start({
     models: ["svc-qwen"],
     describe: { maxConcurrentRequests: READERS },

@@ -84,7 +84,7 @@ export class NodeClient {
   /** Makes a DrainNode call. Without a timeout running generations take as long as they take. */
   drain(timeoutSeconds?: number): Promise<DrainNodeResponse> {
     const timeout = timeoutSeconds === undefined ? undefined : { seconds: timeoutSeconds, nanos: 0 };
-    return this.#unary(NodeServiceService.drainNode, { timeout });
+    return this.#unary(NodeServiceService.drainNode, { timeout, handoverGrace: undefined });
   }
 
   /** Opens a stream of load reports. */

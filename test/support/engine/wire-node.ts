@@ -33,7 +33,7 @@ export class WireCall {
 
   /** Sends one message with these events. */
   send(...events: readonly Event[]): void {
-    this.stream.write(framed(GenerateResponse.encode({ events: [...events] }).finish()));
+    this.stream.write(framed(GenerateResponse.encode({ events: [...events], tokens: [] }).finish()));
   }
 
   /**

@@ -260,6 +260,44 @@ export interface GenerateRequest {
    * turns of the node's queue and may reuse each other's cached prefixes; no other tenant's. Empty is a tenant too.
    */
   readonly tenant: string;
+  /**
+   * Resumable asks for the tokens behind the events (GenerateResponse.tokens), with which another node can go on where
+   * this one stopped. Default false. A node whose model lacks CAPABILITY_CONTINUATION ignores it.
+   */
+  readonly resumable: boolean;
+  /** The continuation is the answer so far, where another call began it. Absent: the answer begins with this call. */
+  readonly continuation:
+    | Continuation
+    | undefined;
+  /**
+   * The prefix digests name the places at which this prompt can be shared with others, in 16 bytes each: the first is of
+   * the tools and all leading system messages, then follows one for each further message, of everything up to its end.
+   * Each digests all in front of it under a key that the node does not have, another one for each tenant, isolation
+   * salt and model. The node tells by them which prefixes it holds (NodeService.WatchPrefixes). Empty, the default: it
+   * is not to be told. Another number of bytes than that fails with INVALID_REQUEST.
+   */
+  readonly prefixDigests: Buffer;
+}
+
+/**
+ * Continuation asks to go on with an answer that another call began, on this node or another one. The node reads the
+ * prompt and these tokens, gives out all events that they make from Started on, as the call that began the answer did
+ * (another cut of the text into deltas is no difference), and generates the rest. The answer is one to the caller:
+ * max_output_tokens and a budget of reasoning count these tokens too, and so does Usage.output_tokens, while its input
+ * tokens are those of the prompt alone. At temperature 0, and with a seed, the rest is what it would have been, as far
+ * as the engine's arithmetic is the same for tokens read and tokens generated. It fails with UNSUPPORTED_FEATURE where the
+ * model lacks CAPABILITY_CONTINUATION, and with INVALID_REQUEST where its tokens can be no answer to the request.
+ */
+export interface Continuation {
+  /**
+   * The model revision is that of the Started of the call that began the answer. A node that has another one fails with
+   * REVISION_MISMATCH, as its tokens may stand for other text.
+   */
+  readonly modelRevision: string;
+  /** The tokens of the answer so far, in order, as GenerateResponse.tokens told them. None at all: it begins anew. */
+  readonly tokens: readonly number[];
+  /** The call ids that the answer has given out so far, in order: its calls keep them. */
+  readonly callIds: readonly string[];
 }
 
 /** OutputConstraint fixes the form of the visible text of an answer. Reasoning before it stays free. */
@@ -416,8 +454,17 @@ export interface StreamPreferences {
 
 /** GenerateResponse carries the next events of an answer. */
 export interface GenerateResponse {
-  /** The events, at least one, in the order in which they happened. Where they are cut into messages means nothing. */
+  /**
+   * The events, in the order in which they happened. Where they are cut into messages means nothing. At least one, but
+   * in a message that tells tokens alone.
+   */
   readonly events: readonly Event[];
+  /**
+   * The tokens that were generated since the message before, by which these events came about; text that they began may
+   * follow later. Only where the request is resumable and the model has CAPABILITY_CONTINUATION; a continuation tells
+   * those that it was given again.
+   */
+  readonly tokens: readonly number[];
 }
 
 /** Event is one thing that happened in a generation. */
@@ -676,6 +723,9 @@ function createBaseGenerateRequest(): GenerateRequest {
     maxOutputTokens: undefined,
     stream: undefined,
     tenant: "",
+    resumable: false,
+    continuation: undefined,
+    prefixDigests: Buffer.alloc(0),
   };
 }
 
@@ -719,6 +769,15 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
     }
     if (message.tenant !== "") {
       writer.uint32(106).string(message.tenant);
+    }
+    if (message.resumable !== false) {
+      writer.uint32(112).bool(message.resumable);
+    }
+    if (message.continuation !== undefined) {
+      Continuation.encode(message.continuation, writer.uint32(122).fork()).join();
+    }
+    if (message.prefixDigests.length !== 0) {
+      writer.uint32(130).bytes(message.prefixDigests);
     }
     return writer;
   },
@@ -840,6 +899,30 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
             message.tenant = reader.string();
             continue;
           }
+          case 14: {
+            if (tag !== 112) {
+              break;
+            }
+
+            message.resumable = reader.bool();
+            continue;
+          }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.continuation = Continuation.decode(reader, reader.uint32());
+            continue;
+          }
+          case 16: {
+            if (tag !== 130) {
+              break;
+            }
+
+            message.prefixDigests = Buffer.from(reader.bytes());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -883,6 +966,13 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
         : undefined,
       stream: isSet(object.stream) ? StreamPreferences.fromJSON(object.stream) : undefined,
       tenant: isSet(object.tenant) ? globalThis.String(object.tenant) : "",
+      resumable: isSet(object.resumable) ? globalThis.Boolean(object.resumable) : false,
+      continuation: isSet(object.continuation) ? Continuation.fromJSON(object.continuation) : undefined,
+      prefixDigests: isSet(object.prefixDigests)
+        ? Buffer.from(bytesFromBase64(object.prefixDigests))
+        : isSet(object.prefix_digests)
+        ? Buffer.from(bytesFromBase64(object.prefix_digests))
+        : Buffer.alloc(0),
     };
   },
 
@@ -927,6 +1017,15 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
     if (message.tenant !== "") {
       obj.tenant = message.tenant;
     }
+    if (message.resumable !== false) {
+      obj.resumable = message.resumable;
+    }
+    if (message.continuation !== undefined) {
+      obj.continuation = Continuation.toJSON(message.continuation);
+    }
+    if (message.prefixDigests.length !== 0) {
+      obj.prefixDigests = base64FromBytes(message.prefixDigests);
+    }
     return obj;
   },
 
@@ -960,6 +1059,134 @@ export const GenerateRequest: MessageFns<GenerateRequest> = {
       ? StreamPreferences.fromPartial(object.stream)
       : undefined;
     message.tenant = object.tenant ?? "";
+    message.resumable = object.resumable ?? false;
+    message.continuation = (object.continuation !== undefined && object.continuation !== null)
+      ? Continuation.fromPartial(object.continuation)
+      : undefined;
+    message.prefixDigests = object.prefixDigests ?? Buffer.alloc(0);
+    return message;
+  },
+};
+
+function createBaseContinuation(): Continuation {
+  return { modelRevision: "", tokens: [], callIds: [] };
+}
+
+export const Continuation: MessageFns<Continuation> = {
+  encode(message: Continuation, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.modelRevision !== "") {
+      writer.uint32(10).string(message.modelRevision);
+    }
+    if (message.tokens.length !== 0) {
+      writer.uint32(18).fork();
+      for (const v of message.tokens) {
+        writer.uint32(v);
+      }
+      writer.join();
+    }
+    for (const v of message.callIds) {
+      writer.uint32(26).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Continuation {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseContinuation() as any;
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.modelRevision = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag === 16) {
+              message.tokens.push(reader.uint32());
+
+              continue;
+            }
+
+            if (tag === 18) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.tokens.push(reader.uint32());
+              }
+
+              continue;
+            }
+
+            break;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.callIds.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): Continuation {
+    return {
+      modelRevision: isSet(object.modelRevision)
+        ? globalThis.String(object.modelRevision)
+        : isSet(object.model_revision)
+        ? globalThis.String(object.model_revision)
+        : "",
+      tokens: globalThis.Array.isArray(object?.tokens) ? object.tokens.map((e: any) => globalThis.Number(e)) : [],
+      callIds: globalThis.Array.isArray(object?.callIds)
+        ? object.callIds.map((e: any) => globalThis.String(e))
+        : globalThis.Array.isArray(object?.call_ids)
+        ? object.call_ids.map((e: any) => globalThis.String(e))
+        : [],
+    };
+  },
+
+  toJSON(message: Continuation): unknown {
+    const obj: any = {};
+    if (message.modelRevision !== "") {
+      obj.modelRevision = message.modelRevision;
+    }
+    if (message.tokens?.length) {
+      obj.tokens = message.tokens.map((e) => Math.round(e));
+    }
+    if (message.callIds?.length) {
+      obj.callIds = message.callIds;
+    }
+    return obj;
+  },
+
+  create<I extends Exact<DeepPartial<Continuation>, I>>(base?: I): Continuation {
+    return Continuation.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<Continuation>, I>>(object: I): Continuation {
+    const message = createBaseContinuation() as any;
+    message.modelRevision = object.modelRevision ?? "";
+    message.tokens = object.tokens?.map((e) => e) || [];
+    message.callIds = object.callIds?.map((e) => e) || [];
     return message;
   },
 };
@@ -1915,13 +2142,20 @@ export const StreamPreferences: MessageFns<StreamPreferences> = {
 };
 
 function createBaseGenerateResponse(): GenerateResponse {
-  return { events: [] };
+  return { events: [], tokens: [] };
 }
 
 export const GenerateResponse: MessageFns<GenerateResponse> = {
   encode(message: GenerateResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     for (const v of message.events) {
       Event.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.tokens.length !== 0) {
+      writer.uint32(18).fork();
+      for (const v of message.tokens) {
+        writer.uint32(v);
+      }
+      writer.join();
     }
     return writer;
   },
@@ -1947,6 +2181,24 @@ export const GenerateResponse: MessageFns<GenerateResponse> = {
             message.events.push(Event.decode(reader, reader.uint32()));
             continue;
           }
+          case 2: {
+            if (tag === 16) {
+              message.tokens.push(reader.uint32());
+
+              continue;
+            }
+
+            if (tag === 18) {
+              const end2 = reader.uint32() + reader.pos;
+              while (reader.pos < end2) {
+                message.tokens.push(reader.uint32());
+              }
+
+              continue;
+            }
+
+            break;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1960,13 +2212,19 @@ export const GenerateResponse: MessageFns<GenerateResponse> = {
   },
 
   fromJSON(object: any): GenerateResponse {
-    return { events: globalThis.Array.isArray(object?.events) ? object.events.map((e: any) => Event.fromJSON(e)) : [] };
+    return {
+      events: globalThis.Array.isArray(object?.events) ? object.events.map((e: any) => Event.fromJSON(e)) : [],
+      tokens: globalThis.Array.isArray(object?.tokens) ? object.tokens.map((e: any) => globalThis.Number(e)) : [],
+    };
   },
 
   toJSON(message: GenerateResponse): unknown {
     const obj: any = {};
     if (message.events?.length) {
       obj.events = message.events.map((e) => Event.toJSON(e));
+    }
+    if (message.tokens?.length) {
+      obj.tokens = message.tokens.map((e) => Math.round(e));
     }
     return obj;
   },
@@ -1977,6 +2235,7 @@ export const GenerateResponse: MessageFns<GenerateResponse> = {
   fromPartial<I extends Exact<DeepPartial<GenerateResponse>, I>>(object: I): GenerateResponse {
     const message = createBaseGenerateResponse() as any;
     message.events = object.events?.map((e) => Event.fromPartial(e)) || [];
+    message.tokens = object.tokens?.map((e) => e) || [];
     return message;
   },
 };
@@ -3803,7 +4062,8 @@ export const CountTokensResponse: MessageFns<CountTokensResponse> = {
  *   OUT_OF_RANGE         CONTEXT_WINDOW_EXCEEDED, with `input_tokens` (of prompts far too long an estimate, or what they
  *                        have at least) and `context_window` in its metadata
  *   RESOURCE_EXHAUSTED   QUEUE_FULL, with `google.rpc.RetryInfo`; MESSAGE_TOO_LARGE: the request is above 64 MiB
- *   FAILED_PRECONDITION  MODEL_LOADING
+ *   FAILED_PRECONDITION  MODEL_LOADING, REVISION_MISMATCH: another revision of the model began the answer that a
+ *                        continuation asks to go on with
  *   NOT_FOUND            MODEL_NOT_SERVED
  *   UNAVAILABLE          DRAINING, ENGINE_DOWN, ENGINE_STREAM_TRUNCATED
  *   ABORTED              ENGINE_ABORTED

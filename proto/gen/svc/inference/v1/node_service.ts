@@ -6,7 +6,7 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import type { handleUnaryCall, UntypedServiceImplementation } from "@grpc/grpc-js";
+import type { handleServerStreamingCall, handleUnaryCall, UntypedServiceImplementation } from "@grpc/grpc-js";
 import { Duration } from "../../../google/protobuf/duration.ts";
 import { Timestamp } from "../../../google/protobuf/timestamp.ts";
 
@@ -166,6 +166,10 @@ export const Capability = {
   ASSISTANT_PREFILL: 12,
   /** CACHE_ISOLATION - CAPABILITY_CACHE_ISOLATION: no tenant's cached prefixes are reused for another, not even in what it takes in time. */
   CACHE_ISOLATION: 13,
+  /** CONTINUATION - CAPABILITY_CONTINUATION: GenerateRequest.resumable and continuation are kept. */
+  CONTINUATION: 14,
+  /** PREFIX_EVENTS - CAPABILITY_PREFIX_EVENTS: WatchPrefixes tells what is held of the model. */
+  PREFIX_EVENTS: 15,
 } as const;
 
 export type Capability = typeof Capability[keyof typeof Capability];
@@ -185,6 +189,8 @@ export namespace Capability {
   export type LOGPROBS = typeof Capability.LOGPROBS;
   export type ASSISTANT_PREFILL = typeof Capability.ASSISTANT_PREFILL;
   export type CACHE_ISOLATION = typeof Capability.CACHE_ISOLATION;
+  export type CONTINUATION = typeof Capability.CONTINUATION;
+  export type PREFIX_EVENTS = typeof Capability.PREFIX_EVENTS;
 }
 
 export function capabilityFromJSON(object: any): Capability {
@@ -231,6 +237,12 @@ export function capabilityFromJSON(object: any): Capability {
     case 13:
     case "CAPABILITY_CACHE_ISOLATION":
       return Capability.CACHE_ISOLATION;
+    case 14:
+    case "CAPABILITY_CONTINUATION":
+      return Capability.CONTINUATION;
+    case 15:
+    case "CAPABILITY_PREFIX_EVENTS":
+      return Capability.PREFIX_EVENTS;
     default:
       throw new globalThis.Error("Unrecognized enum value " + object + " for enum Capability");
   }
@@ -266,6 +278,10 @@ export function capabilityToJSON(object: Capability): string {
       return "CAPABILITY_ASSISTANT_PREFILL";
     case Capability.CACHE_ISOLATION:
       return "CAPABILITY_CACHE_ISOLATION";
+    case Capability.CONTINUATION:
+      return "CAPABILITY_CONTINUATION";
+    case Capability.PREFIX_EVENTS:
+      return "CAPABILITY_PREFIX_EVENTS";
     default:
       throw new globalThis.Error("Unrecognized enum value " + object + " for enum Capability");
   }
@@ -356,6 +372,42 @@ export interface DescribeNodeResponse {
   readonly models: readonly ModelDescription[];
 }
 
+/** WatchPrefixesRequest asks what a node holds in its cache. */
+export interface WatchPrefixesRequest {
+  /** The model is the id of one that the node serves. Another one fails with MODEL_NOT_SERVED. */
+  readonly model: string;
+}
+
+/** WatchPrefixesResponse is the next change of what a node holds in its cache. */
+export interface WatchPrefixesResponse {
+  /**
+   * A reset says that nothing is held but what this message and those behind it tell: the first message of a stream has
+   * it, and one that follows on messages which were left out.
+   */
+  readonly reset: boolean;
+  /** The prefixes that are held since, or of which something else is held now. */
+  readonly held: readonly HeldPrefix[];
+  /** The digests, 16 bytes each, of prefixes that are held no longer. */
+  readonly dropped: Buffer;
+  /** The KV tokens that caches and running generations take up, for all models of the node together. */
+  readonly kvTokensUsed: number;
+  /** The KV tokens that there is room for; 0 where not known. */
+  readonly kvTokensTotal: number;
+}
+
+/** HeldPrefix is a prefix that a node holds in its cache. */
+export interface HeldPrefix {
+  /** The digest is one of GenerateRequest.prefix_digests, 16 bytes. */
+  readonly digest: Buffer;
+  /** The tokens are those from the begin of the prompt to the place of the digest, all of which are held. */
+  readonly tokens: number;
+  /**
+   * The tail is how many more tokens are held behind that place, of the longest prompt and answer that goes on there and
+   * has no later digest: so the end of an answer, whose digest only the next request brings, is known to be held.
+   */
+  readonly tailTokens: number;
+}
+
 /** ModelDescription is what a model of a node can do and how much of it. */
 export interface ModelDescription {
   /** The id is what GenerateRequest.model names. The model's health has the name `svc.model/<id>`. */
@@ -401,7 +453,15 @@ export interface DrainNodeRequest {
    * The timeout is how long running generations may go on; those that are left then fail with DRAINING. Absent: until
    * they end by themselves.
    */
-  readonly timeout: Duration | undefined;
+  readonly timeout:
+    | Duration
+    | undefined;
+  /**
+   * The hand-over grace is how long running generations that another node can go on with, as their requests are
+   * resumable and their model has CAPABILITY_CONTINUATION, may go on; those that are left then fail with DRAINING.
+   * Absent: the node's own setting.
+   */
+  readonly handoverGrace: Duration | undefined;
 }
 
 /** DrainNodeResponse is what a node that drains still has to do. */
@@ -629,6 +689,319 @@ export const DescribeNodeResponse: MessageFns<DescribeNodeResponse> = {
     message.nodeVersion = object.nodeVersion ?? "";
     message.startedAt = object.startedAt ?? undefined;
     message.models = object.models?.map((e) => ModelDescription.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseWatchPrefixesRequest(): WatchPrefixesRequest {
+  return { model: "" };
+}
+
+export const WatchPrefixesRequest: MessageFns<WatchPrefixesRequest> = {
+  encode(message: WatchPrefixesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.model !== "") {
+      writer.uint32(10).string(message.model);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchPrefixesRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchPrefixesRequest() as any;
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.model = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): WatchPrefixesRequest {
+    return { model: isSet(object.model) ? globalThis.String(object.model) : "" };
+  },
+
+  toJSON(message: WatchPrefixesRequest): unknown {
+    const obj: any = {};
+    if (message.model !== "") {
+      obj.model = message.model;
+    }
+    return obj;
+  },
+
+  create<I extends Exact<DeepPartial<WatchPrefixesRequest>, I>>(base?: I): WatchPrefixesRequest {
+    return WatchPrefixesRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<WatchPrefixesRequest>, I>>(object: I): WatchPrefixesRequest {
+    const message = createBaseWatchPrefixesRequest() as any;
+    message.model = object.model ?? "";
+    return message;
+  },
+};
+
+function createBaseWatchPrefixesResponse(): WatchPrefixesResponse {
+  return { reset: false, held: [], dropped: Buffer.alloc(0), kvTokensUsed: 0, kvTokensTotal: 0 };
+}
+
+export const WatchPrefixesResponse: MessageFns<WatchPrefixesResponse> = {
+  encode(message: WatchPrefixesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.reset !== false) {
+      writer.uint32(8).bool(message.reset);
+    }
+    for (const v of message.held) {
+      HeldPrefix.encode(v!, writer.uint32(18).fork()).join();
+    }
+    if (message.dropped.length !== 0) {
+      writer.uint32(26).bytes(message.dropped);
+    }
+    if (message.kvTokensUsed !== 0) {
+      writer.uint32(32).uint64(message.kvTokensUsed);
+    }
+    if (message.kvTokensTotal !== 0) {
+      writer.uint32(40).uint64(message.kvTokensTotal);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchPrefixesResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchPrefixesResponse() as any;
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.reset = reader.bool();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.held.push(HeldPrefix.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.dropped = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.kvTokensUsed = longToNumber(reader.uint64());
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.kvTokensTotal = longToNumber(reader.uint64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): WatchPrefixesResponse {
+    return {
+      reset: isSet(object.reset) ? globalThis.Boolean(object.reset) : false,
+      held: globalThis.Array.isArray(object?.held) ? object.held.map((e: any) => HeldPrefix.fromJSON(e)) : [],
+      dropped: isSet(object.dropped) ? Buffer.from(bytesFromBase64(object.dropped)) : Buffer.alloc(0),
+      kvTokensUsed: isSet(object.kvTokensUsed)
+        ? globalThis.Number(object.kvTokensUsed)
+        : isSet(object.kv_tokens_used)
+        ? globalThis.Number(object.kv_tokens_used)
+        : 0,
+      kvTokensTotal: isSet(object.kvTokensTotal)
+        ? globalThis.Number(object.kvTokensTotal)
+        : isSet(object.kv_tokens_total)
+        ? globalThis.Number(object.kv_tokens_total)
+        : 0,
+    };
+  },
+
+  toJSON(message: WatchPrefixesResponse): unknown {
+    const obj: any = {};
+    if (message.reset !== false) {
+      obj.reset = message.reset;
+    }
+    if (message.held?.length) {
+      obj.held = message.held.map((e) => HeldPrefix.toJSON(e));
+    }
+    if (message.dropped.length !== 0) {
+      obj.dropped = base64FromBytes(message.dropped);
+    }
+    if (message.kvTokensUsed !== 0) {
+      obj.kvTokensUsed = Math.round(message.kvTokensUsed);
+    }
+    if (message.kvTokensTotal !== 0) {
+      obj.kvTokensTotal = Math.round(message.kvTokensTotal);
+    }
+    return obj;
+  },
+
+  create<I extends Exact<DeepPartial<WatchPrefixesResponse>, I>>(base?: I): WatchPrefixesResponse {
+    return WatchPrefixesResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<WatchPrefixesResponse>, I>>(object: I): WatchPrefixesResponse {
+    const message = createBaseWatchPrefixesResponse() as any;
+    message.reset = object.reset ?? false;
+    message.held = object.held?.map((e) => HeldPrefix.fromPartial(e)) || [];
+    message.dropped = object.dropped ?? Buffer.alloc(0);
+    message.kvTokensUsed = object.kvTokensUsed ?? 0;
+    message.kvTokensTotal = object.kvTokensTotal ?? 0;
+    return message;
+  },
+};
+
+function createBaseHeldPrefix(): HeldPrefix {
+  return { digest: Buffer.alloc(0), tokens: 0, tailTokens: 0 };
+}
+
+export const HeldPrefix: MessageFns<HeldPrefix> = {
+  encode(message: HeldPrefix, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.digest.length !== 0) {
+      writer.uint32(10).bytes(message.digest);
+    }
+    if (message.tokens !== 0) {
+      writer.uint32(16).uint64(message.tokens);
+    }
+    if (message.tailTokens !== 0) {
+      writer.uint32(24).uint64(message.tailTokens);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): HeldPrefix {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseHeldPrefix() as any;
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.digest = Buffer.from(reader.bytes());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.tokens = longToNumber(reader.uint64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.tailTokens = longToNumber(reader.uint64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  fromJSON(object: any): HeldPrefix {
+    return {
+      digest: isSet(object.digest) ? Buffer.from(bytesFromBase64(object.digest)) : Buffer.alloc(0),
+      tokens: isSet(object.tokens) ? globalThis.Number(object.tokens) : 0,
+      tailTokens: isSet(object.tailTokens)
+        ? globalThis.Number(object.tailTokens)
+        : isSet(object.tail_tokens)
+        ? globalThis.Number(object.tail_tokens)
+        : 0,
+    };
+  },
+
+  toJSON(message: HeldPrefix): unknown {
+    const obj: any = {};
+    if (message.digest.length !== 0) {
+      obj.digest = base64FromBytes(message.digest);
+    }
+    if (message.tokens !== 0) {
+      obj.tokens = Math.round(message.tokens);
+    }
+    if (message.tailTokens !== 0) {
+      obj.tailTokens = Math.round(message.tailTokens);
+    }
+    return obj;
+  },
+
+  create<I extends Exact<DeepPartial<HeldPrefix>, I>>(base?: I): HeldPrefix {
+    return HeldPrefix.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<HeldPrefix>, I>>(object: I): HeldPrefix {
+    const message = createBaseHeldPrefix() as any;
+    message.digest = object.digest ?? Buffer.alloc(0);
+    message.tokens = object.tokens ?? 0;
+    message.tailTokens = object.tailTokens ?? 0;
     return message;
   },
 };
@@ -956,13 +1329,16 @@ export const ModelDescription: MessageFns<ModelDescription> = {
 };
 
 function createBaseDrainNodeRequest(): DrainNodeRequest {
-  return { timeout: undefined };
+  return { timeout: undefined, handoverGrace: undefined };
 }
 
 export const DrainNodeRequest: MessageFns<DrainNodeRequest> = {
   encode(message: DrainNodeRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.timeout !== undefined) {
       Duration.encode(message.timeout, writer.uint32(10).fork()).join();
+    }
+    if (message.handoverGrace !== undefined) {
+      Duration.encode(message.handoverGrace, writer.uint32(18).fork()).join();
     }
     return writer;
   },
@@ -988,6 +1364,14 @@ export const DrainNodeRequest: MessageFns<DrainNodeRequest> = {
             message.timeout = Duration.decode(reader, reader.uint32());
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.handoverGrace = Duration.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1001,13 +1385,23 @@ export const DrainNodeRequest: MessageFns<DrainNodeRequest> = {
   },
 
   fromJSON(object: any): DrainNodeRequest {
-    return { timeout: isSet(object.timeout) ? Duration.fromJSON(object.timeout) : undefined };
+    return {
+      timeout: isSet(object.timeout) ? Duration.fromJSON(object.timeout) : undefined,
+      handoverGrace: isSet(object.handoverGrace)
+        ? Duration.fromJSON(object.handoverGrace)
+        : isSet(object.handover_grace)
+        ? Duration.fromJSON(object.handover_grace)
+        : undefined,
+    };
   },
 
   toJSON(message: DrainNodeRequest): unknown {
     const obj: any = {};
     if (message.timeout !== undefined) {
       obj.timeout = Duration.toJSON(message.timeout);
+    }
+    if (message.handoverGrace !== undefined) {
+      obj.handoverGrace = Duration.toJSON(message.handoverGrace);
     }
     return obj;
   },
@@ -1019,6 +1413,9 @@ export const DrainNodeRequest: MessageFns<DrainNodeRequest> = {
     const message = createBaseDrainNodeRequest() as any;
     message.timeout = (object.timeout !== undefined && object.timeout !== null)
       ? Duration.fromPartial(object.timeout)
+      : undefined;
+    message.handoverGrace = (object.handoverGrace !== undefined && object.handoverGrace !== null)
+      ? Duration.fromPartial(object.handoverGrace)
       : undefined;
     return message;
   },
@@ -1131,6 +1528,21 @@ export const NodeServiceService = {
     responseSerialize: (value: DrainNodeResponse): Buffer => Buffer.from(DrainNodeResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): DrainNodeResponse => DrainNodeResponse.decode(value),
   },
+  /**
+   * WatchPrefixes tells which prefixes the node holds in its cache, by the digests that came with requests: first all of
+   * them, then each change as it happens, until the caller ends the call or the node stops. A caller that does not keep
+   * up is told all anew. Nodes that cannot tell fail with UNIMPLEMENTED.
+   */
+  watchPrefixes: {
+    path: "/svc.inference.v1.NodeService/WatchPrefixes" as const,
+    requestStream: false as const,
+    responseStream: true as const,
+    requestSerialize: (value: WatchPrefixesRequest): Buffer => Buffer.from(WatchPrefixesRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): WatchPrefixesRequest => WatchPrefixesRequest.decode(value),
+    responseSerialize: (value: WatchPrefixesResponse): Buffer =>
+      Buffer.from(WatchPrefixesResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): WatchPrefixesResponse => WatchPrefixesResponse.decode(value),
+  },
 } as const;
 
 export interface NodeServiceServer extends UntypedServiceImplementation {
@@ -1145,6 +1557,20 @@ export interface NodeServiceServer extends UntypedServiceImplementation {
    * only a new process serves again. It does not end the process.
    */
   drainNode: handleUnaryCall<DrainNodeRequest, DrainNodeResponse>;
+  /**
+   * WatchPrefixes tells which prefixes the node holds in its cache, by the digests that came with requests: first all of
+   * them, then each change as it happens, until the caller ends the call or the node stops. A caller that does not keep
+   * up is told all anew. Nodes that cannot tell fail with UNIMPLEMENTED.
+   */
+  watchPrefixes: handleServerStreamingCall<WatchPrefixesRequest, WatchPrefixesResponse>;
+}
+
+function bytesFromBase64(b64: string): Uint8Array {
+  return Uint8Array.from(globalThis.Buffer.from(b64, "base64"));
+}
+
+function base64FromBytes(arr: Uint8Array): string {
+  return globalThis.Buffer.from(arr).toString("base64");
 }
 
 type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;

@@ -54,7 +54,7 @@ describe("a body", () => {
   test("survives the wire whatever its numbers", () => {
     const thinking = { type: "enabled", budget_tokens: Number.MAX_SAFE_INTEGER };
     const big = request({ max_tokens: Number.MAX_SAFE_INTEGER, top_k: 2 ** 32 - 1, thinking });
-    const sent = { ...big, requestId: "r", tenant: "", priority: 0, stream: undefined };
+    const sent = GenerateRequest.fromPartial({ ...big, requestId: "r" });
     const received = GenerateRequest.decode(GenerateRequest.encode(sent).finish());
     expect(received).toMatchObject({ maxOutputTokens: 262_144, reasoning: { budgetTokens: 262_143 } });
   });
