@@ -162,6 +162,8 @@ export class ClusterMember {
       healthySinceMs: latest(this.#healthySinceMs, outliers.ejectedUntilMs(address)),
       outstandingPrefillTokens: Math.max(work.outstanding(address), load.queuedUncachedTokens),
       prefillTokensPerSecond: load.prefillTokensPerSecond ?? work.speed(address) ?? DEFAULT_PREFILL_TOKENS_PER_SECOND,
+      decodeTokensPerSecond: load.decodeTokensPerSecond,
+      retentionMs: load.retentionMs,
     };
   }
 

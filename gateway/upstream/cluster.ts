@@ -13,6 +13,7 @@ import type { Endpoint, EndpointTls } from "./endpoint/endpoint.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
 import { HashRing } from "./load-balancing/hash-ring.ts";
+import { type HeldPrefixes, NOTHING_TOLD } from "./load-balancing/held-prefixes.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import { OutlierDetector } from "./outlier/outlier-detector.ts";
 
@@ -45,6 +46,8 @@ export class Cluster {
   readonly outliers: OutlierDetector;
   /** Whether the cluster may ever have an endpoint: one without any in its configuration stays so. */
   readonly mayHaveEndpoints: boolean;
+  /** What the members tell of their caches. */
+  readonly prefixes: HeldPrefixes = NOTHING_TOLD;
   readonly #parts: ClusterParts;
   readonly #tls: EndpointTls | undefined;
   readonly #discovery: Discovery;

@@ -18,6 +18,8 @@ export type EndpointLoad = {
   readonly prefillTokensPerSecond: number | undefined;
   /** The tokens that one generation gets in a second. */
   readonly decodeTokensPerSecond: number | undefined;
+  /** The time for which the cache has kept unused prefixes before it evicted them, in milliseconds. */
+  readonly retentionMs: number | undefined;
 };
 
 const UNKNOWN: EndpointLoad = {
@@ -27,6 +29,7 @@ const UNKNOWN: EndpointLoad = {
   queuedUncachedTokens: 0,
   prefillTokensPerSecond: undefined,
   decodeTokensPerSecond: undefined,
+  retentionMs: undefined,
 };
 
 /** The newest ORCA report of a node, as long as it is fresh. */
@@ -80,6 +83,7 @@ export class LastReport {
       queuedUncachedTokens: named("svc.queued_uncached_tokens"),
       prefillTokensPerSecond: named("svc.prefill_tokens_per_second") || undefined,
       decodeTokensPerSecond: named("svc.decode_tokens_per_second") || undefined,
+      retentionMs: 1_000 * named("svc.observed_retention_seconds") || undefined,
     };
   }
 

@@ -4,6 +4,7 @@ import { promptBytes } from "./boundary-hashes.ts";
 import { type Choice, type LevelWithRoom, pickFrom, usableLevels, withRoom } from "./choose.ts";
 import type { EndpointView } from "./endpoint-view.ts";
 import type { HashRing } from "./hash-ring.ts";
+import type { HeldPrefixes } from "./held-prefixes.ts";
 import { createPolicy } from "./policies.ts";
 import type { Policy, PolicyPick } from "./policy.ts";
 import type { Route } from "./route.ts";
@@ -18,6 +19,8 @@ export type BalancedCluster = {
   readonly settings: BalancerSettings;
   /** The hash ring of all members by their weights. */
   readonly ring: HashRing;
+  /** What the members tell of their caches. */
+  readonly prefixes: HeldPrefixes;
   /** Takes snapshots of all members at a monotonic time, for one pick. */
   views(nowMs: number): readonly EndpointView[];
   /** Calls the listener after members joined or left. Returns the function that ends this. */
@@ -52,9 +55,9 @@ export class Balancer {
     this.#cluster = cluster;
     this.#clock = clock;
     this.#random = random;
-    const { settings } = cluster;
-    const ring = () => cluster.ring;
-    this.#policy = createPolicy(settings, { ring, slowStart: settings.slowStart, work, clock, random });
+    const { settings, prefixes } = cluster;
+    const { slowStart } = settings;
+    this.#policy = createPolicy(settings, { ring: () => cluster.ring, prefixes, slowStart, work, clock, random });
     let known = this.#addresses();
     cluster.onMembersChange(() => {
       const now = this.#addresses();

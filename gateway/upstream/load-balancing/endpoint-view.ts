@@ -45,6 +45,16 @@ export type EndpointView = {
   readonly outstandingPrefillTokens: number;
   /** The speed at which the node prefills, in tokens per second; above 0. */
   readonly prefillTokensPerSecond: number;
+  /**
+   * The speed at which one generation gets its tokens on the node, in tokens per second, above 0; undefined where
+   * nothing is known.
+   */
+  readonly decodeTokensPerSecond: number | undefined;
+  /**
+   * The time for which the node's cache has kept prefixes that nobody used before it evicted them, in milliseconds, as
+   * the node observed it; undefined where the node does not say, or has evicted nothing.
+   */
+  readonly retentionMs: number | undefined;
 };
 
 /**

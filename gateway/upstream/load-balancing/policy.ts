@@ -3,6 +3,7 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { EndpointView } from "./endpoint-view.ts";
 import type { HashRing } from "./hash-ring.ts";
+import type { HeldPrefixes } from "./held-prefixes.ts";
 import type { Route } from "./route.ts";
 import type { SlowStartSettings } from "./slow-start.ts";
 import type { WorkLedger } from "./work-ledger.ts";
@@ -11,6 +12,8 @@ import type { WorkLedger } from "./work-ledger.ts";
 export type PolicyParts = {
   /** Returns the hash ring of all members of the cluster by their weights, as it is now. */
   readonly ring: () => HashRing;
+  /** What the endpoints of the cluster tell of their caches. */
+  readonly prefixes: HeldPrefixes;
   /** The settings on how endpoints that came back warm up. */
   readonly slowStart: SlowStartSettings;
   /** The prefill work on all endpoints, of all clusters: a node prefills for all its models in one row. */

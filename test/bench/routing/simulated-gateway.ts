@@ -3,6 +3,7 @@ import { averageLoad, type LoadAverage } from "../../../gateway/upstream/endpoin
 import { Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
 import type { EndpointView } from "../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { HashRing } from "../../../gateway/upstream/load-balancing/hash-ring.ts";
+import { NOTHING_TOLD } from "../../../gateway/upstream/load-balancing/held-prefixes.ts";
 import type { LbPolicy } from "../../../gateway/upstream/load-balancing/policies.ts";
 import type { Placement } from "../../../gateway/upstream/load-balancing/policy.ts";
 import { WorkLedger } from "../../../gateway/upstream/load-balancing/work-ledger.ts";
@@ -40,6 +41,7 @@ export class SimulatedGateway {
     const cluster = {
       settings: balancerSettings({ lbPolicy }),
       ring: new HashRing(addresses.map((address) => ({ address, weight: 1 }))),
+      prefixes: NOTHING_TOLD,
       views: () => this.#addresses.map((address) => this.#view(address, this.#reports.get(address))),
       // The members stay the same throughout.
       onMembersChange: () => () => {},
@@ -103,6 +105,8 @@ export class SimulatedGateway {
       healthySinceMs: undefined,
       outstandingPrefillTokens: Math.max(this.#work.outstanding(address), report?.queuedUncachedTokens ?? 0),
       prefillTokensPerSecond: this.#work.speed(address) ?? INITIAL_SPEED,
+      decodeTokensPerSecond: undefined,
+      retentionMs: undefined,
     };
   }
 }

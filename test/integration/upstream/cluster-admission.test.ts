@@ -488,6 +488,7 @@ describe("what an arrival costs while all endpoints are full", () => {
     const counted: BalancedCluster = {
       settings: cluster.settings,
       ring: cluster.ring,
+      prefixes: cluster.prefixes,
       views: (nowMs) => {
         passes += 1;
         return cluster.views(nowMs);

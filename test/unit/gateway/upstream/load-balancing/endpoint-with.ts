@@ -19,6 +19,8 @@ export function endpointWith(given: Partial<EndpointView> & { readonly address: 
     healthySinceMs: undefined,
     outstandingPrefillTokens: 0,
     prefillTokensPerSecond: 10_000,
+    decodeTokensPerSecond: undefined,
+    retentionMs: undefined,
     ...given,
   };
 }

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { HashRing } from "../../../../../gateway/upstream/load-balancing/hash-ring.ts";
+import { NOTHING_TOLD } from "../../../../../gateway/upstream/load-balancing/held-prefixes.ts";
 import { createPolicy, LB_POLICIES, POLICIES } from "../../../../../gateway/upstream/load-balancing/policies.ts";
 import { WorkLedger } from "../../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { balancerSettings } from "../../../../support/gateway/balancer-settings.ts";
@@ -19,6 +20,7 @@ describe.each(LB_POLICIES)("policy %s", (lbPolicy) => {
     const ring = new HashRing(CANDIDATES.map(({ address }) => ({ address, weight: 1 })));
     return createPolicy(settings, {
       ring: () => ring,
+      prefixes: NOTHING_TOLD,
       slowStart: settings.slowStart,
       work: new WorkLedger(),
       clock: new VirtualClock(),

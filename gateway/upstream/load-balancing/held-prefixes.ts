@@ -1,0 +1,41 @@
+/** What an endpoint has told that it holds of one prefix. */
+export type HeldPrefix = {
+  /** The address of the endpoint, `host:port`. */
+  readonly address: string;
+  /** The number of tokens from the begin of the prompt to the place of the digest, all of which are held. */
+  readonly tokens: number;
+  /**
+   * The number of tokens that are held behind that place, of the longest prompt and answer that goes on there and whose
+   * end has no digest yet; 0 where there are none.
+   */
+  readonly tailTokens: number;
+};
+
+/** How full an endpoint's KV cache is, with what is cached and what running generations take up. */
+export type CacheFill = {
+  /** The number of tokens that are taken up, for all models of the node together. */
+  readonly usedTokens: number;
+  /** The number of tokens that there is room for; 0 where the node does not know. */
+  readonly totalTokens: number;
+};
+
+/**
+ * What the endpoints of a cluster tell of their caches, by the digests of prompts. It is exact for the endpoints that
+ * tell, and says nothing of the others. Asking costs nothing that grows with the number of endpoints, but for those
+ * that hold the prefix.
+ */
+export type HeldPrefixes = {
+  /**
+   * Returns the endpoints that hold the prefix with this digest (`Boundary.hash`), each once. An endpoint that tells and
+   * is not among them does not hold it.
+   */
+  holders(digest: string): Iterable<HeldPrefix>;
+  /**
+   * Returns how full an endpoint's cache is; undefined where the endpoint does not tell what it holds, or its connection
+   * is down: then what is not known to be held may yet be held.
+   */
+  fillOf(address: string): CacheFill | undefined;
+};
+
+/** The prefixes of a cluster of which no endpoint tells anything. */
+export const NOTHING_TOLD: HeldPrefixes = { holders: () => [], fillOf: () => undefined };
