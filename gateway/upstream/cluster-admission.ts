@@ -266,7 +266,7 @@ export class ClusterAdmission {
     if (!value.held) return false;
     value.holdUntilMs = holdUntilMs;
     item.outwaits = true;
-    item.deadlineMs = Math.max(item.deadlineMs, holdUntilMs);
+    item.deadlineMs = holdUntilMs;
     tried.clear();
     return true;
   }
