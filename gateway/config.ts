@@ -232,13 +232,17 @@ const gatewayKeys = z.strictObject({
   drainGraceMs: z
     .int()
     .min(0)
-    .default(5_000)
-    .describe("The time, in milliseconds, for which connections are still taken after POST /drain_listeners?graceful."),
+    .default(10_000)
+    .describe(
+      "The time, in milliseconds, for which a gateway that was told to end, or POST /drain_listeners?graceful, still takes connections while /ready fails; it has to be longer than the health checks of whatever stands in front take to notice.",
+    ),
   drainTimeoutMs: z
     .int()
     .min(0)
     .default(600_000)
-    .describe("The time, in milliseconds, for which running answers may go on after SIGTERM."),
+    .describe(
+      "The time, in milliseconds, for which running answers may go on after the grace of a gateway that was told to end.",
+    ),
   log: logSchema,
 });
 

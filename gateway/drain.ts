@@ -1,4 +1,5 @@
 import type { Server } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import type { Logger } from "pino";
 import { untilAborted } from "../deploy/runtime/time/abort.ts";
 import type { Clock } from "../deploy/runtime/time/clock.ts";
@@ -26,18 +27,26 @@ export type DrainDeps = {
   readonly log: Logger;
 };
 
-/** Waits for the order to drain and for the one to stop, and obeys them. When it resolves no connection is open. */
+/**
+ * Waits for the order to drain and for the one to stop, and obeys them. Whoever balances load in front sees `/ready`
+ * fail first, and has `drainGraceMs` for that, in which everything is served as before; only then does the listener
+ * close, and idle connections with it. When it resolves no connection is open.
+ */
 export async function drainWhenTold({ config, lifecycle, server, sockets, clock, log }: DrainDeps): Promise<void> {
   await untilAborted(lifecycle.drain);
-  log.info({ connections: sockets.open, graceful: lifecycle.graceful }, "draining");
-  if (lifecycle.graceful) {
-    sockets.announceDrain();
-    await sleep(clock, config.drainGraceMs, lifecycle.stop);
-  }
+  const { drainGraceMs, drainTimeoutMs } = config;
+  log.info({ connections: sockets.open, graceMs: lifecycle.graceful ? drainGraceMs : 0 }, "draining");
+  sockets.announceDrain();
+  if (lifecycle.graceful) await sleep(clock, drainGraceMs, lifecycle.hardStop);
+  // A request that has arrived by now is read first: its connection only looks idle, and Node closes those at once. The
+  // first turn may have read its connections already.
+  await nextTurn();
+  await nextTurn();
   server.close();
+  log.info({ connections: sockets.open, idle: sockets.idle }, "listener closed");
   const drained = sockets.drain();
   await untilAborted(lifecycle.stop);
-  await Promise.race([drained, sleep(clock, config.drainTimeoutMs, lifecycle.hardStop)]);
+  await Promise.race([drained, sleep(clock, drainTimeoutMs, lifecycle.hardStop)]);
   // Whatever still runs ends in its format's error frame; then the rest is cut.
   lifecycle.quitNow();
   await Promise.race([drained, sleep(clock, LAST_FRAME_MS, new AbortController().signal)]);

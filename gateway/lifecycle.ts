@@ -14,13 +14,13 @@ export class Lifecycle {
   #graceful = false;
   #healthFailed = false;
 
-  /** Makes a lifecycle that follows `orders`: a gateway that they tell to end drains as well. */
+  /** Makes a lifecycle that follows `orders`: a gateway that they tell to end drains gracefully first. */
   constructor(orders: StopOrders) {
     this.#orders = orders;
-    onAbort(orders.stop, () => this.#drain.abort());
+    onAbort(orders.stop, () => this.drainListeners(true));
   }
 
-  /** The signal that is aborted when the gateway is to take no new connections. */
+  /** The signal that is aborted when the gateway is no longer to be sent anything; `/ready` says so from then on. */
   get drain(): AbortSignal {
     return this.#drain.signal;
   }
@@ -38,9 +38,12 @@ export class Lifecycle {
     return this.#orders.stopNow;
   }
 
-  /** Whether draining goes on taking connections for a while, so that load balancers in front can notice first. */
+  /**
+   * Whether draining goes on taking connections for a while, so that load balancers in front can notice first. The
+   * order that began the draining decides; one to end the process leaves the rest of that while.
+   */
   get graceful(): boolean {
-    return this.#graceful && !this.stop.aborted;
+    return this.#graceful;
   }
 
   /** Returns the state of the gateway. `initialized` says whether any model can be served. */
@@ -49,9 +52,13 @@ export class Lifecycle {
     return initialized ? "LIVE" : "PRE_INITIALIZING";
   }
 
-  /** Begins to drain as Envoy's `/drain_listeners` does: the process stays until it is told to end. */
+  /**
+   * Begins to drain as Envoy's `/drain_listeners` does: the process stays until it is told to end. A gateway that
+   * drains already goes on as it does.
+   */
   drainListeners(graceful: boolean): void {
-    if (!this.#drain.signal.aborted) this.#graceful = graceful;
+    if (this.#drain.signal.aborted) return;
+    this.#graceful = graceful;
     this.#drain.abort();
   }
 

@@ -52,7 +52,11 @@ async function run(config: GatewayConfig): Promise<number> {
   const log = openLog(config, stats);
   const orders = obeySignals();
   const lifecycle = new Lifecycle(orders);
-  const crashed = endOnCrash(() => orders.order(), log);
+  const crashed = endOnCrash(() => {
+    // A process that is not to be relied on takes nothing more, whoever has noticed.
+    lifecycle.drainListeners(false);
+    lifecycle.quit();
+  }, log);
   const workers = openWorkers(config);
 
   const keys = await openKeys(config.keys.file, stats, log);

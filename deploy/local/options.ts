@@ -27,6 +27,11 @@ export type LocalOptions = {
   readonly engines: number;
   /** The number of gateway workers, 1 to 64, which share the API's port. Default: 1. */
   readonly gateways: number;
+  /**
+   * The time, in seconds, for which the gateway workers go on taking connections after the order to end, while their
+   * `/ready` fails: what a proxy in front needs to notice. Default: 0.
+   */
+  readonly drainGrace: number;
   /** The least severe entries of the log that are written. Default: `warn`. */
   readonly logLevel: "debug" | "info" | "warn" | "error";
 };
@@ -102,6 +107,7 @@ function startCommand(): Command {
     .option("--context-tokens <n>", "prompt and answer together, per generation", whole(256, 4_194_304))
     .option("--engines <n>", "engine nodes", whole(1, 64), 1)
     .option("--gateways <n>", "gateway workers that share the port", whole(1, 64), 1)
+    .option("--drain-grace <s>", "time for a proxy in front to notice that the gateways end", whole(0, 3_600), 0)
     .addOption(
       new Option("--log-level <level>", "what is written to standard error")
         .choices(["debug", "info", "warn", "error"])

@@ -91,6 +91,7 @@ export async function writeGatewayConfig(
     keys: { file: state.keyFile },
     sealingKeyFile: state.sealingKeyFile,
     clusters: CATALOG.map(({ id }) => ({ model: id, endpoints })),
+    drainGraceMs: options.drainGrace * 1_000,
     drainTimeoutMs: DRAIN_TIMEOUT_MS,
     log: { level: options.logLevel },
   });

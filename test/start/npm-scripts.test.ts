@@ -100,7 +100,13 @@ describe.runIf(process.platform === "linux").each(CASES)("%s, with the log read 
     const endpoints = [{ address: `127.0.0.1:${enginePort}` }];
     const configs = {
       engine: { nodeId: "engine", models: ["svc-qwen"], listen: { port: enginePort }, metrics: { port: 0 }, backend },
-      gateway: { listen: { port }, admin: { port: adminPort }, keys, clusters: [{ model: "svc-qwen", endpoints }] },
+      gateway: {
+        listen: { port },
+        admin: { port: adminPort },
+        keys,
+        clusters: [{ model: "svc-qwen", endpoints }],
+        drainGraceMs: 500,
+      },
     };
     const programs = Object.entries(configs).map(([name, config]) => {
       const file = join(folder, `${name}.yaml`);

@@ -122,6 +122,21 @@ onLinux("stopping", () => {
     expect(processesWith(service.stateDir)).toEqual([]);
   });
 
+  test("with a grace has all workers fail health at once and serve on, until all close together", async () => {
+    // Longer than the test takes until it looks at what happens meanwhile.
+    service = await startWorkers({ args: ["--drain-grace", "20"] });
+    service.process.kill("SIGTERM");
+    const states = async () => Promise.all(service.adminUrls.map((url) => adminText(url, "/ready")));
+    await becomes(async () => (await states()).every((state) => state === "DRAINING\n"), "all fail health");
+    const answers = await Promise.all(Array.from({ length: 9 }, () => ask(service, { max_tokens: 1 })));
+    expect(answers.map(({ status, headers }) => [status, headers.get("connection")])).toEqual(
+      answers.map(() => [200, "close"]),
+    );
+    await Promise.all(answers.map((answer) => answer.text()));
+    expect(await service.stop("SIGTERM")).toBe(0);
+    expect(processesWith(service.stateDir)).toEqual([]);
+  });
+
   test("for a second time cuts what still runs", async () => {
     service = await startWorkers();
     const streams = await streamsOnAll(service, 2_000);

@@ -21,7 +21,8 @@ export class SocketTable {
         if (this.#requests.size === 0) for (const resolve of this.#whenEmpty.splice(0)) resolve();
       });
     });
-    server.on("request", (request: IncomingMessage, response: ServerResponse) => {
+    // Before whoever answers: an answer may be written in this very turn.
+    server.prependListener("request", (request: IncomingMessage, response: ServerResponse) => {
       // Taken now: when the response has ended it no longer knows its socket.
       const { socket } = request;
       this.#requests.get(socket)?.set(response, request);
@@ -33,6 +34,11 @@ export class SocketTable {
   /** The number of connections that are open. */
   get open(): number {
     return this.#requests.size;
+  }
+
+  /** The number of connections on which no answer is due. */
+  get idle(): number {
+    return [...this.#requests.values()].filter(({ size }) => size === 0).length;
   }
 
   /** Makes every answer from now on ask its client to open another connection for what comes next. */

@@ -49,6 +49,7 @@ export async function startBenchGateway(
     admin: { port: 0 },
     keys: { file: keyFile },
     clusters: CATALOG.map(({ id }) => ({ model: id, endpoints, ...cluster })),
+    drainGraceMs: 0,
     drainTimeoutMs: 1_000,
   };
   await writeFile(configFile, stringify(config, { aliasDuplicateObjects: false }));

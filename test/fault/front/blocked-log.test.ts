@@ -18,7 +18,10 @@ const config = join(folder, "gateway.yaml");
 beforeAll(async () => {
   const keys = { file: join(folder, "keys.json") };
   await issueLocalKey({ ...keys, existing: undefined, nowMs: Date.now() }, new AbortController().signal);
-  writeFileSync(config, JSON.stringify({ listen: { port: 0 }, admin: { port: 0 }, keys, clusters: [] }));
+  writeFileSync(
+    config,
+    JSON.stringify({ listen: { port: 0 }, admin: { port: 0 }, keys, clusters: [], drainGraceMs: 0 }),
+  );
 });
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }));

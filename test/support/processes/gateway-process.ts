@@ -44,7 +44,8 @@ export class GatewayProcess {
     const file = join(folder, "keys.json");
     const nobodyLeaves = new AbortController().signal;
     const key = await issueLocalKey({ file, existing: undefined, nowMs: Date.now() }, nobodyLeaves);
-    const whole = { listen: { port: 0 }, admin: { port: 0 }, keys: { file }, ...config };
+    // Nobody stands in front who would have to notice that it ends.
+    const whole = { listen: { port: 0 }, admin: { port: 0 }, keys: { file }, drainGraceMs: 0, ...config };
     const { process, ready } = await FleetProcess.start<Ready>("gateway/main.js", whole, through);
     return new GatewayProcess(process, ready, key, folder);
   }

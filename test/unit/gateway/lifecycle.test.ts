@@ -41,11 +41,18 @@ describe("orders", () => {
     expect(lifecycle.graceful).toBe(true);
   });
 
-  test("who is told to end has no time for grace", () => {
+  test("who is told to end drains with grace, so that whoever balances load can notice", () => {
     const { lifecycle, told } = started();
-    lifecycle.drainListeners(true);
     lifecycle.quit();
     expect(told()).toEqual([true, true, false]);
+    expect(lifecycle.graceful).toBe(true);
+    expect(lifecycle.state(true)).toBe("DRAINING");
+  });
+
+  test("who drained without grace gets none when it is told to end", () => {
+    const { lifecycle } = started();
+    lifecycle.drainListeners(false);
+    lifecycle.quit();
     expect(lifecycle.graceful).toBe(false);
   });
 
