@@ -1,5 +1,6 @@
 import type { CountTokensRequest, Event, GenerateRequest } from "../proto/gen/svc/inference/v1/inference_service.ts";
 import type { EngineKind, ModelDescription } from "../proto/gen/svc/inference/v1/node_service.ts";
+import type { HeldPrefixes } from "./prefixes/held-prefixes.ts";
 
 /** What a node tells of the engine behind it. */
 export type BackendDescription = {
@@ -58,6 +59,11 @@ export interface Backend {
    * then the backend's fault and ends in ENGINE_ERROR. Default: false, and such an answer is counted only.
    */
   readonly holdsStrict?: boolean;
+  /**
+   * The prefixes that the cache holds, by the digests of requests. Its models then have CAPABILITY_PREFIX_EVENTS. Absent
+   * where the backend cannot tell.
+   */
+  readonly prefixes?: HeldPrefixes | undefined;
   /**
    * Loads the model and warms it up; once this resolves the backend answers. Rejects when it never will. Aborting
    * `signal` gives the loading up.

@@ -21,6 +21,8 @@ import {
   type DrainNodeRequest,
   type DrainNodeResponse,
   NodeServiceService,
+  type WatchPrefixesRequest,
+  type WatchPrefixesResponse,
 } from "../proto/gen/svc/inference/v1/node_service.ts";
 import type { OrcaLoadReport } from "../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { OpenRcaServiceService, type OrcaLoadReportRequest } from "../proto/gen/xds/service/orca/v3/orca.ts";
@@ -46,6 +48,7 @@ import type { EngineMetrics } from "./metrics/engine-metrics.ts";
 import { registerNodeGauges } from "./metrics/node-gauges.ts";
 import { NodeState } from "./node/node-state.ts";
 import { type Watchdog, watchNode } from "./node/watchdog.ts";
+import { PrefixStreams } from "./prefixes/prefix-streams.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 
 /**
@@ -97,6 +100,7 @@ export type EngineServerOptions = {
 };
 
 type LoadStream = ServerWritableStream<OrcaLoadReportRequest, OrcaLoadReport>;
+type PrefixStream = ServerWritableStream<WatchPrefixesRequest, WatchPrefixesResponse>;
 
 /**
  * Serves an engine node on gRPC: inference, node, health and load reports. It turns calls into iterations over the
@@ -110,6 +114,7 @@ export class EngineServer {
   readonly #state: NodeState;
   readonly #throughput: Throughput;
   readonly #loadStreams: LoadStreams;
+  readonly #prefixStreams: PrefixStreams | undefined;
   readonly #watchdog: Watchdog | undefined;
   readonly #closing = new AbortController();
   readonly #calls: OpenCalls;
@@ -127,6 +132,7 @@ export class EngineServer {
     this.#calls = new OpenCalls(clock);
     this.#throughput = new Throughput(() => clock.nowMs());
     this.#loadStreams = new LoadStreams(clock, () => this.#report());
+    this.#prefixStreams = backend.prefixes && new PrefixStreams(backend.prefixes, clock);
     const health = new HealthImplementation();
     this.#state = new NodeState({ nodeId, nodeVersion, models, setHealth: (name, now) => health.setStatus(name, now) });
     if (maxStepAgeMs !== undefined) {
@@ -222,6 +228,7 @@ export class EngineServer {
     this.#watchdog?.stop();
     this.#closing.abort();
     this.#loadStreams.close();
+    this.#prefixStreams?.close();
     await closeServer(this.#server, this.#bound, cutOff.aborted ? 0 : GOODBYE_MS);
   }
 
@@ -243,6 +250,7 @@ export class EngineServer {
         this.startDraining(request.timeout && durationMs(request.timeout));
         reply(null, { runningRequests: this.#calls.running });
       },
+      watchPrefixes: (call: PrefixStream) => this.#watchPrefixes(call),
     });
     this.#server.addService(OpenRcaServiceService, {
       streamCoreMetrics: (call: LoadStream) => this.#streamLoad(call),
@@ -257,6 +265,22 @@ export class EngineServer {
   #streamLoad(call: LoadStream): void {
     const leave = this.#loadStreams.open(call.request, {
       write: (report) => call.write(report),
+      onDrain: (listener) => call.on("drain", listener),
+      end: () => call.end(),
+    });
+    call.on("cancelled", leave);
+  }
+
+  #watchPrefixes(call: PrefixStream): void {
+    const streams = this.#prefixStreams;
+    const { model } = call.request;
+    const refuse = (error: EngineError) => call.emit("error", this.#failed(error));
+    if (!streams) return void refuse(new EngineError("UNIMPLEMENTED", "The node cannot tell what it holds."));
+    if (!this.#options.models.includes(model)) {
+      return void refuse(new EngineError("MODEL_NOT_SERVED", "The node does not serve this model."));
+    }
+    const leave = streams.open(model, {
+      write: (message) => call.write(message),
       onDrain: (listener) => call.on("drain", listener),
       end: () => call.end(),
     });

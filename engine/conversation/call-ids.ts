@@ -13,7 +13,7 @@ type Calls = { readonly shown: string[]; answered: number };
  * Mistral's takes nine letters or digits; those of its own come back behind the prefix of a format. A history may use an
  * id for several calls: a result is that of the oldest of them that has none yet, else of the last one.
  */
-export function withCallIds(messages: readonly Message[], rule: CallIdRule): readonly Message[] {
+export function withCallIds<One extends Message>(messages: readonly One[], rule: CallIdRule): readonly One[] {
   if (rule === "any") return messages;
   const calls = new Map<string, Calls>();
   let count = 0;

@@ -11,6 +11,14 @@ export type HistoryRules = {
   readonly callIds: CallIdRule;
   /** Whether the model takes images, as data. */
   readonly images: boolean;
+  /** Whether each message is to say what it takes to write it (`HistoryMessage.upTo`). Default: false. */
+  readonly counted?: boolean;
+};
+
+/** A message as a template takes it. */
+export type HistoryMessage = Message & {
+  /** The number of messages of the request that it takes to write this one and all before it. */
+  readonly upTo?: number;
 };
 
 /** The text between the texts of one message, as they are paragraphs of their own and not one word cut in two. */
@@ -32,12 +40,25 @@ const SYSTEM_MARKS = { open: "<system>", close: "</system>" };
  * ids that the template wants. Each tool result is a message of its own. Throws `EngineError`, with the path of the
  * message, for what the model cannot take.
  */
-export function modelHistory(messages: readonly Message[], rules: HistoryRules): readonly Message[] {
+export function modelHistory(messages: readonly Message[], rules: HistoryRules): readonly HistoryMessage[] {
   for (const [index, message] of messages.entries()) check(message, `messages[${index}]`, rules);
   const { systemMessages, alternates, singleCalls } = rules.turns;
-  const placed = withSystemPlaced(messages.flatMap(withResultsApart), systemMessages);
+  const counted = rules.counted ? messages.map((message, index) => ({ ...message, upTo: index + 1 })) : messages;
+  const placed = withSystemPlaced(counted.flatMap(withResultsApart), systemMessages);
   const told = singleCalls ? withCallsApart(placed) : placed;
   return withCallIds(alternates ? inTurns(told) : told, rules.callIds);
+}
+
+/**
+ * Returns for each of `counts`, which ascend, how many messages at the beginning of a counted history the first so many
+ * messages of the request suffice to write.
+ */
+export function writtenBy(history: readonly HistoryMessage[], counts: readonly number[]): readonly number[] {
+  let written = 0;
+  return counts.map((count) => {
+    while (written < history.length && (history[written]?.upTo ?? 0) <= count) written += 1;
+    return written;
+  });
 }
 
 /** Returns the visible text of parts. */
@@ -70,22 +91,31 @@ function checkImage(kind: Part["kind"], path: string, images: boolean): void {
 }
 
 /** Returns a message as it is, or, where it holds tool results, those as messages of their own before the rest. */
-function withResultsApart(message: Message): readonly Message[] {
+function withResultsApart(message: HistoryMessage): readonly HistoryMessage[] {
   const results = message.parts.flatMap((part) =>
-    part.kind?.$case === "toolResult" ? [resultMessage(part, part.kind.value)] : [],
+    part.kind?.$case === "toolResult" ? [resultMessage(part, part.kind.value, message)] : [],
   );
   if (results.length === 0) return [message];
   const rest = message.parts.filter(({ kind }) => kind?.$case !== "toolResult");
   return rest.length === 0 ? results : [...results, { ...message, parts: rest }];
 }
 
-function resultMessage(part: Part, result: ToolResultPart): Message {
-  if (!result.isError) return { role: Role.TOOL, parts: [part] };
+function resultMessage(part: Part, result: ToolResultPart, of: HistoryMessage): HistoryMessage {
+  if (!result.isError) return { role: Role.TOOL, parts: [part], ...countOf(of) };
   const content = [textPart(FAILED_TOOL), ...result.content];
-  return { role: Role.TOOL, parts: [{ ...part, kind: { $case: "toolResult", value: { ...result, content } } }] };
+  const failed: Part = { ...part, kind: { $case: "toolResult", value: { ...result, content } } };
+  return { role: Role.TOOL, parts: [failed], ...countOf(of) };
 }
 
-function withSystemPlaced(messages: readonly Message[], places: TurnRules["systemMessages"]): readonly Message[] {
+/** Returns what it takes to write a message, for another one that takes as much. */
+function countOf({ upTo }: HistoryMessage): Pick<HistoryMessage, "upTo"> {
+  return upTo === undefined ? {} : { upTo };
+}
+
+function withSystemPlaced(
+  messages: readonly HistoryMessage[],
+  places: TurnRules["systemMessages"],
+): readonly HistoryMessage[] {
   const spoken = messages.findIndex((message) => !isSystem(message));
   const leading = joined(messages.slice(0, spoken < 0 ? messages.length : spoken));
   const head = places === "nowhere" ? leading.map(asUser) : leading;
@@ -98,18 +128,18 @@ function isSystem({ role }: Message): boolean {
   return role === Role.SYSTEM;
 }
 
-function asUser({ parts }: Message): Message {
-  const marked = [textPart(SYSTEM_MARKS.open), ...parts, textPart(SYSTEM_MARKS.close)];
-  return { role: Role.USER, parts: marked };
+function asUser(message: HistoryMessage): HistoryMessage {
+  const marked = [textPart(SYSTEM_MARKS.open), ...message.parts, textPart(SYSTEM_MARKS.close)];
+  return { role: Role.USER, parts: marked, ...countOf(message) };
 }
 
 /** Writes a turn of several calls as several turns of one call, each with the results of its own. */
-function withCallsApart(messages: readonly Message[]): readonly Message[] {
-  const apart: Message[] = [];
-  let turns: readonly Message[] = [];
-  let results: Message[] = [];
+function withCallsApart(messages: readonly HistoryMessage[]): readonly HistoryMessage[] {
+  const apart: HistoryMessage[] = [];
+  let turns: readonly HistoryMessage[] = [];
+  let results: HistoryMessage[] = [];
   const flush = () => {
-    const byCall = new Map<string | undefined, Message[]>(turns.map((turn) => [callIdOf(turn), []]));
+    const byCall = new Map<string | undefined, HistoryMessage[]>(turns.map((turn) => [callIdOf(turn), []]));
     const others = results.filter((result) => !byCall.get(callIdOf(result))?.push(result));
     for (const turn of turns) apart.push(turn, ...(byCall.get(callIdOf(turn))?.splice(0) ?? []));
     apart.push(...others);
@@ -128,7 +158,7 @@ function withCallsApart(messages: readonly Message[]): readonly Message[] {
 }
 
 /** Cuts a message behind each of its calls but the last. */
-function oneCallEach(message: Message): readonly Message[] {
+function oneCallEach(message: HistoryMessage): readonly HistoryMessage[] {
   const turns: Part[][] = [[]];
   for (const part of message.parts) {
     if (part.kind?.$case === "toolCall" && turns.at(-1)?.some(({ kind }) => kind?.$case === "toolCall")) turns.push([]);
@@ -145,9 +175,9 @@ function callIdOf({ parts }: Message): string | undefined {
 }
 
 /** Joins neighbours of one role, and puts a turn of the model between a tool's result and a user. */
-function inTurns(messages: readonly Message[]): readonly Message[] {
-  const turns: Message[] = [];
-  let neighbours: Message[] = [];
+function inTurns(messages: readonly HistoryMessage[]): readonly HistoryMessage[] {
+  const turns: HistoryMessage[] = [];
+  let neighbours: HistoryMessage[] = [];
   const flush = () => {
     turns.push(...joined(neighbours));
     neighbours = [];
@@ -156,7 +186,7 @@ function inTurns(messages: readonly Message[]): readonly Message[] {
     const last = neighbours.at(-1);
     if (last && !isOneTurn(last, message)) flush();
     if (last?.role === Role.TOOL && message.role === Role.USER)
-      turns.push({ role: Role.ASSISTANT, parts: [textPart(SILENT_TURN)] });
+      turns.push({ role: Role.ASSISTANT, parts: [textPart(SILENT_TURN)], ...countOf(message) });
     neighbours.push(message);
   }
   flush();
@@ -170,11 +200,12 @@ function isOneTurn(before: Message, { role }: Message): boolean {
 }
 
 /** Joins messages of one role into one, none into none; the name stays where all have it. */
-function joined(messages: readonly Message[]): readonly Message[] {
+function joined(messages: readonly HistoryMessage[]): readonly HistoryMessage[] {
   const [first] = messages;
-  if (!first || messages.length === 1) return messages;
+  const last = messages.at(-1);
+  if (!first || !last || messages.length === 1) return messages;
   const name = messages.every((message) => message.name === first.name) ? first.name : undefined;
-  return [{ role: first.role, parts: messages.flatMap(({ parts }) => parts), name }];
+  return [{ role: first.role, parts: messages.flatMap(({ parts }) => parts), name, ...countOf(last) }];
 }
 
 function textPart(text: string): Part {

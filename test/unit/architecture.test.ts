@@ -20,6 +20,7 @@ const BACKEND = [
   "engine/conversation/",
   "engine/grammar/",
   "engine/output-parser/",
+  "engine/prefixes/",
   "engine/profiles/",
   "engine/tool-calls/",
 ];
@@ -187,7 +188,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     [RUNTIME, "engine/conversation/turn-rules.ts", "engine/output-parser/markers.ts", "engine/tool-calls/*.ts"],
   ],
   [`${LLAMA}runtime/`, ["engine/errors.ts", `${LLAMA}llama-options.ts`]],
-  [`${LLAMA}slots/`, [RUNTIME, "engine/backends/*.ts"]],
+  [`${LLAMA}slots/`, [RUNTIME, "engine/backends/*.ts", "engine/prefixes/"]],
   [`${LLAMA}queue/`, [RUNTIME, "engine/errors.ts", "engine/backends/*.ts"]],
   [
     `${LLAMA}tokens/`,
@@ -247,6 +248,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       "engine/tool-calls/",
     ],
   ],
+  ["engine/prefixes/", ENGINE_LEAVES],
   ["engine/node/", [...ENGINE_LEAVES, "engine/backend.ts"]],
   ["engine/load/", [...ENGINE_LEAVES, "engine/backend.ts"]],
   [
@@ -267,7 +269,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["engine/config.ts", [RUNTIME, "engine/backend-kinds.ts"]],
   ["engine/main.ts", ["engine/", RUNTIME]],
   ["engine/server.ts", ["engine/", GEN, RUNTIME]],
-  ["engine/backend.ts", [GEN]],
+  ["engine/backend.ts", [GEN, "engine/prefixes/held-prefixes.ts"]],
   ["engine/errors.ts", [GEN, RUNTIME]],
   [RUNTIME, []],
   // What describes both programs stands above both.

@@ -6,7 +6,7 @@ import {
   Role,
   type Tool,
 } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { type HistoryRules, modelHistory } from "../../conversation/model-history.ts";
+import { type HistoryRules, modelHistory, writtenBy } from "../../conversation/model-history.ts";
 import { ANY_ORDER } from "../../conversation/turn-rules.ts";
 
 /** The UTF-16 units of a simulated token. */
@@ -16,7 +16,7 @@ export const LONGEST_TOKEN_BYTES = 3 * TOKEN_UNITS;
 /** The tokens that an image costs. */
 const IMAGE_TOKENS = 256;
 
-const RULES: HistoryRules = { turns: ANY_ORDER, callIds: "any", images: true };
+const RULES: HistoryRules = { turns: ANY_ORDER, callIds: "any", images: true, counted: true };
 
 /** A prompt as text. */
 export type RenderedPrompt = {
@@ -24,20 +24,30 @@ export type RenderedPrompt = {
   readonly text: string;
   /** The place of the caller's last cache breakpoint in the text, in UTF-16 units; 0 without one. */
   readonly breakpointAt: number;
+  /** The places behind so many messages as were asked for, in UTF-16 units. */
+  readonly ends: readonly number[];
 };
 
 /**
  * Renders the prompt as text. What a conversation goes on with only ever adds to the text of what was there before.
- * Throws `EngineError` for a message without a role, and for an image that is not there as data.
+ * `counts` are the numbers of messages behind which the places are wanted, ascending. Throws `EngineError` for a message
+ * without a role, and for an image that is not there as data.
  */
-export function renderPrompt(tools: readonly Tool[], messages: readonly Message[]): RenderedPrompt {
+export function renderPrompt(
+  tools: readonly Tool[],
+  messages: readonly Message[],
+  counts: readonly number[] = [],
+): RenderedPrompt {
   let text = "";
   let breakpointAt = 0;
   for (const tool of tools) {
     text += `tool ${tool.name} ${tool.description} ${tool.parametersJsonSchema}\n`;
     if (tool.cacheBreakpoint) breakpointAt = text.length;
   }
-  for (const { role, parts } of modelHistory(messages, RULES)) {
+  const history = modelHistory(messages, RULES);
+  const begins: number[] = [];
+  for (const { role, parts } of history) {
+    begins.push(text.length);
     text += head(role);
     for (const part of parts) {
       text += renderPart(part);
@@ -45,12 +55,18 @@ export function renderPrompt(tools: readonly Tool[], messages: readonly Message[
     }
     text += "\n";
   }
-  return { text: text + head(Role.ASSISTANT), breakpointAt };
+  const ends = writtenBy(history, counts).map((written) => begins[written] ?? text.length);
+  return { text: text + head(Role.ASSISTANT), breakpointAt, ends };
 }
 
 /** Renders the prompt and the answer to it, as the next prompt of the conversation begins. */
-export function renderAnswered(prompt: RenderedPrompt, answer: readonly Part[]): string {
+export function renderAnswered(prompt: Pick<RenderedPrompt, "text">, answer: readonly Part[]): string {
   return `${prompt.text + answer.map(renderPart).join("")}\n`;
+}
+
+/** Returns the whole tokens in so many UTF-16 units at the beginning of a text. */
+export function wholeTokens(units: number): number {
+  return Math.floor(units / TOKEN_UNITS);
 }
 
 /** Returns the tokens of a text; a rest counts as one. */

@@ -2,7 +2,7 @@ import type { Event } from "../../../proto/gen/svc/inference/v1/inference_servic
 import { EngineError } from "../../errors.ts";
 import { finished, type PhaseTimes, progress, started, timings } from "../stream-events.ts";
 import { answerLength, answerParts, type PlannedAnswer } from "./planned-answer.ts";
-import { blockKeys, type PrefixCache } from "./prefix-cache.ts";
+import { blockKeys, type NamedPlaces, type PrefixCache } from "./prefix-cache.ts";
 import { type RenderedPrompt, renderAnswered } from "./render-prompt.ts";
 import type { InjectedFailure } from "./simulator-options.ts";
 
@@ -26,6 +26,8 @@ export type GenerationPlan = {
   readonly inputTokens: number;
   /** The tokens up to the caller's last cache breakpoint; 0 without one. */
   readonly breakpointTokens: number;
+  /** The places that digests name in the prompt. */
+  readonly named: NamedPlaces;
   /** The tenant and salt whose prefixes the generation may reuse. */
   readonly isolation: string;
   /** The priority of the request in the queue; a higher one runs earlier. */
@@ -160,7 +162,7 @@ export class SimulatedGeneration {
     phase.remaining -= taken;
     if (phase.remaining > 0) return taken;
     this.#prefilledMs = atMs;
-    this.#plan.cache.store(this.#keys);
+    this.#plan.cache.store(this.#keys, this.#plan.named);
     this.#phase = { at: "settle", untilMs: atMs + this.#plan.timeToFirstTokenMs };
     return taken;
   }
@@ -191,8 +193,8 @@ export class SimulatedGeneration {
   }
 
   #finish(atMs: number): void {
-    const { answer, cache, prompt, isolation, inputTokens, breakpointTokens } = this.#plan;
-    cache.store(blockKeys(renderAnswered(prompt, answerParts(answer)), isolation));
+    const { answer, cache, prompt, isolation, named, inputTokens, breakpointTokens } = this.#plan;
+    cache.store(blockKeys(renderAnswered(prompt, answerParts(answer)), isolation), named);
     const usage = {
       inputTokens,
       cachedInputTokens: this.#cachedTokens,

@@ -14,11 +14,13 @@ import {
 } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
 import { EngineError } from "../../errors.ts";
+import type { HeldPrefixes } from "../../prefixes/held-prefixes.ts";
+import { prefixMarks } from "../../prefixes/prefix-marks.ts";
 import { callerLeft, throwIfLeft } from "../caller-left.ts";
 import { limitOutput } from "../request-plan/output-limit.ts";
 import { cutAnswer, planAnswer } from "./planned-answer.ts";
 import { BLOCK_TOKENS, PrefixCache } from "./prefix-cache.ts";
-import { countTokens, LONGEST_TOKEN_BYTES, renderPrompt } from "./render-prompt.ts";
+import { countTokens, LONGEST_TOKEN_BYTES, renderPrompt, wholeTokens } from "./render-prompt.ts";
 import { seededRandom } from "./seeded-random.ts";
 import { SimulatedGeneration } from "./simulated-generation.ts";
 import type { SimulatorOptions } from "./simulator-options.ts";
@@ -37,6 +39,7 @@ const CAPABILITIES: readonly Capability[] = [
   Capability.REASONING_BUDGET,
   Capability.EXACT_TOKEN_COUNT,
   Capability.CACHE_ISOLATION,
+  Capability.PREFIX_EVENTS,
 ];
 
 /**
@@ -75,6 +78,11 @@ export class SimulatorBackend implements Backend {
         for (const generation of [...this.#running, ...this.#waiting]) generation.flush();
       },
     });
+  }
+
+  /** The prefixes that the cache holds. */
+  get prefixes(): HeldPrefixes {
+    return this.#cache.held;
   }
 
   /** Does nothing: made-up tokens need no loading. */
@@ -136,7 +144,10 @@ export class SimulatorBackend implements Backend {
 
   #plan(request: GenerateRequest): SimulatedGeneration {
     const { nodeId, contextTokens, timeToFirstTokenMs, failure } = this.#options;
-    const prompt = renderPrompt(request.tools, request.messages);
+    const marks = prefixMarks(request);
+    const counts = marks.map(({ messages }) => messages);
+    const prompt = renderPrompt(request.tools, request.messages, counts);
+    const places = marks.map(({ digest }, index) => ({ digest, tokens: wholeTokens(prompt.ends[index] ?? 0) }));
     const inputTokens = countTokens(prompt.text);
     const { maxOutputTokens, limitReason } = limitOutput(request, inputTokens, contextTokens);
     const answer = planAnswer(request, prompt.text, this.#options);
@@ -146,6 +157,7 @@ export class SimulatorBackend implements Backend {
       prompt,
       inputTokens,
       breakpointTokens: countTokens(prompt.text.slice(0, prompt.breakpointAt)),
+      named: { model: request.model, places },
       isolation: JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]),
       priority: request.priority,
       answer: cutAnswer(answer, maxOutputTokens, limitReason),

@@ -23,6 +23,7 @@ import {
   type DescribeNodeResponse,
   type DrainNodeResponse,
   NodeServiceService,
+  type WatchPrefixesResponse,
 } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { OpenRcaServiceService } from "../../../proto/gen/xds/service/orca/v3/orca.ts";
@@ -57,6 +58,20 @@ export type Reading = {
   seen(kind: string): Promise<void>;
 };
 
+/** What a watcher of prefixes has been told. */
+export type WatchedPrefixes = {
+  /** The call, for tests that cancel or pause it. */
+  readonly call: ClientReadableStream<WatchPrefixesResponse>;
+  /** What is held now, by digest in hex. */
+  readonly held: ReadonlyMap<string, { readonly tokens: number; readonly tailTokens: number }>;
+  /** The KV tokens as told last. */
+  readonly kv: { readonly used: number; readonly total: number };
+  /** How often all was told anew. */
+  readonly resets: number;
+  /** Resolves when the stream has ended, however it did. */
+  readonly ended: Promise<StatusObject>;
+};
+
 /** A plain client of the internal contract. */
 export class NodeClient {
   readonly #client: Client;
@@ -85,6 +100,27 @@ export class NodeClient {
   drain(timeoutSeconds?: number): Promise<DrainNodeResponse> {
     const timeout = timeoutSeconds === undefined ? undefined : { seconds: timeoutSeconds, nanos: 0 };
     return this.#unary(NodeServiceService.drainNode, { timeout, handoverGrace: undefined });
+  }
+
+  /** Watches which prefixes of a model the node holds. */
+  watchPrefixes(model: string): WatchedPrefixes {
+    const { path, requestSerialize, responseDeserialize } = NodeServiceService.watchPrefixes;
+    const call = this.#client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, { model });
+    const held = new Map<string, { readonly tokens: number; readonly tailTokens: number }>();
+    const watched = { call, held, kv: { used: 0, total: 0 }, resets: 0 };
+    call.on("data", (message: WatchPrefixesResponse) => {
+      if (message.reset) {
+        watched.resets += 1;
+        held.clear();
+      }
+      for (const { digest, tokens, tailTokens } of message.held)
+        held.set(digest.toString("hex"), { tokens, tailTokens });
+      const dropped = message.dropped.toString("hex");
+      for (let at = 0; at < dropped.length; at += 32) held.delete(dropped.slice(at, at + 32));
+      watched.kv = { used: message.kvTokensUsed, total: message.kvTokensTotal };
+    });
+    call.on("error", () => {});
+    return Object.assign(watched, { ended: new Promise<StatusObject>((resolve) => call.on("status", resolve)) });
   }
 
   /** Opens a stream of load reports. */

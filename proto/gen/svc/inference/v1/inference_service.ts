@@ -272,9 +272,10 @@ export interface GenerateRequest {
   /**
    * The prefix digests name the places at which this prompt can be shared with others, in 16 bytes each: the first is of
    * the tools and all leading system messages, then follows one for each further message, of everything up to its end.
-   * Each digests all in front of it under a key that the node does not have, another one for each tenant, isolation
-   * salt and model. The node tells by them which prefixes it holds (NodeService.WatchPrefixes). Empty, the default: it
-   * is not to be told. Another number of bytes than that fails with INVALID_REQUEST.
+   * Where these are more than 64, the first two and the last 62 of them stand here. Each digests all in front of it
+   * under a key that the node does not have, another one for each tenant, isolation salt and model. The node tells by
+   * them which prefixes it holds (NodeService.WatchPrefixes). Empty, the default: it is not to be told. Another number of
+   * bytes than that fails with INVALID_REQUEST.
    */
   readonly prefixDigests: Buffer;
 }

@@ -399,11 +399,15 @@ export interface WatchPrefixesResponse {
 export interface HeldPrefix {
   /** The digest is one of GenerateRequest.prefix_digests, 16 bytes. */
   readonly digest: Buffer;
-  /** The tokens are those from the begin of the prompt to the place of the digest, all of which are held. */
+  /**
+   * The tokens are those from the begin of the prompt to the place of the digest, all of which are held and can be used
+   * again by any prompt that has the digest: with blocks of several tokens, those of the whole blocks.
+   */
   readonly tokens: number;
   /**
-   * The tail is how many more tokens are held behind that place, of the longest prompt and answer that goes on there and
-   * has no later digest: so the end of an answer, whose digest only the next request brings, is known to be held.
+   * The tail is how many more tokens are held behind that place, of the newest prompt and answer that went on there, up
+   * to their next digest; 0 where all is held up to that one. So the end of an answer, whose digest only the next
+   * request brings, is known to be held.
    */
   readonly tailTokens: number;
 }

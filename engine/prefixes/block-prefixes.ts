@@ -1,0 +1,113 @@
+import type { HeldPrefixes } from "./held-prefixes.ts";
+
+/** A place in the tokens of a prompt that a digest names. */
+export type PrefixPlace = {
+  /** The digest of everything up to the place. */
+  readonly digest: string;
+  /** The number of tokens up to the place. */
+  readonly tokens: number;
+};
+
+/** A prompt, or a prompt and its answer, whose blocks are in a cache. */
+export type BlockLine<Key> = {
+  /** The id of the model whose prompt it is. */
+  readonly model: string;
+  /** The places that digests name in the prompt, from the first to the last. */
+  readonly places: readonly PrefixPlace[];
+  /** The identities of all whole blocks, each standing for everything up to its end. */
+  readonly blocks: readonly Key[];
+};
+
+/** A prefix by the blocks it needs, and those behind it up to the next digest of the newest line. */
+type Prefix<Key> = {
+  readonly digest: string;
+  readonly model: string;
+  /** The number of whole blocks up to the place. */
+  readonly needed: number;
+  /** The last one of the needed blocks: it is held only as long as those in front of it. */
+  readonly last: Key;
+  readonly tail: readonly Key[];
+  /** Whether a later digest stands at the end of the tail. */
+  readonly goesOn: boolean;
+  /** The number of blocks of the tail that are held, from its beginning. */
+  heldTail: number;
+};
+
+/**
+ * Ties prefixes to the blocks of a cache in which a block is held only as long as all blocks in front of it are, and
+ * says of each change what it means for the prefixes. What is said of a line takes the place of what was said of its
+ * digests before.
+ */
+export class BlockPrefixes<Key> {
+  readonly #held: HeldPrefixes;
+  readonly #blockTokens: number;
+  readonly #prefixes = new Map<string, Prefix<Key>>();
+  /** The prefixes whose last needed block, or a block of whose tail, has this identity. */
+  readonly #byBlock = new Map<Key, Set<Prefix<Key>>>();
+
+  /** Tells `held` of the prefixes in blocks of `blockTokens` tokens. */
+  constructor(held: HeldPrefixes, blockTokens: number) {
+    this.#held = held;
+    this.#blockTokens = blockTokens;
+  }
+
+  /** Notes that the first `heldBlocks` blocks of a line are held. */
+  stored({ model, places, blocks }: BlockLine<Key>, heldBlocks: number): void {
+    const needs = places.map(({ tokens }) => Math.min(blocks.length, Math.floor(tokens / this.#blockTokens)));
+    for (const [index, { digest }] of places.entries()) {
+      this.#forget(digest);
+      const needed = needs[index] ?? 0;
+      const last = blocks[needed - 1];
+      if (last === undefined || needed > heldBlocks) {
+        this.#held.drop(digest);
+        continue;
+      }
+      const next = needs[index + 1];
+      const tail = blocks.slice(needed, next);
+      const heldTail = Math.min(tail.length, heldBlocks - needed);
+      const prefix = { digest, model, needed, last, tail, goesOn: next !== undefined, heldTail };
+      this.#prefixes.set(digest, prefix);
+      for (const block of [last, ...tail]) this.#index(block, prefix);
+      this.#tell(prefix);
+    }
+  }
+
+  /** Notes that a block is held no longer. */
+  removed(block: Key): void {
+    for (const prefix of [...(this.#byBlock.get(block) ?? [])]) {
+      if (prefix.last === block) {
+        this.#forget(prefix.digest);
+        this.#held.drop(prefix.digest);
+        continue;
+      }
+      // A cache loses the end of a line first.
+      const at = prefix.tail.lastIndexOf(block, prefix.heldTail - 1);
+      if (at < 0 || prefix.heldTail === 0) continue;
+      prefix.heldTail = at;
+      this.#tell(prefix);
+    }
+  }
+
+  #tell({ digest, model, needed, tail, goesOn, heldTail }: Prefix<Key>): void {
+    const isWhole = goesOn && heldTail === tail.length;
+    const tailTokens = isWhole ? 0 : heldTail * this.#blockTokens;
+    this.#held.hold(digest, { model, tokens: needed * this.#blockTokens, tailTokens });
+  }
+
+  #index(block: Key, prefix: Prefix<Key>): void {
+    const known = this.#byBlock.get(block);
+    if (known) known.add(prefix);
+    else this.#byBlock.set(block, new Set([prefix]));
+  }
+
+  #forget(digest: string): void {
+    const prefix = this.#prefixes.get(digest);
+    if (!prefix) return;
+    this.#prefixes.delete(digest);
+    for (const block of [prefix.last, ...prefix.tail]) {
+      const known = this.#byBlock.get(block);
+      known?.delete(prefix);
+      if (known?.size === 0) this.#byBlock.delete(block);
+    }
+  }
+}

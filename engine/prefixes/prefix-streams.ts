@@ -1,0 +1,150 @@
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import type { HeldPrefix, WatchPrefixesResponse } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import type { HeldPrefixes, KvTokens } from "./held-prefixes.ts";
+import { digestBytes } from "./prefix-marks.ts";
+
+/** The most prefixes that one message tells of: about 30 KB. */
+const MAX_PER_MESSAGE = 1_024;
+/** The most changes that wait for a reader which does not keep up, beyond which it is told all anew. */
+const MAX_WAITING = 8_192;
+/** The time after which the KV tokens are told although no prefix has changed, in milliseconds. */
+const KV_INTERVAL_MS = 1_000;
+/** The least change of the used KV tokens that is worth a message of its own, as a share of all. */
+const KV_STEP = 0.01;
+
+/** Takes what one stream tells. */
+export type PrefixSink = {
+  /** Sends a message. Returns false when the reader does not keep up. */
+  write(message: WatchPrefixesResponse): boolean;
+  /** Calls `listener` each time the reader has caught up after `write` returned false. */
+  onDrain(listener: () => void): void;
+  /** Ends the stream without an error. */
+  end(): void;
+};
+
+type Stream = {
+  readonly sink: PrefixSink;
+  readonly model: string;
+  /** The prefixes of which the reader has yet to hear. */
+  changed: Set<string>;
+  /** Whether the next message takes back all that was told. */
+  reset: boolean;
+  blocked: boolean;
+  /** The used KV tokens that the reader heard of last. */
+  kvUsed: number;
+};
+
+/**
+ * The streams by which a node tells what it holds. What changed at one moment is one message. A reader that does not
+ * keep up costs a bounded number of changes: beyond them it is told all anew once it reads again.
+ */
+export class PrefixStreams {
+  readonly #held: HeldPrefixes;
+  readonly #clock: Clock;
+  readonly #streams = new Set<Stream>();
+  readonly #letGo: () => void;
+  #tellsSoon = false;
+  #cancelTimer: (() => void) | undefined;
+
+  /** Makes the streams of a node that holds `held`. */
+  constructor(held: HeldPrefixes, clock: Clock) {
+    this.#held = held;
+    this.#clock = clock;
+    this.#letGo = held.onChange((digest, model) => this.#changed(digest, model));
+  }
+
+  /**
+   * Opens a stream to `sink` of the prefixes of a model, and returns the function that ends it, which must be called
+   * when the caller leaves.
+   */
+  open(model: string, sink: PrefixSink): () => void {
+    const stream: Stream = { sink, model, changed: new Set(), reset: true, blocked: false, kvUsed: -1 };
+    sink.onDrain(() => {
+      stream.blocked = false;
+      this.#send(stream);
+    });
+    this.#streams.add(stream);
+    this.#send(stream);
+    this.#arm();
+    return () => this.#drop(stream);
+  }
+
+  /** Ends all streams. */
+  close(): void {
+    this.#letGo();
+    for (const stream of [...this.#streams]) {
+      this.#drop(stream);
+      stream.sink.end();
+    }
+  }
+
+  #drop(stream: Stream): void {
+    this.#streams.delete(stream);
+    if (this.#streams.size > 0) return;
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+  }
+
+  #changed(digest: string, model: string): void {
+    for (const stream of this.#streams) {
+      // Before a reset nothing needs to be kept: it tells what is held when it is sent.
+      if (stream.model !== model || stream.reset) continue;
+      stream.changed.add(digest);
+      if (stream.changed.size <= Math.max(MAX_WAITING, this.#held.size)) continue;
+      stream.changed = new Set();
+      stream.reset = true;
+    }
+    if (this.#tellsSoon) return;
+    this.#tellsSoon = true;
+    // Before the events of the step that changed the cache are sent: the next turn may follow on them.
+    queueMicrotask(() => {
+      this.#tellsSoon = false;
+      for (const stream of this.#streams) if (stream.changed.size > 0) this.#send(stream);
+    });
+  }
+
+  /** Sends what the reader has yet to hear of, as far as it takes it. */
+  #send(stream: Stream): void {
+    let resets = stream.reset;
+    if (resets && !stream.blocked) {
+      stream.reset = false;
+      stream.changed = new Set(this.#held.digestsOf(stream.model));
+    }
+    while (!stream.blocked && (resets || stream.changed.size > 0)) {
+      const { kv } = this.#held;
+      stream.kvUsed = kv.used;
+      stream.blocked = !stream.sink.write({ ...this.#nextOf(stream), reset: resets, ...kvFields(kv) });
+      resets = false;
+    }
+  }
+
+  #nextOf({ changed }: Stream): Pick<WatchPrefixesResponse, "held" | "dropped"> {
+    const held: HeldPrefix[] = [];
+    const dropped: string[] = [];
+    for (const digest of changed) {
+      if (held.length + dropped.length >= MAX_PER_MESSAGE) break;
+      changed.delete(digest);
+      const now = this.#held.get(digest);
+      if (now) held.push({ digest: digestBytes([digest]), tokens: now.tokens, tailTokens: now.tailTokens });
+      else dropped.push(digest);
+    }
+    return { held, dropped: digestBytes(dropped) };
+  }
+
+  #arm(): void {
+    this.#cancelTimer ??= this.#clock.after(KV_INTERVAL_MS, () => {
+      this.#cancelTimer = undefined;
+      const { kv } = this.#held;
+      for (const stream of this.#streams) {
+        if (stream.blocked || Math.abs(kv.used - stream.kvUsed) < KV_STEP * kv.total) continue;
+        stream.kvUsed = kv.used;
+        stream.blocked = !stream.sink.write({ reset: false, held: [], dropped: digestBytes([]), ...kvFields(kv) });
+      }
+      if (this.#streams.size > 0) this.#arm();
+    });
+  }
+}
+
+function kvFields({ used, total }: KvTokens): Pick<WatchPrefixesResponse, "kvTokensUsed" | "kvTokensTotal"> {
+  return { kvTokensUsed: used, kvTokensTotal: total };
+}

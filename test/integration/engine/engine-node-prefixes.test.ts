@@ -1,0 +1,120 @@
+import { createHash } from "node:crypto";
+import { afterEach, expect, test, vi } from "vitest";
+import { ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
+import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { Capability } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import { errorInfo, NodeClient, type WatchedPrefixes } from "../../support/engine/node-client.ts";
+import { fastSimulator } from "../../support/engine/simulated-node.ts";
+import { startNode } from "../../support/engine/start-node.ts";
+import { textAnswer } from "../../support/events/events.ts";
+import { generateRequest } from "../../support/requests/generate-request.ts";
+
+const stops: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+});
+
+const says = (role: Role, text: string): Message => ({ role, parts: [{ kind: { $case: "text", value: { text } } }] });
+const SYSTEM = says(Role.SYSTEM, "You are terse. ".repeat(100));
+const QUESTION = says(Role.USER, "What is to be done about it? ".repeat(60));
+
+/** Digests that stand for all messages up to each place, as a gateway's do. */
+function digestsOf(messages: readonly Message[]): Buffer {
+  const hash = (count: number) =>
+    createHash("sha256")
+      .update(JSON.stringify(messages.slice(0, count)))
+      .digest()
+      .subarray(0, 16);
+  return Buffer.concat(messages.map((_, index) => hash(index + 1)));
+}
+
+const requestOf = (messages: readonly Message[], prefixDigests = digestsOf(messages)): GenerateRequest => ({
+  ...generateRequest(),
+  messages,
+  tools: [],
+  prefixDigests,
+});
+
+/** Returns what the watcher knows of the place behind so many messages, in tokens. */
+const known = (watched: WatchedPrefixes, messages: readonly Message[], count: number) =>
+  watched.held.get(
+    digestsOf(messages)
+      .subarray((count - 1) * 16, count * 16)
+      .toString("hex"),
+  );
+
+async function simulatedNode(kvTokens = 400_000) {
+  const node = await startNode(fastSimulator({ kvTokens }));
+  const client = new NodeClient(node.address);
+  stops.push(node.stop, () => client.close());
+  return { node, client };
+}
+
+test("a simulated node tells what it holds, before and after the answer, and what it then finds is what it told", async () => {
+  const { client } = await simulatedNode();
+  const [model] = (await client.describe()).models;
+  expect(model?.capabilities).toContain(Capability.PREFIX_EVENTS);
+  const watched = client.watchPrefixes("svc-qwen");
+  const first = [SYSTEM, QUESTION];
+  const reading = client.generate(requestOf(first));
+  await reading.ended;
+  await vi.waitFor(() => expect(known(watched, first, 2)?.tailTokens).toBeGreaterThan(0));
+  expect(known(watched, first, 1)).toMatchObject({ tailTokens: 0 });
+  expect(watched.kv).toMatchObject({ total: 400_000 - (400_000 % 64) });
+
+  const answer = reading.events.flatMap(({ kind }) => (kind?.$case === "blockDelta" ? [kind.value.text] : [])).join("");
+  const second = [...first, says(Role.ASSISTANT, answer), says(Role.USER, "And then?")];
+  const told = known(watched, first, 2);
+  const next = client.generate(requestOf(second));
+  await next.ended;
+  const cached = next.events.flatMap(({ kind }) => (kind?.$case === "started" ? [kind.value.cachedInputTokens] : []));
+  expect(cached).toEqual([(told?.tokens ?? 0) + (told?.tailTokens ?? 0)]);
+
+  // Another conversation has the head only.
+  const other = [SYSTEM, says(Role.USER, "Something else.")];
+  const head = known(watched, other, 1);
+  const third = client.generate(requestOf(other));
+  await third.ended;
+  const found = third.events.flatMap(({ kind }) => (kind?.$case === "started" ? [kind.value.cachedInputTokens] : []));
+  expect(found).toEqual([head?.tokens]);
+});
+
+test("a prefix that others push out is told as dropped, and a second watcher is told all from the start", async () => {
+  const { client } = await simulatedNode(1_024);
+  const watched = client.watchPrefixes("svc-qwen");
+  const messages = [SYSTEM, QUESTION];
+  await client.generate(requestOf(messages)).ended;
+  await vi.waitFor(() => expect(known(watched, messages, 2)).toBeDefined());
+  const others = [says(Role.SYSTEM, "Another one. ".repeat(400))];
+  await client.generate(requestOf(others)).ended;
+  await vi.waitFor(() => expect(known(watched, messages, 2)).toBeUndefined());
+  const second = client.watchPrefixes("svc-qwen");
+  await vi.waitFor(() => expect(second.resets).toBe(1));
+  expect(second.held).toEqual(watched.held);
+});
+
+test("a node refuses digests that cannot be those of the prompt, and a request without any is told of to nobody", async () => {
+  const { client } = await simulatedNode();
+  const watched = client.watchPrefixes("svc-qwen");
+  const refused = await client.generate(requestOf([SYSTEM, QUESTION], Buffer.alloc(48))).ended;
+  expect(refused.info).toMatchObject({ reason: "INVALID_REQUEST", metadata: { field: "prefix_digests" } });
+  await client.generate(requestOf([SYSTEM, QUESTION], Buffer.alloc(0))).ended;
+  expect(watched.held.size).toBe(0);
+});
+
+test("a node that cannot tell, and one that does not serve the model, refuse to be watched", async () => {
+  const scripted = new ScriptedBackend({
+    nodeId: "n1",
+    models: ["svc-qwen"],
+    slots: 1,
+    script: () => [textAnswer("x")],
+  });
+  const node = await startNode(scripted);
+  const client = new NodeClient(node.address);
+  stops.push(node.stop, () => client.close());
+  expect((await client.watchPrefixes("svc-qwen").ended).code).toBe(12);
+  const { client: simulated } = await simulatedNode();
+  const ended = await simulated.watchPrefixes("other").ended;
+  expect(errorInfo(ended)).toMatchObject({ reason: "MODEL_NOT_SERVED" });
+});
