@@ -13,6 +13,7 @@ import type { BenchResult } from "./report/bench-result.ts";
 import { loadAverage, type Measured, machineFacts, type RunFacts, resultText } from "./report/report.ts";
 import { requestBench } from "./request-bench.ts";
 import { routingBench } from "./routing-bench.ts";
+import { schemasBench } from "./schemas-bench.ts";
 import type { BenchSettings } from "./settings.ts";
 import { streamBench } from "./stream-bench.ts";
 
@@ -23,6 +24,7 @@ const ALONE: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchR
   routing: routingBench,
   fleet: fleetBench,
   hostile: hostileBench,
+  schemas: schemasBench,
 };
 
 const PROCESSES: Readonly<Record<string, (targets: Targets, settings: BenchSettings) => Promise<BenchResult>>> = {
@@ -40,6 +42,7 @@ type Options = {
   readonly quick: boolean;
   readonly profile?: string;
   readonly against?: string;
+  readonly data?: string;
 };
 
 async function runAll(names: readonly string[], options: Options): Promise<void> {
@@ -49,6 +52,7 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
     quick,
     seconds: quick ? Math.min(2, options.seconds) : options.seconds,
     repetitions: quick ? 3 : 5,
+    ...(options.data !== undefined && { data: resolve(options.data) }),
   };
   const results: Measured[] = [];
   let targets: Targets | undefined;
@@ -105,6 +109,7 @@ async function main(): Promise<number> {
     .option("--quick", "fewer and shorter rounds, smaller loads", false)
     .option("--profile <folder>", "leave a CPU profile of the gateway there")
     .option("--against <file>", "the gateway/main.js of another build, measured in the same run")
+    .option("--data <folder>", "public data that a bench reads: for `schemas` a folder with checkouts")
     .exitOverride();
   try {
     command.parse();

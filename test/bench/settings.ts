@@ -6,4 +6,6 @@ export type BenchSettings = {
   readonly repetitions: number;
   /** Smaller loads too: for a look, not for a release. */
   readonly quick: boolean;
+  /** The folder of public data that a bench reads. Default: none, and only data of our own is measured. */
+  readonly data?: string;
 };

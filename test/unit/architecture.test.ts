@@ -326,6 +326,10 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["test/browser/", [...GIVEN, SUPPORT]],
   ["test/start/", [...GIVEN, SUPPORT]],
   ["test/fault/", [GEN, ...GIVEN, SUPPORT]],
+  [
+    "test/bench/schemas/",
+    ["engine/errors.ts", "engine/work-budget.ts", "engine/gbnf/", "engine/grammar/", "test/bench/report/"],
+  ],
   ["test/bench/", [GEN, "deploy/", "gateway/", "engine/backends/scripted/", SUPPORT]],
 ];
 

@@ -34,8 +34,8 @@ export type OutputGrammar = {
   readonly gaveUp: boolean;
 };
 
-/** The work that making the grammar of an answer may cost: about 50 ms of one core. */
-const MAX_WORK = 200_000;
+/** The work that making the grammar of an answer may cost, in steps of a `WorkBudget`: about 50 ms of one core. */
+export const GRAMMAR_WORK = 200_000;
 
 /**
  * Makes the grammar of all that a model writes, reasoning and all. Calls where they are asked for, a JSON value where
@@ -71,7 +71,7 @@ export function hasUnpromised({
 
 function grammarText(options: OutputGrammarOptions, onlyPromised: boolean): string | undefined {
   const field = options.mustCall || options.constraint === undefined ? "tools" : ANSWER_FIELD;
-  const rules = new GrammarRules(new WorkBudget(MAX_WORK));
+  const rules = new GrammarRules(new WorkBudget(GRAMMAR_WORK));
   return withinBudget(field, () => {
     const root = rootOf(options, rules, onlyPromised);
     return root && finishGrammar(root, rules, field);

@@ -7,11 +7,11 @@ import {
 import { loadProfile } from "../../../../../engine/profiles/profile.ts";
 import { formOf, type ToolCallMarkers } from "../../../../../engine/tool-calls/forms.ts";
 import { argumentTypes } from "../../../../../engine/tool-calls/readers/argument-types.ts";
+import { loadLlama } from "../../../../support/engine/load-llama.ts";
 import { FAMILIES, optionsOf, type SampleCall } from "../../output-parser/families.ts";
 import { parsePieces } from "../../output-parser/parse-output.ts";
 import { matcherOf } from "../gbnf-matcher.ts";
 import { callText } from "../grammar-texts.ts";
-import { loadLlama } from "../load-llama.ts";
 
 const SCHEMA = {
   type: "object",

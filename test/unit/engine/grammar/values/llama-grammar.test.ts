@@ -3,8 +3,8 @@ import { GrammarRules } from "../../../../../engine/gbnf/grammar-rules.ts";
 import { finishGrammar } from "../../../../../engine/grammar/output/constraint-grammar.ts";
 import { toGrammar } from "../../../../../engine/grammar/values/json-schema.ts";
 import { HERMES_MARKERS } from "../../../../support/engine/hermes-markers.ts";
+import { loadLlama } from "../../../../support/engine/load-llama.ts";
 import { answerText, callText } from "../grammar-texts.ts";
-import { loadLlama } from "../load-llama.ts";
 import { SCHEMA_CASES } from "../schema-cases.ts";
 
 const llama = await loadLlama();

@@ -1,0 +1,48 @@
+import { expect, test } from "vitest";
+import { EngineError } from "../../../../../engine/errors.ts";
+import { GrammarRules } from "../../../../../engine/gbnf/grammar-rules.ts";
+import { finishGrammar } from "../../../../../engine/grammar/output/constraint-grammar.ts";
+import { toGrammar } from "../../../../../engine/grammar/values/json-schema.ts";
+import { independentValidator } from "../../../../support/schemas/independent-validator.ts";
+import { ownCases } from "../../../../support/schemas/own-cases.ts";
+import { sizeOf } from "../../../../support/size.ts";
+import { matcherOf } from "../gbnf-matcher.ts";
+
+const CASES = ownCases(500);
+/** Making another's validator takes long. */
+const LOOKED_AT = sizeOf({ quick: 30, exhaustive: CASES.length });
+
+test("another's validator agrees with the cases", () => {
+  const wrong: string[] = [];
+  for (const { schema, tests } of CASES.slice(0, LOOKED_AT)) {
+    const isAllowed = independentValidator(JSON.parse(schema));
+    for (const { text, isValid } of tests)
+      if (isAllowed(JSON.parse(text)) !== isValid) wrong.push(`${schema}: ${text} is ${isValid ? "" : "not "}valid`);
+  }
+  expect(wrong).toEqual([]);
+});
+
+test("the grammars of 500 schemas of all kinds are right as often as they were", () => {
+  const counts = { right: 0, refused: 0, "valid refused": 0, "invalid let through": 0 };
+  const broken: string[] = [];
+  for (const { schema, tests } of CASES) {
+    const found = grammarOf(schema);
+    const wrong = tests.filter(({ text, isValid }) => found && found.allows(text) !== isValid).at(-1);
+    if (found?.isPromised && wrong?.isValid === false) broken.push(`${schema}: ${wrong.text}`);
+    counts[!found ? "refused" : !wrong ? "right" : wrong.isValid ? "valid refused" : "invalid let through"] += 1;
+  }
+  expect(broken.length).toBe(100);
+  expect(counts).toEqual({ right: 58, refused: 19, "valid refused": 19, "invalid let through": 404 });
+});
+
+/** Returns what a schema's grammar allows, and whether that is promised; undefined for a schema that is refused. */
+function grammarOf(schema: string) {
+  const rules = new GrammarRules();
+  try {
+    const { root, unenforced } = toGrammar(JSON.parse(schema), rules);
+    return { allows: matcherOf(finishGrammar(root, rules, "")), isPromised: unenforced.length === 0 };
+  } catch (error) {
+    if (error instanceof EngineError) return undefined;
+    throw error;
+  }
+}
