@@ -2,6 +2,7 @@ import type { Logger } from "pino";
 import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
 import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
 import { processLog } from "../deploy/runtime/log/process-log.ts";
+import { registerViews } from "../deploy/runtime/metrics/metric-view.ts";
 import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
 import { runConfigured } from "../deploy/runtime/process/run-main.ts";
 import { StopOrders } from "../deploy/runtime/process/stop-orders.ts";
@@ -16,6 +17,7 @@ import { EngineError } from "./errors.ts";
 import { followTls } from "./grpc/server-tls.ts";
 import { EngineMetrics } from "./metrics/engine-metrics.ts";
 import { serveMetrics } from "./metrics/metrics-server.ts";
+import { vllmViews } from "./metrics/vllm-names.ts";
 import { EngineServer } from "./server.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 
@@ -49,6 +51,7 @@ async function run(config: EngineConfig): Promise<number> {
     reflection,
     tracing,
   });
+  if (showsVllmNames(config)) registerViews(metrics.registry, vllmViews(models[0] ?? ""));
   // Health answers NOT_SERVING while the model loads: a gateway sees a node that comes up, not one that is missing.
   const port = await server.listen(config.listen.host, config.listen.port);
   log.info(startingFacts(config), "starting");
@@ -67,6 +70,12 @@ async function run(config: EngineConfig): Promise<number> {
   tls?.close();
   log.info("stopped");
   return crashed() ? 1 : 0;
+}
+
+/** Returns whether the node shows metrics as vLLM names them: unless told otherwise, where no vLLM stands beside it. */
+function showsVllmNames({ metrics, backend }: EngineConfig): boolean {
+  const besideVllm = backend.kind === "openai-compatible" && backend.dialect === "vllm";
+  return metrics.vllmNames ?? !besideVllm;
 }
 
 /** Starts the tracing of a node that exports traces. No other node loads the SDK. */

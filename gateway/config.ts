@@ -4,6 +4,7 @@ import { tracingSchema } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { CATALOG, type Catalog } from "./catalog.ts";
 import { jsonLimitsSchema } from "./json/json-scan.ts";
 import { overloadSchema } from "./overload/overload-settings.ts";
+import { statsSchema } from "./stats/stats-settings.ts";
 import { timeoutsSchema } from "./upstream/call/timeouts.ts";
 import { clustersSchema } from "./upstream/cluster-settings.ts";
 import { retrySchema } from "./upstream/retry/retry-settings.ts";
@@ -224,6 +225,7 @@ const gatewayKeys = z.strictObject({
       "The number of proxies in front that add to x-forwarded-for; at 0 the header means nothing, and the connection's address counts.",
     ),
   overloadManager: overloadSchema,
+  stats: statsSchema,
   timeouts: timeoutsSchema,
   catalog: catalogSchema,
   clusters: clustersSchema,

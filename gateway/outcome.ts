@@ -106,7 +106,7 @@ export type OutcomeRow = {
   readonly flag?: ResponseFlag;
   /** The reason why an answer ended that failed with the token. Default: `error`. */
   readonly end?: EndReason;
-  /** The counter of failed calls to endpoints, `svc_cluster_upstream_rq_…`, that counts the failure. Default: none. */
+  /** The counter of failed calls to endpoints, `svc_cluster_upstream_rq_…_total`, that counts the failure. Default: none. */
   readonly tryStat?: "timeout" | "per_try_timeout" | "rx_reset";
   /**
    * True where no other endpoint would have mended the failure, so that it never says of several tries that all of them

@@ -23,7 +23,7 @@ type RouteFacts = {
   readonly methods: readonly ["POST"] | readonly ["GET", "HEAD"] | readonly ["HEAD"];
   /** The envelope of errors on this route. */
   readonly envelope: Envelope;
-  /** The operation of the route, which is the `gen_ai.operation.name` of the statistics. */
+  /** The operation of the route, by which statistics tell it from others. */
   readonly operation: string;
   /** Whether the requests of the route leave no line in the log and count in no statistics. Default: they do. */
   readonly unrecorded?: true;

@@ -82,6 +82,7 @@ export default defineConfig({
       }),
       lane("model", processes),
       lane("browser", isolated),
+      lane("deploy", threads),
       lane("start", programs),
       lane("fault", { ...programs, testTimeout: 600_000 }),
       // `test/newest-sdks/run`

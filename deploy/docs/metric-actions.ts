@@ -11,13 +11,13 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
   "Requests and answers": {
     svc_http_requests_total:
       'Alert on the share of `outcome="server_error"`: the log lines of those requests have a detail token that says why. More `client_error` is mostly a new version of some client; more `rate_limited` a key that has outgrown its limits.',
-    gen_ai_server_request_duration_seconds:
+    svc_request_duration_seconds:
       "Compare it with the time to the first token and the time per output token: whichever grew with it is the part to look at. If neither did, answers have become longer.",
-    gen_ai_server_time_to_first_token_seconds:
-      'If only `cache="miss"` has more requests, prefixes are being lost: look for restarted engines or another `lbPolicy`. If hits are slow too, requests wait: look at `svc_queue_wait_seconds` and `svc_engine_queue`.',
-    gen_ai_server_time_per_output_token_seconds:
+    svc_time_to_first_token_seconds:
+      'If only `cache="miss"` has more requests, prefixes are being lost: look for restarted engines or another `lbPolicy`. If hits are slow too, requests wait: look at `svc_queue_wait_seconds` and `svc_endpoint_queue`.',
+    svc_time_per_output_token_seconds:
       "Engines decode more slowly: too many generations at once for the accelerator, a prompt being read beside them, or another program on the machine. Fewer `slots` per node makes each stream faster.",
-    gen_ai_client_token_usage_tokens:
+    svc_request_tokens:
       "The sizes of prompts and answers, for capacity planning. If `cached` falls while `input` does not, see the advice for the time to the first token.",
     svc_queue_wait_seconds:
       "A p95 above 10 s means too few slots for the load: add engine nodes. If only one class waits, the others outrank it as configured in their keys.",
@@ -37,29 +37,30 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
   "Clusters and endpoints": {
     svc_cluster_upstream_rq_total: "Divide the rows below by it: their share tells more than their number.",
     svc_cluster_upstream_rq_active: "At the number of slots the cluster is full, and requests queue.",
-    svc_cluster_upstream_rq_retry:
-      "Tries fail. Look at `svc_cluster_upstream_rq_rx_reset` and `…_per_try_timeout` for the kind, and at `/clusters` on the admin port for the endpoint.",
-    svc_cluster_upstream_rq_retry_success:
-      "Far fewer than `svc_cluster_upstream_rq_retry` means that the fault is not one endpoint's: look for what all endpoints share.",
+    svc_cluster_upstream_rq_retry_total:
+      "Tries fail. Look at `svc_cluster_upstream_rq_rx_reset_total` and `…_per_try_timeout` for the kind, and at `/clusters` on the admin port for the endpoint.",
+    svc_cluster_upstream_rq_retry_success_total:
+      "Far fewer than `svc_cluster_upstream_rq_retry_total` means that the fault is not one endpoint's: look for what all endpoints share.",
     svc_cluster_upstream_rq_retry_active: "Near the retry budget, further failures reach the callers.",
-    svc_cluster_upstream_rq_retry_overflow: "The cluster is failing as a whole: mend it, and do not raise the budget.",
-    svc_cluster_upstream_rq_timeout:
+    svc_cluster_upstream_rq_retry_overflow_total:
+      "The cluster is failing as a whole: mend it, and do not raise the budget.",
+    svc_cluster_upstream_rq_timeout_total:
       "Raise `timeouts.maxStreamDurationMs` or `timeouts.maxRequestDurationMs` if such long answers are wanted.",
-    svc_cluster_upstream_rq_per_try_timeout:
+    svc_cluster_upstream_rq_per_try_timeout_total:
       "Look at the step age of the node: a prefill that gets on is never ended. If it is fine, the log names the limit, as `detail`.",
-    svc_cluster_upstream_rq_rx_reset:
+    svc_cluster_upstream_rq_rx_reset_total:
       "Endpoints die or lose the connection: look at the log of the node, and at the network.",
     svc_cluster_upstream_rq_pending_active: "If it stays above 0, the cluster needs nodes.",
     svc_cluster_upstream_rq_held:
       "Above 0, a model has no endpoint and callers wait for one: start a node. It is what scaling from zero goes by.",
     svc_cluster_upstream_rq_held_bytes:
       "Near `circuitBreakers.maxHeldBytes`, further requests are answered with 503 or 529 until an endpoint is back.",
-    svc_cluster_upstream_rq_pending_overflow: "Add nodes; a longer queue only makes everybody wait longer.",
-    svc_cluster_upstream_cx_none_healthy:
+    svc_cluster_upstream_rq_pending_overflow_total: "Add nodes; a longer queue only makes everybody wait longer.",
+    svc_cluster_upstream_cx_none_healthy_total:
       "Look at `/clusters`: each endpoint has the reason why its newest health check failed.",
-    svc_cluster_membership_total: "A fall that nobody meant comes from discovery: see the update counters.",
+    svc_cluster_membership: "A fall that nobody meant comes from discovery: see the update counters.",
     svc_cluster_membership_healthy:
-      "Alert below half of `membership_total`, and page at 0. `/clusters` says what is wrong with each.",
+      "Alert below half of `svc_cluster_membership`, and page at 0. `/clusters` says what is wrong with each.",
     svc_cluster_membership_draining: "If it stays above 0, somebody has forgotten `/undrain`.",
     svc_cluster_update_attempt_total: "If it stands still on a cluster with DNS, discovery has stopped.",
     svc_cluster_update_success_total: "Should grow as attempts do.",
@@ -82,13 +83,13 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       "It shows how evenly the load is spread. With `prefix_affinity`, an endpoint above the others holds a popular prefix; that is meant, up to its slots.",
   },
   "Engines, as they report themselves": {
-    svc_engine_slots: "A change that nobody meant: the node was restarted with another configuration.",
-    svc_engine_running: "At `svc_engine_slots` the node is full.",
-    svc_engine_queue:
+    svc_endpoint_slots: "A change that nobody meant: the node was restarted with another configuration.",
+    svc_endpoint_running: "At `svc_endpoint_slots` the node is full.",
+    svc_endpoint_queue:
       "Requests wait at the node although the gateway admits by slots: another gateway or client uses the same node.",
-    svc_engine_kv_cache_usage_ratio:
+    svc_endpoint_kv_cache_usage_ratio:
       "Near 1, cached prefixes are thrown out early: the time to the first token will rise. Add nodes or memory.",
-    svc_engine_tokens_per_second: "A node far below its fellows is slow or shared with another program.",
+    svc_endpoint_tokens_per_second: "A node far below its fellows is slow or shared with another program.",
   },
   "Keys and limits": {
     svc_ratelimit_decisions_total:
@@ -151,10 +152,9 @@ export const ENGINE_METRIC_ACTIONS: MetricActions = {
       "Above 0.1 s, slots stay busy for callers who have left: steps of the engine take that long.",
   },
   "The node now": {
-    svc_engine_running: "More than `svc_engine_slots_total`: some of them wait in the queue.",
-    svc_engine_slots_total:
-      "A change that nobody meant: the configuration, or the engine beside the node, was changed.",
-    svc_engine_slots_busy: "At `svc_engine_slots_total` the node is full.",
+    svc_engine_running: "More than `svc_engine_slots`: some of them wait in the queue.",
+    svc_engine_slots: "A change that nobody meant: the configuration, or the engine beside the node, was changed.",
+    svc_engine_slots_busy: "At `svc_engine_slots` the node is full.",
     svc_engine_queue: "If it stays above 0, add nodes.",
     svc_engine_streams_paused:
       "Slow readers hold their own generations back. They keep their slots: many of them make the node look full while it idles.",

@@ -78,7 +78,7 @@ function codeRow([name, answer]: readonly [ErrorCode, ErrorAnswer]): readonly st
 
 function detailRow([token, row]: readonly [Detail, OutcomeRow]): readonly string[] {
   const counters = [
-    row.tryStat && code(`svc_cluster_upstream_rq_${row.tryStat}`),
+    row.tryStat && code(`svc_cluster_upstream_rq_${row.tryStat}_total`),
     row.dim && code(`svc_ratelimit_decisions_total{dim="${row.dim}"}`),
   ];
   const counted = counters.filter((counter) => counter !== undefined).join(", ");

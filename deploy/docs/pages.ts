@@ -1,6 +1,8 @@
 import { engineConfigSchema } from "../../engine/config.ts";
+import { vllmViews } from "../../engine/metrics/vllm-names.ts";
 import { profileSchema } from "../../engine/profiles/profile.ts";
 import { gatewayConfigSchema } from "../../gateway/config.ts";
+import { ENVOY_VIEWS, GEN_AI_VIEWS } from "../../gateway/stats/foreign-names.ts";
 import { configurationPage } from "./configuration-page.ts";
 import { ENVOY_NAMES } from "./envoy-names.ts";
 import { fileSchema, type SchemaNode } from "./json-schema.ts";
@@ -58,6 +60,21 @@ function gatewayMetrics(): string {
       PLATFORM_METRICS,
     ],
     registry: gatewayRegistry(),
+    foreign: [
+      {
+        heading: "Under Envoy's names",
+        intro: "For dashboards that were made for Envoy; `stats.envoyNames: false` leaves them out.",
+        views: ENVOY_VIEWS,
+      },
+      {
+        heading: "Under OpenTelemetry's names",
+        intro: [
+          "As the conventions for generative AI have them; `stats.openTelemetryNames: false` leaves them out. The provider is",
+          "`svc`, the operation `chat` in every format, and `error_type` the outcome of a request that did not end well.",
+        ].join("\n"),
+        views: GEN_AI_VIEWS,
+      },
+    ],
     actions: GATEWAY_METRIC_ACTIONS,
   });
 }
@@ -68,6 +85,16 @@ function engineMetrics(): string {
     madeFrom: "the registry of a node and `deploy/docs/metric-actions.ts`",
     intro: ["Served as Prometheus text at `/metrics` of `metrics.port`.", PLATFORM_METRICS],
     registry: engineRegistry(),
+    foreign: [
+      {
+        heading: "Under vLLM's names",
+        intro: [
+          "For the scheduler of Kubernetes' inference extension, autoscalers and dashboards that were made for vLLM. Unless",
+          "`metrics.vllmNames` says otherwise, every node shows them but one beside vLLM, which has its own.",
+        ].join("\n"),
+        views: vllmViews("svc-qwen"),
+      },
+    ],
     actions: ENGINE_METRIC_ACTIONS,
   });
 }

@@ -1,4 +1,5 @@
-import { Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client";
+import { Counter, Histogram } from "prom-client";
+import { processRegistry } from "../../deploy/runtime/metrics/process-metrics.ts";
 
 /**
  * Counts and measures the calls that a node answers, in Prometheus' text form. Labels come from tables of the node,
@@ -6,7 +7,7 @@ import { Counter, collectDefaultMetrics, Histogram, Registry } from "prom-client
  */
 export class EngineMetrics {
   /** The registry of the instruments below, those of the process, and the node's gauges once they are registered. */
-  readonly registry = new Registry();
+  readonly registry = processRegistry();
   readonly #registers = [this.registry];
 
   /** Counts generations that ended, by model and by the reason of their end: `ok` or an `ErrorReason`. */
@@ -106,8 +107,4 @@ export class EngineMetrics {
     labelNames: ["limit"],
     registers: this.#registers,
   });
-
-  constructor() {
-    collectDefaultMetrics({ register: this.registry });
-  }
 }

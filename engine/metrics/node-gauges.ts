@@ -34,7 +34,7 @@ export function registerNodeGauges(registry: Registry, readings: NodeReadings): 
     });
   const { load, rates, running, pausedStreams, stepAgeMs, gpuMemoryBytes } = readings;
   gauge("svc_engine_running", "Generate calls that the backend works on now, waiting ones included.", running);
-  gauge("svc_engine_slots_total", "Generations that the backend can run at once.", () => load().slots);
+  gauge("svc_engine_slots", "Generations that the backend can run at once.", () => load().slots);
   gauge("svc_engine_slots_busy", "Slots of the backend that generations hold now.", () => load().busySlots);
   gauge("svc_engine_queue", "Generate calls that wait for a slot now.", () => load().waiting);
   gauge("svc_engine_kv_cache_usage_ratio", "Share of the KV memory in use, 0 to 1, where known.", () => load().kvUse);

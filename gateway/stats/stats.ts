@@ -1,5 +1,6 @@
 import { performance } from "node:perf_hooks";
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { processRegistry } from "../../deploy/runtime/metrics/process-metrics.ts";
 import { GapHistogram } from "./gap-histogram.ts";
 import { LiveTotals } from "./live-totals.ts";
 import { UpstreamStats } from "./upstream-stats.ts";
@@ -30,7 +31,7 @@ const POWERS_OF_FOUR: readonly number[] = Array.from({ length: 14 }, (_, power) 
  */
 export class Stats {
   /** The registry that `/stats/prometheus` writes out. */
-  readonly registry = processRegistry();
+  readonly registry = gatewayProcessRegistry();
   /** Counts the requests that are over; the code is 0 where the client left before a status was sent. */
   readonly httpRequests = this.#counter(
     "svc_http_requests_total",
@@ -42,7 +43,7 @@ export class Stats {
   );
   /** Measures requests from arrival to the end of their answer, in seconds. */
   readonly requestDuration = this.#histogram(
-    "gen_ai_server_request_duration_seconds",
+    "svc_request_duration_seconds",
     "Time from a request's arrival to the end of its answer, in seconds.",
     SECONDS_TO_AN_HOUR,
     "operation",
@@ -54,7 +55,7 @@ export class Stats {
    * read from the cache: `hit` (half or more), `partial`, `miss`, or `unknown`.
    */
   readonly timeToFirstToken = this.#histogram(
-    "gen_ai_server_time_to_first_token_seconds",
+    "svc_time_to_first_token_seconds",
     "Time from a request's arrival to its first delta, in seconds, by how much of its prompt came from the cache.",
     SECONDS_TO_FIRST_TOKEN,
     "model",
@@ -62,7 +63,7 @@ export class Stats {
   );
   /** Measures the mean time between the tokens of a complete answer, in seconds. */
   readonly timePerOutputToken = this.#histogram(
-    "gen_ai_server_time_per_output_token_seconds",
+    "svc_time_per_output_token_seconds",
     "Mean time between the tokens of a complete answer, in seconds.",
     SECONDS_PER_TOKEN,
     "model",
@@ -83,7 +84,7 @@ export class Stats {
    * `output` or `reasoning` (part of the output).
    */
   readonly tokens = this.#histogram(
-    "gen_ai_client_token_usage_tokens",
+    "svc_request_tokens",
     "Tokens of one answer by type: input, cached (a part of input), output, reasoning (a part of output).",
     POWERS_OF_FOUR,
     "model",
@@ -167,10 +168,9 @@ export class Stats {
   }
 }
 
-/** Makes a registry that has the metrics of any Node process already. */
-function processRegistry(): Registry {
-  const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+/** Makes a registry that has the metrics of any Node process already, and how busy its event loop is. */
+function gatewayProcessRegistry(): Registry {
+  const registry = processRegistry();
   registerEventLoopUtilization(registry);
   return registry;
 }

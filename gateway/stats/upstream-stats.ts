@@ -30,25 +30,25 @@ export class UpstreamStats {
     );
     this.#active = new Gauge(options("rq_active", "Calls to endpoints of the cluster that are open now."));
     this.#retry = new Counter(
-      options("rq_retry", "Calls to endpoints that repeated a failed one of the same request."),
+      options("rq_retry_total", "Calls to endpoints that repeated a failed one of the same request."),
     );
     this.#retrySuccess = new Counter(
-      options("rq_retry_success", "Calls that repeated a failed one and were answered to the end."),
+      options("rq_retry_success_total", "Calls that repeated a failed one and were answered to the end."),
     );
     this.#failed = {
       timeout: new Counter(
-        options("rq_timeout", "Calls that ended because their request took longer than a request may."),
+        options("rq_timeout_total", "Calls that ended because their request took longer than a request may."),
       ),
       per_try_timeout: new Counter(
         options(
-          "rq_per_try_timeout",
+          "rq_per_try_timeout_total",
           "Calls that ended at a time limit of one try: accepting, first token, silence, or between tokens.",
         ),
       ),
-      rx_reset: new Counter(options("rq_rx_reset", "Calls that the endpoint or its connection broke off.")),
+      rx_reset: new Counter(options("rq_rx_reset_total", "Calls that the endpoint or its connection broke off.")),
     };
     this.#noneHealthy = new Counter(
-      options("cx_none_healthy", "Requests that found no healthy endpoint in the cluster."),
+      options("cx_none_healthy_total", "Requests that found no healthy endpoint in the cluster."),
     );
     this.#requestsOfDeath = new Counter({
       name: "svc_request_of_death_total",

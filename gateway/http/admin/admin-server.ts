@@ -3,6 +3,7 @@ import type { Logger } from "pino";
 import type { KeyStore } from "../../keys/key-store.ts";
 import type { Limiter } from "../../limits/limiter.ts";
 import type { OverloadManager } from "../../overload/overload-manager.ts";
+import { registerForeignNames } from "../../stats/foreign-names.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { AdminReply, AdminRoute } from "./admin-route.ts";
 import { clusterRoutes } from "./cluster-routes.ts";
@@ -44,6 +45,8 @@ const HEADERS = {
  */
 export function buildAdmin(deps: AdminDeps): FastifyInstance {
   const { stats, clusters, clock, lifecycle, connections, workers, keys, limiter, overload } = deps;
+  // Here, where every metric that they show has been registered.
+  registerForeignNames(stats.registry, deps.config.stats);
   const app = Fastify({ forceCloseConnections: true, bodyLimit: 1024, routerOptions: { maxParamLength: 300 } });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", (_request, payload, done) => {

@@ -127,7 +127,7 @@ test("H2 a node that is stopped is ejected, and comes back when it goes on", asy
   expect(ejections).toBeGreaterThanOrEqual(1);
   // Those in the middle of their answer end with an error. All others are answered by another node, as far as the budget
   // for repeating what a node may have worked on allows; the rest is told to come again.
-  const overflow = await gateway.stat("svc_cluster_upstream_rq_retry_overflow");
+  const overflow = await gateway.stat("svc_cluster_upstream_rq_retry_overflow_total");
   const refused = ended.filter(({ end }) => end === "refused").length;
   expect(refused).toBe(overflow);
   expect(wronglyEnded(ended)).toEqual([]);

@@ -42,7 +42,7 @@ class NotingNode {
     this.#server.addService(InferenceServiceService, {
       generate: (call: ServerWritableStream<unknown, unknown>) => {
         this.metadata.push(call.metadata);
-        call.write({ events: textAnswer("Hello.") });
+        call.write({ events: textAnswer("Hello."), tokens: [] });
         call.end();
       },
       countTokens: (call: { readonly metadata: Metadata }, reply: sendUnaryData<{ inputTokens: number }>) => {

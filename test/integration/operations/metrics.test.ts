@@ -64,10 +64,10 @@ afterAll(async () => {
 type Row = readonly [name: string, type: "counter" | "gauge" | "histogram", ...labels: string[]];
 
 const FAMILIES: readonly Row[] = [
-  ["gen_ai_server_request_duration_seconds", "histogram", "model", "operation", "outcome"],
-  ["gen_ai_server_time_to_first_token_seconds", "histogram", "cache", "model"],
-  ["gen_ai_server_time_per_output_token_seconds", "histogram", "model"],
-  ["gen_ai_client_token_usage_tokens", "histogram", "model", "token_type"],
+  ["svc_request_duration_seconds", "histogram", "model", "operation", "outcome"],
+  ["svc_time_to_first_token_seconds", "histogram", "cache", "model"],
+  ["svc_time_per_output_token_seconds", "histogram", "model"],
+  ["svc_request_tokens", "histogram", "model", "token_type"],
   ["svc_inter_delta_gap_seconds", "histogram", "model"],
   ["svc_http_requests_total", "counter", "code", "format", "outcome", "route"],
   ["svc_streams_active", "gauge", "format"],
@@ -86,24 +86,24 @@ const FAMILIES: readonly Row[] = [
   ["svc_cluster_upstream_rq_total", "counter", "cluster"],
   ["svc_cluster_upstream_rq_active", "gauge", "cluster"],
   ["svc_cluster_upstream_rq_pending_active", "gauge", "cluster"],
-  ["svc_cluster_upstream_rq_pending_overflow", "gauge", "cluster"],
-  ["svc_cluster_upstream_rq_retry", "counter"],
-  ["svc_cluster_upstream_rq_retry_success", "counter"],
-  ["svc_cluster_upstream_rq_retry_overflow", "gauge", "cluster"],
-  ["svc_cluster_upstream_rq_timeout", "counter"],
-  ["svc_cluster_upstream_rq_per_try_timeout", "counter"],
-  ["svc_cluster_upstream_rq_rx_reset", "counter"],
+  ["svc_cluster_upstream_rq_pending_overflow_total", "counter", "cluster"],
+  ["svc_cluster_upstream_rq_retry_total", "counter"],
+  ["svc_cluster_upstream_rq_retry_success_total", "counter"],
+  ["svc_cluster_upstream_rq_retry_overflow_total", "counter", "cluster"],
+  ["svc_cluster_upstream_rq_timeout_total", "counter"],
+  ["svc_cluster_upstream_rq_per_try_timeout_total", "counter"],
+  ["svc_cluster_upstream_rq_rx_reset_total", "counter"],
   ["svc_cluster_membership_healthy", "gauge", "cluster"],
-  ["svc_cluster_membership_total", "gauge", "cluster"],
+  ["svc_cluster_membership", "gauge", "cluster"],
   ["svc_cluster_outlier_ejections_active", "gauge", "cluster"],
   ["svc_cluster_outlier_ejections_total", "counter"],
   ["svc_cluster_circuit_breakers_open", "gauge", "cluster", "kind"],
   ["svc_cluster_circuit_breakers_remaining", "gauge", "cluster", "kind"],
-  ["svc_engine_slots", "gauge", "cluster", "endpoint"],
-  ["svc_engine_running", "gauge", "cluster", "endpoint"],
-  ["svc_engine_queue", "gauge", "cluster", "endpoint"],
-  ["svc_engine_kv_cache_usage_ratio", "gauge", "cluster", "endpoint"],
-  ["svc_engine_tokens_per_second", "gauge", "cluster", "endpoint"],
+  ["svc_endpoint_slots", "gauge", "cluster", "endpoint"],
+  ["svc_endpoint_running", "gauge", "cluster", "endpoint"],
+  ["svc_endpoint_queue", "gauge", "cluster", "endpoint"],
+  ["svc_endpoint_kv_cache_usage_ratio", "gauge", "cluster", "endpoint"],
+  ["svc_endpoint_tokens_per_second", "gauge", "cluster", "endpoint"],
   ["svc_inflight_body_bytes", "gauge"],
   ["svc_overload_action_active", "gauge", "action"],
   ["svc_overload_pressure_ratio", "gauge", "resource"],
@@ -124,8 +124,20 @@ describe("the measurements", () => {
 
   test("all have a row in gateway/docs/metrics.md, but for those of the platform", () => {
     const page = readFileSync(new URL("../../../gateway/docs/metrics.md", import.meta.url), "utf8");
-    const ours = [...types.keys()].filter((name) => /^(?:svc|gen_ai)_/.test(name));
+    const ours = [...types.keys()].filter((name) => /^(?:svc|gen_ai|envoy)_/.test(name));
     expect(ours.filter((name) => !page.includes(`| \`${name}\` |`))).toEqual([]);
+  });
+
+  test("are shown under the names of others, too", () => {
+    const generation = 'gen_ai_operation_name="chat",gen_ai_provider_name="svc",gen_ai_request_model="svc-qwen"';
+    expect(text).toContain(`gen_ai_server_time_to_first_token_seconds_count{${generation},`);
+    expect(text).toContain(
+      `gen_ai_client_token_usage_sum{${generation},gen_ai_response_model="svc-qwen",gen_ai_token_type="input"}`,
+    );
+    expect(text).not.toContain('gen_ai_token_type="cached"');
+    const [, ours] = /^svc_cluster_upstream_rq_total\{cluster="svc-qwen"\} (\d+)$/m.exec(text) ?? [];
+    expect(Number(ours)).toBeGreaterThan(0);
+    expect(text).toContain(`envoy_cluster_upstream_rq_total{envoy_cluster_name="svc-qwen"} ${ours}`);
   });
 
   test("say nothing of callers: no key, id, or text of a request", () => {

@@ -1,5 +1,5 @@
 import { performance } from "node:perf_hooks";
-import { Gauge, type Registry } from "prom-client";
+import { Counter, Gauge, type Registry } from "prom-client";
 import type { ClusterManager } from "../../../upstream/cluster-manager.ts";
 
 type Cluster = ClusterManager["clusters"][number];
@@ -46,7 +46,7 @@ function registerMemberships(registry: Registry, clusters: ClusterManager, now: 
   const gauge = perCluster(registry, clusters);
   const flagged = ({ members }: Cluster, flag: string) =>
     members.filter((member) => member.healthFlags(now()).includes(flag)).length;
-  gauge("membership_total", "Endpoints of the cluster, whatever their state.", ({ members }) => members.length);
+  gauge("membership", "Endpoints of the cluster, whatever their state.", ({ members }) => members.length);
   gauge(
     "membership_healthy",
     "Endpoints of the cluster that are healthy and may get requests.",
@@ -61,22 +61,28 @@ function registerMemberships(registry: Registry, clusters: ClusterManager, now: 
 }
 
 function registerDiscovery(registry: Registry, clusters: ClusterManager): void {
-  const gauge = perCluster(registry, clusters);
-  gauge(
-    "update_attempt_total",
+  const counter = (name: string, help: string, value: (discovery: Cluster["discovery"]) => number) =>
+    new Counter({
+      name: `svc_cluster_update_${name}_total`,
+      help,
+      labelNames: ["cluster"],
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const { model, discovery } of clusters.clusters) this.inc({ cluster: model }, value(discovery));
+      },
+    });
+  counter(
+    "attempt",
     "Look-ups of the cluster's endpoints by discovery: DNS queries, or reads of the endpoint file.",
-    ({ discovery }) => discovery.attempts,
+    ({ attempts }) => attempts,
   );
-  gauge(
-    "update_success_total",
-    "Look-ups by discovery whose answer could be used.",
-    ({ discovery }) => discovery.successes,
-  );
-  gauge("update_failure_total", "Look-ups by discovery that got no answer.", ({ discovery }) => discovery.failures);
-  gauge(
-    "update_rejected_total",
+  counter("success", "Look-ups by discovery whose answer could be used.", ({ successes }) => successes);
+  counter("failure", "Look-ups by discovery that got no answer.", ({ failures }) => failures);
+  counter(
+    "rejected",
     "Look-ups by discovery whose answer could not be used; the endpoints stayed as they were.",
-    ({ discovery }) => discovery.rejected,
+    ({ rejected }) => rejected,
   );
 }
 
@@ -84,7 +90,7 @@ function registerDiscovery(registry: Registry, clusters: ClusterManager): void {
 function registerMembers(registry: Registry, clusters: ClusterManager, now: () => number): void {
   const gauge = (name: string, help: string, value: (member: Member) => number) =>
     new Gauge({
-      name: `svc_engine_${name}`,
+      name: `svc_endpoint_${name}`,
       help,
       labelNames: ["cluster", "endpoint"],
       registers: [registry],

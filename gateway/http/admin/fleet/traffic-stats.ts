@@ -1,4 +1,4 @@
-import { Gauge, type Registry } from "prom-client";
+import { Counter, Gauge, type Registry } from "prom-client";
 import { PRIORITY_CLASSES } from "../../../../deploy/runtime/queue/class-share.ts";
 import type { ClusterTraffic } from "../../../upstream/cluster-traffic.ts";
 import type { CircuitBreakerState } from "../../../upstream/queue/circuit-breaker.ts";
@@ -14,7 +14,7 @@ export type TrafficView = {
 };
 
 /**
- * Registers queues, circuit breakers and retry budgets as gauges under Envoy's names, read at the moment of the scrape.
+ * Registers queues, circuit breakers and retry budgets under Envoy's names, read at the moment of the scrape.
  */
 export function registerTrafficStats(registry: Registry, traffic: readonly TrafficView[]): void {
   new Gauge({
@@ -28,6 +28,7 @@ export function registerTrafficStats(registry: Registry, traffic: readonly Traff
     },
   });
   registerRequests(registry, traffic);
+  registerOverflows(registry, traffic);
   registerBreakers(registry, traffic);
 }
 
@@ -57,9 +58,6 @@ function registerRequests(registry: Registry, traffic: readonly TrafficView[]): 
     "The size of the bodies of the requests that are held now because no endpoint of the cluster is available, in bytes.",
     ({ admission }) => admission.held.bytes,
   );
-  gauge("upstream_rq_pending_overflow", "Requests so far that found the cluster's queue full.", ({ admission }) => {
-    return admission.breakerState().pendingOverflows;
-  });
   gauge(
     "upstream_rq_count_active",
     "Token counts that endpoints of the cluster are asked for now.",
@@ -70,9 +68,29 @@ function registerRequests(registry: Registry, traffic: readonly TrafficView[]): 
     "Calls that repeat a failed one and are open now.",
     ({ budget }) => budget.activeRetries,
   );
-  gauge(
-    "upstream_rq_retry_overflow",
-    "Repeated calls so far that the cluster's retry budget did not allow.",
+}
+
+/** Registers what was turned away for want of room, which queues and budgets count by themselves. */
+function registerOverflows(registry: Registry, traffic: readonly TrafficView[]): void {
+  const counter = (name: string, help: string, value: (view: TrafficView) => number) =>
+    new Counter({
+      name: `svc_cluster_${name}`,
+      help,
+      labelNames: ["cluster"],
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const view of traffic) this.inc({ cluster: view.cluster.model }, value(view));
+      },
+    });
+  counter(
+    "upstream_rq_pending_overflow_total",
+    "Requests that found the cluster's queue full.",
+    ({ admission }) => admission.breakerState().pendingOverflows,
+  );
+  counter(
+    "upstream_rq_retry_overflow_total",
+    "Repeated calls that the cluster's retry budget did not allow.",
     ({ budget }) => budget.overflows,
   );
 }

@@ -43,7 +43,7 @@ test("speeds and memory are asked for whenever the page is, and go when they are
 test("the page has every signal that a balancer or an alert looks at", async () => {
   const load: BackendLoad = { slots: 4, busySlots: 1, waiting: 2, kvUse: 0.5 };
   const samples = pageOf({ load: () => load });
-  const values = { running: 1, slots_total: 4, slots_busy: 1, queue: 2, kv_cache_usage_ratio: 0.5, streams_paused: 0 };
+  const values = { running: 1, slots: 4, slots_busy: 1, queue: 2, kv_cache_usage_ratio: 0.5, streams_paused: 0 };
   for (const [name, value] of Object.entries({ ...values, step_age_seconds: 1.5 }))
     expect(await samples(`svc_engine_${name} `)).toEqual([`svc_engine_${name} ${value}`]);
 });

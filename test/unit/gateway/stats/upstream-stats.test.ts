@@ -15,7 +15,7 @@ test("every try counts; what runs is what began and has not ended", async () => 
     stats.begin("c", false).end("answered");
     stats.begin("c", false);
   });
-  expect([value("rq_total"), value("rq_active"), value("rq_retry")]).toEqual([2, 1, 0]);
+  expect([value("rq_total"), value("rq_active"), value("rq_retry_total")]).toEqual([2, 1, 0]);
 });
 
 test.each([
@@ -24,20 +24,20 @@ test.each([
   [{ failed: "upstream_reset" }, 1, 0],
 ] as const)("a retry that was %j counts as a success only when it was answered", async (ending, retries, successes) => {
   const value = await after((stats) => stats.begin("c", true).end(ending));
-  expect([value("rq_retry"), value("rq_retry_success")]).toEqual([retries, successes]);
+  expect([value("rq_retry_total"), value("rq_retry_success_total")]).toEqual([retries, successes]);
 });
 
 test.each([
-  ["upstream_timeout", "rq_timeout"],
-  ["upstream_per_try_timeout", "rq_per_try_timeout"],
-  ["upstream_reset", "rq_rx_reset"],
-  ["upstream_aborted", "rq_rx_reset"],
+  ["upstream_timeout", "rq_timeout_total"],
+  ["upstream_per_try_timeout", "rq_per_try_timeout_total"],
+  ["upstream_reset", "rq_rx_reset_total"],
+  ["upstream_aborted", "rq_rx_reset_total"],
 ] as const)("%s counts as %s and nothing else", async (failed, name) => {
   const value = await after((stats) => stats.begin("c", false).end({ failed }));
-  const names = ["rq_timeout", "rq_per_try_timeout", "rq_rx_reset"];
+  const names = ["rq_timeout_total", "rq_per_try_timeout_total", "rq_rx_reset_total"];
   expect(names.filter((one) => value(one) > 0)).toEqual([name]);
 });
 
 test("a cluster without a healthy endpoint is counted", async () => {
-  expect((await after((stats) => stats.noneHealthy("c")))("cx_none_healthy")).toBe(1);
+  expect((await after((stats) => stats.noneHealthy("c")))("cx_none_healthy_total")).toBe(1);
 });

@@ -24,7 +24,7 @@ describe("a request that is over", () => {
     const labels = 'route="/v1/messages",format="messages",code="200",outcome="ok"';
     expect(text).toContain(`svc_http_requests_total{${labels}} 1`);
     const duration = 'operation="messages",model="svc-qwen",outcome="ok"';
-    expect(text).toContain(`gen_ai_server_request_duration_seconds_sum{${duration}} 2`);
+    expect(text).toContain(`svc_request_duration_seconds_sum{${duration}} 2`);
   });
 
   test("of a path that no route has makes no series of its own", async () => {
@@ -34,8 +34,8 @@ describe("a request that is over", () => {
   test("gives the time between tokens from the first delta to the last event", async () => {
     const fields = { model: "svc-qwen", usage: usage(10, 0), firstDeltaMs: 500, finishedMs: 1_500 };
     const text = await recorded("/v1/responses", fields);
-    expect(text).toContain('gen_ai_server_time_per_output_token_seconds_sum{model="svc-qwen"} 0.1');
-    expect(text).toContain('gen_ai_server_time_to_first_token_seconds_sum{model="svc-qwen",cache="miss"} 0.5');
+    expect(text).toContain('svc_time_per_output_token_seconds_sum{model="svc-qwen"} 0.1');
+    expect(text).toContain('svc_time_to_first_token_seconds_sum{model="svc-qwen",cache="miss"} 0.5');
   });
 });
 
