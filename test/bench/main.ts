@@ -8,6 +8,7 @@ import { encodersBench } from "./encoders-bench.ts";
 import { fleetBench } from "./fleet-bench.ts";
 import { floodBench } from "./flood-bench.ts";
 import { hostileBench } from "./hostile-bench.ts";
+import { llamaBench } from "./llama-bench.ts";
 import { startTargets, type Targets } from "./processes/targets.ts";
 import type { BenchResult } from "./report/bench-result.ts";
 import { loadAverage, type Measured, machineFacts, type RunFacts, resultText } from "./report/report.ts";
@@ -25,6 +26,7 @@ const ALONE: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchR
   fleet: fleetBench,
   hostile: hostileBench,
   schemas: schemasBench,
+  llama: llamaBench,
 };
 
 const PROCESSES: Readonly<Record<string, (targets: Targets, settings: BenchSettings) => Promise<BenchResult>>> = {

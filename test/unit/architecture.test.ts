@@ -341,6 +341,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "test/bench/schemas/",
     ["engine/errors.ts", "engine/work-budget.ts", "engine/gbnf/", "engine/grammar/", "test/bench/report/"],
   ],
+  ["test/bench/llama-bench.ts", [GEN, "engine/backends/llama/runtime/", "test/bench/", SUPPORT]],
   ["test/bench/", [GEN, "deploy/", "gateway/", "engine/backends/scripted/", SUPPORT]],
 ];
 

@@ -75,7 +75,8 @@ export async function startNodeFleet(
   };
 }
 
-async function startNode(nodeId: string, backend: object, folder: string): Promise<RunningChild> {
+/** Starts one engine node with the `backend` of its configuration, which goes into `folder`. */
+export async function startNode(nodeId: string, backend: object, folder: string): Promise<RunningChild> {
   const file = join(folder, `${nodeId}.yaml`);
   const config = { nodeId, models: ["svc-qwen"], listen: { port: 0 }, metrics: { port: 0 }, backend };
   await writeFile(file, stringify(config));
