@@ -7,6 +7,8 @@ import { HealthChecker } from "./health/health-checker.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import type { OutlierDetector } from "./outlier/outlier-detector.ts";
+import { PrefixWatch } from "./prefixes/prefix-watch.ts";
+import type { ToldPrefixes } from "./prefixes/told-prefixes.ts";
 
 /**
  * The prefill speed of a node that neither reports one nor was measured, in tokens a second: what one GPU does with a
@@ -26,6 +28,8 @@ export type ClusterMemberOptions = {
   readonly outliers: OutlierDetector;
   /** The prefill work on all endpoints, which the views for picks show. */
   readonly work: WorkLedger;
+  /** Remembers what the endpoint tells of its cache, of the cluster's model. */
+  readonly told: ToldPrefixes;
   /** Whether the endpoint was there when the cluster began: its first healthy moment then begins no slow start. */
   readonly initial: boolean;
   /** The clock of the health checks. */
@@ -42,6 +46,7 @@ export class ClusterMember {
   readonly endpoint: Endpoint;
   readonly #options: ClusterMemberOptions;
   readonly #checker: HealthChecker;
+  readonly #prefixes: PrefixWatch | undefined;
   #spec: EndpointSpec;
   #healthy = false;
   #mismatch = false;
@@ -52,8 +57,11 @@ export class ClusterMember {
   #hasBeenDown: boolean;
 
   constructor(options: ClusterMemberOptions) {
-    const { endpoint, settings, clock, random } = options;
+    const { endpoint, settings, told, clock, random } = options;
     this.endpoint = endpoint;
+    if (settings.prefixEvents) {
+      this.#prefixes = new PrefixWatch({ endpoint, model: settings.model, told, clock, random });
+    }
     this.#options = options;
     this.#spec = options.spec;
     this.#hasBeenDown = !options.initial;
@@ -170,6 +178,7 @@ export class ClusterMember {
   /** Ends the health checks; the endpoint itself stays open, as other clusters may have it. */
   close(): void {
     this.#checker.close();
+    this.#prefixes?.stop();
   }
 
   #isDraining(nowMs: number): boolean {
@@ -186,6 +195,8 @@ export class ClusterMember {
     if (!healthy) this.#hasBeenDown = true;
     this.#healthy = healthy;
     this.#mismatch = mismatch;
+    if (healthy && !mismatch) this.#prefixes?.follow();
+    else this.#prefixes?.stop();
     if (changed) this.#options.onChange(this);
   }
 }

@@ -11,6 +11,12 @@ import { retryBudgetSchema } from "./retry/retry-settings.ts";
 const everyCluster = {
   model: z.string().min(1).describe("The id of the model of `catalog` that the endpoints serve."),
   ...balancerShape,
+  prefixEvents: z
+    .boolean()
+    .default(true)
+    .describe(
+      "Whether endpoints that can tell which prefixes they hold are followed, so that `prefix_affinity` knows instead of guessing.",
+    ),
   healthChecks: healthCheckSchema,
   outlierDetection: outlierSchema,
   circuitBreakers: z

@@ -13,9 +13,9 @@ import type { Endpoint, EndpointTls } from "./endpoint/endpoint.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
 import { HashRing } from "./load-balancing/hash-ring.ts";
-import { type HeldPrefixes, NOTHING_TOLD } from "./load-balancing/held-prefixes.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import { OutlierDetector } from "./outlier/outlier-detector.ts";
+import { ToldPrefixes } from "./prefixes/told-prefixes.ts";
 
 /** What a cluster is made of besides its settings: what all clusters share, and how this one is secured. */
 export type ClusterParts = {
@@ -47,7 +47,7 @@ export class Cluster {
   /** Whether the cluster may ever have an endpoint: one without any in its configuration stays so. */
   readonly mayHaveEndpoints: boolean;
   /** What the members tell of their caches. */
-  readonly prefixes: HeldPrefixes = NOTHING_TOLD;
+  readonly prefixes = new ToldPrefixes();
   readonly #parts: ClusterParts;
   readonly #tls: EndpointTls | undefined;
   readonly #discovery: Discovery;
@@ -201,7 +201,7 @@ export class Cluster {
 
   #add(spec: EndpointSpec): ClusterMember {
     const { pool, work, clock, random, log } = this.#parts;
-    const { outliers, settings } = this;
+    const { outliers, settings, prefixes: told } = this;
     const endpoint = pool.join(spec.address, this.#tls);
     outliers.add(spec.address);
     const onChange = (member: ClusterMember) => {
@@ -212,7 +212,7 @@ export class Cluster {
       for (const listener of this.#healthListeners) listener();
     };
     const initial = !this.#discovered;
-    return new ClusterMember({ endpoint, spec, settings, outliers, work, initial, clock, random, onChange });
+    return new ClusterMember({ endpoint, spec, settings, outliers, work, told, initial, clock, random, onChange });
   }
 
   /** Takes note of what is said of the model now, for when nobody is there to say it. */

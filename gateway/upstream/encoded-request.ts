@@ -1,7 +1,12 @@
 import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
 import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
+import { type Boundary, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
 import { userTextBytes } from "./prompt-bound.ts";
+
+/** The most digests that go to an engine with a request, as the contract has it. */
+const MAX_DIGESTS = 64;
+/** The digests of the beginning of a prompt among them, which other conversations share. */
+const HEAD_DIGESTS = 2;
 
 /**
  * What of a request matters on its way to an engine, where nobody looks at the conversation itself any more. It is
@@ -34,14 +39,23 @@ export type EncodedRequest = {
 };
 
 /**
- * Encodes a request. `prefixKey` keys the digests of the prompt: at least 32 bytes, of its own for every tenant,
+ * Encodes a request, with the digests of its prompt. `prefixKey` keys the digests of the prompt: at least 32 bytes, of its own for every tenant,
  * isolation salt and model.
  */
 export function encodeRequest(request: GenerateRequest, prefixKey: Uint8Array): EncodedRequest {
   const { model, tenant, cache, messages } = request;
+  const shape = promptShape(request, prefixKey);
   const facts = {
-    ...{ model, tenant, shape: promptShape(request, prefixKey), cacheKey: cache?.affinityKey ?? "" },
+    ...{ model, tenant, shape, cacheKey: cache?.affinityKey ?? "" },
     ...{ ttlMs: cache?.ttl && durationMs(cache.ttl), userTextBytes: userTextBytes(messages) },
   };
-  return { bytes: GenerateRequest.encode(request).finish(), facts };
+  const prefixDigests = digestsOf(shape.boundaries);
+  return { bytes: GenerateRequest.encode({ ...request, prefixDigests }).finish(), facts };
+}
+
+/** Returns the digests of a prompt's boundaries as bytes: of many the first two and the last ones. */
+function digestsOf(boundaries: readonly Boundary[]): Buffer {
+  const skipped = boundaries.length - MAX_DIGESTS;
+  const sent = boundaries.filter((_, index) => index < HEAD_DIGESTS || index >= HEAD_DIGESTS + skipped);
+  return Buffer.concat(sent.map(({ hash }) => Buffer.from(hash, "base64url")));
 }

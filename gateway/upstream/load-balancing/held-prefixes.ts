@@ -5,8 +5,9 @@ export type HeldPrefix = {
   /** The number of tokens from the begin of the prompt to the place of the digest, all of which are held. */
   readonly tokens: number;
   /**
-   * The number of tokens that are held behind that place, of the longest prompt and answer that goes on there and whose
-   * end has no digest yet; 0 where there are none.
+   * The number of tokens that are held behind that place, of the newest prompt and answer that went on there, up to
+   * their next digest; 0 where all is held up to that one. With them a prompt that has no later digest is expected to
+   * find `tokens` and these in the cache.
    */
   readonly tailTokens: number;
 };

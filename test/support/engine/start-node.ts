@@ -18,17 +18,21 @@ export type RunningNode = {
   stop(): Promise<void>;
 };
 
-/** Starts a node over real gRPC on a free port, in front of any backend. The node serves unless `serving` is false. */
+/** Starts a node over real gRPC in front of any backend, on `port` or a free one. The node serves unless `serving` is false. */
 export async function startNode(
   backend: Backend,
-  { serving = true, ...options }: Partial<EngineServerOptions> & { readonly serving?: boolean } = {},
+  {
+    serving = true,
+    port: wanted = 0,
+    ...options
+  }: Partial<EngineServerOptions> & { readonly serving?: boolean; readonly port?: number } = {},
 ): Promise<RunningNode> {
   const metrics = new EngineMetrics();
   const lines: Record<string, unknown>[] = [];
   const log = pino({ base: null }, { write: (line) => lines.push(JSON.parse(line)) });
   const node = { nodeId: "n1", nodeVersion: "test", models: ["svc-qwen"], backend, metrics, log };
   const server = new EngineServer({ work: workHere, ...node, ...options });
-  const port = await server.listen("127.0.0.1", 0);
+  const port = await server.listen("127.0.0.1", wanted);
   if (serving) server.serve();
   return {
     address: `127.0.0.1:${port}`,

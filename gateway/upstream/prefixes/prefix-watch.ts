@@ -1,0 +1,94 @@
+import type { ClientReadableStream } from "@grpc/grpc-js";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import {
+  Capability,
+  NodeServiceService,
+  type WatchPrefixesResponse,
+} from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import type { Endpoint } from "../endpoint/endpoint.ts";
+import type { ToldPrefixes } from "./told-prefixes.ts";
+
+const MIN_REWATCH_MS = 100;
+const MAX_REWATCH_MS = 10_000;
+/** The time for which a watch must have told something to be begun anew without a longer wait, in milliseconds. */
+const STEADY_MS = 5_000;
+
+/** What following the prefixes of a model on one endpoint takes. */
+export type PrefixWatchOptions = {
+  /** The endpoint that is asked. */
+  readonly endpoint: Endpoint;
+  /** The catalog id of the model. */
+  readonly model: string;
+  /** Remembers what the endpoint tells. */
+  readonly told: ToldPrefixes;
+  /** The clock by which a stream that ended is opened again. */
+  readonly clock: Clock;
+  /** Returns a random number that is even over [0, 1). */
+  readonly random: () => number;
+};
+
+/**
+ * Follows which prefixes of a model an endpoint holds, where the model has the capability. What was told is forgotten
+ * with the stream that told it: behind the next one may be another node, or the same one with an empty cache.
+ */
+export class PrefixWatch {
+  readonly #options: PrefixWatchOptions;
+  #call: ClientReadableStream<WatchPrefixesResponse> | undefined;
+  #rewatchMs = MIN_REWATCH_MS;
+  #cancelTimer: () => void = () => {};
+  #follows = false;
+
+  constructor(options: PrefixWatchOptions) {
+    this.#options = options;
+  }
+
+  /** Begins to follow, or goes on; an endpoint that has not described the capability is left in peace. */
+  follow(): void {
+    if (this.#follows) return;
+    const { endpoint, model } = this.#options;
+    if (!endpoint.description(model)?.capabilities.includes(Capability.PREFIX_EVENTS)) return;
+    this.#follows = true;
+    this.#open();
+  }
+
+  /** Stops following, and forgets what was told. */
+  stop(): void {
+    this.#follows = false;
+    this.#cancelTimer();
+    this.#end();
+  }
+
+  #open(): void {
+    const { endpoint, model, told, clock } = this.#options;
+    const { path, requestSerialize, responseDeserialize } = NodeServiceService.watchPrefixes;
+    const call = endpoint.client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, { model });
+    this.#call = call;
+    const openedMs = clock.nowMs();
+    call.on("data", (message: WatchPrefixesResponse) => {
+      if (this.#call === call) told.take(endpoint.address, message);
+    });
+    // Said again by the status, which also tells of a stream that the node ended well-mannered.
+    call.on("error", () => {});
+    call.on("status", () => {
+      if (this.#call !== call) return;
+      if (clock.nowMs() - openedMs >= STEADY_MS) this.#rewatchMs = MIN_REWATCH_MS;
+      this.#end();
+      this.#reopen();
+    });
+  }
+
+  #reopen(): void {
+    const { clock, random } = this.#options;
+    const waitMs = this.#rewatchMs * (0.8 + 0.4 * random());
+    this.#rewatchMs = Math.min(MAX_REWATCH_MS, 2 * this.#rewatchMs);
+    this.#cancelTimer = clock.after(waitMs, () => this.#open());
+  }
+
+  #end(): void {
+    const { endpoint, told } = this.#options;
+    const call = this.#call;
+    this.#call = undefined;
+    call?.cancel();
+    told.forget(endpoint.address);
+  }
+}

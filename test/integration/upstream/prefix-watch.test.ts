@@ -1,0 +1,118 @@
+import { afterEach, expect, test } from "vitest";
+import { systemClock } from "../../../deploy/runtime/time/clock.ts";
+import { encodeRequest } from "../../../gateway/upstream/encoded-request.ts";
+import { Endpoint } from "../../../gateway/upstream/endpoint/endpoint.ts";
+import { PrefixWatch } from "../../../gateway/upstream/prefixes/prefix-watch.ts";
+import { ToldPrefixes } from "../../../gateway/upstream/prefixes/told-prefixes.ts";
+import { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type Message, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { NodeClient } from "../../support/engine/node-client.ts";
+import { fastSimulator } from "../../support/engine/simulated-node.ts";
+import { startNode } from "../../support/engine/start-node.ts";
+import { generateRequest } from "../../support/requests/generate-request.ts";
+import { until } from "../../support/until.ts";
+
+const MODEL = "svc-qwen";
+const KEY = Buffer.alloc(32, 7);
+
+const stops: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const stop of stops.splice(0).reverse()) await stop();
+});
+
+const says = (role: Role, text: string): Message => ({ role, parts: [{ kind: { $case: "text", value: { text } } }] });
+const conversation = (turns: number): Message[] => [
+  says(Role.SYSTEM, "You are terse. ".repeat(100)),
+  ...Array.from({ length: turns }, (_, turn) =>
+    says(turn % 2 === 0 ? Role.USER : Role.ASSISTANT, `message ${turn} `.repeat(40)),
+  ),
+];
+
+/** The request as it arrives at a node, and the digests by which the gateway knows its prompt. */
+function encoded(messages: readonly Message[]) {
+  const { bytes, facts } = encodeRequest({ ...generateRequest(), messages, tools: [] }, KEY);
+  return { request: GenerateRequest.decode(bytes), hashes: facts.shape.boundaries.map(({ hash }) => hash) };
+}
+
+async function following() {
+  const node = await startNode(fastSimulator());
+  const endpoint = new Endpoint(node.address);
+  const told = new ToldPrefixes();
+  const watch = new PrefixWatch({ endpoint, model: MODEL, told, clock: systemClock, random: () => 0.5 });
+  const client = new NodeClient(node.address);
+  stops.push(
+    node.stop,
+    () => endpoint.close(),
+    () => watch.stop(),
+    () => client.close(),
+  );
+  await endpoint.describe(Date.now() + 10_000);
+  return { node, endpoint, told, watch, client };
+}
+
+test("what a node holds is known by the digests that went with the request, and their sum is what it finds next", async () => {
+  const { told, watch, client, node } = await following();
+  watch.follow();
+  await until(() => told.fillOf(node.address) !== undefined, "the first word");
+  const { request, hashes } = encoded(conversation(1));
+  await client.generate(request).ended;
+  const last = hashes.at(-1) ?? "";
+  await until(() => told.holders(last).some(({ tailTokens }) => tailTokens > 0), "the answer");
+  const [holder] = told.holders(last);
+  expect(holder?.address).toBe(node.address);
+  expect(told.fillOf(node.address)?.usedTokens).toBe((holder?.tokens ?? 0) + (holder?.tailTokens ?? 0));
+
+  const again = client.generate(request);
+  await again.ended;
+  const cached = again.events.flatMap(({ kind }) => (kind?.$case === "started" ? [kind.value.cachedInputTokens] : []));
+  expect(cached[0]).toBeGreaterThanOrEqual(holder?.tokens ?? Number.NaN);
+});
+
+test("of a long conversation the first two and the last 62 places are known", async () => {
+  const { told, watch, client, node } = await following();
+  watch.follow();
+  await until(() => told.fillOf(node.address) !== undefined, "the first word");
+  const { request, hashes } = encoded(conversation(101));
+  expect(request.prefixDigests).toHaveLength(64 * 16);
+  await client.generate(request).ended;
+  await until(() => told.countOf(node.address) === 64, "all places");
+  const known = hashes.flatMap((hash, index) => (told.holders(hash).length > 0 ? [index] : []));
+  expect(known).toEqual([0, 1, ...Array.from({ length: 62 }, (_, index) => 40 + index)]);
+});
+
+test("what was told goes with the stream, and a node that comes back empty is believed to be empty", async () => {
+  const { told, watch, client, node } = await following();
+  watch.follow();
+  const { request, hashes } = encoded(conversation(1));
+  await client.generate(request).ended;
+  await until(() => told.holders(hashes.at(-1) ?? "").length > 0, "the prompt");
+  client.close();
+  await node.stop();
+  await until(() => told.fillOf(node.address) === undefined, "the loss");
+  expect(told.size).toBe(0);
+
+  const back = await startNode(fastSimulator(), { port: Number(node.address.split(":")[1]) });
+  stops.push(back.stop);
+  await until(() => told.fillOf(node.address) !== undefined, "the new node's word");
+  expect(told.size).toBe(0);
+  const caller = new NodeClient(back.address);
+  stops.push(() => caller.close());
+  await caller.generate(request).ended;
+  await until(() => told.holders(hashes.at(-1) ?? "").length > 0, "the prompt on the new node");
+  watch.stop();
+  expect(told.fillOf(node.address)).toBeUndefined();
+});
+
+test("a stream that is lost alone is opened again, and tells all anew", async () => {
+  const { told, watch, client, node } = await following();
+  watch.follow();
+  const { request, hashes } = encoded(conversation(3));
+  await client.generate(request).ended;
+  await until(() => told.holders(hashes.at(-1) ?? "").some(({ tailTokens }) => tailTokens > 0), "the prompt");
+  const before = hashes.map((hash) => told.holders(hash));
+  watch.stop();
+  expect(told.size).toBe(0);
+  watch.follow();
+  await until(() => told.countOf(node.address) === hashes.length, "all of it again");
+  expect(hashes.map((hash) => told.holders(hash))).toEqual(before);
+});
