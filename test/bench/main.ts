@@ -10,6 +10,9 @@ import { floodBench } from "./flood-bench.ts";
 import { hostileBench } from "./hostile-bench.ts";
 import { llamaBench } from "./llama-bench.ts";
 import { startTargets, type Targets } from "./processes/targets.ts";
+import type { ReplayPolicy } from "./replay/replay-policies.ts";
+import { ALL_REPLAY_POLICIES, isReplayPolicy, type ReplaySettings } from "./replay/replay-settings.ts";
+import { replayBench } from "./replay-bench.ts";
 import type { BenchResult } from "./report/bench-result.ts";
 import { loadAverage, type Measured, machineFacts, type RunFacts, resultText } from "./report/report.ts";
 import { requestBench } from "./request-bench.ts";
@@ -23,6 +26,7 @@ const ALONE: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchR
   encoders: encodersBench,
   body: bodyBench,
   routing: routingBench,
+  replay: replayBench,
   fleet: fleetBench,
   hostile: hostileBench,
   schemas: schemasBench,
@@ -45,6 +49,12 @@ type Options = {
   readonly profile?: string;
   readonly against?: string;
   readonly data?: string;
+  readonly trace?: string;
+  readonly nodes: number;
+  readonly gateways: readonly number[];
+  readonly sessionsPerNode: readonly number[];
+  readonly seed: readonly number[];
+  readonly policies: readonly ReplayPolicy[];
 };
 
 async function runAll(names: readonly string[], options: Options): Promise<void> {
@@ -55,6 +65,7 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
     seconds: quick ? Math.min(2, options.seconds) : options.seconds,
     repetitions: quick ? 3 : 5,
     ...(options.data !== undefined && { data: resolve(options.data) }),
+    replay: replaySettings(options),
   };
   const results: Measured[] = [];
   let targets: Targets | undefined;
@@ -84,6 +95,15 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
   console.log(`\nWritten to ${file}`);
 }
 
+function replaySettings({ quick, trace, nodes, policies, ...lists }: Options): ReplaySettings {
+  const some = (numbers: readonly number[]) => (quick ? numbers.slice(0, 1) : numbers);
+  return {
+    trace: trace === undefined ? undefined : resolve(trace),
+    ...{ nodes, policies, gateways: lists.gateways },
+    ...{ sessionsPerNode: some(lists.sessionsPerNode), seeds: some(lists.seed) },
+  };
+}
+
 async function writeResults(file: string, facts: RunFacts, benches: readonly Measured[]): Promise<void> {
   await mkdir(dirname(resolve(file)), { recursive: true });
   await writeFile(file, `${JSON.stringify({ ...facts, benches }, null, 2)}\n`);
@@ -100,6 +120,17 @@ function positive(value: string): number {
   return seconds;
 }
 
+function positives(value: string): readonly number[] {
+  return value.split(",").map(positive);
+}
+
+function policies(value: string): readonly ReplayPolicy[] {
+  const names = value.split(",").filter(isReplayPolicy);
+  if (names.length !== value.split(",").length)
+    throw new InvalidArgumentError(`The policies are ${ALL_REPLAY_POLICIES.join(", ")}.`);
+  return names;
+}
+
 /** Exit codes: 0 fine, 2 usage, 1 anything else. */
 async function main(): Promise<number> {
   const command = new Command("bench")
@@ -112,6 +143,12 @@ async function main(): Promise<number> {
     .option("--profile <folder>", "leave a CPU profile of the gateway there")
     .option("--against <file>", "the gateway/main.js of another build, measured in the same run")
     .option("--data <folder>", "public data that a bench reads: for `schemas` a folder with checkouts")
+    .option("--trace <file>", "what replay replays; default: some sessions that lie beside it")
+    .option("--nodes <n>", "nodes of the replay", positive, 8)
+    .option("--gateways <n,...>", "gateways of the replay that share nothing", positives, [1, 4])
+    .option("--sessions-per-node <n,...>", "sessions for each node of the replay", positives, [12, 20, 32])
+    .option("--seed <n,...>", "seeds of the replay", positives, [1, 2, 3])
+    .option("--policies <name,...>", "policies of the replay", policies, ALL_REPLAY_POLICIES)
     .exitOverride();
   try {
     command.parse();

@@ -1,3 +1,5 @@
+import type { ReplaySettings } from "./replay/replay-settings.ts";
+
 /** How long and how often to measure. */
 export type BenchSettings = {
   /** The length of one measured stretch under load, in seconds. */
@@ -8,4 +10,6 @@ export type BenchSettings = {
   readonly quick: boolean;
   /** The folder of public data that a bench reads. Default: none, and only data of our own is measured. */
   readonly data?: string;
+  /** What the replay runs. */
+  readonly replay: ReplaySettings;
 };

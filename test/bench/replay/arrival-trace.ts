@@ -1,0 +1,79 @@
+import type { BlockRuns } from "./block-runs.ts";
+import { PieceCutter } from "./piece-cutter.ts";
+import type { RecordedBoundary, RecordedSession, RecordedTurn } from "./recorded-session.ts";
+
+/** The tokens of a block of the trace. */
+const BLOCK_TOKENS = 512;
+
+type RawArrival = {
+  /** Milliseconds. */
+  readonly timestamp: number;
+  readonly input_length: number;
+  readonly output_length: number;
+  /** The blocks of the prompt, of which the last one may not be whole. */
+  readonly hash_ids: readonly number[];
+};
+
+/** Requests that come at their own times; those that share pieces are of one conversation, or of one application. */
+export type RecordedArrivals = { readonly requests: RecordedSession; readonly arrivalsMs: readonly number[] };
+
+/** Reads requests in the form of Mooncake's traces, one JSON object a line, in the order of their arrival. */
+export function readArrivals(text: string): RecordedArrivals {
+  const raws: readonly RawArrival[] = text
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => JSON.parse(line));
+  const prompts = raws.map(({ input_length, hash_ids }) => hash_ids.slice(0, Math.floor(input_length / BLOCK_TOKENS)));
+  const branches = branchesOf(prompts);
+  const cutter = new PieceCutter();
+  for (const prompt of prompts) cutter.cutAt(prompt.at(-1));
+  for (const block of branches) cutter.cutAt(block);
+  cutter.addHeadCuts(new Map());
+
+  const boundaries: RecordedBoundary[] = [];
+  const boundaryAt = new Map<number, number>();
+  const turns = prompts.map((prompt, index): RecordedTurn => {
+    const { input_length: tokens = 1, output_length: outputTokens = 1 } = raws[index] ?? {};
+    const lastPiece = cutter.lastPiece(runsOf(prompt), BLOCK_TOKENS);
+    let known = 0;
+    const own = prompt.flatMap((block, at) => {
+      if (!branches.has(block) || (at + 1) * BLOCK_TOKENS >= tokens) return [];
+      const boundary = boundaryAt.get(block);
+      if (boundary !== undefined) known += 1;
+      if (boundary !== undefined) return [boundary];
+      boundaries.push({ tokens: (at + 1) * BLOCK_TOKENS, piece: cutter.pieceEndingAt(block), sharedAs: undefined });
+      boundaryAt.set(block, boundaries.length - 1);
+      return [boundaries.length - 1];
+    });
+    boundaries.push({ tokens, piece: lastPiece, sharedAs: undefined });
+    own.push(boundaries.length - 1);
+    // What all have in common is the application's; whatever else was there before is of the same conversation.
+    const lastTurn = known > 1 ? known - 1 : undefined;
+    const agent = own[1] ?? own[0] ?? 0;
+    return { agent, pauseMs: 0, ofUser: true, tokens, outputTokens, lastPiece, boundaries: own, lastTurn };
+  });
+  return { requests: { turns, pieces: cutter.pieces, boundaries }, arrivalsMs: raws.map(({ timestamp }) => timestamp) };
+}
+
+/** Returns the ids of the blocks behind which prompts differ. */
+function branchesOf(prompts: readonly (readonly number[])[]): ReadonlySet<number> {
+  const next = new Map<number, number>();
+  const branches = new Set<number>();
+  for (const prompt of prompts)
+    for (const [at, block] of prompt.entries()) {
+      const after = prompt[at + 1] ?? -1;
+      if ((next.get(block) ?? after) !== after) branches.add(block);
+      next.set(block, after);
+    }
+  return branches;
+}
+
+function runsOf(blocks: readonly number[]): BlockRuns {
+  const runs: [number, number][] = [];
+  for (const block of blocks) {
+    const run = runs.at(-1);
+    if (run && run[1] === block - 1) run[1] = block;
+    else runs.push([block, block]);
+  }
+  return runs;
+}

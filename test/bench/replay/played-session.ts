@@ -1,0 +1,85 @@
+import type { Boundary } from "../../../gateway/upstream/load-balancing/boundary-hashes.ts";
+import type { PieceStore } from "./piece-store.ts";
+import type { Prompt } from "./prompt.ts";
+import type { RecordedSession } from "./recorded-session.ts";
+
+/** A prefix that a digest stands for: where it ends, and its size. */
+export type Digested = { readonly piece: number; readonly tokens: number };
+
+/** What all sessions of a replay have in common. */
+export class PlayedWorld {
+  /** The pieces of all prompts. */
+  readonly store: PieceStore;
+  /** What the digests of all sessions that are played stand for. */
+  readonly digests = new Map<string, Digested>();
+  readonly #shared = new Map<string, number>();
+
+  constructor(store: PieceStore) {
+    this.store = store;
+  }
+
+  /** Returns the piece that sessions share under a name; `make` makes it for the first of them. */
+  shared(name: string, make: () => number): number {
+    const piece = this.#shared.get(name) ?? make();
+    this.#shared.set(name, piece);
+    return piece;
+  }
+}
+
+/** A recorded session that is played: nobody else has the pieces and digests that are its own. */
+export class PlayedSession {
+  readonly #recorded: RecordedSession;
+  readonly #world: PlayedWorld;
+  readonly #name: string;
+  readonly #bytesPerToken: number;
+  /** The pieces in the store, by their numbers in the session. */
+  readonly #pieces: readonly number[];
+  readonly #boundaries: (Boundary | undefined)[] = [];
+
+  /** Begins to play a session under a name of its own, with text of `bytesPerToken`. */
+  constructor(recorded: RecordedSession, world: PlayedWorld, name: string, bytesPerToken: number) {
+    this.#recorded = recorded;
+    this.#world = world;
+    this.#name = name;
+    this.#bytesPerToken = bytesPerToken;
+    const pieces: number[] = [];
+    for (const { parent, tokens, sharedAs } of recorded.pieces) {
+      const make = () => world.store.add(pieces[parent] ?? -1, tokens);
+      pieces.push(sharedAs === undefined ? make() : world.shared(sharedAs, make));
+    }
+    this.#pieces = pieces;
+  }
+
+  /** Returns the request of a turn; undefined behind the last one. */
+  prompt(turn: number): Prompt | undefined {
+    const recorded = this.#recorded.turns[turn];
+    if (!recorded) return undefined;
+    const { agent, ofUser, tokens, outputTokens, lastPiece, lastTurn } = recorded;
+    return {
+      last: this.#pieces[lastPiece] ?? -1,
+      tokens,
+      outputTokens,
+      shape: { boundaries: recorded.boundaries.map((number) => this.#boundary(number)), lastTurn },
+      affinityKey: `${this.#name}/${agent}`,
+      session: this.#name,
+      ofUser,
+    };
+  }
+
+  /** Forgets the digests that only this session has. */
+  end(): void {
+    for (const boundary of this.#boundaries)
+      if (boundary?.hash.startsWith(this.#name)) this.#world.digests.delete(boundary.hash);
+  }
+
+  #boundary(number: number): Boundary {
+    const known = this.#boundaries[number];
+    if (known) return known;
+    const { tokens = 0, piece = -1, sharedAs } = this.#recorded.boundaries[number] ?? {};
+    const hash = sharedAs ?? `${this.#name}:${number}`;
+    this.#world.digests.set(hash, { piece: this.#pieces[piece] ?? -1, tokens });
+    const boundary = { hash, bytes: Math.round(tokens * this.#bytesPerToken), marked: false };
+    this.#boundaries[number] = boundary;
+    return boundary;
+  }
+}

@@ -1,0 +1,43 @@
+import type { EventQueue } from "../routing/event-queue.ts";
+import type { PlayedWorld } from "./played-session.ts";
+import { exactPrefixes, Gateway } from "./routers/gateway.ts";
+import { llmd, omniscient, oracle, prefixTree } from "./routers/rivals.ts";
+import type { Fleet, Router } from "./routers/router.ts";
+
+/** What the router of one gateway is made of. */
+type RouterParts = {
+  readonly fleet: Fleet;
+  readonly world: PlayedWorld;
+  readonly time: EventQueue;
+  readonly random: () => number;
+};
+
+/** The name of a policy that can be replayed. */
+export type ReplayPolicy =
+  | "oracle"
+  | "omniscient"
+  | "least_request"
+  | "ring_hash"
+  | "prefix_tree"
+  | "llmd"
+  | "prefix_affinity"
+  | "prefix_affinity_exact";
+
+const gateway =
+  (lbPolicy: "least_request" | "ring_hash" | "prefix_affinity", exact = false) =>
+  ({ fleet: { nodes, caches }, world, time, random }: RouterParts): Router => {
+    const prefixes = exact ? exactPrefixes(caches, nodes.length, world.digests) : undefined;
+    return new Gateway({ lbPolicy, nodes: nodes.length, clock: time, random, prefixes });
+  };
+
+/** Makes the router of one gateway, for each policy: of other projects, and of this one without and with exact state. */
+export const REPLAY_POLICIES: Readonly<Record<ReplayPolicy, (parts: RouterParts) => Router>> = {
+  oracle: ({ fleet }) => oracle(fleet),
+  omniscient: ({ fleet }) => omniscient(fleet),
+  least_request: gateway("least_request"),
+  ring_hash: gateway("ring_hash"),
+  prefix_tree: ({ fleet, world, time }) => prefixTree(fleet, world.store, () => time.nowMs()),
+  llmd: ({ fleet, random }) => llmd(fleet, random),
+  prefix_affinity: gateway("prefix_affinity"),
+  prefix_affinity_exact: gateway("prefix_affinity", true),
+};

@@ -1,0 +1,86 @@
+import { percentile } from "../report/percentile.ts";
+import type { EventQueue } from "../routing/event-queue.ts";
+import type { Prompt } from "./prompt.ts";
+import type { NodeUse } from "./replay-node.ts";
+
+/** What a replay measured after its warm-up. */
+export type ReplayResult = {
+  /** The requests that got their first token. */
+  readonly requests: number;
+  /** The answers that ended. */
+  readonly answers: number;
+  /** The share of all prompt tokens that came out of a cache. */
+  readonly hitRatio: number;
+  readonly meanTtftMs: number;
+  readonly p95TtftMs: number;
+  readonly p99TtftMs: number;
+  /** The share of the time for which the nodes prefilled. */
+  readonly prefillBusy: number;
+  /** The most requests on a node, over the time, by the mean of all nodes. */
+  readonly maxLoad: number;
+};
+
+/** Follows one request of a replay. */
+export type TurnRecord = {
+  started(cachedTokens: number): void;
+  firstToken(): void;
+  finished(): void;
+};
+
+/** Counts what happens to the requests of a replay after its warm-up. */
+export class ReplayRecord {
+  readonly #time: EventQueue;
+  readonly #fromMs: number;
+  readonly #ttftsMs: number[] = [];
+  #answers = 0;
+  #promptTokens = 0;
+  #cachedTokens = 0;
+
+  constructor(time: EventQueue, fromMs: number) {
+    this.#time = time;
+    this.#fromMs = fromMs;
+  }
+
+  /** Notes that a request comes. */
+  arrived({ tokens }: Prompt): TurnRecord {
+    const arrivedMs = this.#time.nowMs();
+    let cached = 0;
+    return {
+      started: (cachedTokens) => {
+        cached = cachedTokens;
+      },
+      firstToken: () => {
+        if (!this.#counts) return;
+        this.#ttftsMs.push(this.#time.nowMs() - arrivedMs);
+        this.#promptTokens += tokens;
+        this.#cachedTokens += cached;
+      },
+      finished: () => {
+        if (this.#counts) this.#answers += 1;
+      },
+    };
+  }
+
+  /** Returns what was measured, by what the nodes did in the time that counts. */
+  result(uses: readonly NodeUse[]): ReplayResult {
+    const requestMs = uses.map((use) => use.requestMs);
+    return {
+      requests: this.#ttftsMs.length,
+      answers: this.#answers,
+      hitRatio: this.#cachedTokens / this.#promptTokens,
+      meanTtftMs: mean(this.#ttftsMs),
+      p95TtftMs: percentile(this.#ttftsMs, 0.95),
+      p99TtftMs: percentile(this.#ttftsMs, 0.99),
+      prefillBusy: mean(uses.map(({ prefillMs }) => prefillMs)) / (this.#time.nowMs() - this.#fromMs),
+      maxLoad: Math.max(...requestMs) / mean(requestMs),
+    };
+  }
+
+  get #counts(): boolean {
+    return this.#time.nowMs() >= this.#fromMs;
+  }
+}
+
+function mean(numbers: readonly number[]): number {
+  return numbers.reduce((sum, number) => sum + number, 0) / Math.max(1, numbers.length);
+}

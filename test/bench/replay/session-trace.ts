@@ -1,0 +1,185 @@
+import { type BlockRuns, blockAt, commonBlocks } from "./block-runs.ts";
+import { type HeadCuts, PieceCutter } from "./piece-cutter.ts";
+import type { RecordedBoundary, RecordedSession, RecordedTurn } from "./recorded-session.ts";
+
+/** The tokens of a block of the trace. */
+const BLOCK_TOKENS = 64;
+/** The turns of its agent among which the one is looked for that a turn goes on from. */
+const LOOK_BACK = 12;
+/** The tokens at the end of a prompt by which the recording of its next turn may differ without meaning anything. */
+const ARTEFACT_TOKENS = 128;
+/** The most tokens that the first message is taken to have. */
+const FIRST_MESSAGE_TOKENS = 1_500;
+/** The longest pause that is played, in milliseconds. */
+const MAX_PAUSE_MS = 300_000;
+
+type RawTurn = {
+  readonly type?: undefined;
+  readonly in: number;
+  readonly out: number;
+  /** Seconds. */
+  readonly think_time?: number | null;
+  readonly stop: string;
+  readonly ids: readonly (number | readonly [number, number])[];
+};
+
+type RawAgent = {
+  readonly type: "subagent";
+  readonly duration_ms: number;
+  readonly tool_tokens: number;
+  readonly system_tokens: number;
+  readonly requests: readonly RawTurn[];
+};
+
+type RawSession = {
+  readonly tool_tokens: number;
+  readonly system_tokens: number;
+  readonly requests: readonly (RawTurn | RawAgent)[];
+};
+
+/** The tools and the system prompt of an agent; two agents are taken to share them where they have the same sizes. */
+type Head = { readonly name: string; readonly tokens: number };
+
+type Turn = Pick<RecordedTurn, "agent" | "pauseMs" | "ofUser" | "tokens" | "outputTokens"> & {
+  readonly head: Head;
+  readonly runs: BlockRuns;
+};
+
+/** Reads sessions of coding agents, one JSON object a line. */
+export function readSessions(text: string): readonly RecordedSession[] {
+  const drafts = text
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => new SessionDraft(JSON.parse(line)));
+  const headCuts: HeadCuts = new Map();
+  for (const draft of drafts) draft.cutter.tellHeadCuts(headCuts);
+  return drafts.map((draft) => draft.finish(headCuts));
+}
+
+/** A boundary before the session is cut into pieces: it is at the last of the first `blocks` blocks of a prompt. */
+type DraftBoundary = Pick<RecordedBoundary, "tokens" | "sharedAs"> & {
+  readonly runs: BlockRuns;
+  readonly endsPrompt: boolean;
+};
+
+class SessionDraft {
+  readonly cutter = new PieceCutter();
+  readonly #turns: readonly Turn[];
+  readonly #boundaries: DraftBoundary[] = [];
+  readonly #boundariesOf: number[][] = [];
+  readonly #lastTurns: (number | undefined)[] = [];
+  /** The end of the answer to each turn, once a later turn goes on from it. */
+  readonly #answerEnds = new Map<number, number>();
+
+  constructor(raw: RawSession) {
+    this.#turns = flat(raw);
+    const ofAgent = new Map<number, number[]>();
+    for (const [index, turn] of this.#turns.entries()) {
+      const earlier = ofAgent.get(turn.agent) ?? [];
+      ofAgent.set(turn.agent, earlier);
+      if (earlier.length === 0)
+        this.cutter.claimHead(turn.head.name, turn.runs, Math.floor(turn.head.tokens / BLOCK_TOKENS));
+      this.#addBoundaries(turn, earlier.slice(-LOOK_BACK));
+      earlier.push(index);
+    }
+    for (const { runs } of this.#turns) this.cutter.cutRuns(runs);
+    for (const { runs, tokens } of this.#boundaries)
+      this.cutter.cutAt(blockAt(runs, Math.floor(tokens / BLOCK_TOKENS)));
+  }
+
+  finish(headCuts: HeadCuts): RecordedSession {
+    this.cutter.addHeadCuts(headCuts);
+    const turns = this.#turns.map((turn, index): RecordedTurn => {
+      const { agent, pauseMs, ofUser, tokens, outputTokens } = turn;
+      const lastPiece = this.cutter.lastPiece(turn.runs, BLOCK_TOKENS);
+      const boundaries = this.#boundariesOf[index] ?? [];
+      const lastTurn = this.#lastTurns[index];
+      return { agent, pauseMs, ofUser, tokens, outputTokens, lastPiece, boundaries, lastTurn };
+    });
+    const boundaries = this.#boundaries.map(({ runs, tokens, sharedAs }): RecordedBoundary => {
+      const piece = this.cutter.pieceEndingAt(blockAt(runs, Math.floor(tokens / BLOCK_TOKENS)));
+      return { tokens, piece, sharedAs };
+    });
+    return { turns, pieces: this.cutter.pieces, boundaries };
+  }
+
+  #addBoundaries(turn: Turn, earlier: readonly number[]): void {
+    const { before, common } = this.#lastOf(turn, earlier);
+    const list = before === undefined ? [] : this.#goOn(turn, before, common);
+    if (list.length === 0) {
+      const { head } = turn;
+      list.push(this.#add(turn, Math.min(head.tokens, turn.tokens - 1), head.name));
+      if (turn.tokens > head.tokens + FIRST_MESSAGE_TOKENS)
+        list.push(this.#add(turn, head.tokens + FIRST_MESSAGE_TOKENS));
+    }
+    const lastTurn = list.findLastIndex((boundary) => this.#boundaries[boundary]?.endsPrompt);
+    this.#lastTurns.push(lastTurn < 0 ? undefined : lastTurn);
+    list.push(this.#add(turn, turn.tokens, undefined, true));
+    this.#boundariesOf.push(list);
+  }
+
+  /** Finds the turn that this one goes on from, and how many tokens both have in common. */
+  #lastOf(turn: Turn, earlier: readonly number[]): { readonly before: number | undefined; readonly common: number } {
+    let before: number | undefined;
+    let common = 0;
+    for (const index of earlier) {
+      const tokens = commonBlocks(turn.runs, this.#turns[index]?.runs ?? []) * BLOCK_TOKENS;
+      if (tokens >= common) [before, common] = [index, tokens];
+    }
+    return { before, common };
+  }
+
+  /** Returns the boundaries of an earlier turn that hold for this one; what was changed behind them has new ones. */
+  #goOn(turn: Turn, before: number, common: number): number[] {
+    const { tokens, outputTokens } = this.#turns[before] ?? turn;
+    const earlier = this.#boundariesOf[before] ?? [];
+    if (common >= tokens - ARTEFACT_TOKENS && turn.tokens >= tokens) {
+      const end = tokens + outputTokens;
+      if (end >= turn.tokens) return [...earlier];
+      const answerEnd = this.#answerEnds.get(before) ?? this.#add(turn, end);
+      this.#answerEnds.set(before, answerEnd);
+      return [...earlier, answerEnd];
+    }
+    return earlier.flatMap((number) => {
+      const boundary = this.#boundaries[number];
+      if (!boundary || boundary.tokens >= turn.tokens) return [];
+      if (boundary.tokens <= common + ARTEFACT_TOKENS) return [number];
+      return [this.#add(turn, boundary.tokens, undefined, boundary.endsPrompt)];
+    });
+  }
+
+  #add({ runs }: Turn, tokens: number, sharedAs?: string, endsPrompt = false): number {
+    this.#boundaries.push({ runs, tokens, sharedAs, endsPrompt });
+    return this.#boundaries.length - 1;
+  }
+}
+
+/** Returns the turns of a session and of its sub-agents one after the other: it waits for its sub-agents. */
+function flat(session: RawSession): readonly Turn[] {
+  const turns: Turn[] = [];
+  let agents = 0;
+  let waitedMs = 0;
+  const add = (raw: RawTurn, agent: number, head: Head, before: string) => {
+    const pauseMs = Math.min(MAX_PAUSE_MS, Math.max(0, (raw.think_time ?? 0) * 1_000 - waitedMs));
+    const runs = raw.ids.map((id): readonly [number, number] => (typeof id === "number" ? [id, id] : id));
+    turns.push({ agent, pauseMs, ofUser: before !== "tool_use", tokens: raw.in, outputTokens: raw.out, head, runs });
+    waitedMs = 0;
+  };
+  let stop = "";
+  for (const request of session.requests) {
+    if (request.type === undefined) {
+      add(request, 0, headOf(session), stop);
+      stop = request.stop;
+      continue;
+    }
+    agents += 1;
+    // What a sub-agent is asked is its parent's doing, not the user's.
+    for (const turn of request.requests) add(turn, agents, headOf(request), "tool_use");
+    waitedMs = request.duration_ms;
+  }
+  return turns;
+}
+
+function headOf({ tool_tokens, system_tokens }: RawSession | RawAgent): Head {
+  return { name: `head ${tool_tokens} ${system_tokens}`, tokens: tool_tokens + system_tokens };
+}

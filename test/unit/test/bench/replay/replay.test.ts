@@ -1,0 +1,44 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import { expect, test } from "vitest";
+import { readArrivals } from "../../../../bench/replay/arrival-trace.ts";
+import { replay } from "../../../../bench/replay/replay.ts";
+import type { ReplayPolicy } from "../../../../bench/replay/replay-policies.ts";
+import { readSessions } from "../../../../bench/replay/session-trace.ts";
+
+const TRACE = join(import.meta.dirname, "../../../../bench/replay/trace/claude-code-sessions.jsonl.gz");
+const sessions = readSessions(gunzipSync(readFileSync(TRACE)).toString());
+
+/** Ten minutes of few sessions on two nodes. */
+function run(policy: ReplayPolicy, gateways = 1) {
+  return replay({
+    ...{ policy, gateways, nodes: 2, cacheTokens: 3_000_000, warmUpMs: 300_000, untilMs: 900_000, seed: 1 },
+    traffic: { kind: "sessions", sessions, perNode: 8 },
+  });
+}
+
+test("replays the same in every run of a seed", () => {
+  expect(run("prefix_affinity", 2)).toEqual(run("prefix_affinity", 2));
+});
+
+test("no policy finds more in its caches than the oracle, and knowing nothing finds the least", () => {
+  const oracle = run("oracle").hitRatio;
+  const hits = (["llmd", "prefix_tree", "prefix_affinity_exact"] as const).map((policy) => run(policy).hitRatio);
+  for (const ratio of hits) expect(ratio).toBeLessThanOrEqual(oracle + 0.005);
+  expect(Math.min(...hits)).toBeGreaterThan(run("least_request").hitRatio);
+});
+
+test("replays requests at their own times", () => {
+  const lines = [
+    { timestamp: 0, input_length: 1_100, output_length: 10, hash_ids: [0, 1, 2] },
+    { timestamp: 10_000, input_length: 2_100, output_length: 10, hash_ids: [0, 1, 3, 4, 5] },
+    { timestamp: 20_000, input_length: 1_024, output_length: 10, hash_ids: [0, 6] },
+  ];
+  const result = replay({
+    ...{ policy: "oracle", gateways: 1, nodes: 2, cacheTokens: 3_000_000, warmUpMs: 0, untilMs: 60_000, seed: 1 },
+    traffic: { kind: "arrivals", ...readArrivals(lines.map((line) => JSON.stringify(line)).join("\n")) },
+  });
+  expect(result.answers).toBe(3);
+  expect(result.hitRatio).toBeCloseTo((1_024 + 512) / (1_100 + 2_100 + 1_024));
+});
