@@ -1,4 +1,8 @@
-import type { CountTokensRequest, Event, GenerateRequest } from "../proto/gen/svc/inference/v1/inference_service.ts";
+import type {
+  CountTokensRequest,
+  GenerateRequest,
+  GenerateResponse,
+} from "../proto/gen/svc/inference/v1/inference_service.ts";
 import type { EngineKind, ModelDescription } from "../proto/gen/svc/inference/v1/node_service.ts";
 import type { HeldPrefixes } from "./prefixes/held-prefixes.ts";
 
@@ -78,10 +82,12 @@ export interface Backend {
   load(): BackendLoad;
   /**
    * Runs one generation: `started`, then blocks, then `finished`; `progress` may come anywhere before `finished`, and
-   * also first. Each array holds what one step produced and is never empty. The consumer's pace is the pace of the
-   * generation: nothing is produced while nobody asks. Throws `EngineError`.
+   * also first. Each response holds what one step produced: events, tokens, or both. A model that is described with
+   * CAPABILITY_CONTINUATION has all its tokens told, whether or not the request is resumable: each in the response of
+   * the first event that came about by it, or before. The consumer's pace is the pace of the generation: nothing is
+   * produced while nobody asks. Throws `EngineError`.
    */
-  generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<readonly Event[], void, void>;
+  generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenerateResponse, void, void>;
   /** Resolves to the number of tokens in the fully rendered prompt. Takes no slot. Rejects with `EngineError`. */
   countTokens(request: CountTokensRequest, signal: AbortSignal): Promise<number>;
   /**

@@ -1,4 +1,5 @@
-import type { Event } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Event, GenerateResponse } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { stepOf } from "./stream-events.ts";
 
 /**
  * Says that a request still waits for its first word, whenever it is told that what the request waits for has moved.
@@ -21,7 +22,7 @@ export class SignsOfLife {
   }
 
   /** Waits for `work`, with a sign now and then. Throws what the work throws. */
-  async *during<T>(work: Promise<T>): AsyncGenerator<readonly Event[], T, void> {
+  async *during<T>(work: Promise<T>): AsyncGenerator<GenerateResponse, T, void> {
     const settled = work.then(
       () => "settled" as const,
       () => "settled" as const,
@@ -33,7 +34,7 @@ export class SignsOfLife {
       });
       if ((await Promise.race([settled, moved])) === "settled") return await work;
       this.#moved = false;
-      yield [this.#sign()];
+      yield stepOf([this.#sign()]);
     }
   }
 }

@@ -1,5 +1,16 @@
 import { toDuration } from "../../deploy/runtime/time/proto-duration.ts";
-import type { Event, Finished, Started, Timings } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type {
+  Event,
+  Finished,
+  GenerateResponse,
+  Started,
+  Timings,
+} from "../../proto/gen/svc/inference/v1/inference_service.ts";
+
+/** Makes what one step of an engine produced: its events, and the tokens behind them. Default: no tokens. */
+export function stepOf(events: readonly Event[], tokens: readonly number[] = []): GenerateResponse {
+  return { events, tokens };
+}
 
 /** Makes a `started` event. */
 export function started(value: Started): Event {

@@ -6,6 +6,9 @@ import type { Event, GenerateResponse } from "../../proto/gen/svc/inference/v1/i
 const MAX_EVENTS = 32;
 /** The most text in the deltas of one message, in bytes; a single delta may be larger. */
 const MAX_TEXT_BYTES = 16 * 1024;
+/** The tokens behind which no event has come yet, such as those of a mark, that are told in a message of their own. */
+const MAX_UNTOLD_TOKENS = 8;
+const NO_TOKENS: readonly number[] = [];
 
 /** Takes the messages of a generation. */
 export type EventSink = {
@@ -15,36 +18,48 @@ export type EventSink = {
   onDrain(listener: () => void): void;
 };
 
+/** The settings by which events are put into messages. */
+export type EventWriterOptions = {
+  /** The time for which deltas may be held to travel together, in milliseconds; 0 sends each at once. */
+  readonly maxDelayMs: number;
+  /** Whether the messages carry the tokens behind the events. */
+  readonly tellsTokens: boolean;
+};
+
 /**
  * Puts the events of a generation into messages, in order. What a step produced goes out at once, unless the caller
  * allowed a delay or does not keep up: then it is held, and for a slow reader the adjacent deltas of a block are
- * joined. The first delta is never held.
+ * joined. The first delta is never held. Tokens are told in the message of the first event behind them, never later: so
+ * whoever has text has the tokens with which another node makes it again.
  */
 export class EventWriter {
   readonly #sink: EventSink;
   readonly #clock: Clock;
   readonly #maxDelayMs: number;
+  readonly #tellsTokens: boolean;
   #held: Event[] = [];
+  #tokens: number[] = [];
   #heldBytes = 0;
   #blocked = false;
   #deltaSeen = false;
   #cancelTimer: (() => void) | undefined;
   #wake: (() => void) | undefined;
 
-  /**
-   * Makes a writer to `sink`. `maxDelayMs` is how long deltas may be held to travel together, in milliseconds; 0 sends
-   * each at once.
-   */
-  constructor(sink: EventSink, maxDelayMs: number, clock: Clock) {
+  /** Makes a writer to `sink`, of whom it hears when the reader has caught up. */
+  constructor(sink: EventSink, { maxDelayMs, tellsTokens }: EventWriterOptions, clock: Clock) {
     this.#sink = sink;
     this.#maxDelayMs = maxDelayMs;
+    this.#tellsTokens = tellsTokens;
     this.#clock = clock;
     sink.onDrain(() => this.#drained());
   }
 
-  /** Sends the events of one step, or holds them while the reader is behind or a delay is allowed. */
-  add(events: readonly Event[]): void {
-    if (this.#blocked) {
+  /** Sends what one step produced, or holds it while the reader is behind or a delay is allowed. */
+  add({ events, tokens }: GenerateResponse): void {
+    if (this.#tellsTokens) for (const token of tokens) this.#tokens.push(token);
+    if (events.length === 0) {
+      if (this.#tokens.length >= MAX_UNTOLD_TOKENS && !this.#blocked) this.flush();
+    } else if (this.#blocked) {
       for (const event of events) this.#merge(event);
     } else if (this.#mayWait(events)) {
       for (const event of events) this.#hold(event);
@@ -72,7 +87,7 @@ export class EventWriter {
     });
   }
 
-  /** Sends the held events, whether or not the reader keeps up. */
+  /** Sends the held events and tokens, whether or not the reader keeps up. */
   flush(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
@@ -80,6 +95,7 @@ export class EventWriter {
     this.#held = [];
     this.#heldBytes = 0;
     if (events.length > 0) this.#send(events);
+    else if (this.#tokens.length > 0) this.#write(events);
   }
 
   /** Drops the held events, and stops the timer that would have sent them: the sink takes no more. */
@@ -88,6 +104,7 @@ export class EventWriter {
     this.#cancelTimer = undefined;
     this.#held = [];
     this.#heldBytes = 0;
+    this.#tokens = [];
   }
 
   #mayWait(events: readonly Event[]): boolean {
@@ -142,7 +159,12 @@ export class EventWriter {
   }
 
   #write(events: readonly Event[]): void {
-    if (!this.#sink.write({ events, tokens: [] })) this.#blocked = true;
+    let tokens: readonly number[] = NO_TOKENS;
+    if (this.#tokens.length > 0) {
+      tokens = this.#tokens;
+      this.#tokens = [];
+    }
+    if (!this.#sink.write({ events, tokens })) this.#blocked = true;
   }
 
   #drained(): void {

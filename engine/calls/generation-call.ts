@@ -2,7 +2,7 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
 import type { Event, Finished, GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Backend } from "../backend.ts";
-import { progress } from "../backends/stream-events.ts";
+import { progress, stepOf } from "../backends/stream-events.ts";
 import type { CallerWork } from "../caller-work/caller-work.ts";
 import { EngineError, toEngineError } from "../errors.ts";
 import { AskedTexts, type CheckedTexts, type WholeText } from "../grammar/validation/answer-check.ts";
@@ -82,7 +82,8 @@ export class GenerationCall {
     const { request, sink, clock, deadlineMs } = options;
     this.#options = options;
     this.#begunMs = clock.nowMs();
-    this.#writer = new EventWriter(sink, batchDelayMs(request), clock);
+    const { resumable: tellsTokens } = request;
+    this.#writer = new EventWriter(sink, { maxDelayMs: batchDelayMs(request), tellsTokens }, clock);
     // grpc-js' own deadline waits behind messages that a slow reader leaves lying; a slot must not.
     this.#cancelDeadline =
       deadlineMs <= MAX_TIMER_MS
@@ -128,8 +129,9 @@ export class GenerationCall {
     let checked: CheckedTexts | undefined;
     try {
       admit(request.model);
-      for await (const events of backend.generate(request, signal)) {
+      for await (const step of backend.generate(request, signal)) {
         if (signal.aborted) break;
+        const { events } = step;
         if (firstDeltaMs === undefined && events.some(isDelta)) firstDeltaMs = clock.nowMs() - this.#begunMs;
         asked.see(events);
         const last = lastFinished(events);
@@ -139,7 +141,7 @@ export class GenerationCall {
           if (signal.aborted) break;
         }
         finished = last ?? finished;
-        writer.add(events);
+        writer.add(step);
         if (!writer.full) continue;
         this.#paused = true;
         await writer.room(signal);
@@ -168,7 +170,7 @@ export class GenerationCall {
 
   /** Tells the caller that its answer is waited for, and that the threads which check it get on. */
   #showLife(): void {
-    this.#writer.add([progress(0, 0, this.#options.work.moves)]);
+    this.#writer.add(stepOf([progress(0, 0, this.#options.work.moves)]));
   }
 
   /**

@@ -16,7 +16,7 @@ describe.skipIf(missing !== "")("between tenants", () => {
     const served: string[] = [];
     const use = async (wanted: GenerateRequest) => {
       let isServed = false;
-      for await (const events of backend.generate(wanted, never())) {
+      for await (const { events } of backend.generate(wanted, never())) {
         if (isServed || !events.some(({ kind }) => kind?.$case === "blockStarted")) continue;
         isServed = true;
         served.push(wanted.tenant);
@@ -45,7 +45,7 @@ describe.skipIf(missing !== "")("between tenants", () => {
   test("a higher priority is served first", async () => {
     const order: number[] = [];
     const ask = async (priority: number) => {
-      for await (const events of backend.generate(request("Count from 1 to 5.", { priority }), never()))
+      for await (const { events } of backend.generate(request("Count from 1 to 5.", { priority }), never()))
         if (events.some(({ kind }) => kind?.$case === "finished")) order.push(priority);
     };
     const holder = backend.generate(request("Count from 1 to 5."), never());
@@ -64,7 +64,7 @@ describe.skipIf(missing !== "")("prompts that are read at the same time", () => 
     const prompt = (word: string) => request(`${word} `.repeat(400), { maxOutputTokens: 1 });
     const read = async (wanted: GenerateRequest) => {
       const marks: number[] = [];
-      for await (const events of backend.generate(wanted, never()))
+      for await (const { events } of backend.generate(wanted, never()))
         for (const { kind } of events) if (kind?.$case === "progress") marks.push(kind.value.prefilledTokens);
       return marks.map((mark, index) => mark - (marks[index - 1] ?? 0));
     };
@@ -80,7 +80,7 @@ describe.skipIf(missing !== "")("the load", () => {
     expect(backend.load().steps?.inFlight).toBe(0);
     const slow = backend.generate(request("Count from 1 to 12."), never());
     const { value } = await slow.next();
-    expect(value?.[0]?.kind?.$case).toBe("started");
+    expect(value?.events[0]?.kind?.$case).toBe("started");
     expect(backend.load()).toMatchObject({ busySlots: 1 });
     expect(backend.load().steps?.inFlight).toBe(0);
     const seen = new Set<number | undefined>();

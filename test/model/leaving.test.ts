@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import { EngineError } from "../../engine/errors.ts";
-import type { Event } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { GenerateResponse } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ask, missing, never, request, startBackend } from "../support/engine/demo-engine.ts";
 
 const COUNT = "Count from 1 to 75";
@@ -9,11 +9,11 @@ const LONG = "one two three four\n".repeat(350);
 const cancelled = expect.objectContaining({ reason: "CANCELLED" });
 
 /** Reads on until an event of the kind. */
-async function until(stream: AsyncGenerator<readonly Event[]>, $case: string): Promise<void> {
+async function until(stream: AsyncGenerator<GenerateResponse>, $case: string): Promise<void> {
   for (;;) {
     const { value, done } = await stream.next();
     if (done) throw new Error(`the stream ended without ${$case}`);
-    if (value.some(({ kind }) => kind?.$case === $case)) return;
+    if (value.events.some(({ kind }) => kind?.$case === $case)) return;
   }
 }
 
@@ -58,7 +58,7 @@ describe.skipIf(missing !== "")("a caller that leaves frees what it held", () =>
     const leave = new AbortController();
     const waiting = backend.generate(request(COUNT), leave.signal);
     const { value: first } = await waiting.next();
-    expect(first?.map(({ kind }) => kind?.$case)).toEqual(["started", "progress"]);
+    expect(first?.events.map(({ kind }) => kind?.$case)).toEqual(["started", "progress"]);
     expect(backend.load().waiting).toBe(1);
     const next = waiting.next();
     leave.abort();

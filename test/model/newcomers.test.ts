@@ -21,7 +21,7 @@ describe.skipIf(missing !== "")("a newcomer beside long answers", () => {
     const lengthy = [1, 2].map(async (each) => {
       const wanted = request(`Say ${each}.`, { tenant: "lengthy", maxOutputTokens: ROOM, outputConstraint });
       let begun = 0;
-      for await (const events of backend.generate(wanted, never())) begun += events.length;
+      for await (const { events } of backend.generate(wanted, never())) begun += events.length;
       over += 1;
       return begun;
     });

@@ -2,8 +2,8 @@ import { linkAbort, sharedAbort } from "../../../deploy/runtime/time/abort.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import type {
   CountTokensRequest,
-  Event,
   GenerateRequest,
+  GenerateResponse,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineKind } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
@@ -115,7 +115,7 @@ export class LlamaBackend implements Backend {
   }
 
   /** Runs one generation, after a wait in the queue where no slot is free. Throws `EngineError`. */
-  async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<readonly Event[], void, void> {
+  async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenerateResponse, void, void> {
     const parts = this.#parts();
     const link = linkAbort(signal, this.#closing.signal);
     try {

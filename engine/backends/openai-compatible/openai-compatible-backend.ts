@@ -3,8 +3,8 @@ import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { sleep } from "../../../deploy/runtime/time/sleep.ts";
 import type {
   CountTokensRequest,
-  Event,
   GenerateRequest,
+  GenerateResponse,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { Modality, type ModelDescription, ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
@@ -130,7 +130,7 @@ export class OpenAiCompatibleBackend implements Backend {
   }
 
   /** Runs one generation of the engine. Throws `EngineError`: QUEUE_FULL when all slots are taken. */
-  async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<readonly Event[], void, void> {
+  async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenerateResponse, void, void> {
     const { parts } = this.#ready();
     if (this.#busy >= this.#options.slots) throw new EngineError("QUEUE_FULL", "All slots are taken.");
     this.#busy += 1;

@@ -1,10 +1,12 @@
 import { readFileSync } from "node:fs";
 import { linkAbort, sharedAbort, untilAborted } from "../../../deploy/runtime/time/abort.ts";
 import {
+  type Continuation,
   type CountTokensRequest,
   Event,
   FinishReason,
   type GenerateRequest,
+  type GenerateResponse,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Part } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import {
@@ -17,15 +19,21 @@ import {
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
 import { EngineError } from "../../errors.ts";
 import { callerLeft } from "../caller-left.ts";
+import { continuedAnswer, notOfThisAnswer } from "../request-plan/continued-answer.ts";
+import { stepOf } from "../stream-events.ts";
+
+/** A step of a script: events of which each delta is a token of its own, or events with the tokens that it says. */
+export type ScriptStep = readonly Event[] | GenerateResponse;
 
 /**
- * What is played for a request: arrays of canonical events, in order. A script may wait for whatever it likes between
- * them, and throw an `EngineError`; `signal` is aborted when the caller has left.
+ * What is played for a request: steps of canonical events, in order. A script may wait for whatever it likes between
+ * them, and throw an `EngineError`; `signal` is aborted when the caller has left. A continuation is played from the
+ * start on, as far as its tokens are those of the script.
  */
 export type Script = (
   request: GenerateRequest,
   signal: AbortSignal,
-) => AsyncIterable<readonly Event[]> | Iterable<readonly Event[]>;
+) => AsyncIterable<ScriptStep> | Iterable<ScriptStep>;
 
 /** The settings of a scripted backend. */
 export type ScriptedOptions = {
@@ -37,6 +45,8 @@ export type ScriptedOptions = {
   readonly slots: number;
   /** The script that is played for every request. */
   readonly script: Script;
+  /** The revision that the node tells of its models. Default: `scripted`. */
+  readonly revision?: string;
   /** The context window in tokens. Default: 262,144. */
   readonly contextWindow?: number;
   /** The kinds of input that the model takes. Default: text only. */
@@ -53,6 +63,7 @@ const ALL_CAPABILITIES = Object.values(Capability).filter((value) => value !== C
  */
 export class ScriptedBackend implements Backend {
   readonly #options: ScriptedOptions;
+  readonly #revision: string;
   readonly #closing = sharedAbort();
   #busy = 0;
   /** The requests seen so far, of which the newest is last, for tests to look at. */
@@ -60,6 +71,7 @@ export class ScriptedBackend implements Backend {
 
   constructor(options: ScriptedOptions) {
     this.#options = options;
+    this.#revision = options.revision ?? "scripted";
   }
 
   /** Does nothing: a script is ready at once. */
@@ -76,7 +88,7 @@ export class ScriptedBackend implements Backend {
     const models = this.#options.models.map(
       (id): ModelDescription => ({
         id,
-        revision: "scripted",
+        revision: this.#revision,
         contextWindow,
         maxOutputTokens: contextWindow,
         kvTokenCapacity: contextWindow * this.#options.slots,
@@ -99,9 +111,11 @@ export class ScriptedBackend implements Backend {
 
   /**
    * Plays the script for a request until it ends or the caller leaves. Throws `EngineError` QUEUE_FULL when all slots
-   * are taken, and ENGINE_DOWN once the backend is closed.
+   * are taken, INVALID_REQUEST for a continuation that the script does not play, and ENGINE_DOWN once the backend is
+   * closed.
    */
-  async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<readonly Event[], void, void> {
+  async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenerateResponse, void, void> {
+    const continued = continuedAnswer(request, this.#revision);
     if (this.#closing.signal.aborted) throw callerLeft(this.#closing.signal);
     if (this.#busy >= this.#options.slots) throw new EngineError("QUEUE_FULL", "All slots are taken.");
     this.#busy += 1;
@@ -113,12 +127,13 @@ export class ScriptedBackend implements Backend {
     left.catch(() => {});
     const script = this.#options.script(request, link.signal);
     const steps = Symbol.asyncIterator in script ? script[Symbol.asyncIterator]() : script[Symbol.iterator]();
+    const played = new PlayedAnswer(continued);
     try {
       for (;;) {
         // A script that waits for something must not outlive its caller.
         const step = await Promise.race([left, steps.next()]);
         if (step.done) return;
-        yield step.value;
+        yield played.next(step.value);
       }
     } finally {
       link.release();
@@ -131,6 +146,46 @@ export class ScriptedBackend implements Backend {
   /** Resolves to the number of tokens of a prompt, as the option `countTokens` counts them. */
   async countTokens(request: CountTokensRequest): Promise<number> {
     return this.#options.countTokens?.(request) ?? roughTokens(request);
+  }
+}
+
+/** What has been played of a script: it gives tokens to the steps that say none, and holds a continuation to them. */
+class PlayedAnswer {
+  readonly #continued: Continuation | undefined;
+  #tokens = 0;
+  #calls = 0;
+
+  constructor(continued: Continuation | undefined) {
+    this.#continued = continued;
+  }
+
+  /**
+   * Returns what a step produces. A token that the script does not say is the number of the token in the answer, from 1.
+   */
+  next(step: ScriptStep): GenerateResponse {
+    const { events, tokens } = "events" in step ? step : this.#counted(step);
+    const given = this.#continued?.tokens ?? [];
+    const before = this.#tokens;
+    this.#tokens += tokens.length;
+    if (tokens.some((token, at) => before + at < given.length && given[before + at] !== token)) throw notOfThisAnswer();
+    if (this.#tokens < given.length && events.some(({ kind }) => kind?.$case === "finished")) throw notOfThisAnswer();
+    return stepOf(this.#continued ? events.map((event) => this.#withCallId(event)) : events, tokens);
+  }
+
+  #counted(events: readonly Event[]): GenerateResponse {
+    const deltas = events.filter(({ kind }) => kind?.$case === "blockDelta");
+    return stepOf(
+      events,
+      deltas.map((_, at) => this.#tokens + at + 1),
+    );
+  }
+
+  #withCallId(event: Event): Event {
+    const { kind } = event;
+    if (kind?.$case !== "blockStarted" || kind.value.block?.$case !== "toolCall") return event;
+    const callId = this.#continued?.callIds[this.#calls++] ?? kind.value.block.value.callId;
+    const block = { $case: "toolCall", value: { ...kind.value.block.value, callId } } as const;
+    return { kind: { $case: "blockStarted", value: { ...kind.value, block } } };
   }
 }
 

@@ -36,6 +36,8 @@ const WORDS =
   "a the and or of to in by for with on at as is are was node engine token model prompt answer step rate cache slot queue".split(
     " ",
   );
+/** The number of token ids, about that of the models which are simulated. */
+const VOCABULARY_SIZE = 151_936;
 /** The number of tokens of the reasoning, where none of the request's limits is lower. */
 const REASONING_TOKENS = { min: 8, max: 64 };
 
@@ -63,7 +65,8 @@ export function planAnswer(
   }
   const tool = mustCall ? callable[0] : undefined;
   if (tool) {
-    const callId = `call_${hash.first.toString(16).padStart(8, "0")}${hash.second.toString(16).padStart(8, "0")}`;
+    const made = `call_${hash.first.toString(16).padStart(8, "0")}${hash.second.toString(16).padStart(8, "0")}`;
+    const callId = request.continuation?.callIds[0] ?? made;
     const tokens = jsonTokens(exampleText(tool.parametersJsonSchema, "tools", { type: "object" }));
     blocks.push({ block: { $case: "toolCall", value: { callId, name: tool.name } }, tokens, complete: true });
     return { blocks, reason: FinishReason.TOOL_CALLS };
@@ -88,6 +91,11 @@ export function cutAnswer(answer: PlannedAnswer, limit: number, reason: FinishRe
 /** Returns the number of tokens of the whole answer. */
 export function answerLength({ blocks }: PlannedAnswer): number {
   return blocks.reduce((sum, { tokens }) => sum + tokens.length, 0);
+}
+
+/** Returns the ids of all tokens of the answer: the same text has the same one, as in a vocabulary. */
+export function tokenIds({ blocks }: PlannedAnswer): readonly number[] {
+  return blocks.flatMap(({ tokens }) => tokens.map((text) => hashText(text).first % VOCABULARY_SIZE));
 }
 
 /** Returns the answer as callers send it back in their next request; its reasoning plays no part in a prompt. */

@@ -1,7 +1,7 @@
-import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Event, GenerateResponse } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../errors.ts";
-import { finished, type PhaseTimes, progress, started, timings } from "../stream-events.ts";
-import { answerLength, answerParts, type PlannedAnswer } from "./planned-answer.ts";
+import { finished, type PhaseTimes, progress, started, stepOf, timings } from "../stream-events.ts";
+import { answerLength, answerParts, type PlannedAnswer, tokenIds } from "./planned-answer.ts";
 import { blockKeys, type NamedPlaces, type PrefixCache } from "./prefix-cache.ts";
 import { type RenderedPrompt, renderAnswered } from "./render-prompt.ts";
 import type { InjectedFailure } from "./simulator-options.ts";
@@ -34,6 +34,8 @@ export type GenerationPlan = {
   readonly priority: number;
   /** The answer. */
   readonly answer: PlannedAnswer;
+  /** The number of its tokens that another call has made before, which are read with the prompt; 0 where none did. */
+  readonly continuedTokens: number;
   /** The time from the end of the prefill to the first token, in milliseconds. */
   readonly timeToFirstTokenMs: number;
   /** The failure to inject, and after how many tokens. */
@@ -48,8 +50,10 @@ export type GenerationPlan = {
 export class SimulatedGeneration {
   readonly #plan: GenerationPlan;
   readonly #keys: readonly number[];
+  readonly #tokenIds: readonly number[];
   #phase: Phase = { at: "queue" };
   #events: Event[] = [];
+  #tokens: number[] = [];
   #error: EngineError | undefined;
   #wake: (() => void) | undefined;
   #cachedTokens = 0;
@@ -64,6 +68,7 @@ export class SimulatedGeneration {
   constructor(plan: GenerationPlan) {
     this.#plan = plan;
     this.#keys = blockKeys(plan.prompt.text, plan.isolation);
+    this.#tokenIds = tokenIds(plan.answer);
     this.#arrivedMs = plan.nowMs();
   }
 
@@ -82,17 +87,17 @@ export class SimulatedGeneration {
     return this.#plan.inputTokens + answerLength(this.#plan.answer);
   }
 
-  /** The prompt tokens that are still to be read. */
+  /** The tokens of the prompt, and of an answer that is gone on with, that are still to be read. */
   get uncachedTokens(): number {
     if (this.#phase.at === "prefill") return this.#phase.remaining;
-    return this.#phase.at === "queue" ? this.#plan.inputTokens - this.#hit() : 0;
+    return this.#phase.at === "queue" ? this.#readTokens - this.#hit() : 0;
   }
 
   /**
    * Resolves to what has been produced since the last call, or to what comes next; undefined after the end. Throws
    * `EngineError`.
    */
-  async next(): Promise<readonly Event[] | undefined> {
+  async next(): Promise<GenerateResponse | undefined> {
     while (this.#events.length === 0) {
       if (this.#error) throw this.#error;
       if (this.#phase.at === "end") return undefined;
@@ -100,19 +105,22 @@ export class SimulatedGeneration {
         this.#wake = resolve;
       });
     }
-    const events = this.#events;
+    const step = stepOf(this.#events, this.#tokens);
     this.#events = [];
-    return events;
+    this.#tokens = [];
+    return step;
   }
 
-  /** Begins the generation, as a slot is free: the prompt is counted and looked up. */
+  /** Begins the generation, as a slot is free: the prompt is looked up, and a continuation comes to where it was. */
   admit(): void {
     const { plan, hit } = { plan: this.#plan, hit: this.#hit() };
     this.#admittedMs = plan.nowMs();
     this.#cachedTokens = hit;
-    this.#phase = { at: "prefill", remaining: plan.inputTokens - hit };
+    this.#phase = { at: "prefill", remaining: this.#readTokens - hit };
     const { nodeId, revision: modelRevision, inputTokens } = plan;
     this.#events.push(started({ nodeId, modelRevision, inputTokens, cachedInputTokens: hit, sampling: undefined }));
+    for (let token = 0; token < plan.continuedTokens; token += 1) this.#write();
+    if (plan.continuedTokens > 0 && this.#isWhole) this.#finish(this.#admittedMs);
     this.flush();
   }
 
@@ -133,8 +141,8 @@ export class SimulatedGeneration {
   progress(queuePosition: number, step: number): void {
     if (!this.#wake || this.#events.length > 0 || this.#phase.at === "decode" || this.#phase.at === "end") return;
     const remaining = this.#phase.at === "prefill" ? this.#phase.remaining : 0;
-    const prefilledTokens = this.#phase.at === "queue" ? 0 : this.#plan.inputTokens - remaining;
-    this.#events.push(progress(queuePosition, prefilledTokens, step));
+    const readTokens = this.#phase.at === "queue" ? 0 : this.#readTokens - remaining;
+    this.#events.push(progress(queuePosition, Math.min(readTokens, this.#plan.inputTokens), step));
   }
 
   /** Wakes the caller when there is something for it. */
@@ -150,6 +158,15 @@ export class SimulatedGeneration {
     this.#error = error;
     this.#phase = { at: "end" };
     this.flush();
+  }
+
+  /** The tokens that are read before the first new one can come. */
+  get #readTokens(): number {
+    return this.#plan.inputTokens + this.#plan.continuedTokens;
+  }
+
+  get #isWhole(): boolean {
+    return this.#nextBlock >= this.#plan.answer.blocks.length;
   }
 
   /** Returns the cached tokens. At least one token of every prompt is read anew, as the first output needs it. */
@@ -168,28 +185,33 @@ export class SimulatedGeneration {
   }
 
   #decode(atMs: number): void {
-    const { answer, failure } = this.#plan;
-    if (failure !== "none" && this.#outputTokens >= failure.afterTokens) {
+    const { continuedTokens, failure } = this.#plan;
+    if (failure !== "none" && this.#outputTokens - continuedTokens >= failure.afterTokens) {
       this.#error = new EngineError("ENGINE_STREAM_TRUNCATED", "The engine's stream broke off.");
       this.#phase = { at: "end" };
       return;
     }
-    const block = answer.blocks[this.#nextBlock];
-    if (block) {
-      const index = this.#nextBlock;
-      if (this.#nextToken === 0)
-        this.#events.push({ kind: { $case: "blockStarted", value: { index, block: block.block } } });
-      const text = block.tokens[this.#nextToken] ?? "";
-      this.#events.push({ kind: { $case: "blockDelta", value: { index, text, logprobs: [] } } });
-      this.#nextToken += 1;
-      this.#outputTokens += 1;
-      if (block.block.$case === "reasoning") this.#reasoningTokens += 1;
-      if (this.#nextToken < block.tokens.length) return;
-      this.#events.push({ kind: { $case: "blockEnded", value: { index, complete: block.complete } } });
-      this.#nextBlock += 1;
-      this.#nextToken = 0;
-    }
-    if (this.#nextBlock >= answer.blocks.length) this.#finish(atMs);
+    this.#write();
+    if (this.#isWhole) this.#finish(atMs);
+  }
+
+  /** Writes the next token of the answer, where there is one. */
+  #write(): void {
+    const block = this.#plan.answer.blocks[this.#nextBlock];
+    if (!block) return;
+    const index = this.#nextBlock;
+    if (this.#nextToken === 0)
+      this.#events.push({ kind: { $case: "blockStarted", value: { index, block: block.block } } });
+    const text = block.tokens[this.#nextToken] ?? "";
+    this.#events.push({ kind: { $case: "blockDelta", value: { index, text, logprobs: [] } } });
+    this.#tokens.push(this.#tokenIds[this.#outputTokens] ?? 0);
+    this.#nextToken += 1;
+    this.#outputTokens += 1;
+    if (block.block.$case === "reasoning") this.#reasoningTokens += 1;
+    if (this.#nextToken < block.tokens.length) return;
+    this.#events.push({ kind: { $case: "blockEnded", value: { index, complete: block.complete } } });
+    this.#nextBlock += 1;
+    this.#nextToken = 0;
   }
 
   #finish(atMs: number): void {

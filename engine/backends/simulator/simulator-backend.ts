@@ -2,8 +2,8 @@ import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import type {
   CountTokensRequest,
-  Event,
   GenerateRequest,
+  GenerateResponse,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import {
   Capability,
@@ -17,8 +17,9 @@ import { EngineError } from "../../errors.ts";
 import type { HeldPrefixes } from "../../prefixes/held-prefixes.ts";
 import { prefixMarks } from "../../prefixes/prefix-marks.ts";
 import { callerLeft, throwIfLeft } from "../caller-left.ts";
+import { continuedAnswer, notOfThisAnswer } from "../request-plan/continued-answer.ts";
 import { limitOutput } from "../request-plan/output-limit.ts";
-import { cutAnswer, planAnswer } from "./planned-answer.ts";
+import { cutAnswer, planAnswer, tokenIds } from "./planned-answer.ts";
 import { BLOCK_TOKENS, PrefixCache } from "./prefix-cache.ts";
 import { countTokens, LONGEST_TOKEN_BYTES, renderPrompt, wholeTokens } from "./render-prompt.ts";
 import { seededRandom } from "./seeded-random.ts";
@@ -40,6 +41,7 @@ const CAPABILITIES: readonly Capability[] = [
   Capability.EXACT_TOKEN_COUNT,
   Capability.CACHE_ISOLATION,
   Capability.PREFIX_EVENTS,
+  Capability.CONTINUATION,
 ];
 
 /**
@@ -123,14 +125,14 @@ export class SimulatorBackend implements Backend {
   }
 
   /** Runs one generation, after a wait in the queue where there is no room. Throws `EngineError`. */
-  async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<readonly Event[], void, void> {
+  async *generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenerateResponse, void, void> {
     throwIfLeft(signal);
     if (this.#isClosed) throw stopped();
     const generation = this.#plan(request);
     this.#enter(generation);
     const letGo = onAbort(signal, () => generation.fail(callerLeft(signal)));
     try {
-      for (let events = await generation.next(); events; events = await generation.next()) yield events;
+      for (let step = await generation.next(); step; step = await generation.next()) yield step;
     } finally {
       letGo();
       this.#leave(generation);
@@ -148,19 +150,24 @@ export class SimulatorBackend implements Backend {
     const counts = marks.map(({ messages }) => messages);
     const prompt = renderPrompt(request.tools, request.messages, counts);
     const places = marks.map(({ digest }, index) => ({ digest, tokens: wholeTokens(prompt.ends[index] ?? 0) }));
+    const revision = simulatorRevision(this.#options);
+    const { tokens: given = [] } = continuedAnswer(request, revision) ?? {};
     const inputTokens = countTokens(prompt.text);
     const { maxOutputTokens, limitReason } = limitOutput(request, inputTokens, contextTokens);
-    const answer = planAnswer(request, prompt.text, this.#options);
+    const answer = cutAnswer(planAnswer(request, prompt.text, this.#options), maxOutputTokens, limitReason);
+    const ids = given.length === 0 ? [] : tokenIds(answer);
+    if (given.some((token, at) => token !== ids[at])) throw notOfThisAnswer();
     return new SimulatedGeneration({
       nodeId,
-      revision: simulatorRevision(this.#options),
+      revision,
       prompt,
       inputTokens,
       breakpointTokens: countTokens(prompt.text.slice(0, prompt.breakpointAt)),
       named: { model: request.model, places },
       isolation: JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]),
       priority: request.priority,
-      answer: cutAnswer(answer, maxOutputTokens, limitReason),
+      answer,
+      continuedTokens: given.length,
       timeToFirstTokenMs,
       failure,
       cache: this.#cache,

@@ -172,8 +172,8 @@ test("leaving while the engine has not even answered closes the connection", asy
   await backend.start(FOREVER);
   atEnd(() => backend.close());
   engine.next({ kind: "stream", data: [], end: "never" });
-  for await (const [event] of backend.generate(generateRequest(), FOREVER)) {
-    expect(event?.kind?.$case).toBe("progress");
+  for await (const { events } of backend.generate(generateRequest(), FOREVER)) {
+    expect(events[0]?.kind?.$case).toBe("progress");
     break;
   }
   await engine.abortedAtLeast(1);

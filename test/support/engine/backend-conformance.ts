@@ -7,6 +7,7 @@ import {
   type Event,
   FinishReason,
   type GenerateRequest,
+  type GenerateResponse,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineKind, ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
@@ -87,7 +88,7 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
       expect(events.filter((event) => !order.allows(event))).toEqual([]);
       expect(order.finished).toBe(true);
       expect(events.at(-1)?.kind?.$case).toBe("finished");
-      expect(steps.filter((step) => step.length === 0)).toEqual([]);
+      expect(steps.filter(({ events, tokens }) => events.length + tokens.length === 0)).toEqual([]);
       const { started, blocks } = answerOf(events);
       expect(started?.nodeId).toBe("n1");
       expect(blocks.filter(({ kind }) => kind === "text")).toHaveLength(1);
@@ -165,7 +166,7 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
     });
 
     test("leaving the iteration stops the work", async () => {
-      for await (const events of begin(asked({}, endlessPrompt))) if (events.some(isDelta)) break;
+      for await (const { events } of begin(asked({}, endlessPrompt))) if (events.some(isDelta)) break;
       await idle();
     });
 
@@ -210,19 +211,19 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
   });
 }
 
-async function whole(stream: AsyncIterable<readonly Event[]>): Promise<{
+async function whole(stream: AsyncIterable<GenerateResponse>): Promise<{
   readonly events: readonly Event[];
-  readonly steps: readonly (readonly Event[])[];
+  readonly steps: readonly GenerateResponse[];
 }> {
-  const steps: (readonly Event[])[] = [];
-  for await (const events of stream) steps.push(events);
-  return { events: steps.flat(), steps };
+  const steps: GenerateResponse[] = [];
+  for await (const step of stream) steps.push(step);
+  return { events: steps.flatMap(({ events }) => events), steps };
 }
 
 /**
  * Reads to the end, and gives the reason of the failure; throws where there is none, or one that is no `EngineError`.
  */
-async function failureOf(stream: AsyncIterable<readonly Event[]>): Promise<ErrorReason> {
+async function failureOf(stream: AsyncIterable<GenerateResponse>): Promise<ErrorReason> {
   try {
     await whole(stream);
   } catch (error) {
@@ -232,11 +233,11 @@ async function failureOf(stream: AsyncIterable<readonly Event[]>): Promise<Error
   throw new Error("the generation did not fail");
 }
 
-async function firstDelta(stream: AsyncGenerator<readonly Event[], void, void>): Promise<void> {
+async function firstDelta(stream: AsyncGenerator<GenerateResponse, void, void>): Promise<void> {
   for (;;) {
     const { value, done } = await stream.next();
     if (done) throw new Error("the generation has no delta");
-    if (value.some(isDelta)) return;
+    if (value.events.some(isDelta)) return;
   }
 }
 

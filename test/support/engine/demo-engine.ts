@@ -73,7 +73,7 @@ export type Reply = {
 /** Runs a generation to its end. */
 export async function ask(backend: LlamaBackend, wanted: GenerateRequest, signal = never()): Promise<Reply> {
   const events: Event[] = [];
-  for await (const some of backend.generate(wanted, signal)) events.push(...some);
+  for await (const step of backend.generate(wanted, signal)) events.push(...step.events);
   return toReply(events);
 }
 

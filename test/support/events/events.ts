@@ -10,7 +10,7 @@ import {
 
 /** Makes the event `started` of an answer, with `fields` over its own. */
 export function started(fields: Partial<Started> = {}): Event {
-  const value = { nodeId: "scripted", modelRevision: "r1", inputTokens: 12, sampling: undefined, ...fields };
+  const value = { nodeId: "scripted", modelRevision: "scripted", inputTokens: 12, sampling: undefined, ...fields };
   return { kind: { $case: "started", value } };
 }
 

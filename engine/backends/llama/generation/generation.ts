@@ -1,8 +1,13 @@
 import { linkAbort } from "../../../../deploy/runtime/time/abort.ts";
-import type { Event, GenerateRequest, Started } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type {
+  Event,
+  GenerateRequest,
+  GenerateResponse,
+  Started,
+} from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../../errors.ts";
 import { SignsOfLife } from "../../signs-of-life.ts";
-import { finished, progress, started, timings } from "../../stream-events.ts";
+import { finished, progress, started, stepOf, timings } from "../../stream-events.ts";
 import type { Slot } from "../slots/slot.ts";
 import { SlotLease } from "../slots/slot-lease.ts";
 import { Decoding, type DecodingStep } from "./decoding.ts";
@@ -21,7 +26,7 @@ export async function* generate(
   parts: EngineParts,
   request: GenerateRequest,
   signal: AbortSignal,
-): AsyncGenerator<readonly Event[], void, void> {
+): AsyncGenerator<GenerateResponse, void, void> {
   const joinedMs = parts.clock.nowMs();
   const prepared = yield* prepare(parts, request, signal);
   const { demand, keepMs, answer, sampling } = prepared;
@@ -34,7 +39,7 @@ export async function* generate(
   try {
     const slotMs = parts.clock.nowMs();
     const cachedInputTokens = await lease.adapt(demand.prompt, demand.isolation);
-    if (!announced) yield [started({ ...start, cachedInputTokens })];
+    if (!announced) yield stepOf([started({ ...start, cachedInputTokens })]);
 
     parts.shares.begin(slot);
     let prefilled = cachedInputTokens;
@@ -42,21 +47,21 @@ export async function* generate(
       const piece = demand.prompt.slice(prefilled, prefilled + size);
       await lease.run(() => slot.sequence.evaluateWithoutGeneratingNewTokens(piece));
       prefilled += piece.length;
-      yield [progress(0, prefilled, parts.steps.done)];
+      yield stepOf([progress(0, prefilled, parts.steps.done)]);
     }
     parts.shares.end(slot);
 
     const decoding = new Decoding(parts, prepared, lease, demand.prompt.slice(prefilled));
     let step: DecodingStep = { events: [], over: false };
     while (!step.over) {
-      if (step.events.length > 0) yield step.events;
+      if (step.events.length > 0) yield stepOf(step.events);
       step = await decoding.step();
     }
     const last = answer.end(decoding.cut !== undefined);
     const times = { joinedMs, slotMs, endMs: parts.clock.nowMs() };
     // Before the last event: the next turn of this conversation may follow at once, and wants this slot.
     await lease.close();
-    yield [...step.events, ...last, ending(prepared, decoding, cachedInputTokens, times)];
+    yield stepOf([...step.events, ...last, ending(prepared, decoding, cachedInputTokens, times)]);
   } finally {
     parts.shares.end(slot);
     await lease.close();
@@ -72,7 +77,7 @@ async function* prepare(
   parts: EngineParts,
   request: GenerateRequest,
   signal: AbortSignal,
-): AsyncGenerator<readonly Event[], PreparedGeneration, void> {
+): AsyncGenerator<GenerateResponse, PreparedGeneration, void> {
   const link = linkAbort(signal);
   const life = new SignsOfLife(() => progress(0, 0, parts.work.moves));
   const order = { tenant: request.tenant, signal: link.signal, onMove: () => life.tell() };
@@ -103,7 +108,7 @@ async function* admit(
   { tenant, priority }: GenerateRequest,
   start: Started,
   signal: AbortSignal,
-): AsyncGenerator<readonly Event[], Admission, void> {
+): AsyncGenerator<GenerateResponse, Admission, void> {
   const free = parts.queue.length === 0 ? parts.slots.take(demand) : undefined;
   if (free) return { slot: free, announced: false };
   const cost = demand.prompt.length + Math.min(maxOutputTokens, OUTPUT_RESERVE_TOKENS);
@@ -111,14 +116,14 @@ async function* admit(
   const ticket = parts.queue.join(waiting, { tenant, priority, cost }, signal);
   let taken: Slot | undefined;
   try {
-    yield [started(start), progress(ticket.position, 0, parts.queue.beats)];
+    yield stepOf([started(start), progress(ticket.position, 0, parts.queue.beats)]);
     for (;;) {
       const news = await ticket.next();
       if (news.kind === "granted") {
         taken = news.grant;
         return { slot: taken, announced: true };
       }
-      yield [progress(news.position, 0, parts.queue.beats)];
+      yield stepOf([progress(news.position, 0, parts.queue.beats)]);
     }
   } finally {
     const granted = ticket.close();

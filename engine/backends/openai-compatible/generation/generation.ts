@@ -1,10 +1,14 @@
 import { randomBytes } from "node:crypto";
 import { linkAbort } from "../../../../deploy/runtime/time/abort.ts";
-import type { Event, GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type {
+  Event,
+  GenerateRequest,
+  GenerateResponse,
+} from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { EngineError } from "../../../errors.ts";
 import { newCallIds } from "../../request-plan/new-call-ids.ts";
 import { SignsOfLife } from "../../signs-of-life.ts";
-import { finished, progress, started, timings } from "../../stream-events.ts";
+import { finished, progress, started, stepOf, timings } from "../../stream-events.ts";
 import { readChunk } from "../answer/chunk.ts";
 import { ChunkReader } from "../answer/chunk-reader.ts";
 import { readText } from "../http/engine-http.ts";
@@ -26,7 +30,7 @@ export async function* generate(
   parts: GenerationParts,
   request: GenerateRequest,
   signal: AbortSignal,
-): AsyncGenerator<readonly Event[], void, void> {
+): AsyncGenerator<GenerateResponse, void, void> {
   const chat = toChatRequest(request, parts.settings, engineRequestId(request));
   const link = linkAbort(signal);
   const { watch } = parts;
@@ -53,7 +57,7 @@ async function* answer(
   reader: ChunkReader,
   room: OutputRoom,
   life: SignsOfLife,
-): AsyncGenerator<readonly Event[], void, void> {
+): AsyncGenerator<GenerateResponse, void, void> {
   const { nowMs } = parts;
   const sentMs = nowMs();
   let isStarted = false;
@@ -75,7 +79,7 @@ async function* answer(
       if (reader.wantsNoMore) break;
     }
     over = done || reader.wantsNoMore;
-    if (!over && events.length > 0) yield events;
+    if (!over && events.length > 0) yield stepOf(events);
     if (!over) continue;
     const { events: rest, reason, matchedStop } = reader.end();
     if (!isStarted) events.push(await startOf(parts, reader, room));
@@ -83,7 +87,8 @@ async function* answer(
     // Before the last event: the next turn of this conversation may follow at once.
     stream.close();
     const measured = timings({ prefillMs: (firstMs ?? endMs) - sentMs, decodeMs: endMs - (firstMs ?? endMs) });
-    yield [...events, ...rest, finished({ reason, matchedStop, usage: reader.finalUsage(), timings: measured })];
+    const last = finished({ reason, matchedStop, usage: reader.finalUsage(), timings: measured });
+    yield stepOf([...events, ...rest, last]);
   }
 }
 

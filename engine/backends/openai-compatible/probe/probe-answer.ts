@@ -34,7 +34,7 @@ export async function askEngine(
   signal: AbortSignal,
 ): Promise<ProbeAnswer> {
   const events: Event[] = [];
-  for await (const step of generate(parts, request, signal)) events.push(...step);
+  for await (const step of generate(parts, request, signal)) events.push(...step.events);
   return fold(events);
 }
 

@@ -1,17 +1,24 @@
 import { expect, test } from "vitest";
+import { stepOf } from "../../../../engine/backends/stream-events.ts";
 import { EventWriter } from "../../../../engine/calls/event-writer.ts";
-import type { Event, TokenLogprob } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type {
+  Event,
+  GenerateResponse,
+  TokenLogprob,
+} from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../../support/events/events.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 /** A reader who takes messages until it is told not to. */
-function reader(maxDelayMs = 0) {
+function reader(maxDelayMs = 0, tellsTokens = true) {
   const messages: (readonly Event[])[] = [];
+  const tokens: (readonly number[])[] = [];
   let listener = () => {};
   const state = { ready: true };
   const sink = {
-    write: ({ events }: { readonly events: readonly Event[] }) => {
-      messages.push(events);
+    write: (message: GenerateResponse) => {
+      messages.push(message.events);
+      tokens.push(message.tokens);
       return state.ready;
     },
     onDrain: (given: () => void) => {
@@ -19,12 +26,12 @@ function reader(maxDelayMs = 0) {
     },
   };
   const clock = new VirtualClock();
-  const writer = new EventWriter(sink, maxDelayMs, clock);
+  const writer = new EventWriter(sink, { maxDelayMs, tellsTokens }, clock);
   const catchUp = () => {
     state.ready = true;
     listener();
   };
-  return { messages, state, clock, writer, catchUp };
+  return { messages, tokens, state, clock, writer, catchUp };
 }
 
 const textsOf = (messages: readonly (readonly Event[])[]) =>
@@ -33,23 +40,23 @@ const textsOf = (messages: readonly (readonly Event[])[]) =>
 test("without a delay every step is a message of its own, as it is", () => {
   const { messages, writer } = reader();
   const steps = [[started()], [textStart(0), delta(0, "a")], [delta(0, "b")], [blockEnd(0), finished()]];
-  for (const step of steps) writer.add(step);
+  for (const step of steps) writer.add(stepOf(step));
   expect(messages).toEqual(steps);
   expect(messages[2]).toBe(steps[2]);
 });
 
 test("with a delay later deltas travel together, the first one and all other events at once", async () => {
   const { messages, writer, clock } = reader(8);
-  writer.add([started()]);
-  writer.add([textStart(0), delta(0, "a")]);
-  writer.add([delta(0, "b")]);
+  writer.add(stepOf([started()]));
+  writer.add(stepOf([textStart(0), delta(0, "a")]));
+  writer.add(stepOf([delta(0, "b")]));
   await clock.advance(4);
-  writer.add([delta(0, "c")]);
+  writer.add(stepOf([delta(0, "c")]));
   expect(textsOf(messages)).toEqual([["started"], ["blockStarted", "a"]]);
   await clock.advance(4);
   expect(textsOf(messages).slice(2)).toEqual([["b", "c"]]);
-  writer.add([delta(0, "d")]);
-  writer.add([blockEnd(0), finished()]);
+  writer.add(stepOf([delta(0, "d")]));
+  writer.add(stepOf([blockEnd(0), finished()]));
   expect(textsOf(messages).slice(3)).toEqual([["d", "blockEnded", "finished"]]);
   await clock.advance(100);
   expect(messages).toHaveLength(4);
@@ -57,9 +64,9 @@ test("with a delay later deltas travel together, the first one and all other eve
 
 test("a first delta that comes alone is not held either", () => {
   const { messages, writer } = reader(1_000);
-  writer.add([started(), textStart(0)]);
-  writer.add([delta(0, "a")]);
-  writer.add([delta(0, "b")]);
+  writer.add(stepOf([started(), textStart(0)]));
+  writer.add(stepOf([delta(0, "a")]));
+  writer.add(stepOf([delta(0, "b")]));
   expect(textsOf(messages)).toEqual([["started", "blockStarted"], ["a"]]);
 });
 
@@ -68,8 +75,8 @@ test.each([
   ["16 KiB of text", 4, 4_096],
 ])("%s are not held any longer", (_, count, length) => {
   const { messages, writer } = reader(1_000);
-  writer.add([textStart(0), delta(0, "first")]);
-  for (let at = 0; at < count; at += 1) writer.add([delta(0, "x".repeat(length))]);
+  writer.add(stepOf([textStart(0), delta(0, "first")]));
+  for (let at = 0; at < count; at += 1) writer.add(stepOf([delta(0, "x".repeat(length))]));
   expect(messages).toHaveLength(2);
   expect(messages[1]).toHaveLength(count);
 });
@@ -77,29 +84,29 @@ test.each([
 test("a step of very many events becomes several messages, in order", () => {
   const { messages, writer } = reader();
   const events = [textStart(0), ...Array.from({ length: 70 }, (_, at) => delta(0, `${at} `)), blockEnd(0)];
-  writer.add(events);
+  writer.add(stepOf(events));
   expect(messages.map((message) => message.length)).toEqual([32, 32, 8]);
   expect(messages.flat()).toEqual(events);
-  writer.add([delta(1, "x".repeat(20_000)), delta(1, "y".repeat(10)), delta(1, "z".repeat(20_000))]);
+  writer.add(stepOf([delta(1, "x".repeat(20_000)), delta(1, "y".repeat(10)), delta(1, "z".repeat(20_000))]));
   expect(textsOf(messages.slice(3)).map((texts) => texts.map((text) => text?.[0]))).toEqual([["x"], ["y"], ["z"]]);
 });
 
 test("while the reader is behind, adjacent deltas of a block become one, and nothing is written", () => {
   const { messages, state, writer, catchUp } = reader();
   state.ready = false;
-  writer.add([textStart(0), delta(0, "a")]);
-  for (const text of ["b", "c"]) writer.add([delta(0, text)]);
-  writer.add([blockEnd(0), textStart(1), delta(1, "d")]);
-  writer.add([delta(1, "e")]);
-  writer.add([blockEnd(1)]);
+  writer.add(stepOf([textStart(0), delta(0, "a")]));
+  for (const text of ["b", "c"]) writer.add(stepOf([delta(0, text)]));
+  writer.add(stepOf([blockEnd(0), textStart(1), delta(1, "d")]));
+  writer.add(stepOf([delta(1, "e")]));
+  writer.add(stepOf([blockEnd(1)]));
   expect(messages).toHaveLength(1);
   catchUp();
   expect(textsOf(messages)).toEqual([
     ["blockStarted", "a"],
     ["bc", "blockEnded", "blockStarted", "de", "blockEnded"],
   ]);
-  writer.add([delta(1, "f")]);
-  writer.add([delta(1, "g")]);
+  writer.add(stepOf([delta(1, "f")]));
+  writer.add(stepOf([delta(1, "g")]));
   expect(textsOf(messages).slice(2)).toEqual([["f"], ["g"]]);
 });
 
@@ -110,19 +117,19 @@ test("merged deltas keep the log probabilities of all their tokens", () => {
     return { kind: { $case: "blockDelta", value: { index: 0, text: token, logprobs: [logprob] } } };
   };
   state.ready = false;
-  for (const token of ["a", "b", "c"]) writer.add([withLogprob(token)]);
+  for (const token of ["a", "b", "c"]) writer.add(stepOf([withLogprob(token)]));
   catchUp();
   expect(messages[1]).toMatchObject([{ kind: { value: { text: "bc", logprobs: [{ token: "b" }, { token: "c" }] } } }]);
 });
 
 test("it is full only while the reader is behind and as much is held as one message takes", async () => {
   const { messages, state, writer, catchUp } = reader();
-  writer.add([delta(0, "x".repeat(20_000))]);
+  writer.add(stepOf([delta(0, "x".repeat(20_000))]));
   expect(writer.full).toBe(false);
   state.ready = false;
-  writer.add([delta(0, "a")]);
+  writer.add(stepOf([delta(0, "a")]));
   expect(writer.full).toBe(false);
-  writer.add([delta(0, "x".repeat(20_000))]);
+  writer.add(stepOf([delta(0, "x".repeat(20_000))]));
   expect(writer.full).toBe(true);
   const room = writer.room(new AbortController().signal).then(() => "room");
   catchUp();
@@ -134,7 +141,7 @@ test("it is full only while the reader is behind and as much is held as one mess
 test("a wait for room ends with its signal", async () => {
   const { state, writer } = reader();
   state.ready = false;
-  writer.add([delta(0, "a")]);
+  writer.add(stepOf([delta(0, "a")]));
   const leave = new AbortController();
   const room = writer.room(leave.signal);
   leave.abort();
@@ -146,13 +153,57 @@ test("a wait for room ends with its signal", async () => {
 test("flush sends what is held to a reader that is behind too, close drops it", async () => {
   const { messages, state, writer, clock, catchUp } = reader(5);
   state.ready = false;
-  writer.add([textStart(0), delta(0, "a")]);
-  writer.add([delta(0, "b")]);
+  writer.add(stepOf([textStart(0), delta(0, "a")]));
+  writer.add(stepOf([delta(0, "b")]));
   writer.flush();
   expect(textsOf(messages)).toEqual([["blockStarted", "a"], ["b"]]);
-  writer.add([delta(0, "c")]);
+  writer.add(stepOf([delta(0, "c")]));
   writer.close();
   catchUp();
   await clock.advance(100);
   expect(messages).toHaveLength(2);
+});
+
+test("tokens are told with the first event behind them, and those of a mark after eight at most", () => {
+  const { messages, tokens, writer } = reader();
+  writer.add(stepOf([started()]));
+  for (let token = 1; token <= 10; token += 1) writer.add(stepOf([], [token]));
+  writer.add(stepOf([textStart(0), delta(0, "a")], [11]));
+  writer.add(stepOf([blockEnd(0), finished()]));
+  expect(messages.map(({ length }) => length)).toEqual([1, 0, 2, 2]);
+  expect(tokens).toEqual([[], [1, 2, 3, 4, 5, 6, 7, 8], [9, 10, 11], []]);
+});
+
+test("tokens are never told behind their text: neither of deltas that are held, nor of a step of many messages", async () => {
+  const { messages, tokens, state, writer, clock, catchUp } = reader(8);
+  writer.add(stepOf([textStart(0), delta(0, "a")], [1]));
+  writer.add(stepOf([delta(0, "b")], [2]));
+  writer.add(stepOf([], [3]));
+  writer.add(stepOf([delta(0, "c")], [4]));
+  await clock.advance(8);
+  expect(tokens).toEqual([[1], [2, 3, 4]]);
+  state.ready = false;
+  writer.add(stepOf([blockEnd(0), textStart(1)], [5]));
+  writer.add(stepOf([delta(1, "d")], [6]));
+  writer.add(stepOf([delta(1, "e")], [7, 8]));
+  catchUp();
+  expect(tokens.slice(2)).toEqual([[5], [6, 7, 8]]);
+  const many = Array.from({ length: 70 }, (_, at) => delta(1, `${at} `));
+  writer.add(stepOf([...many, blockEnd(1)], [9, 10]));
+  expect(messages.slice(4).map(({ length }) => length)).toEqual([32, 32, 7]);
+  expect(tokens.slice(4)).toEqual([[9, 10], [], []]);
+});
+
+test("flush tells what is untold, and a caller that did not ask for tokens is told none", () => {
+  const { messages, tokens, writer } = reader();
+  writer.add(stepOf([started()]));
+  writer.add(stepOf([], [1, 2]));
+  writer.flush();
+  writer.flush();
+  expect([messages.length, tokens]).toEqual([2, [[], [1, 2]]]);
+  const plain = reader(0, false);
+  plain.writer.add(stepOf([textStart(0), delta(0, "a")], [1]));
+  for (let token = 2; token <= 20; token += 1) plain.writer.add(stepOf([], [token]));
+  plain.writer.flush();
+  expect(plain.tokens).toEqual([[]]);
 });

@@ -30,7 +30,8 @@ const ask = says(Role.USER, "Create a file named hello.txt");
 async function play(request: object): Promise<Event[]> {
   const events: Event[] = [];
   const whole = GenerateRequest.fromPartial({ requestId: "req_1", ...request });
-  for await (const step of agentScript(whole, new AbortController().signal)) events.push(...step);
+  for await (const step of agentScript(whole, new AbortController().signal))
+    events.push(...("events" in step ? step.events : step));
   return events;
 }
 
