@@ -82,7 +82,8 @@ function contents(folder) {
   return new Map(
     files.map((f) => [
       join(f.parentPath, f.name).slice(folder.length + 1),
-      readFileSync(join(f.parentPath, f.name), "utf8"),
+      // One character for each byte: there is a binary file among them.
+      readFileSync(join(f.parentPath, f.name), "latin1"),
     ]),
   );
 }
@@ -106,6 +107,8 @@ try {
   // The comments of the standard protos are their authors' words: they stay out. Ours come along.
   generate(["standard", "svc-module"], true, ["comments=false"]);
   generate(["svc-module"], false, []);
+  // For server reflection: what the contract is made of, the standard files that it imports included.
+  buf("build", "--as-file-descriptor-set", "--exclude-source-info", "-o", join("gen", "descriptors.binpb"));
   const generated = join(workspace, "gen");
   const committed = join(here, "gen");
   if (process.argv.includes("--check")) requireFresh(generated, committed);

@@ -1,13 +1,19 @@
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { loadSync } from "@grpc/proto-loader";
+import { fromBinary, toBinary } from "@bufbuild/protobuf";
+import { FileDescriptorProtoSchema, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { ReflectionService } from "@grpc/reflection";
 import { projectFolder } from "../../deploy/runtime/files/project-folder.ts";
 
 /**
- * Returns `grpc.reflection.v1.ServerReflection` for the services of the contract, so that tools such as grpcurl need no
- * files. It reads the `.proto` files themselves, which are therefore part of what is deployed.
+ * Returns `grpc.reflection.v1.ServerReflection`, and its `v1alpha`, for the services of a node, so that tools such as
+ * grpcurl need no files. It tells the descriptors that `npm run proto` compiled, which are part of what is deployed:
+ * those that the library makes out of `.proto` files by itself name imports that it does not have.
  */
 export function contractReflection(): ReflectionService {
-  const files = ["svc/inference/v1/inference_service.proto", "svc/inference/v1/node_service.proto"];
-  return new ReflectionService(loadSync(files, { keepCase: true, includeDirs: [join(projectFolder(), "proto")] }));
+  const bytes = readFileSync(join(projectFolder(), "proto/gen/descriptors.binpb"));
+  const { file } = fromBinary(FileDescriptorSetSchema, bytes);
+  const fileDescriptorProtos = file.map((one) => Buffer.from(toBinary(FileDescriptorProtoSchema, one)));
+  const contract = { format: "Protocol Buffer 3 DescriptorProto", type: {}, fileDescriptorProtos } as const;
+  return new ReflectionService({ contract });
 }

@@ -1,5 +1,7 @@
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
+import { create, createFileRegistry, fromBinary } from "@bufbuild/protobuf";
+import { type FileDescriptorProto, FileDescriptorProtoSchema, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { credentials, loadPackageDefinition, type ServiceClientConstructor } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { expect, test } from "vitest";
@@ -9,9 +11,10 @@ import { startNode } from "../../support/engine/start-node.ts";
 const PACKAGE = dirname(createRequire(import.meta.url).resolve("@grpc/reflection/package.json"));
 
 type Listed = { readonly list_services_response: { readonly service: readonly { readonly name: string }[] } };
+type Files = { readonly file_descriptor_response: { readonly file_descriptor_proto: readonly Uint8Array[] } };
 
-/** What a node tells a reflection client about its services. */
-function listServices(address: string): Promise<Listed> {
+/** What a node tells a reflection client that asks one thing. */
+function ask<Answer>(address: string, question: object): Promise<Answer> {
   const file = join(PACKAGE, "build/proto/grpc/reflection/v1/reflection.proto");
   const packages = loadPackageDefinition(loadSync(file, { keepCase: true })) as unknown as {
     grpc: { reflection: { v1: { ServerReflection: ServiceClientConstructor } } };
@@ -25,7 +28,7 @@ function listServices(address: string): Promise<Listed> {
     call.on("data", resolve);
     call.on("error", reject);
     call.on("status", () => client.close());
-    call.write({ list_services: "" });
+    call.write(question);
     call.end();
   });
 }
@@ -37,7 +40,7 @@ function backend(): ScriptedBackend {
 test("a node that may be asked names the contract's services", async () => {
   const node = await startNode(backend(), { reflection: true });
   try {
-    const { list_services_response } = await listServices(node.address);
+    const { list_services_response } = await ask<Listed>(node.address, { list_services: "" });
     const names = list_services_response.service.map(({ name }) => name);
     expect(names).toContain("svc.inference.v1.InferenceService");
     expect(names).toContain("svc.inference.v1.NodeService");
@@ -46,10 +49,44 @@ test("a node that may be asked names the contract's services", async () => {
   }
 });
 
+test.each(["InferenceService", "NodeService"])(
+  "a client gets the whole descriptor of %s, with all imports",
+  async (name) => {
+    const node = await startNode(backend(), { reflection: true });
+    try {
+      const question = { file_containing_symbol: `svc.inference.v1.${name}` };
+      const { file_descriptor_response } = await ask<Files>(node.address, question);
+      const file = file_descriptor_response.file_descriptor_proto.map((bytes) =>
+        fromBinary(FileDescriptorProtoSchema, bytes),
+      );
+      // Throws where an import is missing or a name leads nowhere.
+      const registry = createFileRegistry(create(FileDescriptorSetSchema, { file: inOrderOfImport(file) }));
+      expect(registry.getService(`svc.inference.v1.${name}`)?.methods.length).toBeGreaterThan(0);
+    } finally {
+      await node.stop();
+    }
+  },
+);
+
+/** Each file behind those that it imports, as a set of descriptors has them. */
+function inOrderOfImport(files: readonly FileDescriptorProto[]): FileDescriptorProto[] {
+  const ordered = new Set<FileDescriptorProto>();
+  const add = (file: FileDescriptorProto) => {
+    for (const name of file.dependency) {
+      const found = files.find((other) => other.name === name);
+      if (!found) throw new Error(`${name} is missing`);
+      add(found);
+    }
+    ordered.add(file);
+  };
+  for (const file of files) add(file);
+  return [...ordered];
+}
+
 test("by default a node tells nothing about itself", async () => {
   const node = await startNode(backend());
   try {
-    await expect(listServices(node.address)).rejects.toMatchObject({ code: 12 });
+    await expect(ask(node.address, { list_services: "" })).rejects.toMatchObject({ code: 12 });
   } finally {
     await node.stop();
   }
