@@ -3,9 +3,10 @@ import { onAbort } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { Cluster } from "./cluster.ts";
 import type { ClusterMember } from "./cluster-member.ts";
-import type { Balancer, Look } from "./load-balancing/balancer.ts";
-import type { NoPick } from "./load-balancing/choose.ts";
+import type { Balancer } from "./load-balancing/balancer.ts";
+import { type NoPick, noPick } from "./load-balancing/choose.ts";
 import { isWithinCaps } from "./load-balancing/endpoint-caps.ts";
+import { EndpointLevels } from "./load-balancing/endpoint-levels.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
 import type { Placement } from "./load-balancing/policy.ts";
 import type { Route } from "./load-balancing/route.ts";
@@ -15,10 +16,7 @@ import { HeldRoom } from "./queue/held-room.ts";
 import { OUTPUT_RESERVE_TOKENS, type Pending, PendingQueue } from "./queue/pending-queue.ts";
 import { type PlaceDemand, TenantPlaces } from "./queue/tenant-places.ts";
 
-/**
- * The time between two looks at whether waiting requests can be served, in milliseconds: an endpoint that recovers
- * tells nobody here.
- */
+/** The time between two looks at whether the time of waiting requests is up, in milliseconds. */
 const RECHECK_MS = 100;
 
 /** The number of waiting requests that are sent away in one turn of the event loop: each of them is answered then. */
@@ -26,6 +24,12 @@ const SENT_AWAY_PER_TURN = 32;
 
 /** The longest time for which an endpoint is believed that it has no room, in milliseconds. */
 const MAX_HOLD_BACK_MS = 60_000;
+
+/** A cluster whose endpoints requests are let onto, as far as that needs to know it. */
+export type AdmittedCluster = Pick<
+  Cluster,
+  "settings" | "views" | "mayHaveEndpoints" | "announcedMs" | "member" | "onMembersChange" | "onHealthChange"
+>;
 
 /** A request that asks for a place on an endpoint of the cluster. */
 export type PlaceRequest = {
@@ -82,29 +86,27 @@ type Waiting = Attempting & {
  * queue, with bounds of their own, and leave it in the same order.
  */
 export class ClusterAdmission {
-  readonly #cluster: Cluster;
+  readonly #cluster: AdmittedCluster;
   readonly #balancer: Balancer;
   readonly #clock: Clock;
   readonly #breaker = new CircuitBreaker({ maxRequests: 0, maxPendingRequests: 0 });
   readonly #queue: PendingQueue<Waiting>;
   readonly #places: TenantPlaces;
   readonly #room: HeldRoom;
-  /**
-   * The moments at which endpoints have room again, in milliseconds of the monotonic clock, by the address of each one
-   * that has said so.
-   */
-  readonly #heldBack = new Map<string, number>();
+  /** The endpoints, and which of them have room: they are told whenever that may have changed. */
+  readonly #levels: EndpointLevels;
+  /** The endpoints that have said that they have no room for a while, with what cancels the end of that. */
+  readonly #heldBack = new Map<string, () => void>();
+  /** What the endpoints' number of changes was when those were last let go for whom there is none any more. */
+  #hopelessAt = 0;
   /** The moment since which no endpoint is usable, in milliseconds of the monotonic clock; undefined while one is. */
   #noneSinceMs: number | undefined;
-  /**
-   * The number of usable endpoints at the newest look; while requests wait it is no older than the time between two.
-   */
-  #usable = 0;
   /** Whether there may be room that none of those who wait can take. */
   #hasSpareRoom = false;
   #cancelTimer: (() => void) | undefined;
+  #isDueNow = false;
 
-  constructor(cluster: Cluster, balancer: Balancer, clock: Clock) {
+  constructor(cluster: AdmittedCluster, balancer: Balancer, clock: Clock) {
     this.#cluster = cluster;
     this.#balancer = balancer;
     this.#clock = clock;
@@ -113,11 +115,17 @@ export class ClusterAdmission {
     this.#queue = new PendingQueue({ maxPendingPerKey, classShares, adaptiveLifo });
     this.#places = new TenantPlaces(circuitBreakers.tenantReservePercent);
     this.#room = new HeldRoom(circuitBreakers);
+    this.#levels = new EndpointLevels(cluster.settings, {
+      hasRoom: (view) => this.#hasRoom(view),
+      capOf: (view) => this.#cap(view),
+      onRoom: () => this.#serveSoon(),
+    });
+    cluster.views.follow(this.#levels);
     cluster.onMembersChange(() => {
-      for (const address of this.#heldBack.keys()) if (!cluster.member(address)) this.#heldBack.delete(address);
+      for (const address of this.#heldBack.keys()) if (!cluster.member(address)) this.#endHoldBack(address);
       this.#serve();
     });
-    cluster.onHealthChange(() => (this.#queue.size > 0 ? this.#serve() : this.#look()));
+    cluster.onHealthChange(() => (this.#queue.size > 0 ? this.#serve() : this.#followEndpoints()));
   }
 
   /** The circuit breaker that counts the cluster's running and waiting requests. */
@@ -127,7 +135,7 @@ export class ClusterAdmission {
 
   /** Returns what the circuit breaker leaves free, by the limits of this moment. */
   breakerState(): CircuitBreakerState {
-    this.#look();
+    this.#followEndpoints();
     return this.#breaker.state;
   }
 
@@ -165,7 +173,10 @@ export class ClusterAdmission {
 
   /** Keeps requests away from an endpoint that has said that it takes none for `ms` milliseconds; at most 60 s. */
   holdBack(address: string, ms: number): void {
-    this.#heldBack.set(address, this.#clock.nowMs() + Math.min(ms, MAX_HOLD_BACK_MS));
+    this.#heldBack.get(address)?.();
+    const cancel = this.#clock.after(Math.min(ms, MAX_HOLD_BACK_MS), () => this.#endHoldBack(address));
+    this.#heldBack.set(address, cancel);
+    this.#reconsider(address);
   }
 
   /**
@@ -174,10 +185,10 @@ export class ClusterAdmission {
    */
   acquire(request: PlaceRequest, signal: AbortSignal): Promise<Admitted | NotAdmitted> {
     const demand = this.#places.want(request.tenant, this.#clock.nowMs());
-    // Nobody passes those who wait but where they cannot go; bad news may. A look is a pass over all endpoints, and coming
-    // makes no room.
-    const mayAsk = this.#queue.size === 0 || this.#usable === 0 || this.#hasSpareRoom;
-    const first = mayAsk ? this.#attempt(this.#look(), { ...request, demand }) : "all_full";
+    this.#followEndpoints();
+    // Nobody passes those who wait but where they cannot go; bad news may. Coming makes no room.
+    const mayAsk = this.#queue.size === 0 || this.#levels.usable === 0 || this.#hasSpareRoom;
+    const first = mayAsk ? this.#attempt({ ...request, demand }) : noPick(this.#levels.levels, request.tried);
     if (!isNoRoom(first) && !(request.mayHold && isOutage(first))) {
       if (typeof first === "string") demand.end();
       return Promise.resolve(first);
@@ -189,6 +200,7 @@ export class ClusterAdmission {
   /** Sends all waiting requests away and stops the timer. */
   close(): void {
     this.#cancelTimer?.();
+    for (const cancel of this.#heldBack.values()) cancel();
     for (const { value } of this.#queue.giveUp(() => true)) value.settle("no_endpoints");
   }
 
@@ -286,14 +298,19 @@ export class ClusterAdmission {
     }
   }
 
-  #attempt(look: Look, { route, tried, demand }: Attempting): Admitted | NotAdmitted | NoRoom {
-    if (this.#usable > 0 && !demand.mayTake(this.#breaker.maxRequests, this.#clock.nowMs())) return "kept_for_others";
-    const choice = look.pick(route, tried);
+  #attempt({ route, tried, demand }: Attempting): Admitted | NotAdmitted | NoRoom {
+    const levels = this.#levels;
+    if (levels.usable > 0 && !demand.mayTake(this.#breaker.maxRequests, this.#clock.nowMs())) return "kept_for_others";
+    const choice = this.#breaker.isFull
+      ? { none: noPick(levels.levels, tried) }
+      : this.#balancer.pick(levels, route, tried);
     if ("none" in choice) return choice.none;
     const { endpoint, placement } = choice.pick;
-    const member = this.#cluster.member(endpoint.address);
-    const permit = this.#breaker.tryRequest(endpoint.address, this.#cap(endpoint));
+    const { address } = endpoint;
+    const member = this.#cluster.member(address);
+    const permit = this.#breaker.tryRequest(address, this.#cap(endpoint));
     if (!member || !permit) return "all_full";
+    this.#reconsider(address);
     demand.take();
     let held = true;
     const release = () => {
@@ -302,6 +319,7 @@ export class ClusterAdmission {
       demand.end();
       this.#queue.ended(this.#breaker.active);
       permit.release();
+      this.#reconsider(address);
       this.#serve();
     };
     return { member, placement, release };
@@ -311,38 +329,42 @@ export class ClusterAdmission {
     return this.#cluster.settings.circuitBreakers.maxRequestsPerEndpoint ?? slots;
   }
 
-  #isHeldBack(address: string): boolean {
-    const untilMs = this.#heldBack.get(address);
-    if (untilMs === undefined || this.#clock.nowMs() < untilMs) return untilMs !== undefined;
-    this.#heldBack.delete(address);
-    return false;
+  /** Returns whether an endpoint has room for one more request, whatever the cluster has. */
+  #hasRoom(view: EndpointView): boolean {
+    const { address } = view;
+    if (this.#heldBack.has(address) || this.#breaker.requestsOn(address) >= this.#cap(view)) return false;
+    return isWithinCaps(view, this.#cluster.settings.circuitBreakers.endpointCaps);
   }
 
-  /** Takes a look, one pass over all endpoints, and lets the limits follow them as they come and go. */
-  #look(): Look {
-    const { maxRequests, maxPendingRequests, maxHeldRequests, endpointCaps } = this.#cluster.settings.circuitBreakers;
-    const look = this.#balancer.look(
-      (view) =>
-        !this.#isHeldBack(view.address) &&
-        isWithinCaps(view, endpointCaps) &&
-        this.#breaker.hasRoom(view.address, this.#cap(view)),
-    );
-    this.#usable = look.usable.length;
-    const bySlots = limitsForSlots(look.usable.reduce((sum, view) => sum + this.#cap(view), 0));
-    const maxWaiting = this.#usable > 0 ? (maxPendingRequests ?? bySlots.maxPendingRequests) : maxHeldRequests;
+  /** Finds out again whether an endpoint has room, where it still is one of the cluster's. */
+  #reconsider(address: string): void {
+    const view = this.#cluster.views.get(address);
+    if (view) this.#levels.reconsider(view);
+  }
+
+  #endHoldBack(address: string): void {
+    this.#heldBack.get(address)?.();
+    if (this.#heldBack.delete(address)) this.#reconsider(address);
+  }
+
+  /** Lets the limits follow the endpoints as they come and go. */
+  #followEndpoints(): void {
+    const { maxRequests, maxPendingRequests, maxHeldRequests } = this.#cluster.settings.circuitBreakers;
+    const { usable, places } = this.#levels;
+    const bySlots = limitsForSlots(places);
+    const maxWaiting = usable > 0 ? (maxPendingRequests ?? bySlots.maxPendingRequests) : maxHeldRequests;
     this.#breaker.setLimits({ maxRequests: maxRequests ?? bySlots.maxRequests, maxPendingRequests: maxWaiting });
     this.#queue.setMaxPending(maxWaiting);
-    this.#noteOutage();
-    return look;
+    this.#noteOutage(usable);
   }
 
   /** Notes when an outage begins or ends, and what that means for those who wait. */
-  #noteOutage(): void {
+  #noteOutage(usable: number): void {
     const nowMs = this.#clock.nowMs();
-    if (this.#usable > 0 && this.#noneSinceMs !== undefined) {
+    if (usable > 0 && this.#noneSinceMs !== undefined) {
       this.#noneSinceMs = undefined;
       this.#resume(nowMs);
-    } else if (this.#usable === 0 && this.#noneSinceMs === undefined) {
+    } else if (usable === 0 && this.#noneSinceMs === undefined) {
       this.#noneSinceMs = nowMs;
       // Who finds no room, or may not be held, has the time left that a wait may take.
       for (const item of this.#queue.order()) this.#hold(item, nowMs);
@@ -352,16 +374,26 @@ export class ClusterAdmission {
   /** Gives free places to those who wait, and lets those go for whom there will be none in time. */
   #serve(): void {
     if (this.#queue.size === 0) return;
-    const look = this.#look();
+    this.#followEndpoints();
     const nowMs = this.#clock.nowMs();
     const hasMore = this.#dismissLate(nowMs);
-    if (this.#usable > 0) {
-      this.#dismissHopeless(look);
-      this.#serveInOrder(look, nowMs);
+    if (this.#levels.usable > 0) {
+      this.#dismissHopeless();
+      this.#serveInOrder(nowMs);
     }
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
+    this.#isDueNow = false;
     this.#arm(hasMore ? 0 : RECHECK_MS);
+  }
+
+  /** Sees to it that those who wait are served next, as there is room now. */
+  #serveSoon(): void {
+    if (this.#isDueNow || this.#queue.size === 0) return;
+    this.#isDueNow = true;
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    this.#arm(0);
   }
 
   /** Sees to it that those who wait are looked at in `ms` milliseconds, unless a look is due anyway. */
@@ -369,6 +401,7 @@ export class ClusterAdmission {
     if (this.#queue.size === 0) return;
     this.#cancelTimer ??= this.#clock.after(ms, () => {
       this.#cancelTimer = undefined;
+      this.#isDueNow = false;
       this.#serve();
     });
   }
@@ -376,38 +409,43 @@ export class ClusterAdmission {
   /** Lets those go whose time is up, of many only some in this turn. Returns whether there may be more. */
   #dismissLate(nowMs: number): boolean {
     const late = this.#queue.expire(nowMs, SENT_AWAY_PER_TURN);
-    for (const { value } of late) value.settle(this.#usable > 0 ? "pending_timeout" : "none_available");
+    for (const { value } of late) value.settle(this.#levels.usable > 0 ? "pending_timeout" : "none_available");
     return late.length === SENT_AWAY_PER_TURN;
   }
 
   /** Lets those go that wait for an endpoint which is no more: all others have had their try. */
-  #dismissHopeless({ usable }: Look): void {
-    const isHopeless = ({ tried }: Waiting) => tried.size > 0 && usable.every(({ address }) => tried.has(address));
+  #dismissHopeless(): void {
+    const { changes, levels } = this.#levels;
+    if (changes === this.#hopelessAt) return;
+    this.#hopelessAt = changes;
+    const isHopeless = ({ tried }: Waiting) => tried.size > 0 && noPick(levels, tried) === "all_tried";
     for (const { value } of this.#queue.giveUp(isHopeless)) value.settle("all_tried");
   }
 
   /** Serves requests in the queue's order, as long as somebody has room. */
-  #serveInOrder(first: Look, nowMs: number): void {
+  #serveInOrder(nowMs: number): void {
     const passedOver: Pending<Waiting>[] = [];
     let triedAll = 0;
-    let look = first;
-    while (look.hasRoom() && this.#queue.size > 0) {
+    while (this.#hasRoomAnywhere() && this.#queue.size > 0) {
       const item = this.#queue.next();
       if (!item) break;
-      const result = this.#attempt(look, item.value);
+      const result = this.#attempt(item.value);
       if (isNoRoom(result)) {
         passedOver.push(item);
         // Whoever has room has had its try at this one; it may be another's turn.
         if (result === "all_full") triedAll += 1;
-        if (triedAll >= this.#cluster.members.length) break;
+        if (triedAll >= this.#levels.usable) break;
         continue;
       }
       this.#queue.served(item, nowMs);
       item.value.settle(result);
-      if (typeof result !== "string") look = this.#look();
     }
     this.#queue.putBack(passedOver);
-    this.#hasSpareRoom = look.hasRoom();
+    this.#hasSpareRoom = this.#hasRoomAnywhere();
+  }
+
+  #hasRoomAnywhere(): boolean {
+    return !this.#breaker.isFull && this.#levels.hasRoom;
   }
 }
 

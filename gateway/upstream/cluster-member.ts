@@ -2,7 +2,7 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { ClusterSettings } from "./cluster-settings.ts";
 import type { EndpointSpec } from "./discovery/endpoint-schema.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
-import type { EndpointLoad } from "./endpoint/endpoint-load.ts";
+import { type EndpointLoad, UNKNOWN_LOAD } from "./endpoint/endpoint-load.ts";
 import { HealthChecker } from "./health/health-checker.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
@@ -38,7 +38,68 @@ export type ClusterMemberOptions = {
   readonly random: () => number;
   /** Called when the member's health or compatibility has changed, or is known for the first time. */
   readonly onChange: (member: ClusterMember) => void;
+  /** Called with the view of the member, for the first time and whenever more of it has changed than a count. */
+  readonly onView: (view: EndpointView) => void;
 };
+
+/** What picks see of a member: counts are read where they are kept, all else is as the member last found it. */
+class MemberView implements EndpointView {
+  readonly address: string;
+  healthy = false;
+  compatible = true;
+  draining = false;
+  ejected = false;
+  slots = 1;
+  weight = 1;
+  priority = 0;
+  locality = "";
+  healthySinceMs: number | undefined;
+  load: EndpointLoad = UNKNOWN_LOAD;
+  readonly #endpoint: Endpoint;
+  readonly #work: WorkLedger;
+
+  constructor(endpoint: Endpoint, work: WorkLedger) {
+    this.address = endpoint.address;
+    this.#endpoint = endpoint;
+    this.#work = work;
+  }
+
+  get activeRequests(): number {
+    return this.#endpoint.activeRequests;
+  }
+
+  get running(): number {
+    return this.load.running;
+  }
+
+  get waiting(): number {
+    return this.load.waiting;
+  }
+
+  get meanRequests(): number {
+    return this.#endpoint.report.meanRequests;
+  }
+
+  get kvUse(): number {
+    return this.load.kvUse;
+  }
+
+  get outstandingPrefillTokens(): number {
+    return Math.max(this.#work.outstanding(this.address), this.load.queuedUncachedTokens);
+  }
+
+  get prefillTokensPerSecond(): number {
+    return this.load.prefillTokensPerSecond ?? this.#work.speed(this.address) ?? DEFAULT_PREFILL_TOKENS_PER_SECOND;
+  }
+
+  get decodeTokensPerSecond(): number | undefined {
+    return this.load.decodeTokensPerSecond;
+  }
+
+  get retentionMs(): number | undefined {
+    return this.load.retentionMs;
+  }
+}
 
 /** An endpoint as one cluster sees it: its place there, and the health of the cluster's model on it. */
 export class ClusterMember {
@@ -47,6 +108,11 @@ export class ClusterMember {
   readonly #options: ClusterMemberOptions;
   readonly #checker: HealthChecker;
   readonly #prefixes: PrefixWatch | undefined;
+  readonly #view: MemberView;
+  readonly #stopListening: () => void;
+  /** The moment at which the view is looked through again, as it changes by time alone. */
+  #refreshAtMs = Number.POSITIVE_INFINITY;
+  #cancelRefresh = () => {};
   #spec: EndpointSpec;
   #healthy = false;
   #mismatch = false;
@@ -63,6 +129,7 @@ export class ClusterMember {
       this.#prefixes = new PrefixWatch({ endpoint, model: settings.model, told, clock, random });
     }
     this.#options = options;
+    this.#view = new MemberView(endpoint, options.work);
     this.#spec = options.spec;
     this.#hasBeenDown = !options.initial;
     this.#announcedMs = clock.nowMs();
@@ -74,7 +141,14 @@ export class ClusterMember {
       random,
       onResult: () => this.#judge(),
     });
+    this.#stopListening = endpoint.onNews(() => this.refresh());
+    this.refresh();
     this.#checker.start();
+  }
+
+  /** What picks see of the member: one object for as long as it is a member, which is kept up to date. */
+  get view(): EndpointView {
+    return this.#view;
   }
 
   /** What discovery says about the endpoint. */
@@ -85,6 +159,7 @@ export class ClusterMember {
   /** Takes what discovery now says about the endpoint. */
   setSpec(spec: EndpointSpec): void {
     this.#spec = spec;
+    this.refresh();
   }
 
   /**
@@ -146,39 +221,49 @@ export class ClusterMember {
     return Math.max(1, this.endpoint.description(this.#options.settings.model)?.maxConcurrentRequests ?? 1);
   }
 
-  /** Takes a snapshot of the member for one pick. */
-  view(nowMs: number): EndpointView {
-    const { outliers, work } = this.#options;
-    const { address, activeRequests } = this.endpoint;
-    const load = this.load(nowMs);
-    const { priority, locality, loadBalancingWeight, healthStatus } = this.#spec;
-    return {
-      address,
-      healthy: this.#healthy && healthStatus !== "unhealthy",
-      compatible: !this.#mismatch,
-      draining: this.#isDraining(nowMs),
-      ejected: outliers.isEjected(address, nowMs),
-      activeRequests,
-      running: load.running,
-      waiting: load.waiting,
-      meanRequests: this.endpoint.report.meanRequests,
-      kvUse: load.kvUse,
-      slots: this.slots,
-      weight: loadBalancingWeight,
-      priority,
-      locality,
-      healthySinceMs: latest(this.#healthySinceMs, outliers.ejectedUntilMs(address)),
-      outstandingPrefillTokens: Math.max(work.outstanding(address), load.queuedUncachedTokens),
-      prefillTokensPerSecond: load.prefillTokensPerSecond ?? work.speed(address) ?? DEFAULT_PREFILL_TOKENS_PER_SECOND,
-      decodeTokensPerSecond: load.decodeTokensPerSecond,
-      retentionMs: load.retentionMs,
-    };
+  /**
+   * Finds out what picks see of the member. It is to be called when an ejection of the endpoint began or was ended by
+   * hand; everything else the member notices itself.
+   */
+  refresh(): void {
+    const { outliers, settings, clock, onView } = this.#options;
+    const view = this.#view;
+    const { address } = view;
+    const nowMs = clock.nowMs();
+    const ejectedUntilMs = outliers.ejectedUntilMs(address);
+    view.healthy = this.#healthy && this.#spec.healthStatus !== "unhealthy";
+    view.compatible = !this.#mismatch;
+    view.draining = this.#isDraining(nowMs);
+    view.ejected = outliers.isEjected(address, nowMs);
+    view.slots = this.slots;
+    view.weight = this.#spec.loadBalancingWeight;
+    view.priority = this.#spec.priority;
+    view.locality = this.#spec.locality;
+    view.healthySinceMs = latest(this.#healthySinceMs, ejectedUntilMs);
+    view.load = this.endpoint.report.load(settings.model, nowMs);
+    this.#refreshBy(nowMs, [ejectedUntilMs, this.endpoint.report.freshUntilMs]);
+    onView(view);
   }
 
   /** Ends the health checks; the endpoint itself stays open, as other clusters may have it. */
   close(): void {
     this.#checker.close();
     this.#prefixes?.stop();
+    this.#stopListening();
+    this.#cancelRefresh();
+  }
+
+  /** Sees to it that the view is looked through again at the first of these moments that is still to come. */
+  #refreshBy(nowMs: number, moments: readonly (number | undefined)[]): void {
+    const dueMs = Math.min(...moments.map((ms) => (ms === undefined || ms <= nowMs ? Number.POSITIVE_INFINITY : ms)));
+    // What is looked through too early finds the next moment then: reports move theirs on twice a second.
+    if (dueMs >= this.#refreshAtMs) return;
+    this.#cancelRefresh();
+    this.#refreshAtMs = dueMs;
+    this.#cancelRefresh = this.#options.clock.after(dueMs - nowMs, () => {
+      this.#refreshAtMs = Number.POSITIVE_INFINITY;
+      this.refresh();
+    });
   }
 
   #isDraining(nowMs: number): boolean {
@@ -197,7 +282,9 @@ export class ClusterMember {
     this.#mismatch = mismatch;
     if (healthy && !mismatch) this.#prefixes?.follow();
     else this.#prefixes?.stop();
-    if (changed) this.#options.onChange(this);
+    if (!changed) return;
+    this.refresh();
+    this.#options.onChange(this);
   }
 }
 

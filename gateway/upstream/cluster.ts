@@ -11,8 +11,8 @@ import type { Resolve } from "./discovery/resolve.ts";
 import { startDiscovery } from "./discovery/start-discovery.ts";
 import type { Endpoint, EndpointTls } from "./endpoint/endpoint.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
-import type { EndpointView } from "./load-balancing/endpoint-view.ts";
-import { HashRing } from "./load-balancing/hash-ring.ts";
+import { type EndpointView, isAvailable } from "./load-balancing/endpoint-view.ts";
+import { EndpointViews } from "./load-balancing/endpoint-views.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import { OutlierDetector } from "./outlier/outlier-detector.ts";
 import { ToldPrefixes } from "./prefixes/told-prefixes.ts";
@@ -48,19 +48,23 @@ export class Cluster {
   readonly mayHaveEndpoints: boolean;
   /** What the members tell of their caches. */
   readonly prefixes = new ToldPrefixes();
+  /** What picks see of the members, kept up to date. */
+  readonly views = new EndpointViews();
   readonly #parts: ClusterParts;
   readonly #tls: EndpointTls | undefined;
   readonly #discovery: Discovery;
   readonly #listeners = new Set<() => void>();
   readonly #healthListeners = new Set<() => void>();
   #members = new Map<string, ClusterMember>();
-  #ring = new HashRing([]);
+  #memberList: readonly ClusterMember[] = [];
   #discovered = false;
   #described: DescribedModel | undefined;
 
   constructor(config: ClusterConfig, parts: ClusterParts) {
     this.settings = config;
-    this.outliers = new OutlierDetector(config.outlierDetection, parts.random);
+    this.outliers = new OutlierDetector(config.outlierDetection, parts.random, (address) =>
+      this.member(address)?.refresh(),
+    );
     this.mayHaveEndpoints = config.type !== "static" || config.endpoints.length > 0;
     this.#parts = parts;
     const { clock, random, resolve, log, credentials } = parts;
@@ -84,7 +88,7 @@ export class Cluster {
 
   /** The endpoints of the cluster as it sees them. */
   get members(): readonly ClusterMember[] {
-    return [...this.#members.values()];
+    return this.#memberList;
   }
 
   /** Returns the member at an address; undefined where the cluster has none there. */
@@ -99,18 +103,7 @@ export class Cluster {
 
   /** The endpoints that may get requests now. */
   get healthyEndpoints(): readonly Endpoint[] {
-    const nowMs = this.#parts.clock.nowMs();
-    return this.members.filter((member) => member.isAvailable(nowMs)).map(({ endpoint }) => endpoint);
-  }
-
-  /** Takes snapshots of all members for one pick, at `nowMs` in milliseconds of the monotonic clock. */
-  views(nowMs: number): readonly EndpointView[] {
-    return this.members.map((member) => member.view(nowMs));
-  }
-
-  /** The hash ring of all members by their weights, built anew when they change. */
-  get ring(): HashRing {
-    return this.#ring;
+    return this.members.filter(({ view }) => isAvailable(view)).map(({ endpoint }) => endpoint);
   }
 
   /** The record of what the discovery of endpoints brought so far. */
@@ -178,6 +171,7 @@ export class Cluster {
     this.#healthListeners.clear();
     for (const member of this.#members.values()) this.#remove(member);
     this.#members = new Map();
+    this.#memberList = [];
   }
 
   /** Takes the endpoints that discovery has found. A member that stays keeps what is known about it. */
@@ -190,9 +184,12 @@ export class Cluster {
       after.set(spec.address, known ?? this.#add(spec));
     }
     this.#members = after;
+    this.#memberList = [...after.values()];
     const left = [...before.values()].filter(({ endpoint }) => !after.has(endpoint.address));
-    for (const member of left) this.#remove(member);
-    this.#ring = new HashRing(ringMembers(specs));
+    for (const member of left) {
+      this.#remove(member);
+      this.views.delete(member.endpoint.address);
+    }
     this.#discovered ||= specs.length > 0;
     const counts = { endpoints: specs.length, joined: after.size - (before.size - left.length), left: left.length };
     this.#parts.log.info({ cluster: this.model, ...counts }, "endpoints changed");
@@ -211,8 +208,21 @@ export class Cluster {
       this.#remember();
       for (const listener of this.#healthListeners) listener();
     };
+    const onView = (view: EndpointView) => this.views.set(view);
     const initial = !this.#discovered;
-    return new ClusterMember({ endpoint, spec, settings, outliers, work, told, initial, clock, random, onChange });
+    return new ClusterMember({
+      endpoint,
+      spec,
+      settings,
+      outliers,
+      work,
+      told,
+      initial,
+      clock,
+      random,
+      onChange,
+      onView,
+    });
   }
 
   /** Takes note of what is said of the model now, for when nobody is there to say it. */
@@ -233,13 +243,4 @@ export class Cluster {
  */
 function dnsHost(config: ClusterConfig): string | undefined {
   return config.type === "strict_dns" ? config.address.slice(0, config.address.lastIndexOf(":")) : undefined;
-}
-
-/**
- * Returns the members of the hash ring. Only the relation of the weights counts: the smallest one is 1, as each unit
- * costs the ring a hundred points.
- */
-function ringMembers(specs: readonly EndpointSpec[]) {
-  const smallest = Math.min(...specs.map(({ loadBalancingWeight }) => loadBalancingWeight));
-  return specs.map(({ address, loadBalancingWeight }) => ({ address, weight: loadBalancingWeight / smallest }));
 }

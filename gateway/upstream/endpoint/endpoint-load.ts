@@ -22,7 +22,8 @@ export type EndpointLoad = {
   readonly retentionMs: number | undefined;
 };
 
-const UNKNOWN: EndpointLoad = {
+/** What is known of a node that has not reported. */
+export const UNKNOWN_LOAD: EndpointLoad = {
   running: 0,
   waiting: 0,
   kvUse: 0,
@@ -34,16 +35,26 @@ const UNKNOWN: EndpointLoad = {
 
 /** The newest ORCA report of a node, as long as it is fresh. */
 export class LastReport {
+  readonly #onChange: () => void;
+  /** What the report says of each model that was asked for: a report is read more often than one comes. */
+  readonly #loads = new Map<string, EndpointLoad>();
   #report: OrcaLoadReport | undefined;
   #atMs = 0;
   #average: LoadAverage | undefined;
 
+  /** Starts without a report. `onChange` is called whenever there is a new one, or none any more. */
+  constructor(onChange: () => void = () => {}) {
+    this.#onChange = onChange;
+  }
+
   /** Takes a report that came at `nowMs`, in milliseconds of the monotonic clock. */
   set(report: OrcaLoadReport, nowMs: number): void {
     this.#report = report;
+    this.#loads.clear();
     this.#atMs = nowMs;
     const requests = metric(report, "svc.running") + metric(report, "svc.waiting");
     this.#average = averageLoad(this.#average, requests, nowMs);
+    this.#onChange();
   }
 
   /**
@@ -57,11 +68,20 @@ export class LastReport {
   /** Forgets the report, as the connection is gone: behind the next one may be another node. */
   clear(): void {
     this.#report = undefined;
+    this.#onChange();
   }
 
   /** Returns whether there is a report that is not too old at `nowMs`, in milliseconds of the monotonic clock. */
   isFresh(nowMs: number): boolean {
     return this.#report !== undefined && nowMs - this.#atMs < EXPIRY_MS;
+  }
+
+  /**
+   * The moment at which the report will be too old, in milliseconds of the monotonic clock; undefined where there is
+   * none.
+   */
+  get freshUntilMs(): number | undefined {
+    return this.#report && this.#atMs + EXPIRY_MS;
   }
 
   /** Returns whether a fresh report says that the node drains. */
@@ -72,24 +92,31 @@ export class LastReport {
   /** Returns what the node says for the model, where it tells its models apart, else for all of them together. */
   load(model: string, nowMs: number): EndpointLoad {
     const report = this.#fresh(nowMs);
-    if (!report) return UNKNOWN;
-    const named = (name: string) => metric(report, name, model);
-    const total = named("svc.kv_tokens_total");
-    const kvUse = amount(report.utilization.kv_cache) ?? (total > 0 ? named("svc.kv_tokens_used") / total : 0);
-    return {
-      running: named("svc.running"),
-      waiting: named("svc.waiting"),
-      kvUse: Math.min(1, kvUse),
-      queuedUncachedTokens: named("svc.queued_uncached_tokens"),
-      prefillTokensPerSecond: named("svc.prefill_tokens_per_second") || undefined,
-      decodeTokensPerSecond: named("svc.decode_tokens_per_second") || undefined,
-      retentionMs: 1_000 * named("svc.observed_retention_seconds") || undefined,
-    };
+    if (!report) return UNKNOWN_LOAD;
+    const load = this.#loads.get(model) ?? loadOf(report, model);
+    this.#loads.set(model, load);
+    return load;
   }
 
   #fresh(nowMs: number): OrcaLoadReport | undefined {
     return this.isFresh(nowMs) ? this.#report : undefined;
   }
+}
+
+/** Returns what a report says for the model, where the node tells its models apart, else for all of them together. */
+function loadOf(report: OrcaLoadReport, model: string): EndpointLoad {
+  const named = (name: string) => metric(report, name, model);
+  const total = named("svc.kv_tokens_total");
+  const kvUse = amount(report.utilization.kv_cache) ?? (total > 0 ? named("svc.kv_tokens_used") / total : 0);
+  return {
+    running: named("svc.running"),
+    waiting: named("svc.waiting"),
+    kvUse: Math.min(1, kvUse),
+    queuedUncachedTokens: named("svc.queued_uncached_tokens"),
+    prefillTokensPerSecond: named("svc.prefill_tokens_per_second") || undefined,
+    decodeTokensPerSecond: named("svc.decode_tokens_per_second") || undefined,
+    retentionMs: 1_000 * named("svc.observed_retention_seconds") || undefined,
+  };
 }
 
 /**
@@ -99,8 +126,9 @@ export class LastReport {
 function metric({ namedMetrics }: OrcaLoadReport, name: string, model?: string): number {
   const said = amount(model && namedMetrics[`${name}/${model}`]) ?? amount(namedMetrics[name]);
   if (said !== undefined) return said;
+  if (model) return 0;
   const ofModels = Object.entries(namedMetrics).filter(([key]) => key.startsWith(`${name}/`));
-  return model ? 0 : ofModels.reduce((sum, [, value]) => sum + (amount(value) ?? 0), 0);
+  return ofModels.reduce((sum, [, value]) => sum + (amount(value) ?? 0), 0);
 }
 
 /**

@@ -36,10 +36,11 @@ export class Endpoint {
   /** The gRPC client on the endpoint's one channel, which is for calls of all models. */
   readonly client: Client;
   /** The newest load report of the node. */
-  readonly report = new LastReport();
+  readonly report = new LastReport(() => this.#tell());
   /** Lets big messages to the node go one after the other. */
   readonly handOvers = new FairLane();
   readonly #failNow = new Set<() => void>();
+  readonly #newsListeners = new Set<() => void>();
   #descriptions: ReadonlyMap<string, ModelDescription> = new Map();
   #describing: Promise<NodeAnswer> | undefined;
   #drained = false;
@@ -105,7 +106,10 @@ export class Endpoint {
   describe(deadline: number): Promise<NodeAnswer> {
     this.#describing ??= describeNode(this.client, deadline).then((answer) => {
       this.#describing = undefined;
-      if (answer.kind === "described") this.#descriptions = new Map(answer.models.map((model) => [model.id, model]));
+      if (answer.kind === "described") {
+        this.#descriptions = new Map(answer.models.map((model) => [model.id, model]));
+        this.#tell();
+      }
       return answer;
     });
     return this.#describing;
@@ -119,6 +123,7 @@ export class Endpoint {
   /** Drains the endpoint by hand, so that it gets no new calls, or ends that draining. */
   setDrained(drained: boolean): void {
     this.#drained = drained;
+    this.#tell();
   }
 
   /**
@@ -126,6 +131,15 @@ export class Endpoint {
    */
   isDraining(nowMs: number): boolean {
     return this.#drained || this.report.isDraining(nowMs);
+  }
+
+  /**
+   * Calls the listener whenever something is known anew of the endpoint: its node's description or load report, or that
+   * it is drained by hand. Returns the function that ends this.
+   */
+  onNews(listener: () => void): () => void {
+    this.#newsListeners.add(listener);
+    return () => this.#newsListeners.delete(listener);
   }
 
   /** Tells the health checks that the node has told a call that it must get no more. */
@@ -162,6 +176,10 @@ export class Endpoint {
   whenIdle(run: (() => void) | undefined): void {
     this.#whenIdle = run;
     if (this.#active === 0) run?.();
+  }
+
+  #tell(): void {
+    for (const listener of this.#newsListeners) listener();
   }
 
   /** Closes the channel: no call can be made on it any more. */

@@ -1,9 +1,10 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { BalancerSettings } from "./balancer-settings.ts";
 import { promptBytes } from "./boundary-hashes.ts";
-import { type Choice, type LevelWithRoom, pickFrom, usableLevels, withRoom } from "./choose.ts";
-import type { EndpointView } from "./endpoint-view.ts";
-import type { HashRing } from "./hash-ring.ts";
+import { type Choice, pickFrom } from "./choose.ts";
+import type { EndpointLevels } from "./endpoint-levels.ts";
+import type { EndpointViews } from "./endpoint-views.ts";
+import { HashRing } from "./hash-ring.ts";
 import type { HeldPrefixes } from "./held-prefixes.ts";
 import { createPolicy } from "./policies.ts";
 import type { Policy, PolicyPick } from "./policy.ts";
@@ -17,32 +18,21 @@ const TOKENS_PER_BYTE = 0.25;
 export type BalancedCluster = {
   /** The settings on how an endpoint is picked. */
   readonly settings: BalancerSettings;
-  /** The hash ring of all members by their weights. */
-  readonly ring: HashRing;
+  /** What picks see of the members, kept up to date. */
+  readonly views: EndpointViews;
   /** What the members tell of their caches. */
   readonly prefixes: HeldPrefixes;
-  /** Takes snapshots of all members at a monotonic time, for one pick. */
-  views(nowMs: number): readonly EndpointView[];
-  /** Calls the listener after members joined or left. Returns the function that ends this. */
+  /**
+   * Calls the listener after members joined, left or changed their weight, once for all that did so together. Returns
+   * the function that ends this.
+   */
   onMembersChange(listener: () => void): () => void;
 };
 
-/** All endpoints of a cluster at one moment. */
-export type Look = {
-  /** The endpoints that a pick may choose, be they full or not. */
-  readonly usable: readonly EndpointView[];
-  /** Returns whether any of them has room for one more request. */
-  hasRoom(): boolean;
-  /**
-   * Picks an endpoint for one try of a request, or says why there is none. `tried` holds the addresses of the endpoints
-   * that have had their try.
-   */
-  pick(route: Route, tried: ReadonlySet<string>): Choice<PolicyPick>;
-};
-
-/** Picks endpoints of one cluster: by priority and health, and among equals by the cluster's load-balancing policy. */
+/**
+ * Picks endpoints of one cluster by its load-balancing policy, among those that `EndpointLevels` has at their priority.
+ */
 export class Balancer {
-  readonly #cluster: BalancedCluster;
   readonly #clock: Clock;
   readonly #random: () => number;
   readonly #policy: Policy;
@@ -52,18 +42,20 @@ export class Balancer {
    * numbers that are even over [0, 1).
    */
   constructor(cluster: BalancedCluster, work: WorkLedger, clock: Clock, random: () => number) {
-    this.#cluster = cluster;
     this.#clock = clock;
     this.#random = random;
-    const { settings, prefixes } = cluster;
+    const { settings, prefixes, views } = cluster;
     const { slowStart } = settings;
-    this.#policy = createPolicy(settings, { ring: () => cluster.ring, prefixes, slowStart, work, clock, random });
-    let known = this.#addresses();
-    cluster.onMembersChange(() => {
-      const now = this.#addresses();
-      for (const address of known) if (!now.has(address)) this.#policy.forget?.(address);
-      known = now;
-    });
+    let ring: HashRing | undefined;
+    const ringOfMembers = () => {
+      if (ring) return ring;
+      const made = new HashRing(views);
+      cluster.onMembersChange(() => made.update(views));
+      ring = made;
+      return made;
+    };
+    this.#policy = createPolicy(settings, { ring: ringOfMembers, prefixes, slowStart, work, clock, random });
+    views.follow({ changed() {}, left: ({ address }) => this.#policy.forget?.(address) });
   }
 
   /**
@@ -75,33 +67,15 @@ export class Balancer {
   }
 
   /**
-   * Takes one look at all endpoints, which serves any number of picks until one of them is taken up: then an endpoint
-   * has more to do. `hasRoom` says whether an endpoint may take one more request; it is asked when the first pick is
-   * made.
+   * Picks an endpoint for one try of a request, or says why there is none. `tried` holds the addresses of the endpoints
+   * that have had their try.
    */
-  look(hasRoom: (endpoint: EndpointView) => boolean): Look {
+  pick({ levels }: EndpointLevels, route: Route, tried: ReadonlySet<string>): Choice<PolicyPick> {
     const nowMs = this.#clock.nowMs();
-    const levels = usableLevels(this.#cluster.views(nowMs), this.#cluster.settings);
-    let found: readonly LevelWithRoom<EndpointView>[] | undefined;
-    const roomy = () => {
-      found ??= withRoom(levels, hasRoom);
-      return found;
-    };
-    const policy = (route: Route) => (candidates: readonly EndpointView[]) =>
-      this.#policy.pick(candidates, route, nowMs);
-    return {
-      usable: levels.flatMap(({ usable }) => usable),
-      hasRoom: () => roomy().some((level) => level.roomy.length > 0),
-      pick: (route, tried) => pickFrom(roomy(), { tried, random: this.#random, policy: policy(route) }),
-    };
-  }
-
-  /** Makes one pick by a look of its own. */
-  pick(route: Route, tried: ReadonlySet<string>, hasRoom: (endpoint: EndpointView) => boolean): Choice<PolicyPick> {
-    return this.look(hasRoom).pick(route, tried);
-  }
-
-  #addresses(): ReadonlySet<string> {
-    return new Set(this.#cluster.views(this.#clock.nowMs()).map(({ address }) => address));
+    return pickFrom(levels, {
+      tried,
+      random: this.#random,
+      policy: (candidates) => this.#policy.pick(candidates, route, nowMs),
+    });
   }
 }

@@ -1,6 +1,7 @@
 /**
- * What one pick sees of an endpoint: a snapshot that no policy changes. What a node reports about itself may be a
- * second old; what this gateway counts is exact.
+ * What picks see of an endpoint. It says what holds at the moment at which it is read: it is one object for as long as
+ * the endpoint is there, which nobody copies, and no policy changes. What a node reports about itself may be a second
+ * old; what this gateway counts is exact.
  */
 export type EndpointView = {
   /** The address of the endpoint, `host:port`, which names it within its cluster. */

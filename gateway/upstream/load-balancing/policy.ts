@@ -1,6 +1,7 @@
 import type * as z from "zod";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Candidates } from "./candidates.ts";
 import type { EndpointView } from "./endpoint-view.ts";
 import type { HashRing } from "./hash-ring.ts";
 import type { HeldPrefixes } from "./held-prefixes.ts";
@@ -10,7 +11,10 @@ import type { WorkLedger } from "./work-ledger.ts";
 
 /** The parts of a cluster and of the gateway that a policy works with. */
 export type PolicyParts = {
-  /** Returns the hash ring of all members of the cluster by their weights, as it is now. */
+  /**
+   * Returns the hash ring of all members of the cluster by their weights. It is one ring for good, which is kept up to
+   * date from the first call on: a policy that needs none does not pay for it.
+   */
   readonly ring: () => HashRing;
   /** What the endpoints of the cluster tell of their caches. */
   readonly prefixes: HeldPrefixes;
@@ -31,9 +35,9 @@ export type PolicyParts = {
 export type Policy = {
   /**
    * Picks one of the candidates, which are never none, at the monotonic time `nowMs`. Returns undefined when none of
-   * them suits.
+   * them suits. There may be thousands: a policy that can looks only at some of them.
    */
-  pick(candidates: readonly EndpointView[], route: Route, nowMs: number): PolicyPick | undefined;
+  pick(candidates: Candidates, route: Route, nowMs: number): PolicyPick | undefined;
   /** Returns the number of tokens of a prompt, where the policy has learned how many there are to a byte. */
   expectedTokens?(route: Route): number;
   /** Tells the policy that an endpoint has left the cluster, and with it what was in its cache. */

@@ -22,6 +22,7 @@ const MIN_MEASURED_TOKENS = 256;
 export class WorkLedger {
   readonly #outstanding = new Map<string, number>();
   readonly #speeds = new Map<string, number>();
+  #sumOfSpeeds = 0;
 
   /** Returns the tokens that this gateway has sent to an endpoint and that are not yet prefilled. */
   outstanding(address: string): number {
@@ -56,21 +57,25 @@ export class WorkLedger {
   speed(address: string): number | undefined {
     const own = this.#speeds.get(address);
     if (own !== undefined || this.#speeds.size === 0) return own;
-    const speeds = [...this.#speeds.values()];
-    return speeds.reduce((sum, speed) => sum + speed, 0) / speeds.length;
+    return this.#sumOfSpeeds / this.#speeds.size;
   }
 
   /** Tells that an endpoint prefilled `tokens`, cached ones not counted, in `prefillMs` milliseconds. */
   measured(address: string, tokens: number, prefillMs: number): void {
     if (tokens < MIN_MEASURED_TOKENS || prefillMs <= 0) return;
     const speed = (tokens * 1_000) / prefillMs;
-    const known = this.#speeds.get(address) ?? speed;
-    this.#speeds.set(address, known + LEARNING_RATE * (speed - known));
+    const known = this.#speeds.get(address);
+    const learned = known === undefined ? speed : known + LEARNING_RATE * (speed - known);
+    this.#speeds.set(address, learned);
+    this.#sumOfSpeeds += learned - (known ?? 0);
   }
 
   /** Drops the speed of an endpoint that has left. Its open work counts down to nothing on its own. */
   forget(address: string): void {
+    this.#sumOfSpeeds -= this.#speeds.get(address) ?? 0;
     this.#speeds.delete(address);
+    // What rounding has left over.
+    if (this.#speeds.size === 0) this.#sumOfSpeeds = 0;
   }
 
   #change(address: string, by: number): void {

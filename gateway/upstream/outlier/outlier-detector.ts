@@ -47,12 +47,17 @@ type Host = {
 export class OutlierDetector {
   readonly #settings: OutlierSettings;
   readonly #random: () => number;
+  readonly #onChange: (address: string) => void;
   readonly #hosts = new Map<string, Host>();
 
-  /** Makes a detector for one cluster. `random` gives numbers that are even over [0, 1). */
-  constructor(settings: OutlierSettings, random: () => number) {
+  /**
+   * Makes a detector for one cluster. `random` gives numbers that are even over [0, 1); `onChange` is called with the
+   * address of an endpoint that was ejected or put back by hand, not when its ejection has lasted long enough.
+   */
+  constructor(settings: OutlierSettings, random: () => number, onChange: (address: string) => void = () => {}) {
     this.#settings = settings;
     this.#random = random;
+    this.#onChange = onChange;
   }
 
   /** Takes in an endpoint that joined the cluster: it counts for the share that may be ejected. */
@@ -131,7 +136,9 @@ export class OutlierDetector {
 
   /** Puts an endpoint back by hand, with a clean record. */
   uneject(address: string): void {
-    if (this.#hosts.has(address)) this.#hosts.set(address, newHost());
+    if (!this.#hosts.has(address)) return;
+    this.#hosts.set(address, newHost());
+    this.#onChange(address);
   }
 
   #eject(address: string, host: Host, type: EjectionType, nowMs: number): Ejection {
@@ -146,6 +153,7 @@ export class OutlierDetector {
     host.multiplier = Math.min(host.multiplier, Math.ceil(longestMs / baseEjectionTimeMs));
     for (const origin of ORIGINS) host.tallies[origin].consecutive = 0;
     clearRates(host);
+    this.#onChange(address);
     return { address, type, enforced: true, untilMs: host.ejectedUntilMs };
   }
 

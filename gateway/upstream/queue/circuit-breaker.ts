@@ -68,6 +68,11 @@ export class CircuitBreaker {
     return this.#limits.maxRequests;
   }
 
+  /** Whether as many requests run as may, so that none of the endpoints has a place. */
+  get isFull(): boolean {
+    return this.#requests >= this.#limits.maxRequests;
+  }
+
   /** The number of requests that run. */
   get active(): number {
     return this.#requests;
@@ -83,7 +88,7 @@ export class CircuitBreaker {
    * `maxRequests` at once.
    */
   hasRoom(address: string, maxRequests: number): boolean {
-    return this.#requests < this.#limits.maxRequests && this.requestsOn(address) < maxRequests;
+    return !this.isFull && this.requestsOn(address) < maxRequests;
   }
 
   /** Returns the number of requests that run on an endpoint. */

@@ -1,8 +1,9 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { averageLoad, type LoadAverage } from "../../../gateway/upstream/endpoint/load-average.ts";
 import { Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
+import { EndpointLevels } from "../../../gateway/upstream/load-balancing/endpoint-levels.ts";
 import type { EndpointView } from "../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import { HashRing } from "../../../gateway/upstream/load-balancing/hash-ring.ts";
+import { EndpointViews } from "../../../gateway/upstream/load-balancing/endpoint-views.ts";
 import { NOTHING_TOLD } from "../../../gateway/upstream/load-balancing/held-prefixes.ts";
 import type { LbPolicy } from "../../../gateway/upstream/load-balancing/policies.ts";
 import type { Placement } from "../../../gateway/upstream/load-balancing/policy.ts";
@@ -27,22 +28,25 @@ const INITIAL_SPEED = 5_000;
 
 /** One gateway: the real `Balancer` with the default settings, in front of members that know what reports say. */
 export class SimulatedGateway {
-  readonly #addresses: readonly string[];
   readonly #clock: Clock;
   readonly #balancer: Balancer;
+  readonly #levels: EndpointLevels;
   readonly #work = new WorkLedger();
   readonly #active = new Map<string, number>();
   readonly #averages = new Map<string, LoadAverage>();
   #reports: ReadonlyMap<string, NodeReport> = new Map();
 
   constructor(lbPolicy: LbPolicy, addresses: readonly string[], clock: Clock, random: () => number) {
-    this.#addresses = addresses;
     this.#clock = clock;
+    const settings = balancerSettings({ lbPolicy });
+    const views = new EndpointViews();
+    for (const address of addresses) views.set(this.#view(address));
+    this.#levels = new EndpointLevels(settings);
+    views.follow(this.#levels);
     const cluster = {
-      settings: balancerSettings({ lbPolicy }),
-      ring: new HashRing(addresses.map((address) => ({ address, weight: 1 }))),
+      settings,
       prefixes: NOTHING_TOLD,
-      views: () => this.#addresses.map((address) => this.#view(address, this.#reports.get(address))),
+      views,
       // The members stay the same throughout.
       onMembersChange: () => () => {},
     };
@@ -59,7 +63,7 @@ export class SimulatedGateway {
 
   dispatch({ affinityKey, shape, promptTokens }: AgentSession): Dispatched {
     const route = { shape, affinityKey, ttlMs: undefined };
-    const choice = this.#balancer.pick(route, new Set(), () => true);
+    const choice = this.#balancer.pick(this.#levels, route, new Set());
     if ("none" in choice) throw new Error(`no pick: ${choice.none}`);
     const { endpoint, placement } = choice.pick;
     return this.#send(endpoint.address, placement, promptTokens);
@@ -86,25 +90,42 @@ export class SimulatedGateway {
     };
   }
 
-  #view(address: string, report: NodeReport | undefined): EndpointView {
+  /** Makes the view of a node, which says what holds when it is read. */
+  #view(address: string): EndpointView {
+    const active = () => this.#active.get(address) ?? 0;
+    const report = () => this.#reports.get(address);
+    const average = () => this.#averages.get(address)?.value ?? 0;
+    const work = this.#work;
     return {
       address,
       healthy: true,
       compatible: true,
       draining: false,
       ejected: false,
-      activeRequests: this.#active.get(address) ?? 0,
-      running: report?.running ?? 0,
-      waiting: report?.waiting ?? 0,
-      meanRequests: this.#averages.get(address)?.value ?? 0,
+      get activeRequests() {
+        return active();
+      },
+      get running() {
+        return report()?.running ?? 0;
+      },
+      get waiting() {
+        return report()?.waiting ?? 0;
+      },
+      get meanRequests() {
+        return average();
+      },
       kvUse: 0,
       slots: 256,
       weight: 1,
       priority: 0,
       locality: "",
       healthySinceMs: undefined,
-      outstandingPrefillTokens: Math.max(this.#work.outstanding(address), report?.queuedUncachedTokens ?? 0),
-      prefillTokensPerSecond: this.#work.speed(address) ?? INITIAL_SPEED,
+      get outstandingPrefillTokens() {
+        return Math.max(work.outstanding(address), report()?.queuedUncachedTokens ?? 0);
+      },
+      get prefillTokensPerSecond() {
+        return work.speed(address) ?? INITIAL_SPEED;
+      },
       decodeTokensPerSecond: undefined,
       retentionMs: undefined,
     };

@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { Balancer } from "../../../gateway/upstream/load-balancing/balancer.ts";
+import { EndpointLevels } from "../../../gateway/upstream/load-balancing/endpoint-levels.ts";
 import { LB_POLICIES } from "../../../gateway/upstream/load-balancing/policies.ts";
 import type { Route } from "../../../gateway/upstream/load-balancing/route.ts";
 import { HealthNode } from "../../support/engine/health-node.ts";
@@ -26,10 +27,14 @@ async function balanced(cluster: Readonly<Record<string, unknown>>, nodeCount = 
   const random = () => (drawn++ % 10) / 10;
   const balancer = new Balancer(rig.cluster, rig.manager.work, rig.clock, random);
   const pick = (route: Route, tried = NONE, hasRoom: (view: { address: string }) => boolean = () => true) => {
-    const choice = balancer.pick(route, tried, hasRoom);
+    const levels = new EndpointLevels(rig.cluster.settings, { hasRoom });
+    rig.cluster.views.follow(levels)();
+    const choice = balancer.pick(levels, route, tried);
     return "pick" in choice ? choice.pick.endpoint.address : choice.none;
   };
-  return { rig, cluster: rig.cluster, balancer, pick, addresses: nodes.map(({ address }) => address) };
+  const levels = new EndpointLevels(rig.cluster.settings);
+  rig.cluster.views.follow(levels);
+  return { rig, cluster: rig.cluster, levels, balancer, pick, addresses: nodes.map(({ address }) => address) };
 }
 
 const route = (text: string, headers: Record<string, string> = {}) =>
@@ -70,9 +75,9 @@ test("a ring hash keeps a session together by its header alone", async () => {
 
 describe("prefix affinity", () => {
   test("the next turn goes where the last one went, and is expected to cost its new part only", async () => {
-    const { balancer } = await balanced({ lbPolicy: "prefix_affinity" });
+    const { balancer, levels } = await balanced({ lbPolicy: "prefix_affinity" });
     const first = generateRequest({}, "a long beginning ".repeat(2_000));
-    const choice = balancer.pick(routeFor(first, HINTS), NONE, () => true);
+    const choice = balancer.pick(levels, routeFor(first, HINTS), NONE);
     if (!("pick" in choice) || !choice.pick.placement) throw new Error("there was no placement");
     choice.pick.placement.begin();
     choice.pick.placement.see([
@@ -86,16 +91,16 @@ describe("prefix affinity", () => {
     ]);
     const more = generateRequest({ messages: [...first.messages, ...first.messages.slice(0, 1)] });
     for (let index = 0; index < 5; index += 1) {
-      const next = balancer.pick(routeFor(more, HINTS), NONE, () => true);
+      const next = balancer.pick(levels, routeFor(more, HINTS), NONE);
       expect("pick" in next && next.pick.endpoint.address).toBe(choice.pick.endpoint.address);
     }
   });
 
   test("the placement's work is on the endpoint as long as the try runs", async () => {
-    const { balancer, cluster } = await balanced({ lbPolicy: "prefix_affinity" }, 1);
-    const choice = balancer.pick(route("x".repeat(40_000)), NONE, () => true);
+    const { balancer, levels, cluster } = await balanced({ lbPolicy: "prefix_affinity" }, 1);
+    const choice = balancer.pick(levels, route("x".repeat(40_000)), NONE);
     if (!("pick" in choice) || !choice.pick.placement) throw new Error("there was no placement");
-    const outstanding = () => cluster.views(0)[0]?.outstandingPrefillTokens;
+    const outstanding = () => cluster.members[0]?.view.outstandingPrefillTokens;
     expect(outstanding()).toBe(0);
     choice.pick.placement.begin();
     expect(outstanding()).toBeGreaterThan(1_000);
@@ -105,8 +110,8 @@ describe("prefix affinity", () => {
 });
 
 test("a policy that remembers nothing makes no placement", async () => {
-  const { balancer } = await balanced({ lbPolicy: "random" }, 1);
-  const choice = balancer.pick(route("x"), NONE, () => true);
+  const { balancer, levels } = await balanced({ lbPolicy: "random" }, 1);
+  const choice = balancer.pick(levels, route("x"), NONE);
   expect("pick" in choice && Object.keys(choice.pick)).toEqual(["endpoint"]);
 });
 

@@ -58,9 +58,7 @@ class Managed {
   }
 
   view(address: string, model = "svc-qwen") {
-    return this.cluster(model)
-      .views(this.clock.nowMs())
-      .find((view) => view.address === address);
+    return this.cluster(model).views.get(address);
   }
 }
 
@@ -168,7 +166,7 @@ describe("a view", () => {
     );
     managed.manager.work.add(one.address, 400);
     const call = found?.beginCall();
-    expect(managed.view(one.address)).toEqual({
+    expect(managed.view(one.address)).toMatchObject({
       address: one.address,
       healthy: true,
       compatible: true,
@@ -265,15 +263,16 @@ describe("endpoints that leave and join", () => {
     expect(one.watches).toBe(watches);
   });
 
-  test("the ring and the listeners follow the members", async () => {
+  test("views and listeners follow the members", async () => {
     const { one, managed } = await byName();
     let changes = 0;
     const stop = managed.cluster().onMembersChange(() => {
       changes += 1;
     });
-    expect([...managed.cluster().ring.ownersOf("key")]).toEqual([one.address]);
+    const addresses = () => [...managed.cluster().views].map(({ address }) => address);
+    expect(addresses()).toEqual([one.address]);
     await answered(managed, ["127.0.0.1", "127.0.0.9"]);
-    expect([...managed.cluster().ring.ownersOf("key")].sort()).toEqual([one.address, `127.0.0.9:${one.port}`].sort());
+    expect(addresses().sort()).toEqual([one.address, `127.0.0.9:${one.port}`].sort());
     expect(changes).toBe(1);
     await answered(managed, ["127.0.0.1", "127.0.0.9"]);
     expect(changes).toBe(1);

@@ -229,7 +229,7 @@ test("the load that a node reports is in the next view of it", async () => {
   const { script, open } = held();
   const one = await engine(script);
   const gateway = keep(await startGateway([one.address]));
-  const view = () => gateway.clusters.cluster(MODEL)?.views(performance.now())[0];
+  const view = () => gateway.clusters.cluster(MODEL)?.members[0]?.view;
   const response = await gateway.post(PATH, { ...MINIMAL[PATH], model: MODEL, stream: true });
   const body = readBody(response);
   await body.until((text) => text.includes("first "));

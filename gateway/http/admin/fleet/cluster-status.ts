@@ -51,7 +51,7 @@ export function clusterStatuses({ clusters }: ClusterManager, nowMs: number): re
     lbPolicy: settings.lbPolicy,
     endpoints: members.map((member): EndpointStatus => {
       const { address, totalRequests, failedRequests } = member.endpoint;
-      const view = member.view(nowMs);
+      const { view } = member;
       return {
         address,
         healthFlags: member.healthFlags(nowMs),

@@ -16,7 +16,7 @@ export const leastRequest = policyRow({
   },
   create: ({ leastRequestLbConfig: { choiceCount } }, { slowStart, random }) => ({
     pick(candidates, _route, nowMs) {
-      const endpoint = pickLeastRequest(candidates, choiceCount, slowStartWeights(nowMs, slowStart), random);
+      const endpoint = pickLeastRequest(candidates.all, choiceCount, slowStartWeights(nowMs, slowStart), random);
       return endpoint && { endpoint };
     },
   }),
@@ -33,13 +33,27 @@ export function pickLeastRequest<E extends EndpointView>(
   weightOf: WeightOf,
   random: () => number,
 ): E | undefined {
-  const rest = [...candidates];
+  /** The places that were drawn, in their order. */
+  const drawn: number[] = [];
   let best: { endpoint: E; load: number } | undefined;
-  for (let drawn = 0; drawn < choiceCount && rest.length > 0; drawn += 1) {
-    const [endpoint] = rest.splice(Math.floor(random() * rest.length), 1);
+  while (drawn.length < choiceCount && drawn.length < candidates.length) {
+    const endpoint = candidates[drawOther(drawn, candidates.length, random)];
     if (!endpoint) break;
     const load = (requestsOn(endpoint) + 1) / weightOf(endpoint);
     if (!best || load < best.load) best = { endpoint, load };
   }
   return best?.endpoint;
+}
+
+/** Draws one of `count` places that is not among `drawn`, and adds it there. */
+function drawOther(drawn: number[], count: number, random: () => number): number {
+  let place = Math.floor(random() * (count - drawn.length));
+  let rank = 0;
+  for (const taken of drawn) {
+    if (place < taken) break;
+    place += 1;
+    rank += 1;
+  }
+  drawn.splice(rank, 0, place);
+  return place;
 }

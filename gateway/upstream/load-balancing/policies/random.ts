@@ -8,7 +8,7 @@ export const random = policyRow({
   settings: {},
   create: (_settings, { slowStart, random }) => ({
     pick(candidates, _route, nowMs) {
-      const endpoint = pickRandom(candidates, slowStartWeights(nowMs, slowStart), random);
+      const endpoint = pickRandom(candidates.all, slowStartWeights(nowMs, slowStart), random);
       return endpoint && { endpoint };
     },
   }),

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { Candidates } from "../candidates.ts";
 import { type EndpointView, requestsOn } from "../endpoint-view.ts";
 import type { HashRing } from "../hash-ring.ts";
 import { policyRow } from "../policy.ts";
@@ -18,12 +19,15 @@ export const ringHash = policyRow({
       .prefault({})
       .describe("Settings of the policy ring_hash."),
   },
-  create: ({ ringHashLbConfig: { hashBalanceFactor } }, { ring }) => ({
-    pick(candidates, { affinityKey }) {
-      const endpoint = pickRingHash(candidates, ring(), affinityKey, hashBalanceFactor);
-      return endpoint && { endpoint };
-    },
-  }),
+  create: ({ ringHashLbConfig: { hashBalanceFactor } }, parts) => {
+    const ring = parts.ring();
+    return {
+      pick(candidates, { affinityKey }) {
+        const endpoint = pickRingHash(candidates, ring, affinityKey, hashBalanceFactor);
+        return endpoint && { endpoint };
+      },
+    };
+  },
 });
 
 /**
@@ -31,18 +35,17 @@ export const ringHash = policyRow({
  * of its weighted share of all requests, this one included (consistent hashing with bounded loads, as in Envoy). At 100
  * and above some candidate is always within its bound. Returns undefined where no candidate is on the ring.
  */
-export function pickRingHash<E extends EndpointView>(
-  candidates: readonly E[],
+export function pickRingHash(
+  candidates: Candidates,
   ring: HashRing,
   key: string,
   hashBalanceFactor: number,
-): E | undefined {
-  const byAddress = new Map(candidates.map((endpoint) => [endpoint.address, endpoint]));
-  const requests = candidates.reduce((sum, endpoint) => sum + requestsOn(endpoint), 1);
-  const weights = candidates.reduce((sum, { weight }) => sum + weight, 0);
-  let first: E | undefined;
+): EndpointView | undefined {
+  const requests = candidates.all.reduce((sum, endpoint) => sum + requestsOn(endpoint), 1);
+  const weights = candidates.all.reduce((sum, { weight }) => sum + weight, 0);
+  let first: EndpointView | undefined;
   for (const address of ring.ownersOf(key)) {
-    const endpoint = byAddress.get(address);
+    const endpoint = candidates.get(address);
     if (!endpoint) continue;
     first ??= endpoint;
     const bound = Math.ceil((requests * endpoint.weight * hashBalanceFactor) / (weights * 100));

@@ -10,7 +10,7 @@ export const roundRobin = policyRow({
     const turns = new RoundRobin();
     return {
       pick(candidates, _route, nowMs) {
-        const endpoint = turns.pick(candidates, slowStartWeights(nowMs, slowStart));
+        const endpoint = turns.pick(candidates.all, slowStartWeights(nowMs, slowStart));
         return endpoint && { endpoint };
       },
       forget: (address) => turns.forget(address),

@@ -1,8 +1,9 @@
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { averageLoad, type LoadAverage } from "../../../../gateway/upstream/endpoint/load-average.ts";
 import { Balancer } from "../../../../gateway/upstream/load-balancing/balancer.ts";
+import { EndpointLevels } from "../../../../gateway/upstream/load-balancing/endpoint-levels.ts";
 import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
-import { HashRing } from "../../../../gateway/upstream/load-balancing/hash-ring.ts";
+import { EndpointViews } from "../../../../gateway/upstream/load-balancing/endpoint-views.ts";
 import { type HeldPrefixes, NOTHING_TOLD } from "../../../../gateway/upstream/load-balancing/held-prefixes.ts";
 import type { LbPolicy } from "../../../../gateway/upstream/load-balancing/policies.ts";
 import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
@@ -34,6 +35,7 @@ export class Gateway implements Router {
   readonly #addresses: readonly string[];
   readonly #clock: Clock;
   readonly #balancer: Balancer;
+  readonly #levels: EndpointLevels;
   readonly #work = new WorkLedger();
   readonly #active: number[];
   readonly #averages: (LoadAverage | undefined)[] = [];
@@ -43,11 +45,15 @@ export class Gateway implements Router {
     this.#addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
     this.#active = this.#addresses.map(() => 0);
     this.#clock = clock;
+    const settings = balancerSettings({ lbPolicy });
+    const views = new EndpointViews();
+    for (let node = 0; node < nodes; node += 1) views.set(this.#view(node));
+    this.#levels = new EndpointLevels(settings);
+    views.follow(this.#levels);
     const cluster = {
-      settings: balancerSettings({ lbPolicy }),
-      ring: new HashRing(this.#addresses.map((address) => ({ address, weight: 1 }))),
+      settings,
       prefixes,
-      views: () => this.#addresses.map((_, node) => this.#view(node)),
+      views,
       // The members stay the same throughout.
       onMembersChange: () => () => {},
     };
@@ -64,7 +70,7 @@ export class Gateway implements Router {
   /** Sends a request where the balancer picks. */
   send(prompt: Prompt, dispatch: (node: number, follower?: Follower) => void): void {
     const { affinityKey, shape, tokens: inputTokens } = prompt;
-    const choice = this.#balancer.pick({ shape, affinityKey, ttlMs: undefined }, new Set(), () => true);
+    const choice = this.#balancer.pick(this.#levels, { shape, affinityKey, ttlMs: undefined }, new Set());
     if ("none" in choice) throw new Error(`no pick: ${choice.none}`);
     const { endpoint, placement } = choice.pick;
     const node = this.#addresses.indexOf(endpoint.address);
@@ -86,29 +92,49 @@ export class Gateway implements Router {
     });
   }
 
+  /** Makes the view of a node, which says what holds when it is read. */
   #view(node: number): EndpointView {
-    const address = this.#addresses[node] ?? "";
-    const report = this.#reports[node];
+    const address = addressOf(node);
+    const active = () => this.#active[node] ?? 0;
+    const report = () => this.#reports[node];
+    const average = () => this.#averages[node]?.value ?? 0;
+    const work = this.#work;
     return {
       address,
       healthy: true,
       compatible: true,
       draining: false,
       ejected: false,
-      activeRequests: this.#active[node] ?? 0,
-      running: report?.running ?? 0,
-      waiting: report?.waiting ?? 0,
-      meanRequests: this.#averages[node]?.value ?? 0,
-      kvUse: report?.kvUse ?? 0,
+      get activeRequests() {
+        return active();
+      },
+      get running() {
+        return report()?.running ?? 0;
+      },
+      get waiting() {
+        return report()?.waiting ?? 0;
+      },
+      get meanRequests() {
+        return average();
+      },
+      get kvUse() {
+        return report()?.kvUse ?? 0;
+      },
       slots: SLOTS,
       weight: 1,
       priority: 0,
       locality: "",
       healthySinceMs: undefined,
-      outstandingPrefillTokens: Math.max(this.#work.outstanding(address), report?.queuedUncachedTokens ?? 0),
-      prefillTokensPerSecond: this.#work.speed(address) ?? INITIAL_SPEED,
+      get outstandingPrefillTokens() {
+        return Math.max(work.outstanding(address), report()?.queuedUncachedTokens ?? 0);
+      },
+      get prefillTokensPerSecond() {
+        return work.speed(address) ?? INITIAL_SPEED;
+      },
       decodeTokensPerSecond: undefined,
-      retentionMs: report?.retentionMs,
+      get retentionMs() {
+        return report()?.retentionMs;
+      },
     };
   }
 }

@@ -1,5 +1,6 @@
 import { promptBytes } from "../../boundary-hashes.ts";
-import type { EndpointView } from "../../endpoint-view.ts";
+import type { Candidates } from "../../candidates.ts";
+import type { HashRing } from "../../hash-ring.ts";
 import { type Policy, type PolicyParts, type PolicyPick, policyRow } from "../../policy.ts";
 import type { Route } from "../../route.ts";
 import { slowStartShare } from "../../slow-start.ts";
@@ -21,19 +22,21 @@ class PrefixAffinity implements Policy {
   readonly #parts: PolicyParts;
   readonly #placements: PlacementMap;
   readonly #learning: PrefixLearning;
+  readonly #ring: HashRing;
 
   constructor(settings: PrefixAffinitySettings, parts: PolicyParts) {
     this.#settings = settings;
     this.#parts = parts;
     this.#placements = new PlacementMap(settings);
     this.#learning = new PrefixLearning(this.#placements);
+    this.#ring = parts.ring();
   }
 
-  pick(candidates: readonly EndpointView[], route: Route, nowMs: number): PolicyPick | undefined {
-    const { ring, slowStart, random, work, clock } = this.#parts;
+  pick(candidates: Candidates, route: Route, nowMs: number): PolicyPick | undefined {
+    const { slowStart, random, work, clock } = this.#parts;
     const found = pickPrefixAffinity(candidates, route, {
       placements: this.#placements,
-      ring: ring(),
+      ring: this.#ring,
       tokensPerByte: this.#learning.tokensPerByte,
       nowMs,
       shareOf: ({ healthySinceMs }) => slowStartShare(healthySinceMs, nowMs, slowStart),

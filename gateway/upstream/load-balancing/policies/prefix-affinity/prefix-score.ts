@@ -1,4 +1,5 @@
 import { headOf, type PromptShape } from "../../boundary-hashes.ts";
+import type { Candidates } from "../../candidates.ts";
 import { type EndpointView, requestsOn } from "../../endpoint-view.ts";
 import { type HashRing, hashShare } from "../../hash-ring.ts";
 import type { Holder, PlacementMap } from "./placement-map.ts";
@@ -47,7 +48,7 @@ export type Prediction = {
 };
 
 /** The endpoint that was picked, and the `prediction` of what it will have to do. */
-export type PrefixPick<E> = { readonly endpoint: E; readonly prediction: Prediction };
+export type PrefixPick = { readonly endpoint: EndpointView; readonly prediction: Prediction };
 
 /**
  * Picks the candidate that will have prefilled the prompt first: the one with the fewest seconds for what it has yet to
@@ -59,15 +60,15 @@ export type PrefixPick<E> = { readonly endpoint: E; readonly prediction: Predict
  * together: a key that all callers share does not gather them on one endpoint, nor does a head that all conversations
  * share.
  */
-export function pickPrefixAffinity<E extends EndpointView>(
-  endpoints: readonly E[],
+export function pickPrefixAffinity(
+  endpoints: Candidates,
   request: PrefixRequest,
   context: PrefixContext,
-): PrefixPick<E> | undefined {
+): PrefixPick | undefined {
   const { settings, shareOf } = context;
   const beliefs = believedHolders(request.shape, context);
   const owners = ringOwners(endpoints, request, context);
-  let best: (PrefixPick<E> & { readonly seconds: number }) | undefined;
+  let best: (PrefixPick & { readonly seconds: number }) | undefined;
   for (const endpoint of candidatesOf(endpoints, beliefs.byAddress, owners, context)) {
     const rank = owners.indexOf(endpoint);
     const prediction = predict(endpoint, rank, request.shape, beliefs, context);
@@ -115,15 +116,15 @@ function believedHolders({ boundaries, lastTurn }: PromptShape, { placements, no
   return { byAddress, upToDate: longest > 0 && longest >= (lastTurn ?? 0) };
 }
 
-function ringOwners<E extends EndpointView>(
-  endpoints: readonly E[],
+function ringOwners(
+  endpoints: Candidates,
   { shape, affinityKey }: PrefixRequest,
   { ring, settings }: PrefixContext,
-): readonly E[] {
-  const owners: E[] = [];
+): readonly EndpointView[] {
+  const owners: EndpointView[] = [];
   for (const address of ring.ownersOf(`${affinityKey} ${headOf(shape)}`)) {
     if (owners.length >= settings.ownerCandidates) break;
-    const owner = endpoints.find((endpoint) => endpoint.address === address);
+    const owner = endpoints.get(address);
     if (owner) owners.push(owner);
   }
   return inOrderOfLoad(owners, `${headOf(shape)} ${affinityKey}`);
@@ -134,7 +135,7 @@ function ringOwners<E extends EndpointView>(
  * conversations than others. So the second owner comes first when the first one had the higher load for minutes; how
  * much higher is another for every conversation, and so they move one by one.
  */
-function inOrderOfLoad<E extends EndpointView>(owners: readonly E[], key: string): readonly E[] {
+function inOrderOfLoad(owners: readonly EndpointView[], key: string): readonly EndpointView[] {
   const [first, second, ...others] = owners;
   if (!first || !second) return owners;
   const tolerated = OWNER_TOLERANCE.least + OWNER_TOLERANCE.spread * hashShare(key);
@@ -143,20 +144,21 @@ function inOrderOfLoad<E extends EndpointView>(owners: readonly E[], key: string
   return [second, first, ...others];
 }
 
-function candidatesOf<E extends EndpointView>(
-  endpoints: readonly E[],
+function candidatesOf(
+  endpoints: Candidates,
   beliefs: ReadonlyMap<string, Belief>,
-  owners: readonly E[],
+  owners: readonly EndpointView[],
   { settings, random }: PrefixContext,
-): Iterable<E> {
-  if (endpoints.length <= settings.scoreAllUpTo) return endpoints;
-  const bytesAt = ({ address }: E) => beliefs.get(address)?.bytes ?? 0;
-  const holders = endpoints
-    .filter(({ address }) => beliefs.has(address))
+): Iterable<EndpointView> {
+  const { all } = endpoints;
+  if (all.length <= settings.scoreAllUpTo) return all;
+  const bytesAt = ({ address }: EndpointView) => beliefs.get(address)?.bytes ?? 0;
+  const holders = [...beliefs.keys()]
+    .flatMap((address) => endpoints.get(address) ?? [])
     // Of equals the less busy ones.
     .sort((a, b) => bytesAt(b) - bytesAt(a) || requestsOn(a) - requestsOn(b))
     .slice(0, settings.placementCandidates);
-  const any = endpoints[Math.floor(random() * endpoints.length)];
+  const any = all[Math.floor(random() * all.length)];
   return new Set([...holders, ...owners, ...(any ? [any] : [])]);
 }
 

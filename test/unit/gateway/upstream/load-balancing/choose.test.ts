@@ -1,18 +1,31 @@
 import { describe, expect, test } from "vitest";
-import { type Choice, type ChooseOptions, choose } from "../../../../../gateway/upstream/load-balancing/choose.ts";
+import type { Candidates } from "../../../../../gateway/upstream/load-balancing/candidates.ts";
+import { type Choice, type PickOptions, pickFrom } from "../../../../../gateway/upstream/load-balancing/choose.ts";
+import { EndpointLevels } from "../../../../../gateway/upstream/load-balancing/endpoint-levels.ts";
 import type { EndpointView } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { pickRandom } from "../../../../../gateway/upstream/load-balancing/policies/random.ts";
+import type { PrioritySettings } from "../../../../../gateway/upstream/load-balancing/priority-levels.ts";
 import { seededRandom } from "../../../../bench/routing/seeded-random.ts";
-import { endpoints, endpointWith, tally } from "./endpoint-with.ts";
+import { endpoints, endpointWith, tally } from "../../../../support/gateway/endpoint-with.ts";
 
-type Options = ChooseOptions<EndpointView, EndpointView>;
+type Options = PickOptions<EndpointView> & {
+  readonly hasRoom: (endpoint: EndpointView) => boolean;
+  readonly priorities: PrioritySettings;
+};
+
+/** Makes one pick from these endpoints. */
+function choose(pool: readonly EndpointView[], { hasRoom, priorities, ...picking }: Options): Choice<EndpointView> {
+  const levels = new EndpointLevels(priorities, { hasRoom });
+  for (const endpoint of pool) levels.changed(endpoint);
+  return pickFrom(levels.levels, picking);
+}
 
 function options(given: Partial<Options> = {}): Options {
   return {
     tried: new Set(),
     hasRoom: () => true,
     priorities: { overprovisioningFactor: 140, healthyPanicThreshold: 0 },
-    policy: ([first]) => first,
+    policy: ({ all: [first] }) => first,
     random: seededRandom(1),
     ...given,
   };
@@ -88,9 +101,9 @@ describe("in panic", () => {
       endpointWith({ address: "out", ejected: true }),
     ];
     const seen: string[][] = [];
-    const policy = (candidates: readonly EndpointView[]) => {
-      seen.push(candidates.map(({ address }) => address));
-      return candidates[0];
+    const policy = ({ all }: Candidates) => {
+      seen.push(all.map(({ address }) => address));
+      return all[0];
     };
     expect(choose(pool, options({ priorities, policy }))).toMatchObject({ pick: { address: "down" }, panic: true });
     expect(seen).toEqual([["down", "out"]]);
@@ -125,7 +138,7 @@ test("whatever the cluster looks like, no ejected, unhealthy, tried or full endp
         tried,
         hasRoom: ({ activeRequests }) => activeRequests < 3,
         priorities: { overprovisioningFactor: 140, healthyPanicThreshold: maybe(0.5) ? 0 : 50 },
-        policy: (candidates) => pickRandom(candidates, () => 1, random),
+        policy: (candidates) => pickRandom(candidates.all, () => 1, random),
         random,
       }),
     );

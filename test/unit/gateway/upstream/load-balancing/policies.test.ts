@@ -1,13 +1,14 @@
 import { describe, expect, test } from "vitest";
+import { EndpointList } from "../../../../../gateway/upstream/load-balancing/candidates.ts";
 import { HashRing } from "../../../../../gateway/upstream/load-balancing/hash-ring.ts";
 import { NOTHING_TOLD } from "../../../../../gateway/upstream/load-balancing/held-prefixes.ts";
 import { createPolicy, LB_POLICIES, POLICIES } from "../../../../../gateway/upstream/load-balancing/policies.ts";
 import { WorkLedger } from "../../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { balancerSettings } from "../../../../support/gateway/balancer-settings.ts";
+import { endpoints } from "../../../../support/gateway/endpoint-with.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
-import { endpoints } from "./endpoint-with.ts";
 
-const CANDIDATES = endpoints(3);
+const CANDIDATES = new EndpointList(endpoints(3));
 const ROUTE = {
   shape: { boundaries: [{ hash: "h", bytes: 4_000, marked: false }], lastTurn: undefined },
   affinityKey: "k",
@@ -17,7 +18,7 @@ const ROUTE = {
 describe.each(LB_POLICIES)("policy %s", (lbPolicy) => {
   const policy = () => {
     const settings = balancerSettings({ lbPolicy });
-    const ring = new HashRing(CANDIDATES.map(({ address }) => ({ address, weight: 1 })));
+    const ring = new HashRing(CANDIDATES.all);
     return createPolicy(settings, {
       ring: () => ring,
       prefixes: NOTHING_TOLD,
@@ -30,7 +31,7 @@ describe.each(LB_POLICIES)("policy %s", (lbPolicy) => {
 
   test("is the cluster's when it is named, with defaults for all of its settings", () => {
     const picked = policy().pick(CANDIDATES, ROUTE, 0);
-    expect(CANDIDATES).toContain(picked?.endpoint);
+    expect(CANDIDATES.all).toContain(picked?.endpoint);
   });
 
   test("shares nothing with another cluster's policy of the same name", () => {

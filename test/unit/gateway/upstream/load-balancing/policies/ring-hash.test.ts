@@ -1,15 +1,16 @@
 import { expect, test } from "vitest";
+import { EndpointList } from "../../../../../../gateway/upstream/load-balancing/candidates.ts";
 import { HashRing } from "../../../../../../gateway/upstream/load-balancing/hash-ring.ts";
 import { pickRingHash } from "../../../../../../gateway/upstream/load-balancing/policies/ring-hash.ts";
 import { balancerSettings } from "../../../../../support/gateway/balancer-settings.ts";
-import { endpoints, endpointWith } from "../endpoint-with.ts";
+import { endpoints, endpointWith } from "../../../../../support/gateway/endpoint-with.ts";
 
 const POOL = endpoints(4);
 const RING = new HashRing(POOL);
 const [FIRST = "", SECOND = "", THIRD = ""] = RING.ownersOf("key");
 
 const pick = (pool: typeof POOL, factor = balancerSettings().ringHashLbConfig.hashBalanceFactor) =>
-  pickRingHash(pool, RING, "key", factor)?.address;
+  pickRingHash(new EndpointList(pool), RING, "key", factor)?.address;
 
 test("a key goes to its owner", () => {
   expect(pick(POOL)).toBe(FIRST);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { PromptShape } from "../../../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
+import { EndpointList } from "../../../../../../../gateway/upstream/load-balancing/candidates.ts";
 import type { EndpointView } from "../../../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { HashRing } from "../../../../../../../gateway/upstream/load-balancing/hash-ring.ts";
 import { PlacementMap } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/placement-map.ts";
@@ -9,7 +10,7 @@ import {
 } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-score.ts";
 import { seededRandom } from "../../../../../../bench/routing/seeded-random.ts";
 import { balancerSettings } from "../../../../../../support/gateway/balancer-settings.ts";
-import { endpoints, tally } from "../../endpoint-with.ts";
+import { endpoints, tally } from "../../../../../../support/gateway/endpoint-with.ts";
 
 const POOL = endpoints(8);
 const RING = new HashRing(POOL);
@@ -42,7 +43,7 @@ function context(given: Partial<PrefixContext> = {}): PrefixContext {
 }
 
 const pick = (shape: PromptShape, given: PrefixContext, pool: readonly EndpointView[] = POOL, affinityKey = "me") =>
-  pickPrefixAffinity(pool, { shape, affinityKey }, given);
+  pickPrefixAffinity(new EndpointList(pool), { shape, affinityKey }, given);
 
 function ownersOf(shape: PromptShape, affinityKey = "me"): string[] {
   return [...RING.ownersOf(`${affinityKey} ${shape.boundaries[1]?.hash}`)];
