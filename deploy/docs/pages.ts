@@ -3,6 +3,10 @@ import { vllmViews } from "../../engine/metrics/vllm-names.ts";
 import { profileSchema } from "../../engine/profiles/profile.ts";
 import { gatewayConfigSchema } from "../../gateway/config.ts";
 import { ENVOY_VIEWS, GEN_AI_VIEWS } from "../../gateway/stats/foreign-names.ts";
+import { grafanaJson } from "../monitoring/dashboards/dashboard.ts";
+import { engine as engineDashboard } from "../monitoring/dashboards/engine.ts";
+import { fleet } from "../monitoring/dashboards/fleet.ts";
+import { keys } from "../monitoring/dashboards/keys.ts";
 import { configurationPage } from "./configuration-page.ts";
 import { ENVOY_NAMES } from "./envoy-names.ts";
 import { fileSchema, type SchemaNode } from "./json-schema.ts";
@@ -120,6 +124,10 @@ export function generatedFiles(): readonly GeneratedFile[] {
     { path: "gateway/docs/metrics.md", text: gatewayMetrics() },
     { path: "engine/docs/metrics.md", text: engineMetrics() },
     { path: "engine/docs/profile.schema.json", text: json(profile) },
+    ...[fleet, keys, engineDashboard].map((dashboard) => ({
+      path: `deploy/monitoring/grafana/${dashboard.name}.json`,
+      text: json(grafanaJson(dashboard)),
+    })),
   ];
 }
 

@@ -1,0 +1,139 @@
+import type { Dashboard } from "./dashboard.ts";
+import { quantile } from "./quantile.ts";
+
+const INSTANCE = 'instance=~"$instance"';
+
+/** The dashboard of engine nodes, from what they tell of themselves. */
+export const engine: Dashboard = {
+  name: "engine",
+  title: "svc / Engine nodes",
+  text: "What each engine node does now, how fast it is, and what failed on it.",
+  variables: [{ label: "instance", title: "Node", of: "svc_engine_slots" }],
+  rows: [
+    {
+      title: "Load",
+      panels: [
+        {
+          title: "Busy slots",
+          text: "The share of each node's slots that generations hold. At 1 the node is full.",
+          unit: "percentunit",
+          queries: [[`svc_engine_slots_busy{${INSTANCE}} / svc_engine_slots{${INSTANCE}}`, "{{instance}}"]],
+        },
+        {
+          title: "Queue",
+          text: "Generations that wait for a slot at the node. Gateways queue instead, so this stays near 0.",
+          unit: "short",
+          queries: [[`svc_engine_queue{${INSTANCE}}`, "{{instance}}"]],
+        },
+        {
+          title: "Wait for a slot",
+          text: "The time from a request's arrival at the backend to its slot.",
+          unit: "s",
+          queries: [[quantile(0.95, "svc_engine_queue_wait_seconds", ["instance"], INSTANCE), "p95 {{instance}}"]],
+        },
+        {
+          title: "KV memory",
+          text: "The share of KV memory in use. Near 1, cached prefixes are thrown out early.",
+          unit: "percentunit",
+          queries: [[`svc_engine_kv_cache_usage_ratio{${INSTANCE}}`, "{{instance}}"]],
+        },
+        {
+          title: "GPU memory",
+          text: "GPU memory in use, where the node knows it. Near the card's size, the next growth of a cache fails.",
+          unit: "bytes",
+          queries: [[`svc_engine_gpu_memory_bytes{${INSTANCE}}`, "{{instance}}"]],
+        },
+        {
+          title: "Streams that wait for their reader",
+          text: "Generations that wait for a slow reader: they keep their slots.",
+          unit: "short",
+          queries: [[`svc_engine_streams_paused{${INSTANCE}}`, "{{instance}}"]],
+        },
+      ],
+    },
+    {
+      title: "Speed",
+      panels: [
+        {
+          title: "Prefill speed",
+          text: "Uncached prompt tokens a second of late. A fall without more load: look at clock rates and other programs.",
+          unit: "short",
+          queries: [[`svc_engine_tokens_per_second{phase="prefill",${INSTANCE}}`, "{{instance}}"]],
+        },
+        {
+          title: "Decode speed",
+          text: "Tokens a second that one generation gets of late.",
+          unit: "short",
+          queries: [[`svc_engine_tokens_per_second{phase="decode",${INSTANCE}}`, "{{instance}}"]],
+        },
+        {
+          title: "Tokens",
+          text: "Tokens a second of finished generations, by type; cached is a part of input, reasoning a part of output.",
+          unit: "short",
+          queries: [[`sum by (type) (rate(svc_engine_tokens_total{${INSTANCE}}[$__rate_interval]))`, "{{type}}"]],
+        },
+        {
+          title: "Time to the first delta",
+          text: "From the arrival of a call to its first delta; less the wait for a slot, it is the time to read the prompt.",
+          unit: "s",
+          queries: [
+            [quantile(0.95, "svc_engine_time_to_first_delta_seconds", ["instance"], INSTANCE), "p95 {{instance}}"],
+          ],
+        },
+        {
+          title: "Time per output token",
+          text: "Decoding, per output token. Too many slots, too many threads, or long prompts beside it make it slower.",
+          unit: "s",
+          queries: [
+            [quantile(0.95, "svc_engine_time_per_output_token_seconds", ["instance"], INSTANCE), "p95 {{instance}}"],
+          ],
+        },
+        {
+          title: "Input from the cache",
+          text: "The share of input tokens that were in the node's cache.",
+          unit: "percentunit",
+          queries: [
+            [
+              `sum by (instance) (rate(svc_engine_tokens_total{type="cached",${INSTANCE}}[$__rate_interval])) / sum by (instance) (rate(svc_engine_tokens_total{type="input",${INSTANCE}}[$__rate_interval]))`,
+              "{{instance}}",
+            ],
+          ],
+        },
+      ],
+    },
+    {
+      title: "Faults",
+      panels: [
+        {
+          title: "Generations that failed",
+          text: "Generations a second that did not end well, by reason; engine/docs/errors.md says whose fault each is.",
+          unit: "ops",
+          queries: [
+            [
+              `sum by (reason) (rate(svc_engine_generations_total{reason!="ok",${INSTANCE}}[$__rate_interval]))`,
+              "{{reason}}",
+            ],
+          ],
+        },
+        {
+          title: "Age of the newest step",
+          text: "How long running work has seen no step of the engine. The node takes itself out of service at maxStepAgeMs.",
+          unit: "s",
+          queries: [[`svc_engine_step_age_seconds{${INSTANCE}}`, "{{instance}}"]],
+        },
+        {
+          title: "Broken schemas",
+          text: "Whole answers and arguments of calls, a second, that their schema does not allow, or that were not checked.",
+          unit: "ops",
+          queries: [
+            [
+              `sum by (part) (rate(svc_engine_schema_mismatches_total{${INSTANCE}}[$__rate_interval]))`,
+              "{{part}} not allowed",
+            ],
+            [`sum(rate(svc_engine_schema_unchecked_total{${INSTANCE}}[$__rate_interval]))`, "not checked"],
+          ],
+        },
+      ],
+    },
+  ],
+};

@@ -1,0 +1,189 @@
+import type { Dashboard } from "./dashboard.ts";
+import { quantile } from "./quantile.ts";
+
+const MODEL = 'model=~"$model"';
+const CLUSTER = 'cluster=~"$model"';
+
+/** The dashboard of all gateways together: what callers get, and what it stands on. */
+export const fleet: Dashboard = {
+  name: "fleet",
+  title: "svc / Fleet",
+  text: "What callers get of all gateways together, how the models' clusters are, and how busy the gateways are.",
+  variables: [{ label: "model", title: "Model", of: "svc_queue_depth" }],
+  rows: [
+    {
+      title: "What callers get",
+      panels: [
+        {
+          title: "Requests",
+          text: "Requests a second by outcome. The log lines of server_error have a detail token that says why.",
+          unit: "reqps",
+          queries: [["sum by (outcome) (rate(svc_http_requests_total[$__rate_interval]))", "{{outcome}}"]],
+          stacked: true,
+        },
+        {
+          title: "Failed by the service",
+          text: "The share of requests that failed for a reason of the service; the promise is below 0.5%.",
+          unit: "percentunit",
+          queries: [
+            [
+              'sum(rate(svc_http_requests_total{outcome="server_error"}[$__rate_interval])) / sum(rate(svc_http_requests_total{outcome=~"ok|server_error"}[$__rate_interval]))',
+              "failed",
+            ],
+          ],
+        },
+        {
+          title: "Streams that did not end well",
+          text: "Event streams a second whose answer was broken off, by reason; slow_reader and client_closed are the clients' doing.",
+          unit: "ops",
+          queries: [
+            ['sum by (reason) (rate(svc_stream_end_total{reason!~"complete|length"}[$__rate_interval]))', "{{reason}}"],
+          ],
+        },
+        {
+          title: "Time to the first token",
+          text: "From a request's arrival to its first delta. If it grows, compare with the wait for an engine and with the cache.",
+          unit: "s",
+          queries: [
+            [quantile(0.5, "svc_time_to_first_token_seconds", ["model"], MODEL), "p50 {{model}}"],
+            [quantile(0.95, "svc_time_to_first_token_seconds", ["model"], MODEL), "p95 {{model}}"],
+          ],
+        },
+        {
+          title: "Time per output token",
+          text: "The mean time between tokens of complete answers. If it grows, engines decode more slowly.",
+          unit: "s",
+          queries: [
+            [quantile(0.5, "svc_time_per_output_token_seconds", ["model"], MODEL), "p50 {{model}}"],
+            [quantile(0.95, "svc_time_per_output_token_seconds", ["model"], MODEL), "p95 {{model}}"],
+          ],
+        },
+        {
+          title: "Gaps within streams",
+          text: "The longest gaps that users see as stutter: 99 of 100 are shorter.",
+          unit: "s",
+          queries: [[quantile(0.99, "svc_inter_delta_gap_seconds", ["model"], MODEL), "p99 {{model}}"]],
+        },
+        {
+          title: "Tokens",
+          text: "Tokens a second of answers that ended, by type; cached is a part of input, reasoning a part of output.",
+          unit: "short",
+          queries: [
+            [`sum by (token_type) (rate(svc_request_tokens_sum{${MODEL}}[$__rate_interval]))`, "{{token_type}}"],
+          ],
+        },
+        {
+          title: "Input from the cache",
+          text: "The share of input tokens that engines had in their cache. A fall costs time to the first token: look for restarted engines.",
+          unit: "percentunit",
+          queries: [
+            [
+              `sum by (model) (rate(svc_request_tokens_sum{token_type="cached",${MODEL}}[$__rate_interval])) / sum by (model) (rate(svc_request_tokens_sum{token_type="input",${MODEL}}[$__rate_interval]))`,
+              "{{model}}",
+            ],
+          ],
+        },
+        {
+          title: "Open streams",
+          text: "Event streams that are open, and those of them that wait for a slow reader.",
+          unit: "short",
+          queries: [
+            ["sum by (format) (svc_streams_active)", "{{format}}"],
+            ["sum(svc_streams_paused_backpressure)", "wait for their reader"],
+          ],
+        },
+      ],
+    },
+    {
+      title: "Models and their endpoints",
+      panels: [
+        {
+          title: "Healthy endpoints",
+          text: "The fewest that any gateway sees, beside all that it knows of. /clusters on the admin port says what is wrong with each.",
+          unit: "short",
+          queries: [
+            [`min by (cluster) (svc_cluster_membership_healthy{${CLUSTER}})`, "{{cluster}} healthy"],
+            [`max by (cluster) (svc_cluster_membership{${CLUSTER}})`, "{{cluster}} all"],
+          ],
+        },
+        {
+          title: "Requests that wait",
+          text: "Requests that wait for an endpoint, by class of service. If they stay, the model needs nodes.",
+          unit: "short",
+          queries: [[`sum by (model, class) (svc_queue_depth{${MODEL}})`, "{{model}} {{class}}"]],
+          stacked: true,
+        },
+        {
+          title: "Wait for an engine",
+          text: "The time until a request was taken up by an engine; above 10 s there are too few slots.",
+          unit: "s",
+          queries: [[quantile(0.95, "svc_queue_wait_seconds", ["model"], MODEL), "p95 {{model}}"]],
+        },
+        {
+          title: "Running and slots",
+          text: "Calls that are open to each model's endpoints, beside the slots that these have.",
+          unit: "short",
+          queries: [
+            [`sum by (cluster) (svc_cluster_upstream_rq_active{${CLUSTER}})`, "{{cluster}} running"],
+            [`sum by (cluster) (max by (cluster, endpoint) (svc_endpoint_slots{${CLUSTER}}))`, "{{cluster}} slots"],
+          ],
+        },
+        {
+          title: "Failed tries",
+          text: "Calls to endpoints that failed or were repeated, a second. What the retry budget did not allow reached callers.",
+          unit: "ops",
+          queries: [
+            [
+              `sum by (cluster) (rate(svc_cluster_upstream_rq_retry_total{${CLUSTER}}[$__rate_interval]))`,
+              "{{cluster}} repeated",
+            ],
+            [
+              `sum by (cluster) (rate(svc_cluster_upstream_rq_rx_reset_total{${CLUSTER}}[$__rate_interval]))`,
+              "{{cluster}} broken off",
+            ],
+            [
+              `sum by (cluster) (rate(svc_cluster_upstream_rq_per_try_timeout_total{${CLUSTER}}[$__rate_interval]))`,
+              "{{cluster}} timed out",
+            ],
+            [
+              `sum by (cluster) (rate(svc_cluster_upstream_rq_retry_overflow_total{${CLUSTER}}[$__rate_interval]))`,
+              "{{cluster}} not allowed",
+            ],
+          ],
+        },
+        {
+          title: "Ejected and draining endpoints",
+          text: "Endpoints that get no requests because they failed more than others, or because somebody drains them.",
+          unit: "short",
+          queries: [
+            [`max by (cluster) (svc_cluster_outlier_ejections_active{${CLUSTER}})`, "{{cluster}} ejected"],
+            [`max by (cluster) (svc_cluster_membership_draining{${CLUSTER}})`, "{{cluster}} draining"],
+          ],
+        },
+      ],
+    },
+    {
+      title: "Gateways",
+      panels: [
+        {
+          title: "Event loop",
+          text: "The share of time in which the loop had work; above 0.9 the core is full: add workers or gateways.",
+          unit: "percentunit",
+          queries: [["nodejs_eventloop_utilization_ratio", "{{instance}}"]],
+        },
+        {
+          title: "Pressure",
+          text: "How near each resource of a gateway is to its end, at the worst one; actions begin below 1.",
+          unit: "percentunit",
+          queries: [["max by (resource) (svc_overload_pressure_ratio)", "{{resource}}"]],
+        },
+        {
+          title: "Actions against overload",
+          text: "Gateways that turn something away to stay alive, by action.",
+          unit: "short",
+          queries: [["sum by (action) (svc_overload_action_active)", "{{action}}"]],
+        },
+      ],
+    },
+  ],
+};

@@ -1,0 +1,88 @@
+import type { Dashboard } from "./dashboard.ts";
+import { quantile } from "./quantile.ts";
+
+/** The dashboard of keys and limits, for whoever gives out keys. */
+export const keys: Dashboard = {
+  name: "keys",
+  title: "svc / Keys and limits",
+  text: "Which limits refuse requests, who comes without a valid key, and whether gateways have the keys that they should.",
+  variables: [],
+  rows: [
+    {
+      title: "Limits",
+      panels: [
+        {
+          title: "Refused by a limit",
+          text: "Requests a second that a limit of their key refused, by the limit. The log lines name the key.",
+          unit: "reqps",
+          queries: [
+            ['sum by (dim) (rate(svc_ratelimit_decisions_total{decision="refused"}[$__rate_interval]))', "{{dim}}"],
+          ],
+          stacked: true,
+        },
+        {
+          title: "Share that was refused",
+          text: "The share of requests that a limit refused. If it grows, keys have outgrown their limits.",
+          unit: "percentunit",
+          queries: [
+            [
+              'sum(rate(svc_ratelimit_decisions_total{decision="refused"}[$__rate_interval])) / sum(rate(svc_ratelimit_decisions_total[$__rate_interval]))',
+              "refused",
+            ],
+          ],
+        },
+        {
+          title: "Time to count",
+          text: "How long requests wait for the counts of their key; above 10 ms whoever counts is busy.",
+          unit: "s",
+          queries: [[quantile(0.99, "svc_ratelimit_store_seconds", []), "p99"]],
+        },
+        {
+          title: "Workers that count alone",
+          text: "Workers whose counting process does not answer: each goes by its share of every limit.",
+          unit: "short",
+          queries: [["count(svc_ratelimit_store_up == 0) or vector(0)", "workers"]],
+        },
+      ],
+    },
+    {
+      title: "Keys",
+      panels: [
+        {
+          title: "Without a valid key",
+          text: "Requests a second without a key that is valid now, by reason. A burst is a revoked key in use, or somebody guessing.",
+          unit: "reqps",
+          queries: [["sum by (reason) (rate(svc_auth_failures_total[$__rate_interval]))", "{{reason}}"]],
+          stacked: true,
+        },
+        {
+          title: "Key records",
+          text: "Key records in use by gateway. Gateways that differ have other key files.",
+          unit: "short",
+          queries: [["svc_keystore_keys", "{{instance}}"]],
+        },
+        {
+          title: "Age of the keys in use",
+          text: "The time since keys were loaded. Older than the newest change of the key file: it was not taken over.",
+          unit: "s",
+          queries: [["time() - svc_keystore_last_success_timestamp_seconds", "{{instance}}"]],
+        },
+        {
+          title: "Key files that cannot be used",
+          text: "Gateways that go on with the keys before, as the newest key file is broken, and failed attempts to load it.",
+          unit: "short",
+          queries: [
+            ["sum(svc_keystore_stale)", "gateways"],
+            ["sum(increase(svc_keystore_load_errors_total[$__rate_interval]))", "attempts"],
+          ],
+        },
+        {
+          title: "Sealed texts",
+          text: "Sealed texts that callers sent back, a second, by result. Many of unknown_key: gateways have different sealing keys.",
+          unit: "ops",
+          queries: [["sum by (result) (rate(svc_sealed_texts_total[$__rate_interval]))", "{{result}}"]],
+        },
+      ],
+    },
+  ],
+};

@@ -1,0 +1,22 @@
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { parse } from "yaml";
+
+/** Where the alerts stand, as an absolute path. */
+export const ALERTS_FILE = fileURLToPath(new URL("../../../deploy/monitoring/alerts.yaml", import.meta.url));
+
+/** A rule of Prometheus: one that records a query under a name, or one that raises an alert. */
+export type Rule = {
+  readonly expr: string;
+  readonly record?: string;
+  readonly alert?: string;
+  readonly for?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+};
+
+/** Returns all rules of the file of alerts. */
+export function alertRules(): readonly Rule[] {
+  const { groups } = parse(readFileSync(ALERTS_FILE, "utf8")) as { readonly groups: { readonly rules: Rule[] }[] };
+  return groups.flatMap(({ rules }) => rules);
+}

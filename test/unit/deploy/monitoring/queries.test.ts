@@ -1,0 +1,89 @@
+import { describe, expect, test } from "vitest";
+import { engineRegistry, gatewayRegistry } from "../../../../deploy/docs/live-registries.ts";
+import type { Dashboard } from "../../../../deploy/monitoring/dashboards/dashboard.ts";
+import { engine } from "../../../../deploy/monitoring/dashboards/engine.ts";
+import { fleet } from "../../../../deploy/monitoring/dashboards/fleet.ts";
+import { keys } from "../../../../deploy/monitoring/dashboards/keys.ts";
+import { alertRules } from "../../../support/monitoring/alert-rules.ts";
+
+/** What Prometheus adds to every series, and the metric that it makes of every scrape. */
+const OF_PROMETHEUS = ["instance", "job"];
+
+/** The labels of every metric that a query may name, by its name; those of histograms with their own three endings. */
+const LABELS = new Map<string, readonly string[]>([["up", []]]);
+for (const registry of [gatewayRegistry(), engineRegistry()])
+  for (const metric of registry.getMetricsAsArray()) {
+    const own = "labelNames" in metric && Array.isArray(metric.labelNames) ? metric.labelNames.map(String) : [];
+    const type = "type" in metric ? String(metric.type) : "";
+    const names =
+      type === "histogram" ? ["_bucket", "_sum", "_count"].map((end) => `${metric.name}${end}`) : [metric.name];
+    for (const name of names) LABELS.set(name, name.endsWith("_bucket") ? [...own, "le"] : own);
+  }
+for (const { record } of alertRules()) if (record) LABELS.set(record, []);
+
+/** Returns what a query asks for that no program has: unknown metrics, and labels that none of its metrics has. */
+function unknownIn(expr: string): readonly string[] {
+  const found: string[] = [];
+  const bare = expr.replaceAll(/"[^"]*"/g, '""');
+  const metrics = [...bare.matchAll(/\b((?:svc|gen_ai|envoy|vllm|nodejs|process)[_:][\w:]+|up\b)(?:\{([^}]*)\})?/g)];
+  if (metrics.length === 0) found.push("no metric at all");
+  const all = new Set<string>(OF_PROMETHEUS);
+  for (const [, name = "", matchers = ""] of metrics) {
+    const labels = LABELS.get(name);
+    if (!labels) found.push(name);
+    for (const label of labels ?? []) all.add(label);
+    for (const [, label = ""] of matchers.matchAll(/(\w+)\s*(?:=~|!~|!=|=)/g))
+      if (!labels?.includes(label) && !OF_PROMETHEUS.includes(label)) found.push(`${name}{${label}}`);
+  }
+  for (const [, list = ""] of bare.matchAll(/\b(?:by|on|without|ignoring)\s*\(([^)]*)\)/g))
+    for (const label of list.split(",").map((word) => word.trim())) if (!all.has(label)) found.push(`by (${label})`);
+  return found;
+}
+
+describe.each([fleet, keys, engine])("the dashboard $name", ({ variables, rows }: Dashboard) => {
+  const panels = rows.flatMap((row) => row.panels);
+
+  test.each(panels)("asks in $title for what there is", ({ queries }) => {
+    for (const [expr, legend] of queries) {
+      expect(unknownIn(expr)).toEqual([]);
+      // A label in a legend is one that the query keeps.
+      for (const [, label = ""] of legend.matchAll(/\{\{(\w+)\}\}/g))
+        expect(/\bby\s*\(/.test(expr) ? expr : `by (${label})`).toMatch(new RegExp(`by\\s*\\([^)]*\\b${label}\\b`));
+    }
+  });
+
+  test("lets choose among values that there are", () => {
+    for (const { label, of } of variables) expect(unknownIn(`${of}{${label}="x"}`)).toEqual([]);
+  });
+
+  test("says what each panel is for, under a heading of its own", () => {
+    const titles = panels.map(({ title }) => title);
+    expect(new Set(titles).size).toBe(titles.length);
+    for (const { text } of panels) expect(text).toMatch(/^[A-Z].*\.$/);
+  });
+});
+
+describe("the alerts", () => {
+  const rules = alertRules();
+
+  test.each(rules.map((rule) => [rule.alert ?? rule.record, rule] as const))("%s asks for what there is", (_, rule) => {
+    expect(unknownIn(rule.expr)).toEqual([]);
+  });
+
+  test("each say who is called, what is wrong, and what to do first", () => {
+    const alerts = rules.filter(({ alert }) => alert !== undefined);
+    expect(alerts.length).toBeGreaterThan(20);
+    for (const { alert, labels, annotations } of alerts) {
+      expect(alert).toMatch(/^Svc[A-Za-z]+$/);
+      expect(["page", "ticket"]).toContain(labels?.severity);
+      for (const text of [annotations?.summary, annotations?.runbook]) expect(text).toMatch(/^\S.*[.]$/);
+    }
+  });
+});
+
+test("a query of something unknown is noticed", () => {
+  expect(unknownIn("rate(svc_nonsense_total[5m])")).toEqual(["svc_nonsense_total"]);
+  expect(unknownIn('svc_queue_depth{color="red"}')).toEqual(["svc_queue_depth{color}"]);
+  expect(unknownIn("sum by (color) (svc_queue_depth)")).toEqual(["by (color)"]);
+  expect(unknownIn("vector(1)")).toEqual(["no metric at all"]);
+});
