@@ -3,6 +3,7 @@ import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
 import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
 import { processLog } from "../deploy/runtime/log/process-log.ts";
 import { registerViews } from "../deploy/runtime/metrics/metric-view.ts";
+import { isLoopback } from "../deploy/runtime/net/loopback.ts";
 import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
 import { runConfigured } from "../deploy/runtime/process/run-main.ts";
 import { StopOrders } from "../deploy/runtime/process/stop-orders.ts";
@@ -55,6 +56,7 @@ async function run(config: EngineConfig): Promise<number> {
   // Health answers NOT_SERVING while the model loads: a gateway sees a node that comes up, not one that is missing.
   const port = await server.listen(config.listen.host, config.listen.port);
   log.info(startingFacts(config), "starting");
+  warnOfOpenPort(config, log);
   if (!(await started(backend, orders.stop))) return crashed() ? 1 : 0;
   server.serve();
   const ready = { address: hostPort(config.listen.host, port), metricsPort: metricsServer.port, models: config.models };
@@ -76,6 +78,13 @@ async function run(config: EngineConfig): Promise<number> {
 function showsVllmNames({ metrics, backend }: EngineConfig): boolean {
   const besideVllm = backend.kind === "openai-compatible" && backend.dialect === "vllm";
   return metrics.vllmNames ?? !besideVllm;
+}
+
+/** Warns of a gRPC port that other machines reach, and that checks no callers: whoever gets there may generate. */
+function warnOfOpenPort({ listen: { host }, tls }: EngineConfig, log: Logger): void {
+  if (isLoopback(host) || tls?.clientCaFile !== undefined) return;
+  const how = tls ? "its tls has no clientCaFile" : "in plain text, as there is no tls";
+  log.warn({ host }, `the gRPC port is open to other machines without a check of callers: ${how}`);
 }
 
 /** Starts the tracing of a node that exports traces. No other node loads the SDK. */

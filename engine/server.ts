@@ -34,7 +34,7 @@ import { GenerationCall } from "./calls/generation-call.ts";
 import { logGeneration, measureGeneration } from "./calls/generation-log.ts";
 import { OpenCalls } from "./calls/open-calls.ts";
 import { EngineError, type FailedCall, toEngineError, toFailedCall } from "./errors.ts";
-import { onlyCallersNamed } from "./grpc/allowed-callers.ts";
+import { drainedByTrusted, onlyCallersNamed } from "./grpc/allowed-callers.ts";
 import { closeServer } from "./grpc/close-server.ts";
 import { type ConnectionLimits, withinLimits } from "./grpc/connection-limits.ts";
 import { type GenerateStream, generationSink } from "./grpc/generation-sink.ts";
@@ -167,6 +167,7 @@ export class EngineServer {
       interceptors: [
         withStatusDetails,
         ...(names ? [onlyCallersNamed(names)] : []),
+        drainedByTrusted,
         ...(connection ? [withinLimits(connection, (limit) => metrics.callsRefused.inc({ limit }))] : []),
       ],
     });

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { listenSchema, logSchema } from "../deploy/runtime/config/process-schema.ts";
 import { tracingSchema } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { CATALOG, type Catalog } from "./catalog.ts";
+import { adminSchema, healthSchema } from "./http/admin/admin-settings.ts";
 import { jsonLimitsSchema } from "./json/json-scan.ts";
 import { overloadSchema } from "./overload/overload-settings.ts";
 import { statsSchema } from "./stats/stats-settings.ts";
@@ -126,9 +127,8 @@ function refuseUnlisted(
 /** The keys of the configuration, each checked by itself. */
 const gatewayKeys = z.strictObject({
   listen: listenSchema(8080).describe("Where the public API listens."),
-  admin: listenSchema(9901).describe(
-    "Where health, metrics, control and a page to look at are served; never for the public.",
-  ),
+  admin: adminSchema,
+  health: healthSchema,
   worker: z
     .strictObject({
       index: z.int().min(1).describe("The number of this worker, counted from 1."),

@@ -3,9 +3,11 @@ import type { AddressInfo } from "node:net";
 import type { Logger } from "pino";
 import { ConfigError } from "../deploy/runtime/config/load-config.ts";
 import { FileError } from "../deploy/runtime/files/file-error.ts";
+import { PemError } from "../deploy/runtime/files/followed-pems.ts";
 import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
 import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
 import { processLog } from "../deploy/runtime/log/process-log.ts";
+import { isLoopback } from "../deploy/runtime/net/loopback.ts";
 import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
 import { runConfigured } from "../deploy/runtime/process/run-main.ts";
 import { StopOrders } from "../deploy/runtime/process/stop-orders.ts";
@@ -13,7 +15,9 @@ import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { TracingConfig } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { type GatewayConfig, gatewayConfigSchema } from "./config.ts";
 import { drainWhenTold } from "./drain.ts";
-import { buildAdmin } from "./http/admin/admin-server.ts";
+import { type AdminDeps, buildAdmin, buildHealth } from "./http/admin/admin-server.ts";
+import { openAdminTls } from "./http/admin/admin-tls.ts";
+import { AdminToken, AdminTokenError } from "./http/admin/admin-token.ts";
 import { registerClusterStats } from "./http/admin/fleet/cluster-stats.ts";
 import type { Listener } from "./http/admin/server-routes.ts";
 import { FileKeyStore } from "./keys/file-key-store.ts";
@@ -77,7 +81,8 @@ async function run(config: GatewayConfig): Promise<number> {
     hardStop: lifecycle.hardStop,
   });
   const listeners: Listener[] = [];
-  const admin = buildAdmin({
+  const access = await openAccess(config, log);
+  const adminDeps: AdminDeps = {
     config,
     version: packageVersion(),
     listeners: () => listeners.filter(({ name }) => name !== "public" || app.server.listening),
@@ -92,21 +97,15 @@ async function run(config: GatewayConfig): Promise<number> {
     workers,
     log,
     clock,
-  });
-  // Of several workers each has its own.
-  const adminUrl = await listening(admin, { ...config.admin, exclusive: true });
-  const baseUrl = await listening(app, config.listen);
-  listeners.push({ name: "public", address: baseUrl }, { name: "admin", address: adminUrl });
-  if (workers.count === 1) workers.take({ workers: [adminUrl] });
-  log.info({ baseUrl, adminUrl }, "listening");
-  process.stdout.write(`ready ${JSON.stringify({ baseUrl, adminUrl })}\n`);
+    ...access,
+  };
+  const apps = { admin: buildAdmin(adminDeps), ...(config.health && { health: buildHealth(adminDeps) }), public: app };
+  listeners.push(...(await listenAll(apps, config)));
+  const ready = announce(listeners, log);
+  if (workers.count === 1) workers.take({ workers: [ready.adminUrl] });
 
   await drainWhenTold({ config, lifecycle, server: app.server, sockets, clock, log });
-  await admin.close();
-  clusters.close();
-  keys.close();
-  sealing.close();
-  await tracing?.close();
+  for (const part of [apps.admin, apps.health, access, clusters, keys, sealing, tracing]) await part?.close();
   log.info("stopped");
   return crashed() ? 1 : 0;
 }
@@ -233,14 +232,85 @@ function obeySignals(): StopOrders {
   return orders;
 }
 
+/**
+ * Opens what lets callers on other machines use the admin port. Throws `ConfigError` where a file cannot be used, and
+ * warns where the port can be reached from other machines and is not well secured.
+ */
+async function openAccess({ admin }: GatewayConfig, log: Logger) {
+  const { tokenFile, tls: files } = admin;
+  const followed = (what: string) => (fault: string | undefined) => {
+    if (fault) log.error({ fault }, `${what} cannot be used; the last good one stays`);
+    else log.info(`${what} loaded`);
+  };
+  try {
+    const token =
+      tokenFile === undefined
+        ? undefined
+        : await AdminToken.open(tokenFile, systemClock, followed("the token of the admin port"));
+    const tls = files && openAdminTls(files, systemClock, followed("the certificate of the admin port"));
+    const proof = { token, certificates: files?.clientCaFile !== undefined };
+    warnOfAdmin(admin, log);
+    return {
+      proof,
+      tls,
+      close() {
+        token?.close();
+        tls?.close();
+      },
+    };
+  } catch (cause) {
+    if (cause instanceof AdminTokenError) throw new ConfigError(`admin.tokenFile: ${cause.message}`, { cause });
+    if (cause instanceof PemError) throw new ConfigError(cause.message, { cause });
+    throw cause;
+  }
+}
+
+function warnOfAdmin({ host, tokenFile, tls }: GatewayConfig["admin"], log: Logger): void {
+  if (isLoopback(host)) return;
+  if (tokenFile === undefined && tls?.clientCaFile === undefined)
+    log.warn(
+      { host },
+      "the admin port is open to other machines and has no admin.tokenFile: it tells them of health only",
+    );
+  else if (tls === undefined)
+    log.warn({ host }, "the token of the admin port travels in plain text: it has no admin.tls");
+}
+
+/** The listeners of a gateway by name; not every one has `health`. */
+type Apps = Readonly<Record<"admin" | "public", App>> & { readonly health?: App };
+
+type App = GatewayServer["app"];
+
+/** Lets all listeners listen, the public one last: whoever is sent there has to find the gateway ready. */
+async function listenAll(apps: Apps, { admin, health, listen }: GatewayConfig): Promise<Listener[]> {
+  const listeners: Listener[] = [];
+  // Of several workers each has its own.
+  const exclusive = { host: admin.host, port: admin.port, exclusive: true };
+  listeners.push({ name: "admin", address: await listening(apps.admin, exclusive, admin.tls ? "https" : "http") });
+  if (apps.health && health) listeners.push({ name: "health", address: await listening(apps.health, health) });
+  listeners.push({ name: "public", address: await listening(apps.public, listen) });
+  return listeners;
+}
+
 /** Lets `app` listen. Resolves to its URL. */
 async function listening(
-  app: GatewayServer["app"],
+  app: App,
   where: GatewayConfig["listen"] & { readonly exclusive?: boolean },
+  scheme = "http",
 ): Promise<string> {
   await app.listen(where);
   const { address, family, port } = app.server.address() as AddressInfo;
-  return `http://${family === "IPv6" ? `[${address}]` : address}:${port}`;
+  return `${scheme}://${family === "IPv6" ? `[${address}]` : address}:${port}`;
+}
+
+/** Tells, in the log and for whoever has started the process, that the gateway listens. Returns what it told. */
+function announce(listeners: readonly Listener[], log: Logger) {
+  const urlOf = (wanted: string) => listeners.find(({ name }) => name === wanted)?.address;
+  const healthUrl = urlOf("health");
+  const ready = { baseUrl: urlOf("public"), adminUrl: String(urlOf("admin")), ...(healthUrl && { healthUrl }) };
+  log.info(ready, "listening");
+  process.stdout.write(`ready ${JSON.stringify(ready)}\n`);
+  return ready;
 }
 
 process.exitCode = await runConfigured({

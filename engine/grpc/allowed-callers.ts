@@ -4,6 +4,8 @@ import type {
   ServerInterceptor,
   ServerMethodDefinition,
 } from "@grpc/grpc-js";
+import { isLoopback } from "../../deploy/runtime/net/loopback.ts";
+import { NodeServiceService } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { EngineError, toFailedCall } from "../errors.ts";
 
 type Certificate = NonNullable<ReturnType<ServerInterceptingCallInterface["getAuthContext"]>["sslPeerCertificate"]>;
@@ -21,6 +23,24 @@ export function onlyCallersNamed(allowed: readonly string[]): ServerInterceptor 
     return call as ServerInterceptingCall;
   };
 }
+
+/**
+ * Refuses to take the node out of service for whoever is neither on this machine nor has shown a certificate, which TLS
+ * has checked by then: a drain cannot be taken back, and a node that checks no callers is open to whoever reaches it.
+ */
+export const drainedByTrusted: ServerInterceptor = (
+  method: ServerMethodDefinition<unknown, unknown>,
+  call: ServerInterceptingCallInterface,
+) => {
+  const isDrain = method.path === NodeServiceService.drainNode.path;
+  if (isDrain && !call.getAuthContext().sslPeerCertificate && !isLoopback(call.getPeer().replace(/:\d+$/, "")))
+    call.sendStatus(
+      toFailedCall(
+        new EngineError("CALLER_NOT_ALLOWED", "Draining takes a client certificate, or the node's machine."),
+      ),
+    );
+  return call as ServerInterceptingCall;
+};
 
 /** Matches a name that Node has quoted, as JSON. */
 const QUOTED = /"(?:[^"\\]|\\.)*"/g;

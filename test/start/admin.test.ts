@@ -14,7 +14,9 @@ const PROGRAM = join(import.meta.dirname, "../../dist/gateway/main.js");
 type Gateway = {
   readonly baseUrl: string;
   readonly adminUrl: string;
+  readonly healthUrl: string | undefined;
   readonly ended: Promise<number | null>;
+  said(): string;
   admin(path: string, method?: string): Promise<{ status: number; text: string }>;
 };
 
@@ -31,7 +33,11 @@ async function startProcess(settings: object = {}): Promise<Gateway> {
   const config = { listen: { port: 0 }, admin: { port: 0 }, keys: { file }, clusters: [], ...settings };
   const configFile = join(folder, "gateway.yaml");
   await writeFile(configFile, stringify(config));
-  const child = spawn(process.execPath, [PROGRAM, "--config", configFile], { stdio: ["ignore", "pipe", "ignore"] });
+  const child = spawn(process.execPath, [PROGRAM, "--config", configFile], { stdio: ["ignore", "pipe", "pipe"] });
+  let errors = "";
+  child.stderr.on("data", (chunk) => {
+    errors += chunk;
+  });
   const ended = once(child, "close").then(([code]) => code as number | null);
   cleanUps.push(async () => {
     child.kill("SIGKILL");
@@ -44,11 +50,14 @@ async function startProcess(settings: object = {}): Promise<Gateway> {
     });
     void ended.then((code) => reject(new Error(`the gateway ended with ${code}`)));
   });
-  const { baseUrl = "", adminUrl = "" } = ready;
+  const { baseUrl = "", adminUrl: bound = "", healthUrl } = ready;
+  const adminUrl = bound.replace("0.0.0.0", "127.0.0.1");
   return {
     baseUrl,
     adminUrl,
+    healthUrl,
     ended,
+    said: () => errors,
     async admin(path, method = "POST") {
       const response = await fetch(`${adminUrl}${path}`, { method });
       return { status: response.status, text: await response.text() };
@@ -97,6 +106,23 @@ test("a graceful drain goes on answering, and asks clients to go elsewhere", asy
   await new Promise((resolve) => setTimeout(resolve, 600));
   await gateway.admin("/quitquitquit");
   expect(await gateway.ended).toBe(0);
+});
+
+test("the health listener tells of health and metrics, and does nothing", async () => {
+  const gateway = await startProcess({ health: { port: 0 }, admin: { host: "0.0.0.0", port: 0 } });
+  const health = async (path: string, method = "GET") => {
+    // Whoever asks by a name, as Prometheus does, is answered.
+    const response = await fetch(`${gateway.healthUrl?.replace("127.0.0.1", "localhost")}${path}`, { method });
+    return { status: response.status, text: await response.text() };
+  };
+  expect(await health("/healthz")).toEqual({ status: 200, text: "ok\n" });
+  expect((await health("/readyz")).status).toBe(503);
+  expect((await health("/metrics")).text).toContain("svc_http_requests_total");
+  for (const path of ["/stats", "/config_dump", "/", "/clusters"]) expect((await health(path)).status).toBe(404);
+  for (const path of ["/quitquitquit", "/drain_listeners", "/healthz"])
+    expect((await health(path, "POST")).status).toBeGreaterThanOrEqual(404);
+  expect((await gateway.admin("/listeners", "GET")).text).toContain(`health::${gateway.healthUrl}\n`);
+  expect(gateway.said()).toContain("the admin port is open to other machines and has no admin.tokenFile");
 });
 
 test("the admin's paths are not on the public port", async () => {

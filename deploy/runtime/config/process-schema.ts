@@ -1,22 +1,25 @@
 import * as z from "zod";
 
-/** Makes the schema of a listener: the address it binds, 127.0.0.1 by default, and its port, `port` by default. */
+/** Makes the settings of a listener: the address it binds, 127.0.0.1 by default, and its port, `port` by default. */
+export function listenFields(port: number) {
+  return {
+    host: z
+      .string()
+      .min(1)
+      .default("127.0.0.1")
+      .describe("The IP address or host name on which the listener takes connections."),
+    port: z
+      .int()
+      .min(0)
+      .max(65_535)
+      .default(port)
+      .describe("The TCP port on which the listener takes connections; 0 picks a free one."),
+  };
+}
+
+/** Makes the schema of a listener that has no settings beside those of `listenFields`. */
 export function listenSchema(port: number) {
-  return z
-    .strictObject({
-      host: z
-        .string()
-        .min(1)
-        .default("127.0.0.1")
-        .describe("The IP address or host name on which the listener takes connections."),
-      port: z
-        .int()
-        .min(0)
-        .max(65_535)
-        .default(port)
-        .describe("The TCP port on which the listener takes connections; 0 picks a free one."),
-    })
-    .prefault({});
+  return z.strictObject(listenFields(port)).prefault({});
 }
 
 /**

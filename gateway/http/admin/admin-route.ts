@@ -29,6 +29,8 @@ export type AdminRoute = {
    * gateway.
    */
   readonly does: "reads" | "changes";
+  /** Whether everybody who can connect may read the path, as with health. Default: not everybody. */
+  readonly open?: boolean;
   /** What the path does, in one line for `/help`. */
   readonly help: string;
   /** Answers a request. It must not throw on anything that a caller can send. */

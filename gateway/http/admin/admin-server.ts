@@ -1,19 +1,21 @@
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { RequestListener } from "node:http";
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type RawServerDefault } from "fastify";
 import type { Logger } from "pino";
 import type { KeyStore } from "../../keys/key-store.ts";
 import type { Limiter } from "../../limits/limiter.ts";
 import type { OverloadManager } from "../../overload/overload-manager.ts";
 import { registerForeignNames } from "../../stats/foreign-names.ts";
 import type { Stats } from "../../stats/stats.ts";
+import { type AdminProof, refusal } from "./admin-access.ts";
 import type { AdminReply, AdminRoute } from "./admin-route.ts";
+import type { AdminTls } from "./admin-tls.ts";
 import { clusterRoutes } from "./cluster-routes.ts";
 import { keyRoutes } from "./key-routes.ts";
 import { liveRoutes } from "./live-routes.ts";
-import { isOwnOrigin } from "./own-origin.ts";
 import { processRoutes } from "./process-routes.ts";
 import { type ServerFacts, serverRoutes } from "./server-routes.ts";
-import { stateRoutes } from "./state-routes.ts";
-import { statsRoutes } from "./stats-routes.ts";
+import { healthRoutes, stateRoutes } from "./state-routes.ts";
+import { metricsRoute, statsRoutes } from "./stats-routes.ts";
 import { workersRoutes } from "./workers-routes.ts";
 
 /** What the admin listener shows and changes, beside the facts about the server. */
@@ -28,6 +30,10 @@ export type AdminDeps = ServerFacts & {
   readonly overload: OverloadManager;
   /** Returns the number of connections of the public listener. */
   readonly connections: () => number;
+  /** The means by which callers on other machines are let in. Default: there are none. */
+  readonly proof?: AdminProof;
+  /** The certificates of the listener. Absent where it speaks plain text. */
+  readonly tls?: AdminTls | undefined;
 };
 
 /** The headers of every reply: nothing here is to be kept, guessed at or framed. */
@@ -40,23 +46,19 @@ const HEADERS = {
 
 /**
  * Makes the admin listener: a server of its own on a port of its own, as it has to answer while the public one drains,
- * and must never be reachable by users. It reads no bodies and takes no keys: whoever reaches it may do everything
- * here.
+ * and must never be reachable by users. It reads no bodies and takes no keys of callers: whoever `refusal` lets through
+ * may do everything here.
  */
 export function buildAdmin(deps: AdminDeps): FastifyInstance {
-  const { stats, clusters, clock, lifecycle, connections, workers, keys, limiter, overload } = deps;
+  const { stats, clusters, clock, lifecycle, connections, workers, keys, limiter, overload, proof = {}, tls } = deps;
   // Here, where every metric that they show has been registered.
   registerForeignNames(stats.registry, deps.config.stats);
-  const app = Fastify({ forceCloseConnections: true, bodyLimit: 1024, routerOptions: { maxParamLength: 300 } });
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser("*", (_request, payload, done) => {
-    payload.resume();
-    done(null);
-  });
+  const app = newListener(tls);
   const routes: AdminRoute[] = [
     ...liveRoutes({ clusters, live: stats.live, lifecycle, connections, workers, clock }),
     ...workersRoutes(workers),
-    ...stateRoutes(lifecycle, clusters),
+    ...healthRoutes(lifecycle, clusters),
+    ...stateRoutes(lifecycle),
     ...statsRoutes(stats.registry),
     ...clusterRoutes(clusters, clock),
     ...serverRoutes(deps),
@@ -69,14 +71,38 @@ export function buildAdmin(deps: AdminDeps): FastifyInstance {
     help: "this list",
     handle: () => ({ body: routes.map(helpLine).join("") }),
   });
+  const open = new Set(routes.filter((route) => route.open).map(({ path }) => path));
   app.addHook("onRequest", async (request, reply) => {
-    reply.headers(HEADERS);
-    const { origin, host } = request.headers;
-    if (request.method !== "GET" && request.method !== "HEAD" && !isOwnOrigin(origin, host))
-      return answer(reply, { status: 403, body: "requests of other sites are refused\n" });
-    return undefined;
+    if (request.method !== "POST" && open.has(request.routeOptions.url ?? "")) return undefined;
+    const refused = refusal(request.raw, proof);
+    return refused && answer(reply, refused);
   });
   for (const route of routes) serve(app, route, deps.log);
+  return app;
+}
+
+/** Makes the listener that tells everybody who can connect of health and metrics, and does nothing else. */
+export function buildHealth({ lifecycle, clusters, stats, log }: AdminDeps): FastifyInstance {
+  const app = newListener();
+  for (const route of [...healthRoutes(lifecycle, clusters), metricsRoute(stats.registry)]) serve(app, route, log);
+  return app;
+}
+
+/** Makes a listener without paths, which reads no bodies and tells nothing of its errors. */
+function newListener(tls?: AdminTls): FastifyInstance {
+  const serverFactory = tls && ((handler: RequestListener) => tls.server(handler));
+  const app = Fastify<RawServerDefault>({
+    forceCloseConnections: true,
+    bodyLimit: 1024,
+    routerOptions: { maxParamLength: 300 },
+    ...(serverFactory && { serverFactory }),
+  });
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", (_request, payload, done) => {
+    payload.resume();
+    done(null);
+  });
+  app.addHook("onRequest", async (_request, reply) => void reply.headers(HEADERS));
   app.setNotFoundHandler((_request, reply) => answer(reply, { status: 404, body: "no such path; see /help\n" }));
   app.setErrorHandler((_error, _request, reply) => answer(reply, { status: 500, body: "error\n" }));
   return app;

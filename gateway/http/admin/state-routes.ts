@@ -2,11 +2,8 @@ import type { Lifecycle } from "../../lifecycle.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
 import { type AdminReply, type AdminRoute, OK } from "./admin-route.ts";
 
-/**
- * Makes the paths that say whether the gateway lives and whether it is to be sent requests, and that take it out of
- * service.
- */
-export function stateRoutes(lifecycle: Lifecycle, clusters: ClusterManager): readonly AdminRoute[] {
+/** Makes the paths that say whether the gateway lives and whether it is to be sent requests; everybody may read them. */
+export function healthRoutes(lifecycle: Lifecycle, clusters: ClusterManager): readonly AdminRoute[] {
   const ready = (): AdminReply => {
     const state = lifecycle.state(clusters.ready);
     return { status: state === "LIVE" ? 200 : 503, body: `${state}\n` };
@@ -14,9 +11,19 @@ export function stateRoutes(lifecycle: Lifecycle, clusters: ClusterManager): rea
   const reads = (path: string, help: string, handle: AdminRoute["handle"]): AdminRoute => ({
     path,
     does: "reads",
+    open: true,
     help,
     handle,
   });
+  return [
+    reads("/healthz", "whether the process lives", () => ({ body: "ok\n" })),
+    reads("/ready", "200 LIVE, or 503 DRAINING or PRE_INITIALIZING", ready),
+    reads("/readyz", "the same", ready),
+  ];
+}
+
+/** Makes the paths that take the gateway out of service. */
+export function stateRoutes(lifecycle: Lifecycle): readonly AdminRoute[] {
   const changes = (path: string, help: string, change: (query: URLSearchParams) => void): AdminRoute => ({
     path,
     does: "changes",
@@ -27,9 +34,6 @@ export function stateRoutes(lifecycle: Lifecycle, clusters: ClusterManager): rea
     },
   });
   return [
-    reads("/healthz", "whether the process lives", () => ({ body: "ok\n" })),
-    reads("/ready", "200 LIVE, or 503 DRAINING or PRE_INITIALIZING", ready),
-    reads("/readyz", "the same", ready),
     changes("/healthcheck/fail", "say DRAINING on /ready from now on", () => lifecycle.failHealth(true)),
     changes("/healthcheck/ok", "take that back", () => lifecycle.failHealth(false)),
     changes("/drain_listeners", "take no new connections; ?graceful: after a while; the process stays", (query) =>

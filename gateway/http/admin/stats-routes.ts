@@ -8,9 +8,16 @@ import { type AdminReply, type AdminRequest, type AdminRoute, badRequest, jsonRe
 const FILTER = /^[\w:.|-]{1,200}$/;
 const FORMATS: readonly (string | null)[] = [null, "prometheus", "json"];
 
+/** Makes the path where Prometheus looks for the statistics unless it is told otherwise. */
+export function metricsRoute(registry: Registry): AdminRoute {
+  const names = () => registry.getMetricsAsArray().map(({ name }) => name);
+  return { path: "/metrics", does: "reads", help: "all measurements", handle: () => asText(registry, names()) };
+}
+
 /** Makes the paths that show the statistics. */
 export function statsRoutes(registry: Registry): readonly AdminRoute[] {
   return [
+    metricsRoute(registry),
     {
       path: "/stats",
       does: "reads",

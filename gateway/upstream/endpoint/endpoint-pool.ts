@@ -1,4 +1,5 @@
 import type { Logger } from "pino";
+import { isLoopback } from "../../../deploy/runtime/net/loopback.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { Endpoint, type EndpointTls } from "./endpoint.ts";
 import { LoadReports } from "./load-reports.ts";
@@ -86,7 +87,7 @@ export class EndpointPool {
   }
 
   #add(address: string, tls: EndpointTls | undefined): Entry {
-    if (!tls && !this.#warned && !isLoopback(address)) {
+    if (!tls && !this.#warned && !isLoopback(address.replace(/:\d+$/, ""))) {
       this.#warned = true;
       this.#options.log.warn({ endpoint: address }, "prompts and answers travel in plain text: the cluster has no tls");
     }
@@ -100,9 +101,4 @@ export class EndpointPool {
     endpoint.close();
     this.#options.onGone(endpoint.address);
   }
-}
-
-/** Returns whether the host of `host:port` is this machine. */
-function isLoopback(address: string): boolean {
-  return /^(localhost|127\.\d+\.\d+\.\d+|\[::1\]):\d+$/i.test(address);
 }

@@ -4,7 +4,7 @@ import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { StopOrders } from "../../../deploy/runtime/process/stop-orders.ts";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
-import { buildAdmin } from "../../../gateway/http/admin/admin-server.ts";
+import { type AdminDeps, buildAdmin } from "../../../gateway/http/admin/admin-server.ts";
 import { registerClusterStats } from "../../../gateway/http/admin/fleet/cluster-stats.ts";
 import { registerKeyStats } from "../../../gateway/keys/key-stats.ts";
 import { Lifecycle } from "../../../gateway/lifecycle.ts";
@@ -28,11 +28,15 @@ export type RunningAdmin = {
   stop(): Promise<void>;
 };
 
-/** Starts the admin listener of a gateway, on a free port. `config` is what it shows as its configuration. */
+/**
+ * Starts the admin listener of a gateway, on a free port. `config` is what it shows as its configuration, `access` how
+ * it is secured.
+ */
 export async function startAdmin(
   gateway: RunningGateway,
   config: Readonly<Record<string, unknown>> = {},
   workers = new Workers({ index: 1, count: 1 }),
+  access: Pick<AdminDeps, "proof" | "tls"> = {},
 ): Promise<RunningAdmin> {
   const lifecycle = new Lifecycle(new StopOrders(systemClock.nowMs));
   const lines: string[] = [];
@@ -55,9 +59,10 @@ export async function startAdmin(
     workers,
     log,
     clock: systemClock,
+    ...access,
   });
   await app.listen({ host: "127.0.0.1", port: 0 });
-  const url = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
+  const url = `${access.tls ? "https" : "http"}://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
   return {
     url,
     lifecycle,

@@ -1,6 +1,9 @@
+import type { ServerInterceptingCallInterface, ServerMethodDefinition } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
-import { callerNames } from "../../../../engine/grpc/allowed-callers.ts";
+import { callerNames, drainedByTrusted } from "../../../../engine/grpc/allowed-callers.ts";
+import { NodeServiceService } from "../../../../proto/gen/svc/inference/v1/node_service.ts";
 
+type Call = ServerInterceptingCallInterface;
 type Certificate = Parameters<typeof callerNames>[0];
 
 /** A subject as Node gives it: a list where there are several. */
@@ -29,4 +32,29 @@ test.each<[string, Certificate, readonly string[]]>([
   ],
 ])("a certificate's names: %s", (_what, certificate, names) => {
   expect(callerNames(certificate)).toEqual(names);
+});
+
+const NODE = { subject: subjectOf("gateway") };
+
+test.each([
+  ["the node's own machine", "127.0.0.1:40000", undefined, false],
+  ["the node's own machine by IPv6", "[::1]:40000", undefined, false],
+  ["another machine that showed a certificate", "10.0.0.7:40000", NODE, false],
+  ["another machine that showed nothing", "10.0.0.7:40000", undefined, true],
+  ["a name that begins like an address", "127.0.0.1.evil:40000", undefined, true],
+])("a drain by %s", (_who, peer, sslPeerCertificate, refused) => {
+  const isRefused = (method: { readonly path: string }) => {
+    let statuses = 0;
+    const call = {
+      getPeer: () => peer,
+      getAuthContext: () => ({ sslPeerCertificate }),
+      sendStatus: () => {
+        statuses += 1;
+      },
+    };
+    drainedByTrusted(method as ServerMethodDefinition<unknown, unknown>, call as unknown as Call);
+    return statuses > 0;
+  };
+  expect(isRefused(NodeServiceService.drainNode)).toBe(refused);
+  expect(isRefused(NodeServiceService.describeNode)).toBe(false);
 });

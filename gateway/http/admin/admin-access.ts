@@ -1,0 +1,81 @@
+import type { IncomingMessage } from "node:http";
+import { isIP, type Socket } from "node:net";
+import { TLSSocket } from "node:tls";
+import { isLoopback } from "../../../deploy/runtime/net/loopback.ts";
+import type { AdminReply } from "./admin-route.ts";
+import type { AdminToken } from "./admin-token.ts";
+
+/** The part of a request that decides whether the admin port serves it. */
+export type AdminCaller = Pick<IncomingMessage, "method" | "headers"> & {
+  /** The connection of the request, with the address of its other end. */
+  readonly socket: Pick<Socket, "remoteAddress">;
+};
+
+/** The means by which a caller on another machine may prove that it is let in. */
+export type AdminProof = {
+  /** The token of the admin port. Default: there is none. */
+  readonly token?: Pick<AdminToken, "is"> | undefined;
+  /** Whether callers may show a certificate, which TLS has checked by then. Default: they may not. */
+  readonly certificates?: boolean | undefined;
+};
+
+const REFUSED = {
+  closed: "only health is served to other machines; admin.tokenFile or admin.tls.clientCaFile lets callers in\n",
+  unproven: "the token of the admin port is missing or wrong\n",
+  host: "the host has to be an IP address or localhost: names may be pointed here by anybody\n",
+  origin: "requests of other sites are refused\n",
+} as const;
+
+/**
+ * Returns why the admin port refuses a request, as its reply, or undefined where it serves it. A caller on this machine
+ * is let in, as is whoever shows the token or a certificate; from a browser, only the admin's own page may change
+ * something, and nobody who has shown nothing may be led here by a name.
+ */
+export function refusal(request: AdminCaller, proof: AdminProof): AdminReply | undefined {
+  const { method, headers, socket } = request;
+  const proven = isProven(request, proof);
+  if (!proven && !isLoopback(socket.remoteAddress ?? "")) {
+    if (!proof.token) return { status: 403, body: REFUSED[proof.certificates ? "unproven" : "closed"] };
+    return { status: 401, headers: { "www-authenticate": 'Basic realm="admin"' }, body: REFUSED.unproven };
+  }
+  if (!proven && !isAddress(headers.host)) return { status: 403, body: REFUSED.host };
+  if (method === "GET" || method === "HEAD") return undefined;
+  const site = headers["sec-fetch-site"];
+  const isOwn = site === undefined || site === "same-origin" || site === "none";
+  if (!isOwn || !isOwnOrigin(headers.origin, headers.host, proven)) return { status: 403, body: REFUSED.origin };
+  return undefined;
+}
+
+function isProven({ headers, socket }: AdminCaller, { token, certificates }: AdminProof): boolean {
+  if (certificates && socket instanceof TLSSocket && socket.authorized) return true;
+  const [, scheme, given = ""] = /^(bearer|basic) +(\S+)$/i.exec(headers.authorization ?? "") ?? [];
+  if (token === undefined || scheme === undefined) return false;
+  if (scheme.toLowerCase() === "bearer") return token.is(given);
+  // What a browser asks its user for: any name, and the token as the password.
+  const pair = Buffer.from(given, "base64").toString("utf8");
+  return token.is(pair.slice(pair.indexOf(":") + 1));
+}
+
+/** Returns whether a `Host` names this server by an address or as localhost; one that is absent misleads nobody. */
+function isAddress(host: string | undefined): boolean {
+  if (host === undefined) return true;
+  if (!URL.canParse(`http://${host}`)) return false;
+  const name = new URL(`http://${host}`).hostname.replace(/^\[|\]$/g, "");
+  return isIP(name) !== 0 || name === "localhost";
+}
+
+/**
+ * Returns whether a request with this `Origin` may change something: only one from the admin's own page, opened by
+ * address or as localhost. A name proves nothing, as whoever owns it can point it here, unless the caller is `proven`.
+ * Tools send no `Origin` and are let through.
+ */
+export function isOwnOrigin(origin: string | undefined, host: string | undefined, proven = false): boolean {
+  if (origin === undefined) return true;
+  if (host === undefined || !URL.canParse(origin)) return false;
+  const url = new URL(origin);
+  if (url.protocol !== "http:" && url.protocol !== "https:") return false;
+  const name = url.hostname.replace(/^\[|\]$/g, "");
+  if (!proven && isIP(name) === 0 && name !== "localhost") return false;
+  // The default port is not written in an origin, but may be in `Host`.
+  return url.host === host.toLowerCase().replace(url.protocol === "http:" ? /:80$/ : /:443$/, "");
+}

@@ -1,0 +1,44 @@
+import type { RequestListener } from "node:http";
+import { createServer, type Server } from "node:https";
+import { FollowedPems } from "../../../deploy/runtime/files/followed-pems.ts";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { AdminSettings } from "./admin-settings.ts";
+
+/** The certificates of the admin port, and what ends the following of their files. */
+export type AdminTls = {
+  /** Makes the server that shows the certificate, and the newest one to new connections whenever the files change. */
+  server(handler: RequestListener): Server;
+  /** Stops following the files. */
+  close(): void;
+};
+
+/**
+ * Reads the certificates of the admin port and follows their files. Throws `PemError` where they cannot be used now;
+ * `onReload` hears of changes as that of `FollowedPems` does.
+ */
+export function openAdminTls(
+  { certFile, keyFile, clientCaFile }: NonNullable<AdminSettings["tls"]>,
+  clock: Pick<Clock, "after">,
+  onReload: (fault: string | undefined) => void,
+): AdminTls {
+  const pems = new FollowedPems({
+    at: "admin.tls",
+    files: [
+      { part: "cert", key: "certFile", file: certFile },
+      { part: "key", key: "keyFile", file: keyFile },
+      { part: "ca", key: "clientCaFile", file: clientCaFile },
+    ],
+    clock,
+    onReload,
+  });
+  return {
+    server(handler) {
+      // Whoever shows no certificate, or one of others, may hear of health; the rest asks whether it was accepted.
+      const asked = { requestCert: clientCaFile !== undefined, rejectUnauthorized: false };
+      const server = createServer({ ...pems.now, ...asked, minVersion: "TLSv1.2" }, handler);
+      pems.onChange((now) => server.setSecureContext({ ...now, minVersion: "TLSv1.2" }));
+      return server;
+    },
+    close: () => pems.close(),
+  };
+}

@@ -1,0 +1,79 @@
+import { createHash, timingSafeEqual } from "node:crypto";
+import { FileError } from "../../../deploy/runtime/files/file-error.ts";
+import { FollowedFile } from "../../../deploy/runtime/files/followed-file.ts";
+import { readPrivateFile } from "../../../deploy/runtime/files/private-file.ts";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+
+/** The fewest characters of a token: what is shorter can be guessed. */
+const MIN_TOKEN_LENGTH = 16;
+
+type Reload = (fault: string | undefined) => void;
+
+const digestOf = (text: string): Buffer => createHash("sha256").update(text).digest();
+
+/** The error for a token file that is missing, too short or open to others; its message names no content. */
+export class AdminTokenError extends Error {
+  override readonly name = "AdminTokenError";
+}
+
+/** Keeps the token of the admin port, as a digest, and follows its file: a file that cannot be used changes nothing. */
+export class AdminToken {
+  readonly #file: string;
+  readonly #onReload: Reload;
+  readonly #followed: FollowedFile;
+  #digest: Buffer;
+  #fault: string | undefined;
+
+  private constructor(file: string, digest: Buffer, clock: Pick<Clock, "after">, onReload: Reload) {
+    this.#file = file;
+    this.#digest = digest;
+    this.#onReload = onReload;
+    this.#followed = new FollowedFile({ files: [file], clock, take: () => this.#take() });
+  }
+
+  /**
+   * Reads the token and follows `file` until `close`. Rejects with `AdminTokenError` where it cannot be used. Whenever
+   * the file has changed later, `onReload` hears undefined when the token was taken, else why it cannot be used.
+   */
+  static async open(file: string, clock: Pick<Clock, "after">, onReload: Reload): Promise<AdminToken> {
+    return new AdminToken(file, await readToken(file), clock, onReload);
+  }
+
+  /** Returns whether `text` is the token, in a time that does not tell how much of it is right. */
+  is(text: string): boolean {
+    return timingSafeEqual(digestOf(text), this.#digest);
+  }
+
+  /** Stops following the file; the token in force stays. */
+  close(): void {
+    this.#followed.close();
+  }
+
+  async #take(): Promise<"taken" | "again"> {
+    const before = this.#fault;
+    try {
+      const digest = await readToken(this.#file);
+      const isNew = !digest.equals(this.#digest);
+      this.#digest = digest;
+      this.#fault = undefined;
+      if (isNew || before !== undefined) this.#onReload(undefined);
+    } catch (error) {
+      if (!(error instanceof AdminTokenError)) throw error;
+      this.#fault = error.message;
+      if (this.#fault !== before) this.#onReload(this.#fault);
+    }
+    return this.#fault === undefined ? "taken" : "again";
+  }
+}
+
+async function readToken(file: string): Promise<Buffer> {
+  try {
+    const token = (await readPrivateFile(file))?.toString("utf8").trim();
+    if (token === undefined) throw new AdminTokenError(`${file} is not there`);
+    if (token.length < MIN_TOKEN_LENGTH) throw new AdminTokenError(`${file} has fewer than 16 characters`);
+    return digestOf(token);
+  } catch (cause) {
+    if (cause instanceof FileError) throw new AdminTokenError(cause.message, { cause });
+    throw cause;
+  }
+}

@@ -1,0 +1,71 @@
+import { describe, expect, test } from "vitest";
+import { isOwnOrigin, refusal } from "../../../../../gateway/http/admin/admin-access.ts";
+
+describe("the origin of a change", () => {
+  test.each([
+    ["none, as of a tool", undefined, "127.0.0.1:9901"],
+    ["the page by address", "http://127.0.0.1:9901", "127.0.0.1:9901"],
+    ["the page as localhost", "http://localhost:9901", "LOCALHOST:9901"],
+    ["the page by an IPv6 address", "http://[::1]:9901", "[::1]:9901"],
+    ["the default port, written in one place only", "http://10.0.0.1", "10.0.0.1:80"],
+    ["through a proxy with TLS", "https://10.0.0.1", "10.0.0.1"],
+  ])("%s is let through", (_, origin, host) => expect(isOwnOrigin(origin, host)).toBe(true));
+
+  test.each([
+    ["another site", "https://example.com", "127.0.0.1:9901"],
+    ["another port", "http://127.0.0.1:9902", "127.0.0.1:9901"],
+    ["a name that points here", "http://rebound.example.com:9901", "rebound.example.com:9901"],
+    ["a page without an origin", "null", "127.0.0.1:9901"],
+    ["another scheme", "chrome-extension://127.0.0.1", "127.0.0.1"],
+    ["nonsense", "127.0.0.1:9901", "127.0.0.1:9901"],
+    ["empty", "", "127.0.0.1:9901"],
+    ["no host to compare it with", "http://127.0.0.1:9901", undefined],
+    ["an address with something before it", "http://127.0.0.1:9901@evil.example", "127.0.0.1:9901"],
+  ])("%s is refused", (_, origin, host) => expect(isOwnOrigin(origin, host)).toBe(false));
+});
+
+const TOKEN = "a-token-of-the-admin-port";
+const proof = { token: { is: (text: string) => text === TOKEN } };
+const basic = `Basic ${Buffer.from(`anybody:${TOKEN}`).toString("base64")}`;
+
+/** A request from an address, with these headers. */
+function from(remoteAddress: string, headers: Readonly<Record<string, string>> = {}, method = "GET") {
+  return { method, headers: { host: "10.0.0.1:9901", ...headers }, socket: { remoteAddress } };
+}
+
+describe("a request from another machine", () => {
+  test.each([
+    ["nothing can be shown", {}, {}, 403],
+    ["nothing is shown", proof, {}, 401],
+    ["the token is shown", proof, { authorization: `Bearer ${TOKEN}` }, undefined],
+    ["a browser shows the token", proof, { authorization: basic }, undefined],
+    [
+      "a browser that was led here by a name shows the token",
+      proof,
+      { authorization: basic, host: "a.example" },
+      undefined,
+    ],
+    ["another token is shown", proof, { authorization: "Bearer other" }, 401],
+    ["another scheme is used", proof, { authorization: `Digest ${TOKEN}` }, 401],
+    ["the token is shown where none is set", {}, { authorization: `Bearer ${TOKEN}` }, 403],
+    ["only certificates count and none is shown", { certificates: true }, {}, 403],
+  ])("where %s", (_, given, headers, status) => {
+    expect(refusal(from("10.0.0.7", headers), given)?.status).toBe(status);
+  });
+});
+
+describe("a request from this machine", () => {
+  test.each([
+    ["by address", { host: "127.0.0.1:9901" }, "GET", undefined],
+    ["by an IPv6 address", { host: "[::1]:9901" }, "GET", undefined],
+    ["as localhost", { host: "localhost:9901" }, "POST", undefined],
+    ["by a name that was pointed here", { host: "rebound.example.com" }, "GET", 403],
+    ["with a host that is none", { host: "a b" }, "GET", 403],
+    ["by another site's script", { host: "127.0.0.1:9901", "sec-fetch-site": "cross-site" }, "POST", 403],
+    ["by the page itself", { host: "127.0.0.1:9901", "sec-fetch-site": "same-origin" }, "POST", undefined],
+    ["from another origin", { host: "127.0.0.1:9901", origin: "https://example.com" }, "POST", 403],
+  ])("%s", (_, headers, method, status) => {
+    for (const address of ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
+      expect(refusal(from(address, headers, method), {})?.status).toBe(status);
+  });
+});
