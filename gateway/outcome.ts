@@ -189,6 +189,9 @@ const OF_REFUSALS = {
   api_key_invalid: { meaning: "No API key of the request is known and in force: it is unknown, revoked or expired." },
   credentials_duplicate: { meaning: "A header that holds an API key is given more than once." },
   auth_failures_exceeded: { meaning: "The network of the client has sent more wrong keys in a minute than it may." },
+  address_not_allowed: {
+    meaning: "The key may not be used from the address of the client (`allowIps` of its record).",
+  },
   api_version_malformed: { meaning: "The version header of the Messages API is not a date." },
   key_rpm_exceeded: { meaning: "The key has used up its requests per minute.", flag: "RL", dim: "rpm" },
   key_count_rpm_exceeded: { meaning: "The key has used up its token counts per minute.", flag: "RL", dim: "count_rpm" },

@@ -33,6 +33,8 @@ export type KeyRequest = {
   readonly env: KeyEnv;
   /** The catalog ids of the models that the key may use, or "all". */
   readonly models: readonly string[] | "all";
+  /** The addresses and networks from which the key may be used. Default: "any". */
+  readonly allowIps?: readonly string[] | "any";
   /** The key's limits; an absent one is no limit of its own. */
   readonly limits: KeyLimits;
   /** The key's quota; an absent one is no quota. */
@@ -104,6 +106,7 @@ export function createKey(set: KeySet, request: KeyRequest, minting: Minting): K
   const { nowMs, random } = minting;
   const generated = generateKey(request.env, freeId(set, random), random);
   const sibling = request.owner === null ? undefined : set.keys.findLast(({ owner }) => owner === request.owner);
+  const { allowIps = "any" } = request;
   const record: KeyRecord = {
     v: 1,
     id: generated.id,
@@ -113,6 +116,7 @@ export function createKey(set: KeySet, request: KeyRequest, minting: Minting): K
     status: "active",
     secrets: [makeSecret(generated, minting)],
     models: modelList(request.models),
+    ...(allowIps === "any" ? {} : { allowIps: [...allowIps] }),
     priority: request.priority,
     weight: request.weight,
     limits: request.limits,
@@ -181,6 +185,19 @@ export function setModels(
   nowMs: number,
 ): KeySetChange<KeyRecord> {
   return changeFields(set, id, nowMs, () => ({ models: modelList(models) }));
+}
+
+/**
+ * Sets the addresses and networks from which the key may be used, or "any". Throws KeyAdminError: `not_found`, or
+ * `conflict` for a revoked key.
+ */
+export function setAllowIps(
+  set: KeySet,
+  id: string,
+  networks: readonly string[] | "any",
+  nowMs: number,
+): KeySetChange<KeyRecord> {
+  return changeFields(set, id, nowMs, () => ({ allowIps: networks === "any" ? undefined : [...networks] }));
 }
 
 /**

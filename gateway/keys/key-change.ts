@@ -38,6 +38,7 @@ function actionOf(old: KeyRecord, { status }: KeyRecord, fields: readonly string
   if (old.status !== status) return STATUS_ACTION[status];
   if (fields.includes("secrets")) return "rotate";
   if (fields.length > 0 && fields.every((field) => field === "models")) return "set-models";
+  if (fields.length > 0 && fields.every((field) => field === "allowIps")) return "set-ips";
   if (fields.length > 0 && fields.every((field) => /^(limits|quota)\./.test(field))) return "set-limits";
   return "change";
 }

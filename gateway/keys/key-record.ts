@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { isNetwork } from "./allowed-networks.ts";
 import { KEY_ENVS } from "./key-format.ts";
 
 /*
@@ -79,6 +80,11 @@ const record = z.strictObject({
   secrets: z.array(secret).min(1).max(2),
   /** The catalog ids of the models that the key may use, or `["*"]` for every model. */
   models: z.array(z.string().min(1).max(64)).refine((list) => list.length === 1 || !list.includes("*")),
+  /**
+   * The addresses and networks (`10.0.0.0/8`) from which the key may be used, by the address that the gateway takes a
+   * request to come from; absent, it may be used from anywhere.
+   */
+  allowIps: z.array(z.string().max(64).refine(isNetwork)).min(1).max(64).optional(),
   /** The class of service while requests wait. */
   priority: z.enum(["HIGH", "DEFAULT", "LOW"]),
   /** The share among keys of the same class while requests wait; 1 is the usual share. */

@@ -1,3 +1,4 @@
+import { AllowedNetworks } from "./allowed-networks.ts";
 import { type Pepper, pseudonym } from "./key-digest.ts";
 import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord } from "./key-record.ts";
 
@@ -12,6 +13,8 @@ export type Principal = {
   readonly owner: string | null;
   /** The catalog ids of the models that the key may use, or "all". */
   readonly models: ReadonlySet<string> | "all";
+  /** The addresses from which the key may be used; undefined where it may be used from anywhere. */
+  readonly networks: AllowedNetworks | undefined;
   /** The key's limits; an absent one is no limit of its own. */
   readonly limits: KeyLimits;
   /** The key's quota; an absent one is no quota. */
@@ -45,6 +48,7 @@ export function makePrincipal(record: KeyRecord, pepper: Pepper): Principal {
     keyId: record.id,
     owner: record.owner,
     models: record.models.includes("*") ? "all" : new Set(record.models),
+    networks: record.allowIps && new AllowedNetworks(record.allowIps),
     limits: record.limits,
     quota: record.quota,
     priority: record.priority,

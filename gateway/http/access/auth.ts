@@ -1,5 +1,5 @@
 import type { FastifyInstance } from "fastify";
-import { toApiError } from "../../errors.ts";
+import { ApiError, toApiError } from "../../errors.ts";
 import type { KeyStore } from "../../keys/key-store.ts";
 import type { Principal } from "../../keys/principal.ts";
 import type { AuthFailures } from "../../limits/auth-failures.ts";
@@ -27,10 +27,13 @@ export type AuthDeps = {
  */
 export function requireKey(app: FastifyInstance, deps: AuthDeps): void {
   app.addHook("onRequest", async (request, reply) => {
+    const address = addressOf(request.raw, deps.trustedHops);
     try {
-      request.record.authenticated(presenterOf(request.raw.rawHeaders, deps.keys));
+      const principal = presenterOf(request.raw.rawHeaders, deps.keys);
+      request.record.authenticated(principal);
+      if (principal.networks && !principal.networks.has(address)) throw addressNotAllowed();
     } catch (error) {
-      const within = deps.failures.add(networkOf(addressOf(request.raw, deps.trustedHops)));
+      const within = deps.failures.add(networkOf(address));
       if (!within) {
         reply.header("connection", "close");
         request.record.refused("auth_failures_exceeded");
@@ -48,4 +51,11 @@ function presenterOf(rawHeaders: readonly string[], keys: KeyStore): Principal {
     if (principal) return principal;
   }
   throw invalidApiKey();
+}
+
+/** Makes the error for a valid key that comes from where it may not be used, such as one that was copied. */
+function addressNotAllowed(): ApiError {
+  return new ApiError("permission_denied", "This API key may not be used from your network address.", {
+    detail: "address_not_allowed",
+  });
 }

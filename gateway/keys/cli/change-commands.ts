@@ -11,6 +11,7 @@ import {
   type MintedKey,
   revokeKey,
   rotateKey,
+  setAllowIps,
   setModels,
 } from "../key-admin.ts";
 import type { Pepper } from "../key-digest.ts";
@@ -20,11 +21,12 @@ import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord, KeySet } from "../key
 import { KeyStoreError } from "../key-store-error.ts";
 import type { CliContext } from "./command-context.ts";
 import { addLimitOptions, type LimitOptions, limitsOf, parseClear } from "./limit-options.ts";
-import { parseLabel, parseLifetimeMs, parseModels, parseOverlapMs, parseWeight } from "./options.ts";
+import { parseLabel, parseLifetimeMs, parseModels, parseNetworks, parseOverlapMs, parseWeight } from "./options.ts";
 
 type CreateOptions = LimitOptions & {
   readonly name: string;
   readonly models: readonly string[] | "all";
+  readonly allowIps: readonly string[] | "any";
   readonly owner?: string;
   readonly env: KeyEnv;
   readonly priority: KeyPriority;
@@ -36,6 +38,8 @@ type SetLimitsOptions = LimitOptions & { readonly clear?: ReadonlySet<string> | 
 
 const MODELS_HELP = "catalog ids with commas between, those of a gateway's own catalog behind a plus, or all";
 
+const NETWORKS_HELP = "addresses and networks that the key may be used from, with commas between, or any";
+
 /** Adds the commands that change keys to `program`. */
 export function addChangeCommands(program: Command, context: CliContext): void {
   const create = program
@@ -44,6 +48,7 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     .requiredOption("--name <name>", "what the key is for", parseLabel)
     .requiredOption("--models <list>", MODELS_HELP, parseModels)
     .option("--owner <owner>", "keys of one owner are one tenant and share cached prefixes", parseLabel)
+    .option("--allow-ips <list>", NETWORKS_HELP, parseNetworks, "any")
     .option("--expires <duration>", "such as 90d; never by default", parseLifetimeMs)
     .option("--weight <n>", "share among waiting keys", parseWeight, 1)
     .addOption(
@@ -86,6 +91,14 @@ export function addChangeCommands(program: Command, context: CliContext): void {
       change(context, (set) => setModels(set, id, models, context.io.nowMs())),
     );
 
+  program
+    .command("set-ips <id>")
+    .description("say from where the key may be used")
+    .argument("<networks>", NETWORKS_HELP, parseNetworks)
+    .action((id: string, networks: readonly string[] | "any") =>
+      change(context, (set) => setAllowIps(set, id, networks, context.io.nowMs())),
+    );
+
   addStatusCommands(program, context);
   program
     .command("import <path>")
@@ -108,10 +121,11 @@ function addStatusCommands(program: Command, context: CliContext): void {
 }
 
 function createCommand(context: CliContext, options: CreateOptions): Promise<void> {
-  const { name, owner, env, models, priority, weight, expires } = options;
+  const { name, owner, env, models, allowIps, priority, weight, expires } = options;
   return mint(context, true, (set, pepper, nowMs) => {
     const expiresAtMs = expires === undefined ? null : nowMs + expires;
-    const request = { name, owner: owner ?? null, env, models, priority, weight, ...limitsOf(options), expiresAtMs };
+    const who = { name, owner: owner ?? null, env, models, allowIps, priority, weight };
+    const request = { ...who, ...limitsOf(options), expiresAtMs };
     return createKey(set, request, { pepper, nowMs, random: randomBytes });
   });
 }

@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from "commander";
 import { CATALOG, findModel } from "../../catalog.ts";
+import { isNetwork } from "../allowed-networks.ts";
 
 /* Parsers of option values, each of which throws commander's InvalidArgumentError: that ends in a usage error. */
 
@@ -22,6 +23,15 @@ export function parseModels(text: string): readonly string[] | "all" {
  */
 export function parseModel(text: string): string | undefined {
   return findModel(text)?.id ?? /^\+([A-Za-z0-9][A-Za-z0-9._-]{0,63})$/.exec(text)?.[1];
+}
+
+/** Parses a list of addresses and networks: `10.0.0.0/8,2001:db8::1` to its entries, `any` to "any". */
+export function parseNetworks(text: string): readonly string[] | "any" {
+  if (text === "any") return "any";
+  const networks = [...new Set(text.split(",").map((entry) => entry.trim()))];
+  if (networks.length > 64 || !networks.every(isNetwork))
+    throw new InvalidArgumentError("Expected at most 64 addresses or networks such as 10.0.0.0/8, or any.");
+  return networks;
 }
 
 /** Parses a whole number of at least 1. */

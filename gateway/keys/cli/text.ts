@@ -47,6 +47,7 @@ export function keyText(key: KeySummary): string {
     ["env", key.env],
     ["state", key.state],
     ["models", modelsText(key.models)],
+    ["allowIps", key.allowIps?.join(",")],
     ["priority", key.priority],
     ["weight", key.weight],
     ...Object.entries(limits),

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { fixedSentence } from "../../../engine/backends/scripted/scripted.ts";
+import { becomes } from "../../support/becomes.ts";
 import { type RunningEngine, startEngine } from "../../support/engine/start-engine.ts";
 import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
 
@@ -79,6 +80,24 @@ describe("keys", () => {
       expect(response.status).toBe(200);
       await response.text();
     }
+  });
+
+  test("a key that is bound to networks is 403 from anywhere else, and its id is logged", async () => {
+    const bound = async (networks: string) => {
+      const key = await gateway.createKey("--name", "bound", "--models", "all", "--allow-ips", networks);
+      await becomes(async () => gateway.keys.find(key) !== undefined, "the key is known");
+      return { key, headers: { authorization: `Bearer ${key}` } };
+    };
+    const [here, elsewhere] = [await bound("10.0.0.0/8,127.0.0.0/8"), await bound("10.0.0.0/8,2001:db8::/32")];
+    const refused = { a: "permission_denied", b: "permission_error" };
+    for (const { path, body, envelope } of POSTS) {
+      expect((await gateway.post(path, body, here.headers)).status).toBe(200);
+      const response = await gateway.post(path, body, elsewhere.headers);
+      expect([response.status, await errorOf(response, envelope)]).toEqual([403, refused[envelope]]);
+    }
+    const keyId = gateway.keys.find(elsewhere.key)?.keyId;
+    const lines = gateway.log.map((line) => JSON.parse(line)).filter(({ detail }) => detail === "address_not_allowed");
+    expect(new Set(lines.map(({ key_id }) => key_id))).toEqual(new Set([keyId]));
   });
 
   test("a key for one model sees one, and the others are not there for it", async () => {

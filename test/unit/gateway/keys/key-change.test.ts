@@ -7,6 +7,7 @@ import {
   enableKey,
   revokeKey,
   rotateKey,
+  setAllowIps,
   setModels,
 } from "../../../../gateway/keys/key-admin.ts";
 import { keyChanges } from "../../../../gateway/keys/key-change.ts";
@@ -30,6 +31,7 @@ test.each<readonly [action: string, before: KeySet, after: KeySet, fields: reado
   ["revoke", set, revokeKey(set, id, 2).set, ["status"]],
   ["rotate", set, rotateKey(set, id, 5, minting).set, ["secrets"]],
   ["set-models", set, setModels(set, id, ["svc-qwen"], 3).set, ["models"]],
+  ["set-ips", set, setAllowIps(set, id, ["10.0.0.0/8"], 3).set, ["allowIps"]],
   [
     "set-limits",
     set,

@@ -7,6 +7,7 @@ export function principalWith(limits: KeyLimits, quota: KeyQuota = {}, keyId = "
   return {
     ...rest,
     keyId,
+    networks: undefined,
     limits,
     quota,
     tenant: `tenant-${keyId}`,

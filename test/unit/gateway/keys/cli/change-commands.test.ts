@@ -95,6 +95,15 @@ test("models are set", async () => {
   expect((await json("set-models", id, "all")).models).toEqual(["*"]);
 });
 
+test("the networks of a key are set, and taken away", async () => {
+  const { id } = await created("--allow-ips", "10.0.0.0/8,2001:db8::1");
+  expect(await keyCommand(file, "show", id)).toContain("10.0.0.0/8,2001:db8::1");
+  expect((await json("set-ips", id, "192.0.2.7")).allowIps).toEqual(["192.0.2.7"]);
+  expect((await json("set-ips", id, "any")).allowIps).toBeUndefined();
+  for (const wrong of ["10.0.0.0/33", "10.0.0", "fe80::1%eth0", "", "10.0.0.1,", "10.0.0.0/8/8", "10.0.0.0/08"])
+    expect((await failing("set-ips", id, wrong))[0]).toBe(2);
+});
+
 describe("export and import", () => {
   /** Another store with the same pepper. */
   async function secondStore(): Promise<string> {
