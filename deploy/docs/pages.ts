@@ -24,6 +24,10 @@ const CONFIGURATION_INTRO = [
   "One YAML file per process, checked strictly: an unknown key stops the start with its path and exit code 2. Only what is",
   "required has to be in the file, and what is required in a section only where the section is. Relative paths start at the",
   "folder where the process is started.",
+  "",
+  `A value may take environment variables: \`\${NAME}\` is the variable's value, \`\${NAME:-text}\` the text where it is unset or empty,`,
+  `and \`$\${\` a plain \`\${\`. A variable that is unset stops the start. Alone and without quotation marks, as in \`port: \${PORT}\`, a`,
+  "reference may be a number, `true` or `false`. `--check-config` checks the file and starts nothing.",
 ].join("\n");
 
 function gatewayConfiguration(schema: SchemaNode): string {

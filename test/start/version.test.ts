@@ -1,5 +1,7 @@
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
@@ -16,4 +18,20 @@ test.each([
 ])("$program --version prints its name and the version of package.json, and does nothing else", async (row) => {
   const { stdout, stderr } = await promisify(execFile)(process.execPath, [join(ROOT, "dist", row.main), "--version"]);
   expect({ stdout, stderr }).toEqual({ stdout: `svc-${row.program} ${version}\n`, stderr: "" });
+});
+
+test("--check-config checks a configuration without starting anything", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "svc-check-"));
+  const file = join(folder, "engine.yaml");
+  await writeFile(file, `nodeId: \${NODE}\nmodels: [m]\nbackend: { kind: simulator }\n`);
+  const check = (env: Record<string, string>) =>
+    promisify(execFile)(process.execPath, [join(ROOT, "dist/engine/main.js"), "--config", file, "--check-config"], {
+      env,
+    });
+  expect(await check({ NODE: "engine-7" })).toEqual({ stdout: `${file} is fine\n`, stderr: "" });
+  await expect(check({})).rejects.toMatchObject({
+    code: 2,
+    stderr: `engine: ${file}: nodeId: the environment has no NODE\n`,
+  });
+  await rm(folder, { recursive: true });
 });

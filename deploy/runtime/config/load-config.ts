@@ -1,21 +1,30 @@
 import { readFileSync } from "node:fs";
-import { parse } from "yaml";
+import { parse, parseDocument } from "yaml";
 import type * as z from "zod";
+import { type Environment, fillFromEnvironment } from "./environment.ts";
 
 /** The error for a setting that an operator has to mend. Its message names the file and the path of the bad key. */
 export class ConfigError extends Error {
   override readonly name = "ConfigError";
 }
 
-/** Reads the YAML file `file` and checks it against `schema`. Throws `ConfigError`, a line for each bad key. */
-export function loadConfig<T extends z.ZodType>(schema: T, file: string): z.output<T> {
+/**
+ * Reads the YAML file `file`, puts the values of `env` in place of `${NAME}`, and checks it against `schema`. Throws
+ * `ConfigError`, a line for each bad key. Default of `env`: an empty environment.
+ */
+export function loadConfig<T extends z.ZodType>(schema: T, file: string, env: Environment = {}): z.output<T> {
   let text: string;
   try {
     text = readFileSync(file, "utf8");
   } catch (error) {
     throw unreadable(file, error);
   }
-  return parseConfig(schema, text, file);
+  const document = parseDocument(text);
+  const [broken] = document.errors;
+  if (broken) throw unreadable(file, broken);
+  const faults = fillFromEnvironment(document, env);
+  if (faults.length > 0) throw new ConfigError(faults.map((fault) => `${file}: ${fault}`).join("\n"));
+  return checkConfig(schema, document.toJS(), file);
 }
 
 /** Parses the YAML `text` and checks it. `source` stands before each message. Throws `ConfigError`. */

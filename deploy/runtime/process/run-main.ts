@@ -58,13 +58,18 @@ export function runConfigured<T extends z.ZodType>(main: ConfiguredMain<T>): Pro
     .description(description)
     .version(programVersion(name), "--version", "print name and version")
     .requiredOption("--config <file>", "YAML configuration")
+    .option("--check-config", "only check the configuration: exit code 0, or 2 with a line for each bad key")
     .exitOverride();
   return runMain({
     name,
     ...(exitCodeOf && { exitCodeOf }),
     run: async () => {
       command.parse();
-      return run(loadConfig(schema, command.opts<{ config: string }>().config));
+      const { config: file, checkConfig } = command.opts<{ config: string; checkConfig?: true }>();
+      const config = loadConfig(schema, file, process.env);
+      if (!checkConfig) return run(config);
+      process.stdout.write(`${file} is fine\n`);
+      return 0;
     },
   });
 }

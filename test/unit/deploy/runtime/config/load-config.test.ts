@@ -45,6 +45,40 @@ test("a file that is missing and one that is not YAML are named", () => {
   expect(() => parseConfig(schema, "listen: [", "a.yaml")).toThrow(ConfigError);
 });
 
+test("values come from the environment, in the kind that the setting has", () => {
+  const text = [
+    "listen:",
+    `  host: \${HOST}`,
+    `  port: \${PORT:-9}`,
+    "log:",
+    `  level: \${LEVEL:-info}`,
+    `# a comment may name \${NOTHING}`,
+  ].join("\n");
+  const env = { HOST: "0.0.0.0", PORT: "81", LEVEL: "" };
+  expect(loadConfig(schema, inFile(text), env)).toEqual({
+    listen: { host: "0.0.0.0", port: 81 },
+    log: { level: "info" },
+  });
+  expect(loadConfig(schema, inFile(text), { HOST: "a" }).listen).toEqual({ host: "a", port: 9 });
+});
+
+test("a reference within a text, a number in quotation marks and an escaped one stay texts", () => {
+  const texts = z.strictObject({ list: z.array(z.string()) });
+  const file = inFile(`list: ["\${A}-\${B}", "\${ONE}", "$\${A}", "\${EMPTY}", "a $ b"]`);
+  const env = { A: "x", B: "y: {z}", ONE: "1", EMPTY: "" };
+  expect(loadConfig(texts, file, env)).toEqual({ list: ["x-y: {z}", "1", `\${A}`, "", "a $ b"] });
+});
+
+test("every variable that is not there is named with the path of its key, and so is a reference that is none", () => {
+  const file = inFile(`listen: { host: '\${HOST}-\${ZONE}' }\nlog: { level: '\${a b}' }\nlist: [1, '\${LAST}']`);
+  expect(messageOf(() => loadConfig(schema, file)).split("\n")).toEqual([
+    `${file}: listen.host: the environment has no HOST`,
+    `${file}: listen.host: the environment has no ZONE`,
+    `${file}: log.level: expected \${NAME} or \${NAME:-text}; $\${ stands for a plain \${`,
+    `${file}: list.1: the environment has no LAST`,
+  ]);
+});
+
 function messageOf(run: () => unknown): string {
   try {
     run();
