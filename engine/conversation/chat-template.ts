@@ -3,12 +3,12 @@ import { type Message, Role, type Tool } from "../../proto/gen/svc/inference/v1/
 import { EngineError } from "../errors.ts";
 import type { CallIdRule } from "./call-ids.ts";
 import type { ControlTokens } from "./control-tokens.ts";
-import { modelHistory, reasoningOf, textOf } from "./model-history.ts";
-import { parseTemplate } from "./parse-template.ts";
+import { type HistoryMessage, modelHistory, reasoningOf, textOf, writtenBy } from "./model-history.ts";
+import { parseMarkedTemplate, parseTemplate } from "./parse-template.ts";
 import { Placeholders, type Span } from "./placeholders.ts";
 import type { JsonStandIns } from "./template-json.ts";
 import { type TemplateMessage, toTemplateMessages, toTemplateTools } from "./template-messages.ts";
-import { ANY_ORDER, type TurnRules, turnRulesOfRendering } from "./turn-rules.ts";
+import { ANY_ORDER, TRIALS, type TurnRules, turnRulesOfRendering } from "./turn-rules.ts";
 
 /** A conversation as a template renders it. */
 export type Conversation = {
@@ -22,6 +22,26 @@ export type Conversation = {
   readonly effortVariables?: TemplateVariables;
   /** Whether to leave out the beginning of the model's turn. Default: false. */
   readonly closed?: boolean;
+  /**
+   * The numbers of messages behind which the places in the prompt are wanted, ascending. Default: none.
+   */
+  readonly counts?: readonly number[];
+};
+
+/** The name of the function that marks where a message begins, which no template has. */
+const MARK = "svc_mark";
+/** The name under which a message has its number while marks are made. */
+const NUMBER = "svc_number";
+
+/** A rendered conversation with the places that were wanted in it. */
+export type MarkedRendering = {
+  /** The prompt. */
+  readonly spans: readonly Span[];
+  /**
+   * For each of the wanted numbers of messages, the place behind them in the text, in UTF-16 units, or one in front of
+   * it where only that is known: 0 where nothing is.
+   */
+  readonly places: readonly number[];
 };
 
 /** The settings of how a chat template is rendered. */
@@ -80,13 +100,17 @@ export class ChatTemplate {
   readonly turns: TurnRules;
   readonly #template: Template;
   readonly #options: ChatTemplateOptions;
+  /** The template that marks where messages begin; `none` where it would write another prompt. */
+  #marking: Template | "none" | undefined;
+  /** What the template writes to open the model's turn, by the settings of reasoning. */
+  readonly #openings = new Map<string, string>();
 
   /** Parses the source and tries it on a few small conversations. Throws where it is not Jinja. */
   constructor(options: ChatTemplateOptions) {
     this.source = options.source;
     this.#options = options;
     this.#template = parseTemplate(options.source);
-    this.turns = turnRulesOfRendering((messages) => this.#tried(messages));
+    this.turns = turnRulesOfRendering((messages) => this.#tried({ messages, tools: [], reasoning: false }, ANY_ORDER));
   }
 
   /**
@@ -97,17 +121,71 @@ export class ChatTemplate {
     return this.#rendered(conversation, this.turns);
   }
 
-  /** Returns the prompt of a conversation in the order that it has; undefined where the template refuses it. */
-  #tried(messages: readonly Message[]): string | undefined {
+  /** Renders the prompt as `render` does, and finds the places of `Conversation.counts` in it. */
+  renderMarked(conversation: Conversation): MarkedRendering {
+    const { counts = [] } = conversation;
+    if (counts.length === 0) return { spans: this.render(conversation), places: [] };
+    const unmarked = () => ({ spans: this.render(conversation), places: counts.map(() => 0) });
+    const marking = this.#markingTemplate();
+    if (marking === "none") return unmarked();
+    let spans: readonly Span[];
     try {
-      const spans = this.#rendered({ messages, tools: [], reasoning: false }, ANY_ORDER);
-      return spans.map(({ text }) => text).join("");
+      spans = this.#rendered(conversation, this.turns, marking);
+    } catch {
+      return unmarked();
+    }
+    const { callIds = "any" } = this.#options;
+    const history = modelHistory(conversation.messages, { turns: this.turns, callIds, images: false, counted: true });
+    const begins = beginsOf(spans, history, this.#openingOf(conversation));
+    return { spans, places: writtenBy(history, counts).map((written) => lastKnown(begins, written)) };
+  }
+
+  /** Returns the template with marks, once it has shown for trial conversations that it writes the same prompt. */
+  #markingTemplate(): Template | "none" {
+    if (this.#marking) return this.#marking;
+    const marking = parseMarkedTemplate(this.source, MARK);
+    const tool = { name: "look", description: "Looks.", parametersJsonSchema: "{}", strict: false };
+    const isSame = Object.values(TRIALS).every((messages) =>
+      [[], [tool]].every((tools) => {
+        const trial = { messages, tools, reasoning: false };
+        return this.#tried(trial, this.turns, marking) === this.#tried(trial, this.turns);
+      }),
+    );
+    this.#marking = isSame ? marking : "none";
+    return this.#marking;
+  }
+
+  /** Returns what the template writes to open the model's turn; undefined where that cannot be told. */
+  #openingOf({ reasoning, effortVariables, closed }: Conversation): string | undefined {
+    if (closed) return "";
+    const key = JSON.stringify([reasoning, effortVariables]);
+    const known = this.#openings.get(key);
+    if (known !== undefined) return known;
+    const trial = {
+      messages: TRIALS.usersTogether.slice(0, 1),
+      tools: [],
+      reasoning,
+      ...(effortVariables && { effortVariables }),
+    };
+    const open = this.#tried(trial, this.turns);
+    const shut = this.#tried({ ...trial, closed: true }, this.turns);
+    if (open === undefined || shut === undefined || !open.startsWith(shut)) return undefined;
+    // Callers choose among a few settings, which profiles name.
+    this.#openings.set(key, open.slice(shut.length));
+    return this.#openings.get(key);
+  }
+
+  /** Returns the prompt of a conversation in the order of `turns`; undefined where the template refuses it. */
+  #tried(conversation: Conversation, turns: TurnRules, template?: Template): string | undefined {
+    try {
+      return textOfSpans(this.#rendered(conversation, turns, template));
     } catch {
       return undefined;
     }
   }
 
-  #rendered(conversation: Conversation, turns: TurnRules): readonly Span[] {
+  /** Renders a conversation. With `marking`, a marked template, spans without text tell where messages begin. */
+  #rendered(conversation: Conversation, turns: TurnRules, marking?: Template): readonly Span[] {
     const placeholders = new Placeholders();
     const standIns: JsonStandIns = {
       text: (text, always) => {
@@ -118,32 +196,35 @@ export class ChatTemplate {
     };
     const { callIds = "any", historyArguments } = this.#options;
     const history = modelHistory(conversation.messages, { turns, callIds, images: false });
-    const messages = [...toTemplateMessages(history, standIns, historyArguments === "text")];
+    const plain = toTemplateMessages(history, standIns, historyArguments === "text");
+    const messages: TemplateMessage[] = marking
+      ? plain.map((message, index) => ({ ...message, [NUMBER]: index }))
+      : [...plain];
     const tools = toTemplateTools(conversation.tools, standIns);
     const { closed = false } = conversation;
     const prefill = openTurn(history);
-    if (prefill === undefined) return this.#run(messages, tools, conversation, placeholders, !closed);
+    const run = (opensTurn: boolean) => this.#run({ messages, tools, conversation, placeholders, opensTurn, marking });
+    if (prefill === undefined) return run(!closed);
 
     const last = messages.pop();
-    if (prefill === "") return this.#run(messages, tools, conversation, placeholders, !closed);
+    if (prefill === "") return run(!closed);
     const mark = placeholders.forText(prefill);
     messages.push({ ...last, content: mark });
-    const spans = this.#run(messages, tools, conversation, placeholders, false);
+    const spans = run(false);
     const end = spans.findLastIndex(({ placeholder }) => placeholder === mark);
     if (end < 0) throw new TemplateRefusal("messages");
     return spans.slice(0, end + 1);
   }
 
-  #run(
-    messages: readonly TemplateMessage[],
-    tools: readonly TemplateMessage[],
-    { reasoning, effortVariables }: Conversation,
-    placeholders: Placeholders,
-    opensTurn: boolean,
-  ): readonly Span[] {
+  #run({ messages, tools, conversation, placeholders, opensTurn, marking }: Run): readonly Span[] {
+    const { reasoning, effortVariables } = conversation;
+    const mark = (item: unknown) => {
+      const number = item instanceof Map ? item.get(NUMBER)?.value : undefined;
+      return typeof number === "number" ? placeholders.forMark(number) : null;
+    };
     let rendered: string;
     try {
-      rendered = this.#template.render({
+      rendered = (marking ?? this.#template).render({
         messages,
         tools: tools.length === 0 ? null : tools,
         add_generation_prompt: opensTurn,
@@ -152,6 +233,7 @@ export class ChatTemplate {
         ...effortVariables,
         bos_token: this.#options.bosToken,
         eos_token: this.#options.eosToken,
+        ...(marking && { [MARK]: mark }),
       });
     } catch (cause) {
       throw new TemplateRefusal("messages", ownWords(cause, this.source), cause);
@@ -160,6 +242,55 @@ export class ChatTemplate {
     if (!spans) throw new TemplateRefusal("messages");
     return spans;
   }
+}
+
+/** What one rendering takes. */
+type Run = {
+  readonly messages: readonly TemplateMessage[];
+  readonly tools: readonly TemplateMessage[];
+  readonly conversation: Conversation;
+  readonly placeholders: Placeholders;
+  /** Whether the model's turn is opened at the end. */
+  readonly opensTurn: boolean;
+  /** The template that marks where messages begin; undefined where nothing is to be marked. */
+  readonly marking: Template | undefined;
+};
+
+function textOfSpans(spans: readonly Span[]): string {
+  return spans.map(({ text }) => text).join("");
+}
+
+/**
+ * Returns where each message of a history begins in its prompt, and last where the conversation ends. What is not known
+ * is undefined: a template may say nothing of a message, or elsewhere. `opening` is what opens the model's turn;
+ * undefined where it is not known.
+ */
+function beginsOf(
+  spans: readonly Span[],
+  history: readonly HistoryMessage[],
+  opening: string | undefined,
+): readonly (number | undefined)[] {
+  const begins: (number | undefined)[] = history.map(() => undefined);
+  let at = 0;
+  for (const { text, mark } of spans) {
+    // Templates that look at all messages first go through them once more to write them.
+    if (mark !== undefined) begins[mark] = at;
+    at += text.length;
+  }
+  const isOpened = openTurn(history) === undefined && opening !== undefined && textOfSpans(spans).endsWith(opening);
+  begins.push(isOpened ? at - opening.length : undefined);
+  const known = begins.filter((begin) => begin !== undefined);
+  const isInOrder = known.every((begin, index) => begin >= (known[index - 1] ?? 0));
+  return isInOrder ? begins : begins.map(() => undefined);
+}
+
+/** Returns the begin of the message of a number, or of the last one before it that is known; 0 where none is. */
+function lastKnown(begins: readonly (number | undefined)[], index: number): number {
+  for (let at = index; at >= 0; at -= 1) {
+    const begin = begins[at];
+    if (begin !== undefined) return begin;
+  }
+  return 0;
 }
 
 /** Words without what could name a file, a host or an address. */

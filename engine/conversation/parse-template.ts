@@ -16,6 +16,28 @@ export function parseTemplate(source: string): Template {
   return template;
 }
 
+/**
+ * Parses the source so that at the beginning of each round of a loop the function of the name `mark` is called with the
+ * item of the round, and what it returns is written there; nothing is where it returns null.
+ */
+export function parseMarkedTemplate(source: string, mark: string): Template {
+  const template = parseTemplate(source);
+  markLoops(template.parsed, mark);
+  return template;
+}
+
+/** Puts calls of the function `mark` into the loops below a node. */
+function markLoops(parent: object, mark: string): void {
+  for (const child of Object.values(parent)) {
+    if (typeof child !== "object" || child === null) continue;
+    markLoops(child, mark);
+    if (!isNode(child) || child.type !== "For" || !Array.isArray(child.body)) continue;
+    const { loopvar } = child;
+    if (!isNode(loopvar) || loopvar.type !== "Identifier") continue;
+    child.body.unshift({ type: "CallExpression", callee: { type: "Identifier", value: mark }, args: [loopvar] });
+  }
+}
+
 /** Puts conditions around the filters `string` below a node. */
 function writeAsPython(parent: object): void {
   for (const [key, child] of Object.entries(parent)) {

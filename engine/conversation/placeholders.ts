@@ -11,6 +11,8 @@ export type Span = {
   readonly origin: "template" | "caller";
   /** The placeholder that `Placeholders.forText` gave for this span; absent for the template's own text. */
   readonly placeholder?: string;
+  /** The number that `Placeholders.forMark` was given for this place, where the span is one: it has no text then. */
+  readonly mark?: number;
 };
 
 /**
@@ -20,7 +22,9 @@ export type Span = {
 const EDGE = "\u0001";
 const EDGE_IN_JSON = "u0001";
 
-type Held = { readonly text: string; readonly kind: "text" | "number" };
+type Held =
+  | { readonly text: string; readonly kind: "text" | "number" }
+  | { readonly text: ""; readonly kind: "mark"; readonly mark: number };
 
 /**
  * Stands in for texts while a template is rendered, so that the template cannot mix them up with its own. One is used
@@ -52,6 +56,11 @@ export class Placeholders {
     return this.#hold({ text: lexeme, kind: "number" });
   }
 
+  /** Returns a placeholder that marks a place with a number. */
+  forMark(mark: number): string {
+    return this.#hold({ text: "", kind: "mark", mark });
+  }
+
   #hold(held: Held): string {
     return `${EDGE}${this.#secret}:${this.#held.push(held) - 1}${EDGE}`;
   }
@@ -73,9 +82,13 @@ export class Placeholders {
         end += 1;
       }
       if (start > from) spans.push({ text: rendered.slice(from, start), origin: "template" });
+      from = end;
+      if (held.kind === "mark") {
+        spans.push({ text: "", origin: "template", mark: held.mark });
+        continue;
+      }
       const placeholder = `${EDGE}${this.#secret}:${match[1]}${EDGE}`;
       spans.push({ text: encoded(held.text, backslashes), origin: "caller", placeholder });
-      from = end;
     }
     if (from < rendered.length) spans.push({ text: rendered.slice(from), origin: "template" });
     return spans.some(({ text, origin }) => origin === "template" && this.#isDamaged(text)) ? undefined : spans;

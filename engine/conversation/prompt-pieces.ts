@@ -26,12 +26,14 @@ const MAX_STRETCH = 4;
 /**
  * Cuts a rendered prompt so that the template's control tokens stay tokens and a caller's never become one: a spelling
  * in which a caller had a part is cut after its first character, so that no piece holds it. A prompt in which no caller
- * tried is tokenised like one text, exactly as the model was trained.
+ * tried is tokenised like one text, exactly as the model was trained. It is also cut at the last control token at or in
+ * front of each of `places`, which are in UTF-16 units: there a cut changes no token, whatever follows.
  */
 export function toPromptPieces(
   spans: readonly Span[],
   tokens: ControlTokens,
   options: PieceOptions,
+  places: readonly number[] = [],
 ): readonly PromptPiece[] {
   const text = spans.map((span) => span.text).join("");
   const found = tokens.occurrences(text);
@@ -49,6 +51,10 @@ export function toPromptPieces(
     }
   }
   const harmless = found.flatMap((one) => (forged.has(one) || one.token.stripsLeft ? [] : [one.start]));
+  for (const place of places) {
+    const before = place <= text.length ? lastUpTo(harmless, place) : undefined;
+    if (before !== undefined) cuts.add(before);
+  }
   const ordered = [...cuts].sort((a, b) => a - b);
   return ordered.flatMap((start, index): readonly PromptPiece[] => {
     const end = ordered[index + 1];
@@ -56,6 +62,18 @@ export function toPromptPieces(
     if (literal.has(start)) return [{ text: text.slice(start, end), control: false }];
     return shortened(text, { start, end }, harmless, options).map((piece) => ({ text: piece, control: true }));
   });
+}
+
+/** Returns the largest of some numbers, which ascend, that is at most `most`. */
+export function lastUpTo(numbers: ArrayLike<number>, most: number): number | undefined {
+  let low = 0;
+  let high = numbers.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((numbers[middle] ?? 0) <= most) low = middle + 1;
+    else high = middle;
+  }
+  return numbers[low - 1];
 }
 
 function callerRanges(spans: readonly Span[]): readonly Range[] {

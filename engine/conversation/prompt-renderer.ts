@@ -1,10 +1,16 @@
 import { EngineError } from "../errors.ts";
 import { upToBreakpoint } from "./cache-breakpoints.ts";
-import { ChatTemplate, type ChatTemplateOptions, type Conversation, TemplateRefusal } from "./chat-template.ts";
+import {
+  ChatTemplate,
+  type ChatTemplateOptions,
+  type Conversation,
+  type MarkedRendering,
+  TemplateRefusal,
+} from "./chat-template.ts";
 import { type ControlToken, ControlTokens } from "./control-tokens.ts";
 import { type PackedConversation, unpackConversation } from "./packed-conversation.ts";
 import type { Span } from "./placeholders.ts";
-import { type PieceOptions, type PromptPiece, toPromptPieces } from "./prompt-pieces.ts";
+import { lastUpTo, type PieceOptions, type PromptPiece, toPromptPieces } from "./prompt-pieces.ts";
 
 /** The most messages of a conversation, and tools, among which the one is looked for that the template refuses. */
 const MAX_SEARCHED = 2000;
@@ -36,6 +42,12 @@ export type RenderedPrompt = {
    * Undefined without a mark, and where the template does not take a conversation that ends there.
    */
   readonly marked: { readonly pieces: number; readonly next: PromptPiece | undefined } | undefined;
+  /**
+   * For each of `Conversation.counts` the end of a piece, in UTF-16 units, up to which any prompt that begins with so
+   * many messages has the same pieces: behind these messages, or in front of their end where no cut is possible there. 0
+   * where nothing is known.
+   */
+  readonly places: Uint32Array;
 };
 
 /** Turns conversations into the pieces of a prompt, by the chat template of one model. */
@@ -53,16 +65,18 @@ export class PromptRenderer {
 
   /** Renders the prompt. Throws `EngineError` for what the model or its template does not take. */
   render(conversation: Conversation): RenderedPrompt {
-    const spans = this.#spans(conversation);
-    const pieces = this.#pieces(spans);
+    const { spans, places } = this.#marking(conversation);
+    const pieces = this.#pieces(spans, places);
     let end = 0;
+    const ends = Uint32Array.from(pieces, ({ text }) => (end += text.length));
     return {
       text: pieces.map(({ text }) => text).join(""),
-      ends: Uint32Array.from(pieces, ({ text }) => (end += text.length)),
+      ends,
+      places: Uint32Array.from(places, (place) => lastUpTo(ends, place) ?? 0),
       plain: Uint32Array.from(pieces.flatMap(({ control }, at) => (control ? [] : [at]))),
       startsInReasoning: this.#endsInReasoning(spans),
       continuesText: spans.at(-1)?.origin === "caller",
-      marked: this.#marked(conversation, pieces),
+      marked: this.#marked(conversation, pieces, places),
     };
   }
 
@@ -92,15 +106,19 @@ export class PromptRenderer {
    * sound.
    */
   #spans(conversation: Conversation): readonly Span[] {
+    return this.#marking({ ...conversation, counts: [] }).spans;
+  }
+
+  #marking(conversation: Conversation): MarkedRendering {
     try {
-      return this.#template.render(conversation);
+      return this.#template.renderMarked(conversation);
     } catch (error) {
       throw error instanceof EngineError ? error : new TemplateRefusal("messages", undefined, error);
     }
   }
 
-  #pieces(spans: readonly Span[]): readonly PromptPiece[] {
-    return toPromptPieces(spans, this.#controlTokens, this.#format);
+  #pieces(spans: readonly Span[], places: readonly number[]): readonly PromptPiece[] {
+    return toPromptPieces(spans, this.#controlTokens, this.#format, places);
   }
 
   #endsInReasoning(spans: readonly Span[]): boolean {
@@ -109,11 +127,15 @@ export class PromptRenderer {
     return last?.origin === "template" && open !== undefined && last.text.trimEnd().endsWith(open);
   }
 
-  #marked(conversation: Conversation, pieces: readonly PromptPiece[]): RenderedPrompt["marked"] {
+  #marked(
+    conversation: Conversation,
+    pieces: readonly PromptPiece[],
+    places: readonly number[],
+  ): RenderedPrompt["marked"] {
     const prefix = upToBreakpoint(conversation);
     if (!prefix) return undefined;
     try {
-      const others = this.#pieces(this.#spans(prefix));
+      const others = this.#pieces(this.#spans(prefix), places);
       const at = others.findIndex(
         ({ text, control }, index) => text !== pieces[index]?.text || control !== pieces[index]?.control,
       );

@@ -40,7 +40,7 @@ const answer = says(Role.ASSISTANT, text("reply"));
 const lookUp = [question, says(Role.ASSISTANT, call(CALLS[0])), reports(CALLS[0])] as const;
 
 /** The conversations by which it is found out what a template takes. */
-const TRIALS = {
+export const TRIALS = {
   plain: [question, answer, followUp],
   systemFirst: [opening, question, answer, followUp],
   systemLater: [opening, question, answer, later, followUp],

@@ -4,6 +4,7 @@ import { type LlamaRuntime, loadRuntime } from "../../engine/backends/llama/runt
 import type { Slot } from "../../engine/backends/llama/slots/slot.ts";
 import { Slots } from "../../engine/backends/llama/slots/slots.ts";
 import { Steps } from "../../engine/backends/llama/slots/steps.ts";
+import { HeldPrefixes } from "../../engine/prefixes/held-prefixes.ts";
 import { missing, never, OPTIONS, RANDOM_MODEL } from "../support/engine/demo-engine.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
 
@@ -29,7 +30,9 @@ describe.skipIf(missing !== "")("slots", () => {
   const fresh = () => {
     clock = new VirtualClock();
     freed = 0;
-    slots = new Slots({ sequences: runtime.sequences, steps: new Steps(), clock, onFree: () => (freed += 1) });
+    const held = new HeldPrefixes(() => ({ used: 0, total: 0 }));
+    const { sequences } = runtime;
+    slots = new Slots({ sequences, steps: new Steps(), held, clock, onFree: () => (freed += 1) });
   };
   const take = (ids: readonly Token[], isolation = "a", affinityKey = ""): Slot => {
     const slot = slots.take({ prompt: ids, isolation, affinityKey });
@@ -40,7 +43,7 @@ describe.skipIf(missing !== "")("slots", () => {
   const use = async (ids: readonly Token[], isolation = "a", keepMs = LONG_MS, affinityKey = "") => {
     await clock.advance(1);
     const slot = take(ids, isolation, affinityKey);
-    const cached = await slot.adapt(ids, isolation);
+    const cached = await slot.adapt({ prompt: ids, isolation });
     await slot.sequence.evaluateWithoutGeneratingNewTokens(ids.slice(cached));
     slots.release(slot, keepMs);
     return { slot, cached };

@@ -20,6 +20,7 @@ const ALWAYS: readonly Capability[] = [
   Capability.LOGPROBS,
   Capability.ASSISTANT_PREFILL,
   Capability.CACHE_ISOLATION,
+  Capability.PREFIX_EVENTS,
 ];
 
 const WITH_TOOLS: readonly Capability[] = [

@@ -10,6 +10,7 @@ import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts"
 import type { CallerWork } from "../../caller-work/caller-work.ts";
 import type { PromptFormat } from "../../conversation/prompt-renderer.ts";
 import { EngineError } from "../../errors.ts";
+import { HeldPrefixes, type KvTokens } from "../../prefixes/held-prefixes.ts";
 import { loadProfile, type ModelProfile } from "../../profiles/profile.ts";
 import { chooseProfile, usableMarkers } from "../../profiles/profile-choice.ts";
 import { type DescribedModel, describeModel, modelRevision } from "./describe.ts";
@@ -45,6 +46,8 @@ type Running = {
 export class LlamaBackend implements Backend {
   /** Always true, as the sampler cannot leave the grammar of a strict schema. */
   readonly holdsStrict = true;
+  /** The prefixes in the slots that no request has. */
+  readonly prefixes = new HeldPrefixes(() => this.#kvTokens());
   readonly #options: LlamaOptions;
   readonly #clock: Clock;
   readonly #closing = sharedAbort();
@@ -150,6 +153,13 @@ export class LlamaBackend implements Backend {
     await running.parts.runtime.close();
   }
 
+  #kvTokens(): KvTokens {
+    const running = this.#running;
+    if (!running) return { used: 0, total: 0 };
+    const { slots } = running.parts;
+    return { used: slots.tokensHeld, total: running.described.contextWindow * slots.count };
+  }
+
   #parts(): EngineParts {
     if (!this.#running) throw new EngineError("MODEL_LOADING", "The model is not loaded.");
     return this.#running.parts;
@@ -194,6 +204,7 @@ export class LlamaBackend implements Backend {
     const slots: Slots = new Slots({
       sequences: runtime.sequences,
       steps,
+      held: this.prefixes,
       clock,
       onFree: () => queue.serve(({ demand }) => slots.take(demand)),
     });

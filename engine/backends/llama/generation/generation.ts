@@ -38,7 +38,7 @@ export async function* generate(
   parts.leases.add(lease);
   try {
     const slotMs = parts.clock.nowMs();
-    const cachedInputTokens = await lease.adapt(demand.prompt, demand.isolation);
+    const cachedInputTokens = await lease.adapt(demand);
     if (!announced) yield stepOf([started({ ...start, cachedInputTokens })]);
 
     parts.shares.begin(slot);

@@ -7,6 +7,8 @@ import { keepMs } from "../../../conversation/cache-breakpoints.ts";
 import { EngineError } from "../../../errors.ts";
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import { OutputParser } from "../../../output-parser/output-parser.ts";
+import { type PrefixMark, prefixMarks } from "../../../prefixes/prefix-marks.ts";
+import type { SlotLine } from "../../../prefixes/slot-prefixes.ts";
 import { formOf } from "../../../tool-calls/forms.ts";
 import { argumentTypes } from "../../../tool-calls/readers/argument-types.ts";
 import { limitOutput, type OutputLimit } from "../../request-plan/output-limit.ts";
@@ -61,7 +63,9 @@ export async function prepareGeneration(
   const generated: Token[] = [];
   const topLogprobs = wantedLogprobs(request.sampling);
   const sampling = samplingOf(parts, plan, request.sampling, generated);
-  const prompt = await parts.prompts.encode(plan.conversation, order);
+  const marks = prefixMarks(request);
+  const counts = marks.map(({ messages }) => messages);
+  const prompt = await parts.prompts.encode({ ...plan.conversation, counts }, order);
   const limit = limitOutput(request, prompt.tokens.length, runtime.contextWindow);
   const answer = newAnswer(parts, plan, prompt);
   const gate = await newGate(parts, plan, prompt, order);
@@ -72,6 +76,7 @@ export async function prepareGeneration(
       prompt: prompt.tokens,
       isolation: JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]),
       affinityKey: request.cache?.affinityKey ?? "",
+      line: lineOf(request.model, marks, prompt),
     },
     keepMs: keepMs(request),
     markedTokens: prompt.markedTokens,
@@ -85,6 +90,12 @@ export async function prepareGeneration(
       ? runtime.model.tokenize(reasoning.beforeClose + reasoning.close + reasoning.afterClose, true)
       : [],
   };
+}
+
+/** Returns where the digests of a request stand in its prompt; undefined where it has none. */
+function lineOf(model: string, marks: readonly PrefixMark[], { places }: Prompt): SlotLine | undefined {
+  if (marks.length === 0) return undefined;
+  return { model, places: marks.map(({ digest }, index) => ({ digest, tokens: places[index] ?? 0 })) };
 }
 
 function samplingOf(

@@ -1,6 +1,5 @@
-import type { Token } from "node-llama-cpp";
 import { callerLeft, throwIfLeft } from "../../caller-left.ts";
-import type { Slot } from "./slot.ts";
+import type { Slot, SlotPrompt } from "./slot.ts";
 import type { Slots } from "./slots.ts";
 import type { Steps } from "./steps.ts";
 
@@ -50,8 +49,8 @@ export class SlotLease {
   }
 
   /** Makes the cache of the slot a prefix of the prompt, as `Slot.adapt` does. Throws `EngineError` as `run` does. */
-  adapt(prompt: readonly Token[], isolation: string): Promise<number> {
-    return this.#follow(() => this.#options.steps.change(() => this.slot.adapt(prompt, isolation)));
+  adapt(prompt: SlotPrompt): Promise<number> {
+    return this.#follow(() => this.#options.steps.change(() => this.slot.adapt(prompt)));
   }
 
   async #follow<Result>(begin: () => Promise<Result>): Promise<Result> {

@@ -1,5 +1,16 @@
 import type { LlamaContextSequence, Token } from "node-llama-cpp";
+import type { SlotLine } from "../../../prefixes/slot-prefixes.ts";
 import { commonLength } from "./common-length.ts";
+
+/** What is to be in the cache of a slot. */
+export type SlotPrompt = {
+  /** The tokens of the prompt. */
+  readonly prompt: readonly Token[];
+  /** The isolation domain of the request: only caches of the same domain are ever reused. */
+  readonly isolation: string;
+  /** The places that digests name in the prompt. Absent where nobody is to be told of them. */
+  readonly line?: SlotLine | undefined;
+};
 
 /** A slot: one sequence of the context, and what its part of the KV cache holds. */
 export class Slot {
@@ -8,6 +19,7 @@ export class Slot {
   #busy = false;
   #tokens: readonly Token[] = [];
   #isolation = "";
+  #line: SlotLine | undefined;
   #affinityKey = "";
   #lastUsedMs = 0;
   #expiresAtMs = 0;
@@ -30,6 +42,11 @@ export class Slot {
   /** The number of tokens whose cache can be reused; of a slot in use, as it was before. */
   get cachedTokens(): number {
     return this.#tokens.length;
+  }
+
+  /** The places that digests name in what the cache holds; undefined where nobody is to be told of them. */
+  get line(): SlotLine | undefined {
+    return this.#line;
   }
 
   /** The name that the caller gave the conversation in the slot; "" when it gave none. */
@@ -65,9 +82,10 @@ export class Slot {
    * Makes the cache a true prefix of the prompt. Resolves to its length, which is always less than the prompt's: the
    * last token is evaluated anew, as that gives the first token of the answer.
    */
-  async adapt(prompt: readonly Token[], isolation: string): Promise<number> {
+  async adapt({ prompt, isolation, line }: SlotPrompt): Promise<number> {
     const wanted = prompt.slice(0, this.commonPrefix(prompt.slice(0, -1), isolation));
     this.#isolation = isolation;
+    this.#line = line;
     if (this.sequence.nextTokenIndex === 0) return 0;
     if (wanted.length === 0) {
       await this.sequence.clearHistory();
@@ -93,6 +111,7 @@ export class Slot {
   async clear(): Promise<void> {
     this.#busy = true;
     this.#tokens = [];
+    this.#line = undefined;
     this.#affinityKey = "";
     await this.sequence.clearHistory();
     this.#busy = false;

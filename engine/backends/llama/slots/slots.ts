@@ -1,6 +1,8 @@
-import type { LlamaContextSequence, Token } from "node-llama-cpp";
+import type { LlamaContextSequence } from "node-llama-cpp";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
-import { Slot } from "./slot.ts";
+import type { HeldPrefixes } from "../../../prefixes/held-prefixes.ts";
+import { SlotPrefixes } from "../../../prefixes/slot-prefixes.ts";
+import { Slot, type SlotPrompt } from "./slot.ts";
 import type { Steps } from "./steps.ts";
 
 /** The longest delay that a timer of Node can hold, in milliseconds; nobody may ask for more than a day anyway. */
@@ -10,11 +12,7 @@ const MAX_TIMER_MS = 2_147_483_647;
 const MIN_PREFIX_TOKENS = 32;
 
 /** The demand that a request has of a slot. */
-export type Demand = {
-  /** The tokens of the prompt. */
-  readonly prompt: readonly Token[];
-  /** The isolation domain of the request: only caches of the same domain are ever reused. */
-  readonly isolation: string;
+export type Demand = SlotPrompt & {
   /** The caller's name for the conversation; "" when it gave none. */
   readonly affinityKey: string;
 };
@@ -25,6 +23,8 @@ export type SlotsOptions = {
   readonly sequences: readonly LlamaContextSequence[];
   /** Runs what empties a cache. */
   readonly steps: Steps;
+  /** Told which prefixes the slots hold that no request has. */
+  readonly held: HeldPrefixes;
   /** Measures how long caches stay. */
   readonly clock: Clock;
   /** Called when a slot has become free. */
@@ -37,11 +37,13 @@ export class Slots {
   readonly #steps: Steps;
   readonly #clock: Clock;
   readonly #onFree: () => void;
+  readonly #prefixes: SlotPrefixes<Slot>;
   readonly #timers = new Map<Slot, () => void>();
   #retentionMs: number | undefined;
 
   constructor(options: SlotsOptions) {
     this.#slots = options.sequences.map((sequence) => new Slot(sequence));
+    this.#prefixes = new SlotPrefixes(options.held);
     this.#steps = options.steps;
     this.#clock = options.clock;
     this.#onFree = options.onFree;
@@ -60,6 +62,11 @@ export class Slots {
   /** The number of tokens in the KV memory that running requests hold. */
   get tokensInUse(): number {
     return this.#slots.reduce((sum, { busy, sequence }) => sum + (busy ? sequence.nextTokenIndex : 0), 0);
+  }
+
+  /** The number of tokens in the KV memory, those of caches that no request has among them. */
+  get tokensHeld(): number {
+    return this.#slots.reduce((sum, { sequence }) => sum + sequence.nextTokenIndex, 0);
   }
 
   /**
@@ -83,6 +90,8 @@ export class Slots {
     const isLost = !slot.empty && slot.commonPrefix(demand.prompt, demand.isolation) < slot.cachedTokens / 2;
     if (isLost && slot.expiresAtMs > nowMs) this.#retentionMs = nowMs - slot.lastUsedMs;
     slot.take(demand.affinityKey);
+    // A busy slot is never waited for, so that nobody can use what it holds.
+    this.#prefixes.holdsNothing(slot);
     this.#stopTimer(slot);
     return slot;
   }
@@ -91,6 +100,7 @@ export class Slots {
   release(slot: Slot, keepMs: number): void {
     const nowMs = this.#clock.nowMs();
     slot.release(nowMs, nowMs + keepMs);
+    if (slot.line) this.#prefixes.holds(slot, slot.line, slot.cachedTokens);
     this.#stopTimer(slot);
     this.#timers.set(
       slot,
@@ -102,6 +112,7 @@ export class Slots {
   /** Gives a slot back empty. A slot whose sequence cannot be cleared stays out of use. Never rejects. */
   async discard(slot: Slot): Promise<void> {
     this.#stopTimer(slot);
+    this.#prefixes.holdsNothing(slot);
     try {
       await this.#steps.change(() => slot.clear());
     } catch {

@@ -36,6 +36,11 @@ export type Prompt = {
    * The number of tokens up to the last place that the caller marked as the end of a reusable prefix; 0 without one.
    */
   readonly markedTokens: number;
+  /**
+   * For each of `Conversation.counts` the number of tokens that any prompt which begins with so many messages has in
+   * common with this one, as far as it is known; 0 where it is not.
+   */
+  readonly places: readonly number[];
 };
 
 /** The parts that conversations are encoded with. */
@@ -58,6 +63,7 @@ type Tokenized = {
   /** The number of tokens of the whole prompt: exact where all of it was read, else an estimate. */
   readonly count: number;
   readonly markedTokens: number;
+  readonly places: readonly number[];
 };
 
 /**
@@ -97,10 +103,10 @@ export class PromptEncoder {
     const { contextWindow } = this.#options;
     this.#refuseHopeless(conversation, contextWindow);
     const rendered = await this.#render(conversation, order);
-    const { tokens, count, markedTokens } = await this.#tokenize(rendered, order);
+    const { tokens, count, markedTokens, places } = await this.#tokenize(rendered, order);
     if (count >= contextWindow) throw windowExceeded(count, contextWindow);
     const { startsInReasoning, continuesText } = rendered;
-    return { tokens, startsInReasoning, continuesText, markedTokens };
+    return { tokens, startsInReasoning, continuesText, markedTokens, places };
   }
 
   /**
@@ -148,6 +154,7 @@ export class PromptEncoder {
     const { text, ends, marked } = rendered;
     const plain = new Set(rendered.plain);
     const tokens: Token[] = [];
+    const places: number[] = Array.from(rendered.places, () => 0);
     let markedFrom: number | undefined;
     let units = 0;
     let from = 0;
@@ -157,6 +164,7 @@ export class PromptEncoder {
       for (const token of this.#tokensOf(text.slice(from, end), !plain.has(at))) tokens.push(token);
       units += end - from + CALL_UNITS;
       from = end;
+      for (const [index, place] of rendered.places.entries()) if (place === end) places[index] = tokens.length;
       if (units < PORTION_UNITS) continue;
       units = 0;
       await this.#turn(order);
@@ -170,9 +178,14 @@ export class PromptEncoder {
     const count = from < text.length ? Math.round((tokens.length * text.length) / Math.max(1, from)) : tokens.length;
     // Most templates write it themselves.
     const { bos, shouldPrependBosToken } = model.tokens;
-    if (!shouldPrependBosToken || bos === null || tokens[0] === bos) return { tokens, count, markedTokens };
+    if (!shouldPrependBosToken || bos === null || tokens[0] === bos) return { tokens, count, markedTokens, places };
     tokens.unshift(bos);
-    return { tokens, count: count + 1, markedTokens: marked ? markedTokens + 1 : 0 };
+    return {
+      tokens,
+      count: count + 1,
+      markedTokens: marked ? markedTokens + 1 : 0,
+      places: places.map((place) => (place > 0 ? place + 1 : 0)),
+    };
   }
 
   #tokensOf(text: string, control: boolean): readonly Token[] {

@@ -113,6 +113,24 @@ describe.each(PROFILES)("a template like that of $name", ({ name, profile }) => 
     for (const [at, turn] of turns.entries()) expect(turn.startsWith(turns[at - 1] ?? "")).toBe(true);
   });
 
+  test.each(Object.entries(CONVERSATIONS))("tells where the messages end of %s", (_what, { messages }) => {
+    const head = messages.findIndex(({ role }) => role !== Role.SYSTEM);
+    const counts = messages.flatMap((_, index) => (index + 1 < head ? [] : [index + 1]));
+    const conversation = { messages, tools: TOOLS, reasoning: false, counts };
+    const { spans, places } = template.renderMarked(conversation);
+    const prompt = spans.map(({ text }) => text).join("");
+    expect(prompt).toBe(render(messages));
+    expect(places).toEqual(places.toSorted((a, b) => a - b));
+    expect(places.at(-1)).toBe(prompt.length - "MODEL: ".length);
+    for (const [index, place] of places.entries()) {
+      const count = counts[index] ?? 0;
+      if (messages[count - 1]?.role === Role.ASSISTANT) continue;
+      const turn = count === head ? [] : [assistant(text("omega"))];
+      const other = [...messages.slice(0, count), ...turn, user("psi")];
+      expect(render(other).slice(0, place)).toBe(prompt.slice(0, place));
+    }
+  });
+
   test("is what the profile says it is, for engines that are not asked or do not tell", () => {
     const strictness = SYSTEM_PLACES.indexOf(profile.systemMessages);
     expect(strictness).toBe(SYSTEM_PLACES.indexOf(template.turns.systemMessages));
