@@ -189,6 +189,7 @@ const OF_REFUSALS = {
   api_key_invalid: { meaning: "No API key of the request is known and in force: it is unknown, revoked or expired." },
   credentials_duplicate: { meaning: "A header that holds an API key is given more than once." },
   auth_failures_exceeded: { meaning: "The network of the client has sent more wrong keys in a minute than it may." },
+  key_ended: { meaning: "An operator ended the key together with what ran for it (`--kill`)." },
   address_not_allowed: {
     meaning: "The key may not be used from the address of the client (`allowIps` of its record).",
   },

@@ -144,8 +144,9 @@ function limitConnections(app: FastifyInstance, { config, stats, clock, log }: G
 function handlers(deps: GatewayDeps, limits: RateLimitDeps, translation: TranslationDeps): HandlerOf {
   const { config, sealing, stats, clock } = deps;
   const router = newRouter(deps);
-  const running = new RunningAnswers();
+  const running = new RunningAnswers((keyId) => deps.keys.mustEnd(keyId));
   onAbort(deps.hardStop, () => running.stop());
+  deps.keys.onChange(() => running.keysChanged());
   const queue = new FlushQueue();
   const { chat, messages, responses } = config.formats;
   const brokenStreams = {

@@ -18,6 +18,7 @@ import { systemClock } from "../runtime/time/clock.ts";
 const NO_KEYS: KeyStore = {
   find: () => undefined,
   byId: () => undefined,
+  mustEnd: () => false,
   status: () => ({
     keys: 0,
     counts: { active: 0, disabled: 0, revoked: 0 },

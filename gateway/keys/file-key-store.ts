@@ -81,6 +81,11 @@ export class FileKeyStore implements KeyStore {
     return this.#index.byId(keyId);
   }
 
+  /** Returns whether what runs for the key with this id has to end, by the set in use. */
+  mustEnd(keyId: string): boolean {
+    return this.#index.mustEnd(keyId);
+  }
+
   /** Returns the state of the set in use, and why a newer one could not be taken over. */
   status(): KeyStoreStatus {
     return {

@@ -151,22 +151,35 @@ export function rotateKey(set: KeySet, id: string, overlapMs: number, minting: M
   return { set: replaceKey(set, next), value: { record: next, key: generated.key } };
 }
 
-function withStatus(set: KeySet, id: string, status: KeyRecord["status"], nowMs: number): KeySetChange<KeyRecord> {
+function withStatus(
+  set: KeySet,
+  id: string,
+  status: KeyRecord["status"],
+  nowMs: number,
+  endRunning = false,
+): KeySetChange<KeyRecord> {
   const record = findKey(set, id);
-  if (record.status === status) return { set, value: record };
-  if (record.status === "revoked") throw new KeyAdminError("conflict", "the key is revoked, which cannot be undone");
-  const next = changed(record, { status }, nowMs);
+  if (record.status === status && (record.endRunning || !endRunning)) return { set, value: record };
+  if (record.status === "revoked" && status !== "revoked")
+    throw new KeyAdminError("conflict", "the key is revoked, which cannot be undone");
+  const next = changed(record, { status, endRunning: endRunning || undefined }, nowMs);
   return { set: replaceKey(set, next), value: next };
 }
 
-/** Ends the key for good. A key that is revoked already stays as it is. Throws KeyAdminError `not_found`. */
-export function revokeKey(set: KeySet, id: string, nowMs: number): KeySetChange<KeyRecord> {
-  return withStatus(set, id, "revoked", nowMs);
+/**
+ * Ends the key for good, and with `endRunning` what runs for it as well. A key that is revoked already stays as it is,
+ * but for that wish. Throws KeyAdminError `not_found`.
+ */
+export function revokeKey(set: KeySet, id: string, nowMs: number, endRunning = false): KeySetChange<KeyRecord> {
+  return withStatus(set, id, "revoked", nowMs, endRunning);
 }
 
-/** Ends the key until `enableKey`. Throws KeyAdminError: `not_found`, or `conflict` for a revoked key. */
-export function disableKey(set: KeySet, id: string, nowMs: number): KeySetChange<KeyRecord> {
-  return withStatus(set, id, "disabled", nowMs);
+/**
+ * Ends the key until `enableKey`, and with `endRunning` what runs for it as well. Throws KeyAdminError: `not_found`, or
+ * `conflict` for a revoked key.
+ */
+export function disableKey(set: KeySet, id: string, nowMs: number, endRunning = false): KeySetChange<KeyRecord> {
+  return withStatus(set, id, "disabled", nowMs, endRunning);
 }
 
 /** Undoes `disableKey`. Throws KeyAdminError: `not_found`, or `conflict` for a revoked key. */

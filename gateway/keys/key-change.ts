@@ -36,6 +36,7 @@ export function keyChanges(before: KeySet, after: KeySet): readonly KeyChange[] 
 
 function actionOf(old: KeyRecord, { status }: KeyRecord, fields: readonly string[]): string {
   if (old.status !== status) return STATUS_ACTION[status];
+  if (fields.includes("endRunning")) return "kill";
   if (fields.includes("secrets")) return "rotate";
   if (fields.length > 0 && fields.every((field) => field === "models")) return "set-models";
   if (fields.length > 0 && fields.every((field) => field === "allowIps")) return "set-ips";

@@ -21,11 +21,14 @@ export type KeyIndex = {
   look(presented: string, nowMs: number): KeyLookup;
   /** Returns whose record has this id, whatever its status; undefined where none has. */
   byId(id: string): Principal | undefined;
+  /** Returns whether what runs for the key with this id has to end, as it was disabled or revoked with that wish. */
+  mustEnd(id: string): boolean;
 };
 
 type Entry = {
   readonly principal: Principal;
   readonly status: KeyRecord["status"];
+  readonly mustEnd: boolean;
   readonly expiresAtMs: number;
   readonly digests: readonly Buffer[];
   /** The moments at which the digests stop working, in milliseconds since the epoch, in the order of the digests. */
@@ -42,6 +45,7 @@ function makeEntry(record: KeyRecord, pepper: Pepper): Entry {
   return {
     principal: makePrincipal(record, pepper),
     status: record.status,
+    mustEnd: record.status !== "active" && record.endRunning === true,
     expiresAtMs: instantMs(record.expiresAt),
     digests: record.secrets.map((secret) => Buffer.from(secret.hash, "base64url")),
     notAfterMs: record.secrets.map((secret) => instantMs(secret.notAfter)),
@@ -71,5 +75,6 @@ export function indexKeys(set: KeySet, pepper: Pepper | undefined, env: KeyEnv):
       return { principal: entry.principal };
     },
     byId: (id) => entries.get(id)?.principal,
+    mustEnd: (id) => entries.get(id)?.mustEnd ?? false,
   };
 }

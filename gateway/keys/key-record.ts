@@ -76,6 +76,11 @@ const record = z.strictObject({
   env: z.enum(KEY_ENVS),
   /** What the operator made of the key. `disabled` can be undone, `revoked` cannot. */
   status: z.enum(["active", "disabled", "revoked"]),
+  /**
+   * True where what runs for the key was to end with it, when it was disabled or revoked; absent, that goes on to its
+   * end.
+   */
+  endRunning: z.literal(true).optional(),
   /** The secrets, newest last: one, or two while the holder changes over to a new one. */
   secrets: z.array(secret).min(1).max(2),
   /** The catalog ids of the models that the key may use, or `["*"]` for every model. */

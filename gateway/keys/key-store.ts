@@ -37,6 +37,8 @@ export interface KeyStore {
    * operators' questions and never authenticates a request.
    */
   byId(keyId: string): Principal | undefined;
+  /** Returns whether what runs for the key with this id has to end, as an operator ended the key with that wish. */
+  mustEnd(keyId: string): boolean;
   /** Returns the state of the store. */
   status(): KeyStoreStatus;
   /** Calls `listener`, which must not throw, after each change of `status()`. The returned function ends that. */

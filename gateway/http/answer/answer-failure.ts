@@ -22,9 +22,16 @@ export type FailedAnswer = {
  */
 export function answerFailure(thrown: unknown, failed: FailedAnswer, running: RunningAnswers): ApiError {
   const { record, format, places, answer } = failed;
-  const shown = running.stopped ? restarting() : located(toApiError(thrown), format.fields, places);
-  record.failed(shown.detail, answer.signal.aborted && !running.stopped);
+  const shown = ended(answer, running) ?? located(toApiError(thrown), format.fields, places);
+  record.failed(shown.detail, answer.signal.aborted && !running.stopped && !answer.keyEnded);
   return shown;
+}
+
+/** Returns the error for an answer that was ended here; undefined where it was not. */
+function ended({ keyEnded }: RunningAnswer, { stopped }: RunningAnswers): ApiError | undefined {
+  if (keyEnded)
+    return new ApiError("permission_denied", "The API key of this request was revoked.", { detail: "key_ended" });
+  return stopped ? restarting() : undefined;
 }
 
 /** Makes the error for an answer that has to end because this gateway does. Agents look for its words, and repeat. */

@@ -27,7 +27,7 @@ export function countTokensRoute(format: CountFormat, { router, translation, run
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const { record } = request;
     const principal = principalOf(request);
-    const { signal } = running.begin(reply.raw);
+    const { signal } = running.begin(reply.raw, principal.keyId);
     const { model, bytes, places } = await translateBody(request, signal, translation);
     record.prepared(model, undefined);
     requireModel(principal, model);

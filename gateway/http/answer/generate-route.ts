@@ -109,7 +109,7 @@ async function check(
   const { translation, sealing, clock, running } = deps;
   const { record } = request;
   const principal = principalOf(request);
-  const answer = running.begin(reply.raw);
+  const answer = running.begin(reply.raw, principal.keyId);
   const translated = await translateBody(request, answer.signal, translation);
   const { model, stream = false, options, places, bytes, facts } = translated;
   if (!options || !facts) throw new Error("a generation was translated as something else");

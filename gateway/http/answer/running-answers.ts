@@ -4,9 +4,14 @@ import type { ServerResponse } from "node:http";
 export type RunningAnswer = {
   /** The signal that is aborted when nobody waits for the answer any more. */
   readonly signal: AbortSignal;
+  /** Whether the answer was ended because its key was. */
+  readonly keyEnded: boolean;
   /** Aborts the signal, for example where the client does not read. */
   abort(): void;
 };
+
+/** An answer under way, as all of them see it. */
+type Entry = { readonly controller: AbortController; readonly keyId: string; keyEnded: boolean };
 
 /**
  * Holds the answers under way, each ended by its caller's leaving or by all of them having to stop. Not
@@ -14,8 +19,14 @@ export type RunningAnswer = {
  * made from it.
  */
 export class RunningAnswers {
-  readonly #running = new Set<AbortController>();
+  readonly #running = new Set<Entry>();
+  readonly #mustEnd: (keyId: string) => boolean;
   #stopped = false;
+
+  /** Holds nothing at first. `mustEnd` says whether what runs for a key has to end; by default nothing has. */
+  constructor(mustEnd: (keyId: string) => boolean = () => false) {
+    this.#mustEnd = mustEnd;
+  }
 
   /** Whether all answers have been told to stop. */
   get stopped(): boolean {
@@ -23,25 +34,41 @@ export class RunningAnswers {
   }
 
   /**
-   * Follows `response` until it is closed. Fastify's own `request.signal` fires as soon as a body has been read, and
-   * its `onRequestAbort` not at all after that.
+   * Follows `response`, the answer to the owner of a key, until it is closed. Fastify's own `request.signal` fires as
+   * soon as a body has been read, and its `onRequestAbort` not at all after that.
    */
-  begin(response: ServerResponse): RunningAnswer {
+  begin(response: ServerResponse, keyId: string): RunningAnswer {
     const controller = new AbortController();
-    if (response.destroyed || this.#stopped) controller.abort();
+    const entry: Entry = { controller, keyId, keyEnded: this.#mustEnd(keyId) };
+    if (response.destroyed || this.#stopped || entry.keyEnded) controller.abort();
     else {
-      this.#running.add(controller);
+      this.#running.add(entry);
       response.once("close", () => {
-        this.#running.delete(controller);
+        this.#running.delete(entry);
         if (!response.writableFinished) controller.abort();
       });
     }
-    return { signal: controller.signal, abort: () => controller.abort() };
+    return {
+      signal: controller.signal,
+      get keyEnded() {
+        return entry.keyEnded;
+      },
+      abort: () => controller.abort(),
+    };
+  }
+
+  /** Looks at all keys again, as some have changed, and ends the answers that run for those that ended. */
+  keysChanged(): void {
+    for (const entry of this.#running) {
+      if (entry.controller.signal.aborted || !this.#mustEnd(entry.keyId)) continue;
+      entry.keyEnded = true;
+      entry.controller.abort();
+    }
   }
 
   /** Ends all answers that run, and every one that begins from now on. */
   stop(): void {
     this.#stopped = true;
-    for (const controller of this.#running) controller.abort();
+    for (const { controller } of this.#running) controller.abort();
   }
 }

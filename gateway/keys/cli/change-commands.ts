@@ -111,13 +111,19 @@ function addStatusCommands(program: Command, context: CliContext): void {
   const commands = [
     ["revoke", "end the key for good", revokeKey],
     ["disable", "end the key until it is enabled", disableKey],
-    ["enable", "undo disable", enableKey],
   ] as const;
   for (const [name, description, by] of commands)
     program
       .command(`${name} <id>`)
       .description(description)
-      .action((id: string) => change(context, (set) => by(set, id, context.io.nowMs())));
+      .option("--kill", "also end the answers that run for the key", false)
+      .action((id: string, { kill }: { kill: boolean }) =>
+        change(context, (set) => by(set, id, context.io.nowMs(), kill)),
+      );
+  program
+    .command("enable <id>")
+    .description("undo disable")
+    .action((id: string) => change(context, (set) => enableKey(set, id, context.io.nowMs())));
 }
 
 function createCommand(context: CliContext, options: CreateOptions): Promise<void> {

@@ -14,7 +14,7 @@ import { newRecord } from "../../../../support/requests/closed-request.ts";
 
 function failed(code: ErrorCode, detail: Detail, before: (running: RunningAnswers) => void = () => {}) {
   const running = new RunningAnswers();
-  const answer = running.begin(new PassThrough() as unknown as ServerResponse);
+  const answer = running.begin(new PassThrough() as unknown as ServerResponse, "keyA");
   before(running);
   const record = newRecord();
   const of = { record, format: chat, places: {}, answer };
