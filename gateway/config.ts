@@ -8,6 +8,7 @@ import { overloadSchema } from "./overload/overload-settings.ts";
 import { statsSchema } from "./stats/stats-settings.ts";
 import { timeoutsSchema } from "./upstream/call/timeouts.ts";
 import { clustersSchema } from "./upstream/cluster-settings.ts";
+import { continuationSchema } from "./upstream/continuation/continuation-settings.ts";
 import { retrySchema } from "./upstream/retry/retry-settings.ts";
 
 /*
@@ -230,6 +231,7 @@ const gatewayKeys = z.strictObject({
   catalog: catalogSchema,
   clusters: clustersSchema,
   retry: retrySchema,
+  continuation: continuationSchema,
   tracing: tracingSchema.optional(),
   drainGraceMs: z
     .int()

@@ -319,6 +319,12 @@ const OF_UPSTREAM = {
     end: "engine_died",
     cost: "work",
   },
+  upstream_other_answer: {
+    meaning: "The engine was to go on with an answer that another one had begun, and told another answer.",
+    flag: "UPE",
+    end: "engine_died",
+    cost: "work",
+  },
   request_of_death: {
     meaning: "The request has killed engines before and is refused.",
     flag: "UO",

@@ -9,6 +9,7 @@ import { type AuthDeps, requireKey } from "./http/access/auth.ts";
 import { endConnectionsUnderPressure, shedRequests } from "./http/access/overload.ts";
 import { limitRequests, type RateLimitDeps } from "./http/access/rate-limit.ts";
 import { refuseUnclearRequests } from "./http/access/request-hygiene.ts";
+import { registerContinuationStats } from "./http/admin/fleet/continuation-stats.ts";
 import { registerTrafficStats } from "./http/admin/fleet/traffic-stats.ts";
 import { contractRoute } from "./http/answer/contract-route.ts";
 import { countTokensRoute } from "./http/answer/count-tokens-route.ts";
@@ -36,6 +37,7 @@ import type { Tracing } from "./tracing/tracing.ts";
 import { Translator } from "./translation/translator.ts";
 import { timeoutsOf } from "./upstream/call/timeouts.ts";
 import type { ClusterManager } from "./upstream/cluster-manager.ts";
+import { ContinuationRoom, continuationBytes } from "./upstream/continuation/continuation-room.ts";
 import { Router } from "./upstream/router.ts";
 
 /** What the public API is built from. */
@@ -143,7 +145,7 @@ function limitConnections(app: FastifyInstance, { config, stats, clock, log }: G
 /** Makes the handlers of all routes, and the router of upstream calls that they share. */
 function handlers(deps: GatewayDeps, limits: RateLimitDeps, translation: TranslationDeps): HandlerOf {
   const { config, sealing, stats, clock } = deps;
-  const router = newRouter(deps);
+  const router = newRouter(deps, translation.overload);
   const running = new RunningAnswers((keyId) => deps.keys.mustEnd(keyId));
   onAbort(deps.hardStop, () => running.stop());
   deps.keys.onChange(() => running.keysChanged());
@@ -187,16 +189,25 @@ function newTranslator({ config, clusters, sealing, clock, log }: GatewayDeps): 
   });
 }
 
-function newRouter({ config, clusters, clock, stats }: GatewayDeps): Router {
+function newRouter({ config, clusters, clock, stats }: GatewayDeps, overload: OverloadManager): Router {
+  const { maxBytes, maxShareOfKey } = config.continuation;
+  const room = new ContinuationRoom({
+    maxBytes: maxBytes ?? continuationBytes(overload.maxRssBytes),
+    maxShareOfKey,
+    inTrouble: () => overload.isActive("stopKeepingAnswers"),
+  });
   const router = new Router({
     clusters,
     clock,
     timeouts: timeoutsOf(config.timeouts),
     ...config.retry,
+    continuation: config.continuation,
+    room,
     random: Math.random,
     stats: stats.upstream,
   });
   registerTrafficStats(stats.registry, router.traffic);
+  registerContinuationStats(stats.registry, room);
   return router;
 }
 

@@ -3,6 +3,7 @@ import type { Registry } from "prom-client";
 import { EngineMetrics } from "../../engine/metrics/engine-metrics.ts";
 import { registerNodeGauges } from "../../engine/metrics/node-gauges.ts";
 import { registerClusterStats } from "../../gateway/http/admin/fleet/cluster-stats.ts";
+import { registerContinuationStats } from "../../gateway/http/admin/fleet/continuation-stats.ts";
 import { registerTrafficStats } from "../../gateway/http/admin/fleet/traffic-stats.ts";
 import { registerKeyStats } from "../../gateway/keys/key-stats.ts";
 import type { KeyStore } from "../../gateway/keys/key-store.ts";
@@ -38,6 +39,7 @@ export function gatewayRegistry(): Registry {
   registerKeyStats(registry, NO_KEYS);
   registerClusterStats(registry, new ClusterManager([], systemClock, pino({ enabled: false })));
   registerTrafficStats(registry, []);
+  registerContinuationStats(registry, { answers: 0, bytes: 0 });
   registerLimitStats(registry, () => true);
   registerOverloadStats(registry, overload);
   registerSealingStats(registry, { keyIds: [], openings: { opened: 0, unknown_key: 0, refused: 0 } });

@@ -44,6 +44,16 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_cluster_upstream_rq_retry_active: "Near the retry budget, further failures reach the callers.",
     svc_cluster_upstream_rq_retry_overflow_total:
       "The cluster is failing as a whole: mend it, and do not raise the budget.",
+    svc_cluster_upstream_rq_continuation_total:
+      "Engines are lost, fall silent or drain with answers on them. In a rolling restart that is meant; else look at the nodes, as for `svc_cluster_upstream_rq_rx_reset_total`.",
+    svc_cluster_upstream_rq_continuation_active:
+      "Above 0 for long, answers wait for an engine to go on with them: look at `/clusters` for those that are missing.",
+    svc_continuations_total:
+      'Alert on all but `outcome="went_on"`: these answers broke off. `not_kept`: engines without the capability, or no room (`svc_answers_not_kept_total`); `no_endpoint`: nothing of the same revision was there in time; `other_answer`: two nodes of one revision answer differently, which is a fault; `refused`: the engine\'s log says why; `lost_too_often` and `suspected`: something kills engines; `over_budget`: `continuation.budgetPercent`.',
+    svc_continuation_gap_seconds:
+      "The pause that callers see when an engine is lost. Long ones wait for an endpoint, or read long prompts anew.",
+    svc_answers_not_kept_total:
+      "These answers would fail with their engine. Raise `continuation.maxBytes` (`no_room`), or give the gateway more memory (`overload`); `no_room_for_key` is one owner with many big prompts.",
     svc_cluster_upstream_rq_timeout_total:
       "Raise `timeouts.maxStreamDurationMs` or `timeouts.maxRequestDurationMs` if such long answers are wanted.",
     svc_cluster_upstream_rq_per_try_timeout_total:
@@ -121,6 +131,8 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_inflight_body_bytes: "Near `overloadManager.resourceMonitors.inflightBodyBytes.maxBytes`, new big ones wait.",
     svc_inflight_bodies_waiting:
       "Above 0 for long: bodies wait for memory, and get 503 or 429 after `maxWaitMs`. Give the gateway more memory, or add gateways.",
+    svc_answers_kept: "About as many as answers run; fewer, where engines cannot be continued.",
+    svc_answers_kept_bytes: "Near `continuation.maxBytes`, further answers are not kept, and fail with their engine.",
     nodejs_eventloop_utilization_ratio:
       "Above 0.9 for long, the core is full: add workers with `--gateways`, or gateways.",
   },

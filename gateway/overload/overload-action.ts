@@ -15,12 +15,13 @@ export const RESOURCE_MONITORS = [
 export type ResourceMonitor = (typeof RESOURCE_MONITORS)[number];
 
 /**
- * The actions that keep the process alive, the mildest first; all but `rejectNonCritical` are Envoy's. That one refuses
- * the counting of tokens, and keys of low priority. `shrinkHeap` collects garbage, which V8 puts off while it sees no
- * need.
+ * The actions that keep the process alive, the mildest first; all but two are Envoy's. `stopKeepingAnswers` keeps no
+ * further answer so that another engine could go on with it; `rejectNonCritical` refuses the counting of tokens, and
+ * keys of low priority. `shrinkHeap` collects garbage, which V8 puts off while it sees no need.
  */
 export const OVERLOAD_ACTIONS = [
   "shrinkHeap",
+  "stopKeepingAnswers",
   "disableHttpKeepalive",
   "rejectNonCritical",
   "stopAcceptingRequests",

@@ -69,6 +69,7 @@ export class OverloadManager {
   };
   #states: Readonly<Record<OverloadAction, ActionState>> = {
     shrinkHeap: RESTING,
+    stopKeepingAnswers: RESTING,
     disableHttpKeepalive: RESTING,
     rejectNonCritical: RESTING,
     stopAcceptingRequests: RESTING,

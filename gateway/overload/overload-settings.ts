@@ -117,6 +117,11 @@ export const overloadSchema = z
           eventLoopDelay: null,
           inflightBodyBytes: null,
         }),
+        stopKeepingAnswers: triggers(
+          0.8,
+          "No further answer is kept for another engine to go on with: those that begin now fail with their engine.",
+          { eventLoopDelay: null, inflightBodyBytes: null },
+        ),
         disableHttpKeepalive: triggers(0.8, "Connections end with their answer."),
         rejectNonCritical: triggers(
           0.85,

@@ -1,5 +1,9 @@
 import { Counter, Gauge, type Registry } from "prom-client";
 import { type Detail, OUTCOMES, type OutcomeRow } from "../outcome.ts";
+import { ContinuationStats } from "./continuation-stats.ts";
+
+/** What a call to an endpoint is to its request: the first, one that repeats a failed one, or one that goes on with its answer. */
+export type CallKind = "first" | "retry" | "continuation";
 
 /** A call to an endpoint that runs. */
 export type RunningTry = {
@@ -9,6 +13,8 @@ export type RunningTry = {
 
 /** Counts what happens to a cluster's requests, under Envoy's names: `upstream_rq_total` counts tries, not requests. */
 export class UpstreamStats {
+  /** Counts what becomes of answers whose engine is lost. */
+  readonly continuations: ContinuationStats;
   readonly #total: Counter<"cluster">;
   readonly #active: Gauge<"cluster">;
   readonly #retry: Counter<"cluster">;
@@ -17,6 +23,7 @@ export class UpstreamStats {
   readonly #noneHealthy: Counter<"cluster">;
   readonly #requestsOfDeath: Counter<"cluster">;
   readonly #ejections: Counter<"cluster" | "type" | "enforced">;
+  readonly #continuation: Counter<"cluster">;
 
   constructor(registry: Registry) {
     const options = (name: string, help: string) => ({
@@ -32,6 +39,10 @@ export class UpstreamStats {
     this.#retry = new Counter(
       options("rq_retry_total", "Calls to endpoints that repeated a failed one of the same request."),
     );
+    this.#continuation = new Counter(
+      options("rq_continuation_total", "Calls to endpoints that went on with the answer of one that was lost."),
+    );
+    this.continuations = new ContinuationStats(registry);
     this.#retrySuccess = new Counter(
       options("rq_retry_success_total", "Calls that repeated a failed one and were answered to the end."),
     );
@@ -64,11 +75,13 @@ export class UpstreamStats {
     });
   }
 
-  /** Counts a call that begins. `retry` says that it repeats one that failed. */
-  begin(cluster: string, retry: boolean): RunningTry {
+  /** Counts a call that begins. */
+  begin(cluster: string, kind: CallKind): RunningTry {
     const labels = { cluster };
+    const retry = kind === "retry";
     this.#total.inc(labels);
     if (retry) this.#retry.inc(labels);
+    if (kind === "continuation") this.#continuation.inc(labels);
     this.#active.inc(labels);
     return {
       end: (ending) => {

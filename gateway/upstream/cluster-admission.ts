@@ -50,6 +50,11 @@ export type PlaceRequest = {
   readonly mayHold: boolean;
   /** The size of the request in bytes, roughly. */
   readonly bytes: number;
+  /**
+   * Whether the request goes on with an answer that is under way, and has lost its engine: it goes before all that are
+   * new, whoever's they are, and no bound of the queue refuses it.
+   */
+  readonly underWay: boolean;
 };
 
 /** A place on an endpoint, held by one try of a request. */
@@ -69,7 +74,7 @@ export type NotAdmitted = Exclude<NoPick, "all_full"> | "pending_overflow" | "pe
 type NoRoom = "all_full" | "kept_for_others";
 
 /** What an attempt needs to know of a request. */
-type Attempting = Pick<PlaceRequest, "route" | "tried"> & { readonly demand: PlaceDemand };
+type Attempting = Pick<PlaceRequest, "route" | "tried" | "underWay"> & { readonly demand: PlaceDemand };
 
 type Waiting = Attempting & {
   readonly request: PlaceRequest;
@@ -187,7 +192,7 @@ export class ClusterAdmission {
     const demand = this.#places.want(request.tenant, this.#clock.nowMs());
     this.#followEndpoints();
     // Nobody passes those who wait but where they cannot go; bad news may. Coming makes no room.
-    const mayAsk = this.#queue.size === 0 || this.#levels.usable === 0 || this.#hasSpareRoom;
+    const mayAsk = request.underWay || this.#queue.size === 0 || this.#levels.usable === 0 || this.#hasSpareRoom;
     const first = mayAsk ? this.#attempt({ ...request, demand }) : noPick(this.#levels.levels, request.tried);
     if (!isNoRoom(first) && !(request.mayHold && isOutage(first))) {
       if (typeof first === "string") demand.end();
@@ -239,7 +244,7 @@ export class ClusterAdmission {
     }
     // Also counts the one that finds the queue full.
     permit = this.#breaker.tryPending();
-    if (!permit) {
+    if (!permit && !request.underWay) {
       leave("pending_overflow");
       return;
     }
@@ -248,7 +253,7 @@ export class ClusterAdmission {
   }
 
   #waiting(request: PlaceRequest, demand: PlaceDemand, settle: Waiting["settle"]): Pending<Waiting> {
-    const { route, tried, tenant, hints, timeoutMs } = request;
+    const { route, tried, tenant, hints, timeoutMs, underWay } = request;
     const nowMs = this.#clock.nowMs();
     return {
       key: tenant,
@@ -256,14 +261,15 @@ export class ClusterAdmission {
       // While requests are held, the share of their tenant bounds those of a key that has no bound of its own.
       maxPendingPerKey:
         hints.maxPendingRequests ?? (this.#noneSinceMs === undefined ? undefined : Number.POSITIVE_INFINITY),
+      underWay,
       priorityClass: hints.priorityClass,
       weight: hints.weight,
       cost: this.#balancer.expectedTokens(route) + OUTPUT_RESERVE_TOKENS,
       queuedMs: nowMs,
       queuedTurns: this.#queue.turns,
       deadlineMs: nowMs + timeoutMs,
-      outwaits: false,
-      value: { request, route, tried, demand, settle, held: undefined, holdUntilMs: undefined },
+      outwaits: underWay,
+      value: { request, route, tried, underWay, demand, settle, held: undefined, holdUntilMs: undefined },
     };
   }
 
@@ -298,9 +304,10 @@ export class ClusterAdmission {
     }
   }
 
-  #attempt({ route, tried, demand }: Attempting): Admitted | NotAdmitted | NoRoom {
+  #attempt({ route, tried, underWay, demand }: Attempting): Admitted | NotAdmitted | NoRoom {
     const levels = this.#levels;
-    if (levels.usable > 0 && !demand.mayTake(this.#breaker.maxRequests, this.#clock.nowMs())) return "kept_for_others";
+    const mayTake = underWay || demand.mayTake(this.#breaker.maxRequests, this.#clock.nowMs());
+    if (levels.usable > 0 && !mayTake) return "kept_for_others";
     const choice = this.#breaker.isFull
       ? { none: noPick(levels.levels, tried) }
       : this.#balancer.pick(levels, route, tried);

@@ -1,5 +1,6 @@
 import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
-import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { encodeResumable } from "./continuation/resumable-message.ts";
 import { type Boundary, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
 import { userTextBytes } from "./prompt-bound.ts";
 
@@ -32,7 +33,7 @@ export type PromptFacts = {
 
 /** A Generate request in the bytes of the contract, and what matters on its way. */
 export type EncodedRequest = {
-  /** The whole message as it goes to an engine. */
+  /** The whole message, as `messageFor` makes that of a call of. */
   readonly bytes: Uint8Array;
   /** What of it matters on its way. */
   readonly facts: PromptFacts;
@@ -50,7 +51,7 @@ export function encodeRequest(request: GenerateRequest, prefixKey: Uint8Array): 
     ...{ ttlMs: cache?.ttl && durationMs(cache.ttl), userTextBytes: userTextBytes(messages) },
   };
   const prefixDigests = digestsOf(shape.boundaries);
-  return { bytes: GenerateRequest.encode({ ...request, prefixDigests }).finish(), facts };
+  return { bytes: encodeResumable({ ...request, prefixDigests }), facts };
 }
 
 /** Returns the digests of a prompt's boundaries as bytes: of many the first two and the last ones. */

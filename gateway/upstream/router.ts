@@ -1,9 +1,10 @@
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { sleep } from "../../deploy/runtime/time/sleep.ts";
+import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import type { ApiError } from "../errors.ts";
 import { OUTCOMES } from "../outcome.ts";
-import type { UpstreamStats } from "../stats/upstream-stats.ts";
+import type { CallKind, UpstreamStats } from "../stats/upstream-stats.ts";
 import { Attempt } from "./call/attempt.ts";
 import type { CallRecord } from "./call/call-record.ts";
 import { CommitGate, type EventSink } from "./call/commit-gate.ts";
@@ -15,8 +16,13 @@ import type { Admitted, NotAdmitted } from "./cluster-admission.ts";
 import type { ClusterManager } from "./cluster-manager.ts";
 import type { ClusterMember } from "./cluster-member.ts";
 import { ClusterTraffic } from "./cluster-traffic.ts";
+import type { ContinuationRoom } from "./continuation/continuation-room.ts";
+import type { ContinuationSettings } from "./continuation/continuation-settings.ts";
+import { ResumableAnswer } from "./continuation/resumable-answer.ts";
+import { messageFor } from "./continuation/resumable-message.ts";
 import type { PromptFacts } from "./encoded-request.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
+import { GoingOn } from "./going-on.ts";
 import { promptBytes } from "./load-balancing/boundary-hashes.ts";
 import { type Route, routeOf } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
@@ -95,6 +101,10 @@ type Journey = {
   readonly tried: Set<string>;
   readonly retries: Retries;
   readonly gate: CommitGate;
+  /** The answer, as far as another engine could go on with it. */
+  readonly answer: ResumableAnswer;
+  /** Decides whether and where another engine goes on with the answer. */
+  readonly goingOn: GoingOn;
 };
 
 /** What the router works with. */
@@ -111,6 +121,10 @@ export type RouterOptions = {
   readonly retryBackOff: BackOffSettings;
   /** The settings of how requests are found that kill engines. */
   readonly requestOfDeath: RequestOfDeathSettings;
+  /** The settings on how answers outlive their engines. */
+  readonly continuation: ContinuationSettings;
+  /** The room of what is kept of running answers so that another engine can go on with them. */
+  readonly room: ContinuationRoom;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
   /** Counts calls and the ways in which they end. */
@@ -119,8 +133,8 @@ export type RouterOptions = {
 
 /**
  * Brings a request to an endpoint of its model's cluster. Until the first delta a failed try is repeated on another
- * endpoint, within the cluster's retry budget; from then on the answer belongs to one endpoint, and its failure is the
- * answer's failure.
+ * endpoint, within the cluster's retry budget; from then on another endpoint goes on with the answer where both can.
+ * Where they cannot the answer belongs to one endpoint, whose failure is the answer's failure.
  */
 export class Router {
   readonly #options: RouterOptions;
@@ -149,11 +163,11 @@ export class Router {
    */
   async dispatch(dispatch: Dispatch, signal: AbortSignal): Promise<void> {
     const journey = this.#begin(dispatch, signal);
-    const { traffic, retries, identity } = journey;
+    const { traffic, retries, identity, answer, goingOn } = journey;
     let last: ApiError | undefined;
     try {
       for (;;) {
-        const place = await this.#admit(journey, signal, last);
+        const place = await (goingOn.error ? this.#admitAgain(journey, signal) : this.#admit(journey, signal, last));
         const end = await this.#attempt(journey, place).run(signal);
         retries.tryEnded();
         if (end === "cancelled") throw clientClosed();
@@ -162,22 +176,23 @@ export class Router {
           end === "answered" ? undefined : end,
           this.#options.clock.nowMs(),
         );
-        if (end === "answered") {
+        // What is lost behind the last event is nothing that the caller misses.
+        if (end === "answered" || answer.finished) {
           this.#deaths.answered(identity);
           return;
         }
         dispatch.record.tryFailed(end.error.detail);
-        await this.#reportDeath(identity, place.member, end, signal);
+        await this.#reportDeath(journey, place.member, end, signal);
         if (signal.aborted) throw clientClosed();
-        this.#refuseSuspect(journey);
-        if (retries.state.at === "committed") throw end.error;
-        if (!end.retriable) throw this.#exhausted(end.error, traffic);
         last = end.error;
-        await sleep(this.#options.clock, this.#repeat(journey, last), signal);
+        const goOnMs = await this.#goOn(journey, end, place.member.endpoint.address, signal);
+        await sleep(this.#options.clock, goOnMs ?? this.#startAnew(journey, end), signal);
         if (signal.aborted) throw clientClosed();
       }
     } finally {
       retries.end();
+      goingOn.end();
+      answer.forget();
       dispatch.request.drop();
     }
   }
@@ -239,28 +254,129 @@ export class Router {
     const retries = new Retries({ numRetries, backOff: retryBackOff, budget: traffic.budget, random });
     const gate = new CommitGate(sink, () => {
       retries.commit();
-      request.drop();
+      if (answer.kept) request.taken();
+      else request.drop();
     });
     const tried = new Set<string>();
-    const journey = { dispatch, traffic, route, identity, deadline, tried, retries, gate };
+    const answer = this.#resumable(dispatch, () => {
+      goingOn.goesOn();
+      sink.wentOn?.();
+    });
+    const { timeouts, continuation: settings, stats } = this.#options;
+    const goingOn = new GoingOn({
+      ...{ answer, traffic, tried, settings, clock, random, stats: stats.continuations },
+      backOff: retryBackOff,
+      pendingMs: timeouts.pendingMs,
+    });
+    const journey = { dispatch, traffic, route, identity, deadline, tried, retries, gate, answer, goingOn };
     this.#refuseSuspect(journey);
     return journey;
   }
 
+  /** Makes what keeps the answer of a request. `onGoesOn` is called each time when another engine goes on with it. */
+  #resumable({ request, facts, record }: Dispatch, onGoesOn: () => void): ResumableAnswer {
+    const { room, stats, continuation } = this.#options;
+    return new ResumableAnswer({
+      ...{
+        room,
+        tenant: request.tenant,
+        requestBytes: request.size,
+        maxPerAnswer: continuation.maxPerAnswer,
+        onGoesOn,
+      },
+      onNotKept: (why) => {
+        stats.continuations.notKept(facts.model, why);
+        record.notKept(why);
+        // No other engine will need it any more.
+        if (request.isTaken) request.drop();
+      },
+    });
+  }
+
   /**
-   * Resolves to a place for the next try, at once or after a wait in the queue. Throws where there is none; `last` is the
-   * error of the try before.
+   * Decides whether another engine goes on with the answer of a lost one. Resolves to how long to wait before it is
+   * asked, in milliseconds; to undefined where none is.
+   */
+  async #goOn(
+    { identity, answer, goingOn, retries }: Journey,
+    end: UpstreamFailure,
+    address: string,
+    signal: AbortSignal,
+  ): Promise<number | undefined> {
+    const { clock } = this.#options;
+    if (!answer.begun && retries.state.at !== "committed") return undefined;
+    const waitMs = goingOn.after(end, address);
+    while (waitMs !== undefined) {
+      const verdict = this.#deaths.judge(identity, clock.nowMs());
+      if (verdict === "allowed") return waitMs;
+      if (verdict === "denied") break;
+      // Its caller loses nothing by the time for which it is to stay away.
+      await sleep(clock, verdict.laterMs, signal);
+      if (signal.aborted) throw clientClosed();
+    }
+    if (waitMs !== undefined) goingOn.giveUp("suspected");
+    return undefined;
+  }
+
+  /**
+   * Decides whether a request whose answer does not go on is tried again from the beginning. Returns how long to wait
+   * before that, in milliseconds. Throws where it is not.
+   */
+  #startAnew(journey: Journey, end: UpstreamFailure): number {
+    const { answer, goingOn, retries, traffic } = journey;
+    this.#refuseSuspect(journey);
+    if (retries.state.at === "committed") throw goingOn.error ?? end.error;
+    goingOn.forget();
+    answer.forget();
+    if (!end.retriable && !answer.continued) throw this.#exhausted(end.error, traffic);
+    return this.#repeat(journey, end.error);
+  }
+
+  /** Resolves to a place on an endpoint that goes on with an answer. Throws where there is none in time. */
+  async #admitAgain(journey: Journey, signal: AbortSignal): Promise<Admitted> {
+    const { goingOn, tried, traffic } = journey;
+    const { clock } = this.#options;
+    const beganMs = clock.nowMs();
+    for (;;) {
+      const place = await this.#acquire(journey, signal);
+      if (typeof place !== "string") {
+        if (goingOn.fits(place.member.endpoint)) return place;
+        // What was avoided at first may be asked after a wait in which everything has changed.
+        tried.add(place.member.endpoint.address);
+        place.release();
+        continue;
+      }
+      const lookAgainMs = place === "all_tried" ? goingOn.lookAgainMs(clock.nowMs() - beganMs) : undefined;
+      if (lookAgainMs === undefined) {
+        if (place !== "all_tried") goingOn.giveUp("no_endpoint");
+        throw goingOn.error ?? this.#notAdmitted("none_available", journey.dispatch.facts.model, traffic);
+      }
+      await sleep(clock, lookAgainMs, signal);
+      if (signal.aborted) throw clientClosed();
+    }
+  }
+
+  /** Resolves to a place for the next try, at once or after a wait in the queue, or to why there is none. */
+  async #acquire(journey: Journey, signal: AbortSignal): Promise<Admitted | NotAdmitted> {
+    const { traffic, route, tried, goingOn } = journey;
+    const { request, hints, mayHold } = journey.dispatch;
+    const { pendingMs: timeoutMs } = this.#options.timeouts;
+    const underWay = goingOn.error !== undefined;
+    const asked = { route, tenant: request.tenant, hints, tried, timeoutMs, bytes: request.size };
+    const place = await traffic.admission.acquire({ ...asked, underWay, mayHold: mayHold || underWay }, signal);
+    if (!signal.aborted) return place;
+    if (typeof place !== "string") place.release();
+    throw clientClosed();
+  }
+
+  /**
+   * Resolves to a place for a try that begins the answer. Throws where there is none; `last` is the error of the try
+   * before.
    */
   async #admit(journey: Journey, signal: AbortSignal, last: ApiError | undefined): Promise<Admitted> {
-    const { traffic, route, tried } = journey;
-    const { request, facts, hints, mayHold } = journey.dispatch;
-    const { pendingMs: timeoutMs } = this.#options.timeouts;
-    const asked = { route, tenant: request.tenant, hints, tried, timeoutMs, mayHold, bytes: request.size };
-    const place = await traffic.admission.acquire(asked, signal);
-    if (signal.aborted) {
-      if (typeof place !== "string") place.release();
-      throw clientClosed();
-    }
+    const { traffic, tried } = journey;
+    const { facts } = journey.dispatch;
+    const place = await this.#acquire(journey, signal);
     if (typeof place === "string")
       throw last && !hasUntried(journey)
         ? this.#exhausted(last, traffic)
@@ -270,16 +386,24 @@ export class Router {
   }
 
   /** Makes the next try of a request, on the endpoint that it has a place on. */
-  #attempt({ dispatch, route, deadline, gate, retries }: Journey, place: Admitted): Attempt {
-    const { clock, stats, timeouts } = this.#options;
+  #attempt({ dispatch, route, deadline, gate, retries, answer }: Journey, place: Admitted): Attempt {
+    const { clock, stats, timeouts, room } = this.#options;
     const { request, facts, record } = dispatch;
-    const trace = record.generateSent(place.member.endpoint.address);
-    const running = stats.begin(facts.model, retries.state.at === "retrying");
-    const inputTokens = promptBytes(route.shape) / BYTES_PER_TOKEN;
+    const { endpoint } = place.member;
+    const description = room.isOpen ? endpoint.description(facts.model) : undefined;
+    const resumption = answer.begin(description?.capabilities.includes(Capability.CONTINUATION) ?? false);
+    const continuedTokens = answer.continued ? answer.tokens : undefined;
+    const trace = record.generateSent(endpoint.address, continuedTokens);
+    const kind: CallKind = retries.state.at === "retrying" ? "retry" : "first";
+    const running = stats.begin(facts.model, answer.continued ? "continuation" : kind);
+    const inputTokens = promptBytes(route.shape) / BYTES_PER_TOKEN + (continuedTokens ?? 0);
+    const message = (held: Uint8Array) => messageFor(held, resumption);
     return new Attempt({
       place,
       gate,
-      call: { request, headers: trace.headers, deadline, clock, timeouts, inputTokens },
+      continues: answer.continued,
+      sift: (events, tokens) => answer.take(events, tokens),
+      call: { request, message, headers: trace.headers, deadline, clock, timeouts, inputTokens },
       onEnd: (end) => {
         trace.ended(end);
         running.end(typeof end === "string" ? end : { failed: end.error.detail });
@@ -308,7 +432,7 @@ export class Router {
    * noticed.
    */
   async #reportDeath(
-    identity: string,
+    { identity, answer }: Journey,
     member: ClusterMember,
     { ending, workedMs }: UpstreamFailure,
     signal: AbortSignal,
@@ -317,7 +441,9 @@ export class Router {
     const nowMs = clock.nowMs();
     const isDeath = ending.kind === "reset" || ending.kind === "stalled";
     if (!isDeath || workedMs === undefined || member.isLeaving(nowMs)) return;
-    this.#deaths.killed(identity, { address: member.endpoint.address, workedMs }, nowMs);
+    // An answer that has got on since it lost another engine is not what this one died of.
+    const blamedMs = answer.continued && answer.gotOn ? Number.POSITIVE_INFINITY : workedMs;
+    this.#deaths.killed(identity, { address: member.endpoint.address, workedMs: blamedMs }, nowMs);
     await (ending.kind === "reset" ? setImmediate() : sleep(clock, settings.oneDeathMs, signal));
   }
 

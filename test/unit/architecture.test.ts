@@ -52,6 +52,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/upstream/load-balancing/", [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/queue/"]],
   ["gateway/upstream/outlier/", [RUNTIME]],
   ["gateway/upstream/retry/", [...GATEWAY_LEAVES, RUNTIME]],
+  ["gateway/upstream/continuation/", [GEN]],
   ["gateway/upstream/endpoint/", [GEN, RUNTIME]],
   ["gateway/upstream/health/", [GEN, RUNTIME, "gateway/upstream/endpoint/"]],
   [
@@ -60,9 +61,18 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   [
     "gateway/upstream/call/",
-    [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/endpoint/", "gateway/upstream/outlier/"],
+    [
+      ...[GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/endpoint/", "gateway/upstream/outlier/"],
+      "gateway/upstream/continuation/",
+    ],
   ],
-  ["gateway/upstream/", [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/stats/upstream-stats.ts"]],
+  [
+    "gateway/upstream/",
+    [
+      ...[GEN, ...GATEWAY_LEAVES, RUNTIME],
+      ...["gateway/stats/continuation-stats.ts", "gateway/stats/upstream-stats.ts"],
+    ],
+  ],
   ["gateway/keys/cli/", [...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/sealing/"]],
   ["gateway/keys/", [...GATEWAY_LEAVES, RUNTIME]],
   [

@@ -55,6 +55,7 @@ function endpointValues(endpoint: EndpointStatus): readonly (readonly [string, s
     ["rq_active", endpoint.rqActive],
     ["rq_total", endpoint.rqTotal],
     ["rq_error", endpoint.rqError],
+    ["rq_continued", endpoint.rqContinued],
     ["health_flags", endpoint.healthFlags.join("") || "healthy"],
     ...(endpoint.healthFailure === undefined ? [] : [["health_failure", endpoint.healthFailure] as const]),
     ["weight", endpoint.weight],
@@ -90,6 +91,7 @@ function hostJson(endpoint: EndpointStatus) {
       { name: "rq_active", type: "GAUGE", value: endpoint.rqActive },
       { name: "rq_total", type: "COUNTER", value: endpoint.rqTotal },
       { name: "rq_error", type: "COUNTER", value: endpoint.rqError },
+      { name: "rq_continued", type: "COUNTER", value: endpoint.rqContinued },
     ],
     health_status: {
       eds_health_status: flags.has("/failed_eds_health") ? "UNHEALTHY" : "HEALTHY",

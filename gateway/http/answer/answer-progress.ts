@@ -31,13 +31,17 @@ export class AnswerProgress {
       } else if (kind?.$case === "started") {
         this.#grant?.started(kind.value);
         this.#record.started();
-        // A repeated try is on another endpoint.
-        const { endpoint } = this.#record;
-        this.#ofEndpoint = endpoint === undefined ? undefined : this.#live.endpoint(endpoint);
+        this.wentOn();
       } else if (kind?.$case === "finished") {
         this.#record.finished(kind.value);
       }
     }
+  }
+
+  /** Notes that the events come from the endpoint that was called last: a repeated try is on another one. */
+  wentOn(): void {
+    const { endpoint } = this.#record;
+    this.#ofEndpoint = endpoint === undefined ? undefined : this.#live.endpoint(endpoint);
   }
 
   #firstDelta(): void {

@@ -146,6 +146,7 @@ async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps):
       progress.see(events);
       stream.events(events, flow);
     },
+    wentOn: () => progress.wentOn(),
   };
   stats.streamsActive.inc(labels);
   record.sent();
@@ -222,6 +223,7 @@ async function foldedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): P
     restart() {
       fold = new CompletionFold();
     },
+    wentOn: () => progress.wentOn(),
   };
   record.sent();
   try {

@@ -182,9 +182,12 @@ export class SseStream implements Flushable {
 
   /** Makes the engine stream of a slow reader wait, and nobody else's. */
   #hold(flow: Flow): void {
-    if (this.#paused) return;
-    this.#paused = flow;
+    if (this.#paused === flow) return;
     flow.pause();
+    const wasPaused = this.#paused !== undefined;
+    // Another engine may go on with the answer while the reader is slow.
+    this.#paused = flow;
+    if (wasPaused) return;
     this.#options.onPaused(true);
     this.#cancelStall = this.#options.clock.after(this.#options.writeStallMs, () => {
       this.#unpause();

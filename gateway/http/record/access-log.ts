@@ -70,6 +70,8 @@ function lineOf(request: ClosedRequest, method: string | undefined, bytesOut: nu
     owner: principal?.owner ?? undefined,
     endpoint: request.endpoint,
     attempts: request.attempts || undefined,
+    continuations: request.continuations || undefined,
+    not_kept: request.notKept,
     bytes_in: request.bodyBytes || undefined,
     bytes_out: bytesOut,
     prompt_tokens: usage?.inputTokens,

@@ -14,6 +14,7 @@ import {
 import type { RouteSpec } from "../../routes.ts";
 import type { AttemptTrace, CallRecord } from "../../upstream/call/call-record.ts";
 import type { CallHeaders } from "../../upstream/call/generate-call.ts";
+import type { NotKept } from "../../upstream/continuation/continuation-room.ts";
 import { newRequestId } from "./random-id.ts";
 import { type TraceContext, traceHeaders } from "./trace-context.ts";
 import { TracedTries, type TracedTry } from "./traced-tries.ts";
@@ -91,6 +92,10 @@ export type ClosedRequest = RequestTimes & {
   readonly stream: boolean | undefined;
   /** The number of calls to engines that were made for the request. */
   readonly attempts: number;
+  /** The number of these calls that went on with an answer which another engine had begun. */
+  readonly continuations: number;
+  /** The reason why no other engine could have gone on with the answer; undefined where one could, or none was asked. */
+  readonly notKept: NotKept | undefined;
   /** The address of the endpoint that was called last. */
   readonly endpoint: string | undefined;
   /** The Generate calls as their spans will tell of them; empty where no traces are exported. */
@@ -136,6 +141,8 @@ export class RequestRecord implements CallRecord {
   #model: string | undefined;
   #stream: boolean | undefined;
   #attempts = 0;
+  #continuations = 0;
+  #notKept: NotKept | undefined;
   #endpoint: string | undefined;
   #callSentMs: number | undefined;
   readonly #failedTries = new Set<Detail>();
@@ -239,10 +246,14 @@ export class RequestRecord implements CallRecord {
     this.#sentMs = this.#sinceStart();
   }
 
-  /** Notes that a Generate call is on its way to the endpoint at `address`. Returns what follows that call. */
-  generateSent(address: string): AttemptTrace {
+  /**
+   * Notes that a Generate call is on its way to the endpoint at `address`; `continuedTokens` is how many tokens of an
+   * answer it goes on from, where it does. Returns what follows that call.
+   */
+  generateSent(address: string, continuedTokens?: number): AttemptTrace {
     this.#called(address);
-    return this.#tries?.begin(address) ?? { headers: traceHeaders(this.#trace), ended() {} };
+    if (continuedTokens !== undefined) this.#continuations += 1;
+    return this.#tries?.begin(address, continuedTokens) ?? { headers: traceHeaders(this.#trace), ended() {} };
   }
 
   /**
@@ -252,6 +263,11 @@ export class RequestRecord implements CallRecord {
   countSent(address: string): CallHeaders {
     this.#called(address);
     return traceHeaders(this.#trace);
+  }
+
+  /** Notes that no other engine could go on with the answer, for the reason `why`. */
+  notKept(why: NotKept): void {
+    this.#notKept = why;
   }
 
   /** A call to an engine has failed, with the token `detail`; another one may follow. */
@@ -337,6 +353,8 @@ export class RequestRecord implements CallRecord {
       model: this.#model,
       stream: this.#stream,
       attempts: this.#attempts,
+      continuations: this.#continuations,
+      notKept: this.#notKept,
       endpoint: this.#endpoint,
       tries: this.#tries?.all ?? [],
       finishReason: this.#finished?.reason,

@@ -96,14 +96,22 @@ function chatSpan(request: SentRequest, server: Span, offsetMs: number, spanId: 
     events: [
       ...eventAt("accepted", queueMs === undefined ? undefined : startMs + sentMs + queueMs),
       ...eventAt("first_delta", firstDeltaMs === undefined ? undefined : startMs + firstDeltaMs),
-      ...tries.slice(1).map(({ startedMs }) => ({ name: "retry", atMs: offsetMs + startedMs })),
+      ...tries.slice(1).map(({ startedMs, continuedTokens }) => ({
+        name: continuedTokens === undefined ? "retry" : "continuation",
+        atMs: offsetMs + startedMs,
+      })),
       ...eventAt("finish", finishedMs === undefined ? undefined : startMs + finishedMs),
     ].sort((one, other) => one.atMs - other.atMs),
     error: server.error,
   };
 }
 
-function trySpan({ endpoint, spanId, startedMs, end }: TracedTry, index: number, chat: Span, offsetMs: number): Span {
+function trySpan(
+  { endpoint, spanId, startedMs, continuedTokens, end }: TracedTry,
+  index: number,
+  chat: Span,
+  offsetMs: number,
+): Span {
   // What still runs when its request is over is being cancelled.
   const how = end?.how ?? "cancelled";
   const failure = typeof how === "string" ? undefined : how;
@@ -124,6 +132,7 @@ function trySpan({ endpoint, spanId, startedMs, end }: TracedTry, index: number,
       "server.address": endpoint.slice(0, colon).replace(/^\[(.*)\]$/, "$1"),
       "server.port": Number(endpoint.slice(colon + 1)),
       "svc.try": index + 1,
+      "svc.continued_tokens": continuedTokens,
     },
     events: failure?.ending.kind === "stalled" ? eventAt("stall", endMs) : [],
     error: failure?.error.detail,

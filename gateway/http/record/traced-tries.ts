@@ -8,6 +8,8 @@ export type TracedTry = {
   readonly endpoint: string;
   /** The id of the span of the call, 16 hex digits. */
   readonly spanId: string;
+  /** The number of tokens of an answer that the call goes on from; undefined where it begins one. */
+  readonly continuedTokens: number | undefined;
   /** The moment at which the call began, in milliseconds of the monotonic clock. */
   readonly startedMs: number;
   /**
@@ -35,13 +37,17 @@ export class TracedTries {
     return this.#all;
   }
 
-  /** Begins a call to the endpoint, and returns what its attempt traces. */
-  begin(endpoint: string): AttemptTrace {
-    const trace = underSpan(this.#trace);
-    const tried: TracedTry = { endpoint, spanId: trace.spanId, startedMs: this.#clock.nowMs(), end: undefined };
+  /**
+   * Begins a call to the endpoint, and returns what its attempt traces. `continuedTokens` is how many tokens of an answer
+   * it goes on from; undefined, the default, where it begins one.
+   */
+  begin(endpoint: string, continuedTokens?: number): AttemptTrace {
+    const { spanId, ...trace } = underSpan(this.#trace);
+    const startedMs = this.#clock.nowMs();
+    const tried: TracedTry = { endpoint, spanId, continuedTokens, startedMs, end: undefined };
     this.#all.push(tried);
     return {
-      headers: traceHeaders(trace),
+      headers: traceHeaders({ spanId, ...trace }),
       ended: (how) => {
         tried.end = { atMs: this.#clock.nowMs(), how };
       },

@@ -1,9 +1,8 @@
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Endpoint, Outcome } from "../endpoint/endpoint.ts";
 import type { AttemptEnd } from "./call-record.ts";
-import type { CommitGate } from "./commit-gate.ts";
 import { callGenerate, type Flow, type GenerateCallOptions } from "./generate-call.ts";
-import { ourFault } from "./grpc-error.ts";
+import { otherAnswer, ourFault } from "./grpc-error.ts";
 
 /** The place on an endpoint that one try of a request holds. */
 export type AttemptPlace = {
@@ -21,8 +20,15 @@ export type AttemptOptions = {
   readonly place: AttemptPlace;
   /** The call to make, without what the place and the gate decide: the endpoint, and who takes the events. */
   readonly call: Omit<GenerateCallOptions, "endpoint" | "onEvents">;
-  /** Passes on those events of the try that need not be taken back if it is repeated. */
-  readonly gate: CommitGate;
+  /** Whether the try goes on with an answer that another endpoint began. */
+  readonly continues: boolean;
+  /**
+   * Lets through what of a message is to be passed on, on the path of every delta; undefined where the engine was to go
+   * on with an answer and tells another one.
+   */
+  readonly sift: (events: readonly Event[], tokens: readonly number[]) => readonly Event[] | undefined;
+  /** Takes the events of the try that are to be passed on. */
+  readonly gate: { pass(events: readonly Event[], flow: Flow): void };
   /** Called once with how the try ended, when everything that it held is free again. */
   readonly onEnd: (end: AttemptEnd) => void;
 };
@@ -40,15 +46,18 @@ export class Attempt {
    * the call.
    */
   async run(signal: AbortSignal): Promise<AttemptEnd> {
-    const { call, gate, place } = this.#options;
+    const { call, continues, gate, place, sift } = this.#options;
     const { placement } = place;
     const { endpoint } = place.member;
-    const load = endpoint.beginCall();
+    const load = endpoint.beginCall(continues);
     placement?.begin();
     // On the path of every delta.
-    const onEvents = (events: readonly Event[], flow: Flow) => {
+    const onEvents = (events: readonly Event[], tokens: readonly number[], flow: Flow) => {
       placement?.see(events);
-      gate.pass(events, flow);
+      const passed = sift(events, tokens);
+      if (!passed) return otherAnswer();
+      if (passed.length > 0) gate.pass(passed, flow);
+      return undefined;
     };
     const failure = await callGenerate({ ...call, endpoint, onEvents }, signal).catch(ourFault);
     const end = signal.aborted ? "cancelled" : (failure ?? "answered");

@@ -1,4 +1,5 @@
 import type { Detail } from "../../outcome.ts";
+import type { NotKept } from "../continuation/continuation-room.ts";
 import type { CallHeaders } from "./generate-call.ts";
 import type { UpstreamFailure } from "./grpc-error.ts";
 
@@ -15,13 +16,19 @@ export type AttemptTrace = {
 
 /** The record of a request, which is told of every call that is made to an engine for it. */
 export type CallRecord = {
-  /** Notes that a Generate call is about to be sent to the endpoint at `address`, and returns who follows it. */
-  generateSent(address: string): AttemptTrace;
+  /**
+   * Notes that a Generate call is about to be sent to the endpoint at `address`, and returns who follows it.
+   * `continuedTokens` is how many tokens of an answer that another engine began it is to go on from; undefined where it
+   * begins the answer.
+   */
+  generateSent(address: string, continuedTokens?: number): AttemptTrace;
   /**
    * Notes that a CountTokens call is about to be sent to the endpoint at `address`. Returns the headers that go along
    * with it.
    */
   countSent(address: string): CallHeaders;
+  /** The answer is not kept, or no longer, so that no other engine could go on with it; `why` is the reason. */
+  notKept(why: NotKept): void;
   /** A call has failed with the token `detail`. Another one may follow, whose end says nothing of this failure. */
   tryFailed(detail: Detail): void;
 };

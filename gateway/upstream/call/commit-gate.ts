@@ -10,6 +10,8 @@ export type EventSink = {
    * repeated to the end.
    */
   restart?(): void;
+  /** Notes that the next events come from another endpoint, which goes on with the answer. Default: it makes no difference. */
+  wentOn?(): void;
 };
 
 /**

@@ -42,8 +42,10 @@ export function metadataOf(headers: CallHeaders): Metadata {
 export type GenerateCallOptions = {
   /** The endpoint that is called. */
   readonly endpoint: Endpoint;
-  /** The request as the engine gets it. */
+  /** The request that the call is made for. */
   readonly request: HeldRequest;
+  /** Returns the message for the engine, of what is held of the request; it is asked once, when the call is opened. */
+  readonly message: (held: Uint8Array) => Uint8Array;
   /** The headers that go along with the call as metadata. */
   readonly headers: CallHeaders;
   /** The deadline of the whole answer, in milliseconds of the wall clock. */
@@ -55,10 +57,11 @@ export type GenerateCallOptions = {
   /** The rough length of the prompt in tokens, with which the limit on the first delta grows. */
   readonly inputTokens: number;
   /**
-   * Takes the events of one message, checked to be in order. It runs on the path of every delta, straight from the
-   * library's `data` event: an async iterator in between costs as much again.
+   * Takes the events of one message, checked to be in order, and the tokens behind them. It runs on the path of every
+   * delta, straight from the library's `data` event: an async iterator in between costs as much again. Returns what is
+   * wrong with them, upon which the call is broken off; undefined where nothing is.
    */
-  readonly onEvents: (events: readonly Event[], flow: Flow) => void;
+  readonly onEvents: (events: readonly Event[], tokens: readonly number[], flow: Flow) => UpstreamFailure | undefined;
 };
 
 /**
@@ -91,7 +94,7 @@ class GenerateCall {
   #letGo = () => {};
 
   constructor(
-    { endpoint, request, headers, deadline, clock, timeouts, inputTokens, onEvents }: GenerateCallOptions,
+    { endpoint, request, message, headers, deadline, clock, timeouts, inputTokens, onEvents }: GenerateCallOptions,
     signal: AbortSignal,
     resolve: (failure: UpstreamFailure | undefined) => void,
   ) {
@@ -105,10 +108,17 @@ class GenerateCall {
       onBegun: () => this.#watch.handOverBegun(),
       onHandedOver: () => this.#watch.handedOver(),
     });
-    this.#call = endpoint.client.makeServerStreamRequest(path, asBuffer, responseDeserialize, request.bytes, metadata, {
-      deadline,
-      interceptors: [this.#handOver.interceptor],
-    });
+    this.#call = endpoint.client.makeServerStreamRequest(
+      path,
+      asBuffer,
+      responseDeserialize,
+      message(request.bytes),
+      metadata,
+      {
+        deadline,
+        interceptors: [this.#handOver.interceptor],
+      },
+    );
     this.#signal = signal;
     this.#onEvents = onEvents;
     this.#resolve = resolve;
@@ -132,7 +142,7 @@ class GenerateCall {
   /** Follows the call, and the signal that cancels it. */
   open(): void {
     this.#letGo = onAbort(this.#signal, () => this.#cancel());
-    this.#call.on("data", ({ events }: GenerateResponse) => this.#data(events));
+    this.#call.on("data", (message: GenerateResponse) => this.#data(message));
     this.#call.on("error", (error: ServiceError) => {
       // Also emitted for a cancelled call; what led to the cancelling is the better reason.
       const { workedMs } = this.#watch;
@@ -150,18 +160,19 @@ class GenerateCall {
     });
   }
 
-  /** Takes the events of one message. It runs on the path of every delta. */
-  #data(events: readonly Event[]): void {
+  /** Takes one message. It runs on the path of every delta. */
+  #data({ events, tokens }: GenerateResponse): void {
     // After cancelling, what was already on its way is of no interest.
     if (this.#failure || this.#signal.aborted) return;
-    this.#watch.seen(events);
+    this.#watch.seen(events, tokens.length);
     for (const event of events) {
       if (this.#order.allows(event)) continue;
       this.#breakOff(protocolViolation());
       return;
     }
     try {
-      this.#onEvents(events, this.#flow);
+      const wrong = this.#onEvents(events, tokens, this.#flow);
+      if (wrong) this.#breakOff(wrong);
     } catch (error) {
       this.#breakOff(ourFault(error));
     }

@@ -109,6 +109,14 @@ export function protocolViolation(cause?: ServiceError): UpstreamFailure {
   return elsewhere(engineLost("upstream_protocol_error", cause), { kind: "protocol_violation" });
 }
 
+/**
+ * Returns the failure of a call that was to go on with an answer and told another one. Which of the engines is to blame
+ * cannot be seen.
+ */
+export function otherAnswer(): UpstreamFailure {
+  return final(engineLost("upstream_other_answer"), { kind: "cancelled" });
+}
+
 const EXPIRED_DETAIL: Readonly<Record<Expired, Detail>> = {
   hand_over: "upstream_hand_over_timeout",
   connect: "upstream_connect_failure",

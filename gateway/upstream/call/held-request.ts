@@ -8,14 +8,18 @@ export class HeldRequest {
   /** The size of the message in bytes. */
   readonly size: number;
   #bytes: Uint8Array | undefined;
-  readonly #onDropped: () => void;
+  #isTaken = false;
+  readonly #onTaken: () => void;
 
-  /** Begins to hold the message of a tenant. `onDropped` is called once, when it is dropped; by default nobody is told. */
-  constructor(bytes: Uint8Array, tenant: string, onDropped = () => {}) {
+  /**
+   * Begins to hold the message of a tenant. `onTaken` is called once, when an engine has it for good; by default nobody
+   * is told.
+   */
+  constructor(bytes: Uint8Array, tenant: string, onTaken = () => {}) {
     this.tenant = tenant;
     this.size = bytes.byteLength;
     this.#bytes = bytes;
-    this.#onDropped = onDropped;
+    this.#onTaken = onTaken;
   }
 
   /** The message for the engine, in the bytes of the contract. Throws once it is dropped. */
@@ -24,11 +28,25 @@ export class HeldRequest {
     return this.#bytes;
   }
 
+  /** Whether an engine has the message for good. */
+  get isTaken(): boolean {
+    return this.#isTaken;
+  }
+
+  /**
+   * Notes that an engine has the message for good, so that it is no longer one on its way; it is held all the same,
+   * should another engine have to go on. A second call does nothing.
+   */
+  taken(): void {
+    if (this.#isTaken) return;
+    this.#isTaken = true;
+    this.#onTaken();
+  }
+
   /** Lets the message go: no try will need it any more. A second call does nothing. */
   drop(): void {
-    if (!this.#bytes) return;
     this.#bytes = undefined;
-    this.#onDropped();
+    this.taken();
   }
 }
 

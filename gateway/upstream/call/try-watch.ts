@@ -98,14 +98,15 @@ export class TryWatch {
   }
 
   /**
-   * Takes the events of one message. It runs on the path of every delta, where the first event says enough. Progress
-   * that has not got on is no sign of life: a timer can send it.
+   * Takes the events of one message, and how many tokens it tells. It runs on the path of every delta, where the first
+   * event says enough. Progress that has not got on is no sign of life: a timer can send it. Tokens are one, whatever
+   * holds back the text that they make.
    */
-  seen(events: readonly Event[]): void {
+  seen(events: readonly Event[], tokens = 0): void {
     const hasDelta = events.some(isDelta);
     // Every progress is to be remembered, wherever it stands.
     const signs = hasDelta ? events.length : events.filter((event) => this.#isSignOfLife(event)).length;
-    if (signs === 0) return;
+    if (signs + tokens === 0) return;
     this.#lastSignMs = this.#clock.nowMs();
     this.#acceptedMs ??= this.#lastSignMs;
     if (hasDelta) this.#lastDeltaMs = this.#lastSignMs;

@@ -47,6 +47,7 @@ export class Endpoint {
   #whenIdle: (() => void) | undefined;
   #active = 0;
   #total = 0;
+  #continued = 0;
   #failed = 0;
 
   /** Makes the channel to `host:port`; without `tls` it speaks plain text. */
@@ -86,6 +87,14 @@ export class Endpoint {
   /** The number of calls of this gateway that began on the endpoint since it was taken in. */
   get totalRequests(): number {
     return this.#total;
+  }
+
+  /**
+   * The number of calls of this gateway on the endpoint, since it was taken in, that went on with an answer which another
+   * endpoint had begun.
+   */
+  get continuedRequests(): number {
+    return this.#continued;
   }
 
   /** The number of calls of this gateway that failed on the endpoint since it was taken in. */
@@ -153,10 +162,14 @@ export class Endpoint {
     return () => this.#failNow.delete(listener);
   }
 
-  /** Counts one more call as running on the endpoint until the result is ended. */
-  beginCall(): EndpointCall {
+  /**
+   * Counts one more call as running on the endpoint until the result is ended. `continues` says that it goes on with an
+   * answer which another endpoint began. Default: false.
+   */
+  beginCall(continues = false): EndpointCall {
     this.#active += 1;
     this.#total += 1;
+    if (continues) this.#continued += 1;
     let open = true;
     return {
       end: (outcome) => {

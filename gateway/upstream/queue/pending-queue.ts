@@ -26,6 +26,11 @@ export type Pending<T> = {
   readonly keyId: string;
   /** The number of requests of the API key that may wait; undefined for as many as the cluster lets every key have. */
   readonly maxPendingPerKey: number | undefined;
+  /**
+   * Whether the request goes on with an answer that is under way: it is served before all that are not, no bound keeps
+   * it out, and nobody's coming drops it.
+   */
+  readonly underWay: boolean;
   /** The class of service that the request belongs to. */
   readonly priorityClass: PriorityClass;
   /** The share that the tenant has beside others of its class; above 0. */
@@ -64,23 +69,26 @@ export class PendingQueue<T> {
   readonly #settings: PendingQueueSettings;
   readonly #lifo: AdaptiveLifo;
   readonly #waiting: FairQueue<Pending<T>>;
+  /** The requests whose answers are under way; fair as the others, and served before them. */
+  readonly #underWay: FairQueue<Pending<T>>;
   readonly #drain = new DrainEstimate();
   #maxPending = 0;
 
   constructor(settings: PendingQueueSettings) {
     this.#settings = settings;
     this.#waiting = new FairQueue(settings.classShares);
+    this.#underWay = new FairQueue(settings.classShares);
     this.#lifo = new AdaptiveLifo(settings.adaptiveLifo);
   }
 
   /** The number of requests that wait. */
   get size(): number {
-    return this.#waiting.size;
+    return this.#waiting.size + this.#underWay.size;
   }
 
   /** The number of requests of one class of service that wait. */
   sizeOf(priorityClass: PriorityClass): number {
-    return this.#waiting.sizeOf(priorityClass);
+    return this.#waiting.sizeOf(priorityClass) + this.#underWay.sizeOf(priorityClass);
   }
 
   /** Sets the number of requests that may wait, 0 at first. Requests that wait already stay. */
@@ -90,9 +98,13 @@ export class PendingQueue<T> {
 
   /** Adds a request. Requests whose time is up have to be taken out before, by `expire`. */
   push(item: Pending<T>): Enqueued<T> {
+    if (item.underWay) {
+      this.#underWay.push(item);
+      return { queued: true, dropped: undefined };
+    }
     const ofKey = this.#waiting.itemsOf(item.key).filter(({ keyId }) => keyId === item.keyId).length;
     if (ofKey >= (item.maxPendingPerKey ?? this.#settings.maxPendingPerKey)) return { queued: false, limit: "key" };
-    const full = this.size >= this.#maxPending;
+    const full = this.#waiting.size >= this.#maxPending;
     const dropped = full ? earliest(this.#waiting.crowdBeside(item.key)) : undefined;
     if (full && !dropped) return { queued: false, limit: "cluster" };
     if (dropped) this.cancel(dropped);
@@ -103,17 +115,18 @@ export class PendingQueue<T> {
 
   /** Takes out the request that is to be served next. Requests whose time is up have to be taken out before. */
   next(): Pending<T> | undefined {
-    return this.#waiting.next();
+    return this.#underWay.next() ?? this.#waiting.next();
   }
 
   /** Undoes calls of `next` whose results could not be served. `items` are these results in their order. */
   putBack(items: readonly Pending<T>[]): void {
-    this.#waiting.putBack(items);
+    this.#waiting.putBack(items.filter(({ underWay }) => !underWay));
+    this.#underWay.putBack(items.filter(({ underWay }) => underWay));
   }
 
   /** Takes out a request whose caller gave up. Returns false when it was not waiting any more. */
   cancel(item: Pending<T>): boolean {
-    return this.#waiting.remove(item);
+    return (item.underWay ? this.#underWay : this.#waiting).remove(item);
   }
 
   /** The turns of the cluster so far, by which waits are measured beside the clock; only differences mean anything. */
@@ -142,19 +155,19 @@ export class PendingQueue<T> {
 
   /** Returns the requests that wait, in about the order in which they are served. */
   order(): readonly Pending<T>[] {
-    return this.#waiting.order();
+    return [...this.#underWay.order(), ...this.#waiting.order()];
   }
 
   /** Takes out and returns the requests for which `isHopeless` holds. */
   giveUp(isHopeless: (value: T) => boolean): Pending<T>[] {
-    const hopeless = this.#waiting.items().filter(({ value }) => isHopeless(value));
+    const hopeless = this.#items().filter(({ value }) => isHopeless(value));
     for (const item of hopeless) this.cancel(item);
     return hopeless;
   }
 
   /** Takes out and returns the requests whose time is up, at most `most` of them; by default all. */
   expire(nowMs: number, most = Number.POSITIVE_INFINITY): Pending<T>[] {
-    const all = this.#waiting.items();
+    const all = this.#items();
     if (all.length === 0) this.#lifo.emptied();
     this.#waiting.setNewestFirst(this.#lifo.newestFirst);
     const isLate = (item: Pending<T>) =>
@@ -162,6 +175,10 @@ export class PendingQueue<T> {
     const late = all.filter(isLate).slice(0, most);
     for (const item of late) this.cancel(item);
     return late;
+  }
+
+  #items(): readonly Pending<T>[] {
+    return this.#underWay.size === 0 ? this.#waiting.items() : [...this.#underWay.items(), ...this.#waiting.items()];
   }
 
   #waitOf({ queuedMs, queuedTurns }: Pending<T>, nowMs: number): Wait {

@@ -45,14 +45,15 @@ async function admitting(circuitBreakers: object = {}, nodeCount = 1, timeoutMs 
       text?: string;
       mayHold?: boolean;
       bytes?: number;
+      underWay?: boolean;
     } = {},
   ) => {
     const controller = new AbortController();
     const hints = { ...HINTS, keyId: key, ...given.hints };
-    const { tried = new Set(), mayHold = false, bytes = 0 } = given;
+    const { tried = new Set(), mayHold = false, bytes = 0, underWay = false } = given;
     const route = routeFor(generateRequest({}, given.text ?? key), hints);
     const result = admission.acquire(
-      { route, tenant: key, hints, tried, timeoutMs, mayHold, bytes },
+      { route, tenant: key, hints, tried, timeoutMs, mayHold, bytes, underWay },
       controller.signal,
     );
     return { result, leave: () => controller.abort() } satisfies Asked;
@@ -516,7 +517,16 @@ describe("what a request costs while all endpoints are full", () => {
     const arrive = (tenant: string, tried: ReadonlySet<string> = new Set()) => {
       const route = routeFor(generateRequest({}, tenant), HINTS);
       const hints = { ...HINTS, keyId: tenant };
-      const request = { route, tenant, hints, tried: new Set(tried), timeoutMs, mayHold: false, bytes: 0 };
+      const request = {
+        route,
+        tenant,
+        hints,
+        tried: new Set(tried),
+        timeoutMs,
+        mayHold: false,
+        bytes: 0,
+        underWay: false,
+      };
       admitted.push(admission.acquire(request, never));
     };
     const readsOf = async (run: () => unknown) => {

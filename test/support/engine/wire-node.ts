@@ -33,7 +33,12 @@ export class WireCall {
 
   /** Sends one message with these events. */
   send(...events: readonly Event[]): void {
-    this.stream.write(framed(GenerateResponse.encode({ events: [...events], tokens: [] }).finish()));
+    this.tell([], ...events);
+  }
+
+  /** Sends one message with these tokens and events. */
+  tell(tokens: readonly number[], ...events: readonly Event[]): void {
+    this.stream.write(framed(GenerateResponse.encode({ events: [...events], tokens: [...tokens] }).finish()));
   }
 
   /**

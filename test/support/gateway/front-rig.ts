@@ -11,6 +11,8 @@ import { HeldRequest } from "../../../gateway/upstream/call/held-request.ts";
 import type { Timeouts } from "../../../gateway/upstream/call/timeouts.ts";
 import type { Cluster } from "../../../gateway/upstream/cluster.ts";
 import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
+import { ContinuationRoom, type NotKept } from "../../../gateway/upstream/continuation/continuation-room.ts";
+import type { ContinuationSettings } from "../../../gateway/upstream/continuation/continuation-settings.ts";
 import { encodeRequest, type PromptFacts } from "../../../gateway/upstream/encoded-request.ts";
 import { type Route, routeOf } from "../../../gateway/upstream/load-balancing/route.ts";
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/routing-hints.ts";
@@ -23,7 +25,12 @@ import {
 import { generateRequest } from "../requests/generate-request.ts";
 import { until } from "../until.ts";
 import { VirtualClock } from "../virtual-clock.ts";
-import { DEFAULT_BACK_OFF, DEFAULT_REQUEST_OF_DEATH, DEFAULT_TIMEOUTS } from "./default-settings.ts";
+import {
+  DEFAULT_BACK_OFF,
+  DEFAULT_CONTINUATION,
+  DEFAULT_REQUEST_OF_DEATH,
+  DEFAULT_TIMEOUTS,
+} from "./default-settings.ts";
 
 /** The hints of a request without session, of a tenant of weight 1 in the default class. */
 export const HINTS: RoutingHints = {
@@ -62,6 +69,8 @@ export type FrontRigOptions = {
   readonly timeouts?: Partial<Timeouts>;
   /** The options of the router that differ from two retries and no randomness. */
   readonly router?: Partial<Pick<RouterOptions, "numRetries" | "random" | "retryBackOff">>;
+  /** The settings on continuations that differ from the defaults; `maxBytes` is a million by default. */
+  readonly continuation?: Partial<ContinuationSettings>;
   /** The number of endpoints that must be healthy before the test begins. Default: all of them. */
   readonly healthy?: number;
 };
@@ -75,8 +84,14 @@ export class CallNotes implements CallRecord {
   /** The tokens of the calls that failed, in their order. */
   readonly failedTries: Detail[] = [];
 
+  /** The numbers of tokens from which calls went on with an answer, in their order. */
+  readonly continuedFrom: number[] = [];
+  /** The reasons why the answer was not kept. */
+  readonly notKeptFor: NotKept[] = [];
+
   /** Notes a Generate call. */
-  generateSent(address: string): AttemptTrace {
+  generateSent(address: string, continuedTokens?: number): AttemptTrace {
+    if (continuedTokens !== undefined) this.continuedFrom.push(continuedTokens);
     return { headers: this.countSent(address), ended() {} };
   }
 
@@ -85,6 +100,11 @@ export class CallNotes implements CallRecord {
     this.attempts += 1;
     this.endpoint = address;
     return {};
+  }
+
+  /** Notes that the answer is not kept. */
+  notKept(why: NotKept): void {
+    this.notKeptFor.push(why);
   }
 
   /** Notes the token of a call that failed. */
@@ -113,6 +133,8 @@ export class FrontRig {
   readonly manager: ClusterManager;
   readonly router: Router;
   readonly registry = new Registry();
+  /** The room of what is kept of running answers. */
+  readonly room: ContinuationRoom;
   readonly #healthy: number;
 
   constructor(endpoints: readonly (string | object)[], options: FrontRigOptions = {}) {
@@ -120,6 +142,8 @@ export class FrontRig {
     const clusters = [{ model: "svc-qwen", endpoints: specs, ...options.cluster }];
     const config = checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters }, "test");
     this.manager = new ClusterManager(config.clusters, this.clock, pino({ level: "silent" }), { random: () => 0.5 });
+    const { maxBytes = 1_000_000, maxShareOfKey } = { ...DEFAULT_CONTINUATION, ...options.continuation };
+    this.room = new ContinuationRoom({ maxBytes, maxShareOfKey });
     this.router = new Router({
       clusters: this.manager,
       clock: this.clock,
@@ -127,6 +151,8 @@ export class FrontRig {
       numRetries: 2,
       retryBackOff: DEFAULT_BACK_OFF,
       requestOfDeath: DEFAULT_REQUEST_OF_DEATH,
+      continuation: { ...DEFAULT_CONTINUATION, ...options.continuation },
+      room: this.room,
       random: () => 0,
       stats: new UpstreamStats(this.registry),
       ...options.router,

@@ -14,6 +14,8 @@ export type EndpointStatus = {
   readonly rqTotal: number;
   /** The number of calls of this gateway to the endpoint that failed. */
   readonly rqError: number;
+  /** The number of calls of this gateway to the endpoint that went on with the answer of another one. */
+  readonly rqContinued: number;
   /** The share of requests that the endpoint is to get, relative to the others. */
   readonly weight: number;
   /** The priority level of the endpoint; 0 is used first. */
@@ -50,7 +52,7 @@ export function clusterStatuses({ clusters }: ClusterManager, nowMs: number): re
     model,
     lbPolicy: settings.lbPolicy,
     endpoints: members.map((member): EndpointStatus => {
-      const { address, totalRequests, failedRequests } = member.endpoint;
+      const { address, totalRequests, failedRequests, continuedRequests } = member.endpoint;
       const { view } = member;
       return {
         address,
@@ -59,6 +61,7 @@ export function clusterStatuses({ clusters }: ClusterManager, nowMs: number): re
         rqActive: view.activeRequests,
         rqTotal: totalRequests,
         rqError: failedRequests,
+        rqContinued: continuedRequests,
         weight: view.weight,
         priority: view.priority,
         zone: view.locality,

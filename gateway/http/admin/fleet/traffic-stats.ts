@@ -10,7 +10,7 @@ export type TrafficView = {
   /** The queue and the circuit breaker of the cluster. */
   readonly admission: Pick<ClusterTraffic["admission"], "pending" | "pendingOf" | "held" | "breakerState" | "breaker">;
   /** The retry budget of the cluster. */
-  readonly budget: Pick<ClusterTraffic["budget"], "activeRetries" | "overflows">;
+  readonly budget: Pick<ClusterTraffic["budget"], "activeRetries" | "activeContinuations" | "overflows">;
 };
 
 /**
@@ -68,6 +68,11 @@ function registerRequests(registry: Registry, traffic: readonly TrafficView[]): 
     "Calls that repeat a failed one and are open now.",
     ({ budget }) => budget.activeRetries,
   );
+  gauge(
+    "upstream_rq_continuation_active",
+    "Answers that have lost their engine and that no other one has gone on with yet.",
+    ({ budget }) => budget.activeContinuations,
+  );
 }
 
 /** Registers what was turned away for want of room, which queues and budgets count by themselves. */
@@ -90,7 +95,7 @@ function registerOverflows(registry: Registry, traffic: readonly TrafficView[]):
   );
   counter(
     "upstream_rq_retry_overflow_total",
-    "Repeated calls that the cluster's retry budget did not allow.",
+    "Repeated and continued calls that the cluster's retry budget did not allow.",
     ({ budget }) => budget.overflows,
   );
 }

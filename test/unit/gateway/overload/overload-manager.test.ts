@@ -52,8 +52,8 @@ describe("the overload manager", () => {
     for (const [share, expected] of [
       [0.5, []],
       [0.77, ["shrinkHeap"]],
-      [0.82, ["shrinkHeap", "disableHttpKeepalive"]],
-      [0.9, ["shrinkHeap", "disableHttpKeepalive", "rejectNonCritical"]],
+      [0.82, ["shrinkHeap", "stopKeepingAnswers", "disableHttpKeepalive"]],
+      [0.9, ["shrinkHeap", "stopKeepingAnswers", "disableHttpKeepalive", "rejectNonCritical"]],
       [1.5, OVERLOAD_ACTIONS],
     ] as const) {
       const resourceMonitors = { processMemory: { maxRssBytes: Math.round(rss / share) } };

@@ -8,6 +8,7 @@ const endpoint = {
   rqActive: 2,
   rqTotal: 40,
   rqError: 1,
+  rqContinued: 3,
   weight: 3,
   priority: 1,
   zone: "zone-a",
@@ -28,6 +29,7 @@ test("clusters are printed as Envoy prints them, one value a line", () => {
   expect(lines[0]).toBe("svc-qwen::observability_name::svc-qwen");
   expect(lines).toContain("svc-qwen::10.0.0.1:50051::health_flags::healthy");
   expect(lines).toContain("svc-qwen::10.0.0.1:50051::rq_active::2");
+  expect(lines).toContain("svc-qwen::10.0.0.1:50051::rq_continued::3");
   expect(lines).toContain("svc-qwen::10.0.0.1:50051::priority::1");
   expect(lines).toContain("svc-qwen::10.0.0.1:50051::zone::zone-a");
   expect(lines).toContain("svc-qwen::10.0.0.1:50051::kv_use::0.250");

@@ -12,6 +12,7 @@ const request = (key: string, change: Partial<Pending<number>> = {}): Pending<nu
   key,
   keyId: key,
   maxPendingPerKey: undefined,
+  underWay: false,
   priorityClass: "default",
   weight: 1,
   cost: 2_000,

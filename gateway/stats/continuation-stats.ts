@@ -1,0 +1,70 @@
+import { Counter, Histogram, type Registry } from "prom-client";
+
+/**
+ * What became of an answer whose engine was lost before its end: another one went on with it, or why none did.
+ *
+ * - `not_kept`: its engine cannot be continued, or there was no room to keep the answer.
+ * - `lost_too_often`: it lost engine after engine.
+ * - `over_budget`: too many answers were being continued.
+ * - `no_endpoint`: none came in time that could go on.
+ * - `other_answer`: the engine that was to go on told another answer.
+ * - `refused`: the engine that was to go on did not take it.
+ * - `suspected`: its request may be what engines are lost by.
+ */
+export type ContinuationOutcome =
+  | "went_on"
+  | "not_kept"
+  | "lost_too_often"
+  | "over_budget"
+  | "no_endpoint"
+  | "other_answer"
+  | "refused"
+  | "suspected";
+
+/** The upper bounds of the time until another engine went on, in seconds: from a prefill to an outage. */
+const SECONDS_TO_GO_ON: readonly number[] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160];
+
+/** Counts what becomes of answers whose engine is lost before their end. */
+export class ContinuationStats {
+  readonly #ends: Counter<"cluster" | "outcome">;
+  readonly #gap: Histogram<"cluster">;
+  readonly #notKept: Counter<"cluster" | "reason">;
+
+  constructor(registry: Registry) {
+    this.#ends = new Counter({
+      name: "svc_continuations_total",
+      help: "Answers that lost their engine before their end, by what became of them: went_on, or why no other engine went on.",
+      labelNames: ["cluster", "outcome"],
+      registers: [registry],
+    });
+    this.#gap = new Histogram({
+      name: "svc_continuation_gap_seconds",
+      help: "Time from the loss of an answer's engine to the first event of another one that its caller did not have, in seconds.",
+      labelNames: ["cluster"],
+      buckets: [...SECONDS_TO_GO_ON],
+      registers: [registry],
+    });
+    this.#notKept = new Counter({
+      name: "svc_answers_not_kept_total",
+      help: "Answers that were not kept for another engine to go on with, by reason: no_room, no_room_for_key, overload.",
+      labelNames: ["cluster", "reason"],
+      registers: [registry],
+    });
+  }
+
+  /** Counts an answer that another engine goes on with, `gapMs` milliseconds after it had lost its own. */
+  wentOn(cluster: string, gapMs: number): void {
+    this.#ends.inc({ cluster, outcome: "went_on" });
+    this.#gap.observe({ cluster }, gapMs / 1000);
+  }
+
+  /** Counts an answer that lost its engine and that no other one goes on with. */
+  ended(cluster: string, outcome: ContinuationOutcome): void {
+    this.#ends.inc({ cluster, outcome });
+  }
+
+  /** Counts an answer that is not kept, or no longer, so that no other engine could go on with it. */
+  notKept(cluster: string, reason: string): void {
+    this.#notKept.inc({ cluster, reason });
+  }
+}

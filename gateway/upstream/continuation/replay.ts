@@ -1,0 +1,134 @@
+import type { BlockDelta, BlockStarted, Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type AnswerLedger, isSameBlock, newBlock, type PassedBlock } from "./answer-ledger.ts";
+
+/**
+ * Follows the events of an engine that goes on with an answer, and lets through what its caller does not have yet. The
+ * engine tells the whole answer again: up to where the caller is it has to have the same blocks, calls and text, however
+ * they are cut into deltas, and the same tokens as it was given.
+ */
+export class Replay {
+  readonly #ledger: AnswerLedger;
+  /** The number of tokens that the engine was given. */
+  readonly #given: number;
+  /** The blocks that the caller has, of which the last may be open. */
+  readonly #passed: readonly PassedBlock[];
+  /** The number of tokens that the engine has told. */
+  #told = 0;
+  /** The number of blocks that the engine has begun. */
+  #begun = 0;
+  /** The block that the engine tells now. */
+  #block: PassedBlock | undefined;
+  #caughtUp: boolean;
+
+  /** Begins to follow an engine that was given all that `ledger` has. */
+  constructor(ledger: AnswerLedger) {
+    this.#ledger = ledger;
+    this.#given = ledger.tokens.size;
+    this.#passed = [...ledger.blocks];
+    this.#caughtUp = this.#passed.length === 0;
+  }
+
+  /** Whether the engine has told all that the caller has: what follows is new. */
+  get caughtUp(): boolean {
+    return this.#caughtUp;
+  }
+
+  /** Whether the engine has generated tokens of its own. */
+  get gotOn(): boolean {
+    return this.#told > this.#given;
+  }
+
+  /**
+   * Returns those tokens of the next message that the engine was not given; undefined where it has told others than
+   * those that it was given.
+   */
+  newTokens(tokens: readonly number[]): readonly number[] | undefined {
+    if (this.#told >= this.#given) {
+      this.#told += tokens.length;
+      return tokens;
+    }
+    const before = this.#told;
+    const again = Math.min(tokens.length, this.#given - before);
+    for (let at = 0; at < again; at += 1) if (tokens[at] !== this.#ledger.tokens.at(before + at)) return undefined;
+    this.#told += tokens.length;
+    return tokens.slice(again);
+  }
+
+  /**
+   * Returns those of the next events that the caller does not have; undefined where the answer is another one. The
+   * second `started` of an answer is nothing that a caller has to know.
+   */
+  newEvents(events: readonly Event[]): readonly Event[] | undefined {
+    const fresh: Event[] = [];
+    for (const event of events) {
+      const { kind } = event;
+      if (kind?.$case === "started") {
+        if (kind.value.modelRevision !== this.#ledger.started?.modelRevision) return undefined;
+        continue;
+      }
+      const isOld = !this.#caughtUp && kind !== undefined && kind.$case !== "progress";
+      const rest = isOld ? this.#again(event) : event;
+      if (rest === "differs") return undefined;
+      if (rest) fresh.push(rest);
+    }
+    return fresh;
+  }
+
+  /** Takes an event that tells again what the caller has. Returns what of it is new; undefined where nothing is. */
+  #again(event: Event): Event | "differs" | undefined {
+    const { kind } = event;
+    switch (kind?.$case) {
+      case "blockStarted":
+        return this.#begins(kind.value);
+      case "blockDelta":
+        return this.#goesOn(kind.value);
+      case "blockEnded":
+        return this.#ends(kind.value.complete);
+      default:
+        // It ends before it has told all.
+        return "differs";
+    }
+  }
+
+  #begins(started: BlockStarted): "differs" | undefined {
+    const passed = this.#passed[this.#begun];
+    const block = newBlock(started);
+    if (!passed || !block || !isSameBlock(block, passed)) return "differs";
+    this.#block = block;
+    this.#begun += 1;
+    return this.#look(block, passed);
+  }
+
+  #goesOn({ index, text, logprobs }: BlockDelta): Event | "differs" | undefined {
+    const [block, passed] = this.#place();
+    if (!block || !passed) return "differs";
+    const left = passed.digest.length - block.digest.length;
+    const isOpen = passed.complete === undefined;
+    if (text.length > left && !isOpen) return "differs";
+    block.digest.add(text, Math.min(text.length, left));
+    const known = Math.max(0, passed.logprobs - block.logprobs);
+    block.logprobs += logprobs.length;
+    if (this.#look(block, passed) === "differs") return "differs";
+    if (text.length <= left) return undefined;
+    return { kind: { $case: "blockDelta", value: { index, text: text.slice(left), logprobs: logprobs.slice(known) } } };
+  }
+
+  #ends(complete: boolean): "differs" | undefined {
+    const [block, passed] = this.#place();
+    if (!block || !passed || complete !== passed.complete || !block.digest.equals(passed.digest)) return "differs";
+    this.#block = undefined;
+    this.#caughtUp = this.#begun === this.#passed.length;
+    return undefined;
+  }
+
+  /** Looks whether the open block that the caller has is told again to where the caller is. */
+  #look(block: PassedBlock, passed: PassedBlock): "differs" | undefined {
+    if (passed.complete !== undefined || block.digest.length < passed.digest.length) return undefined;
+    this.#caughtUp = true;
+    return block.digest.equals(passed.digest) ? undefined : "differs";
+  }
+
+  #place(): readonly [PassedBlock | undefined, PassedBlock | undefined] {
+    return [this.#block, this.#passed[this.#begun - 1]];
+  }
+}

@@ -1,0 +1,234 @@
+import { afterEach, describe, expect, test } from "vitest";
+import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { ResumableNode, type ResumableNodeOptions, stepsOf } from "../../support/engine/resumable-node.ts";
+import { reasoningStart, textStart, toolCallStart } from "../../support/events/events.ts";
+import { FrontRig, type FrontRigOptions, type Sent } from "../../support/gateway/front-rig.ts";
+import { metricSum } from "../../support/metric-text.ts";
+import { generateRequest } from "../../support/requests/generate-request.ts";
+import { until } from "../../support/until.ts";
+
+const closing: (() => void | Promise<void>)[] = [];
+
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+const PIECES = ["The ", "answer", " is 4", "2", ", of ", "course."];
+const STEPS = stepsOf(textStart(0), ...PIECES);
+const TEXT = PIECES.join("");
+
+/** Resumable nodes by priority: the first gets all requests that it can take. */
+async function nodes(...options: readonly Partial<ResumableNodeOptions>[]): Promise<ResumableNode[]> {
+  return Promise.all(
+    options.map(async (own) => {
+      const node = await ResumableNode.start({ steps: STEPS, ...own });
+      closing.push(() => node.node.stop());
+      return node;
+    }),
+  );
+}
+
+async function inFrontOf(some: readonly ResumableNode[], options: FrontRigOptions = {}): Promise<FrontRig> {
+  const rig = new FrontRig(
+    some.map(({ address }, priority) => ({ address, priority })),
+    options,
+  );
+  closing.push(() => rig.close());
+  return rig.ready();
+}
+
+/** The first call on each node stands still behind `steps` steps. */
+const standsBehind = (steps: number) => ({ stopAfter: (call: number) => (call === 1 ? steps : undefined) });
+
+const textOf = (events: readonly Event[]) =>
+  events.map(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.text : "")).join("");
+const kindsOf = (events: readonly Event[]) => events.map(({ kind }) => kind?.$case);
+
+/** Lets virtual time pass until the request is over. */
+async function settle(rig: FrontRig, { outcome }: Sent): Promise<string> {
+  let over = false;
+  void outcome.then(() => {
+    over = true;
+  });
+  await settleUntil(rig, () => over);
+  return outcome;
+}
+
+/** Lets virtual time pass until `done`. */
+async function settleUntil(rig: FrontRig, done: () => boolean): Promise<void> {
+  for (const lastMs = Date.now() + 20_000; !done(); ) {
+    if (Date.now() > lastMs) throw new Error("it did not come to an end");
+    await rig.clock.advance(50);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+}
+
+async function standing(node: ResumableNode | undefined): Promise<void> {
+  await until(() => (node?.standing ?? 0) > 0, "the node stands still");
+}
+
+describe("an answer whose engine is lost", () => {
+  test.each([
+    ["streamed", false],
+    ["folded", true],
+  ])("goes on at another one, as one answer, where it is %s", async (_how, folded) => {
+    const [first, second] = await nodes(standsBehind(3), {});
+    const rig = await inFrontOf([first, second] as ResumableNode[]);
+    const sent = rig.send(generateRequest(), { folded });
+    await standing(first);
+    first?.node.stop();
+    expect(await settle(rig, sent)).toBe("ok");
+    expect(textOf(sent.events)).toBe(TEXT);
+    expect(kindsOf(sent.events).filter((kind) => kind !== "blockDelta")).toEqual([
+      "started",
+      "blockStarted",
+      "blockEnded",
+      "finished",
+    ]);
+    expect(first?.calls[0]?.request).toMatchObject({ resumable: true, continuation: undefined });
+    const continuation = { modelRevision: "r1", tokens: [1_000, 1_001, 1_002], callIds: [] };
+    expect(second?.calls[0]?.request).toMatchObject({ resumable: true, continuation });
+    expect(sent.calls).toMatchObject({ attempts: 2, continuedFrom: [3], failedTries: ["upstream_reset"] });
+    expect(rig.room).toMatchObject({ answers: 0, bytes: 0 });
+    expect(metricSum(await rig.registry.metrics(), "svc_continuations_total", 'outcome="went_on"')).toBe(1);
+    await rig.atRest();
+  });
+
+  test.each([1, 2, 3, 4, 5, 6])("behind %i steps: the rest is neither repeated nor left out", async (steps) => {
+    const [first, second] = await nodes(standsBehind(steps), { inOnePiece: false });
+    const rig = await inFrontOf([first, second] as ResumableNode[]);
+    const sent = rig.send();
+    await standing(first);
+    first?.node.stop();
+    expect(await settle(rig, sent)).toBe("ok");
+    expect(textOf(sent.events)).toBe(TEXT);
+  });
+
+  test("keeps its calls and their ids, and its reasoning", async () => {
+    const steps = [
+      ...stepsOf(reasoningStart(0), "Let me", " see.").slice(0, -1),
+      { token: 7, events: [{ kind: { $case: "blockEnded", value: { index: 0, complete: true } } }] satisfies Event[] },
+      ...stepsOf(toolCallStart(1, "read", "call_x"), '{"path":', '"a\\', 'nb"}').map(({ token, events }) => ({
+        token,
+        events: events.map((event) => {
+          const { kind } = event;
+          if (kind?.$case !== "blockDelta" && kind?.$case !== "blockEnded") return event;
+          return { kind: { ...kind, value: { ...kind.value, index: 1 } } } as Event;
+        }),
+      })),
+    ];
+    const [first, second] = await nodes({ steps, ...standsBehind(5) }, { steps });
+    const rig = await inFrontOf([first, second] as ResumableNode[]);
+    const sent = rig.send();
+    await standing(first);
+    first?.node.stop();
+    expect(await settle(rig, sent)).toBe("ok");
+    expect(second?.calls[0]?.request.continuation?.callIds).toEqual(["call_x"]);
+    expect(textOf(sent.events)).toBe('Let me see.{"path":"a\\nb"}');
+    expect(kindsOf(sent.events).filter((kind) => kind === "blockStarted")).toHaveLength(2);
+  });
+
+  test("goes on twice, and tells what the first engine found in its cache", async () => {
+    const some = await nodes(
+      { ...standsBehind(2), started: { cachedInputTokens: 5 } },
+      { ...standsBehind(4), started: { cachedInputTokens: 1 } },
+      { started: { cachedInputTokens: 12 } },
+    );
+    const rig = await inFrontOf(some);
+    const sent = rig.send();
+    for (const node of some.slice(0, 2)) {
+      await settleUntil(rig, () => node.standing > 0);
+      node.node.stop();
+    }
+    expect(await settle(rig, sent)).toBe("ok");
+    expect(textOf(sent.events)).toBe(TEXT);
+    expect(sent.calls.continuedFrom).toEqual([2, 4]);
+    const last = sent.events.at(-1)?.kind;
+    expect(last?.$case === "finished" && last.value.usage).toMatchObject({ cachedInputTokens: 5, outputTokens: 7 });
+  });
+
+  test("is complete where only the status behind its last event is missing", async () => {
+    const [first, second] = await nodes(standsBehind(STEPS.length), {});
+    const rig = await inFrontOf([first, second] as ResumableNode[]);
+    const sent = rig.send();
+    await standing(first);
+    first?.node.stop();
+    expect(await settle(rig, sent)).toBe("ok");
+    expect(sent.calls.attempts).toBe(1);
+  });
+
+  test("waits for the same engine to come back where there is no other", async () => {
+    const [first] = await nodes(standsBehind(2));
+    const rig = await inFrontOf([first] as ResumableNode[]);
+    const sent = rig.send(generateRequest(), { mayHold: true });
+    await standing(first);
+    first?.node.crash();
+    expect(await settle(rig, sent)).toBe("ok");
+    expect(textOf(sent.events)).toBe(TEXT);
+    expect(first?.calls).toHaveLength(2);
+  });
+});
+
+describe("an answer whose engine is lost fails with it", () => {
+  const fails = async (rig: FrontRig, first: ResumableNode | undefined, mayHold = false) => {
+    const sent = rig.send(generateRequest(), { mayHold });
+    await standing(first);
+    first?.node.stop();
+    return { sent, outcome: await settle(rig, sent) };
+  };
+
+  test("where the other one tells another answer: nothing of it is passed on", async () => {
+    const other = stepsOf(textStart(0), "The ", "answer", " is 5", "2.");
+    const [first, second] = await nodes(standsBehind(3), { steps: other });
+    const rig = await inFrontOf([first, second] as ResumableNode[]);
+    const { sent, outcome } = await fails(rig, first);
+    expect(outcome).toBe("upstream_reset");
+    expect(sent.calls.failedTries).toEqual(["upstream_reset", "upstream_other_answer"]);
+    expect(textOf(sent.events)).toBe("The answer is 4");
+    expect(metricSum(await rig.registry.metrics(), "svc_continuations_total", 'outcome="other_answer"')).toBe(1);
+  });
+
+  test("where the other one lies about the tokens that it was given", async () => {
+    const lying = STEPS.map(({ token, events }) => ({ token: token + 1, events }));
+    const [first, second] = await nodes(standsBehind(3), { steps: lying });
+    const rig = await inFrontOf([first, second] as ResumableNode[]);
+    const { sent, outcome } = await fails(rig, first);
+    expect(outcome).toBe("upstream_reset");
+    expect(textOf(sent.events)).toBe("The answer is 4");
+  });
+
+  test.each([
+    ["has another revision", { described: "r2", revision: "r2" }],
+    ["has another revision than it describes", { described: "r1", revision: "r2" }],
+    ["cannot go on with answers", { canContinue: false }],
+  ])("where the other one %s", async (_what, second) => {
+    const [one, other] = await nodes(standsBehind(3), second);
+    const rig = await inFrontOf([one, other] as ResumableNode[], { timeouts: { pendingMs: 1_000 } });
+    const { sent, outcome } = await fails(rig, one);
+    expect(outcome).toBe("upstream_reset");
+    expect(textOf(sent.events)).toBe("The answer is 4");
+  });
+
+  test("where it was not kept for want of room, and says so", async () => {
+    const [first, second] = await nodes(standsBehind(3), {});
+    const rig = await inFrontOf([first, second] as ResumableNode[], { continuation: { maxBytes: 100 } });
+    const { sent, outcome } = await fails(rig, first);
+    expect(outcome).toBe("upstream_reset");
+    expect(first?.calls[0]?.request.resumable).toBe(false);
+    expect(sent.calls).toMatchObject({ attempts: 1, notKeptFor: ["no_room"] });
+    expect(metricSum(await rig.registry.metrics(), "svc_answers_not_kept_total", 'reason="no_room"')).toBe(1);
+  });
+
+  test("where it takes a second engine with it before a new token", async () => {
+    const [first, second, third] = await nodes(standsBehind(3), standsBehind(3), {});
+    const rig = await inFrontOf([first, second, third] as ResumableNode[]);
+    const sent = rig.send();
+    await standing(first);
+    first?.node.stop();
+    await settleUntil(rig, () => (second?.standing ?? 0) > 0);
+    second?.node.stop();
+    expect(await settle(rig, sent)).toBe("request_of_death");
+    expect(third?.calls).toEqual([]);
+    expect(metricSum(await rig.registry.metrics(), "svc_continuations_total", 'outcome="lost_too_often"')).toBe(1);
+  });
+});

@@ -1,0 +1,102 @@
+import { status } from "@grpc/grpc-js";
+import type { Event, Started } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { Capability, type ModelDescription } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import { blockEnd, delta, finished, started } from "../events/events.ts";
+import { type WireCall, WireNode } from "./wire-node.ts";
+
+/** One token of an answer, and the events that come about by it: none where the text waits for more. */
+export type Step = { readonly token: number; readonly events: readonly Event[] };
+
+/** Returns an answer of one block, which `start` begins: a token and a delta for each piece, and a last token for its end. */
+export function stepsOf(start: Event, ...pieces: readonly string[]): Step[] {
+  const texts = pieces.map((piece, at) => ({
+    token: 1_000 + at,
+    events: at === 0 ? [start, delta(0, piece)] : [delta(0, piece)],
+  }));
+  const last = { token: 2, events: [blockEnd(0), finished(undefined, { outputTokens: pieces.length + 1 })] };
+  return [...texts, last];
+}
+
+/** What a resumable node differs in from the usual one. */
+export type ResumableNodeOptions = {
+  /** The answer to every request. */
+  readonly steps: readonly Step[];
+  /** The revision of the model that the node says it has. Default: `r1`. */
+  readonly revision?: string;
+  /** The revision of the model that the node describes. Default: the one that it says it has. */
+  readonly described?: string;
+  /** Whether the node can go on with answers. Default: true. */
+  readonly canContinue?: boolean;
+  /** The fields of `started` that differ from the usual ones. */
+  readonly started?: Partial<Started>;
+  /**
+   * Returns the number of steps after which the call of this number, counted from 1, stands still: behind the last one
+   * only its status is missing. Default: none does.
+   */
+  readonly stopAfter?: (call: number) => number | undefined;
+  /** Whether an answer that goes on is told again in one piece, and not step by step. Default: true. */
+  readonly inOnePiece?: boolean;
+};
+
+/** A node that plays one answer, goes on with it wherever another one stopped, and stands still where a test wants it to. */
+export class ResumableNode {
+  readonly node: WireNode;
+  /** The number of calls that have come to where they stand still. */
+  standing = 0;
+
+  private constructor(node: WireNode) {
+    this.node = node;
+  }
+
+  /** Starts a node on a free port of 127.0.0.1. */
+  static async start(options: ResumableNodeOptions): Promise<ResumableNode> {
+    const { revision = "r1", canContinue = true } = options;
+    const describe: Partial<ModelDescription> = {
+      revision: options.described ?? revision,
+      capabilities: canContinue ? [Capability.CONTINUATION] : [],
+    };
+    const play = (call: WireCall) => resumable.#play(call, options, revision);
+    const resumable: ResumableNode = new ResumableNode(await WireNode.start({ models: ["svc-qwen"], describe, play }));
+    return resumable;
+  }
+
+  /** The address of the node, `host:port`. */
+  get address(): string {
+    return this.node.address;
+  }
+
+  /** The calls of Generate so far. */
+  get calls(): readonly WireCall[] {
+    return this.node.calls;
+  }
+
+  async #play(call: WireCall, options: ResumableNodeOptions, revision: string): Promise<void> {
+    const { steps, stopAfter, inOnePiece = true } = options;
+    const { continuation, resumable } = call.request;
+    const given = continuation?.tokens.length ?? 0;
+    const stop = stopAfter?.(this.calls.length);
+    call.send(started({ modelRevision: revision, ...options.started }));
+    const again = steps.slice(0, given);
+    const tokens = (some: readonly Step[]) => (resumable ? some.map(({ token }) => token) : []);
+    if (inOnePiece && again.length > 0) call.tell(tokens(again), ...joined(again.flatMap(({ events }) => events)));
+    for (const step of steps.slice(inOnePiece ? given : 0, stop)) call.tell(tokens([step]), ...step.events);
+    if (stop !== undefined) {
+      await call.delivered();
+      this.standing += 1;
+      return;
+    }
+    call.end(status.OK);
+  }
+}
+
+/** Joins the deltas of a block that follow one another. */
+function joined(events: readonly Event[]): Event[] {
+  const all: Event[] = [];
+  for (const event of events) {
+    const last = all.at(-1)?.kind;
+    if (event.kind?.$case === "blockDelta" && last?.$case === "blockDelta")
+      all[all.length - 1] = delta(last.value.index, last.value.text + event.kind.value.text);
+    else all.push(event);
+  }
+  return all;
+}
