@@ -93,7 +93,7 @@ export const engineConfigSchema = z.strictObject({
         ),
     })
     .prefault({})
-    .describe("Where metrics are served to Prometheus, over HTTP."),
+    .describe("Where metrics are served to Prometheus, and `/healthz` and `/readyz` to probes, over HTTP."),
   reflection: z
     .boolean()
     .default(false)

@@ -35,7 +35,6 @@ async function run(config: EngineConfig): Promise<number> {
   orders.obeySignals();
   const crashed = endOnCrash(() => orders.order(), log);
 
-  const metricsServer = await serveMetrics(metrics.registry, config.metrics.host, config.metrics.port);
   const tracing = await loadTracing(config, log);
   const server = new EngineServer({
     nodeId,
@@ -52,6 +51,7 @@ async function run(config: EngineConfig): Promise<number> {
     reflection,
     tracing,
   });
+  const metricsServer = await serveMetrics(metrics.registry, () => server.phase, config.metrics);
   if (showsVllmNames(config)) registerViews(metrics.registry, vllmViews(models[0] ?? ""));
   // Health answers NOT_SERVING while the model loads: a gateway sees a node that comes up, not one that is missing.
   const port = await server.listen(config.listen.host, config.listen.port);

@@ -46,7 +46,7 @@ import { LoadStreams } from "./load/load-streams.ts";
 import { Throughput } from "./load/throughput.ts";
 import type { EngineMetrics } from "./metrics/engine-metrics.ts";
 import { registerNodeGauges } from "./metrics/node-gauges.ts";
-import { NodeState } from "./node/node-state.ts";
+import { type NodePhase, NodeState } from "./node/node-state.ts";
 import { type Watchdog, watchNode } from "./node/watchdog.ts";
 import { PrefixStreams } from "./prefixes/prefix-streams.ts";
 import type { Tracing } from "./tracing/tracing.ts";
@@ -192,6 +192,11 @@ export class EngineServer {
         resolve(bound);
       });
     });
+  }
+
+  /** The phase of the node's life; it takes new calls while it is `serving`. */
+  get phase(): NodePhase {
+    return this.#state.now;
   }
 
   /**

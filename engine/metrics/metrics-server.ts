@@ -1,21 +1,37 @@
-import { createServer } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Registry } from "prom-client";
+import type { NodePhase } from "../node/node-state.ts";
 
 /** An HTTP server of metrics that listens on `port`; `close` ends it with all its connections. */
 export type MetricsServer = { readonly port: number; close(): Promise<void> };
 
-/** Serves a registry under `/metrics` over HTTP; port 0 picks a free one. Throws when the address cannot be used. */
-export async function serveMetrics(registry: Registry, host: string, port: number): Promise<MetricsServer> {
-  const server = createServer((request, response) => {
-    if (request.url !== "/metrics" || request.method !== "GET") {
-      response.writeHead(404).end();
-      return;
-    }
-    registry.metrics().then(
-      (text) => response.writeHead(200, { "content-type": registry.contentType }).end(text),
-      () => response.writeHead(500).end(),
-    );
+/** The address at which metrics are served; port 0 picks a free one. */
+export type MetricsAddress = { readonly host: string; readonly port: number };
+
+/**
+ * Serves a registry under `/metrics` over HTTP, and for probes `/healthz`, which is 200 as long as the process lives,
+ * and `/readyz`, which is 200 while the node takes calls and 503 otherwise, with its phase as the text. Throws when the
+ * address cannot be used.
+ */
+export async function serveMetrics(
+  registry: Registry,
+  phase: () => NodePhase,
+  { host, port }: MetricsAddress,
+): Promise<MetricsServer> {
+  const paths: Readonly<Record<string, (response: ServerResponse) => void>> = {
+    "/healthz": (response) => response.writeHead(200).end("ok\n"),
+    "/readyz": (response) => response.writeHead(phase() === "serving" ? 200 : 503).end(`${phase()}\n`),
+    "/metrics": (response) =>
+      registry.metrics().then(
+        (text) => response.writeHead(200, { "content-type": registry.contentType }).end(text),
+        () => response.writeHead(500).end(),
+      ),
+  };
+  const server = createServer(({ method, url = "" }, response) => {
+    const answer = method === "GET" && Object.hasOwn(paths, url) ? paths[url] : undefined;
+    if (answer) answer(response);
+    else response.writeHead(404).end();
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);

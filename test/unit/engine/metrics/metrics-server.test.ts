@@ -1,0 +1,32 @@
+import { Registry } from "prom-client";
+import { afterEach, expect, test } from "vitest";
+import { type MetricsServer, serveMetrics } from "../../../../engine/metrics/metrics-server.ts";
+import type { NodePhase } from "../../../../engine/node/node-state.ts";
+
+let phase: NodePhase = "loading";
+let server: MetricsServer | undefined;
+afterEach(() => server?.close());
+
+const get = (path: string, method = "GET") => fetch(`http://127.0.0.1:${server?.port}${path}`, { method });
+
+test("probes are told whether the process lives, and whether the node takes calls", async () => {
+  server = await serveMetrics(new Registry(), () => phase, { host: "127.0.0.1", port: 0 });
+  const said: unknown[] = [];
+  for (phase of ["loading", "serving", "stalled", "draining"] as const) {
+    const ready = await get("/readyz");
+    said.push([(await get("/healthz")).status, ready.status, await ready.text()]);
+  }
+  expect(said).toEqual([
+    [200, 503, "loading\n"],
+    [200, 200, "serving\n"],
+    [200, 503, "stalled\n"],
+    [200, 503, "draining\n"],
+  ]);
+});
+
+test("nothing else is there", async () => {
+  server = await serveMetrics(new Registry(), () => phase, { host: "127.0.0.1", port: 0 });
+  expect((await get("/metrics")).headers.get("content-type")).toMatch(/^text\/plain/);
+  for (const path of ["/", "/constructor", "/readyz/"]) expect((await get(path)).status).toBe(404);
+  expect((await get("/metrics", "POST")).status).toBe(404);
+});
