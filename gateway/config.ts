@@ -248,6 +248,19 @@ const gatewayKeys = z.strictObject({
       "The time, in milliseconds, for which running answers may go on after the grace of a gateway that was told to end.",
     ),
   log: logSchema,
+  accessLog: z
+    .strictObject({
+      percentSampled: z
+        .number()
+        .min(0)
+        .max(100)
+        .default(100)
+        .describe(
+          "The share, in percent, of the requests that ended well which get their line in the log. Each one that did not gets its line, and metrics count them all.",
+        ),
+    })
+    .prefault({})
+    .describe("What the log has of requests."),
 });
 
 /** The schema of the gateway's whole configuration. */

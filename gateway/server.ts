@@ -92,8 +92,9 @@ type HandlerOf = (spec: Route) => RouteHandlerMethod;
 /** Builds the public API: its hooks and contexts stand in the order in which a request meets them. */
 export function buildServer(deps: GatewayDeps): GatewayServer {
   const { config, keys, stats, clock, log, tracing, limitStore } = deps;
-  const { timeouts, xffNumTrustedHops: trustedHops } = config;
-  const { app, sockets } = publicApp(timeouts, { log, stats, clock, tracing, trustedHops });
+  const { timeouts, xffNumTrustedHops: trustedHops, accessLog } = config;
+  const sampled = () => 100 * Math.random() < accessLog.percentSampled;
+  const { app, sockets } = publicApp(timeouts, { log, stats, clock, tracing, trustedHops, sampled });
   const overload = new OverloadManager(config.overloadManager, clock, ({ action, active, pressures }) => {
     if (active) log.warn({ action, pressures }, "an action against overload begins");
     else log.info({ action, pressures }, "an action against overload ends");

@@ -21,6 +21,8 @@ export type RecordSinks = {
   readonly tracing: Tracing | undefined;
   /** The number of proxies in front that add to `x-forwarded-for`; at 0 the header means nothing. */
   readonly trustedHops: number;
+  /** Returns whether a request that ended well gets its line; all others get theirs anyway. */
+  readonly sampled: () => boolean;
 };
 
 /**
@@ -31,7 +33,7 @@ export function logWhenClosed(
   record: RequestRecord,
   request: Pick<IncomingMessage, "method" | "socket" | "headers">,
   response: ServerResponse,
-  { log, stats, clock, tracing, trustedHops }: RecordSinks,
+  { log, stats, clock, tracing, trustedHops, sampled }: RecordSinks,
 ): void {
   const { method, socket, headers } = request;
   const bytesBefore = socket.bytesWritten;
@@ -42,9 +44,14 @@ export function logWhenClosed(
     const closed = record.closed(response.headersSent ? response.statusCode : 0, response.writableFinished);
     countRequest(stats, closed);
     if (tracing) traceRequest(tracing, closed, method, clock);
+    if (endedWell(closed) && !sampled()) return;
     const caller = { client_ip: loggedNetwork(address), ua_family: userAgentFamily(headers["user-agent"]) };
     log.info({ ...lineOf(closed, method, socket.bytesWritten - bytesBefore), ...caller }, "request");
   });
+}
+
+function endedWell({ code, detail, endReason }: ClosedRequest): boolean {
+  return code >= 100 && code < 400 && detail === undefined && (endReason ?? "complete") === "complete";
 }
 
 /**
