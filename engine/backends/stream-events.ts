@@ -12,6 +12,19 @@ export function stepOf(events: readonly Event[], tokens: readonly number[] = [])
   return { events, tokens };
 }
 
+/** Returns one delta for two of a block that follow each other; undefined where they are something else. */
+export function joinedDelta({ kind: first }: Event, { kind: second }: Event): Event | undefined {
+  if (first?.$case !== "blockDelta" || second?.$case !== "blockDelta") return undefined;
+  const { index, text, logprobs } = first.value;
+  if (index !== second.value.index) return undefined;
+  const value = {
+    index,
+    text: text + second.value.text,
+    logprobs: second.value.logprobs.length === 0 ? logprobs : [...logprobs, ...second.value.logprobs],
+  };
+  return { kind: { $case: "blockDelta", value } };
+}
+
 /** Makes a `started` event. */
 export function started(value: Started): Event {
   return { kind: { $case: "started", value } };

@@ -1,6 +1,7 @@
 import { waitUnlessAborted } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { Event, GenerateResponse } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { joinedDelta } from "../backends/stream-events.ts";
 
 /** The most events in one message. */
 const MAX_EVENTS = 32;
@@ -123,19 +124,13 @@ export class EventWriter {
   }
 
   #merge(event: Event): void {
-    const last = this.#held.at(-1)?.kind;
-    const kind = event.kind;
-    if (last?.$case !== "blockDelta" || kind?.$case !== "blockDelta" || last.value.index !== kind.value.index) {
+    const last = this.#held.at(-1);
+    const joined = last && joinedDelta(last, event);
+    if (!joined) {
       this.#hold(event);
       return;
     }
-    const { index, text, logprobs } = last.value;
-    const value = {
-      index,
-      text: text + kind.value.text,
-      logprobs: kind.value.logprobs.length === 0 ? logprobs : [...logprobs, ...kind.value.logprobs],
-    };
-    this.#held[this.#held.length - 1] = { kind: { $case: "blockDelta", value } };
+    this.#held[this.#held.length - 1] = joined;
     this.#heldBytes += textBytes(event);
   }
 

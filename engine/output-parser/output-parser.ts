@@ -30,6 +30,8 @@ export type OutputParserOptions = {
   readonly stop: readonly string[];
   /** Returns an id for a call to which the model gave none, or one that it gave before. */
   readonly newCallId: (toolName: string) => string;
+  /** The ids of the first calls, in order, where the answer has given them out before. Default: none. */
+  readonly callIds?: readonly string[];
   /** Hears of a fault of this program in reading the output, at most once. Default: nobody. */
   readonly onFault?: (thrown: unknown) => void;
 };
@@ -164,7 +166,7 @@ export class OutputParser {
     const passage = new CallPassage({
       reading,
       maxToolCalls: options.maxToolCalls ?? Number.POSITIVE_INFINITY,
-      callIds: new CallIds(options.newCallId),
+      callIds: new CallIds(options.newCallId, options.callIds ?? []),
       pending: this.#pending,
       visible: this.#visible,
       writer: this.#writer,

@@ -48,6 +48,8 @@ export type DescribedModel = {
   readonly profile: Pick<ModelProfile, "thinking">;
   /** The marks of the profile that the model knows. */
   readonly markers: OutputMarkers;
+  /** Whether the node can go on with answers that another one began. */
+  readonly continues: boolean;
 };
 
 /** Returns the description of the model under one of its ids. `model` is undefined while it loads. */
@@ -71,14 +73,15 @@ export function describeModel(id: string, model: DescribedModel | undefined): Mo
 }
 
 /** Returns what the model can do: what its template never mentions it was not trained for. */
-function capabilities({ template, profile, markers }: DescribedModel): readonly Capability[] {
+function capabilities({ template, profile, markers, continues }: DescribedModel): readonly Capability[] {
   const tools = markers.toolCall !== undefined && /\btools\b/.test(template);
   const { thinking } = profile;
   const isAlways = thinking?.default === "always";
   const isSwitched = Object.keys({ ...thinking?.on, ...thinking?.off }).some((name) => template.includes(name));
   const reasoning = markers.reasoning !== undefined && (isAlways || isSwitched);
   const off = reasoning && isAlways ? [] : [Capability.REASONING_OFF];
-  return [...ALWAYS, ...off, ...(tools ? WITH_TOOLS : []), ...(reasoning ? WITH_REASONING : [])];
+  const forms = [...(tools ? WITH_TOOLS : []), ...(reasoning ? WITH_REASONING : [])];
+  return [...ALWAYS, ...off, ...forms, ...(continues ? [Capability.CONTINUATION] : [])];
 }
 
 /**

@@ -10,6 +10,7 @@ import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts"
 import type { CallerWork } from "../../caller-work/caller-work.ts";
 import type { PromptFormat } from "../../conversation/prompt-renderer.ts";
 import { EngineError } from "../../errors.ts";
+import type { OutputMarkers } from "../../output-parser/markers.ts";
 import { HeldPrefixes, type KvTokens } from "../../prefixes/held-prefixes.ts";
 import { loadProfile, type ModelProfile } from "../../profiles/profile.ts";
 import { chooseProfile, usableMarkers } from "../../profiles/profile-choice.ts";
@@ -18,6 +19,7 @@ import { planConversation } from "./generation/answer-plan.ts";
 import type { EngineParts, Waiting } from "./generation/engine-parts.ts";
 import { generate } from "./generation/generation.ts";
 import { GrammarCache } from "./grammar/grammar-cache.ts";
+import { grammarStates } from "./grammar/grammar-states.ts";
 import type { LlamaOptions } from "./llama-options.ts";
 import { Queue } from "./queue/queue.ts";
 import { type LlamaRuntime, loadRuntime } from "./runtime/llama-runtime.ts";
@@ -27,7 +29,7 @@ import { Slots } from "./slots/slots.ts";
 import { Steps } from "./slots/steps.ts";
 import { PORTION_UNITS, PromptEncoder, type PromptEncoderOptions } from "./tokens/prompt-encoder.ts";
 import { samplingDefaults } from "./tokens/sampling.ts";
-import { markTokens, readVocabulary, withoutTokens } from "./tokens/vocabulary.ts";
+import { markTokens, readVocabulary, type Vocabulary, withoutTokens } from "./tokens/vocabulary.ts";
 
 /** The time between two signs to those who wait that the engine still works, in milliseconds. */
 const BEAT_MS = 1000;
@@ -182,22 +184,9 @@ export class LlamaBackend implements Backend {
     const vocabulary = readVocabulary(model);
     const source = metadata.tokenizer.chat_template;
     if (source === undefined) throw new EngineError("ENGINE_DOWN", "The model file holds no chat template.");
-    const { controlTokens, bosText: bosToken, eosText: eosToken } = vocabulary;
     const profile = profileOf(this.#options.profile, metadata.general, source);
     const markers = usableMarkers(profile, source, (mark) => withoutTokens(mark, vocabulary));
-    const format: PromptFormat = {
-      source,
-      bosToken,
-      eosToken,
-      controlTokens: controlTokens.tokens,
-      reasoningOn: profile.thinking?.on ?? {},
-      reasoningOff: profile.thinking?.off ?? {},
-      historyArguments: profile.historyArguments,
-      callIds: profile.callIds,
-      reasoningOpen: markers.reasoning?.open,
-      maxUnits: PORTION_UNITS,
-      cutsAtWords: vocabulary.cutsAtWords,
-    };
+    const format = promptFormat(source, vocabulary, profile, markers);
     const revision = await modelRevision(modelPath, metadata, markers);
     const queue = new Queue<Waiting, Slot>({ maxLength: queueLength, maxWaitMs: maxQueueWaitMs, clock });
     const steps = new Steps();
@@ -218,6 +207,7 @@ export class LlamaBackend implements Backend {
       markTokens: markTokens(markers, vocabulary),
       prompts: newEncoder({ model, vocabulary, format, contextWindow, work: this.#work }),
       grammars: new GrammarCache(llama, this.#work),
+      grammarStates: grammarStates(runtime.library, llama, model),
       work: this.#work,
       samplingDefaults: samplingDefaults(metadata.general),
       slots,
@@ -230,7 +220,16 @@ export class LlamaBackend implements Backend {
     const { longestTokenBytes } = parts.prompts;
     return {
       parts,
-      described: { revision, contextWindow, longestTokenBytes, slots: slots.count, template: source, profile, markers },
+      described: {
+        revision,
+        contextWindow,
+        longestTokenBytes,
+        slots: slots.count,
+        template: source,
+        profile,
+        markers,
+        continues: parts.grammarStates.canTake,
+      },
       engineVersion: `llama.cpp ${llama.llamaCppRelease.release}`,
       stopBeat: startBeat(parts),
     };
@@ -248,6 +247,27 @@ function profileOf(
 ): ModelProfile {
   if (configured !== undefined) return loadProfile(configured);
   return chooseProfile({ architecture: general.architecture, name: general.name ?? "", template }).profile;
+}
+
+function promptFormat(
+  source: string,
+  { controlTokens, bosText: bosToken, eosText: eosToken, cutsAtWords }: Vocabulary,
+  profile: ModelProfile,
+  markers: OutputMarkers,
+): PromptFormat {
+  return {
+    source,
+    bosToken,
+    eosToken,
+    controlTokens: controlTokens.tokens,
+    reasoningOn: profile.thinking?.on ?? {},
+    reasoningOff: profile.thinking?.off ?? {},
+    historyArguments: profile.historyArguments,
+    callIds: profile.callIds,
+    reasoningOpen: markers.reasoning?.open,
+    maxUnits: PORTION_UNITS,
+    cutsAtWords,
+  };
 }
 
 function newEncoder(options: PromptEncoderOptions): PromptEncoder {

@@ -4,6 +4,7 @@ import type { CallerWork } from "../../../caller-work/caller-work.ts";
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
 import type { GrammarCache } from "../grammar/grammar-cache.ts";
+import type { GrammarStates } from "../grammar/grammar-states.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { LlamaRuntime } from "../runtime/llama-runtime.ts";
 import type { BatchShares } from "../slots/batch-shares.ts";
@@ -45,6 +46,8 @@ export type EngineParts = {
   readonly work: Pick<CallerWork, "moves" | "parseFailed">;
   /** Makes and keeps grammars. */
   readonly grammars: GrammarCache;
+  /** Keeps the places of outputs in them. */
+  readonly grammarStates: GrammarStates;
   /** The parameters of sampling where a request does not say. */
   readonly samplingDefaults: SamplingDefaults;
   /** The slots of the context. */

@@ -1,6 +1,5 @@
 import { linkAbort } from "../../../../deploy/runtime/time/abort.ts";
 import type {
-  Event,
   GenerateRequest,
   GenerateResponse,
   Started,
@@ -10,12 +9,14 @@ import { SignsOfLife } from "../../signs-of-life.ts";
 import { finished, progress, started, stepOf, timings } from "../../stream-events.ts";
 import type { Slot } from "../slots/slot.ts";
 import { SlotLease } from "../slots/slot-lease.ts";
+import type { AnswerStep } from "./answer-course.ts";
 import { Decoding, type DecodingStep } from "./decoding.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import { type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";
 
 /** The most tokens of an answer that are paid for in advance: nobody knows how long it will be. */
 const OUTPUT_RESERVE_TOKENS = 1024;
+const NOTHING: AnswerStep = { events: [], tokens: [] };
 
 /**
  * Runs one generation, from the queue to its last event. The request is checked and counted before it takes a slot.
@@ -29,39 +30,44 @@ export async function* generate(
 ): AsyncGenerator<GenerateResponse, void, void> {
   const joinedMs = parts.clock.nowMs();
   const prepared = yield* prepare(parts, request, signal);
-  const { demand, keepMs, answer, sampling } = prepared;
-  const inputTokens = demand.prompt.length;
-  const start = { nodeId: parts.nodeId, modelRevision: parts.revision, inputTokens, sampling };
+  const { demand, keepMs, course } = prepared;
+  if (course.over) {
+    // All of the answer is known: no slot has anything to do for it.
+    yield opening(parts, prepared, 0);
+    const endMs = parts.clock.nowMs();
+    yield closing(prepared, NOTHING, 0, { joinedMs, slotMs: endMs, endMs });
+    return;
+  }
 
-  const { slot, announced } = yield* admit(parts, prepared, request, start, signal);
+  const { slot, announced } = yield* admit(parts, prepared, request, signal);
   const lease = new SlotLease({ slots: parts.slots, slot, steps: parts.steps, keepMs, signal });
   parts.leases.add(lease);
   try {
     const slotMs = parts.clock.nowMs();
-    const cachedInputTokens = await lease.adapt(demand);
-    if (!announced) yield stepOf([started({ ...start, cachedInputTokens })]);
+    let read = await lease.adapt(demand);
+    const cachedInputTokens = Math.min(read, prepared.inputTokens);
+    if (!announced) yield opening(parts, prepared, cachedInputTokens);
 
     parts.shares.begin(slot);
-    let prefilled = cachedInputTokens;
-    for (let size = parts.shares.tokens; inputTokens - prefilled > size; size = parts.shares.tokens) {
-      const piece = demand.prompt.slice(prefilled, prefilled + size);
+    for (let size = parts.shares.tokens; demand.prompt.length - read > size; size = parts.shares.tokens) {
+      const piece = demand.prompt.slice(read, read + size);
       await lease.run(() => slot.sequence.evaluateWithoutGeneratingNewTokens(piece));
-      prefilled += piece.length;
-      yield stepOf([progress(0, prefilled, parts.steps.done)]);
+      read += piece.length;
+      yield stepOf([progress(0, Math.min(read, prepared.inputTokens), parts.steps.done)]);
     }
     parts.shares.end(slot);
 
-    const decoding = new Decoding(parts, prepared, lease, demand.prompt.slice(prefilled));
-    let step: DecodingStep = { events: [], over: false };
+    const decoding = new Decoding(parts, prepared, lease, demand.prompt.slice(read));
+    let step: DecodingStep = { ...NOTHING, over: false };
     while (!step.over) {
-      if (step.events.length > 0) yield stepOf(step.events);
+      if (step.events.length + step.tokens.length > 0) yield stepOf(step.events, step.tokens);
       step = await decoding.step();
     }
-    const last = answer.end(decoding.cut !== undefined);
-    const times = { joinedMs, slotMs, endMs: parts.clock.nowMs() };
+    const { firstTokenMs } = decoding;
+    const times = { joinedMs, slotMs, firstTokenMs, endMs: parts.clock.nowMs() };
     // Before the last event: the next turn of this conversation may follow at once, and wants this slot.
     await lease.close();
-    yield stepOf([...step.events, ...last, ending(prepared, decoding, cachedInputTokens, times)]);
+    yield closing(prepared, step, cachedInputTokens, times);
   } finally {
     parts.shares.end(slot);
     await lease.close();
@@ -104,19 +110,20 @@ type Admission = {
  */
 async function* admit(
   parts: EngineParts,
-  { demand, keepMs, maxOutputTokens }: PreparedGeneration,
+  prepared: PreparedGeneration,
   { tenant, priority }: GenerateRequest,
-  start: Started,
   signal: AbortSignal,
 ): AsyncGenerator<GenerateResponse, Admission, void> {
+  const { demand, keepMs, course } = prepared;
   const free = parts.queue.length === 0 ? parts.slots.take(demand) : undefined;
   if (free) return { slot: free, announced: false };
-  const cost = demand.prompt.length + Math.min(maxOutputTokens, OUTPUT_RESERVE_TOKENS);
+  const cost = demand.prompt.length + Math.min(course.room, OUTPUT_RESERVE_TOKENS);
   const waiting = { demand, uncachedTokens: parts.slots.uncachedTokens(demand) };
   const ticket = parts.queue.join(waiting, { tenant, priority, cost }, signal);
   let taken: Slot | undefined;
   try {
-    yield stepOf([started(start), progress(ticket.position, 0, parts.queue.beats)]);
+    const { events, tokens } = opening(parts, prepared, undefined);
+    yield stepOf([...events, progress(ticket.position, 0, parts.queue.beats)], tokens);
     for (;;) {
       const news = await ticket.next();
       if (news.kind === "granted") {
@@ -131,21 +138,46 @@ async function* admit(
   }
 }
 
-/** The moments at which the request came, had its slot and was over, in milliseconds of the clock of the engine. */
-type Times = { readonly joinedMs: number; readonly slotMs: number; readonly endMs: number };
+/**
+ * Makes the first step of an answer, with all that is known of one which another call began. `cachedInputTokens` is
+ * undefined where the request has no slot yet.
+ */
+function opening(
+  { nodeId, revision: modelRevision }: EngineParts,
+  { inputTokens, sampling, replayed }: PreparedGeneration,
+  cachedInputTokens: number | undefined,
+): GenerateResponse {
+  const start: Started = { nodeId, modelRevision, inputTokens, sampling };
+  const event = started(cachedInputTokens === undefined ? start : { ...start, cachedInputTokens });
+  return stepOf([event, ...replayed.events], replayed.tokens);
+}
 
-function ending(
-  { demand, answer, markedTokens }: PreparedGeneration,
-  { cut, firstTokenMs }: Decoding,
+/**
+ * The moments at which the request came, had its slot, had its first token and was over, in milliseconds of the clock
+ * of the engine. Without a first token the decoding took no time.
+ */
+type Times = {
+  readonly joinedMs: number;
+  readonly slotMs: number;
+  readonly firstTokenMs?: number | undefined;
+  readonly endMs: number;
+};
+
+/** Makes the last message of an answer: what the last step came to, what was held, and the end. */
+function closing(
+  { inputTokens, course, markedTokens }: PreparedGeneration,
+  { events, tokens }: AnswerStep,
   cachedInputTokens: number,
-  { joinedMs, slotMs, endMs }: Times,
-): Event {
+  { joinedMs, slotMs, firstTokenMs, endMs }: Times,
+): GenerateResponse {
+  const { answer, cut } = course;
+  const held = answer.end(cut !== undefined);
   const decodingMs = firstTokenMs ?? endMs;
-  return finished({
+  const end = finished({
     reason: answer.finishReason(cut),
     matchedStop: answer.matchedStop,
     usage: {
-      inputTokens: demand.prompt.length,
+      inputTokens,
       cachedInputTokens,
       cacheWriteTokens: Math.max(0, markedTokens - cachedInputTokens),
       outputTokens: answer.outputTokens,
@@ -157,4 +189,5 @@ function ending(
       decodeMs: endMs - decodingMs,
     }),
   });
+  return stepOf([...events, ...held, end], tokens);
 }

@@ -1,7 +1,11 @@
 import { randomInt } from "node:crypto";
 import type { SequenceEvaluateOptions, Token } from "node-llama-cpp";
 import type { WorkOrder } from "../../../../deploy/runtime/threads/work-threads.ts";
-import type { GenerateRequest, Sampling } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type {
+  Continuation,
+  GenerateRequest,
+  Sampling,
+} from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { needsGrammar } from "../../../caller-work/grammar-input.ts";
 import { keepMs } from "../../../conversation/cache-breakpoints.ts";
 import { EngineError } from "../../../errors.ts";
@@ -11,21 +15,26 @@ import { type PrefixMark, prefixMarks } from "../../../prefixes/prefix-marks.ts"
 import type { SlotLine } from "../../../prefixes/slot-prefixes.ts";
 import { formOf } from "../../../tool-calls/forms.ts";
 import { argumentTypes } from "../../../tool-calls/readers/argument-types.ts";
+import { continuedAnswer, notOfThisAnswer } from "../../request-plan/continued-answer.ts";
 import { limitOutput, type OutputLimit } from "../../request-plan/output-limit.ts";
 import { GrammarGate } from "../grammar/grammar-gate.ts";
 import type { Demand } from "../slots/slots.ts";
 import type { Prompt } from "../tokens/prompt-encoder.ts";
-import { type SamplingOptions, toSamplingOptions, usedSampling, wantedLogprobs } from "../tokens/sampling.ts";
+import { isDrawn, type SamplingOptions, toSamplingOptions, usedSampling, wantedLogprobs } from "../tokens/sampling.ts";
 import { Utf8Holder } from "../tokens/utf8-holder.ts";
 import type { Vocabulary } from "../tokens/vocabulary.ts";
 import { Answer } from "./answer.ts";
+import { AnswerCourse, type AnswerStep } from "./answer-course.ts";
 import { type AnswerPlan, planAnswer } from "./answer-plan.ts";
 import type { EngineParts } from "./engine-parts.ts";
+import { takeGivenTokens, tokensBehindHeldText } from "./given-tokens.ts";
 
 /** A request with everything checked and counted, before it takes a slot. */
-export type PreparedGeneration = OutputLimit & {
-  /** The demand that the request has of a slot. */
+export type PreparedGeneration = {
+  /** The demand that the request has of a slot. Of a continuation the prompt ends in the answer so far. */
   readonly demand: Demand;
+  /** The tokens of the prompt itself. */
+  readonly inputTokens: number;
   /** The time for which the cache of the prompt is to stay in its slot afterwards, in milliseconds. */
   readonly keepMs: number;
   /**
@@ -33,21 +42,22 @@ export type PreparedGeneration = OutputLimit & {
    * without one.
    */
   readonly markedTokens: number;
-  /** The answer, still empty. */
-  readonly answer: Answer;
-  /** Holds the answer to its grammar. */
-  readonly gate: GrammarGate;
-  /** The tokens so far, which the sampler's penalties read too. */
-  readonly generated: Token[];
+  /** The course of the answer, at its start or where a continuation goes on with it. */
+  readonly course: AnswerCourse;
+  /** What the tokens of the answer so far come to; nothing where the answer begins. */
+  readonly replayed: AnswerStep;
   /** The parameters of sampling in the words of the contract, with the model's defaults filled in. */
   readonly sampling: Sampling;
   /** The parameters with which the library is to sample. */
   readonly evaluateOptions: SequenceEvaluateOptions;
+  /** The caller's seed as far as it decides anything, from 0 to 2^32 - 2. */
+  readonly seed: number | undefined;
   /** The number of alternatives per token; undefined without log probabilities. */
   readonly topLogprobs: number | undefined;
-  /** The tokens that are written in the model's place when it has reasoned for long enough. */
-  readonly reasoningEnd: readonly Token[];
 };
+
+/** Makes a course of the answer. */
+type NewCourse = (plan: AnswerPlan, gate: GrammarGate, generated: Token[]) => AnswerCourse;
 
 /**
  * Checks and counts a request. Throws `EngineError` for everything that can be known to be wrong before work starts,
@@ -58,7 +68,8 @@ export async function prepareGeneration(
   request: GenerateRequest,
   order: WorkOrder,
 ): Promise<PreparedGeneration> {
-  const { runtime, markers, profile } = parts;
+  const { runtime, profile } = parts;
+  const continued = continuedAnswer(request, parts.revision);
   const plan = planAnswer(request, profile);
   const generated: Token[] = [];
   const topLogprobs = wantedLogprobs(request.sampling);
@@ -67,28 +78,43 @@ export async function prepareGeneration(
   const counts = marks.map(({ messages }) => messages);
   const prompt = await parts.prompts.encode({ ...plan.conversation, counts }, order);
   const limit = limitOutput(request, prompt.tokens.length, runtime.contextWindow);
-  const answer = newAnswer(parts, plan, prompt);
+  const given = givenTokens(parts, continued, limit);
   const gate = await newGate(parts, plan, prompt, order);
-  const { reasoning } = markers;
+  const newCourse: NewCourse = (use, courseGate, tokens) =>
+    new AnswerCourse({
+      ...limit,
+      answer: newAnswer(parts, use, prompt, continued),
+      gate: courseGate,
+      generated: tokens,
+      reasoningEnd: reasoningEnd(parts),
+      given,
+    });
+  const course = newCourse(plan, gate, generated);
+  const turn = () => parts.prompts.turn(order);
+  const trial = () => newCourse(planAnswer(request, profile), new GrammarGate(undefined, parts.grammarStates), []);
+  const ready = topLogprobs === undefined ? given.length : await tokensBehindHeldText(trial, given.length, turn);
+  const replayed = await takeGivenTokens(course, ready, turn);
   return {
-    ...limit,
     demand: {
-      prompt: prompt.tokens,
+      prompt: generated.length === 0 ? prompt.tokens : [...prompt.tokens, ...generated],
       isolation: JSON.stringify([request.tenant, request.cache?.isolationSalt ?? ""]),
       affinityKey: request.cache?.affinityKey ?? "",
       line: lineOf(request.model, marks, prompt),
     },
+    inputTokens: prompt.tokens.length,
     keepMs: keepMs(request),
     markedTokens: prompt.markedTokens,
-    answer,
-    gate,
-    generated,
+    course,
+    replayed,
     sampling: usedSampling(sampling),
-    evaluateOptions: { ...sampling, grammarEvaluationState: () => gate.state(), yieldEogToken: true },
+    evaluateOptions: {
+      ...sampling,
+      // What is sampled where a token is given decides nothing, and must not move the grammar on.
+      grammarEvaluationState: () => (course.given === undefined ? gate.state() : gate.copy()),
+      yieldEogToken: true,
+    },
+    seed: request.sampling?.seed !== undefined && isDrawn(sampling) ? sampling.seed : undefined,
     topLogprobs,
-    reasoningEnd: reasoning
-      ? runtime.model.tokenize(reasoning.beforeClose + reasoning.close + reasoning.afterClose, true)
-      : [],
   };
 }
 
@@ -96,6 +122,26 @@ export async function prepareGeneration(
 function lineOf(model: string, marks: readonly PrefixMark[], { places }: Prompt): SlotLine | undefined {
   if (marks.length === 0) return undefined;
   return { model, places: marks.map(({ digest }, index) => ({ digest, tokens: places[index] ?? 0 })) };
+}
+
+/**
+ * Returns the tokens of the answer so far. Throws `EngineError` INVALID_REQUEST where there are more than the answer may
+ * have, or some that are none of the model's or that would have ended it.
+ */
+function givenTokens(
+  { runtime, vocabulary }: EngineParts,
+  continued: Continuation | undefined,
+  { maxOutputTokens }: OutputLimit,
+): readonly Token[] {
+  const tokens = (continued?.tokens ?? []) as readonly Token[];
+  if (tokens.length > maxOutputTokens) throw notOfThisAnswer();
+  if (tokens.some((token) => token >= vocabulary.size || runtime.model.isEogToken(token))) throw notOfThisAnswer();
+  return tokens;
+}
+
+function reasoningEnd({ runtime, markers: { reasoning } }: EngineParts): readonly Token[] {
+  if (!reasoning) return [];
+  return runtime.model.tokenize(reasoning.beforeClose + reasoning.close + reasoning.afterClose, true);
 }
 
 function samplingOf(
@@ -125,6 +171,7 @@ function newAnswer(
   { runtime, markers, markTokens, work }: EngineParts,
   { callable, maxCalls, stop, newCallId, json, reasoningBudget }: AnswerPlan,
   prompt: Prompt,
+  continued: Continuation | undefined,
 ): Answer {
   const parser = new OutputParser({
     markers,
@@ -134,6 +181,7 @@ function newAnswer(
     maxToolCalls: maxCalls,
     stop,
     newCallId,
+    callIds: continued?.callIds ?? [],
     onFault: (thrown) => work.parseFailed(thrown),
   });
   const { model } = runtime;
@@ -146,7 +194,7 @@ function newAnswer(
 }
 
 async function newGate(
-  { runtime, markers, grammars }: EngineParts,
+  { markers, grammars, grammarStates }: EngineParts,
   { conversation, fixed, mustCall, json }: AnswerPlan,
   prompt: Prompt,
   order: WorkOrder,
@@ -159,8 +207,7 @@ async function newGate(
   if ((mustCall || json !== undefined) && prompt.continuesText) {
     throw new EngineError("UNSUPPORTED_FEATURE", "messages: an answer of a fixed form cannot be begun by the caller.");
   }
-  const { model, library } = runtime;
-  return new GrammarGate(grammar, (from) => new library.LlamaGrammarEvaluationState({ model, grammar: from }));
+  return new GrammarGate(grammar, grammarStates);
 }
 
 /** Returns the token that opens a call; undefined where the model has none. */

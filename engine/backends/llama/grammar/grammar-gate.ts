@@ -1,5 +1,6 @@
-import type { LlamaGrammarEvaluationState } from "node-llama-cpp";
+import type { LlamaGrammarEvaluationState, Token } from "node-llama-cpp";
 import type { CompiledGrammar } from "./grammar-cache.ts";
+import type { GrammarStates } from "./grammar-states.ts";
 
 /**
  * Knows where in the grammar of an output the model stands. A new state is made where the model has not written all of
@@ -7,29 +8,40 @@ import type { CompiledGrammar } from "./grammar-cache.ts";
  */
 export class GrammarGate {
   readonly #grammar: CompiledGrammar | undefined;
-  readonly #newState: (grammar: CompiledGrammar["whole"]) => LlamaGrammarEvaluationState;
+  readonly #states: GrammarStates;
   #state: LlamaGrammarEvaluationState | undefined;
 
   /**
-   * Makes a gate that stands at the start of the output. `grammar` is undefined where nothing is fixed; `newState`
-   * begins a grammar.
+   * Makes a gate that stands at the start of the output. `grammar` is undefined where nothing is fixed.
    */
-  constructor(
-    grammar: CompiledGrammar | undefined,
-    newState: (grammar: CompiledGrammar["whole"]) => LlamaGrammarEvaluationState,
-  ) {
+  constructor(grammar: CompiledGrammar | undefined, states: GrammarStates) {
     this.#grammar = grammar;
-    this.#newState = newState;
+    this.#states = states;
   }
 
-  /** Returns the grammar state that the next token is held to; undefined where nothing is fixed. */
+  /**
+   * Returns the grammar state that the next token is held to, which the sampler moves on; undefined where nothing is
+   * fixed.
+   */
   state(): LlamaGrammarEvaluationState | undefined {
-    if (this.#grammar && !this.#state) this.#state = this.#newState(this.#grammar.whole);
+    if (this.#grammar && !this.#state) this.#state = this.#states.begin(this.#grammar.whole);
     return this.#state;
+  }
+
+  /** Returns a copy of the state, for a token that is sampled but not taken; undefined where nothing is fixed. */
+  copy(): LlamaGrammarEvaluationState | undefined {
+    const state = this.state();
+    return state && this.#states.copy(state);
+  }
+
+  /** Takes a token that was not sampled here. Returns false where the grammar does not allow it. */
+  take(token: Token): boolean {
+    const state = this.state();
+    return state === undefined || this.#states.take(state, token);
   }
 
   /** Notes that the reasoning was ended in the model's place: what follows is the answer. */
   reasoningEnded(): void {
-    if (this.#grammar) this.#state = this.#newState(this.#grammar.behindReasoning);
+    if (this.#grammar) this.#state = this.#states.begin(this.#grammar.behindReasoning);
   }
 }

@@ -124,13 +124,13 @@ export class PromptEncoder {
     if (least >= most) throw windowExceeded(least, this.#options.contextWindow);
   }
 
-  /** Waits until a slice may be done for the tenant. Throws why the caller left. */
-  #turn({ tenant, signal }: WorkOrder): Promise<void> {
+  /** Waits until a slice of a few milliseconds may be done for the tenant. Throws why the caller left. */
+  turn({ tenant, signal }: WorkOrder): Promise<void> {
     return this.#turns.nextUnlessLeft(tenant, signal);
   }
 
   async #render(conversation: Conversation, order: WorkOrder): Promise<RenderedPrompt> {
-    await this.#turn(order);
+    await this.turn(order);
     if (isSmall(conversation)) {
       try {
         return this.#renderer.render(conversation);
@@ -140,7 +140,7 @@ export class PromptEncoder {
       }
     }
     order.onMove?.();
-    const packed = await packConversation(conversation, () => this.#turn(order));
+    const packed = await packConversation(conversation, () => this.turn(order));
     try {
       return await this.#options.work.run("render", { format: this.#options.format, conversation: packed }, order);
     } catch (error) {
@@ -167,7 +167,7 @@ export class PromptEncoder {
       for (const [index, place] of rendered.places.entries()) if (place === end) places[index] = tokens.length;
       if (units < PORTION_UNITS) continue;
       units = 0;
-      await this.#turn(order);
+      await this.turn(order);
     }
     let markedTokens = 0;
     if (marked) {

@@ -21,7 +21,7 @@ const FALLBACK: SamplingDefaults = { temperature: 0.8, topK: 40, topP: 0.95, min
 const PENALTY_WINDOW_TOKENS = 2048;
 
 /** The number of seeds: llama.cpp takes 2^32 - 1 as "choose one yourself". */
-const SEEDS = 4_294_967_295;
+export const SEEDS = 4_294_967_295;
 
 const MAX_TOP_LOGPROBS = 50;
 
@@ -101,6 +101,11 @@ export function toSamplingOptions(input: SamplingInput): SamplingOptions {
       : {}),
     ...(bias ? { tokenBias: bias } : {}),
   };
+}
+
+/** Returns whether chance decides which token comes. */
+export function isDrawn({ temperature }: SamplingOptions): boolean {
+  return temperature !== undefined && temperature > 0;
 }
 
 /** Returns parameters of sampling in the words of the contract. A seed that was made here is not told. */

@@ -1,4 +1,4 @@
-import type { LlamaGrammar, LlamaGrammarEvaluationState } from "node-llama-cpp";
+import type { LlamaGrammar, LlamaGrammarEvaluationState, Token } from "node-llama-cpp";
 import { expect, test } from "vitest";
 import { GrammarGate } from "../../../../../../engine/backends/llama/grammar/grammar-gate.ts";
 
@@ -7,7 +7,12 @@ const grammar = (name: string) => ({ name }) as unknown as LlamaGrammar;
 /** A gate whose states say which grammar they belong to, and how many came before. */
 function gateOf(compiled: ConstructorParameters<typeof GrammarGate>[0]) {
   let states = 0;
-  return new GrammarGate(compiled, (from) => ({ from, number: states++ }) as unknown as LlamaGrammarEvaluationState);
+  return new GrammarGate(compiled, {
+    canTake: true,
+    begin: (from) => ({ from, number: states++ }) as unknown as LlamaGrammarEvaluationState,
+    copy: (state) => ({ ...state }) as LlamaGrammarEvaluationState,
+    take: () => false,
+  });
 }
 
 test("one state lasts through the output, until the reasoning was ended in the model's place", () => {
@@ -23,4 +28,13 @@ test("nothing holds where there is no grammar", () => {
   const gate = gateOf(undefined);
   gate.reasoningEnded();
   expect(gate.state()).toBeUndefined();
+  expect(gate.copy()).toBeUndefined();
+  expect(gate.take(7 as Token)).toBe(true);
+});
+
+test("what a grammar does not allow is not taken, and a copy leaves the state where it is", () => {
+  const gate = gateOf({ whole: grammar("whole"), behindReasoning: grammar("rest") });
+  expect(gate.take(7 as Token)).toBe(false);
+  expect(gate.copy()).not.toBe(gate.state());
+  expect(gate.copy()).toEqual(gate.state());
 });

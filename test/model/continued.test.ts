@@ -1,0 +1,238 @@
+import { beforeAll, describe, expect, test } from "vitest";
+import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
+import {
+  type Continuation,
+  type Event,
+  FinishReason,
+  type GenerateRequest,
+  type GenerateResponse,
+  ReasoningMode,
+  type Sampling,
+  type TokenLogprob,
+} from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import { tool } from "../support/engine/canonical.ts";
+import { missing, never, RANDOM_MODEL, request, sharedBackend, startBackend } from "../support/engine/demo-engine.ts";
+import { answerOf } from "../support/events/answer-of.ts";
+import { sizeOf } from "../support/size.ts";
+
+/** The cuts of one answer that are tried, evenly spread, its first and last places among them. */
+const CUTS = sizeOf({ quick: 8, promised: Number.POSITIVE_INFINITY });
+
+const WEATHER = tool("get_weather", "Get the weather for a city");
+const PERSON = {
+  type: "object",
+  properties: { name: { type: "string", maxLength: 20 }, age: { type: "integer", minimum: 0, maximum: 150 } },
+  required: ["name", "age"],
+  additionalProperties: false,
+};
+const QUOTED = {
+  type: "object",
+  properties: { line: { type: "string", pattern: '^"\\\\\\n[a-z]{3}é🚀$' } },
+  required: ["line"],
+  additionalProperties: false,
+};
+
+const sampling = (fields: Partial<Sampling> = {}): Sampling => ({ temperature: 0, stop: [], logitBias: {}, ...fields });
+const hot = (fields: Partial<Sampling> = {}) =>
+  sampling({ temperature: 1, seed: 5, topK: 0, topP: 1, minP: 0, ...fields });
+const strictly = (schema: object): Partial<GenerateRequest> => ({
+  outputConstraint: {
+    kind: { $case: "jsonSchema", value: { name: "answer", schemaJson: JSON.stringify(schema), strict: true } },
+  },
+});
+const thinking = (budgetTokens?: number): Partial<GenerateRequest> => ({
+  reasoning: { mode: ReasoningMode.ENABLED, effort: 0, ...(budgetTokens === undefined ? {} : { budgetTokens }) },
+});
+const called = {
+  tools: [WEATHER],
+  toolChoice: { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: true, allowedNames: [] },
+};
+
+/** The answers that are cut: what they are, of which weights, and what is asked. */
+const ANSWERS: readonly [name: string, weights: "demo" | "random", wanted: GenerateRequest][] = [
+  ["text", "demo", request("Count from 1 to 12.")],
+  ["characters of several tokens", "demo", request("Repeat: hello 🎉")],
+  ["a stop string", "demo", request("Count from 1 to 12.", { sampling: sampling({ stop: [", 10, 1", "11"] }) })],
+  ["a limit", "demo", request("Count from 1 to 12.", { maxOutputTokens: 9 })],
+  ["a call that the model chose", "demo", request("What is the weather in Ljubljana?", { tools: [WEATHER] })],
+  ["a call that must come", "demo", request("Hello.", called)],
+  ["a strict schema", "demo", request("Give me a person.", strictly(PERSON))],
+  ["escapes in a strict schema", "demo", request("Say it.", strictly(QUOTED))],
+  ["reasoning", "demo", request("What is 3 plus 4?", thinking())],
+  ["reasoning that is ended in the model's place", "demo", request("What is 3 plus 4?", thinking(3))],
+  ["reasoning of a strict schema", "demo", request("Give me a person.", { ...strictly(PERSON), ...thinking(2) })],
+  [
+    "penalties",
+    "random",
+    request("Go.", { sampling: sampling({ frequencyPenalty: 1.5, presencePenalty: 1 }), maxOutputTokens: 40 }),
+  ],
+  ["a seed", "random", request("Go.", { sampling: hot(), maxOutputTokens: 40 })],
+  [
+    "a seed with penalties and a bias",
+    "random",
+    request("Go.", { sampling: hot({ repetitionPenalty: 2, logitBias: { 300: 4 } }), maxOutputTokens: 40 }),
+  ],
+  ["a seed with a strict schema", "demo", request("Give me a person.", { ...strictly(PERSON), sampling: hot() })],
+  [
+    "log probabilities",
+    "demo",
+    request("Count from 1 to 12.", { sampling: sampling({ topLogprobs: 2, stop: [", 10, 12"] }) }),
+  ],
+  [
+    "log probabilities in reasoning and a strict schema",
+    "demo",
+    request("Give me a person.", { ...strictly(PERSON), ...thinking(6), sampling: sampling({ topLogprobs: 1 }) }),
+  ],
+  [
+    "log probabilities with a seed",
+    "random",
+    request("Go.", { sampling: hot({ topLogprobs: 1 }), maxOutputTokens: 24 }),
+  ],
+];
+
+type Produced = {
+  readonly steps: readonly GenerateResponse[];
+  readonly events: readonly Event[];
+  readonly tokens: readonly number[];
+};
+
+async function produced(backend: LlamaBackend, wanted: GenerateRequest): Promise<Produced> {
+  const steps: GenerateResponse[] = [];
+  for await (const step of backend.generate(wanted, never())) steps.push(step);
+  return { steps, events: steps.flatMap(({ events }) => events), tokens: steps.flatMap(({ tokens }) => tokens) };
+}
+
+const logprobsOf = (events: readonly Event[]): readonly TokenLogprob[] =>
+  events.flatMap(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.logprobs : []));
+
+/** What the caller of the first call has when its node is lost behind `count` tokens. */
+function told({ steps }: Produced, count: number): readonly Event[] {
+  const events: Event[] = [];
+  let tokens = 0;
+  for (const step of steps) {
+    tokens += step.tokens.length;
+    if (tokens > count) break;
+    events.push(...step.events);
+  }
+  return events;
+}
+
+function continuation(whole: Produced, count: number): Continuation {
+  const { started } = answerOf(whole.events);
+  const callIds = answerOf(told(whole, count)).blocks.flatMap(({ id }) => (id === undefined ? [] : [id]));
+  return { modelRevision: started?.modelRevision ?? "", tokens: whole.tokens.slice(0, count), callIds };
+}
+
+function cutsOf({ length }: readonly number[]): readonly number[] {
+  const every = Math.max(1, length / CUTS);
+  const places = Array.from({ length: Math.ceil(length / every) }, (_, at) => Math.floor(at * every));
+  return [...new Set([...places, length - 1, length])].filter((cut) => cut >= 0);
+}
+
+describe.skipIf(missing !== "")("an answer that is gone on with", () => {
+  let demo: LlamaBackend;
+  let random: LlamaBackend;
+  beforeAll(async () => {
+    demo = await sharedBackend();
+    random = await startBackend({ modelPath: RANDOM_MODEL });
+    return () => random.close();
+  });
+  const engineOf = (weights: "demo" | "random") => (weights === "demo" ? demo : random);
+
+  test("is offered", () => {
+    expect(demo.describe().models[0]?.capabilities).toContain(Capability.CONTINUATION);
+  });
+
+  test.each(ANSWERS)("is the same as undisturbed, wherever it is cut: %s", async (_name, weights, wanted) => {
+    const backend = engineOf(weights);
+    const whole = await produced(backend, wanted);
+    const answer = answerOf(whole.events);
+    expect(whole.tokens.length).toBe(answer.finished?.usage?.outputTokens);
+    expect(whole.tokens.length).toBeGreaterThan(4);
+    for (const cut of cutsOf(whole.tokens)) {
+      const rest = await produced(backend, { ...wanted, continuation: continuation(whole, cut) });
+      const again = answerOf(rest.events);
+      expect(rest.events[0]?.kind?.$case).toBe("started");
+      const ids = (blocks: typeof answer.blocks) =>
+        blocks.map(({ id }, at) => (cut < whole.tokens.length && id ? at : id));
+      expect(
+        again.blocks.map((block) => ({ ...block, id: "" })),
+        `cut at ${cut}`,
+      ).toEqual(answer.blocks.map((block) => ({ ...block, id: "" })));
+      expect(ids(again.blocks)).toEqual(ids(answer.blocks));
+      expect(rest.tokens, `cut at ${cut}`).toEqual(whole.tokens);
+      const { reason, matchedStop, usage } = again.finished ?? {};
+      expect([reason, matchedStop]).toEqual([answer.finished?.reason, answer.finished?.matchedStop]);
+      expect({ ...usage, cachedInputTokens: 0, cacheWriteTokens: 0 }).toEqual({
+        ...answer.finished?.usage,
+        cachedInputTokens: 0,
+        cacheWriteTokens: 0,
+      });
+      expect(usage?.cachedInputTokens).toBeLessThanOrEqual(usage?.inputTokens ?? 0);
+      const owed = logprobsOf(whole.events).slice(logprobsOf(told(whole, cut)).length);
+      const given = logprobsOf(rest.events);
+      expect(
+        given.map(({ token }) => token),
+        `cut at ${cut}`,
+      ).toEqual(owed.map(({ token }) => token));
+      for (const [at, { logprob }] of given.entries()) expect(logprob).toBeCloseTo(owed[at]?.logprob ?? 1, 2);
+    }
+  });
+
+  test("keeps the ids of the calls that it has given out", async () => {
+    const wanted = request("What is the weather in Ljubljana?", { tools: [WEATHER] });
+    const whole = await produced(demo, wanted);
+    const [id] = answerOf(whole.events).blocks.map((block) => block.id);
+    expect(id).toBeDefined();
+    const { blocks } = answerOf(
+      (await produced(demo, { ...wanted, continuation: continuation(whole, whole.tokens.length) })).events,
+    );
+    expect(blocks[0]?.id).toBe(id);
+  });
+
+  test("finds its prompt and its tokens in the cache, and counts the prompt's alone", async () => {
+    const wanted = request("Count from 1 to 12.", { tenant: "cached" });
+    const whole = await produced(demo, wanted);
+    const rest = await produced(demo, { ...wanted, continuation: continuation(whole, 20) });
+    const { started, finished } = answerOf(rest.events);
+    expect(started).toMatchObject({ inputTokens: 17, cachedInputTokens: 17 });
+    expect(finished?.usage).toMatchObject({ inputTokens: 17, cachedInputTokens: 17, outputTokens: 37 });
+    expect(finished?.reason).toBe(FinishReason.STOP);
+  });
+
+  test("without a seed is drawn anew, from the same distribution", async () => {
+    const wanted = request("Go.", { sampling: { ...hot(), seed: undefined }, maxOutputTokens: 24 });
+    const whole = await produced(random, wanted);
+    const goOn = { ...wanted, continuation: continuation(whole, 4) };
+    const rests = await Promise.all([produced(random, goOn), produced(random, goOn)]);
+    for (const { tokens } of rests) expect(tokens.slice(0, 4)).toEqual(whole.tokens.slice(0, 4));
+    expect(rests[0]?.tokens).not.toEqual(rests[1]?.tokens);
+  });
+
+  const strict = request("Give me a person.", strictly(PERSON));
+  test.each<[string, GenerateRequest, (tokens: readonly number[]) => Partial<Continuation>, string]>([
+    ["another revision", strict, () => ({ modelRevision: "other" }), "REVISION_MISMATCH"],
+    [
+      "a token that the grammar refuses",
+      strict,
+      (tokens) => ({ tokens: [...tokens.slice(0, 3), ...tokens.slice(0, 3)] }),
+      "INVALID_REQUEST",
+    ],
+    ["a token that is none", strict, () => ({ tokens: [4_294_967_295] }), "INVALID_REQUEST"],
+    ["more tokens than the window", strict, (tokens) => ({ tokens: Array(5_000).fill(tokens[0]) }), "INVALID_REQUEST"],
+    ["tokens behind the answer's end", strict, (tokens) => ({ tokens: [...tokens, ...tokens] }), "INVALID_REQUEST"],
+    [
+      "another end of reasoning than the node's",
+      request("What is 3 plus 4?", thinking(3)),
+      (tokens) => ({ tokens: [...tokens.slice(0, 3), ...tokens.slice(0, 3)] }),
+      "INVALID_REQUEST",
+    ],
+  ])("is refused with %s", async (_what, wanted, fields, reason) => {
+    const whole = await produced(demo, wanted);
+    const lie = { ...continuation(whole, whole.tokens.length), ...fields(whole.tokens) };
+    await expect(produced(demo, { ...wanted, continuation: lie })).rejects.toMatchObject({ reason });
+    expect(demo.load()).toMatchObject({ busySlots: 0, waiting: 0 });
+  });
+});
