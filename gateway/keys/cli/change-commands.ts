@@ -83,6 +83,16 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     return change(context, (set) => setLimits(set, id, { ...limitsOf(options), clear }, context.io.nowMs()));
   });
 
+  addRightsCommands(program, context);
+  addStatusCommands(program, context);
+  program
+    .command("import <path>")
+    .description("add the keys that export wrote; the pepper they were made with has to lie beside the key file")
+    .action((path: string) => importCommand(context, path));
+}
+
+/** Adds the commands that say what a key may be used for, and from where: `set-models` and `set-ips`. */
+function addRightsCommands(program: Command, context: CliContext): void {
   program
     .command("set-models <id>")
     .description("say which models the key may use")
@@ -98,12 +108,6 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     .action((id: string, networks: readonly string[] | "any") =>
       change(context, (set) => setAllowIps(set, id, networks, context.io.nowMs())),
     );
-
-  addStatusCommands(program, context);
-  program
-    .command("import <path>")
-    .description("add the keys that export wrote; the pepper they were made with has to lie beside the key file")
-    .action((path: string) => importCommand(context, path));
 }
 
 /** Adds the commands that decide only whether a key works: `revoke`, `disable` and `enable`. */
