@@ -324,6 +324,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "test/support/engine/",
     [GEN, RUNTIME, "engine/", "gateway/catalog.ts", "gateway/upstream/call/event-order.ts", SUPPORT],
   ],
+  ["test/support/edge/", ["gateway/keys/", "test/support/processes/", "test/support/*.ts"]],
   ["test/support/events/", [GEN, "engine/backends/scripted/", "gateway/catalog.ts", "gateway/formats/format.ts"]],
   ["test/support/gateway/", [GEN, RUNTIME, "engine/", "gateway/", SUPPORT]],
   ["test/support/http/", []],

@@ -8,8 +8,11 @@ import type { Detail } from "../../outcome.ts";
  * how requests are smuggled. Decided on `rawHeaders`, as `headers` has joined or dropped repeated fields already.
  */
 
-/** The most header fields of a request. Node drops fields past 2,000 silently; no client sends as many as this. */
-export const MAX_HEADER_FIELDS = 64;
+/**
+ * The most header fields of a request. Node drops fields past 2,000 silently; no client sends as many as this. A proxy
+ * in front that lets 64 through may add its own.
+ */
+export const MAX_HEADER_FIELDS = 80;
 
 /**
  * The header fields that mean something to us or to a proxy, and can be there once only. Credentials are checked where

@@ -45,7 +45,11 @@ export function logWhenClosed(
     countRequest(stats, closed);
     if (tracing) traceRequest(tracing, closed, method, clock);
     if (endedWell(closed) && !sampled()) return;
-    const caller = { client_ip: loggedNetwork(address), ua_family: userAgentFamily(headers["user-agent"]) };
+    const caller = {
+      client_ip: loggedNetwork(address),
+      client_request_id: trustedHops > 0 ? idOfProxy(headers["x-request-id"]) : undefined,
+      ua_family: userAgentFamily(headers["user-agent"]),
+    };
     log.info({ ...lineOf(closed, method, socket.bytesWritten - bytesBefore), ...caller }, "request");
   });
 }
@@ -92,6 +96,17 @@ function lineOf(request: ClosedRequest, method: string | undefined, bytesOut: nu
     backpressure_ms: rounded(request.backpressureMs),
     total_ms: Math.round(request.totalMs),
   };
+}
+
+/**
+ * The forms of ids that proxies give to requests: UUIDs, as Envoy and others do, and plain hexadecimal digits. Other
+ * words in the header would be a caller's.
+ */
+const PROXY_ID = /^(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{16,64})$/i;
+
+/** Returns the id that a proxy in front gave to a request, by which its log names it; undefined for any other text. */
+function idOfProxy(id: string | string[] | undefined): string | undefined {
+  return typeof id === "string" && PROXY_ID.test(id) ? id : undefined;
 }
 
 function rounded(ms: number | undefined): number | undefined {

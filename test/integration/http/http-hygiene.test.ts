@@ -156,7 +156,7 @@ describe("A: framing", () => {
     expectRefusal(await caller.sent(caller.get("/v1/models", `x-evil: ${"x".repeat(17 * 1024)}`)), 431);
   });
 
-  test.each([65, 3_000])("A13 %i header fields are 431", async (count) => {
+  test.each([81, 3_000])("A13 %i header fields are 431", async (count) => {
     expectRefusal(await caller.sent(caller.get("/v1/models", ...Array.from({ length: count }, () => "a:"))), 431);
   });
 

@@ -1,0 +1,131 @@
+import { copyFileSync, renameSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { becomes } from "../../support/becomes.ts";
+import { Http1Caller, Http2Caller, rawConnection } from "../../support/edge/edge-caller.ts";
+import { EdgeRig } from "../../support/edge/edge-rig.ts";
+import { EnvoyProcess, HAS_ENVOY, NO_ENVOY } from "../../support/edge/envoy-process.ts";
+import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
+import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
+
+/* What callers meet at the Envoy of deploy/envoy, with two gateways behind it. */
+
+const CANARY = "canary-7c21";
+const STREAMS = 100;
+
+let rig: EdgeRig;
+beforeAll(async () => {
+  if (HAS_ENVOY) rig = await EdgeRig.start({ tokensPerSecond: 10, answerTokens: { min: 200, max: 200 }, slots: 300 });
+});
+afterAll(async () => {
+  await rig?.end();
+});
+
+const running = () => rig.engine.metric("svc_engine_running");
+const idle = () => becomes(async () => (await rig.engine.busy()) === 0, "no slot is taken");
+
+describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
+  test("100 streams run on one HTTP/2 connection, delta by delta, and those that are left end at the engine", async () => {
+    const caller = new Http2Caller(rig.edge);
+    const short = await openStreams(caller, 3, {
+      fields: (path) => ({ [path === "/v1/responses" ? "max_output_tokens" : "max_tokens"]: 30 }),
+    });
+    const leave = new AbortController();
+    const long = await openStreams(caller, STREAMS - short.length, { signal: leave.signal });
+    // All have had a delta while all still run: nobody collects answers on their way.
+    expect(long.map(({ status }) => status)).toEqual(long.map(() => 200));
+    expect(await running()).toBeGreaterThanOrEqual(long.length);
+    expect(caller.opened).toBe(1);
+    expect((await endsOf(short)).map(({ end }) => end)).toEqual(short.map(() => "complete"));
+    leave.abort();
+    await idle();
+    caller.close();
+  });
+
+  test("a caller that leaves frees its slot, by HTTP/1.1 as well", async () => {
+    const caller = new Http1Caller(rig.edge);
+    const leave = new AbortController();
+    await openStreams(caller, 6, { signal: leave.signal });
+    expect(await running()).toBe(6);
+    leave.abort();
+    await idle();
+    caller.close();
+  });
+
+  test("both logs name a request by the ids of both, and hold nothing of it", async () => {
+    const caller = new Http1Caller(rig.edge);
+    for (const path of ANSWER_PATHS) {
+      const fields = { [path === "/v1/responses" ? "max_output_tokens" : "max_tokens"]: 2 };
+      const answer = await caller.post(`${path}?q=${CANARY}`, bodyFor(path, CANARY, fields));
+      await answer.text();
+      const id = answer.headers.get("x-request-id");
+      const lines = () => rig.envoy.log.filter(({ request_id }) => request_id === id);
+      await becomes(async () => lines().length === 1, "Envoy has logged the request");
+      const line = lines()[0];
+      expect(line).toMatchObject({ route: "generate", code: 200, protocol: "HTTP/1.1", response_flags: "-" });
+      const logged = rig.logged.filter(({ client_request_id }) => client_request_id === line?.client_request_id);
+      expect(logged.map(({ request_id }) => request_id)).toEqual([id]);
+      expect([answer.headers.has("server"), answer.headers.has("x-envoy-upstream-service-time")]).toEqual([
+        false,
+        false,
+      ]);
+    }
+    expect(JSON.stringify([rig.envoy.log, rig.logged])).not.toContain(CANARY);
+    caller.close();
+  });
+
+  test("a header's name or value that could be read in two ways stops here", async () => {
+    const refused: string[] = [];
+    for (const field of ["content_length: 3", "content-length : 3", "x y: z"]) {
+      const socket = await rawConnection(rig.edge);
+      socket.write(`GET /v1/models HTTP/1.1\r\nhost: x\r\n${field}\r\n\r\n`);
+      const reply = String(await new Promise((resolve) => socket.once("data", resolve)));
+      refused.push(reply.slice(0, "HTTP/1.1 400".length));
+      socket.destroy();
+    }
+    expect(refused).toEqual(refused.map(() => "HTTP/1.1 400"));
+  });
+
+  test("whoever sends too much from one address is refused in the format's envelope, before a gateway sees a key", async () => {
+    const small = "max_tokens: 2, tokens_per_fill: 1, fill_interval: 600s";
+    const envoy = await EnvoyProcess.start(rig.places, rig.certificates, (config) =>
+      config.replace("max_tokens: 400, tokens_per_fill: 200, fill_interval: 1s", small),
+    );
+    const caller = new Http1Caller({ ...rig.edge, port: envoy.port, key: "none" });
+    const before = rig.logged.length;
+    const statuses: number[] = [];
+    const bodies: unknown[] = [];
+    for (const path of ["/v1/messages", "/v1/messages", "/v1/messages", "/v1/chat/completions"]) {
+      const answer = await caller.post(path, {});
+      statuses.push(answer.status);
+      bodies.push(await answer.json());
+      if (answer.status === 429) expect(answer.headers.get("retry-after")).toBe("1");
+    }
+    expect(statuses).toEqual([401, 401, 429, 429]);
+    expect(bodies[2]).toMatchObject({ type: "error", error: { type: "rate_limit_error" } });
+    expect(bodies[3]).toMatchObject({ error: { type: "requests", code: "rate_limit_exceeded" } });
+    expect(rig.logged.length - before).toBe(2);
+    caller.close();
+    await envoy.end();
+  });
+
+  test("a renewed certificate is shown to new connections, and open ones go on", async () => {
+    const { certificates, edge } = rig;
+    const caller = new Http2Caller(edge);
+    const [stream] = await openStreams(caller, 1);
+    certificates.signed("second", "authority", "DNS:localhost,IP:127.0.0.1");
+    for (const part of ["key", "pem"]) {
+      copyFileSync(certificates.file(`second.${part}`), certificates.file(`new.${part}`));
+      renameSync(certificates.file(`new.${part}`), certificates.file(`live.${part}`));
+    }
+    await becomes(async () => {
+      const socket = await rawConnection(edge);
+      const { CN } = socket.getPeerCertificate().subject;
+      socket.destroy();
+      return CN === "second";
+    }, "the new certificate is shown");
+    const after = stream?.body.text().length ?? 0;
+    await stream?.body.until((text) => text.length > after);
+    caller.close();
+    await idle();
+  });
+});

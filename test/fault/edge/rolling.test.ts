@@ -1,0 +1,50 @@
+import { afterEach, expect, test } from "vitest";
+import { Http1Caller, Http2Caller } from "../../support/edge/edge-caller.ts";
+import { EdgeRig } from "../../support/edge/edge-rig.ts";
+import { HAS_ENVOY, NO_ENVOY } from "../../support/edge/envoy-process.ts";
+import { closedLoop, tallyOf } from "../../support/processes/closed-loop.ts";
+import { show, size } from "../../support/processes/fleet.ts";
+
+/* Gateways that are told to end, one after the other, behind the Envoy of deploy/envoy; FULL=1 as it is promised. */
+
+const CLIENTS = size(8, 36);
+const SLOW_CLIENTS = 4;
+const ROUNDS = size(1, 10);
+const REQUESTS = size(50, 10_000);
+
+let rig: EdgeRig | undefined;
+afterEach(async () => {
+  await rig?.end();
+});
+
+test.skipIf(!HAS_ENVOY)(
+  `a rolling SIGTERM of two gateways behind Envoy loses no request (${NO_ENVOY})`,
+  {
+    timeout: 1_800_000,
+  },
+  async () => {
+    rig = await EdgeRig.start({ tokensPerSecond: 40, answerTokens: { min: 120, max: 200 }, slots: 500 });
+    const { edge } = rig;
+    const callers = [new Http1Caller(edge), new Http2Caller(edge)];
+    const short = (path: string) => ({ [path === "/v1/responses" ? "max_output_tokens" : "max_tokens"]: 2 });
+    const quick = callers.map((caller) => closedLoop(caller, CLIENTS / 2, { fields: short }));
+    const slow = callers.map((caller) => closedLoop(caller, SLOW_CLIENTS / 2));
+    const beganMs = performance.now();
+    const codes: (number | null)[] = [];
+    for (let round = 0; round < ROUNDS; round += 1) codes.push(...(await rig.restartInTurn()));
+    const all = (await Promise.all([...quick, ...slow].map((loop) => loop.finish(REQUESTS / 2)))).flat();
+    for (const caller of callers) caller.close();
+    const seconds = Math.round((performance.now() - beganMs) / 1_000);
+    const tally = tallyOf(all);
+    show("rolling SIGTERM behind Envoy", {
+      clients: CLIENTS + SLOW_CLIENTS,
+      restarts: codes.length,
+      requests: all.length,
+      seconds,
+      tally,
+      retries: await rig.envoy.stat("cluster.gateways.upstream_rq_retry"),
+    });
+    expect(tally).toEqual({ complete: all.length });
+    expect(codes).toEqual(codes.map(() => 0));
+  },
+);

@@ -1,0 +1,122 @@
+import { connect } from "node:http2";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { becomes } from "../../support/becomes.ts";
+import { Http1Caller, rawConnection } from "../../support/edge/edge-caller.ts";
+import { EdgeRig } from "../../support/edge/edge-rig.ts";
+import { HAS_ENVOY, NO_ENVOY } from "../../support/edge/envoy-process.ts";
+
+/* Requests that could be read in two ways, through Envoy: what a gateway sees is what Envoy meant to send. */
+
+const INNER = "GET /v1/models/smuggled HTTP/1.1\r\nhost: x\r\n\r\n";
+/** The fields of a request whose body may be the next request, or not. */
+const FRAMINGS: readonly string[] = [
+  "content-length: 4\r\ntransfer-encoding: chunked",
+  "transfer-encoding: chunked\r\ncontent-length: 4",
+  "content-length: 0\r\ncontent-length: 44",
+  "content-length: 3, 3",
+  "content-length: +4",
+  "content-length: -1",
+  "content-length: 0x4",
+  "content-length : 4",
+  "content-length:\r\n 4",
+  "content-length: 18446744073709551616",
+  "transfer-encoding: xchunked",
+  "transfer-encoding: chunked, identity",
+  "transfer-encoding: identity, chunked",
+  "transfer-encoding: gzip, chunked",
+  "transfer-encoding: chunked\r\ntransfer-encoding: identity",
+  "transfer-encoding:\x0bchunked",
+  "transfer-encoding : chunked",
+  "transfer-encoding: chunked\r\n x: folded",
+  "Transfer-Encoding: CHUNKED\r\ncontent-length: 6",
+  "x-evil: a\ntransfer-encoding: chunked",
+  "x-evil: a\rtransfer-encoding: chunked",
+  "x-evil: a\0\r\ntransfer-encoding: chunked",
+  "content_length: 4",
+  "connection: content-length\r\ncontent-length: 44",
+  "connection: transfer-encoding\r\ntransfer-encoding: chunked",
+  "upgrade: websocket\r\nconnection: upgrade",
+  "upgrade: h2c\r\nconnection: upgrade, http2-settings\r\nhttp2-settings: AAMAAABkAAQAAP__",
+  "expect: 100-continue\r\ncontent-length: 44",
+  "expect: 100-continue\r\ntransfer-encoding: chunked",
+  "host: y",
+];
+const CHUNKS: readonly string[] = [
+  "0\r\n\r\n",
+  "0\r\n\r\n\r\n",
+  "0;a=b\nc\r\n\r\n",
+  "00000000000000000\r\n\r\n",
+  "1\r\nZ\r\nQ\r\n\r\n",
+  "fffffffffffffffff\r\nabc\r\n0\r\n\r\n",
+  "2\r\nabcdef\r\n0\r\n\r\n",
+  "0\r\ncontent-length: 44\r\n\r\n",
+];
+
+let rig: EdgeRig;
+beforeAll(async () => {
+  if (HAS_ENVOY) rig = await EdgeRig.start({});
+});
+afterAll(async () => {
+  await rig?.end();
+});
+
+/** Writes bytes on a connection of their own, and waits until it closes or nothing more is to be expected. */
+async function write(bytes: string): Promise<void> {
+  const socket = await rawConnection(rig.edge);
+  socket.resume();
+  socket.write(Buffer.from(bytes, "latin1"));
+  await new Promise<void>((resolve) => {
+    socket.once("close", () => resolve());
+    setTimeout(resolve, 150);
+  });
+  socket.destroy();
+}
+
+const post = (path: string, fields: string, body: string) =>
+  `POST ${path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n${fields}\r\n\r\n${body}`;
+
+/** Sends a body that is longer, or shorter, than its length says, by HTTP/2. */
+async function mislengthened(length: number): Promise<void> {
+  const session = connect(`https://127.0.0.1:${rig.edge.port}`, { ca: rig.edge.ca, servername: "localhost" });
+  session.on("error", () => {});
+  const stream = session.request({ ":method": "POST", ":path": "/v1/messages", "content-length": length });
+  stream.on("error", () => {});
+  stream.end(INNER);
+  stream.resume();
+  await new Promise<void>((resolve) => {
+    stream.once("close", () => resolve());
+    setTimeout(resolve, 300);
+  });
+  session.destroy();
+}
+
+describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
+  test("a gateway sees each request once, as Envoy sent it, and everybody gets the answer to their own", async () => {
+    const bystander = new Http1Caller(rig.edge);
+    const bystanders: [number, string | undefined][] = [];
+    for (const [at, fields] of FRAMINGS.entries()) {
+      const body = CHUNKS[at % CHUNKS.length] ?? "";
+      for (const path of ["/v1/messages", "/v1/chat/completions"]) await write(post(path, fields, body + INNER));
+      // Whoever shares the edge's connections to the gateways would get what was smuggled in.
+      const answer = await bystander.post("/v1/messages/count_tokens", { model: "svc-qwen", messages: [] });
+      bystanders.push([answer.status, ((await answer.json()) as { readonly type?: string }).type]);
+    }
+    for (const body of CHUNKS) await write(post("/v1/responses", "transfer-encoding: chunked", body + INNER));
+    for (const length of [0, 3, INNER.length + 5]) await mislengthened(length);
+    bystander.close();
+
+    expect(bystanders).toEqual(bystanders.map(() => [400, "error"]));
+    // Envoy names a gateway for requests, too, that it gives up before a byte is sent.
+    const sent = () => rig.envoy.log.filter(({ upstream }) => upstream !== null);
+    const answered = () => sent().filter(({ request_id }) => request_id !== null);
+    const pair = (line: Readonly<Record<string, unknown>>) => `${line.client_request_id} ${line.request_id}`;
+    const seen = () => rig.logged.map(pair);
+    await becomes(async () => answered().every((line) => seen().includes(pair(line))), "all are logged");
+    const ids = sent().map(({ client_request_id }) => client_request_id);
+    expect(rig.logged.filter(({ client_request_id }) => !ids.some((id) => id === client_request_id))).toEqual([]);
+    expect(new Set(rig.logged.map(({ client_request_id }) => client_request_id)).size).toBe(rig.logged.length);
+    // Those that are clear came through, so the others were looked at.
+    expect(answered().length).toBeGreaterThanOrEqual(bystanders.length);
+    expect(rig.envoy.log.length).toBeGreaterThan(sent().length);
+  });
+});

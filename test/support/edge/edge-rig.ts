@@ -1,0 +1,125 @@
+import { copyFileSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { type AddressInfo, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
+import { Certificates } from "../certificates.ts";
+import { EngineProcess } from "../processes/engine-process.ts";
+import { FleetProcess } from "../processes/fleet-process.ts";
+import type { Edge } from "./edge-caller.ts";
+import { EnvoyProcess } from "./envoy-process.ts";
+
+/** The ports of a gateway, which it keeps when it is started again. */
+type Place = { readonly port: number; readonly healthPort: number };
+
+/** A gateway behind the edge, in its place. */
+type Member = { readonly place: Place; process: FleetProcess };
+
+/** Ports that nobody has at the moment. */
+async function freePorts(count: number): Promise<number[]> {
+  const servers = await Promise.all(
+    Array.from({ length: count }, () => {
+      const server = createServer();
+      return new Promise<typeof server>((resolve) => server.listen(0, "127.0.0.1", () => resolve(server)));
+    }),
+  );
+  const ports = servers.map((server) => (server.address() as AddressInfo).port);
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
+}
+
+/** An engine, two gateways with their shipped times, and Envoy in front with the shipped configuration. */
+export class EdgeRig {
+  /** The edge as callers know it. */
+  readonly edge: Edge;
+  readonly engine: EngineProcess;
+  readonly envoy: EnvoyProcess;
+  readonly certificates: Certificates;
+  readonly #folder: string;
+  readonly #gateways: readonly Member[];
+  readonly #config: (place: Place) => object;
+
+  private constructor(parts: {
+    readonly edge: Edge;
+    readonly engine: EngineProcess;
+    readonly envoy: EnvoyProcess;
+    readonly certificates: Certificates;
+    readonly folder: string;
+    readonly gateways: readonly Member[];
+    readonly config: (place: Place) => object;
+  }) {
+    this.edge = parts.edge;
+    this.engine = parts.engine;
+    this.envoy = parts.envoy;
+    this.certificates = parts.certificates;
+    this.#folder = parts.folder;
+    this.#gateways = parts.gateways;
+    this.#config = parts.config;
+  }
+
+  /** Starts everything. `backend` holds the settings of the simulator. Resolves when Envoy finds all healthy. */
+  static async start(backend: object, more: object = {}): Promise<EdgeRig> {
+    const folder = mkdtempSync(join(tmpdir(), "svc-behind-"));
+    const keyFile = join(folder, "keys.json");
+    const never = new AbortController().signal;
+    const key = await issueLocalKey({ file: keyFile, existing: undefined, nowMs: Date.now() }, never);
+    const certificates = new Certificates();
+    certificates.authority("authority");
+    certificates.signed("first", "authority", "DNS:localhost,IP:127.0.0.1");
+    for (const part of ["pem", "key"])
+      copyFileSync(certificates.file(`first.${part}`), certificates.file(`live.${part}`));
+    const engine = await EngineProcess.start("behind", backend);
+    const config = ({ port, healthPort }: Place) => ({
+      listen: { port },
+      admin: { port: 0 },
+      health: { port: healthPort },
+      keys: { file: keyFile },
+      clusters: [{ model: "svc-qwen", endpoints: [{ address: engine.address }] }],
+      xffNumTrustedHops: 1,
+      ...more,
+    });
+    const ports = await freePorts(4);
+    const places = [0, 1].map((at) => ({ port: ports[2 * at] ?? 0, healthPort: ports[2 * at + 1] ?? 0 }));
+    const gateways = await Promise.all(
+      places.map(async (place) => {
+        const { process } = await FleetProcess.start("gateway/main.js", config(place));
+        return { place, process };
+      }),
+    );
+    const envoy = await EnvoyProcess.start(places, certificates);
+    const edge = { port: envoy.port, ca: readFileSync(certificates.file("authority.pem")), key };
+    return new EdgeRig({ edge, engine, envoy, certificates, folder, gateways, config });
+  }
+
+  /** The lines of requests that the gateways that run now have logged. */
+  get logged(): readonly Readonly<Record<string, unknown>>[] {
+    return this.#gateways.flatMap(({ process }) => process.log.filter(({ msg }) => msg === "request"));
+  }
+
+  /** The ports of the gateways. */
+  get places(): readonly Place[] {
+    return this.#gateways.map(({ place }) => place);
+  }
+
+  /** Tells each gateway in turn to end and starts another in its place. Resolves to the exit codes. */
+  async restartInTurn(): Promise<(number | null)[]> {
+    const codes: (number | null)[] = [];
+    for (const gateway of this.#gateways) {
+      gateway.process.signal("SIGTERM");
+      codes.push(await gateway.process.ended);
+      await gateway.process.end();
+      gateway.process = (await FleetProcess.start("gateway/main.js", this.#config(gateway.place))).process;
+      await this.envoy.untilHealthy(gateway.place.port);
+    }
+    return codes;
+  }
+
+  /** Ends everything and removes its files. */
+  async end(): Promise<void> {
+    await this.envoy.end();
+    for (const { process } of this.#gateways) await process.end();
+    await this.engine.kill();
+    this.certificates.remove();
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,51 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { parse } from "yaml";
+import * as z from "zod";
+import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
+import { gatewayConfigSchema } from "../../../../gateway/config.ts";
+
+/* What the shipped Envoy and a gateway with its defaults have to agree on. */
+
+const ROOT = join(import.meta.dirname, "../../../..");
+const text = readFileSync(join(ROOT, "deploy/envoy/envoy.yaml"), "utf8");
+const seconds = z.string().transform((value) => Number(value.replace(/s$/, "")) * 1_000);
+
+const { static_resources: edge } = z
+  .object({
+    static_resources: z.object({
+      clusters: z.tuple([
+        z.object({
+          health_checks: z.tuple([
+            z.object({
+              timeout: seconds,
+              interval: seconds,
+              interval_jitter: seconds,
+              unhealthy_threshold: z.number(),
+            }),
+          ]),
+        }),
+      ]),
+    }),
+  })
+  .parse(parse(text));
+const gateway = checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters: [] }, "test");
+
+/** The first duration, in milliseconds, that the configuration gives under a name. */
+const durationOf = (name: string) => Number(new RegExp(`\\b${name}: ([\\d.]+)s`).exec(text)?.[1]) * 1_000;
+
+test("a gateway serves on for longer than Envoy may take to notice that it ends", () => {
+  const [{ timeout, interval, interval_jitter: jitter, unhealthy_threshold: failures }] =
+    edge.clusters[0].health_checks;
+  expect(gateway.drainGraceMs).toBeGreaterThan(failures * (interval + jitter + timeout));
+});
+
+test("no stream and no answer in one piece is silent for as long as Envoy waits", () => {
+  const { timeouts } = gateway;
+  expect(durationOf("stream_idle_timeout")).toBeGreaterThan(2 * timeouts.keepAliveIntervalMs);
+  const waits = [...text.matchAll(/cluster: gateways\s+timeout: 0s\s+idle_timeout: (\d+)s/g)].map(([, s]) => Number(s));
+  expect(waits).toEqual([930]);
+  expect(930_000).toBeGreaterThan(timeouts.maxRequestDurationMs);
+  expect(durationOf("request_timeout")).toBeGreaterThan(timeouts.requestTimeoutMs);
+});
