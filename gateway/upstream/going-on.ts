@@ -54,6 +54,8 @@ export class GoingOn {
   readonly #options: GoingOnOptions;
   #broken: Broken | undefined;
   #error: ApiError | undefined;
+  /** The addresses of the endpoints that were lost, or did not take the answer up. */
+  readonly #lost = new Set<string>();
 
   constructor(options: GoingOnOptions) {
     this.#options = options;
@@ -70,6 +72,7 @@ export class GoingOn {
    */
   after(failure: UpstreamFailure, address: string): number | undefined {
     this.#error ??= failure.error;
+    if (failure.retriable) this.#lost.add(address);
     // What ends here would end on any endpoint.
     if (!this.#broken && !failure.retriable) return undefined;
     const refusal = this.#refusal(failure);
@@ -105,12 +108,15 @@ export class GoingOn {
 
   /**
    * Returns how long to wait until it is looked anew for an endpoint that fits, in milliseconds: all may be asked again
-   * then. Returns undefined where the answer has waited for `waitedMs` and that is long enough: more than for a place on
-   * an endpoint that is there, and than `holdMs`, by default 0.
+   * then. Returns undefined where none of the cluster would fit, be it well or not, and where the answer has waited for
+   * `waitedMs` and that is long enough: more than for a place on an endpoint that is there, and than `holdMs`, by
+   * default 0.
    */
   lookAgainMs(waitedMs: number, holdMs = 0): number | undefined {
-    const { tried, pendingMs } = this.#options;
-    if (waitedMs > Math.max(pendingMs, holdMs)) {
+    const { traffic, tried, pendingMs } = this.#options;
+    const { endpoints, model } = traffic.cluster;
+    const mayFit = endpoints.some((endpoint) => !endpoint.description(model) || this.fits(endpoint));
+    if (!mayFit || waitedMs > Math.max(pendingMs, holdMs)) {
       this.giveUp("no_endpoint");
       return undefined;
     }
@@ -135,9 +141,13 @@ export class GoingOn {
     this.end();
   }
 
-  /** Forgets that an engine was lost: the request is to begin anew. */
+  /** Forgets that the answer was to go on: the request is to begin anew, at an endpoint that was not lost with it. */
   forget(): void {
-    if (this.#error) this.#options.tried.clear();
+    const { tried } = this.#options;
+    if (this.#error) {
+      tried.clear();
+      for (const address of this.#lost) tried.add(address);
+    }
     this.#error = undefined;
     this.end();
   }

@@ -186,7 +186,8 @@ export class Router {
         if (signal.aborted) throw clientClosed();
         last = end.error;
         const goOnMs = await this.#goOn(journey, end, place.member.endpoint.address, signal);
-        await sleep(this.#options.clock, goOnMs ?? this.#startAnew(journey, end), signal);
+        const waitMs = goOnMs ?? this.#startAnew(journey, end);
+        if (waitMs > 0) await sleep(this.#options.clock, waitMs, signal);
         if (signal.aborted) throw clientClosed();
       }
     } finally {

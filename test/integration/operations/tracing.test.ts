@@ -156,7 +156,11 @@ describe("a trace", () => {
       ]),
     );
     expect(shape(spans, PARENT)).toHaveLength(1);
-    expect(spans.find(({ kind }) => kind === "INTERNAL")?.events).toEqual(["accepted", "first_delta"]);
+    // The same engine was asked to go on, and broke off again.
+    const events = ["accepted", "first_delta", "continuation"];
+    expect(spans.find(({ kind }) => kind === "INTERNAL")?.events).toEqual(events);
+    const continued = spans.map(({ attributes }) => attributes["svc.continued_tokens"]);
+    expect(continued.filter((tokens) => tokens !== undefined)).toEqual([1]);
   });
 
   test("of a client that left ends there: its call was cancelled, and nobody failed", async () => {

@@ -31,7 +31,7 @@ async function nodes(...options: readonly Partial<ResumableNodeOptions>[]): Prom
 async function inFrontOf(some: readonly ResumableNode[], options: FrontRigOptions = {}): Promise<FrontRig> {
   const rig = new FrontRig(
     some.map(({ address }, priority) => ({ address, priority })),
-    options,
+    { ...options, continuation: { maxBytes: 1_000_000, ...options.continuation } },
   );
   closing.push(() => rig.close());
   return rig.ready();

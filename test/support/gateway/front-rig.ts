@@ -69,7 +69,7 @@ export type FrontRigOptions = {
   readonly timeouts?: Partial<Timeouts>;
   /** The options of the router that differ from two retries and no randomness. */
   readonly router?: Partial<Pick<RouterOptions, "numRetries" | "random" | "retryBackOff">>;
-  /** The settings on continuations that differ from the defaults; `maxBytes` is a million by default. */
+  /** The settings on continuations that differ from the defaults; `maxBytes` is 0 by default, so that none is continued. */
   readonly continuation?: Partial<ContinuationSettings>;
   /** The number of endpoints that must be healthy before the test begins. Default: all of them. */
   readonly healthy?: number;
@@ -142,7 +142,7 @@ export class FrontRig {
     const clusters = [{ model: "svc-qwen", endpoints: specs, ...options.cluster }];
     const config = checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters }, "test");
     this.manager = new ClusterManager(config.clusters, this.clock, pino({ level: "silent" }), { random: () => 0.5 });
-    const { maxBytes = 1_000_000, maxShareOfKey } = { ...DEFAULT_CONTINUATION, ...options.continuation };
+    const { maxBytes = 0, maxShareOfKey } = { ...DEFAULT_CONTINUATION, ...options.continuation };
     this.room = new ContinuationRoom({ maxBytes, maxShareOfKey });
     this.router = new Router({
       clusters: this.manager,

@@ -14,6 +14,7 @@ export type LoggedRequest = {
   readonly detail?: string;
   readonly end_reason?: string;
   readonly attempts?: number;
+  readonly continuations?: number;
   readonly endpoint?: string;
   readonly response_flags: string;
 };

@@ -119,3 +119,20 @@ test("what an engine has said before its first delta goes out with the status li
   await clock.advance(1);
   expect(wire.written).toEqual(["data: x\n\n: keepalive\n\n"]);
 });
+
+test("an engine that goes on with the answer waits for a slow reader as the one before it did", async () => {
+  const { wire, write, told, pauses, stream } = streaming();
+  wire.full = true;
+  await write(0);
+  expect(told).toEqual(["pause"]);
+  const next: string[] = [];
+  const flow = { pause: () => next.push("pause"), resume: () => next.push("resume") };
+  stream.events([delta(0, "y")], flow);
+  expect(next).toEqual(["pause"]);
+  stream.events([delta(0, "z")], flow);
+  wire.full = false;
+  wire.emit("drain");
+  expect(next).toEqual(["pause", "resume"]);
+  expect(told).toEqual(["pause"]);
+  expect(pauses).toEqual([true, false]);
+});

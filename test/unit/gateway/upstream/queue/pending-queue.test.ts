@@ -370,3 +370,44 @@ describe("the estimate of when one more request would be served", () => {
     expect(servedAt(moments, 0).drainMs(14_000)).toBeLessThan(200);
   });
 });
+
+describe("an answer that is under way", () => {
+  const queueWith = (...items: readonly Pending<number>[]) => {
+    const queue = new PendingQueue<number>(SETTINGS);
+    queue.setMaxPending(2);
+    for (const item of items) queue.push(item);
+    return queue;
+  };
+
+  test("goes before all that are new, of whatever class, and among its like in fair turns", () => {
+    const high = request("a", { priorityClass: "high", value: 1 });
+    const first = request("b", { underWay: true, value: 2 });
+    const second = request("b", { underWay: true, value: 3 });
+    const third = request("c", { underWay: true, value: 4 });
+    const queue = queueWith(high, first, second, third);
+    expect(queue.order().at(-1)).toBe(high);
+    const served = [1, 2, 3, 4].map(() => queue.next()?.value);
+    expect(served.at(-1)).toBe(1);
+    expect(served.slice(0, 2).sort()).toEqual([2, 4]);
+  });
+
+  test("is kept out by no bound, and takes no room from those that are new", () => {
+    const queue = queueWith(...Array.from({ length: 40 }, (_, value) => request("a", { underWay: true, value })));
+    expect(queue.size).toBe(40);
+    expect(queue.push(request("b"))).toEqual({ queued: true, dropped: undefined });
+    expect(queue.push(request("c"))).toEqual({ queued: true, dropped: undefined });
+    expect(queue.push(request("d"))).toMatchObject({ queued: false, limit: "cluster" });
+  });
+
+  test("that could not be served is put back, leaves, and is late as all others", () => {
+    const item = request("a", { underWay: true });
+    const other = request("b");
+    const queue = queueWith(item, other);
+    const taken = [queue.next(), queue.next()].filter((one) => one !== undefined);
+    expect(queue.size).toBe(0);
+    queue.putBack(taken);
+    expect(queue.order()).toEqual([item, other]);
+    expect(queue.expire(30_000)).toEqual([item, other]);
+    expect(queue.cancel(item)).toBe(false);
+  });
+});
