@@ -27,7 +27,7 @@ async function run(config: EngineConfig): Promise<number> {
   const log = processLog({ level: config.log.level, base: { node_id: config.nodeId } });
   logWarnings(log);
   const tls = config.tls && followTls(config.tls, systemClock, log);
-  const { nodeId, models, maxStepAgeMs, reflection } = config;
+  const { nodeId, models, maxStepAgeMs, handoverGraceMs, reflection } = config;
   const metrics = new EngineMetrics();
   const work = new CallerWork({ clock: systemClock, onEnd: workRecorder(metrics, log) });
   const backend = await backendKind(config.backend).create(config.backend, { nodeId, models }, work);
@@ -48,6 +48,7 @@ async function run(config: EngineConfig): Promise<number> {
     allowedClientNames: config.tls?.allowedClientNames,
     connection: config.connection,
     maxStepAgeMs,
+    handoverGraceMs,
     reflection,
     tracing,
   });

@@ -17,6 +17,7 @@ import {
   InferenceServiceService,
 } from "../proto/gen/svc/inference/v1/inference_service.ts";
 import {
+  Capability,
   type DescribeNodeResponse,
   type DrainNodeRequest,
   type DrainNodeResponse,
@@ -91,6 +92,11 @@ export type EngineServerOptions = {
    * Absent where the node is not watched.
    */
   readonly maxStepAgeMs?: number;
+  /**
+   * The time for which running generations that another node can go on with may go on once the node drains, in
+   * milliseconds. Absent: they go on as all others do.
+   */
+  readonly handoverGraceMs?: number;
   /** Whether tools may ask the node for its contract. Default: false. */
   readonly reflection?: boolean;
   /** Takes the spans of generations. Absent where none are made. */
@@ -209,14 +215,15 @@ export class EngineServer {
 
   /**
    * Takes no new generations from now on. The running ones go on, for at most `timeoutMs` milliseconds where that is
-   * given.
+   * given, and those that another node can go on with for at most `graceMs`; by default what the node is set to.
    */
-  startDraining(timeoutMs?: number): void {
+  startDraining(timeoutMs?: number, graceMs = this.#options.handoverGraceMs): void {
     if (this.#state.become("draining")) {
       this.#options.log.info({ running: this.#calls.running }, "draining");
       this.#loadStreams.tell();
     }
     if (timeoutMs !== undefined) this.#clock.after(timeoutMs, () => this.#calls.stopAll(stopped()));
+    if (graceMs !== undefined) this.#clock.after(graceMs, () => this.#handOver());
   }
 
   /**
@@ -238,6 +245,17 @@ export class EngineServer {
     await closeServer(this.#server, this.#bound, cutOff.aborted ? 0 : GOODBYE_MS);
   }
 
+  /** Ends the generations that another node can go on with: their callers have all that it takes. */
+  #handOver(): void {
+    const { models } = this.#options.backend.describe();
+    const continued = models.filter(({ capabilities }) => capabilities.includes(Capability.CONTINUATION));
+    const ids = new Set(continued.map(({ id }) => id));
+    this.#calls.stopAll(
+      new EngineError("DRAINING", "The node is leaving: another one can go on with the answer."),
+      ({ resumable, model }) => resumable && ids.has(model),
+    );
+  }
+
   #addServices(): void {
     this.#server.addService(InferenceServiceService, {
       generate: (call: GenerateStream) => void this.#generate(call),
@@ -253,7 +271,8 @@ export class EngineServer {
         { request }: ServerUnaryCall<DrainNodeRequest, DrainNodeResponse>,
         reply: sendUnaryData<DrainNodeResponse>,
       ) => {
-        this.startDraining(request.timeout && durationMs(request.timeout));
+        const { timeout, handoverGrace } = request;
+        this.startDraining(timeout && durationMs(timeout), handoverGrace && durationMs(handoverGrace));
         reply(null, { runningRequests: this.#calls.running });
       },
       watchPrefixes: (call: PrefixStream) => this.#watchPrefixes(call),
@@ -314,7 +333,7 @@ export class EngineServer {
     const outcome = await generation.run();
     this.#calls.ended(generation);
     const facts = { ...outcome, requestId: request.requestId, model: this.#state.label(request.model) };
-    this.#throughput.add(outcome.finished, outcome.failure);
+    this.#throughput.add(outcome.finished, outcome.failure, outcome.continuedTokens);
     measureGeneration(metrics, facts);
     logGeneration(log, facts);
     tracing?.generation(call.metadata.get("traceparent")[0], facts, this.#clock.wallMs());

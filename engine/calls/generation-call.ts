@@ -51,8 +51,13 @@ export type GenerationOutcome = {
   readonly failure: EngineError | undefined;
   /** The backend's last event, with usage and timings; undefined when the generation never came so far. */
   readonly finished: Finished | undefined;
-  /** The time from the arrival of the call to its first delta, in milliseconds; undefined when there was none. */
+  /**
+   * The time from the arrival of the call to its first delta, in milliseconds; undefined when there was none, and for a
+   * continuation, which begins with what it was given.
+   */
   readonly firstDeltaMs: number | undefined;
+  /** The tokens of the answer that another call had made before this one; 0 where the answer began with it. */
+  readonly continuedTokens: number;
   /** The result of checking whole answers and arguments against the schemas of the request. */
   readonly checked: CheckedTexts;
   /** The time from the arrival of the call to its last event, in milliseconds. */
@@ -91,6 +96,11 @@ export class GenerationCall {
         : () => {};
   }
 
+  /** The request as the caller sent it. */
+  get request(): GenerateRequest {
+    return this.#options.request;
+  }
+
   /** Whether the call waits for a slow reader, and so asks nothing of the backend. */
   get paused(): boolean {
     return this.#paused;
@@ -125,6 +135,7 @@ export class GenerationCall {
     let finished: Finished | undefined;
     let firstDeltaMs: number | undefined;
     let failure: EngineError | undefined;
+    const continuedTokens = request.continuation?.tokens.length ?? 0;
     const asked = new AskedTexts(request);
     let checked: CheckedTexts | undefined;
     try {
@@ -132,7 +143,9 @@ export class GenerationCall {
       for await (const step of backend.generate(request, signal)) {
         if (signal.aborted) break;
         const { events } = step;
-        if (firstDeltaMs === undefined && events.some(isDelta)) firstDeltaMs = clock.nowMs() - this.#begunMs;
+        // What another call has made comes at once, and says nothing of how fast this node is.
+        if (continuedTokens === 0 && firstDeltaMs === undefined && events.some(isDelta))
+          firstDeltaMs = clock.nowMs() - this.#begunMs;
         asked.see(events);
         const last = lastFinished(events);
         if (last && backend.holdsStrict && asked.whole.some(({ strict }) => strict)) {
@@ -165,7 +178,7 @@ export class GenerationCall {
     const cancelMs = this.#stoppedMs === undefined ? undefined : now - this.#stoppedMs;
     // Where nothing was promised nobody waits for it: the caller has its whole answer.
     checked ??= failure ? NOTHING_CHECKED : await this.#check(asked.whole, signal);
-    return { failure, finished, firstDeltaMs, checked, totalMs: now - this.#begunMs, cancelMs };
+    return { failure, finished, firstDeltaMs, continuedTokens, checked, totalMs: now - this.#begunMs, cancelMs };
   }
 
   /** Tells the caller that its answer is waited for, and that the threads which check it get on. */

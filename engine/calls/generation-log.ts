@@ -13,7 +13,7 @@ export type GenerationFacts = GenerationOutcome & {
 
 /** Counts and measures a generation that has ended. */
 export function measureGeneration(metrics: EngineMetrics, facts: GenerationFacts): void {
-  const { model, failure, finished, firstDeltaMs, checked, cancelMs } = facts;
+  const { model, failure, finished, firstDeltaMs, continuedTokens, checked, cancelMs } = facts;
   metrics.generations.inc({ model, reason: failure?.reason ?? "ok" });
   if (firstDeltaMs !== undefined) metrics.timeToFirstDelta.observe({ model }, firstDeltaMs / 1000);
   for (const { part } of checked.mismatches) metrics.schemaMismatches.inc({ model, part });
@@ -22,12 +22,14 @@ export function measureGeneration(metrics: EngineMetrics, facts: GenerationFacts
   const { usage, timings } = finished ?? {};
   if (timings?.queue) metrics.queueWait.observe({ model }, durationMs(timings.queue) / 1000);
   if (!usage) return;
-  if (timings?.decode && usage.outputTokens > 0)
-    metrics.timePerOutputToken.observe({ model }, durationMs(timings.decode) / 1000 / usage.outputTokens);
+  // The node counts what it has made itself.
+  const outputTokens = Math.max(0, usage.outputTokens - continuedTokens);
+  if (timings?.decode && outputTokens > 0)
+    metrics.timePerOutputToken.observe({ model }, durationMs(timings.decode) / 1000 / outputTokens);
   metrics.tokens.inc({ model, type: "input" }, usage.inputTokens);
   metrics.tokens.inc({ model, type: "cached" }, usage.cachedInputTokens);
-  metrics.tokens.inc({ model, type: "output" }, usage.outputTokens);
-  metrics.tokens.inc({ model, type: "reasoning" }, usage.reasoningTokens);
+  metrics.tokens.inc({ model, type: "output" }, outputTokens);
+  metrics.tokens.inc({ model, type: "reasoning" }, Math.min(usage.reasoningTokens, outputTokens));
 }
 
 /** A part of a conversation by its place, such as `messages[3]`. */
@@ -47,6 +49,7 @@ export function logGeneration(log: Logger, facts: GenerationFacts): void {
     input_tokens: usage?.inputTokens,
     cached_tokens: usage?.cachedInputTokens,
     output_tokens: usage?.outputTokens,
+    continued_tokens: facts.continuedTokens || undefined,
     reasoning_tokens: usage?.reasoningTokens,
     schema_mismatches: facts.checked.mismatches.length || undefined,
     schema_unchecked: facts.checked.unchecked || undefined,

@@ -1,5 +1,6 @@
 import { waitUnlessAborted } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { EngineError } from "../errors.ts";
 import type { GenerationCall } from "./generation-call.ts";
 
@@ -47,9 +48,11 @@ export class OpenCalls {
     this.#tellIdle();
   }
 
-  /** Ends all running calls with an error that their callers hear at once. */
-  stopAll(error: EngineError): void {
-    for (const call of this.#running) call.stop(error);
+  /**
+   * Ends running calls with an error that their callers hear at once: all of them, or those whose requests are `meant`.
+   */
+  stopAll(error: EngineError, meant: (request: GenerateRequest) => boolean = () => true): void {
+    for (const call of this.#running) if (meant(call.request)) call.stop(error);
   }
 
   /**

@@ -42,15 +42,18 @@ export class Throughput {
     this.#nowMs = nowMs;
   }
 
-  /** Takes in a generation that has ended, finished or with a failure, which may be the caller's own. */
-  add(finished: Finished | undefined, failure: EngineError | undefined): void {
+  /**
+   * Takes in a generation that has ended, finished or with a failure, which may be the caller's own. `continuedTokens`
+   * of its answer were not made by this node, 0 by default.
+   */
+  add(finished: Finished | undefined, failure: EngineError | undefined, continuedTokens = 0): void {
     this.#requests.add(this.#nowMs());
     if (failure && NODE_FAULTS.has(failure.reason)) this.#errors.add(this.#nowMs());
     const { usage, timings } = finished ?? {};
     if (!usage || !timings) return;
     const uncached = usage.inputTokens - usage.cachedInputTokens;
     this.#prefill = mean(this.#prefill, rate(uncached, timings.prefill));
-    this.#decode = mean(this.#decode, rate(usage.outputTokens, timings.decode));
+    this.#decode = mean(this.#decode, rate(usage.outputTokens - continuedTokens, timings.decode));
     this.#serviceMs = mean(this.#serviceMs, 1_000 * (seconds(timings.prefill) + seconds(timings.decode)));
   }
 

@@ -6,6 +6,7 @@ import { HEALTH_NAMES, watchHealth } from "../../support/engine/node-health.ts";
 import { rawGenerate } from "../../support/engine/raw-generate.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { startNode } from "../../support/engine/start-node.ts";
+import { answerOf } from "../../support/events/answer-of.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
@@ -111,4 +112,59 @@ test("aborting `cutOff` cuts everything off at once", async () => {
     expect(end.code).not.toBe(0);
     expect(end.finished).toBe(false);
   }
+});
+
+/** The answer of a reading, without the ids of its calls. */
+const answered = ({ events }: Reading) => answerOf(events).blocks;
+
+test("what another node can go on with is handed over after the grace, and nothing of it is lost", async () => {
+  const seed = { seed: 3, answerTokens: { min: 120, max: 120 } };
+  const node = await startNode(fastSimulator({ ...seed, tokensPerSecond: 60 }), { handoverGraceMs: 300 });
+  const other = await startNode(fastSimulator(seed));
+  const [client, next] = [new NodeClient(node.address), new NodeClient(other.address)];
+  stops.push(
+    node.stop,
+    other.stop,
+    () => client.close(),
+    () => next.close(),
+  );
+  const asked = [0, 1].map((at) => generateRequest({ resumable: true }, `run ${at}`));
+  const running = asked.map((request) => client.generate(request));
+  const plain = client.generate(generateRequest({}, "not resumable"));
+  await Promise.all([...running, plain].map((reading) => reading.seen("blockDelta")));
+  const closed = node.server.close(600_000, new AbortController().signal);
+  for (const [at, reading] of running.entries()) {
+    expect(await endOf(reading)).toEqual({ code: 14, reason: "DRAINING", legal: true, finished: false });
+    const { started } = answerOf(reading.events);
+    const { tokens } = reading;
+    expect(tokens.length).toBeGreaterThan(0);
+    expect(tokens.length).toBe(reading.events.filter(({ kind }) => kind?.$case === "blockDelta").length);
+    const continuation = { modelRevision: started?.modelRevision ?? "", tokens, callIds: [] };
+    const rest = next.generate(generateRequest({ resumable: true, continuation }, `run ${at}`));
+    expect(await endOf(rest)).toMatchObject({ code: 0, legal: true, finished: true });
+    const whole = next.generate(generateRequest({}, `run ${at}`));
+    await whole.ended;
+    expect(answered(rest)).toEqual(answered(whole));
+    expect(answered(whole)[0]?.text.startsWith(answered(reading)[0]?.text ?? "-")).toBe(true);
+    expect([rest.tokens.length, whole.tokens]).toEqual([120, []]);
+  }
+  const continued = other.lines.flatMap(({ continued_tokens }) =>
+    continued_tokens === undefined ? [] : [continued_tokens],
+  );
+  expect(continued.toSorted()).toEqual(running.map(({ tokens }) => tokens.length).toSorted());
+  expect(await endOf(plain)).toMatchObject({ code: 0, finished: true });
+  await closed;
+});
+
+test("DrainNode may give another grace than the node's own, and without one nothing is handed over", async () => {
+  const node = await startNode(fastSimulator({ tokensPerSecond: 20 }));
+  const client = new NodeClient(node.address);
+  stops.push(node.stop, () => client.close());
+  const reading = client.generate(generateRequest({ resumable: true }));
+  await reading.seen("blockDelta");
+  await client.drain();
+  const before = reading.events.length;
+  await vi.waitFor(() => expect(reading.events.length).toBeGreaterThan(before));
+  await client.drain(undefined, 0);
+  expect(await endOf(reading)).toMatchObject({ code: 14, reason: "DRAINING" });
 });

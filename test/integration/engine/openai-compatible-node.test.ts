@@ -59,6 +59,15 @@ test("a node whose engine is gone leaves service, and comes back with it", async
   expect((await client.generate(generateRequest()).ended).code).toBe(0);
 });
 
+test("a node beside an engine offers no going on with answers, and refuses it by name", async () => {
+  const rig = await rigOf("vllm");
+  expect((await rig.client.describe()).models[0]?.capabilities).not.toContain(Capability.CONTINUATION);
+  const continuation = { modelRevision: "", tokens: [1], callIds: [] };
+  expect((await rig.client.generate(generateRequest({ continuation })).ended).info?.reason).toBe("UNSUPPORTED_FEATURE");
+  const resumable = rig.client.generate(generateRequest({ resumable: true }));
+  expect([(await resumable.ended).code, resumable.tokens]).toEqual([0, []]);
+});
+
 test("SGLang protects a conversation's prefix as long as asked, and is told when that is over", async () => {
   const clock = new VirtualClock();
   const engine = await startDialectServer("sglang");

@@ -48,6 +48,8 @@ export type Reading = {
   readonly messages: readonly (readonly Event[])[];
   /** The events so far. */
   readonly events: readonly Event[];
+  /** The tokens that were told so far. */
+  readonly tokens: readonly number[];
   /** Returns whether every event so far stood where it may. */
   legal(): boolean;
   /** Returns whether the answer is complete. */
@@ -96,10 +98,14 @@ export class NodeClient {
     return this.#unary(NodeServiceService.describeNode, {});
   }
 
-  /** Makes a DrainNode call. Without a timeout running generations take as long as they take. */
-  drain(timeoutSeconds?: number): Promise<DrainNodeResponse> {
-    const timeout = timeoutSeconds === undefined ? undefined : { seconds: timeoutSeconds, nanos: 0 };
-    return this.#unary(NodeServiceService.drainNode, { timeout, handoverGrace: undefined });
+  /**
+   * Makes a DrainNode call. Without a timeout running generations take as long as they take; without a grace, those that
+   * another node can go on with have what the node is set to.
+   */
+  drain(timeoutSeconds?: number, graceSeconds?: number): Promise<DrainNodeResponse> {
+    const duration = (seconds: number | undefined) => (seconds === undefined ? undefined : { seconds, nanos: 0 });
+    const request = { timeout: duration(timeoutSeconds), handoverGrace: duration(graceSeconds) };
+    return this.#unary(NodeServiceService.drainNode, request);
   }
 
   /** Watches which prefixes of a model the node holds. */
@@ -165,11 +171,13 @@ export function errorInfo({ metadata }: Pick<ServiceError, "metadata">): ErrorIn
 function read(call: ClientReadableStream<GenerateResponse>): Reading {
   const messages: (readonly Event[])[] = [];
   const events: Event[] = [];
+  const tokens: number[] = [];
   const order = new EventOrder();
   let legal = true;
   let look = () => {};
   call.on("data", (message: GenerateResponse) => {
     messages.push(message.events);
+    tokens.push(...message.tokens);
     for (const event of message.events) {
       events.push(event);
       legal &&= order.allows(event);
@@ -191,6 +199,7 @@ function read(call: ClientReadableStream<GenerateResponse>): Reading {
     call,
     messages,
     events,
+    tokens,
     legal: () => legal,
     finished: () => order.finished,
     ended,

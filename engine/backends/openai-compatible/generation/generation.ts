@@ -31,6 +31,8 @@ export async function* generate(
   request: GenerateRequest,
   signal: AbortSignal,
 ): AsyncGenerator<GenerateResponse, void, void> {
+  if (request.continuation)
+    throw new EngineError("UNSUPPORTED_FEATURE", "continuation: this engine cannot go on with an answer.");
   const chat = toChatRequest(request, parts.settings, engineRequestId(request));
   const link = linkAbort(signal);
   const { watch } = parts;

@@ -22,6 +22,12 @@ test("rates are means over finished generations, in which the newest weighs a fi
   expect(throughput.rates()).toMatchObject({ prefillTokensPerSecond: 600, decodeTokensPerSecond: 60 });
 });
 
+test("tokens that another node made are no speed of this one", () => {
+  const throughput = new Throughput(() => 0);
+  throughput.add(finished(0, 0, 100, 2), undefined, 80);
+  expect(throughput.rates().decodeTokensPerSecond).toBe(10);
+});
+
 test("generations without timings, without work or that failed say nothing of the rates", () => {
   const throughput = new Throughput(() => 0);
   throughput.add(finished(0, 1, 0, 1), undefined);

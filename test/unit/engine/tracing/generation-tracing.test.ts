@@ -22,6 +22,7 @@ const DONE: GenerationFacts = {
   firstDeltaMs: 50,
   checked: { mismatches: [], unchecked: 0 },
   totalMs: 1_000,
+  continuedTokens: 0,
   cancelMs: undefined,
 };
 
