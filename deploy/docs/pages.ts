@@ -1,3 +1,6 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parse, stringify } from "yaml";
 import { engineConfigSchema } from "../../engine/config.ts";
 import { vllmViews } from "../../engine/metrics/vllm-names.ts";
 import { profileSchema } from "../../engine/profiles/profile.ts";
@@ -7,6 +10,7 @@ import { grafanaJson } from "../monitoring/dashboards/dashboard.ts";
 import { engine as engineDashboard } from "../monitoring/dashboards/engine.ts";
 import { fleet } from "../monitoring/dashboards/fleet.ts";
 import { keys } from "../monitoring/dashboards/keys.ts";
+import { projectFolder } from "../runtime/files/project-folder.ts";
 import { configurationPage } from "./configuration-page.ts";
 import { ENVOY_NAMES } from "./envoy-names.ts";
 import { fileSchema, type SchemaNode } from "./json-schema.ts";
@@ -128,11 +132,19 @@ export function generatedFiles(): readonly GeneratedFile[] {
     { path: "gateway/docs/metrics.md", text: gatewayMetrics() },
     { path: "engine/docs/metrics.md", text: engineMetrics() },
     { path: "engine/docs/profile.schema.json", text: json(profile) },
+    { path: "deploy/kubernetes/monitoring/alerts.yaml", text: prometheusRule() },
     ...[fleet, keys, engineDashboard].map((dashboard) => ({
       path: `deploy/monitoring/grafana/${dashboard.name}.json`,
       text: json(grafanaJson(dashboard)),
     })),
   ];
+}
+
+/** Returns the alerts as the Prometheus operator takes them. */
+function prometheusRule(): string {
+  const spec: unknown = parse(readFileSync(join(projectFolder(), "deploy/monitoring/alerts.yaml"), "utf8"));
+  const rule = { apiVersion: "monitoring.coreos.com/v1", kind: "PrometheusRule", metadata: { name: "svc" }, spec };
+  return `# Written by \`npm run docs\` from deploy/monitoring/alerts.yaml. Change that, and run it again.\n${stringify(rule)}`;
 }
 
 function json(value: object): string {

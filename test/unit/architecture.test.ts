@@ -351,7 +351,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["test/model/", [GEN, RUNTIME, "engine/", "test/unit/engine/", SUPPORT]],
   ["test/process/", [GEN, "deploy/", "engine/", "gateway/", SUPPORT]],
   ["test/real/", [GEN, "engine/", SUPPORT]],
-  ["test/deploy/", ["deploy/", "gateway/config.ts", "gateway/stats/", "engine/config.ts", "engine/metrics/", SUPPORT]],
+  ["test/deploy/", ["deploy/", "gateway/config.ts", "engine/config.ts", "engine/profiles/", SUPPORT]],
   ["test/browser/", [...GIVEN, SUPPORT]],
   ["test/start/", [...GIVEN, SUPPORT]],
   ["test/fault/", [GEN, ...GIVEN, SUPPORT]],
