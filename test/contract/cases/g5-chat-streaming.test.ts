@@ -5,6 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test
 import { Utf8Holder } from "../../../engine/backends/llama/tokens/utf8-holder.ts";
 import type { Script } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError } from "../../../engine/errors.ts";
+import { becomes } from "../../support/becomes.ts";
 import { modelWrites } from "../../support/engine/model-writes.ts";
 import { startEngine } from "../../support/engine/start-engine.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
@@ -214,7 +215,8 @@ test("case 72: a client that closes its socket ends the engine's work", async ()
       `content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
   );
   await once(socket, "data");
-  expect(service.engine.backend.load().busySlots).toBe(1);
+  // On a busy machine the first bytes are a sign of life.
+  await becomes(async () => service.engine.backend.load().busySlots === 1, "the engine works");
   socket.destroy();
   await left.passed;
 });

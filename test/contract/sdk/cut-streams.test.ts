@@ -9,7 +9,7 @@ import { type ScriptedService, startScriptedService } from "../../support/gatewa
 let service: ScriptedService;
 
 beforeAll(async () => {
-  service = await startScriptedService();
+  service = await startScriptedService({ gateway: { continuation: { maxBytes: 0 } } });
   service.play(lostMidway);
 });
 
