@@ -10,7 +10,7 @@ import {
   type GenerateResponse,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type ToolChoice, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { EngineKind, ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import { Capability, EngineKind, ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { answerOf } from "../events/answer-of.ts";
 import { generateRequest, toolOf } from "../requests/generate-request.ts";
 import { until } from "../until.ts";
@@ -103,6 +103,32 @@ export function backendConformance(name: string, subject: ConformingBackend): vo
       expect(finished?.usage?.inputTokens).toBe(started?.inputTokens);
       expect(finished?.usage?.outputTokens).toBeGreaterThan(0);
       expect(finished?.usage?.cachedInputTokens).toBeLessThanOrEqual(started?.inputTokens ?? 0);
+    });
+
+    test("an answer is gone on with by its tokens, wherever it was cut, or a continuation is refused by name", async () => {
+      const request = asked({ resumable: true });
+      const { events, steps } = await whole(begin(request));
+      const tokens = steps.flatMap((step) => step.tokens);
+      const { started } = answerOf(events);
+      const continuation = { modelRevision: started?.modelRevision ?? "", tokens, callIds: [] };
+      const [described] = running.backend.describe().models;
+      if (!described?.capabilities.includes(Capability.CONTINUATION)) {
+        expect(tokens).toEqual([]);
+        expect(await failureOf(begin({ ...request, continuation }))).toBe("UNSUPPORTED_FEATURE");
+        return;
+      }
+      expect(tokens.length).toBeGreaterThan(0);
+      for (const cut of [0, 1, tokens.length - 1, tokens.length]) {
+        const rest = await whole(
+          begin({ ...request, continuation: { ...continuation, tokens: tokens.slice(0, cut) } }),
+        );
+        expect(answerOf(rest.events).blocks).toEqual(answerOf(events).blocks);
+        expect(rest.steps.flatMap((step) => step.tokens)).toEqual(tokens);
+        expect(rest.events[0]?.kind?.$case).toBe("started");
+      }
+      const other = { ...continuation, modelRevision: `${continuation.modelRevision} not` };
+      expect(await failureOf(begin({ ...request, continuation: other }))).toBe("REVISION_MISMATCH");
+      await idle();
     });
 
     test("two answers at once are two whole answers", async () => {
