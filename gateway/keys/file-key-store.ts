@@ -1,7 +1,7 @@
 import type { FileError } from "../../deploy/runtime/files/file-error.ts";
 import { FollowedFile } from "../../deploy/runtime/files/followed-file.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import { pepperFileOf, readKeyFile } from "./key-file.ts";
+import { type KeyFile, pepperFileOf, readKeyFile } from "./key-file.ts";
 import type { KeyEnv } from "./key-format.ts";
 import { indexKeys, type KeyIndex } from "./key-index.ts";
 import { EMPTY_KEY_SET, type KeySet } from "./key-record.ts";
@@ -55,7 +55,12 @@ export class FileKeyStore implements KeyStore {
     this.#index = indexKeys(EMPTY_KEY_SET, undefined, this.#env);
     const { file, clock } = options;
     // The pepper belongs to it: a set that did not fit the old one may fit the new one.
-    this.#followed = new FollowedFile({ files: [file, pepperFileOf(file)], clock, take: () => this.#take() });
+    this.#followed = new FollowedFile({
+      files: [file, pepperFileOf(file)],
+      clock,
+      take: (signal) => this.#take(signal),
+      onHang: () => this.#failed(new KeyStoreError("unreadable", `${file} cannot be read: the file system hangs`)),
+    });
   }
 
   /**
@@ -113,27 +118,36 @@ export class FileKeyStore implements KeyStore {
     this.#followed.close();
   }
 
-  async #take(): Promise<"taken" | "again"> {
-    const before = this.#failure?.fault;
+  async #take(signal: AbortSignal): Promise<"taken" | "again"> {
     try {
-      await this.#load();
+      const loaded = await readKeyFile(this.#options.file);
+      if (signal.aborted) return "again";
+      this.#use(loaded);
       this.#failure = undefined;
+      this.#tell();
     } catch (error) {
-      this.#loadErrors += 1;
-      this.#failure = isKeyStoreError(error) ? error : new KeyStoreError("unreadable", String(error));
+      if (signal.aborted) return "again";
+      this.#failed(isKeyStoreError(error) ? error : new KeyStoreError("unreadable", String(error)));
     }
-    const fault = this.#failure?.fault;
-    // Said once, however often a file that cannot be read is tried again.
-    if (!this.#closed && (fault !== "unreadable" || before !== fault)) {
-      const status = this.status();
-      for (const listener of this.#listeners) listener(status);
-    }
-    return fault === "unreadable" ? "again" : "taken";
+    return this.#failure?.fault === "unreadable" ? "again" : "taken";
   }
 
-  async #load(): Promise<void> {
+  #failed(failure: KeyStoreError | FileError): void {
+    const before = this.#failure?.fault;
+    this.#loadErrors += 1;
+    this.#failure = failure;
+    // Said once, however often a file that cannot be read is tried again.
+    if (failure.fault !== "unreadable" || before !== "unreadable") this.#tell();
+  }
+
+  #tell(): void {
+    if (this.#closed) return;
+    const status = this.status();
+    for (const listener of this.#listeners) listener(status);
+  }
+
+  #use(loaded: KeyFile | undefined): void {
     const { file, clock } = this.#options;
-    const loaded = await readKeyFile(file);
     if (loaded === undefined) throw new KeyStoreError("missing", `there is no key file at ${file}`);
     assertNewer(file, loaded.set, this.#set);
     this.#index = indexKeys(loaded.set, loaded.pepper, this.#env);

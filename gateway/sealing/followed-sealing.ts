@@ -35,7 +35,7 @@ export class FollowedSealing {
     this.#options = options;
     this.sealing = new Sealing(keys, options.onUnknownKey);
     const { file, clock } = options;
-    this.#followed = new FollowedFile({ files: [file], clock, take: () => this.#take() });
+    this.#followed = new FollowedFile({ files: [file], clock, take: (signal) => this.#take(signal) });
   }
 
   /** Reads the file and follows it until `close`. Throws `FileError` and `SealingKeyError` where it cannot be used. */
@@ -48,11 +48,12 @@ export class FollowedSealing {
     this.#followed.close();
   }
 
-  async #take(): Promise<"taken" | "again"> {
+  async #take(signal: AbortSignal): Promise<"taken" | "again"> {
     const { file, onReload } = this.#options;
     const before = this.#fault;
     try {
       const keys = await readSealingKeys(file);
+      if (signal.aborted) return "again";
       const isNew = keys.map(({ id }) => id).join() !== this.sealing.keyIds.join();
       this.#fault = undefined;
       this.sealing.use(keys);

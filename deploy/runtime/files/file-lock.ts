@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
-import { copyFile, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { copyFile, open, readFile, rename, rm, stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { errnoOf } from "./errno.ts";
@@ -8,6 +8,12 @@ import { FileError } from "./file-error.ts";
 
 /** The time, in milliseconds, until a lock that another process holds is tried again. */
 const RETRY_MS = 25;
+
+/**
+ * The age, in milliseconds, from which an empty lock is nobody's: its owner makes the file and writes its name into it
+ * in the next moment, unless it was killed in between or the disk was full.
+ */
+const NAMELESS_MS = 10_000;
 
 type Owner = { readonly pid: number; readonly host: string };
 
@@ -38,6 +44,14 @@ function isGone(owner: Owner): boolean {
   }
 }
 
+/** Returns whether the lock, whose text is `text`, belongs to a process that is gone, or to nobody for a while. */
+async function isStale(path: string, text: string): Promise<boolean> {
+  const owner = parseOwner(text);
+  if (owner !== undefined) return isGone(owner);
+  const found = await stat(path).catch(() => undefined);
+  return text.trim() === "" && found !== undefined && Date.now() - found.mtimeMs > NAMELESS_MS;
+}
+
 /**
  * Resolves to who holds the lock file `path`: nobody, a process, or one that is gone (`stale`), whose lock the next one
  * takes over.
@@ -45,8 +59,7 @@ function isGone(owner: Owner): boolean {
 export async function lockState(path: string): Promise<"free" | "held" | "stale"> {
   const text = await readLock(path);
   if (text === undefined) return "free";
-  const owner = parseOwner(text);
-  return owner !== undefined && isGone(owner) ? "stale" : "held";
+  return (await isStale(path, text)) ? "stale" : "held";
 }
 
 /** Takes away a lock whose owner died, and gives it back when it turns out to be another's that came in between. */
@@ -66,16 +79,27 @@ async function removeStale(path: string, seen: string): Promise<void> {
 }
 
 async function tryLock(path: string, mine: string): Promise<boolean> {
+  if (await makeLock(path, mine)) return true;
+  const seen = await readLock(path);
+  if (seen !== undefined && (await isStale(path, seen))) await removeStale(path, seen);
+  return false;
+}
+
+/** Makes the lock file with its text, and resolves to whether there was none. A full disk leaves none behind. */
+async function makeLock(path: string, text: string): Promise<boolean> {
+  const handle = await open(path, "wx", 0o600).catch((error: unknown) => {
+    if (errnoOf(error) !== "EEXIST") throw error;
+  });
+  if (!handle) return false;
   try {
-    await writeFile(path, mine, { flag: "wx", mode: 0o600 });
+    await handle.writeFile(text);
     return true;
   } catch (error) {
-    if (errnoOf(error) !== "EEXIST") throw error;
+    await rm(path, { force: true });
+    throw error;
+  } finally {
+    await handle.close();
   }
-  const seen = await readLock(path);
-  const owner = seen === undefined ? undefined : parseOwner(seen);
-  if (seen !== undefined && owner !== undefined && isGone(owner)) await removeStale(path, seen);
-  return false;
 }
 
 async function lock(path: string, mine: string, signal: AbortSignal): Promise<void> {

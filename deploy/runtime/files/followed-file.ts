@@ -2,6 +2,7 @@ import { type FSWatcher, watch } from "node:fs";
 import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import type { Clock } from "../time/clock.ts";
+import { sleep } from "../time/sleep.ts";
 import { errnoOf } from "./errno.ts";
 
 /**
@@ -10,6 +11,11 @@ import { errnoOf } from "./errno.ts";
  */
 const POLL_INTERVAL_MS = 500;
 
+/** The milliseconds after which a look is given up: the file system does not answer, and may never again. */
+const GIVE_UP_MS = 5_000;
+/** The most looks that hang at a time: each holds one of the few threads on which Node reads files. */
+const MOST_HANGING = 2;
+
 /** The settings of what is followed, and who reads it. */
 export type FollowedFileOptions = {
   /** The path of the file, and those of other files in its folder that are read with it. */
@@ -17,11 +23,13 @@ export type FollowedFileOptions = {
   /** The clock that says when to look again. */
   readonly clock: Pick<Clock, "after">;
   /**
-   * Reads the files. It is called at the first look and after each look that found a change, never twice at a time, and
-   * must not reject. It resolves to "again" when what could not be read may be readable at the next look although
-   * nothing of it changed, else to "taken".
+   * Reads the files. It is called at the first look and after each look that found a change, and must not reject. It
+   * resolves to "again" when what could not be read may be readable at the next look although nothing of it changed,
+   * else to "taken". Once `signal` is aborted the look was given up, and what it reads yet is old: it must not be used.
    */
-  readonly take: () => Promise<"taken" | "again">;
+  readonly take: (signal: AbortSignal) => Promise<"taken" | "again">;
+  /** Called when a look was given up, as the file system did not answer for 5 s. Default: nobody is told. */
+  readonly onHang?: () => void;
 };
 
 /**
@@ -34,6 +42,7 @@ export class FollowedFile {
   #watcher: FSWatcher | undefined;
   #cancelPoll: () => void = () => {};
   #running: Promise<void> | undefined;
+  #hanging = 0;
   #askedAgain = false;
   #closed = false;
 
@@ -86,9 +95,28 @@ export class FollowedFile {
   }
 
   async #lookOnce(): Promise<void> {
+    if (this.#hanging === MOST_HANGING) return;
+    const over = new AbortController();
+    const reading = this.#read(over.signal);
+    const hangs = await Promise.race([
+      reading.then(() => false),
+      sleep(this.#options.clock, GIVE_UP_MS, over.signal).then(() => true),
+    ]);
+    over.abort();
+    if (!hangs || this.#closed) return;
+    this.#hanging += 1;
+    void reading.then(() => {
+      this.#hanging -= 1;
+    });
+    this.#seen = undefined;
+    this.#options.onHang?.();
+  }
+
+  async #read(signal: AbortSignal): Promise<void> {
     const now = (await Promise.all(this.#options.files.map(fingerprint))).join(" ");
-    if (this.#closed || now === this.#seen) return;
-    this.#seen = (await this.#options.take()) === "taken" ? now : undefined;
+    if (this.#closed || signal.aborted || now === this.#seen) return;
+    const taken = await this.#options.take(signal);
+    if (!signal.aborted) this.#seen = taken === "taken" ? now : undefined;
   }
 }
 

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { closeSync, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readFileSync, type Stats } from "node:fs";
 import { type FileHandle, lstat, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { errnoOf } from "./errno.ts";
@@ -17,7 +17,11 @@ const OWNER_ONLY = 0o600;
  */
 const FORBIDDEN_BITS = 0o027;
 
+/** The flags for reading: opening a pipe without a writer must not wait for one. */
+const READ = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
+
 function assertPrivate(path: string, stats: Stats): void {
+  if (!stats.isFile()) throw new FileError("unreadable", `${path} is no regular file`);
   const uid = process.getuid?.();
   if (uid === undefined) return; // a system without owners and modes
   if ((stats.mode & FORBIDDEN_BITS) !== 0)
@@ -33,7 +37,7 @@ function assertPrivate(path: string, stats: Stats): void {
 export async function readPrivateFile(path: string): Promise<Buffer | undefined> {
   let handle: FileHandle | undefined;
   try {
-    handle = await open(path, "r");
+    handle = await open(path, READ);
     assertPrivate(path, await handle.stat());
     return await handle.readFile();
   } catch (error) {
@@ -47,7 +51,7 @@ export async function readPrivateFile(path: string): Promise<Buffer | undefined>
 export function readPrivateFileSync(path: string): Buffer | undefined {
   let opened: number | undefined;
   try {
-    opened = openSync(path, "r");
+    opened = openSync(path, READ);
     assertPrivate(path, fstatSync(opened));
     return readFileSync(opened);
   } catch (error) {

@@ -28,7 +28,7 @@ export class AdminToken {
     this.#file = file;
     this.#digest = digest;
     this.#onReload = onReload;
-    this.#followed = new FollowedFile({ files: [file], clock, take: () => this.#take() });
+    this.#followed = new FollowedFile({ files: [file], clock, take: (signal) => this.#take(signal) });
   }
 
   /**
@@ -49,10 +49,11 @@ export class AdminToken {
     this.#followed.close();
   }
 
-  async #take(): Promise<"taken" | "again"> {
+  async #take(signal: AbortSignal): Promise<"taken" | "again"> {
     const before = this.#fault;
     try {
       const digest = await readToken(this.#file);
+      if (signal.aborted) return "again";
       const isNew = !digest.equals(this.#digest);
       this.#digest = digest;
       this.#fault = undefined;

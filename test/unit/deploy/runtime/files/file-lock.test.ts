@@ -1,10 +1,10 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, utimes, writeFile } from "node:fs/promises";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { withFileLock } from "../../../../../deploy/runtime/files/file-lock.ts";
+import { lockState, withFileLock } from "../../../../../deploy/runtime/files/file-lock.ts";
 
 let folder: string;
 let path: string;
@@ -83,4 +83,17 @@ test.each([
 test("says that the folder cannot be written", async () => {
   const refused = withFileLock(join(folder, "none", "lock"), () => Promise.resolve(), patient);
   await expect(refused).rejects.toMatchObject({ fault: "unwritable" });
+});
+
+test("takes over an empty lock that a full disk left behind, but not one that was just made", async () => {
+  await writeFile(path, "");
+  expect(await lockState(path)).toBe("held");
+  await expect(withFileLock(path, () => Promise.resolve(), AbortSignal.abort())).rejects.toMatchObject({
+    fault: "locked",
+  });
+  const before = new Date(Date.now() - 60_000);
+  await utimes(path, before, before);
+  expect(await lockState(path)).toBe("stale");
+  expect(await withFileLock(path, () => Promise.resolve("in"), patient)).toBe("in");
+  expect(await readdir(folder)).toEqual([]);
 });

@@ -132,3 +132,40 @@ describe("a followed file", () => {
     expect(take.calls).toBe(1);
   });
 });
+
+test("a look that hangs is given up and made again, and what it reads later is not used", async () => {
+  await writeFile(file, "one");
+  const clock = new VirtualClock();
+  const hanging = [gate(), gate()];
+  const signals: AbortSignal[] = [];
+  let hung = 0;
+  const followed = new FollowedFile({
+    files: [file],
+    clock,
+    async take(signal) {
+      signals.push(signal);
+      await hanging[signals.length - 1]?.passed;
+      return "taken";
+    },
+    onHang: () => {
+      hung += 1;
+    },
+  });
+  onTestFinished(() => followed.close());
+  for (const tries of [1, 2]) {
+    await clock.advance(500);
+    await until(() => signals.length === tries, "the file is being read");
+    await clock.advance(5_000);
+    await until(() => hung === tries, "the look is given up");
+    expect(signals[tries - 1]?.aborted).toBe(true);
+  }
+  // Two hold a thread each: no third one is risked.
+  await clock.advance(5_000);
+  await followed.look();
+  expect(signals.length).toBe(2);
+  hanging[0]?.open();
+  await new Promise((resolve) => setImmediate(resolve));
+  await followed.look();
+  expect(signals.length).toBe(3);
+  expect([hung, signals.map(({ aborted }) => aborted).slice(0, 2)]).toEqual([2, [true, true]]);
+});
