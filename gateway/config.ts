@@ -225,6 +225,12 @@ const gatewayKeys = z.strictObject({
     .describe(
       "The number of proxies in front that add to x-forwarded-for; at 0 the header means nothing, and the connection's address counts.",
     ),
+  cacheHeader: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Whether replies carry `x-svc-cache`: the tokens of the prompt that were expected in the engine's cache, that were there and that were lost, and the reason.",
+    ),
   overloadManager: overloadSchema,
   stats: statsSchema,
   timeouts: timeoutsSchema,

@@ -158,7 +158,7 @@ function handlers(deps: GatewayDeps, limits: RateLimitDeps, translation: Transla
     responses: responses.brokenStream,
   };
   const shared = { router, translation, sealing, limits, queue, clock, stats };
-  const generation = { ...shared, timeouts: config.timeouts, running, brokenStreams };
+  const generation = { ...shared, timeouts: config.timeouts, running, brokenStreams, cacheHeader: config.cacheHeader };
   const others: Readonly<Record<OtherOperation, RouteHandlerMethod>> = {
     list_models: listModels(translation.models),
     get_model: getModel(translation.models),

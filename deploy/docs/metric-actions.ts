@@ -19,6 +19,10 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       "Engines decode more slowly: too many generations at once for the accelerator, a prompt being read beside them, or another program on the machine. Fewer `slots` per node makes each stream faster.",
     svc_request_tokens:
       "The sizes of prompts and answers, for capacity planning. If `cached` falls while `input` does not, see the advice for the time to the first token.",
+    svc_cache_requests_total:
+      "How often each reason comes. The log line of a request has its own: `cache_reason`, with the expected and lost tokens.",
+    svc_cache_lost_tokens_total:
+      "Prefill that was paid for twice. `evicted`: the caches are too small for the sessions at work, add nodes or KV memory. `moved`: load decided against the cache. `belief_expired` or `other_gateway`: the nodes do not tell what they hold, or `prefixEvents` is off. `node_restarted`: nodes come and go. `client_changed` and `compaction` are the clients' doing.",
     svc_queue_wait_seconds:
       "A p95 above 10 s means too few slots for the load: add engine nodes. If only one class waits, the others outrank it as configured in their keys.",
     svc_inter_delta_gap_seconds:

@@ -44,6 +44,12 @@ export const REPLY_HEADERS: readonly HeaderFact[] = [
     where: "all",
     meaning: "The id of the request, `req_…`, by which operators find it. `request-id` is the same.",
   },
+  {
+    name: "x-svc-cache",
+    where: "generation, where the operator has set `cacheHeader`",
+    meaning:
+      "What was in the engine's cache for the prompt, in tokens: `expected=…, cached=…, lost=…, reason=…`. The reason is why not more was there: `hit`, `new`, `client_changed` and `compaction` (with `message=`, the number of the first message that is another one than before), `evicted`, `moved`, `belief_expired`, `node_restarted` or `other_gateway`. A stream has it unless its first sign of life came earlier.",
+  },
   { name: "request-id", where: "all", meaning: "The same as `x-request-id`, where clients of Format B read it." },
   {
     name: "content-type",

@@ -90,6 +90,20 @@ export class Stats {
     "model",
     "token_type",
   );
+  /** Counts prompts that an engine has read, by why they were in its cache no further than they were. */
+  readonly cacheReasons = this.#counter(
+    "svc_cache_requests_total",
+    "Prompts that an engine has read, by why no more of them was in its cache; hit: all that might have been there was.",
+    "model",
+    "reason",
+  );
+  /** Counts the tokens that might have been in a cache and were not, by the reason. */
+  readonly cacheLostTokens = this.#counter(
+    "svc_cache_lost_tokens_total",
+    "Tokens of prompts that might have been in the cache of their engine and were not, by the reason.",
+    "model",
+    "reason",
+  );
   /** Counts the event streams that are open. */
   readonly streamsActive = this.#gauge("svc_streams_active", "Event streams that are open now, by format.", "format");
   /** Counts the open event streams that a slow reader holds up. */

@@ -6,6 +6,7 @@ import { Balancer } from "./load-balancing/balancer.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
 import type { Ejection } from "./outlier/outlier-detector.ts";
 import { outlierOutcome } from "./outlier/outlier-outcome.ts";
+import { CacheLedger } from "./prefixes/cache-ledger.ts";
 import { RetryBudget } from "./retry/retry-budget.ts";
 
 /** A cluster and everything that decides which of its endpoints a request meets, and whether and when. */
@@ -16,6 +17,8 @@ export class ClusterTraffic {
   readonly admission: ClusterAdmission;
   /** Bounds the retries of the cluster's requests. */
   readonly budget: RetryBudget;
+  /** Explains what the caches of the endpoints did not have. */
+  readonly ledger: CacheLedger;
   readonly #clock: Clock;
   readonly #onEjection: (ejection: Ejection) => void;
 
@@ -33,6 +36,11 @@ export class ClusterTraffic {
     this.cluster = cluster;
     this.admission = new ClusterAdmission(cluster, new Balancer(cluster, work, clock, random), clock);
     this.budget = new RetryBudget(cluster.settings.circuitBreakers.retryBudget);
+    this.ledger = new CacheLedger({
+      prefixes: cluster.prefixes,
+      lifeOf: (address) => cluster.member(address)?.endpoint.startedAtMs,
+      believedMs: () => cluster.settings.prefixAffinityLbConfig.idleTtlMs,
+    });
     this.#clock = clock;
     this.#onEjection = onEjection;
     this.#tick();

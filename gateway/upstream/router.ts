@@ -27,6 +27,7 @@ import { promptBytes } from "./load-balancing/boundary-hashes.ts";
 import { type Route, routeOf } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import type { Ejection } from "./outlier/outlier-detector.ts";
+import { explained } from "./prefixes/explained-placement.ts";
 import { beyondWindows } from "./prompt-bound.ts";
 import { RequestsOfDeath } from "./retry/request-of-death.ts";
 import { Retries } from "./retry/retries.ts";
@@ -386,8 +387,14 @@ export class Router {
     return place;
   }
 
+  /** Returns the place with somebody who explains to the record what was cached there, and why not more. */
+  #explained(place: Admitted, { ledger }: ClusterTraffic, route: Route, record: CallRecord): Admitted {
+    const sent = ledger.sent(route, place.member.endpoint.address, this.#options.clock.nowMs());
+    return { ...place, placement: explained(place.placement, sent, (note) => record.cached(note)) };
+  }
+
   /** Makes the next try of a request, on the endpoint that it has a place on. */
-  #attempt({ dispatch, route, deadline, gate, retries, answer }: Journey, place: Admitted): Attempt {
+  #attempt({ dispatch, traffic, route, deadline, gate, retries, answer }: Journey, place: Admitted): Attempt {
     const { clock, stats, timeouts, room } = this.#options;
     const { request, facts, record } = dispatch;
     const { endpoint } = place.member;
@@ -400,7 +407,7 @@ export class Router {
     const inputTokens = promptBytes(route.shape) / BYTES_PER_TOKEN + (continuedTokens ?? 0);
     const message = (held: Uint8Array) => messageFor(held, resumption);
     return new Attempt({
-      place,
+      place: answer.continued ? place : this.#explained(place, traffic, route, record),
       gate,
       continues: answer.continued,
       sift: (events, tokens) => answer.take(events, tokens),

@@ -55,15 +55,12 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/upstream/continuation/", [GEN]],
   ["gateway/upstream/endpoint/", [GEN, RUNTIME]],
   ["gateway/upstream/health/", [GEN, RUNTIME, "gateway/upstream/endpoint/"]],
-  [
-    "gateway/upstream/prefixes/",
-    [GEN, RUNTIME, "gateway/upstream/endpoint/", "gateway/upstream/load-balancing/held-prefixes.ts"],
-  ],
+  ["gateway/upstream/prefixes/", [GEN, RUNTIME, "gateway/upstream/endpoint/", "gateway/upstream/load-balancing/*.ts"]],
   [
     "gateway/upstream/call/",
     [
       ...[GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/endpoint/", "gateway/upstream/outlier/"],
-      "gateway/upstream/continuation/",
+      ...["gateway/upstream/continuation/", "gateway/upstream/prefixes/cache-ledger.ts"],
     ],
   ],
   [

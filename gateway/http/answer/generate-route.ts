@@ -54,6 +54,8 @@ export type GenerateRouteDeps = {
    * again may mend that: with a cut connection or the format's error frame.
    */
   readonly brokenStreams: Readonly<Record<string, "cut" | "error">>;
+  /** Whether replies say what was in the cache for them, and why not more. */
+  readonly cacheHeader: boolean;
 };
 
 /** A request that was checked, translated and paid for: all that is left is to answer it. */
@@ -144,6 +146,7 @@ async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps):
   const sink: EventSink = {
     events(events, flow) {
       progress.see(events);
+      if (deps.cacheHeader) tellCache(checked);
       stream.events(events, flow);
     },
     wentOn: () => progress.wentOn(),
@@ -170,6 +173,14 @@ async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps):
     stats.streamEnd.inc({ ...labels, reason: record.endReason ?? "complete" });
   }
   return reply;
+}
+
+/** Says in a header of the reply, while there is time, what was in the cache for it, and why not more. */
+function tellCache({ record: { cache }, reply }: CheckedRequest): void {
+  if (!cache || reply.raw.headersSent) return;
+  const { expectedTokens, cachedTokens, lostTokens, reason, changedMessage } = cache;
+  const counts = `expected=${expectedTokens}, cached=${cachedTokens}, lost=${lostTokens}, reason=${reason}`;
+  reply.raw.setHeader("x-svc-cache", changedMessage === undefined ? counts : `${counts}, message=${changedMessage}`);
 }
 
 function openStream({ format, model, options, head, record, reply, answer }: CheckedRequest, deps: GenerateRouteDeps) {
@@ -232,6 +243,7 @@ async function foldedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): P
   } catch (thrown) {
     throw answerFailure(thrown, checked, running);
   }
+  if (deps.cacheHeader) tellCache(checked);
   return reply.type("application/json; charset=utf-8").send(JSON.stringify(format.reply(head, fold.result(), options)));
 }
 

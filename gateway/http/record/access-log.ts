@@ -63,7 +63,7 @@ function endedWell({ code, detail, endReason }: ClosedRequest): boolean {
  * a request.
  */
 function lineOf(request: ClosedRequest, method: string | undefined, bytesOut: number): object {
-  const { usage, trace, labels, principal } = request;
+  const { usage, trace, labels, principal, cache } = request;
   return {
     request_id: request.requestId,
     trace_id: trace.traceId,
@@ -88,6 +88,10 @@ function lineOf(request: ClosedRequest, method: string | undefined, bytesOut: nu
     prompt_tokens: usage?.inputTokens,
     cached_tokens: usage?.cachedInputTokens,
     output_tokens: usage?.outputTokens,
+    cache_expected_tokens: cache?.expectedTokens,
+    cache_lost_tokens: cache?.lostTokens || undefined,
+    cache_reason: cache?.reason,
+    cache_changed_message: cache?.changedMessage,
     reasoning_tokens: usage?.reasoningTokens,
     queue_ms: rounded(request.queueMs),
     accept_ms: rounded(request.acceptMs),

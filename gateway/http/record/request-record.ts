@@ -15,6 +15,7 @@ import type { RouteSpec } from "../../routes.ts";
 import type { AttemptTrace, CallRecord } from "../../upstream/call/call-record.ts";
 import type { CallHeaders } from "../../upstream/call/generate-call.ts";
 import type { NotKept } from "../../upstream/continuation/continuation-room.ts";
+import type { CacheNote } from "../../upstream/prefixes/cache-ledger.ts";
 import { newRequestId } from "./random-id.ts";
 import { type TraceContext, traceHeaders } from "./trace-context.ts";
 import { TracedTries, type TracedTry } from "./traced-tries.ts";
@@ -104,6 +105,8 @@ export type ClosedRequest = RequestTimes & {
   readonly finishReason: FinishReason | undefined;
   /** The tokens that the engine counted; undefined where the answer did not come to its end. */
   readonly usage: Usage | undefined;
+  /** What was in the cache of the endpoint, and why not more; undefined where no engine told. */
+  readonly cache: CacheNote | undefined;
 };
 
 /** What the record of a request begins with. */
@@ -155,6 +158,7 @@ export class RequestRecord implements CallRecord {
   #firstDeltaMs: number | undefined;
   #finishedMs: number | undefined;
   #maxGapMs: number | undefined;
+  #cache: CacheNote | undefined;
   #pausedAtMs: number | undefined;
   #backpressureMs: number | undefined;
 
@@ -270,6 +274,16 @@ export class RequestRecord implements CallRecord {
     this.#notKept = why;
   }
 
+  /** What was in the cache of the endpoint, and why not more; undefined until an engine has told. */
+  get cache(): CacheNote | undefined {
+    return this.#cache;
+  }
+
+  /** Notes what was in the cache of the endpoint that was called last; of several tries the last one counts. */
+  cached(note: CacheNote): void {
+    this.#cache = note;
+  }
+
   /** A call to an engine has failed, with the token `detail`; another one may follow. */
   tryFailed(detail: Detail): void {
     this.#failedTries.add(detail);
@@ -359,6 +373,7 @@ export class RequestRecord implements CallRecord {
       tries: this.#tries?.all ?? [],
       finishReason: this.#finished?.reason,
       usage: this.#finished?.usage,
+      cache: this.#cache,
       sentMs: this.#sentMs,
       queueMs: this.#queueMs,
       acceptMs: this.#acceptMs,

@@ -17,6 +17,11 @@ export function countRequest(stats: Stats, request: ClosedRequest): void {
     stats.queueWait.observe({ model, class: PRIORITY_CLASS[request.principal.priority] }, request.queueMs / 1000);
   if (firstDeltaMs !== undefined)
     stats.timeToFirstToken.observe({ model, cache: cacheUse(usage) }, firstDeltaMs / 1000);
+  if (request.cache) {
+    const { reason, lostTokens } = request.cache;
+    stats.cacheReasons.inc({ model, reason });
+    stats.cacheLostTokens.inc({ model, reason }, lostTokens);
+  }
   if (usage) {
     stats.tokens.observe({ model, token_type: "input" }, usage.inputTokens);
     stats.tokens.observe({ model, token_type: "cached" }, usage.cachedInputTokens);

@@ -1,5 +1,6 @@
 import type { Detail } from "../../outcome.ts";
 import type { NotKept } from "../continuation/continuation-room.ts";
+import type { CacheNote } from "../prefixes/cache-ledger.ts";
 import type { CallHeaders } from "./generate-call.ts";
 import type { UpstreamFailure } from "./grpc-error.ts";
 
@@ -29,6 +30,8 @@ export type CallRecord = {
   countSent(address: string): CallHeaders;
   /** The answer is not kept, or no longer, so that no other engine could go on with it; `why` is the reason. */
   notKept(why: NotKept): void;
+  /** Notes what was in the cache of the endpoint that was called last, and why not more. */
+  cached(note: CacheNote): void;
   /** A call has failed with the token `detail`. Another one may follow, whose end says nothing of this failure. */
   tryFailed(detail: Detail): void;
 };

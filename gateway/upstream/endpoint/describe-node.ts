@@ -4,7 +4,13 @@ import { healthFailure } from "./health-failure.ts";
 
 /** What a node said about itself: its models, or nothing, and then `why` says what kept it, for operators. */
 export type NodeAnswer =
-  | { readonly kind: "described"; readonly models: readonly ModelDescription[] }
+  | {
+      readonly kind: "described";
+      /** What the node says of each of its models. */
+      readonly models: readonly ModelDescription[];
+      /** The time at which the node's process began to serve, in milliseconds of its wall clock; 0 where it does not say. */
+      readonly startedAtMs: number;
+    }
   /** A node that speaks gRPC, but not this contract. */
   | { readonly kind: "unknown_contract" }
   | { readonly kind: "unreachable"; readonly why: string };
@@ -14,7 +20,7 @@ export function describeNode(client: Client, deadline: number): Promise<NodeAnsw
   const { path, requestSerialize, responseDeserialize } = NodeServiceService.describeNode;
   return new Promise((resolve) => {
     client.makeUnaryRequest(path, requestSerialize, responseDeserialize, {}, { deadline }, (error, reply) => {
-      if (reply) resolve({ kind: "described", models: reply.models });
+      if (reply) resolve({ kind: "described", models: reply.models, startedAtMs: reply.startedAt?.getTime() ?? 0 });
       else resolve(failed(error as ServiceError));
     });
   });

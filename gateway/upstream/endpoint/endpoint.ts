@@ -43,6 +43,7 @@ export class Endpoint {
   readonly #newsListeners = new Set<() => void>();
   #descriptions: ReadonlyMap<string, ModelDescription> = new Map();
   #describing: Promise<NodeAnswer> | undefined;
+  #startedAtMs = 0;
   #drained = false;
   #whenIdle: (() => void) | undefined;
   #active = 0;
@@ -117,11 +118,20 @@ export class Endpoint {
       this.#describing = undefined;
       if (answer.kind === "described") {
         this.#descriptions = new Map(answer.models.map((model) => [model.id, model]));
+        this.#startedAtMs = answer.startedAtMs;
         this.#tell();
       }
       return answer;
     });
     return this.#describing;
+  }
+
+  /**
+   * The time at which the node's process began to serve, in milliseconds of its wall clock, as it was last asked: another
+   * one is another process, with an empty cache. 0 where the node does not say.
+   */
+  get startedAtMs(): number {
+    return this.#startedAtMs;
   }
 
   /** Whether an operator has drained the endpoint by hand. */

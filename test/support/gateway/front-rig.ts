@@ -16,6 +16,7 @@ import type { ContinuationSettings } from "../../../gateway/upstream/continuatio
 import { encodeRequest, type PromptFacts } from "../../../gateway/upstream/encoded-request.ts";
 import { type Route, routeOf } from "../../../gateway/upstream/load-balancing/route.ts";
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/routing-hints.ts";
+import type { CacheNote } from "../../../gateway/upstream/prefixes/cache-ledger.ts";
 import { Router, type RouterOptions } from "../../../gateway/upstream/router.ts";
 import {
   CountTokensRequest,
@@ -105,6 +106,14 @@ export class CallNotes implements CallRecord {
   /** Notes that the answer is not kept. */
   notKept(why: NotKept): void {
     this.notKeptFor.push(why);
+  }
+
+  /** What was cached for the newest call whose engine told; undefined until one has. */
+  cache: CacheNote | undefined;
+
+  /** Notes what was cached. */
+  cached(note: CacheNote): void {
+    this.cache = note;
   }
 
   /** Notes the token of a call that failed. */

@@ -1,0 +1,65 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { fastSimulator } from "../../support/engine/simulated-node.ts";
+import { type RunningNode, startNode } from "../../support/engine/start-node.ts";
+import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
+import { until } from "../../support/until.ts";
+
+const CHAT = "/v1/chat/completions";
+const MODEL = "svc-qwen";
+
+let node: RunningNode;
+let gateway: RunningGateway;
+
+beforeAll(async () => {
+  node = await startNode(fastSimulator());
+  const clusters = [{ model: MODEL, endpoints: [{ address: node.address }] }];
+  gateway = await startGateway([node.address], { clusters, cacheHeader: true });
+});
+
+afterAll(async () => {
+  await gateway.stop();
+  await node.stop();
+});
+
+type Said = { readonly role: string; readonly content: string };
+
+async function ask(messages: readonly Said[], stream = false) {
+  const response = await gateway.post(CHAT, { model: MODEL, messages, stream });
+  const text = await response.text();
+  const id = response.headers.get("x-request-id");
+  const found = () => gateway.log.find((line) => line.includes(`"request_id":"${id}"`));
+  await until(() => found() !== undefined, "the request is logged");
+  const answer = stream ? "" : String(JSON.parse(text).choices[0].message.content);
+  return { answer, header: response.headers.get("x-svc-cache"), line: JSON.parse(found() ?? "") };
+}
+
+test("log line, metric and header say what was expected in the cache, what was there, and why not more", async () => {
+  const first: Said[] = [
+    { role: "system", content: "You are terse. ".repeat(200) },
+    { role: "user", content: "What is to be done? ".repeat(100) },
+  ];
+  const begun = await ask(first);
+  expect(begun.line).toMatchObject({ cache_reason: "new", cache_expected_tokens: 0 });
+  expect(begun.header).toBe("expected=0, cached=0, lost=0, reason=new");
+
+  const second = [...first, { role: "assistant", content: begun.answer }, { role: "user", content: "And then?" }];
+  const followed = await ask(second, true);
+  const { cached_tokens: cached, cache_expected_tokens: expected } = followed.line;
+  expect(cached).toBeGreaterThan(1_000);
+  expect(expected).toBe(cached);
+  expect(followed.header).toBe(`expected=${expected}, cached=${cached}, lost=0, reason=hit`);
+
+  const edited = await ask([
+    ...first,
+    { role: "assistant", content: "No. ".repeat(600) },
+    { role: "user", content: "Why?" },
+  ]);
+  expect(edited.line.cache_reason).toBe("hit");
+  const again = await ask([...first, { role: "assistant", content: "Yes." }, { role: "user", content: "Why?" }]);
+  expect(again.line).toMatchObject({ cache_reason: "client_changed", cache_changed_message: 2 });
+  expect(again.header).toContain("reason=client_changed, message=2");
+
+  const page = await gateway.stats.registry.metrics();
+  expect(page).toMatch(/svc_cache_requests_total\{model="svc-qwen",reason="client_changed"\} 1/);
+  expect(page).toMatch(/svc_cache_lost_tokens_total\{model="svc-qwen",reason="client_changed"\} [1-9]/);
+});

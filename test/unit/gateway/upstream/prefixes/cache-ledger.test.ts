@@ -1,0 +1,118 @@
+import { describe, expect, test } from "vitest";
+import type { PromptShape } from "../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
+import { type HeldPrefix, NOTHING_TOLD } from "../../../../../gateway/upstream/load-balancing/held-prefixes.ts";
+import { CacheLedger, type CacheLedgerParts } from "../../../../../gateway/upstream/prefixes/cache-ledger.ts";
+
+const BYTES = 4_000;
+const TOKENS = 1_000;
+const MINUTE = 60_000;
+
+/** The prompt of a conversation by the words of its messages, of 1,000 tokens each, the head first. */
+function prompt(words: string): PromptShape {
+  const messages = words.split(" ");
+  const boundaries = messages.map((_, index) => ({
+    hash: messages.slice(0, index + 1).join(" "),
+    bytes: BYTES * (index + 1),
+    marked: false,
+  }));
+  const last = messages.findLastIndex((word) => word.startsWith("a"));
+  return { boundaries, lastTurn: last < 0 ? undefined : last - 1 };
+}
+
+class Gateway {
+  nowMs = 0;
+  readonly lives: Record<string, number | undefined> = { A: 1, B: 1 };
+  readonly ledger: CacheLedger;
+
+  constructor(parts: Partial<CacheLedgerParts> = {}) {
+    const lifeOf = (address: string) => this.lives[address];
+    this.ledger = new CacheLedger({ prefixes: NOTHING_TOLD, lifeOf, believedMs: () => 5 * MINUTE, ...parts });
+  }
+
+  /** Sends a prompt, of which the engine then says that so many messages were cached. */
+  ask(words: string, address: string, cachedMessages: number, affinityKey = "session") {
+    this.nowMs += 1_000;
+    const shape = prompt(words);
+    const sent = this.ledger.sent({ shape, affinityKey }, address, this.nowMs);
+    return sent.measured(TOKENS * shape.boundaries.length, TOKENS * cachedMessages);
+  }
+}
+
+describe("the one reason why a prompt was not in the cache is", () => {
+  test("none for a first turn, and none for a turn that finds all of the turn before", () => {
+    const gateway = new Gateway();
+    expect(gateway.ask("head u1", "A", 0)).toMatchObject({ reason: "new", expectedTokens: 0, lostTokens: 0 });
+    expect(gateway.ask("head u1 a1 u2", "A", 2)).toMatchObject({ reason: "hit", expectedTokens: 2_000, lostTokens: 0 });
+    expect(gateway.ask("head other", "A", 1, "other")).toMatchObject({ reason: "hit", expectedTokens: 1_000 });
+  });
+
+  test("eviction, where the endpoint that had it was asked", () => {
+    const gateway = new Gateway();
+    gateway.ask("head u1 a1 u2", "A", 0);
+    expect(gateway.ask("head u1 a1 u2 a2 u3", "A", 1)).toMatchObject({
+      ...{ reason: "evicted", expectedTokens: 4_000, cachedTokens: 1_000, lostTokens: 3_000 },
+    });
+  });
+
+  test("load, where another endpoint is believed to have it, and age, where it no longer is", () => {
+    const gateway = new Gateway();
+    gateway.ask("head u1", "A", 0);
+    expect(gateway.ask("head u1 a1 u2", "B", 0)).toMatchObject({ reason: "moved", lostTokens: 2_000 });
+    gateway.nowMs += 6 * MINUTE;
+    expect(gateway.ask("head u1 a1 u2 a2 u3", "A", 2)).toMatchObject({ reason: "belief_expired", lostTokens: 2_000 });
+  });
+
+  test("a restart, and a node that has left", () => {
+    const gateway = new Gateway();
+    gateway.ask("head u1", "A", 0);
+    gateway.lives.A = 2;
+    expect(gateway.ask("head u1 a1 u2", "A", 0)).toMatchObject({ reason: "node_restarted", expectedTokens: 0 });
+    gateway.lives.A = undefined;
+    expect(gateway.ask("head u1 a1 u2 a2 u3", "B", 0)).toMatchObject({ reason: "node_restarted", lostTokens: 4_000 });
+  });
+
+  test("the client, which changed a message or sent a summary instead of the history", () => {
+    const gateway = new Gateway();
+    gateway.ask("head u1 a1 u2 a2 u3", "A", 0);
+    expect(gateway.ask("head u1 a1 x2 a2 u3 a3 u4", "A", 3)).toMatchObject({
+      ...{ reason: "client_changed", changedMessage: 3, lostTokens: 3_000 },
+    });
+    expect(gateway.ask("head u1 summary", "A", 2)).toMatchObject({ reason: "compaction", changedMessage: 2 });
+  });
+
+  test("another gateway, where the last turn never came by here and its endpoint was not found", () => {
+    const gateway = new Gateway();
+    expect(gateway.ask("head u1 a1 u2 a2 u3", "A", 0)).toMatchObject({ reason: "other_gateway", lostTokens: 4_000 });
+    expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4 a4 u5", "A", 6)).toMatchObject({
+      ...{ reason: "other_gateway", lostTokens: 2_000 },
+    });
+    expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4 a4 u5 a5 u6 a6 u7", "A", 12)).toMatchObject({ reason: "hit" });
+  });
+});
+
+describe("an endpoint that tells what it holds", () => {
+  const told = (held: Record<string, HeldPrefix>) => ({
+    prefixes: {
+      holders: (digest: string) => (held[digest] ? [held[digest]] : []),
+      fillOf: () => ({ usedTokens: 1, totalTokens: 2 }),
+    },
+  });
+
+  test("is expected to have just that, its tail included", () => {
+    const gateway = new Gateway(told({ "head u1": { address: "A", tokens: 1_990, tailTokens: 210 } }));
+    gateway.ask("head u1", "A", 0);
+    expect(gateway.ask("head u1 a1 u2", "A", 2.2)).toMatchObject({ reason: "hit", expectedTokens: 2_200 });
+  });
+
+  test("was not moved away from when it had lost the prefix by itself", () => {
+    const gateway = new Gateway(told({}));
+    gateway.ask("head u1", "A", 0);
+    expect(gateway.ask("head u1 a1 u2", "B", 0)).toMatchObject({ reason: "evicted", lostTokens: 2_000 });
+  });
+});
+
+test("however many conversations come, the last ones are remembered", () => {
+  const gateway = new Gateway();
+  for (let index = 0; index < 6_000; index += 1) gateway.ask(`head${index} u1`, "A", 0, `session ${index}`);
+  expect(gateway.ask("head5999 u1 a1 u2", "A", 0, "session 5999").reason).toBe("evicted");
+});
