@@ -284,7 +284,7 @@ export class ClusterAdmission {
     if (!value.held) return false;
     value.holdUntilMs = holdUntilMs;
     item.outwaits = true;
-    item.deadlineMs = holdUntilMs;
+    this.#queue.reschedule(item, holdUntilMs);
     tried.clear();
     return true;
   }
@@ -300,7 +300,7 @@ export class ClusterAdmission {
       if (!value.held) continue;
       value.held.release();
       value.held = undefined;
-      item.deadlineMs = nowMs + Math.max(noEndpointHoldMs, value.request.timeoutMs);
+      this.#queue.reschedule(item, nowMs + Math.max(noEndpointHoldMs, value.request.timeoutMs));
     }
   }
 
@@ -432,13 +432,16 @@ export class ClusterAdmission {
   /** Serves requests in the queue's order, as long as somebody has room. */
   #serveInOrder(nowMs: number): void {
     const passedOver: Pending<Waiting>[] = [];
+    // What is kept for others than a tenant is so for all of its requests.
+    const aside = new Set<string>();
     let triedAll = 0;
     while (this.#hasRoomAnywhere() && this.#queue.size > 0) {
-      const item = this.#queue.next();
+      const item = this.#queue.next(aside);
       if (!item) break;
       const result = this.#attempt(item.value);
       if (isNoRoom(result)) {
         passedOver.push(item);
+        if (result === "kept_for_others") aside.add(item.key);
         // Whoever has room has had its try at this one; it may be another's turn.
         if (result === "all_full") triedAll += 1;
         if (triedAll >= this.#levels.usable) break;

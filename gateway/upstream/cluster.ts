@@ -1,16 +1,16 @@
 import type { ChannelCredentials } from "@grpc/grpc-js";
 import type { Logger } from "pino";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import { Modality } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { ClusterMember } from "./cluster-member.ts";
 import type { ClusterConfig, ClusterSettings } from "./cluster-settings.ts";
-import { type DescribedModel, describedModel } from "./described-model.ts";
+import type { DescribedModel } from "./described-model.ts";
 import type { Discovery, DiscoveryStatus } from "./discovery/discovery.ts";
 import type { EndpointSpec } from "./discovery/endpoint-schema.ts";
 import type { Resolve } from "./discovery/resolve.ts";
 import { startDiscovery } from "./discovery/start-discovery.ts";
 import type { Endpoint, EndpointTls } from "./endpoint/endpoint.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
+import { EndpointFacts } from "./endpoint-facts.ts";
 import { type EndpointView, isAvailable } from "./load-balancing/endpoint-view.ts";
 import { EndpointViews } from "./load-balancing/endpoint-views.ts";
 import type { WorkLedger } from "./load-balancing/work-ledger.ts";
@@ -58,7 +58,7 @@ export class Cluster {
   #members = new Map<string, ClusterMember>();
   #memberList: readonly ClusterMember[] = [];
   #discovered = false;
-  #described: DescribedModel | undefined;
+  readonly #facts: EndpointFacts;
 
   constructor(config: ClusterConfig, parts: ClusterParts) {
     this.settings = config;
@@ -67,6 +67,7 @@ export class Cluster {
     );
     this.mayHaveEndpoints = config.type !== "static" || config.endpoints.length > 0;
     this.#parts = parts;
+    this.#facts = new EndpointFacts(config.model);
     const { clock, random, resolve, log, credentials } = parts;
     this.#tls = credentials && { credentials, serverName: config.tls?.serverName ?? dnsHost(config) };
     this.#discovery = startDiscovery(config, {
@@ -103,7 +104,7 @@ export class Cluster {
 
   /** The endpoints that may get requests now. */
   get healthyEndpoints(): readonly Endpoint[] {
-    return this.members.filter(({ view }) => isAvailable(view)).map(({ endpoint }) => endpoint);
+    return this.#facts.up;
   }
 
   /** The record of what the discovery of endpoints brought so far. */
@@ -145,20 +146,16 @@ export class Cluster {
   }
 
   /**
-   * What the endpoints that are up say of the model, as far as it holds on all of them; what was last true while none is
-   * up, and undefined until one has been.
+   * What the endpoints that are up say of the model, as far as it holds on all of them; what was last known while none
+   * is up, and undefined until one has been.
    */
   get described(): DescribedModel | undefined {
-    const descriptions = this.healthyEndpoints.flatMap((endpoint) => endpoint.description(this.model) ?? []);
-    this.#described = describedModel(descriptions) ?? this.#described;
-    return this.#described;
+    return this.#facts.described;
   }
 
   /** Whether some endpoint of the cluster takes images. */
   get acceptsImages(): boolean {
-    return this.endpoints.some((endpoint) =>
-      endpoint.description(this.model)?.inputModalities.includes(Modality.IMAGE),
-    );
+    return this.#facts.acceptsImages;
   }
 
   /**
@@ -205,10 +202,12 @@ export class Cluster {
       const health = member.healthText(clock.nowMs());
       const why = member.healthFailure;
       log.info({ endpoint: spec.address, model: settings.model, health, why }, "endpoint health changed");
-      this.#remember();
       for (const listener of this.#healthListeners) listener();
     };
-    const onView = (view: EndpointView) => this.views.set(view);
+    const onView = (view: EndpointView) => {
+      this.#facts.note(endpoint, isAvailable(view));
+      this.views.set(view);
+    };
     const initial = !this.#discovered;
     return new ClusterMember({
       endpoint,
@@ -225,14 +224,10 @@ export class Cluster {
     });
   }
 
-  /** Takes note of what is said of the model now, for when nobody is there to say it. */
-  #remember(): void {
-    this.#described = this.described;
-  }
-
   #remove(member: ClusterMember): void {
     member.close();
     this.outliers.forget(member.endpoint.address);
+    this.#facts.forget(member.endpoint);
     this.#parts.pool.leave(member.endpoint);
   }
 }

@@ -12,12 +12,10 @@ export type Beyond = {
 /**
  * Finds out whether a prompt is too long for all endpoints of a cluster, without its tokens: the text of user messages has at
  * least as many as the longest token goes into it, and `bytes` of it. Returns undefined where it may fit one, or where one of
- * them does not say enough about itself; undefined stands for an endpoint that has not described itself.
+ * them does not say enough about itself; undefined stands for an endpoint that has not described itself. Of a
+ * prompt that fits, the first endpoint that may take it ends the search.
  */
-export function beyondWindows(
-  bytes: number,
-  descriptions: readonly (ModelDescription | undefined)[],
-): Beyond | undefined {
+export function beyondWindows(bytes: number, descriptions: Iterable<ModelDescription | undefined>): Beyond | undefined {
   let beyond: Beyond | undefined;
   for (const description of descriptions) {
     const { contextWindow: window = 0, longestTokenBytes = 0 } = description ?? {};

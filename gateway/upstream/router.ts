@@ -1,7 +1,7 @@
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { sleep } from "../../deploy/runtime/time/sleep.ts";
-import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import { Capability, type ModelDescription } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import type { ApiError } from "../errors.ts";
 import { OUTCOMES } from "../outcome.ts";
 import type { CallKind, UpstreamStats } from "../stats/upstream-stats.ts";
@@ -12,6 +12,7 @@ import { callCountTokens } from "./call/count-tokens-call.ts";
 import { contextExceeded, overloaded, type UpstreamFailure } from "./call/grpc-error.ts";
 import type { HeldRequest } from "./call/held-request.ts";
 import type { Timeouts } from "./call/timeouts.ts";
+import type { Cluster } from "./cluster.ts";
 import type { Admitted, NotAdmitted } from "./cluster-admission.ts";
 import type { ClusterManager } from "./cluster-manager.ts";
 import type { ClusterMember } from "./cluster-member.ts";
@@ -248,8 +249,7 @@ export class Router {
     if (!traffic) throw this.#notAdmitted("no_endpoints", model, undefined);
     if (signal.aborted) throw clientClosed();
     const deadline = clock.wallMs() + timeoutMs;
-    const descriptions = traffic.cluster.endpoints.map((endpoint) => endpoint.description(model));
-    const beyond = beyondWindows(userTextBytes, descriptions);
+    const beyond = beyondWindows(userTextBytes, descriptionsOf(traffic.cluster, model));
     if (beyond) throw contextExceeded(beyond.tokens, beyond.window);
     const route = routeOf(facts, hints);
     const identity = route.shape.boundaries.at(-1)?.hash ?? "";
@@ -490,4 +490,9 @@ export class Router {
 /** Returns whether the cluster has an endpoint, be it well or not, that has not had its try at the request. */
 function hasUntried({ traffic, tried }: Journey): boolean {
   return traffic.cluster.members.some(({ endpoint }) => !tried.has(endpoint.address));
+}
+
+/** Yields what each endpoint of a cluster says of the model; undefined for one that has said nothing. */
+function* descriptionsOf({ members }: Cluster, model: string): Generator<ModelDescription | undefined> {
+  for (const { endpoint } of members) yield endpoint.description(model);
 }

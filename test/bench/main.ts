@@ -9,6 +9,7 @@ import { fleetBench } from "./fleet-bench.ts";
 import { floodBench } from "./flood-bench.ts";
 import { hostileBench } from "./hostile-bench.ts";
 import { llamaBench } from "./llama-bench.ts";
+import { placementBench } from "./placement-bench.ts";
 import { startTargets, type Targets } from "./processes/targets.ts";
 import type { ReplayPolicy } from "./replay/replay-policies.ts";
 import { ALL_REPLAY_POLICIES, isReplayPolicy, type ReplaySettings } from "./replay/replay-settings.ts";
@@ -26,6 +27,7 @@ const ALONE: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchR
   encoders: encodersBench,
   body: bodyBench,
   routing: routingBench,
+  placement: placementBench,
   replay: replayBench,
   fleet: fleetBench,
   hostile: hostileBench,

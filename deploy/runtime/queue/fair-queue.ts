@@ -67,10 +67,13 @@ export class FairQueue<Item extends FairItem> {
     turns.push(item);
   }
 
-  /** Takes out the item that is to be served next; undefined when nobody waits. */
-  next(): Item | undefined {
-    const name = this.#shares.next((candidate) => this.#turns[candidate].peek()?.cost);
-    const taken = name && this.#turns[name].take();
+  /**
+   * Takes out the item that is to be served next, of none of the keys in `aside`, which by default is empty; undefined
+   * when nobody else waits.
+   */
+  next(aside?: ReadonlySet<string>): Item | undefined {
+    const name = this.#shares.next((candidate) => this.#turns[candidate].peek(aside)?.cost);
+    const taken = name && this.#turns[name].take(aside);
     if (!taken) return undefined;
     const { item, putBack } = taken;
     const undoShare = this.#shares.served(item.priorityClass, item.cost);

@@ -107,15 +107,18 @@ export class FairTurns<Item extends TurnItem> {
     this.#size += 1;
   }
 
-  /** Returns the item that is next and leaves it where it is; undefined when nobody waits. */
-  peek(): Item | undefined {
-    const flow = this.#soonest();
+  /**
+   * Returns the item that is next and leaves it where it is; undefined when nobody waits. The keys in `aside`, by default
+   * none, are passed over.
+   */
+  peek(aside?: ReadonlySet<string>): Item | undefined {
+    const flow = this.#soonest(aside);
     return flow && this.#head(flow);
   }
 
-  /** Takes out the item that is next, and has its key pay for it; undefined when nobody waits. */
-  take(): Taken<Item> | undefined {
-    const flow = this.#soonest();
+  /** Takes out the item that `peek` returns, and has its key pay for it; undefined when there is none. */
+  take(aside?: ReadonlySet<string>): Taken<Item> | undefined {
+    const flow = this.#soonest(aside);
     const item = flow && this.#head(flow);
     if (!flow || !item) return undefined;
     const before = { brokeAt: flow.brokeAt, lastTurn: flow.lastTurn, earned: this.#earned };
@@ -162,10 +165,11 @@ export class FairTurns<Item extends TurnItem> {
     return this.#newestFirst ? items.at(-1) : items[0];
   }
 
-  #soonest(): Flow<Item> | undefined {
+  #soonest(aside?: ReadonlySet<string>): Flow<Item> | undefined {
     let best: Flow<Item> | undefined;
     let bestDue = Number.POSITIVE_INFINITY;
-    for (const flow of this.#flows.values()) {
+    for (const [key, flow] of this.#flows) {
+      if (aside?.has(key)) continue;
       const due = flow.brokeAt + (this.#head(flow)?.cost ?? Number.POSITIVE_INFINITY) / flow.weight;
       if (best && (due > bestDue || (due === bestDue && precedence(flow, best) > 0))) continue;
       [best, bestDue] = [flow, due];

@@ -33,6 +33,7 @@ export type EndpointPoolOptions = {
 export class EndpointPool {
   readonly #options: EndpointPoolOptions;
   readonly #entries = new Map<Endpoint, Entry>();
+  readonly #byAddress = new Map<string, Entry[]>();
   #warned = false;
 
   constructor(options: EndpointPoolOptions) {
@@ -73,17 +74,13 @@ export class EndpointPool {
       endpoint.close();
     }
     this.#entries.clear();
+    this.#byAddress.clear();
   }
 
   #find(address: string, tls: EndpointTls | undefined): Entry | undefined {
-    for (const entry of this.#entries.values())
-      if (
-        entry.endpoint.address === address &&
-        entry.tls?.credentials === tls?.credentials &&
-        entry.tls?.serverName === tls?.serverName
-      )
-        return entry;
-    return undefined;
+    return this.#byAddress
+      .get(address)
+      ?.find((entry) => entry.tls?.credentials === tls?.credentials && entry.tls?.serverName === tls?.serverName);
   }
 
   #add(address: string, tls: EndpointTls | undefined): Entry {
@@ -93,11 +90,15 @@ export class EndpointPool {
     }
     const entry = { endpoint: new Endpoint(address, tls), tls, users: 0, reports: undefined };
     this.#entries.set(entry.endpoint, entry);
+    this.#byAddress.set(address, [...(this.#byAddress.get(address) ?? []), entry]);
     return entry;
   }
 
   #close(endpoint: Endpoint): void {
     this.#entries.delete(endpoint);
+    const others = (this.#byAddress.get(endpoint.address) ?? []).filter((entry) => entry.endpoint !== endpoint);
+    if (others.length > 0) this.#byAddress.set(endpoint.address, others);
+    else this.#byAddress.delete(endpoint.address);
     endpoint.close();
     this.#options.onGone(endpoint.address);
   }

@@ -1,13 +1,22 @@
 import { type ChannelCredentials, Client, connectivityState, credentials } from "@grpc/grpc-js";
 import { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
+import { TurnSlices } from "../../../deploy/runtime/time/turn-slices.ts";
 import type { ModelDescription } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { describeNode, type NodeAnswer } from "./describe-node.ts";
 import { LastReport } from "./endpoint-load.ts";
 
 /** The size of the largest request message, in bytes. A prompt of a million tokens is several MB. */
 const MAX_REQUEST_BYTES = 64 * 1024 * 1024;
+/** The number of first calls on endpoints that are begun in one turn of the event loop. */
+const OPENINGS_PER_TURN = 4;
 /** The size of the largest reply message, in bytes. No single message of a stream comes near this. */
 export const MAX_REPLY_BYTES = 8 * 1024 * 1024;
+
+/**
+ * Endpoints that come together are spoken to in slices: opening a channel and its first call takes about a millisecond,
+ * and a thousand of them would hold the event loop for seconds.
+ */
+const openings = new TurnSlices(OPENINGS_PER_TURN);
 
 /** How connections to an endpoint are secured. */
 export type EndpointTls = {
@@ -33,12 +42,12 @@ export type EndpointCall = {
 export class Endpoint {
   /** The address of the node, `host:port`. */
   readonly address: string;
-  /** The gRPC client on the endpoint's one channel, which is for calls of all models. */
-  readonly client: Client;
   /** The newest load report of the node. */
   readonly report = new LastReport(() => this.#tell());
   /** Lets big messages to the node go one after the other. */
   readonly handOvers = new FairLane();
+  readonly #tls: EndpointTls | undefined;
+  #client: Client | undefined;
   readonly #failNow = new Set<() => void>();
   readonly #newsListeners = new Set<() => void>();
   #descriptions: ReadonlyMap<string, ModelDescription> = new Map();
@@ -51,10 +60,29 @@ export class Endpoint {
   #continued = 0;
   #failed = 0;
 
-  /** Makes the channel to `host:port`; without `tls` it speaks plain text. */
+  /** Speaks to `host:port`; without `tls` in plain text. */
   constructor(address: string, tls?: EndpointTls) {
     this.address = address;
-    this.client = new Client(address, tls?.credentials ?? credentials.createInsecure(), {
+    this.#tls = tls;
+  }
+
+  /** The gRPC client on the endpoint's one channel, which is for calls of all models. It is made when it is first used. */
+  get client(): Client {
+    this.#client ??= this.#connected();
+    return this.#client;
+  }
+
+  /**
+   * Calls `begin`, which makes the first call of its kind on the endpoint: at once, or in one of the next turns of the
+   * event loop where many endpoints have come together. Returns the function that takes it back if it is still to do.
+   */
+  open(begin: () => void): () => void {
+    return openings.run(begin);
+  }
+
+  #connected(): Client {
+    const tls = this.#tls;
+    return new Client(this.address, tls?.credentials ?? credentials.createInsecure(), {
       ...(tls?.serverName !== undefined && { "grpc.ssl_target_name_override": tls.serverName }),
       "grpc.max_send_message_length": MAX_REQUEST_BYTES,
       "grpc.max_receive_message_length": MAX_REPLY_BYTES,
@@ -77,7 +105,7 @@ export class Endpoint {
 
   /** Whether the connection to the endpoint stands, with TLS and the settings of HTTP/2 agreed. */
   get connected(): boolean {
-    return this.client.getChannel().getConnectivityState(false) === connectivityState.READY;
+    return this.#client?.getChannel().getConnectivityState(false) === connectivityState.READY;
   }
 
   /** The number of calls of this gateway that run on the endpoint, of all its models. */
@@ -207,6 +235,6 @@ export class Endpoint {
 
   /** Closes the channel: no call can be made on it any more. */
   close(): void {
-    this.client.close();
+    this.#client?.close();
   }
 }

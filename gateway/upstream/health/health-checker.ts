@@ -98,7 +98,7 @@ export class HealthChecker {
 
   /** Begins to watch and to check. */
   start(): void {
-    this.#openWatch();
+    this.#cancelRewatch = this.#options.endpoint.open(() => this.#openWatch());
     this.#armCheck();
   }
 

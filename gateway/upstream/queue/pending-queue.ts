@@ -41,7 +41,7 @@ export type Pending<T> = {
   readonly queuedMs: number;
   /** The turns of the queue at which the request began to wait. */
   readonly queuedTurns: number;
-  /** Monotonic milliseconds at which the request gives up. */
+  /** Monotonic milliseconds at which the request gives up. Of one that waits, only `PendingQueue.reschedule` changes it. */
   deadlineMs: number;
   /**
    * Whether the wait of the request says nothing about the queue, and nothing but its deadline ends it: for some of it
@@ -73,6 +73,8 @@ export class PendingQueue<T> {
   readonly #underWay: FairQueue<Pending<T>>;
   readonly #drain = new DrainEstimate();
   #maxPending = 0;
+  /** A moment before which nobody's time is up, in milliseconds of the monotonic clock. */
+  #noneLateUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(settings: PendingQueueSettings) {
     this.#settings = settings;
@@ -98,6 +100,7 @@ export class PendingQueue<T> {
 
   /** Adds a request. Requests whose time is up have to be taken out before, by `expire`. */
   push(item: Pending<T>): Enqueued<T> {
+    this.reschedule(item, item.deadlineMs);
     if (item.underWay) {
       this.#underWay.push(item);
       return { queued: true, dropped: undefined };
@@ -113,9 +116,18 @@ export class PendingQueue<T> {
     return { queued: true, dropped };
   }
 
-  /** Takes out the request that is to be served next. Requests whose time is up have to be taken out before. */
-  next(): Pending<T> | undefined {
-    return this.#underWay.next() ?? this.#waiting.next();
+  /** Has a request that waits give up at another moment, in milliseconds of the monotonic clock. */
+  reschedule(item: Pending<T>, deadlineMs: number): void {
+    item.deadlineMs = deadlineMs;
+    this.#noneLateUntilMs = Math.min(this.#noneLateUntilMs, deadlineMs);
+  }
+
+  /**
+   * Takes out the request that is to be served next, of none of the tenants in `aside`; undefined where there is none.
+   * Requests whose time is up have to be taken out before.
+   */
+  next(aside?: ReadonlySet<string>): Pending<T> | undefined {
+    return this.#underWay.next(aside) ?? this.#waiting.next(aside);
   }
 
   /** Undoes calls of `next` whose results could not be served. `items` are these results in their order. */
@@ -167,12 +179,18 @@ export class PendingQueue<T> {
 
   /** Takes out and returns the requests whose time is up, at most `most` of them; by default all. */
   expire(nowMs: number, most = Number.POSITIVE_INFINITY): Pending<T>[] {
-    const all = this.#items();
-    if (all.length === 0) this.#lifo.emptied();
-    this.#waiting.setNewestFirst(this.#lifo.newestFirst);
-    const isLate = (item: Pending<T>) =>
-      item.deadlineMs <= nowMs || (!item.outwaits && this.#lifo.isTooLong(this.#waitOf(item, nowMs)));
-    const late = all.filter(isLate).slice(0, most);
+    if (this.size === 0) this.#lifo.emptied();
+    const { newestFirst } = this.#lifo;
+    this.#waiting.setNewestFirst(newestFirst);
+    if (!newestFirst && nowMs < this.#noneLateUntilMs) return [];
+    const late: Pending<T>[] = [];
+    let soonestMs = Number.POSITIVE_INFINITY;
+    for (const item of this.#items()) {
+      const isLate = item.deadlineMs <= nowMs || (!item.outwaits && this.#lifo.isTooLong(this.#waitOf(item, nowMs)));
+      if (isLate && late.length < most) late.push(item);
+      else soonestMs = Math.min(soonestMs, item.deadlineMs);
+    }
+    this.#noneLateUntilMs = soonestMs;
     for (const item of late) this.cancel(item);
     return late;
   }

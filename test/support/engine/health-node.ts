@@ -27,6 +27,8 @@ type Watcher = ServerWritableStream<HealthCheckRequest, HealthCheckResponse>;
 export type HealthNodeOptions = {
   /** The ids of the models that the node describes. */
   readonly models: readonly string[];
+  /** The host that the node listens on. Default: 127.0.0.1; 0.0.0.0 makes it reachable under every loopback address. */
+  readonly host?: string;
   /** The port. Default: a free one. */
   readonly port?: number;
   /** Whether the node has `Health.Watch`. Default: true. */
@@ -73,10 +75,10 @@ export class HealthNode {
     if (contract) this.#addContract();
   }
 
-  /** Starts a node on 127.0.0.1. */
+  /** Starts a node. */
   static async start(options: HealthNodeOptions): Promise<HealthNode> {
     const node = new HealthNode(options);
-    await node.#listen(options.port ?? 0);
+    await node.#listen(options.host ?? "127.0.0.1", options.port ?? 0);
     return node;
   }
 
@@ -141,9 +143,9 @@ export class HealthNode {
     });
   }
 
-  async #listen(port: number): Promise<void> {
+  async #listen(host: string, port: number): Promise<void> {
     this.#port = await new Promise<number>((resolve, reject) =>
-      this.#server.bindAsync(`127.0.0.1:${port}`, ServerCredentials.createInsecure(), (error, bound) =>
+      this.#server.bindAsync(`${host}:${port}`, ServerCredentials.createInsecure(), (error, bound) =>
         error ? reject(error) : resolve(bound),
       ),
     );

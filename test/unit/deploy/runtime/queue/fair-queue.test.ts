@@ -108,3 +108,14 @@ describe("the crowd of which one gives way where there is no room", () => {
     expect(queue.crowdBeside("c").at(-1)?.key).toBe("a");
   });
 });
+
+test("keys that are set aside are passed over, in every class, and have their turn afterwards", () => {
+  const queue = queueOf(item("a", "high"), item("a"), item("b", "low"), item("a", "low"), item("c"));
+  const aside = new Set(["a"]);
+  expect([queue.next(aside), queue.next(aside), queue.next(aside)].map((next) => next?.key)).toEqual([
+    "c",
+    "b",
+    undefined,
+  ]);
+  expect(drain(queue).map(({ key }) => key)).toEqual(["a", "a", "a"]);
+});

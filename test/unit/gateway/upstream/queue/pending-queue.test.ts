@@ -411,3 +411,15 @@ describe("an answer that is under way", () => {
     expect(queue.cancel(item)).toBe(false);
   });
 });
+
+test("a request gives up at the moment to which it was moved, be it earlier or later", () => {
+  const queue = queueWith();
+  const [sooner, later] = [request("a"), request("b")];
+  for (const each of [sooner, later]) queue.push(each);
+  expect(queue.expire(1_000)).toEqual([]);
+  queue.reschedule(sooner, 2_000);
+  queue.reschedule(later, 40_000);
+  expect(queue.expire(2_000)).toEqual([sooner]);
+  expect(queue.expire(30_000)).toEqual([]);
+  expect(queue.expire(40_000)).toEqual([later]);
+});

@@ -1,0 +1,76 @@
+import { Modality, type ModelDescription } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import { type DescribedModel, describedModel } from "./described-model.ts";
+import type { Endpoint } from "./endpoint/endpoint.ts";
+
+type Fact = { readonly isUp: boolean; readonly description: ModelDescription | undefined };
+
+/** What was put together from all facts. */
+type Summary<E> = {
+  readonly up: readonly E[];
+  readonly described: DescribedModel | undefined;
+  readonly acceptsImages: boolean;
+};
+
+/**
+ * Knows which endpoints of a cluster are up, and what they say of its model. What all of them come to is put together
+ * when it is asked for after a change, not for every request.
+ */
+export class EndpointFacts<E extends Pick<Endpoint, "description"> = Endpoint> {
+  readonly #model: string;
+  readonly #facts = new Map<E, Fact>();
+  #summary: Summary<E> | undefined;
+  #lastDescribed: DescribedModel | undefined;
+
+  /** Knows no endpoints yet. `model` is the catalog id of the model. */
+  constructor(model: string) {
+    this.#model = model;
+  }
+
+  /** The endpoints that may get requests now. */
+  get up(): readonly E[] {
+    return this.#summed().up;
+  }
+
+  /**
+   * What the endpoints that are up say of the model, as far as it holds on all of them; what was last known while none
+   * is up, and undefined until one has been.
+   */
+  get described(): DescribedModel | undefined {
+    return this.#summed().described;
+  }
+
+  /** Whether some endpoint takes images, be it up or not. */
+  get acceptsImages(): boolean {
+    return this.#summed().acceptsImages;
+  }
+
+  /** Takes note of whether an endpoint is up, and of what it says now. */
+  note(endpoint: E, isUp: boolean): void {
+    const before = this.#facts.get(endpoint);
+    const description = endpoint.description(this.#model);
+    if (before?.isUp === isUp && before.description === description) return;
+    this.#facts.set(endpoint, { isUp, description });
+    // So that something is known even if nobody asks before it is down again.
+    if (isUp && description) this.#lastDescribed ??= describedModel([description]);
+    this.#summary = undefined;
+  }
+
+  /** Forgets an endpoint that has left. */
+  forget(endpoint: E): void {
+    if (this.#facts.delete(endpoint)) this.#summary = undefined;
+  }
+
+  #summed(): Summary<E> {
+    if (this.#summary) return this.#summary;
+    const all = [...this.#facts];
+    const up = all.filter(([, { isUp }]) => isUp);
+    const described = describedModel(up.flatMap(([, { description }]) => description ?? []));
+    this.#lastDescribed = described ?? this.#lastDescribed;
+    this.#summary = {
+      up: up.map(([endpoint]) => endpoint),
+      described: this.#lastDescribed,
+      acceptsImages: all.some(([, { description }]) => description?.inputModalities.includes(Modality.IMAGE)),
+    };
+    return this.#summary;
+  }
+}

@@ -1,0 +1,217 @@
+import { pino } from "pino";
+import { checkConfig } from "../../deploy/runtime/config/load-config.ts";
+import { gatewayConfigSchema } from "../../gateway/config.ts";
+import type { Cluster } from "../../gateway/upstream/cluster.ts";
+import { type Admitted, ClusterAdmission } from "../../gateway/upstream/cluster-admission.ts";
+import { ClusterManager } from "../../gateway/upstream/cluster-manager.ts";
+import { Balancer } from "../../gateway/upstream/load-balancing/balancer.ts";
+import { LB_POLICIES, type LbPolicy } from "../../gateway/upstream/load-balancing/policies.ts";
+import { HealthNode } from "../support/engine/health-node.ts";
+import { HINTS, routeFor } from "../support/gateway/front-rig.ts";
+import { generateRequest } from "../support/requests/generate-request.ts";
+import { VirtualClock } from "../support/virtual-clock.ts";
+import type { BenchResult, Row } from "./report/bench-result.ts";
+import type { BenchSettings } from "./settings.ts";
+
+const MODEL = "svc-qwen";
+const FLEETS = [3, 30, 300, 1_000];
+const FLEETS_QUICK = [3, 100];
+/** The number of requests of one measured stretch. */
+const REQUESTS = 300;
+/** The number of requests that a cluster lets wait. */
+const WAITING = 512;
+/** The time within which a thousand endpoints have become healthy, in milliseconds. */
+const HEALTHY_WITHIN_MS = 120_000;
+const NEVER = new AbortController().signal;
+
+/** A cluster of many endpoints, all of which are one node under many loopback addresses. */
+type Fleet = {
+  readonly cluster: Cluster;
+  readonly manager: ClusterManager;
+  readonly clock: VirtualClock;
+  /** The longest time for which the start held the event loop, in milliseconds. */
+  readonly startMs: number;
+  /** Has discovery find so many endpoints, and resolves when that has been seen. */
+  resize(count: number): Promise<void>;
+};
+
+/**
+ * Measures what placing a request costs in the gateway, by the number of endpoints, and for how long an endpoint that
+ * joins or leaves holds the event loop. Health and descriptions come over real gRPC.
+ */
+export async function placementBench({ quick, repetitions }: BenchSettings): Promise<BenchResult> {
+  const node = await HealthNode.start({ models: [MODEL], host: "0.0.0.0" });
+  const rows: Row[] = [];
+  for (const count of quick ? FLEETS_QUICK : FLEETS) rows.push(await measured(node.port, count, 2 * repetitions));
+  node.stop();
+  return {
+    title: "placement: pick, admission and release of one request, by the number of endpoints",
+    columns: [
+      { key: "endpoints", title: "endpoints", digits: 0 },
+      ...LB_POLICIES.map((name) => ({ key: name, title: `${name} us` })),
+      { key: "arrival", title: "arrival, all full us" },
+      { key: "freed", title: `place freed, ${WAITING} wait us` },
+      { key: "joinMs", title: "join holds ms" },
+      { key: "leaveMs", title: "leave holds ms" },
+      { key: "startMs", title: "start holds ms", digits: 0 },
+    ],
+    rows,
+    notes: [
+      `Least of ${2 * repetitions} stretches of ${REQUESTS} requests; of joins and leaves the middle one.`,
+      "Arrival: one more waits while no endpoint has room. Freed: a request ends, and the next one gets its place.",
+      "All times are of the processor. Holds: the longest turn of the event loop until the change is through, the connection and the ring included.",
+    ],
+  };
+}
+
+async function measured(port: number, count: number, repetitions: number): Promise<Row> {
+  const fleet = await startFleet(port, count);
+  const { cluster, manager, clock } = fleet;
+  const admissionBy = (lbPolicy: LbPolicy) => {
+    const { views, prefixes } = cluster;
+    const onMembersChange = (listener: () => void) => cluster.onMembersChange(listener);
+    const balanced = { settings: { ...cluster.settings, lbPolicy }, views, prefixes, onMembersChange };
+    return new ClusterAdmission(cluster, new Balancer(balanced, manager.work, clock, Math.random), clock);
+  };
+  const costs: Record<string, number> = {};
+  for (const name of LB_POLICIES) costs[name] = await placing(admissionBy(name), repetitions);
+  const waiting = await queueing(admissionBy("least_request"), cluster, repetitions);
+  const joins: number[] = [];
+  const leaves: number[] = [];
+  for (let round = 0; round < repetitions; round += 1) {
+    joins.push(await longestTurnMs(() => fleet.resize(count + 1)));
+    leaves.push(await longestTurnMs(() => fleet.resize(count)));
+  }
+  manager.close();
+  const { startMs } = fleet;
+  return { endpoints: count, ...costs, ...waiting, joinMs: middle(joins), leaveMs: middle(leaves), startMs };
+}
+
+/** Returns the least time that a request took to get its place and to give it back, in microseconds. */
+async function placing(admission: ClusterAdmission, repetitions: number): Promise<number> {
+  const once = async () => (await place(admission, 0)).release();
+  await stretch(once);
+  let least = Number.POSITIVE_INFINITY;
+  for (let round = 0; round < repetitions; round += 1) least = Math.min(least, await stretch(once));
+  return least;
+}
+
+/** Returns what arrivals cost while no endpoint has room, and what the end of a request while others wait. */
+async function queueing(admission: ClusterAdmission, cluster: Cluster, repetitions: number) {
+  const capacity = cluster.members.reduce((sum, { slots }) => sum + slots, 0);
+  let arrival = Number.POSITIVE_INFINITY;
+  let freed = Number.POSITIVE_INFINITY;
+  for (let round = 0; round < repetitions; round += 1) {
+    const running = await Promise.all(Array.from({ length: capacity }, (_, at) => place(admission, at)));
+    const waits = Math.min(4 * capacity, WAITING);
+    const waiting: Promise<Admitted>[] = [];
+    let startedAt = cpuMs();
+    for (let at = 0; at < waits; at += 1) waiting.push(place(admission, at));
+    arrival = Math.min(arrival, (1_000 * (cpuMs() - startedAt)) / waits);
+    const ending = running.slice(0, waits);
+    startedAt = cpuMs();
+    for (const one of ending) one.release();
+    freed = Math.min(freed, (1_000 * (cpuMs() - startedAt)) / ending.length);
+    for (const one of running) one.release();
+    await Promise.all(waiting.map(async (one) => (await one).release()));
+  }
+  return { arrival, freed };
+}
+
+/** Resolves to a place for a request of one of many tenants. */
+async function place(admission: ClusterAdmission, tenant: number): Promise<Admitted> {
+  const name = `tenant ${tenant}`;
+  const request = { route: ROUTE, tenant: name, hints: { ...HINTS, keyId: name }, tried: new Set<string>() };
+  const placed = await admission.acquire(
+    { ...request, timeoutMs: 600_000, mayHold: false, underWay: false, bytes: 0 },
+    NEVER,
+  );
+  if (typeof placed === "string") throw new Error(`no place: ${placed}`);
+  return placed;
+}
+
+const ROUTE = routeFor(generateRequest({}, "Which of these functions is called first?"));
+
+/** Returns the mean time of many runs one after the other, in microseconds. */
+async function stretch(run: () => Promise<void>): Promise<number> {
+  const startedAt = cpuMs();
+  for (let request = 0; request < REQUESTS; request += 1) await run();
+  return (1_000 * (cpuMs() - startedAt)) / REQUESTS;
+}
+
+async function startFleet(port: number, count: number): Promise<Fleet> {
+  let names = addressesOf(count);
+  const clock = new VirtualClock();
+  const clusters = [{ model: MODEL, type: "strict_dns", address: `fleet:${port}` }];
+  const config = checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters }, "bench");
+  const resolve = async () => names;
+  const made: ClusterManager[] = [];
+  const startMs = await longestTurnMs(async () => {
+    made.push(new ClusterManager(config.clusters, clock, pino({ level: "silent" }), { resolve }));
+    await until(() => made[0]?.clusters[0]?.members.length === count);
+  });
+  const [manager] = made;
+  const [cluster] = manager?.clusters ?? [];
+  if (!manager || !cluster) throw new Error("the fleet has a cluster");
+  const healthy = async (wanted: number) => {
+    await until(() => {
+      // Whoever could not be asked in time is asked again.
+      void clock.advance(10);
+      return cluster.healthyEndpoints.length === wanted;
+    });
+    await turns();
+  };
+  await healthy(count);
+  const resize = async (wanted: number) => {
+    names = addressesOf(wanted);
+    await clock.advance(cluster.settings.healthChecks.intervalMs);
+    await healthy(wanted);
+  };
+  return { cluster, manager, clock, startMs, resize };
+}
+
+/** Returns loopback addresses, all of which lead to this machine. */
+function addressesOf(count: number): readonly string[] {
+  return Array.from({ length: count }, (_, at) => `127.1.${at >> 8}.${at & 255}`);
+}
+
+/** Returns the most processor time that one turn of the event loop took while something ran, in milliseconds. */
+async function longestTurnMs(run: () => Promise<void>): Promise<number> {
+  let longest = 0;
+  let lastAt = cpuMs();
+  let isOver = false;
+  const look = () => {
+    const now = cpuMs();
+    longest = Math.max(longest, now - lastAt);
+    lastAt = now;
+    if (!isOver) setImmediate(look);
+  };
+  setImmediate(look);
+  await run();
+  await turns();
+  isOver = true;
+  return longest;
+}
+
+/** Resolves after some turns of the event loop. */
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 50; turn += 1) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Returns the processor time that this process has taken so far, in milliseconds: others may be busy, too. */
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  const giveUpAt = performance.now() + HEALTHY_WITHIN_MS;
+  while (!condition()) {
+    if (performance.now() > giveUpAt) throw new Error("the fleet does not come to rest");
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+function middle(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+}
