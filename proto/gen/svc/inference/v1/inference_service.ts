@@ -462,8 +462,9 @@ export interface GenerateResponse {
   readonly events: readonly Event[];
   /**
    * The tokens that were generated since the message before, by which these events came about; text that they began may
-   * follow later. Only where the request is resumable and the model has CAPABILITY_CONTINUATION; a continuation tells
-   * those that it was given again.
+   * follow later. No token is told behind text that it made. The one that ended the answer is not told: all together are
+   * as many as Usage.output_tokens. Only where the request is resumable and the model has CAPABILITY_CONTINUATION; a
+   * continuation tells those that it was given again.
    */
   readonly tokens: readonly number[];
 }
