@@ -1,0 +1,63 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { loadConfig } from "../../../deploy/runtime/config/load-config.ts";
+import { engineConfigSchema } from "../../../engine/config.ts";
+import { gatewayConfigSchema } from "../../../gateway/config.ts";
+
+const ROOT = join(import.meta.dirname, "../../..");
+const COMPOSE = join(ROOT, "deploy/compose");
+/** What a user makes before the start. */
+const MADE = ["./secrets", "./certificates"];
+
+type Service = {
+  readonly stop_grace_period?: string;
+  readonly volumes?: readonly string[];
+  readonly read_only?: boolean;
+  readonly build?: { readonly context: string; readonly dockerfile: string; readonly target: string };
+};
+
+describe("the images", () => {
+  const text = readFileSync(join(ROOT, "deploy/images/Containerfile"), "utf8");
+
+  test("copy what there is", () => {
+    const sources = [...text.matchAll(/^COPY (?!--from)(.+)$/gm)].flatMap(([, list = ""]) =>
+      list.split(" ").slice(0, -1),
+    );
+    expect(sources.length).toBeGreaterThan(8);
+    expect(sources.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
+  });
+
+  test("run the programs themselves, as a user without rights", () => {
+    const entries = [...text.matchAll(/^ENTRYPOINT (.+)$/gm)].map(([, entry = ""]) => JSON.parse(entry));
+    expect(entries).toEqual(["gateway", "engine", "engine"].map((name) => ["node", `dist/${name}/main.js`]));
+    expect(text).toMatch(/^USER 10001:10001$/m);
+  });
+});
+
+describe("the compose file", () => {
+  const { services } = parse(readFileSync(join(COMPOSE, "compose.yaml"), "utf8"), { merge: true }) as {
+    readonly services: Readonly<Record<string, Service>>;
+  };
+
+  test("mounts and builds what there is", () => {
+    for (const { volumes = [], build } of Object.values(services)) {
+      const hosts = volumes.map((mount) => mount.split(":")[0] ?? "").filter((path) => path.startsWith("."));
+      expect(hosts.filter((path) => !MADE.includes(path) && !existsSync(join(COMPOSE, path)))).toEqual([]);
+      if (!build) continue;
+      const file = readFileSync(join(COMPOSE, build.context, build.dockerfile), "utf8");
+      expect(file).toMatch(new RegExp(`^FROM .+ AS ${build.target}$`, "m"));
+    }
+  });
+
+  test("gives programs configurations that they take, and longer to end than they drain", () => {
+    const gateway = loadConfig(gatewayConfigSchema, join(COMPOSE, "config/gateway.yaml"));
+    const engine = loadConfig(engineConfigSchema, join(COMPOSE, "config/engine.yaml"), { HOSTNAME: "4f2a" });
+    expect(engine.nodeId).toBe("4f2a");
+    const graceMs = (name: string) => Number.parseInt(services[name]?.stop_grace_period ?? "0", 10) * 1000;
+    expect(graceMs("gateway-1")).toBeGreaterThan(gateway.drainGraceMs + gateway.drainTimeoutMs);
+    expect(graceMs("engine")).toBeGreaterThan(engine.drainTimeoutMs);
+    for (const name of ["gateway-1", "gateway-2", "engine"]) expect(services[name]?.read_only).toBe(true);
+  });
+});
