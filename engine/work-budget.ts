@@ -24,6 +24,16 @@ export class WorkBudget {
     this.#of = of;
   }
 
+  /** Returns a budget of so many steps that are paid from this one too. */
+  part(work: number): WorkBudget {
+    return new WorkBudget(work, this);
+  }
+
+  /** The steps that are left; Infinity without bounds. */
+  get left(): number {
+    return Math.max(0, Math.min(this.#left, this.#of?.left ?? this.#left));
+  }
+
   /** Whether something was asked for that the budget did not have. */
   get isSpent(): boolean {
     return this.#left < 0;

@@ -7,6 +7,7 @@ export type CodeRange = readonly [low: number, high: number];
 export type Gbnf =
   | { readonly kind: "literal"; readonly text: string }
   | { readonly kind: "chars"; readonly ranges: readonly CodeRange[] }
+  | { readonly kind: "except"; readonly ranges: readonly CodeRange[] }
   | { readonly kind: "sequence"; readonly parts: readonly Gbnf[] }
   | { readonly kind: "choice"; readonly options: readonly Gbnf[] }
   | { readonly kind: "repeat"; readonly part: Gbnf; readonly min: number; readonly max: number | undefined }
@@ -25,6 +26,11 @@ export function literal(text: string): Gbnf {
 /** Matches one character of the ranges. */
 export function chars(...ranges: CodeRange[]): Gbnf {
   return ranges.length === 0 ? NEVER : { kind: "chars", ranges };
+}
+
+/** Matches one character that is in none of the ranges. */
+export function except(...ranges: CodeRange[]): Gbnf {
+  return { kind: "except", ranges };
 }
 
 /** Matches one character of inclusive ranges, each given as a pair of characters: `charsOf("09", "az")`. */
@@ -79,6 +85,8 @@ function write(node: Gbnf, within: "top" | "sequence" | "repeat"): string {
       return `"${[...node.text].map((char) => writeCode(char.codePointAt(0) ?? 0, '"\\')).join("")}"`;
     case "chars":
       return `[${node.ranges.map(writeRange).join("")}]`;
+    case "except":
+      return `[^${node.ranges.map(writeRange).join("")}]`;
     case "rule":
       return node.name;
     case "sequence": {

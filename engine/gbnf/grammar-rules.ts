@@ -1,5 +1,5 @@
 import { WorkBudget } from "../work-budget.ts";
-import { choice, EMPTY, type Gbnf, optional, repeat, rule, sequence } from "./gbnf.ts";
+import { choice, EMPTY, type Gbnf, NEVER, optional, repeat, rule, sequence } from "./gbnf.ts";
 
 /**
  * The size of the blocks in which repetitions are written, because llama.cpp copies a repeated part once per
@@ -24,10 +24,8 @@ const RULE_WORK = 8;
  * makes one throws `WorkSpent`.
  */
 export class GrammarRules {
-  /** The work that making the grammar may cost. */
-  readonly budget: WorkBudget;
-  /** The part of the work that the automata of all patterns may cost: a pattern beyond it is in no grammar. */
-  readonly patternBudget: WorkBudget;
+  #budget: WorkBudget;
+  #patternBudget: WorkBudget;
   readonly #rules = new Map<string, Gbnf>();
   /** The references to rules that were made once, or why they could not be, by what they match. */
   readonly #once = new Map<string, Gbnf | Error>();
@@ -36,8 +34,40 @@ export class GrammarRules {
 
   /** Makes an empty set of rules. `budget` is the work that making the grammar may cost; without bounds by default. */
   constructor(budget = new WorkBudget(Number.POSITIVE_INFINITY)) {
-    this.budget = budget;
-    this.patternBudget = new WorkBudget(PATTERNS_WORK, budget);
+    this.#budget = budget;
+    this.#patternBudget = new WorkBudget(PATTERNS_WORK, budget);
+  }
+
+  /** The work that making the grammar may cost; in an attempt the work that this may cost. */
+  get budget(): WorkBudget {
+    return this.#budget;
+  }
+
+  /** The part of the work that the automata of all patterns may cost: a pattern beyond it is in no grammar. */
+  get patternBudget(): WorkBudget {
+    return this.#patternBudget;
+  }
+
+  /**
+   * Returns what `make` does, which may cost so much work. Where it throws, the rules that it made are gone, so that the
+   * same can be tried in another way.
+   */
+  attempt<T>(work: number, make: () => T): T {
+    const before = { budget: this.#budget, patternBudget: this.#patternBudget, states: this.#patternStates };
+    const [rules, once] = [this.#rules.size, this.#once.size];
+    this.#budget = new WorkBudget(work, before.budget);
+    this.#patternBudget = new WorkBudget(PATTERNS_WORK, this.#budget);
+    try {
+      return make();
+    } catch (error) {
+      for (const name of [...this.#rules.keys()].slice(rules)) this.#rules.delete(name);
+      for (const key of [...this.#once.keys()].slice(once)) this.#once.delete(key);
+      this.#patternStates = before.states;
+      throw error;
+    } finally {
+      this.#budget = before.budget;
+      this.#patternBudget = before.patternBudget;
+    }
   }
 
   /** All rules by name. */
@@ -69,6 +99,20 @@ export class GrammarRules {
     return this.named(name, () => build(rule(name)));
   }
 
+  /** Returns the reference to a new rule, which matches nothing before `define` says what it does. */
+  declared(): Gbnf {
+    const name = `r${this.#count}`;
+    this.#count += 1;
+    this.budget.pay(RULE_WORK);
+    this.#rules.set(name, NEVER);
+    return rule(name);
+  }
+
+  /** Says what a rule matches to which `declared` has returned the reference. */
+  define(to: Gbnf, body: Gbnf): void {
+    if (to.kind === "rule") this.#rules.set(to.name, body);
+  }
+
   /** Refers to the rule for a key, which stands for what the rule matches; it is made at the key's first use. */
   once(key: string, build: () => Gbnf): Gbnf {
     const known = this.#once.get(key);
@@ -90,7 +134,12 @@ export class GrammarRules {
    * the counts. Many places share a repetition of the same part, as reading each costs its length.
    */
   times(part: Gbnf, min: number, max: number | undefined): Gbnf {
-    const name = part.kind === "rule" ? part.name : part.kind === "chars" ? part.ranges.join() : undefined;
+    const name =
+      part.kind === "rule"
+        ? part.name
+        : part.kind === "chars" || part.kind === "except"
+          ? `${part.kind} ${part.ranges.join()}`
+          : undefined;
     if (name === undefined || (max ?? min) < LONG) return this.#times(part, min, max);
     return this.once(`times ${min} ${max} ${name}`, () => this.#times(part, min, max));
   }

@@ -15,8 +15,8 @@ const DIGIT = charsOf("09");
 
 /** The most digits of an integer without bounds: as many as a signed 64-bit integer can have. */
 export const MAX_DIGITS = 19;
-/** The most digits after the point. */
-const MAX_FRACTION_DIGITS = 16;
+/** The most digits after the point: as many as the shortest text of a number of double precision needs near 0.01. */
+export const MAX_FRACTION_DIGITS = 20;
 
 /** Matches the comma between members or items. */
 export function comma(rules: GrammarRules): Gbnf {
@@ -67,7 +67,7 @@ export function anyInteger(rules: GrammarRules): Gbnf {
   });
 }
 
-/** Matches a point and at most `maxDigits` digits; default: 16. */
+/** Matches a point and at most `maxDigits` digits; default: 20. */
 export function fraction(maxDigits = MAX_FRACTION_DIGITS): Gbnf {
   return sequence(literal("."), repeat(DIGIT, 1, maxDigits));
 }

@@ -104,6 +104,7 @@ export class FinishingRules {
     switch (node.kind) {
       case "literal":
       case "chars":
+      case "except":
         return true;
       case "rule":
         return this.#finishing.has(node.name);

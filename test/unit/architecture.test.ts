@@ -191,6 +191,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       "engine/gbnf/",
       "engine/grammar/expressions/",
       "engine/grammar/schema/",
+      "engine/grammar/validation/",
     ],
   ],
   [

@@ -49,10 +49,10 @@ const CONTROLS: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, 
 /**
  * Parses the subset of ECMAScript expressions that a grammar can hold: characters, classes, `.`, groups, alternatives,
  * `* + ? {m,n}` and anchors. Throws `UnsupportedPattern` for look-around, back references, `\b`, properties and flags.
- * The pattern must be a valid expression.
+ * The pattern must be a valid expression, and have at most `maxLength` characters: 1,024 by default.
  */
-export function parseExpression(pattern: string): Expression {
-  if (pattern.length > MAX_LENGTH) throw new UnsupportedPattern();
+export function parseExpression(pattern: string, maxLength = MAX_LENGTH): Expression {
+  if (pattern.length > maxLength) throw new UnsupportedPattern();
   const parser = new Parser([...pattern]);
   return parser.alternatives(0);
 }

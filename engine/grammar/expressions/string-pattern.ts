@@ -1,8 +1,8 @@
-import { type CodeRange, chars, choice, EMPTY, type Gbnf, literal, sequence } from "../../gbnf/gbnf.ts";
+import { type CodeRange, chars, choice, EMPTY, except, type Gbnf, literal, sequence } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { WorkBudget } from "../../work-budget.ts";
-import { automatonOf } from "./automaton.ts";
-import { ALL_CODES, includes, subtract } from "./code-set.ts";
+import { type AutomatonState, automatonOf } from "./automaton.ts";
+import { ALL_CODES, includes, subtract, unite } from "./code-set.ts";
 import { type Expression, parseExpression, UnsupportedPattern } from "./regular-expression.ts";
 
 /** The most work that making the automaton of one pattern may cost. */
@@ -11,8 +11,8 @@ const MAX_PATTERN_WORK = 64_000;
 /** The bounds of the length of a text, in characters; `maxLength` undefined is without end. */
 export type LengthBounds = { readonly minLength: number; readonly maxLength: number | undefined };
 
-/** A pattern as grammar, with bounds that the length of every text keeps that it matches. */
-export type PatternGrammar = LengthBounds & { readonly inside: Gbnf };
+/** The most ranges of a set that is written by what is not in it. */
+const MOST_GAPS = 16;
 
 /** The characters that stand in a JSON string only as escapes, with the short forms. */
 const ESCAPES: readonly (readonly [code: number, text: string])[] = [
@@ -30,18 +30,13 @@ const NOT_PLAIN: readonly CodeRange[] = [
   [0x5c, 0x5c],
 ];
 /**
- * Returns a grammar of the inside of a JSON string that matches a pattern of JSON Schema: anywhere in the text, unless
- * anchored. Undefined where the pattern is outside the subset of `parseExpression` or anchors in the middle. The
- * pattern must be valid. Bounds of the length are met where the pattern is a repeated class; elsewhere compare with the
- * returned ones.
+ * Returns the expression of all texts that a pattern of JSON Schema matches: anywhere in the text, unless anchored.
+ * Undefined where the pattern is outside the subset of `parseExpression`. The pattern must be valid. Anchors in the
+ * middle stay, of which no automaton can be made.
  */
-export function stringPattern(rules: GrammarRules, pattern: string, bounds: LengthBounds): PatternGrammar | undefined {
-  rules.budget.pay(pattern.length);
+export function patternExpression(pattern: string): Expression | undefined {
   try {
-    const options = branches(parseExpression(pattern)).map((branch) => bounded(unanchored(branch), bounds));
-    const whole: Expression = { kind: "choice", options };
-    const key = `pattern ${bounds.minLength} ${bounds.maxLength} ${pattern}`;
-    return { inside: rules.once(key, () => expressionGrammar(rules, whole)), ...lengthBounds(whole) };
+    return { kind: "choice", options: branches(parseExpression(pattern)).map(unanchored) };
   } catch (error) {
     if (error instanceof UnsupportedPattern) return undefined;
     throw error;
@@ -59,15 +54,6 @@ function unanchored(branch: readonly Expression[]): Expression {
   return { kind: "sequence", parts: [...(isStart ? [] : [any]), ...parts, ...(isEnd ? [] : [any])] };
 }
 
-function bounded(expression: Expression, bounds: LengthBounds): Expression {
-  const only = expression.kind === "sequence" && expression.parts.length === 1 ? expression.parts[0] : undefined;
-  if (only?.kind !== "repeat" || only.part.kind !== "set") return expression;
-  const max = Math.min(only.max ?? Number.POSITIVE_INFINITY, bounds.maxLength ?? Number.POSITIVE_INFINITY);
-  const min = Math.max(only.min, bounds.minLength);
-  if (min > max) return { kind: "choice", options: [] };
-  return { ...only, min, max: max === Number.POSITIVE_INFINITY ? undefined : max };
-}
-
 /** Returns the alternatives at the top, where anchors may stand. */
 function branches(expression: Expression): readonly (readonly Expression[])[] {
   if (expression.kind === "choice") return expression.options.flatMap(branches);
@@ -80,47 +66,206 @@ function branches(expression: Expression): readonly (readonly Expression[])[] {
 }
 
 /**
- * Matches the inside of a JSON string that an expression without anchors matches as a whole. There is one rule for each
- * state of its automaton, so that a text has one reading: llama.cpp follows all readings at once, for each token that
- * it could choose, and the ways to read a text by an expression such as `(a*)*` double with every character. A repeated
- * class has one reading as it is. Throws `UnsupportedPattern`.
+ * Matches the inside of a JSON string that an expression without anchors matches as a whole, so that a text has one
+ * reading: llama.cpp follows all readings at once, for each token that it could choose, and the ways to read a text by
+ * an expression such as `(a*)*` double with every character. Where the next character always tells whether a part goes
+ * on, the part is written as it is; what is left has a rule for each state of its automaton. Throws
+ * `UnsupportedPattern`.
  */
 export function expressionGrammar(rules: GrammarRules, expression: Expression): Gbnf {
-  const only = onlyPart(expression);
-  if (only.kind === "repeat" && only.part.kind === "set" && (only.max ?? only.min) >= only.min)
-    return rules.times(jsonChar(only.part.ranges), only.min, only.max);
-  const states = automatonOf(only, new WorkBudget(MAX_PATTERN_WORK, rules.patternBudget));
+  const parts = sequenceParts(expression);
+  const written: Gbnf[] = [];
+  let group: Expression[] = [];
+  for (const [at, part] of parts.entries()) {
+    rules.patternBudget.spend(1);
+    group.push(part);
+    const sofar: Expression = { kind: "sequence", parts: group };
+    if (at + 1 < parts.length && meet(continuing(sofar), beginning({ kind: "sequence", parts: parts.slice(at + 1) })))
+      continue;
+    written.push(group.length === 1 ? partGrammar(rules, part) : statesGrammar(rules, sofar));
+    group = [];
+  }
+  return sequence(...written);
+}
+
+/** Matches a part that stands alone: what follows it cannot be taken for more of it. */
+function partGrammar(rules: GrammarRules, part: Expression): Gbnf {
+  switch (part.kind) {
+    case "set":
+      return jsonChar(rules, part.ranges);
+    case "repeat": {
+      const { part: inner, min, max } = part;
+      if ((max ?? min) < min) throw new UnsupportedPattern();
+      if (inner.kind === "set") return rules.times(jsonChar(rules, inner.ranges), min, max);
+      if (isEmptiable(inner) || (max !== 1 && meet(continuing(inner), beginning(inner))))
+        return statesGrammar(rules, part);
+      return rules.times(
+        rules.fresh(() => expressionGrammar(rules, inner)),
+        min,
+        max,
+      );
+    }
+    case "choice": {
+      const starts = part.options.map(beginning);
+      const count = starts.reduce((sum, ranges) => sum + sizeOf(ranges), 0);
+      const isTold = count === sizeOf(unite(starts.flat())) && part.options.filter(isEmptiable).length < 2;
+      return isTold
+        ? choice(...part.options.map((option) => expressionGrammar(rules, option)))
+        : statesGrammar(rules, part);
+    }
+    default:
+      throw new UnsupportedPattern();
+  }
+}
+
+function statesGrammar(rules: GrammarRules, expression: Expression): Gbnf {
+  const states = automatonOf(expression, new WorkBudget(MAX_PATTERN_WORK, rules.patternBudget));
   if (!rules.takePatternStates(states.length)) throw new UnsupportedPattern();
+  return automatonGrammar(rules, states, () => EMPTY);
+}
+
+/** Returns the parts of an expression that stand behind each other, whatever groups are around them. */
+export function sequenceParts(expression: Expression): readonly Expression[] {
+  if (expression.kind === "sequence") return expression.parts.flatMap(sequenceParts);
+  const [only] = expression.kind === "choice" ? expression.options : [];
+  const isGroup = expression.kind === "choice" && expression.options.length === 1 && only !== undefined;
+  return isGroup ? sequenceParts(only) : [expression];
+}
+
+/** Returns whether an expression matches the empty text. */
+function isEmptiable(expression: Expression): boolean {
+  switch (expression.kind) {
+    case "set":
+      return false;
+    case "sequence":
+      return expression.parts.every(isEmptiable);
+    case "choice":
+      return expression.options.some(isEmptiable);
+    case "repeat":
+      return expression.min === 0 || isEmptiable(expression.part);
+    default:
+      throw new UnsupportedPattern();
+  }
+}
+
+/** Returns the characters with which a text can begin that an expression matches. */
+function beginning(expression: Expression): readonly CodeRange[] {
+  switch (expression.kind) {
+    case "set":
+      return expression.ranges;
+    case "sequence": {
+      const last = expression.parts.findIndex((part) => !isEmptiable(part));
+      return unite(expression.parts.slice(0, last < 0 ? undefined : last + 1).flatMap(beginning));
+    }
+    case "choice":
+      return unite(expression.options.flatMap(beginning));
+    case "repeat":
+      return beginning(expression.part);
+    default:
+      throw new UnsupportedPattern();
+  }
+}
+
+/** Returns the characters that may follow where an expression could end already; there may be some too many. */
+function continuing(expression: Expression): readonly CodeRange[] {
+  switch (expression.kind) {
+    case "set":
+      return [];
+    case "sequence": {
+      const found: CodeRange[] = [];
+      for (const part of expression.parts.toReversed()) {
+        found.push(...continuing(part));
+        if (!isEmptiable(part)) break;
+        found.push(...beginning(part));
+      }
+      return unite(found);
+    }
+    case "choice":
+      return expression.options.length === 1
+        ? unite(expression.options.flatMap(continuing))
+        : everyCharacter(expression);
+    case "repeat": {
+      const { part, min, max } = expression;
+      const goesOn = max !== min || isEmptiable(part) ? beginning(part) : [];
+      return unite([...continuing(part), ...goesOn]);
+    }
+    default:
+      throw new UnsupportedPattern();
+  }
+}
+
+function everyCharacter(expression: Expression): readonly CodeRange[] {
+  switch (expression.kind) {
+    case "set":
+      return expression.ranges;
+    case "sequence":
+      return unite(expression.parts.flatMap(everyCharacter));
+    case "choice":
+      return unite(expression.options.flatMap(everyCharacter));
+    case "repeat":
+      return everyCharacter(expression.part);
+    default:
+      throw new UnsupportedPattern();
+  }
+}
+
+const sizeOf = (ranges: readonly CodeRange[]) => ranges.reduce((sum, [low, high]) => sum + high - low + 1, 0);
+
+/** Returns whether two sets of characters have one in common. */
+function meet(some: readonly CodeRange[], others: readonly CodeRange[]): boolean {
+  return some.some(([low, high]) => others.some(([from, to]) => low <= to && from <= high));
+}
+
+/**
+ * Matches the inside of a JSON string that an automaton matches, and behind it what `behind` gives for the state in which
+ * the text ends: NEVER where it must not end there. There is one rule for each state.
+ */
+export function automatonGrammar<State extends AutomatonState>(
+  rules: GrammarRules,
+  states: readonly State[],
+  behind: (state: State) => Gbnf,
+): Gbnf {
   const made = new Map<number, Gbnf>();
+  const open: number[] = [];
   const ruleOf = (at: number): Gbnf => {
     const known = made.get(at);
     if (known !== undefined) return known;
-    return rules.fresh((self) => {
-      made.set(at, self);
-      const { accepts = false, steps = [] } = states[at] ?? {};
-      const ways = steps.map(({ ranges, to }) => sequence(jsonChar(ranges), ruleOf(to)));
-      return choice(...ways, ...(accepts ? [EMPTY] : []));
-    });
+    const reference = rules.declared();
+    made.set(at, reference);
+    open.push(at);
+    return reference;
   };
-  return ruleOf(0);
-}
-
-/** Takes off what stands around a single part. */
-function onlyPart(expression: Expression): Expression {
-  const parts =
-    expression.kind === "sequence" ? expression.parts : expression.kind === "choice" ? expression.options : [];
-  const [only] = parts;
-  return parts.length === 1 && only !== undefined ? onlyPart(only) : expression;
+  const start = ruleOf(0);
+  for (let at = open.pop(); at !== undefined; at = open.pop()) {
+    const state = states[at];
+    if (state === undefined) continue;
+    const ways = state.steps.map(({ ranges, to }) => sequence(jsonChar(rules, ranges), ruleOf(to)));
+    rules.define(ruleOf(at), choice(...ways, ...(state.accepts ? [behind(state)] : [])));
+  }
+  return start;
 }
 
 /** Matches one character of a set as a JSON string writes it: plain where it may be, else by its short escape. */
-function jsonChar(ranges: readonly CodeRange[]): Gbnf {
-  const plain = subtract(ranges, NOT_PLAIN);
-  const escaped = ESCAPES.filter(([code]) => includes(ranges, code)).map(([, text]) => literal(text));
-  const options = [...(plain.length > 0 ? [chars(...plain)] : []), ...escaped];
+function jsonChar(rules: GrammarRules, ranges: readonly CodeRange[]): Gbnf {
+  const escaped = ESCAPES.filter(([code]) => includes(ranges, code));
+  const allEscapes = () => choice(...ESCAPES.map(([, text]) => literal(text)));
+  const escapes =
+    escaped.length < ESCAPES.length ? escaped.map(([, text]) => literal(text)) : [rules.named("escape", allEscapes)];
+  const options = [...plainChar(ranges), ...escapes];
   if (options.length > 0) return choice(...options);
   const controls = Array.from({ length: 0x20 }, (_, code) => code).filter((code) => includes(ranges, code));
   return choice(...controls.map((code) => literal(`\\u${code.toString(16).padStart(4, "0")}`)));
+}
+
+/** Matches the characters of a set that need no escape, by what is not in the set where that is shorter. */
+function plainChar(ranges: readonly CodeRange[]): readonly Gbnf[] {
+  const last = ranges.at(-1);
+  if (last?.[1] === ALL_CODES.at(-1)?.[1] && ranges.length <= MOST_GAPS) {
+    const out = subtract(ALL_CODES, ranges);
+    if (out.length < ranges.length + 1) return [except(...unite([...NOT_PLAIN, ...out]))];
+  }
+  const plain = subtract(ranges, NOT_PLAIN);
+  return plain.length > 0 ? [chars(...plain)] : [];
 }
 
 /** Returns bounds of the length of every text that an expression matches. */

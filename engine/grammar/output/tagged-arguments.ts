@@ -6,8 +6,9 @@ import { ALL_CODES, subtract } from "../expressions/code-set.ts";
 import { textWithout } from "../expressions/text-until.ts";
 import { isList, isObject, SchemaDocument, type SchemaObject, shown } from "../schema/schema-document.ts";
 import { keyword, type SchemaType } from "../schema/schema-keywords.ts";
+import { writtenFormat } from "../schema/string-format.ts";
 import { SchemaGrammars } from "../values/json-schema.ts";
-import { enforcedFormat, formatGrammar } from "../values/string-grammar.ts";
+import { formatGrammar } from "../values/string-grammar.ts";
 
 /** The rules of how the arguments of a call stand between tags. */
 export type TaggedArgumentsOptions = {
@@ -112,7 +113,7 @@ function parameterValue(
   const mark = tags.after.trim();
   const own = isText && isObject(property) ? property : {};
   const texts = fixedTexts(own);
-  const format = texts === undefined ? enforcedFormat(own) : undefined;
+  const format = texts === undefined ? onlyFormat(own) : undefined;
   const enforced = [...(texts ? ["enum", "const"] : []), ...(format ? ["format"] : [])];
   const ignored = isObject(property) ? ignoredIn(property, isText) : [];
   const unenforced = ignored.filter((name) => !enforced.includes(name)).map((name) => `${path}/${name}`);
@@ -135,6 +136,12 @@ function ignoredIn(property: SchemaObject, isText: boolean): readonly string[] {
     }
     return isText ? speaksOf(name, "string") : keyword(name) !== undefined;
   });
+}
+
+/** Returns the format of a text of which nothing else is asked; undefined where none is enforced. */
+function onlyFormat({ format, pattern, minLength, maxLength, not }: SchemaObject): string | undefined {
+  const isAlone = [pattern, minLength, maxLength, not].every((each) => each === undefined);
+  return isAlone && typeof format === "string" && writtenFormat(format) !== undefined ? format : undefined;
 }
 
 /** Returns whether a keyword can say something of a value of the type. */

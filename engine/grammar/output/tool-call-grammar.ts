@@ -38,7 +38,7 @@ export type ToolCallGrammarOptions = {
 };
 
 /** The schema of a tool without parameters, which takes no arguments. */
-const NO_PARAMETERS = '{"type":"object","properties":{}}';
+const NO_PARAMETERS = '{"type":"object","additionalProperties":false}';
 
 /** The grammar of calls. */
 export type ToolCallGrammar = SchemaGrammar & {

@@ -48,7 +48,7 @@ function referred(node: SchemaNode, document: SchemaDocument): SchemaNode {
   for (let i = 0; i < MAX_REFERENCES; i += 1) {
     const { schema } = at;
     if (!isObject(schema) || typeof schema.$ref !== "string" || Object.keys(schema).length > 1) return at;
-    at = document.resolve(schema.$ref, `${at.pointer}/$ref`) ?? at;
+    at = document.resolve(at) ?? at;
   }
   return at;
 }

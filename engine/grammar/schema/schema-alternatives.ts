@@ -1,6 +1,8 @@
 import type { WorkBudget } from "../../work-budget.ts";
-import { isList, type SchemaDocument, type SchemaNode } from "./schema-document.ts";
+import { presenceKeywords } from "./presence.ts";
+import { isList, isObject, type SchemaDocument, type SchemaNode, shown } from "./schema-document.ts";
 import type { PlainNode } from "./schema-facets.ts";
+import { isIntegerExclusion, isTextExclusion, type SchemaNegation } from "./schema-negation.ts";
 
 const MAX_ALTERNATIVES = 256;
 
@@ -11,19 +13,32 @@ type Todo =
 /** The nodes that led to one, the newest first. */
 type Path = { readonly id: number; readonly before: Path | undefined };
 
+/** The parts of a conversion that the ways to satisfy its nodes depend on. */
+export type Reading = {
+  /** The document that holds the nodes. */
+  readonly document: SchemaDocument;
+  /** Turns schemas round; undefined where nothing is turned round, and `not` and the like are noted. */
+  readonly negation: SchemaNegation | undefined;
+  /** The work that may be spent. */
+  readonly budget: WorkBudget;
+  /** Notes that a keyword of a node is not kept. */
+  skip(node: PlainNode, keyword: string): void;
+  /** Returns for each alternative of a node's `oneOf` the others that a value of it could satisfy too. */
+  overlaps(node: PlainNode): readonly (readonly number[])[];
+};
+
+/** The nodes of a way to satisfy a keyword: all of them hold. */
+type Option = readonly SchemaNode[];
+
 /**
  * Returns the ways to satisfy nodes, in each of which all plain nodes hold at once by their own keywords. Resolves
- * `$ref`, `allOf`, `anyOf` and `oneOf` (read as `anyOf`). A schema that refers to itself without anything between adds
- * no way of its own. `skipReference` is told of references to other documents.
+ * references, `allOf`, `anyOf`, `oneOf`, `not`, `if` and what depends on members, all but what asks for the presence of
+ * members only. A schema that refers to itself without anything between adds no way of its own.
  *
  * Throws `EngineError` INVALID_SCHEMA where there are too many ways, and `WorkSpent`.
  */
-export function alternatives(
-  nodes: readonly SchemaNode[],
-  document: SchemaDocument,
-  skipReference: (node: PlainNode) => void,
-  budget: WorkBudget,
-): readonly (readonly PlainNode[])[] {
+export function alternatives(nodes: readonly SchemaNode[], reading: Reading): readonly (readonly PlainNode[])[] {
+  const { budget, document } = reading;
   const results: (readonly PlainNode[])[] = [];
   /** What holds on the way that is being followed. */
   const holds = new Map<number, PlainNode>();
@@ -36,27 +51,124 @@ export function alternatives(
       if (isPlain(node) && !holds.has(node.id)) break;
     }
     if (todo === undefined) {
-      if (results.length >= MAX_ALTERNATIVES) document.tooCostly("", "has too many alternatives");
+      if (results.length >= MAX_ALTERNATIVES) document.tooCostly(nodes[0]?.pointer ?? "", "has too many alternatives");
       budget.pay(holds.size);
       results.push([...holds.values()]);
     } else if (isPlain(todo.node)) expand(todo.node, { id: todo.node.id, before: todo.from }, todo.others);
   };
   const expand = (node: PlainNode, path: Path, others: Todo): void => {
-    const target = referenced(node, document, skipReference);
-    const together = [...(target === undefined ? [] : [target]), ...listed(node, "allOf", document)];
-    const anyOf = listed(node, "anyOf", document);
-    const oneOf = listed(node, "oneOf", document);
-    budget.pay(together.length + anyOf.length + oneOf.length);
-    const following = together.reduceRight<Todo>((todo, each) => ({ node: each, from: path, others: todo }), others);
+    const before = (option: Option, behind: Todo) =>
+      option.reduceRight<Todo>((todo, each) => ({ node: each, from: path, others: todo }), behind);
+    const groups = choicesOf(node, reading);
+    const together = togetherOf(node, reading);
+    budget.pay(together.length + groups.reduce((sum, group) => sum + group.length, 0));
     holds.set(node.id, node);
-    for (const second of oneOrNone(oneOf)) {
-      const behind: Todo = second ? { node: second, from: path, others: following } : following;
-      for (const first of oneOrNone(anyOf)) follow(first ? { node: first, from: path, others: behind } : behind);
-    }
+    const choose = (at: number, behind: Todo): void => {
+      const group = groups[at];
+      if (group === undefined) follow(before(together, behind));
+      for (const option of group ?? []) choose(at + 1, before(option, behind));
+    };
+    choose(0, others);
     holds.delete(node.id);
   };
   follow(nodes.reduceRight<Todo>((others, node) => ({ node, from: undefined, others }), undefined));
   return results;
+}
+
+/** Returns the nodes that hold wherever a node does. */
+function togetherOf(node: PlainNode, reading: Reading): readonly SchemaNode[] {
+  const { document, negation, budget } = reading;
+  const found: SchemaNode[] = [];
+  const target = document.resolve(node);
+  if (target !== undefined) found.push(target);
+  for (const keyword of REFERENCES)
+    if (node.schema[keyword] !== undefined && (target === undefined || keyword !== referenceOf(node)))
+      reading.skip(node, keyword);
+  found.push(...listed(node, "allOf", document));
+  const { not } = node.schema;
+  if (not === undefined || isOfPresence(node, "not", budget)) return found;
+  if (isTextExclusion(node.schema) || isIntegerExclusion(node.schema)) return found;
+  const turned = negation?.of(not);
+  if (turned === undefined) reading.skip(node, "not");
+  else found.push(document.node(turned, `${node.pointer}/not`));
+  return found;
+}
+
+const REFERENCES = ["$ref", "$dynamicRef", "$recursiveRef"];
+
+/** Returns the keyword by which a node refers to another, of several the first. */
+function referenceOf({ schema }: PlainNode): string | undefined {
+  return REFERENCES.find((keyword) => schema[keyword] !== undefined);
+}
+
+/** Returns the choices that a node gives, in each of which one of several ways is to be taken. */
+function choicesOf(node: PlainNode, reading: Reading): readonly (readonly Option[])[] {
+  const { document, budget } = reading;
+  const groups: (readonly Option[])[] = [];
+  if (!isOfPresence(node, "oneOf", budget)) groups.push(oneOf(node, reading));
+  if (!isOfPresence(node, "anyOf", budget)) groups.push(listed(node, "anyOf", document).map((each) => [each]));
+  if (node.schema.if !== undefined && !isOfPresence(node, "if", budget)) groups.push(branches(node, reading));
+  for (const keyword of ["dependentSchemas", "dependencies"])
+    if (!isOfPresence(node, keyword, budget)) groups.push(...dependents(node, keyword, reading));
+  return groups.filter((group) => group.length > 0);
+}
+
+function isOfPresence({ schema }: PlainNode, keyword: string, budget: WorkBudget): boolean {
+  return presenceKeywords(schema, budget).some((each) => each.keyword === keyword);
+}
+
+/** Returns the alternatives of a `oneOf`, each without the values of those with which it overlaps. */
+function oneOf(node: PlainNode, reading: Reading): readonly Option[] {
+  const { document, negation } = reading;
+  const options = listed(node, "oneOf", document);
+  if (options.length < 2) return options.map((each) => [each]);
+  const overlaps = reading.overlaps(node);
+  if (overlaps.every((others) => others.length === 0)) return options.map((each) => [each]);
+  const turned = options.map((option, at) =>
+    overlaps.some((others) => others.includes(at)) ? negation?.of(option.schema) : true,
+  );
+  if (turned.includes(undefined)) {
+    reading.skip(node, "oneOf");
+    return options.map((each) => [each]);
+  }
+  return options.map((option, at) => [
+    option,
+    ...(overlaps[at] ?? []).map((other) => document.node(turned[other] ?? true, `${node.pointer}/oneOf/${other}`)),
+  ]);
+}
+
+function branches(node: PlainNode, reading: Reading): readonly Option[] {
+  const { document, negation } = reading;
+  const turned = negation?.of(node.schema.if ?? true);
+  if (turned === undefined) {
+    reading.skip(node, "if");
+    return [];
+  }
+  const inside = (keyword: string) => document.node(node.schema[keyword] ?? true, `${node.pointer}/${keyword}`);
+  return [
+    [inside("if"), inside("then")],
+    [document.node(turned, `${node.pointer}/if`), inside("else")],
+  ];
+}
+
+/** Returns for each member on which something depends the two ways: it is not there, or what depends on it holds. */
+function dependents(node: PlainNode, keyword: string, reading: Reading): readonly (readonly Option[])[] {
+  const { document, negation } = reading;
+  const map = node.schema[keyword];
+  if (!isObject(map)) return [];
+  if (negation === undefined) {
+    reading.skip(node, keyword);
+    return [];
+  }
+  return Object.entries(map).map(([name, inner]) => {
+    const pointer = `${node.pointer}/${keyword}/${shown(name)}`;
+    const isThere = negation.dependent(map, name);
+    const behind = isList(inner) ? isThere.with(inner) : inner;
+    return [
+      [document.node(isThere.not, pointer)],
+      [document.node(isThere.is, pointer), document.node(behind, pointer)],
+    ];
+  });
 }
 
 function isPlain(node: SchemaNode): node is PlainNode {
@@ -71,25 +183,8 @@ function leadsToItself({ node, from }: NonNullable<Todo>, budget: WorkBudget): b
   return false;
 }
 
-function referenced(
-  node: PlainNode,
-  document: SchemaDocument,
-  skipReference: (node: PlainNode) => void,
-): SchemaNode | undefined {
-  const reference = node.schema.$ref;
-  if (typeof reference !== "string") return undefined;
-  const target = document.resolve(reference, `${node.pointer}/$ref`);
-  if (target === undefined) skipReference(node);
-  return target;
-}
-
 function listed(node: PlainNode, keyword: string, document: SchemaDocument): readonly SchemaNode[] {
   const list = node.schema[keyword];
   if (!isList(list)) return [];
   return list.map((schema, i) => document.node(schema, `${node.pointer}/${keyword}/${i}`));
-}
-
-/** Returns the choices that a list gives: its nodes, or nothing where it is empty. */
-function oneOrNone(list: readonly SchemaNode[]): readonly (SchemaNode | undefined)[] {
-  return list.length === 0 ? [undefined] : list;
 }

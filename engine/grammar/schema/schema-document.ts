@@ -1,6 +1,7 @@
 import type { JsonValue } from "../../gbnf/json-value.ts";
 import { costlySchema, invalidSchema, type SchemaFacts } from "./invalid-schema.ts";
-import { KEYWORDS, keyword as keywordOf, SUBSCHEMA_LISTS, SUBSCHEMA_MAPS, SUBSCHEMAS } from "./schema-keywords.ts";
+import { SchemaAddresses } from "./schema-addresses.ts";
+import { keyword as keywordOf, SUBSCHEMA_LISTS, SUBSCHEMA_MAPS, SUBSCHEMAS } from "./schema-keywords.ts";
 
 /** A schema that is an object, by keyword. */
 export type SchemaObject = { readonly [keyword: string]: JsonValue };
@@ -12,9 +13,9 @@ export type SchemaObject = { readonly [keyword: string]: JsonValue };
 export type SchemaNode = { readonly id: number; readonly schema: SchemaObject | boolean; readonly pointer: string };
 
 /** The most bytes of the text of a schema. */
-export const MAX_SCHEMA_BYTES = 64 * 1024;
-const MAX_LEVELS = 32;
-const MAX_SCHEMAS = 2000;
+export const MAX_SCHEMA_BYTES = 256 * 1024;
+const MAX_LEVELS = 48;
+const MAX_SCHEMAS = 8000;
 /** The most objects and lists inside each other, also in `enum`, `default` and the like. */
 const MAX_NESTING = 128;
 
@@ -22,7 +23,7 @@ const SHOWN_KEY = /^[A-Za-z0-9_$-]{1,64}$/;
 
 /**
  * Holds a JSON Schema as a whole, checked: the shape of every keyword that matters, and limits that keep a hostile
- * schema from costing more than it is worth (64 KiB, 2,000 schemas, 32 levels).
+ * schema from costing more than it is worth (256 KiB, 8,000 schemas, 48 levels).
  */
 export class SchemaDocument {
   /** The node of the whole schema. */
@@ -32,9 +33,12 @@ export class SchemaDocument {
   readonly #at: string;
   readonly #nodes = new Map<SchemaObject, SchemaNode>();
   readonly #schema: JsonValue;
-  /** The nodes by reference, which many schemas may hold; undefined for other documents. */
-  readonly #references = new Map<string, SchemaNode | undefined>();
+  readonly #addresses: SchemaAddresses;
+  /** The nodes that the references of schemas name; undefined for other documents. */
+  readonly #references = new Map<SchemaObject, SchemaNode | undefined>();
   #count = 0;
+  /** Whether a schema inside the document says that recursive references may come to it. */
+  #hasRecursiveAnchor = false;
 
   /** Checks a schema. `at` names the field that held it. Throws `EngineError` INVALID_SCHEMA. */
   constructor(schema: unknown, at: string) {
@@ -43,6 +47,7 @@ export class SchemaDocument {
     this.bytes = Buffer.byteLength(JSON.stringify(schema) ?? "");
     if (this.bytes > MAX_SCHEMA_BYTES) this.tooCostly("", "is too long", { max_bytes: String(MAX_SCHEMA_BYTES) });
     this.#schema = schema as JsonValue; // what was nested in bounds and could be written as JSON is JSON
+    this.#addresses = new SchemaAddresses(this.#schema, shown);
     this.#check(this.#schema, "", 1);
     this.root = this.node(this.#schema, "");
   }
@@ -63,29 +68,36 @@ export class SchemaDocument {
     return node;
   }
 
-  /** Returns what a `$ref` names; undefined where it names another document. */
-  resolve(reference: string, pointer: string): SchemaNode | undefined {
-    if (!this.#references.has(reference)) this.#references.set(reference, this.#named(reference, pointer));
-    return this.#references.get(reference);
+  /**
+   * Returns what the `$ref` of a schema names; undefined where it has none and where that names another document. A
+   * dynamic reference is one like any other where it can name one schema only. Throws `EngineError` INVALID_SCHEMA for a
+   * reference that names nothing.
+   */
+  resolve({ schema, pointer }: SchemaNode): SchemaNode | undefined {
+    if (typeof schema === "boolean") return undefined;
+    if (!this.#references.has(schema)) this.#references.set(schema, this.#named(schema, pointer));
+    return this.#references.get(schema);
   }
 
-  #named(reference: string, pointer: string): SchemaNode | undefined {
-    if (!reference.startsWith("#")) return undefined;
-    let value: JsonValue | undefined = this.#schema;
-    let path = "";
-    const fragment = decode(reference.slice(1));
-    if (fragment === undefined || (fragment !== "" && !fragment.startsWith("/"))) {
-      return this.fail(pointer, "must be a JSON pointer");
+  #named(schema: SchemaObject, pointer: string): SchemaNode | undefined {
+    const { $ref, $dynamicRef, $recursiveRef } = schema;
+    if (typeof $ref === "string") {
+      const found = this.#addresses.find($ref, schema);
+      if (found === "elsewhere") return undefined;
+      if (found === undefined) return this.fail(`${pointer}/$ref`, "names nothing in this schema");
+      return this.#found(found.value, found.pointer);
     }
-    for (const key of fragment.split("/").slice(1)) {
-      const name = key.replaceAll("~1", "/").replaceAll("~0", "~");
-      value = typeof value === "object" && value !== null && Object.hasOwn(value, name) ? pick(value, name) : undefined;
-      path += `/${shown(name)}`;
+    if (typeof $dynamicRef === "string") {
+      const found = this.#addresses.dynamic($dynamicRef);
+      return found && this.#found(found.value, found.pointer);
     }
-    if (value === undefined) return this.fail(pointer, "names nothing in this schema");
+    return $recursiveRef === "#" && !this.#hasRecursiveAnchor ? this.#found(this.#schema, "") : undefined;
+  }
+
+  #found(value: JsonValue, pointer: string): SchemaNode {
     const isNew = isObject(value) && !this.#nodes.has(value);
-    const node = this.node(value, path);
-    if (isNew) this.#check(value, path, 1);
+    const node = this.node(value, pointer);
+    if (isNew) this.#check(value, pointer, 1);
     return node;
   }
 
@@ -104,7 +116,7 @@ export class SchemaDocument {
     throw costlySchema(this.path(pointer), what, facts);
   }
 
-  #check(schema: JsonValue, pointer: string, level: number): void {
+  #check(schema: JsonValue, pointer: string, level: number, around?: string): void {
     if (typeof schema === "boolean") return;
     if (!isObject(schema)) {
       this.fail(pointer, "must be an object or true or false");
@@ -114,12 +126,13 @@ export class SchemaDocument {
     if (this.#count > MAX_SCHEMAS) this.tooCostly("", `has more than ${MAX_SCHEMAS} schemas in it`);
     if (level > MAX_LEVELS) this.tooCostly(pointer, `is more than ${MAX_LEVELS} levels deep`);
     this.node(schema, pointer);
-    for (const keyword of Object.keys(KEYWORDS)) {
+    if (schema.$recursiveAnchor === true && pointer !== "") this.#hasRecursiveAnchor = true;
+    for (const keyword of Object.keys(schema)) {
       const form = keywordOf(keyword)?.form;
-      if (form && Object.hasOwn(schema, keyword) && !form[1](schema[keyword]))
-        this.fail(`${pointer}/${keyword}`, form[0]);
+      if (form && !form[1](schema[keyword])) this.fail(`${pointer}/${keyword}`, form[0]);
     }
-    for (const [path, inner] of this.#inside(schema, pointer)) this.#check(inner, path, level + 1);
+    const base = this.#addresses.add(schema, pointer, around);
+    for (const [path, inner] of this.#inside(schema, pointer)) this.#check(inner, path, level + 1, base);
   }
 
   *#inside(schema: SchemaObject, pointer: string): Generator<readonly [pointer: string, schema: JsonValue]> {
@@ -157,18 +170,6 @@ export function isList(value: JsonValue | undefined): value is readonly JsonValu
 /** Returns a key as it may stand in a message, as what a caller named oddly could be anything. */
 export function shown(key: string): string {
   return SHOWN_KEY.test(key) ? key : "*";
-}
-
-function pick(value: readonly JsonValue[] | SchemaObject, key: string): JsonValue | undefined {
-  return isList(value) ? value[Number(key)] : value[key];
-}
-
-function decode(fragment: string): string | undefined {
-  try {
-    return decodeURIComponent(fragment);
-  } catch {
-    return undefined;
-  }
 }
 
 /** Returns whether a value is nested too deeply. It is not recursive, as the depth of the text is the caller's. */

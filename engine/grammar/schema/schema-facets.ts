@@ -2,22 +2,29 @@ import type { Gbnf } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import type { JsonValue } from "../../gbnf/json-value.ts";
 import type { WorkBudget } from "../../work-budget.ts";
+import type { Reading } from "./schema-alternatives.ts";
 import { isList, isObject, type SchemaNode, type SchemaObject, shown } from "./schema-document.ts";
 import { keyword, type SchemaType, TYPES } from "./schema-keywords.ts";
 
 /** A node whose own keywords count, all of them at once with those of the others in a list. */
 export type PlainNode = SchemaNode & { readonly schema: SchemaObject };
 
+/**
+ * Which members an object may have where its schema declares some and is silent about others: the `declared` ones, as a
+ * model gains nothing from others, or `any`, as JSON Schema has it.
+ */
+export type UndeclaredMembers = "declared" | "any";
+
 /** The parts of the conversion as a whole that the grammars of the single types need. */
-export type Conversion = {
+export type Conversion = Reading & {
   /** The rules of the grammar that is being made. */
   readonly rules: GrammarRules;
+  /** Which members an object may have where its schema is silent. */
+  readonly undeclared: UndeclaredMembers;
   /** Returns the node of a schema inside `parent`. */
   child(parent: PlainNode, schema: JsonValue, ...path: string[]): SchemaNode;
   /** Returns the grammar of a value that all of the schemas allow. */
   value(nodes: readonly SchemaNode[]): Gbnf;
-  /** Notes that a keyword is not enforced. */
-  skip(node: PlainNode, keyword: string): void;
   /** Throws `EngineError` INVALID_SCHEMA for a keyword that asks for more than a grammar can hold. */
   tooCostly(node: PlainNode, keyword: string, what: string): never;
 };

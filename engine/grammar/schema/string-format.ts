@@ -1,10 +1,17 @@
 import { type Expression, parseExpression } from "../expressions/regular-expression.ts";
+import { lengthBounds } from "../expressions/string-pattern.ts";
+
+/** The least and the greatest length to which a format is cut. */
+const LEAST_WITHIN = 16;
+const MOST_WITHIN = 4_096;
 
 type Format = {
   /** The expression of what a model may write. */
   readonly written: string;
   /** The expression of what is right as well. Default: nothing. */
   readonly allowed?: string;
+  /** Returns the expression of what a model may write in at most so many characters. Default: `written` is cut by counts. */
+  readonly within?: (maxLength: number) => string;
 };
 
 const DAY = "(?:0[1-9]|1\\d|2[0-8])";
@@ -20,35 +27,129 @@ const ATOM = "[a-zA-Z0-9_+-]{1,64}";
 const LABEL = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?";
 const BYTE = "(?:\\d|[1-9]\\d|1\\d\\d|2[0-4]\\d|25[0-5])";
 
-/** The formats that a grammar enforces (RFC 3339, 4122, 5321 in its plain form); others are notes. */
+const HEXES = `${HEX}{1,4}`;
+/** The forms of an IPv6 address, by how many groups stand in front of `::`. */
+const IPV6 = [
+  `(?:${HEXES}:){7}${HEXES}`,
+  `(?:${HEXES}:){1,7}:`,
+  ...[6, 5, 4, 3, 2, 1].map((before) => `(?:${HEXES}:){1,${before}}(?::${HEXES}){1,${7 - before}}`),
+  `:(?:(?::${HEXES}){1,7}|:)`,
+].join("|");
+const TIME_PARTS = "(?:\\d+H(?:\\d+M(?:\\d+S)?)?|\\d+M(?:\\d+S)?|\\d+S)";
+const DATE_PARTS = "(?:\\d+D|\\d+M(?:\\d+D)?|\\d+Y(?:\\d+M(?:\\d+D)?)?)";
+const SCHEME = "[A-Za-z][A-Za-z0-9+.-]*";
+
+/** Returns the expressions of references and of what names a resource, with further characters beside those of ASCII. */
+function references(others: string): {
+  readonly whole: string;
+  readonly relative: string;
+  readonly within: (max: number) => string;
+} {
+  const escaped = `%${HEX}{2}`;
+  const plain = `A-Za-z0-9._~!$&'()*+,;=${others}`;
+  const inPath = `(?:[${plain}:@-]|${escaped})`;
+  const host = `(?:(?:[${plain}:-]|${escaped})*@)?(?:[${plain}-]|${escaped})*(?::\\d*)?`;
+  const behind = `(?:\\?(?:[${plain}:@/?-]|${escaped})*)?(?:#(?:[${plain}:@/?-]|${escaped})*)?`;
+  const segments = `(?:/${inPath}*)*`;
+  const start = `//${host}${segments}|/(?:${inPath}+${segments})?`;
+  const relative = `(?:${start}|(?:[${plain}@-]|${escaped})+${segments})?${behind}`;
+  const within = (max: number) => {
+    const ofHost = Math.min(253, Math.floor((max - 12) / (max < 100 ? 1.5 : 3)));
+    return `[a-z][a-z0-9]{0,8}://[A-Za-z0-9${others}][A-Za-z0-9.${others}-]{0,${ofHost - 1}}(?:[/?#][${plain}:@/?-]{0,${max - 13 - ofHost}})?`;
+  };
+  return { whole: `${SCHEME}:(?:${start}|${inPath}+${segments})?${behind}`, relative, within };
+}
+
+const URI = references("");
+const IRI = references("\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef");
+const POINTER = "(?:/(?:[^~/]|~[01])*)*";
+const VARIABLE = `(?:[A-Za-z0-9_]|%${HEX}{2})+(?:\\.(?:[A-Za-z0-9_]|%${HEX}{2})+)*(?::[1-9]\\d{0,3}|\\*)?`;
+const label = (most: number) => `[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,${most - 2}}[a-zA-Z0-9])?`;
+
+/** Returns the expression of addresses in which the names, their number and the labels of the host are short. */
+function mail(atom: number, atoms: number, most: number, labels: number): string {
+  const part = `[a-zA-Z0-9_+-]{1,${atom}}`;
+  return `${part}(?:\\.${part}){0,${atoms - 1}}@${label(most)}(?:\\.${label(most)}){1,${labels - 1}}`;
+}
+
+function shortMail(maxLength: number): string {
+  if (maxLength >= 217) return mail(20, 3, 30, 5);
+  if (maxLength >= 98) return mail(12, 3, 14, 4);
+  return maxLength >= 40
+    ? mail(6, 2, 8, 3)
+    : mail(Math.max(1, Math.floor(maxLength / 4)), 1, Math.max(2, Math.floor(maxLength / 4)), 2);
+}
+
+/** The formats that a grammar enforces (RFC 3339, 3986, 3987, 4122, 4291, 5321 in its plain form, 6570, 6901). */
 const FORMATS: Readonly<Record<string, Format>> = {
   date: { written: DATE },
   time: { written: TIME, allowed: ANY_TIME },
   "date-time": { written: `${DATE}T${TIME}`, allowed: `${DATE}[Tt ]${ANY_TIME}` },
+  duration: {
+    written: `P(?:${DATE_PARTS}(?:T${TIME_PARTS})?|T${TIME_PARTS}|\\d+W)`,
+    allowed: "P(?:\\d+[YMWD])*(?:T(?:\\d+(?:\\.\\d+)?[HMS])+)?",
+  },
   uuid: { written: `${HEX}{8}(?:-${HEX}{4}){3}-${HEX}{12}` },
   email: {
     written: `${ATOM}(?:\\.${ATOM}){0,4}@${LABEL}(?:\\.${LABEL}){1,4}`,
     allowed: '(?:[^\\s@]+|"[^"]*")@[^\\s@]+',
+    within: shortMail,
   },
+  // More and longer labels could be longer together than a host may be.
+  hostname: { written: `${label(35)}(?:\\.${label(35)}){0,6}`, allowed: `${LABEL}(?:\\.${LABEL})*\\.?` },
   ipv4: { written: `${BYTE}(?:\\.${BYTE}){3}` },
+  ipv6: { written: IPV6, allowed: `[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*` },
+  uri: { written: URI.whole, allowed: `${SCHEME}:[^\\s<>"{}|^\`\\\\]*`, within: URI.within },
+  "uri-reference": { written: `${URI.whole}|${URI.relative}`, allowed: `[^\\s<>"{}|^\`\\\\]*`, within: URI.within },
+  iri: { written: IRI.whole, allowed: `${SCHEME}:[^\\s<>"{}|^\`\\\\]*`, within: IRI.within },
+  "iri-reference": { written: `${IRI.whole}|${IRI.relative}`, allowed: `[^\\s<>"{}|^\`\\\\]*`, within: IRI.within },
+  "uri-template": {
+    written: `(?:[A-Za-z0-9._~!$&()*+,;=:@/?#\\[\\]-]|%${HEX}{2}|\\{[+#./;?&]?${VARIABLE}(?:,${VARIABLE})*\\})*`,
+    allowed: "(?:[^\\s{}]|\\{[^\\s{}]*\\})*",
+  },
+  "json-pointer": { written: POINTER },
+  "relative-json-pointer": {
+    written: `(?:0|[1-9]\\d{0,8})(?:#|${POINTER})`,
+    allowed: `(?:0|[1-9]\\d*)(?:#|${POINTER})`,
+  },
 };
 
-/** The expressions of the formats, which are parsed once. */
-const EXPRESSIONS = new Map(
-  Object.entries(FORMATS).map(([name, { written, allowed }]) => [
-    name,
-    { written: parseExpression(written), allowed: parseExpression(allowed ?? written) },
-  ]),
-);
+/** The formats that JSON Schema knows and no grammar here enforces; any other name is a note. */
+const OTHERS: readonly string[] = ["idn-email", "idn-hostname", "regex"];
 
-/**
- * Returns the whole text of a string of this format as a model writes it; undefined where the format is a note only.
- */
-export function writtenFormat(name: string): Expression | undefined {
-  return EXPRESSIONS.get(name)?.written;
+/** The expressions of the formats, which are parsed once, when they are first asked for. */
+const EXPRESSIONS = new Map<string, Expression>();
+
+function expressionOf(key: string, text: () => string): Expression {
+  const known = EXPRESSIONS.get(key);
+  if (known !== undefined) return known;
+  const made = parseExpression(text(), Number.POSITIVE_INFINITY);
+  EXPRESSIONS.set(key, made);
+  return made;
 }
 
-/** Returns the whole text of any string of this format; undefined where the format is a note only. */
+/** Returns whether a format says something that a value can break; any other is a note. */
+export function isFormat(name: string): boolean {
+  return Object.hasOwn(FORMATS, name) || OTHERS.includes(name);
+}
+
+/**
+ * Returns the whole text of a string of this format as a model writes it, of at most `maxLength` characters where that
+ * has a form of its own. Undefined where no grammar enforces the format.
+ */
+export function writtenFormat(name: string, maxLength = Number.POSITIVE_INFINITY): Expression | undefined {
+  const format = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
+  if (format === undefined) return undefined;
+  const written = expressionOf(name, () => format.written);
+  const { within } = format;
+  if (within === undefined || maxLength >= (lengthBounds(written).maxLength ?? Number.POSITIVE_INFINITY))
+    return written;
+  const most = Math.min(maxLength, MOST_WITHIN);
+  return most < LEAST_WITHIN ? written : expressionOf(`${name} ${most}`, () => within(most));
+}
+
+/** Returns the whole text of any string of this format; undefined where nothing is known of the format. */
 export function allowedFormat(name: string): Expression | undefined {
-  return EXPRESSIONS.get(name)?.allowed;
+  const format = Object.hasOwn(FORMATS, name) ? FORMATS[name] : undefined;
+  return format && expressionOf(`any ${name}`, () => format.allowed ?? format.written);
 }

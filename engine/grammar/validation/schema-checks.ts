@@ -5,7 +5,6 @@ import type { Expression } from "../expressions/regular-expression.ts";
 import { isList, isObject, type SchemaObject } from "../schema/schema-document.ts";
 import type { KeywordName } from "../schema/schema-keywords.ts";
 import { allowedFormat } from "../schema/string-format.ts";
-import { enforcedFormat } from "../values/string-grammar.ts";
 
 /** The number of keys of an object that cost as much to go through as one step of a budget. */
 const KEYS_PER_WORK = 4;
@@ -25,8 +24,8 @@ export type Look = {
   readonly canonical: (value: JsonValue) => string;
   /** Parses a pattern; undefined for what is outside of what `parseExpression` knows. */
   readonly expressionOf: (pattern: string) => Expression | undefined;
-  /** Returns whether a value satisfies what a reference names; true for what another document holds. */
-  readonly refersTo: (reference: string, value: JsonValue) => boolean;
+  /** Returns whether a value satisfies what the schema's reference names; true for what another document holds. */
+  readonly refersTo: (value: JsonValue) => boolean;
 };
 
 /**
@@ -115,9 +114,9 @@ export const CHECKS: Readonly<Record<KeywordName, Check>> = {
   nullable: () => true,
   enum: (look, value) => isList(look.schema.enum) && canonicalValues(look, look.schema.enum).has(look.canonical(value)),
   const: ({ schema, canonical }, value) => canonical(schema.const ?? null) === canonical(value),
-  $ref: ({ schema: { $ref }, refersTo }, value) => typeof $ref !== "string" || refersTo($ref, value),
-  $dynamicRef: notLookedAt,
-  $recursiveRef: notLookedAt,
+  $ref: ({ refersTo }, value) => refersTo(value),
+  $dynamicRef: ({ schema: { $ref }, refersTo }, value) => $ref !== undefined || refersTo(value),
+  $recursiveRef: ({ schema: { $ref }, refersTo }, value) => $ref !== undefined || refersTo(value),
   allOf: (look, value) => {
     const count = isList(look.schema.allOf) ? look.schema.allOf.length : 0;
     return countOf(look, "allOf", value, count) === count;
@@ -151,9 +150,8 @@ export const CHECKS: Readonly<Record<KeywordName, Check>> = {
     const { pattern } = look.schema;
     return typeof value !== "string" || typeof pattern !== "string" || matches(look, pattern, value) !== false;
   },
-  format: ({ schema, budget }, value) => {
-    const format = enforcedFormat(schema);
-    const expression = typeof value === "string" && format !== undefined ? allowedFormat(format) : undefined;
+  format: ({ schema: { format }, budget }, value) => {
+    const expression = typeof value === "string" && typeof format === "string" ? allowedFormat(format) : undefined;
     return expression === undefined || isMatch(whole(expression), String(value), budget) !== false;
   },
   items: ({ schema, holds }, value) => {

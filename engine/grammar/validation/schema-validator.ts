@@ -27,8 +27,8 @@ export class SchemaValidator {
   readonly #open = new Map<number, Set<JsonValue>>();
   /** The parsed expressions by pattern, which may be looked at for each item of a list. */
   readonly #expressions = new Map<string, Expression | undefined>();
-  /** The nodes by reference; undefined for what names nothing in this document. */
-  readonly #references = new Map<string, SchemaNode | undefined>();
+  /** The nodes that references name, by the node that has one; undefined for what names nothing in this document. */
+  readonly #references = new Map<number, SchemaNode | undefined>();
   /** The canonical texts of lists and objects, which many schemas may compare. */
   readonly #canonical = new Map<JsonValue, string>();
   #budget = new WorkBudget(CHECK_WORK);
@@ -37,17 +37,20 @@ export class SchemaValidator {
 
   /** Makes the validator of a schema. Throws `EngineError` INVALID_SCHEMA as `toGrammar` does. */
   constructor(schema: unknown) {
-    this.#document = new SchemaDocument(schema, "");
+    this.#document = schema instanceof SchemaDocument ? schema : new SchemaDocument(schema, "");
   }
 
-  /** Returns whether the value satisfies the schema, for what is left of the budget. It never throws. */
-  check(value: JsonValue, budget: WorkBudget = new WorkBudget(CHECK_WORK)): Verdict {
+  /**
+   * Returns whether the value satisfies the schema, or the schema inside it that is given, for what is left of the
+   * budget. It never throws.
+   */
+  check(value: JsonValue, budget: WorkBudget = new WorkBudget(CHECK_WORK), node = this.#document.root): Verdict {
     this.#budget = budget;
     this.#depth = 0;
     this.#isTooDeep = false;
     this.#open.clear();
     try {
-      const holds = this.#check(this.#document.root, value);
+      const holds = this.#check(node, value);
       return this.#hasGivenUp ? "unchecked" : holds ? "allowed" : "refused";
     } catch {
       // Whatever a schema and an answer bring about between them, an answer that was made is not lost for it.
@@ -78,8 +81,8 @@ export class SchemaValidator {
       budget: this.#budget,
       canonical: (of) => this.#canonicalOf(of, 0),
       expressionOf: (pattern) => this.#expressionOf(pattern),
-      refersTo: (reference, of) => {
-        const target = this.#referenced(reference, `${node.pointer}/$ref`);
+      refersTo: (of) => {
+        const target = this.#referenced(node);
         return target === undefined || this.#check(target, of);
       },
     };
@@ -89,12 +92,12 @@ export class SchemaValidator {
     return holds;
   }
 
-  #referenced(reference: string, pointer: string): SchemaNode | undefined {
-    if (!this.#references.has(reference)) {
-      this.#budget.spendOnText(reference.length);
-      this.#references.set(reference, resolved(this.#document, reference, pointer));
+  #referenced(node: SchemaNode): SchemaNode | undefined {
+    if (!this.#references.has(node.id)) {
+      this.#budget.spend(1);
+      this.#references.set(node.id, resolved(this.#document, node));
     }
-    return this.#references.get(reference);
+    return this.#references.get(node.id);
   }
 
   /** Returns the same text for equal values; an empty one where there is no work left to make it. */
@@ -126,9 +129,9 @@ export class SchemaValidator {
  * Returns what a reference names; undefined for another document, and for what names nothing: it says nothing of a
  * value then.
  */
-function resolved(document: SchemaDocument, reference: string, pointer: string): SchemaNode | undefined {
+function resolved(document: SchemaDocument, node: SchemaNode): SchemaNode | undefined {
   try {
-    return document.resolve(reference, pointer);
+    return document.resolve(node);
   } catch (error) {
     if (error instanceof EngineError) return undefined;
     throw error;

@@ -3,6 +3,7 @@ import { comma } from "../../gbnf/json-value.ts";
 import type { SchemaNode } from "../schema/schema-document.ts";
 import { isList } from "../schema/schema-document.ts";
 import { atLeast, atMost, type Conversion, type PlainNode } from "../schema/schema-facets.ts";
+import { countedItems } from "./counted-items.ts";
 
 /**
  * Matches arrays: `items`, `prefixItems` (also as a list under `items`), and their number. Behind a prefix there are
@@ -18,16 +19,22 @@ export function arrayGrammar(conversion: Conversion, nodes: readonly PlainNode[]
   const bound = atMost(nodes, "maxItems") ?? Number.POSITIVE_INFINITY;
   const limit = isClosed ? Math.min(bound, prefixLength) : bound;
   const max = limit === Number.POSITIVE_INFINITY ? undefined : limit;
+  if (min > limit) return NEVER;
+  const inBrackets = (inside: Gbnf) => sequence(literal("["), inside, literal("]"));
+  const isPlain = prefixLength === 0 && !isClosed;
+  const counted = isPlain ? countedItems(conversion, nodes, { others, min, max }) : undefined;
+  if (counted !== undefined) return inBrackets(counted);
   for (const node of nodes) {
     if (node.schema.uniqueItems === true && limit > 1) conversion.skip(node, "uniqueItems");
+    if (node.schema.contains !== undefined && node.schema.minContains !== 0) conversion.skip(node, "contains");
+    if (node.schema.contains !== undefined && node.schema.maxContains !== undefined) conversion.skip(node, "contains");
   }
-  if (min > limit) return NEVER;
   const item = isClosed ? NEVER : conversion.value(others);
   const inside =
     prefixLength === 0
       ? rules.list(item, comma(rules), min, max)
       : withPrefix(conversion, nodes, { length: prefixLength, item, min, max });
-  return sequence(literal("["), inside, literal("]"));
+  return inBrackets(inside);
 }
 
 /** The facts of a list whose first items have schemas of their own. */

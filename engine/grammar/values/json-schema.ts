@@ -4,13 +4,18 @@ import { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { anyOfTexts, anyValue, boolean, fixedValue, type JsonValue } from "../../gbnf/json-value.ts";
 import { FinishingRules } from "../../gbnf/prune.ts";
 import { WorkBudget, WorkSpent } from "../../work-budget.ts";
+import { patternExpression } from "../expressions/string-pattern.ts";
 import { ReadingsGraph, readingsOf } from "../schema/ambiguity.ts";
 import { fixedValues } from "../schema/fixed-values.ts";
+import { CostlySchema } from "../schema/invalid-schema.ts";
 import { areToldApart, marksOf } from "../schema/marked-objects.ts";
-import { alternatives } from "../schema/schema-alternatives.ts";
+import { presenceKeywords } from "../schema/presence.ts";
+import { alternatives, type Reading } from "../schema/schema-alternatives.ts";
 import { isList, SchemaDocument, type SchemaNode } from "../schema/schema-document.ts";
-import { allowedTypes, type Conversion, type PlainNode } from "../schema/schema-facets.ts";
+import { allowedTypes, type Conversion, type PlainNode, type UndeclaredMembers } from "../schema/schema-facets.ts";
 import { NOT_ENFORCED, type SchemaType } from "../schema/schema-keywords.ts";
+import { SchemaNegation } from "../schema/schema-negation.ts";
+import { SchemaValidator } from "../validation/schema-validator.ts";
 import { arrayGrammar } from "./array-grammar.ts";
 import { numberGrammar } from "./number-grammar.ts";
 import { objectGrammar } from "./object-grammar.ts";
@@ -33,6 +38,8 @@ export type SchemaGrammarOptions = {
   readonly at?: string;
   /** Whether to allow objects only, whatever the schema says besides. Default: false. */
   readonly objectOnly?: boolean;
+  /** Which members an object may have where its schema declares some and is silent about others. Default: `declared`. */
+  readonly undeclared?: UndeclaredMembers;
 };
 
 /** The most schemas inside each other by `$ref`, which may go on where the text of the schema is not nested. */
@@ -43,6 +50,8 @@ const MAX_COMPARED = 32;
 const COMPARING_WORK = 60_000;
 /** The number of times that reading a schema costs as much as going through its text. */
 const READINGS_OF_SCHEMA = 4;
+/** The share of the work that is left that turning schemas round, and all that belongs to it, may take. */
+const EXACT_SHARE = 0.6;
 /** Work that converting what holds together costs beside what each of its keywords does. */
 const PLAIN_WORK = 16;
 const ROOT = "root";
@@ -50,31 +59,37 @@ const OBJECT = { type: "object" };
 
 /**
  * Converts a JSON Schema to grammar rules. What the rules let through satisfies the schema in all but `unenforced`; not
- * everything that satisfies it gets through: properties come in the order of the schema, undeclared ones only where
- * `additionalProperties` allows them by name, numbers have a bounded count of digits, and there is no white space but
- * one space behind `:` and `,`. `oneOf` is read as `anyOf`, and enforced where its alternatives exclude each other.
- * Unknown keywords are ignored.
+ * everything that satisfies it gets through: properties come in the order of the schema and others behind them, numbers
+ * have a bounded count of digits, and there is no white space but one space behind `:` and `,`. Unknown keywords are
+ * ignored. Where turning schemas round (`not`, `if`, `oneOf` whose alternatives overlap) would cost too much these
+ * keywords are not enforced.
  *
  * Throws `EngineError` INVALID_SCHEMA for a schema that is invalid or that no value can satisfy, and as `CostlySchema`
  * for one that is too large or for which the budget of the rules has not enough work left.
  */
 export function toGrammar(schema: unknown, rules: GrammarRules, options: SchemaGrammarOptions = {}): SchemaGrammar {
-  return new SchemaGrammars(new SchemaDocument(schema, options.at ?? ""), rules).whole(options.objectOnly);
+  const grammars = new SchemaGrammars(new SchemaDocument(schema, options.at ?? ""), rules, options.undeclared);
+  return grammars.whole(options.objectOnly);
 }
 
 /** The grammars of a schema and of the schemas inside it, which share what they refer to. */
 export class SchemaGrammars {
   readonly #document: SchemaDocument;
   readonly #rules: GrammarRules;
-  readonly #converter: SchemaConverter;
-  readonly #finishing: FinishingRules;
+  readonly #undeclared: UndeclaredMembers;
+  /** The conversion that turns schemas round; undefined once that was too costly. */
+  #exact: SchemaConverter | undefined;
+  #plain: SchemaConverter | undefined;
 
-  /** Makes the grammars of a document, with rules that are added to `rules`. */
-  constructor(document: SchemaDocument, rules: GrammarRules) {
+  /**
+   * Makes the grammars of a document, with rules that are added to `rules`. `undeclared` says which members an object may
+   * have where its schema is silent: the declared ones by default.
+   */
+  constructor(document: SchemaDocument, rules: GrammarRules, undeclared: UndeclaredMembers = "declared") {
     this.#document = document;
     this.#rules = rules;
-    this.#converter = new SchemaConverter(document, rules);
-    this.#finishing = new FinishingRules(rules.all);
+    this.#undeclared = undeclared;
+    this.#exact = new SchemaConverter(document, rules, { undeclared, mode: "exact" });
   }
 
   /**
@@ -96,29 +111,48 @@ export class SchemaGrammars {
   }
 
   #ofAll(nodes: readonly SchemaNode[], payFirst = () => {}): SchemaGrammar {
-    const document = this.#document;
-    const { pointer = "" } = nodes[0] ?? {};
     try {
       payFirst();
-      const root = this.#converter.value(nodes);
-      if (this.#converter.isTooAmbiguous()) return document.tooCostly("", "has alternatives that are too much alike");
-      if (!this.#finishing.canFinish(root)) return document.fail(pointer, "no value can satisfy it");
-      return { root, unenforced: [...this.#converter.unenforced] };
+      return this.#exactOf(nodes) ?? this.#plainOf(nodes);
     } catch (error) {
-      if (error instanceof WorkSpent) return document.tooCostly("", "is too costly to be turned into a grammar");
+      if (error instanceof WorkSpent) return this.#document.tooCostly("", "is too costly to be turned into a grammar");
       throw error;
     }
   }
+
+  /** Returns the grammar of nodes in which schemas are turned round; undefined where that is too costly. */
+  #exactOf(nodes: readonly SchemaNode[]): SchemaGrammar | undefined {
+    const exact = this.#exact;
+    if (exact === undefined) return undefined;
+    try {
+      return this.#rules.attempt(EXACT_SHARE * this.#rules.budget.left, () => exact.whole(nodes));
+    } catch (error) {
+      // What was made before may refer to what is gone now.
+      this.#exact = undefined;
+      if (error instanceof WorkSpent || error instanceof CostlySchema) return undefined;
+      throw error;
+    }
+  }
+
+  #plainOf(nodes: readonly SchemaNode[]): SchemaGrammar {
+    const options = { undeclared: this.#undeclared, mode: "plain" } as const;
+    this.#plain ??= new SchemaConverter(this.#document, this.#rules, options);
+    return this.#plain.whole(nodes);
+  }
 }
 
-class SchemaConverter implements Conversion {
+/** How a conversion is done: `exact` turns schemas round, `plain` notes what it would need that for, and what `compares` makes is thrown away. */
+type ConverterOptions = { readonly undeclared: UndeclaredMembers; readonly mode: "exact" | "plain" | "compares" };
+
+class SchemaConverter implements Conversion, Reading {
   readonly rules: GrammarRules;
   readonly unenforced = new Set<string>();
-  readonly #document: SchemaDocument;
+  readonly document: SchemaDocument;
+  readonly negation: SchemaNegation | undefined;
+  readonly undeclared: UndeclaredMembers;
   /** The rules that were made, by the ids of the nodes that hold at once: this is what makes recursive schemas end. */
   readonly #known = new Map<string, Gbnf>();
   readonly #readings = new ReadingsGraph();
-  readonly #budget: WorkBudget;
   /** The key of what is being converted. */
   #current = ROOT;
   #depth = 0;
@@ -126,47 +160,66 @@ class SchemaConverter implements Conversion {
   /** The conversion that compares the alternatives of every `oneOf`; undefined before the first. */
   #comparison: SchemaConverter | undefined;
   readonly #comparing: WorkBudget;
-  /** Whether the alternatives of a `oneOf` exclude each other, by the id of its node. */
-  readonly #exclusive = new Map<number, boolean>();
-  readonly #comparesOnly: boolean;
+  /** For each alternative of a `oneOf` those with which it overlaps, by the id of its node. */
+  readonly #overlaps = new Map<number, readonly (readonly number[])[]>();
+  readonly #mode: ConverterOptions["mode"];
   readonly #finishing: FinishingRules;
+  readonly #validator: SchemaValidator;
 
-  /** Makes a conversion of a document. `comparesOnly` says that the grammar is thrown away. */
-  constructor(document: SchemaDocument, rules: GrammarRules, comparesOnly = false) {
-    this.#document = document;
+  /** Makes a conversion of a document. */
+  constructor(document: SchemaDocument, rules: GrammarRules, { undeclared, mode }: ConverterOptions) {
+    this.document = document;
     this.rules = rules;
-    this.#budget = rules.budget;
+    this.undeclared = undeclared;
+    this.#mode = mode;
     this.#comparing = new WorkBudget(COMPARING_WORK, rules.budget);
-    this.#comparesOnly = comparesOnly;
     this.#finishing = new FinishingRules(rules.all);
+    this.#validator = new SchemaValidator(document);
+    this.negation =
+      mode === "exact"
+        ? new SchemaNegation(
+            (schema) => document.resolve(document.node(schema, ""))?.schema,
+            () => rules.budget,
+          )
+        : undefined;
+  }
+
+  get budget(): WorkBudget {
+    return this.rules.budget;
+  }
+
+  /** Returns the grammar of nodes. Throws `EngineError` INVALID_SCHEMA where no value can satisfy them, and `WorkSpent`. */
+  whole(nodes: readonly SchemaNode[]): SchemaGrammar {
+    const { pointer = "" } = nodes[0] ?? {};
+    const root = this.value(nodes);
+    if (this.#readings.isTooAmbiguous(ROOT))
+      return this.document.tooCostly(pointer, "has alternatives that are too much alike");
+    if (!this.#finishing.canFinish(root)) return this.document.fail(pointer, "no value can satisfy it");
+    return { root, unenforced: [...this.unenforced] };
   }
 
   child(parent: PlainNode, schema: JsonValue, ...path: string[]): SchemaNode {
     const pointer = [parent.pointer, ...path].join("/");
-    this.#budget.payForText(pointer.length);
-    return this.#document.node(schema, pointer);
+    this.budget.payForText(pointer.length);
+    return this.document.node(schema, pointer);
   }
 
   skip(node: PlainNode, keyword: string): void {
-    this.unenforced.add(this.#document.path(`${node.pointer}/${keyword}`));
+    this.unenforced.add(this.document.path(`${node.pointer}/${keyword}`));
   }
 
   tooCostly(node: PlainNode, keyword: string, what: string): never {
-    return this.#document.tooCostly(`${node.pointer}/${keyword}`, what);
+    return this.document.tooCostly(`${node.pointer}/${keyword}`, what);
   }
 
   value(nodes: readonly SchemaNode[]): Gbnf {
-    const found = alternatives(nodes, this.#document, (node) => this.skip(node, "$ref"), this.#budget);
-    const readings = readingsOf(found, this.#budget);
+    const found = alternatives(nodes, this);
+    const readings = readingsOf(found, this.budget);
     return choice(...found.map((plain) => this.#plain(plain, readings)));
   }
 
-  isTooAmbiguous(): boolean {
-    return this.#readings.isTooAmbiguous(ROOT);
-  }
-
   #plain(nodes: readonly PlainNode[], readings: number): Gbnf {
-    this.#budget.pay(PLAIN_WORK + nodes.length);
+    this.budget.pay(PLAIN_WORK + nodes.length);
     const key = nodes
       .map(({ id }) => id)
       .sort((a, b) => a - b)
@@ -179,7 +232,7 @@ class SchemaConverter implements Conversion {
       const around = this.#current;
       this.#current = key;
       this.#depth += 1;
-      if (this.#depth > MAX_DEPTH) this.#document.tooCostly("", "has too long a chain of references");
+      if (this.#depth > MAX_DEPTH) this.document.tooCostly("", "has too long a chain of references");
       const converted = this.#convert(nodes);
       this.#depth -= 1;
       this.#current = around;
@@ -188,51 +241,64 @@ class SchemaConverter implements Conversion {
   }
 
   #convert(nodes: readonly PlainNode[]): Gbnf {
-    for (const node of nodes) {
+    for (const node of nodes)
       for (const keyword of NOT_ENFORCED) if (node.schema[keyword] !== undefined) this.skip(node, keyword);
-      if (isList(node.schema.oneOf) && !this.#isExclusive(node)) this.skip(node, "oneOf");
-    }
-    const types = allowedTypes(nodes, this.#budget);
-    const values = fixedValues(nodes, types, this.#budget);
-    if (values !== undefined) return this.#fixed(values);
+    const types = this.#typesOf(nodes);
+    const values = fixedValues(nodes, types, this.budget);
+    if (values !== undefined) return this.#fixed(values, nodes);
     if (types === undefined) return anyValue(this.rules);
     const wanted = [...types].filter((type) => type !== "integer" || !types.has("number"));
     return choice(...wanted.map((type) => this.#ofType(type, nodes)));
   }
 
-  /**
-   * Returns whether no value can satisfy two of the alternatives of `oneOf`; false too where that is not easily seen.
-   */
-  #isExclusive(node: PlainNode): boolean {
-    if (this.#comparesOnly) return true;
-    const known = this.#exclusive.get(node.id);
+  /** Returns the types that nodes allow; undefined for any. What asks for the presence of members speaks of objects. */
+  #typesOf(nodes: readonly PlainNode[]): ReadonlySet<SchemaType> | undefined {
+    const types = allowedTypes(nodes, this.budget);
+    const asked = nodes.flatMap(({ schema }) => presenceKeywords(schema, this.budget));
+    if (asked.length === 0) return types;
+    if (types === undefined) return new Set(["object"]);
+    return asked.every(({ allowsOthers }) => allowsOthers)
+      ? types
+      : new Set([...types].filter((type) => type === "object"));
+  }
+
+  overlaps(node: PlainNode): readonly (readonly number[])[] {
+    if (this.#mode === "compares") return [];
+    const known = this.#overlaps.get(node.id);
     if (known !== undefined) return known;
     const list = isList(node.schema.oneOf) ? node.schema.oneOf : [];
     const options = list.map((schema, i) => this.child(node, schema, "oneOf", String(i)));
-    this.#comparison ??= new SchemaConverter(this.#document, new GrammarRules(this.#comparing), true);
-    const isExclusive = options.length <= MAX_COMPARED && this.#comparison.excludesEachOther(options);
-    // What was given up in the middle may have left rules that are not whole.
-    if (!isExclusive) this.#comparison = undefined;
-    this.#exclusive.set(node.id, isExclusive);
-    return isExclusive;
+    const found = options.map((): number[] => []);
+    for (let some = 0; some < options.length; some += 1) {
+      for (let other = some + 1; other < options.length; other += 1) {
+        if (options.length <= MAX_COMPARED && this.#exclude(options[some], options[other])) continue;
+        found[some]?.push(other);
+        found[other]?.push(some);
+      }
+    }
+    this.#overlaps.set(node.id, found);
+    return found;
   }
 
-  /** Returns whether no value can satisfy two of the nodes; false too where that would be too much work to find out. */
-  excludesEachOther(nodes: readonly SchemaNode[]): boolean {
+  /** Returns whether no value can satisfy both nodes; false too where that is not easily seen. */
+  #exclude(some: SchemaNode | undefined, other: SchemaNode | undefined): boolean {
+    if (some === undefined || other === undefined) return false;
+    const options = { undeclared: this.undeclared, mode: "compares" } as const;
+    this.#comparison ??= new SchemaConverter(this.document, new GrammarRules(this.#comparing), options);
     try {
-      const marks = nodes.map((node) => marksOf(node, this.#document, this.#budget));
-      return nodes.every((node, i) => {
-        const own = marks[i];
-        return nodes.every((other, j) => {
-          if (j <= i) return true;
-          const others = marks[j];
-          return (own && others && areToldApart(own, others, this.#budget)) || this.#isEmpty([node, other]);
-        });
-      });
+      return this.#comparison.excludes(some, other);
     } catch (error) {
+      // What was given up in the middle may have left rules that are not whole.
+      this.#comparison = undefined;
       if (error instanceof EngineError || error instanceof WorkSpent) return false;
       throw error;
     }
+  }
+
+  /** Returns whether no value can satisfy both nodes. Throws `EngineError` and `WorkSpent`. */
+  excludes(some: SchemaNode, other: SchemaNode): boolean {
+    const [own, others] = [marksOf(some, this.document, this.budget), marksOf(other, this.document, this.budget)];
+    return (own && others && areToldApart(own, others, this.budget)) || this.#isEmpty([some, other]);
   }
 
   /** Returns whether no value can satisfy all of the nodes. */
@@ -240,8 +306,14 @@ class SchemaConverter implements Conversion {
     return !this.#finishing.canFinish(this.value(nodes));
   }
 
-  #fixed(values: readonly JsonValue[]): Gbnf {
-    for (const value of values) this.#budget.payForText(16 * JSON.stringify(value).length);
+  #fixed(listed: readonly JsonValue[], nodes: readonly PlainNode[]): Gbnf {
+    for (const node of nodes)
+      if (typeof node.schema.pattern === "string" && patternExpression(node.schema.pattern) === undefined)
+        this.skip(node, "pattern");
+    const values = listed.filter((value) =>
+      nodes.every((node) => this.#validator.check(value, this.budget, node) !== "refused"),
+    );
+    for (const value of values) this.budget.payForText(16 * JSON.stringify(value).length);
     const isScalar = (value: JsonValue) => typeof value !== "object" || value === null;
     const texts = values.filter(isScalar).map((value) => JSON.stringify(value));
     const others = values.filter((value) => !isScalar(value)).map((value) => fixedValue(this.rules, value));

@@ -1,46 +1,198 @@
-import type { Gbnf } from "../../gbnf/gbnf.ts";
-import { anyInteger, anyNumber } from "../../gbnf/json-value.ts";
+import { choice, type Gbnf, literal, NEVER, sequence } from "../../gbnf/gbnf.ts";
+import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
+import { anyInteger, anyNumber, anyOfTexts, MAX_FRACTION_DIGITS } from "../../gbnf/json-value.ts";
+import type { AutomatonState } from "../expressions/automaton.ts";
+import { automatonGrammar } from "../expressions/string-pattern.ts";
 import type { Conversion, PlainNode } from "../schema/schema-facets.ts";
-import { integerInRange, numberInRange } from "./number-range.ts";
+import { isIntegerExclusion } from "../schema/schema-negation.ts";
+import { decimalOf } from "./decimal.ts";
+import { integerInRange, type NumberBound, numberInRange } from "./number-range.ts";
 
 /** Work that writing a range of numbers costs, digit by digit. */
 const RANGE_WORK = 250;
+/** The most multiples between two bounds that are written out. */
+const MAX_LISTED = 256;
+/** The greatest remainder that is counted, and the most digits of a multiple in front of the point. */
+const MAX_DIVISOR = 64;
+const MAX_MULTIPLE_DIGITS = 12;
 
 /** A bound and whether the bound itself is out. */
 type Bound = { readonly value: number; readonly isOut: boolean };
 
-/**
- * Matches numbers: bounds of integers exactly; of other numbers exactly where the bounds are whole, else widened to the
- * next whole number and noted.
- */
+/** The bounds of a number and what it must be a multiple of: `divisor` of units of which there are 10 ** `places` in 1. */
+type Multiples = {
+  readonly low: Bound | undefined;
+  readonly high: Bound | undefined;
+  readonly divisor: number;
+  readonly places: number;
+};
+
+/** Matches numbers: bounds exactly, and multiples where there is one step and it has few digits. */
 export function numberGrammar(conversion: Conversion, nodes: readonly PlainNode[], isInteger: boolean): Gbnf {
+  const { rules } = conversion;
   const low = strictest(nodes, "minimum", "exclusiveMinimum", (a, b) => a > b);
   const high = strictest(nodes, "maximum", "exclusiveMaximum", (a, b) => a < b);
-  const steps = nodes.filter(({ schema }) => schema.multipleOf !== undefined);
-  const isWhole = isInteger || steps.some(({ schema }) => Number.isInteger(schema.multipleOf));
-  for (const node of steps)
-    if (!(isWhole && 1 % Number(node.schema.multipleOf) === 0)) conversion.skip(node, "multipleOf");
-  if (low === undefined && high === undefined) {
-    return isWhole ? anyInteger(conversion.rules) : anyNumber(conversion.rules);
+  if (low !== undefined && high !== undefined && low.value > high.value) return NEVER;
+  const step = stepOf(conversion, nodes, isInteger);
+  const isFractional = nodes.some(({ schema }) => isIntegerExclusion(schema));
+  if (isFractional && (isInteger || step?.places === 0)) return NEVER;
+  if (low === undefined && high === undefined && step === undefined && !isFractional)
+    return isInteger ? anyInteger(rules) : anyNumber(rules);
+  rules.budget.pay(RANGE_WORK);
+  if (step !== undefined && step.divisor !== 1) {
+    if (isFractional) for (const node of nodes) if (isIntegerExclusion(node.schema)) conversion.skip(node, "not");
+    const key = `multiples ${JSON.stringify([low, high, step])}`;
+    const found = rules.once(key, () => multiples(rules, { low, high, ...step }) ?? TOO_MANY);
+    if (rules.all.get(found.kind === "rule" ? found.name : "") !== TOO_MANY) return found;
+    for (const node of nodes) if (node.schema.multipleOf !== undefined) conversion.skip(node, "multipleOf");
   }
-  conversion.rules.budget.pay(RANGE_WORK);
-  const min = low && (low.isOut && isWhole ? Math.floor(low.value) + 1 : Math.ceil(low.value));
-  const max = high && (high.isOut && isWhole ? Math.ceil(high.value) - 1 : Math.floor(high.value));
-  const { rules } = conversion;
-  if (isWhole)
+  if (isInteger || step?.places === 0) {
+    const min = low && (low.isOut ? Math.floor(low.value) + 1 : Math.ceil(low.value));
+    const max = high && (high.isOut ? Math.ceil(high.value) - 1 : Math.floor(high.value));
     return rules.once(`integers ${min} ${max}`, () => integerInRange(rules, { min: exact(min), max: exact(max) }));
-  skipFractions(conversion, nodes, low, ["minimum", "exclusiveMinimum"]);
-  skipFractions(conversion, nodes, high, ["maximum", "exclusiveMaximum"]);
+  }
   const range = {
-    min: exact(low && Math.floor(low.value)),
-    max: exact(high && Math.ceil(high.value)),
-    minIsOut: low?.isOut === true && Number.isInteger(low.value),
-    maxIsOut: high?.isOut === true && Number.isInteger(high.value),
+    min: boundOf(low),
+    max: boundOf(high),
+    maxFraction: step?.places ?? MAX_FRACTION_DIGITS,
+    isFractional,
   };
-  return rules.once(`numbers ${Object.values(range).join(" ")}`, () => numberInRange(rules, range));
+  const key = `numbers ${low?.value} ${low?.isOut} ${high?.value} ${high?.isOut} ${range.maxFraction} ${isFractional}`;
+  return rules.once(key, () => numberInRange(rules, range));
 }
 
 const exact = (value: number | undefined) => (value === undefined ? undefined : BigInt(value));
+const boundOf = (bound: Bound | undefined): NumberBound | undefined =>
+  bound && { value: decimalOf(bound.value), isOut: bound.isOut };
+
+/** Stands for multiples that cannot be written. */
+const TOO_MANY: Gbnf = { kind: "choice", options: [] };
+
+/**
+ * Returns the step that all nodes ask for, in units of a power of ten; undefined for none. Of several steps one that all
+ * others divide is taken, and else the first, and the others are noted.
+ */
+function stepOf(conversion: Conversion, nodes: readonly PlainNode[], isInteger: boolean) {
+  let step: { readonly divisor: number; readonly places: number } | undefined = isInteger
+    ? { divisor: 1, places: 0 }
+    : undefined;
+  let isAsked = false;
+  for (const node of nodes) {
+    const { multipleOf } = node.schema;
+    if (typeof multipleOf !== "number") continue;
+    const { whole, fraction } = decimalOf(multipleOf);
+    const asked = { divisor: Number(`${whole}${fraction}`), places: fraction.length };
+    const joint: typeof step = step === undefined ? asked : jointStep(step, asked);
+    if (joint === undefined) conversion.skip(node, "multipleOf");
+    else step = joint;
+    isAsked = true;
+  }
+  return isAsked ? step : undefined;
+}
+
+/** Returns the least common multiple of two steps; undefined where it is large. */
+function jointStep(some: { divisor: number; places: number }, other: { divisor: number; places: number }) {
+  const places = Math.max(some.places, other.places);
+  const a = BigInt(some.divisor) * 10n ** BigInt(places - some.places);
+  const b = BigInt(other.divisor) * 10n ** BigInt(places - other.places);
+  const least = (a / greatestDivisor(a, b)) * b;
+  const isWhole = places > 0 && least % 10n ** BigInt(places) === 0n;
+  const divisor = isWhole ? least / 10n ** BigInt(places) : least;
+  return divisor > BigInt(Number.MAX_SAFE_INTEGER)
+    ? undefined
+    : { divisor: Number(divisor), places: isWhole ? 0 : places };
+}
+
+function greatestDivisor(a: bigint, b: bigint): bigint {
+  return b === 0n ? a : greatestDivisor(b, a % b);
+}
+
+/** Matches the multiples of a step between bounds; undefined where there are too many to be written. */
+function multiples(rules: GrammarRules, asked: Multiples): Gbnf | undefined {
+  const listed = listedMultiples(rules, asked);
+  if (listed !== undefined) return listed;
+  const { low, high, divisor, places } = asked;
+  const isFrom = (bound: Bound | undefined) => bound !== undefined && bound.value === 0;
+  const zeros = places > 0 ? 0 : trailingZeros(divisor);
+  const least = divisor / 10 ** zeros;
+  const isBounded = (bound: Bound | undefined) => bound !== undefined && !isFrom(bound);
+  if (least > MAX_DIVISOR || isBounded(low) || isBounded(high)) return undefined;
+  const isOut = (isFrom(low) && low?.isOut) || (isFrom(high) && high?.isOut);
+  const states = multipleStates(least, places);
+  rules.budget.pay(states.length);
+  const behind = zeros > 0 ? literal("0".repeat(zeros)) : sequence();
+  const positive = sequence(
+    automatonGrammar(rules, states, () => sequence()),
+    behind,
+  );
+  const options = [...(isOut ? [] : [literal("0")])];
+  if (!isFrom(high)) options.push(positive);
+  if (!isFrom(low)) options.push(sequence(literal("-"), positive));
+  return choice(...options);
+}
+
+function trailingZeros(value: number): number {
+  let count = 0;
+  for (let left = value; left % 10 === 0 && left > 0; left /= 10) count += 1;
+  return count;
+}
+
+/** Matches the multiples of a step between two bounds one by one; undefined where there are too many. */
+function listedMultiples(rules: GrammarRules, { low, high, divisor, places }: Multiples): Gbnf | undefined {
+  if (low === undefined || high === undefined) return undefined;
+  const unit = 10 ** places;
+  const count = ((high.value - low.value) * unit) / divisor;
+  if (!(count <= MAX_LISTED)) return undefined;
+  const first = Math.ceil((low.value * unit) / divisor - 1e-9);
+  const last = Math.floor((high.value * unit) / divisor + 1e-9);
+  const texts: string[] = [];
+  for (let times = first; times <= last; times += 1) {
+    const value = Number(((times * divisor) / unit).toFixed(places));
+    if ((low.isOut && value <= low.value) || (high.isOut && value >= high.value)) continue;
+    if (value >= low.value && value <= high.value) texts.push(String(value === 0 ? 0 : value));
+  }
+  rules.budget.pay(texts.length);
+  return texts.some((text) => text.includes("e")) ? undefined : anyOfTexts(texts);
+}
+
+/** Makes the automaton of the multiples above zero, by their remainders. */
+function multipleStates(divisor: number, places: number): readonly AutomatonState[] {
+  const states: { accepts: boolean; steps: AutomatonState["steps"] }[] = [];
+  const known = new Map<string, number>();
+  const open: (readonly [remainder: number, digits: number, fraction: number])[] = [];
+  const stateOf = (remainder: number, digits: number, fraction: number): number => {
+    const key = `${remainder} ${digits} ${fraction}`;
+    const before = known.get(key);
+    if (before !== undefined) return before;
+    open.push([remainder, digits, fraction]);
+    known.set(key, states.length);
+    return states.push({ accepts: false, steps: [] }) - 1;
+  };
+  const ways = (remainder: number, digits: number, fraction: number) => {
+    const steps: AutomatonState["steps"][number][] = [];
+    const add = (char: number, to: number) => steps.push({ ranges: [[char, char]], to });
+    const canGoOn = fraction < 0 ? digits < MAX_MULTIPLE_DIGITS : fraction < places;
+    for (let digit = fraction < 0 && digits === 0 ? 1 : 0; digit <= 9 && canGoOn; digit += 1) {
+      const next = (remainder * 10 + digit) % divisor;
+      add(0x30 + digit, fraction < 0 ? stateOf(next, digits + 1, -1) : stateOf(next, digits, fraction + 1));
+    }
+    if (places > 0 && fraction < 0 && digits > 0) add(0x2e, stateOf(remainder, 0, 0));
+    if (places > 0 && digits === 0 && fraction < 0) add(0x30, stateOf(0, -1, -1));
+    return steps;
+  };
+  stateOf(0, 0, -1);
+  for (let next = open.shift(); next !== undefined; next = open.shift()) {
+    const [remainder, digits, fraction] = next;
+    const at = known.get(next.join(" "));
+    const state = at === undefined ? undefined : states[at];
+    if (state === undefined) continue;
+    const isNumber = fraction < 0 ? digits > 0 : fraction > 0;
+    state.accepts = isNumber && (remainder * 10 ** (places - Math.max(0, fraction))) % divisor === 0;
+    // Behind a zero in front there is only the point.
+    state.steps = digits < 0 ? [{ ranges: [[0x2e, 0x2e]], to: stateOf(0, 0, 0) }] : ways(remainder, digits, fraction);
+  }
+  return states;
+}
 
 /**
  * Returns the strictest of the bounds that the nodes set. The exclusive keyword holds a number of its own, or (in old
@@ -63,16 +215,4 @@ function strictest(
     offer(schema[exclusive], true);
   }
   return best;
-}
-
-function skipFractions(
-  conversion: Conversion,
-  nodes: readonly PlainNode[],
-  bound: Bound | undefined,
-  keywords: readonly string[],
-): void {
-  if (bound === undefined || Number.isInteger(bound.value)) return;
-  for (const node of nodes) {
-    for (const keyword of keywords) if (node.schema[keyword] === bound.value) conversion.skip(node, keyword);
-  }
 }

@@ -1,12 +1,30 @@
-import { charsOf, choice, type Gbnf, literal, NEVER, optional, repeat, sequence } from "../../gbnf/gbnf.ts";
+import { charsOf, choice, EMPTY, type Gbnf, literal, NEVER, optional, sequence } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
-import { fraction, MAX_DIGITS } from "../../gbnf/json-value.ts";
+import { MAX_DIGITS } from "../../gbnf/json-value.ts";
+import type { Decimal } from "./decimal.ts";
 
-/** The bounds of a number, both of which are part of the range; undefined is none. */
+/** The bounds of an integer, both of which are part of the range; undefined is none. */
 export type IntegerRange = { readonly min: bigint | undefined; readonly max: bigint | undefined };
+
+/** A bound of a number, and whether the number must not be the bound itself. */
+export type NumberBound = { readonly value: Decimal; readonly isOut: boolean };
+
+/** The bounds of a number; undefined is none. */
+export type NumberRange = {
+  /** The lower bound. */
+  readonly min: NumberBound | undefined;
+  /** The upper bound. */
+  readonly max: NumberBound | undefined;
+  /** The most digits after the point; 0 is none. */
+  readonly maxFraction: number;
+  /** Whether it must not be an integer. */
+  readonly isFractional: boolean;
+};
 
 const DIGIT = charsOf("09");
 const LARGEST = 10n ** BigInt(MAX_DIGITS) - 1n;
+/** The number of digits up to which two numbers are never the same in double precision. */
+const EXACT_DIGITS = 15;
 
 const span = (low: string, high: string) => (low === high ? literal(low) : charsOf(low + high));
 const digits = (rules: GrammarRules, count: number) => rules.times(DIGIT, count, count);
@@ -22,50 +40,154 @@ export function integerInRange(rules: GrammarRules, { min = -LARGEST, max = LARG
   return choice(...options);
 }
 
-/**
- * Matches the numbers between two integers, with or without digits after the point, never with an exponent. `minIsOut`
- * and `maxIsOut` take the bound itself out.
- */
-export function numberInRange(
-  rules: GrammarRules,
-  range: IntegerRange & { readonly minIsOut: boolean; readonly maxIsOut: boolean },
-): Gbnf {
-  const { min, max, minIsOut, maxIsOut } = range;
+/** Matches the numbers between two bounds, with or without digits after the point, never with an exponent. */
+export function numberInRange(rules: GrammarRules, { min, max, ...form }: NumberRange): Gbnf {
+  const isAbove = min !== undefined && !min.value.isNegative;
+  const isBelow = max !== undefined && (max.value.isNegative || isZero(max.value));
   const options: Gbnf[] = [];
-  if (max === undefined || max > 0n) {
-    const from = min === undefined || min < 0n ? { value: 0n, isOut: false } : { value: min, isOut: minIsOut };
-    options.push(positives(rules, from, { value: max, isOut: maxIsOut }));
-  } else if (max === 0n && !maxIsOut && (min === undefined || min < 0n || (min === 0n && !minIsOut))) {
-    options.push(zero());
-  }
-  if (min === undefined || min < 0n) {
-    const from = max === undefined || max > 0n ? { value: 0n, isOut: false } : { value: -max, isOut: maxIsOut };
-    const to = { value: min === undefined ? undefined : -min, isOut: minIsOut };
-    options.push(sequence(literal("-"), positives(rules, from, to)));
+  if (max === undefined || !max.value.isNegative)
+    options.push(new Positives(rules, form).between(isAbove ? min : undefined, max));
+  if (!isAbove || (min !== undefined && isZero(min.value) && !min.isOut)) {
+    const from = isBelow ? max : undefined;
+    const text = new Positives(rules, form).between(from, min);
+    options.push(sequence(literal("-"), text));
   }
   return choice(...options);
 }
 
-type Bound<T> = { readonly value: T; readonly isOut: boolean };
-
-/** Matches numbers from a bound of at least zero upwards. */
-function positives(rules: GrammarRules, from: Bound<bigint>, to: Bound<bigint | undefined>): Gbnf {
-  const top = to.value ?? LARGEST;
-  if (from.value > top) return NEVER;
-  if (from.value === top) return from.isOut || to.isOut ? NEVER : sequence(literal(String(top)), optional(zeros()));
-  // Digits beyond double precision could round up to a bound that is out.
-  const part = fraction(to.isOut ? Math.max(1, 15 - String(top).length) : undefined);
-  const lowest = literal(String(from.value));
-  const options = [from.isOut ? sequence(lowest, aboveZero()) : sequence(lowest, optional(part))];
-  if (from.value + 1n < top) options.push(sequence(naturals(rules, from.value + 1n, top - 1n), optional(part)));
-  if (!to.isOut) options.push(sequence(literal(String(top)), optional(zeros())));
-  return choice(...options);
+function isZero({ whole, fraction }: Decimal): boolean {
+  return whole === 0n && fraction === "";
 }
 
-const zeros = () => sequence(literal("."), repeat(literal("0"), 1, 16));
-const zero = () => sequence(literal("0"), optional(zeros()));
-/** Matches a fraction that is not nothing, and not so small that double precision would lose it. */
-const aboveZero = () => sequence(literal("."), repeat(literal("0"), 0, 3), charsOf("19"), repeat(DIGIT, 0, 6));
+type FractionForm = Pick<NumberRange, "maxFraction" | "isFractional">;
+
+/** Writes the numbers of at least zero, of which bounds are given by their size. */
+class Positives {
+  readonly #rules: GrammarRules;
+  readonly #form: FractionForm;
+
+  constructor(rules: GrammarRules, form: FractionForm) {
+    this.#rules = rules;
+    this.#form = form;
+  }
+
+  between(min: NumberBound | undefined, max: NumberBound | undefined): Gbnf {
+    const low = min?.value.whole ?? 0n;
+    const high = max === undefined || max.value.whole > LARGEST ? undefined : max.value.whole;
+    const last = high ?? LARGEST;
+    if (low > last) return NEVER;
+    const above = this.#fractions(min?.isOut ? low : undefined);
+    const below = this.#fractions(max?.isOut ? last : undefined);
+    const least = min ?? { value: { isNegative: false, whole: 0n, fraction: "" }, isOut: false };
+    if (high !== undefined && low === high && max !== undefined)
+      return sequence(literal(String(low)), (min?.isOut ? above : below).whole(least, max));
+    const options = [sequence(literal(String(low)), (low + 1n === high ? below : above).whole(least, undefined))];
+    const behind = high === undefined ? LARGEST : high - 1n;
+    if (low + 1n <= behind) options.push(sequence(naturals(this.#rules, low + 1n, behind), below.any()));
+    if (high !== undefined && max !== undefined)
+      options.push(sequence(literal(String(high)), below.whole(undefined, max)));
+    return choice(...options);
+  }
+
+  /** Returns the fractions behind a whole part near a bound that is out: more digits could round to the bound. */
+  #fractions(near: bigint | undefined): Fractions {
+    const { maxFraction, isFractional } = this.#form;
+    const exact = near === undefined ? maxFraction : EXACT_DIGITS - String(near).length;
+    return new Fractions(this.#rules, { maxFraction: Math.max(0, Math.min(maxFraction, exact)), isFractional });
+  }
+}
+
+/** Writes what may stand behind the whole part of a number. */
+class Fractions {
+  readonly #rules: GrammarRules;
+  readonly #most: number;
+  readonly #isFractional: boolean;
+
+  constructor(rules: GrammarRules, { maxFraction, isFractional }: FractionForm) {
+    this.#rules = rules;
+    this.#most = maxFraction;
+    this.#isFractional = isFractional;
+  }
+
+  any(): Gbnf {
+    if (this.#isFractional) return this.#most === 0 ? NEVER : sequence(literal("."), this.#notAllZeros(this.#most));
+    return this.#most === 0 ? EMPTY : optional(sequence(literal("."), this.#rules.times(DIGIT, 1, this.#most)));
+  }
+
+  /** Matches digits of which one is none of the zeros in front of it. */
+  #notAllZeros(most: number): Gbnf {
+    if (most === 0) return NEVER;
+    const zeros = (count: number) => literal("0".repeat(count));
+    const options = Array.from({ length: Math.min(most, MAX_LEADING_ZEROS) }, (_, count) =>
+      sequence(zeros(count), charsOf("19"), this.#rules.times(DIGIT, 0, most - count - 1)),
+    );
+    return this.#rules.once(`not all zeros ${most}`, () => choice(...options));
+  }
+
+  /** Matches a point with digits, or nothing, by the fractions of bounds whose whole part is the one in front. */
+  whole(min: NumberBound | undefined, max: NumberBound | undefined): Gbnf {
+    const low = min === undefined || (min.value.fraction === "" && !min.isOut) ? undefined : min;
+    if (low === undefined && max === undefined) return this.any();
+    const high = max && { digits: max.value.fraction, isOut: max.isOut };
+    const isNothingIn = !this.#isFractional && low === undefined && !(high?.digits === "" && high.isOut);
+    const inside =
+      this.#most === 0
+        ? NEVER
+        : this.#digits(low && { digits: low.value.fraction, isOut: low.isOut }, high, this.#most, {
+            isFirst: true,
+            isZero: this.#isFractional,
+          });
+    return choice(sequence(literal("."), inside), ...(isNothingIn ? [EMPTY] : []));
+  }
+
+  /** Matches at most `left` digits between the digits of two bounds. */
+  #digits(low: Digits | undefined, high: Digits | undefined, left: number, before: Before = BEHIND): Gbnf {
+    if (low === undefined && high === undefined) {
+      if (before.isZero) return this.#notAllZeros(left);
+      return this.#rules.times(DIGIT, before.isFirst ? 1 : 0, left);
+    }
+    const isEndIn = (low === undefined || (low.digits === "" && !low.isOut)) && !(high?.digits === "" && high.isOut);
+    const end = isEndIn && !before.isFirst && !before.isZero ? [EMPTY] : [];
+    if (left === 0) return choice(...end);
+    const from = low === undefined ? 0 : Number(low.digits.charAt(0));
+    const to = high === undefined ? 9 : Number(high.digits.charAt(0));
+    if (from > to) return choice(...end);
+    const options: Gbnf[] = [];
+    const along = (digit: number, below: Digits | undefined, above: Digits | undefined) => {
+      const isDone = below?.digits === "" && !below.isOut;
+      const behind = { isFirst: false, isZero: before.isZero && digit === 0 };
+      const rest = this.#digits(isDone ? undefined : below, above, left - 1, behind);
+      options.push(sequence(literal(String(digit)), rest));
+    };
+    const lowRest = low && rest(low);
+    const highRest = high && rest(high);
+    if (from === to && low !== undefined && high !== undefined) along(from, lowRest, highRest);
+    else {
+      if (low !== undefined) along(from, lowRest, undefined);
+      let [first, last] = [low === undefined ? from : from + 1, high === undefined ? to : to - 1];
+      if (before.isZero && first === 0 && first <= last) {
+        along(0, undefined, undefined);
+        first = 1;
+      }
+      if (first <= last)
+        options.push(sequence(span(String(first), String(last)), this.#rules.times(DIGIT, 0, left - 1)));
+      if (high !== undefined) along(to, undefined, highRest);
+    }
+    return choice(...options, ...end);
+  }
+}
+
+const rest = ({ digits: of, isOut }: Digits): Digits => ({ digits: of.slice(1), isOut });
+
+/** What stands in front of a digit: whether it is the first, and whether one that is no zero has still to come. */
+type Before = { readonly isFirst: boolean; readonly isZero: boolean };
+
+const BEHIND: Before = { isFirst: false, isZero: false };
+/** The most zeros behind the point in front of another digit, where not all may be zeros. */
+const MAX_LEADING_ZEROS = 6;
+
+/** The digits that a fraction is compared with, behind which there are only zeros, and whether they are out. */
+type Digits = { readonly digits: string; readonly isOut: boolean };
 
 function naturals(rules: GrammarRules, low: bigint, high: bigint): Gbnf {
   const from = String(low);

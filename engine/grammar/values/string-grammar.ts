@@ -1,88 +1,136 @@
 import { type Gbnf, literal, NEVER, sequence } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
-import { anyString, stringChar } from "../../gbnf/json-value.ts";
-import { expressionGrammar, type LengthBounds, lengthBounds, stringPattern } from "../expressions/string-pattern.ts";
-import type { SchemaObject } from "../schema/schema-document.ts";
-import { atLeast, atMost, type Conversion, numbers, type PlainNode } from "../schema/schema-facets.ts";
-import { writtenFormat } from "../schema/string-format.ts";
+import { automatonOfTexts, type ProductPart } from "../expressions/automaton-product.ts";
+import { type Expression, UnsupportedPattern } from "../expressions/regular-expression.ts";
+import { type LengthBounds, patternExpression } from "../expressions/string-pattern.ts";
+import { facetParts, type TextFacets, textGrammar } from "../expressions/text-grammar.ts";
+import { fixedValues } from "../schema/fixed-values.ts";
+import { isList, isObject } from "../schema/schema-document.ts";
+import { atLeast, atMost, type Conversion, type PlainNode } from "../schema/schema-facets.ts";
+import { isTextExclusion } from "../schema/schema-negation.ts";
+import { isFormat, writtenFormat } from "../schema/string-format.ts";
 
-/**
- * Matches strings: length, pattern, and the formats that are easy to enforce. A format gives way to a pattern, and to
- * bounds of the length that it does not keep by itself: beside these, in one schema, it is a note.
- */
+/** The most work that the automata of what is asked of keys may cost. */
+const MAX_PARTS_WORK = 32_000;
+
+/** A keyword of a node that asks something of a text. */
+type Asked = { readonly node: PlainNode; readonly keyword: string };
+
+/** Matches strings: length, patterns, formats, and the texts and patterns that `not` takes out. */
 export function stringGrammar(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
-  const { rules } = conversion;
-  const minLength = atLeast(nodes, "minLength");
-  const maxLength = atMost(nodes, "maxLength");
-  if (maxLength !== undefined && minLength > maxLength) return NEVER;
-  const quoted = (inside: Gbnf) => sequence(literal('"'), inside, literal('"'));
-  const inside = patternGrammar(conversion, nodes, minLength, maxLength);
-  const formats =
-    inside === undefined ? nodes.map(({ schema }) => enforcedFormat(schema, { minLength, maxLength })) : [];
-  const format = formats.find((each) => each !== undefined);
-  for (const node of nodes) {
-    const wanted = enforcedFormat(node.schema);
-    if (wanted !== undefined && wanted !== format) conversion.skip(node, "format");
-  }
-  if (inside !== undefined) return quoted(inside);
-  if (format !== undefined) return quoted(formatGrammar(rules, format));
-  if (minLength === 0 && maxLength === undefined) return anyString(rules);
-  return quoted(rules.times(stringChar(rules), minLength, maxLength));
+  const inside = textInside(conversion, nodes);
+  return inside === NEVER ? NEVER : sequence(literal('"'), inside, literal('"'));
 }
 
 /** Matches a text of a format that is enforced; it is NEVER for others. */
 export function formatGrammar(rules: GrammarRules, format: string): Gbnf {
   const expression = writtenFormat(format);
-  return expression ? rules.named(`format-${format}`, () => expressionGrammar(rules, expression)) : NEVER;
+  if (expression === undefined) return NEVER;
+  const facets = { wanted: [expression], unwanted: [], except: [], minLength: 0, maxLength: undefined };
+  return rules.once(`format ${format}`, () => textGrammar(rules, facets));
 }
 
 /**
- * Returns the format to which a schema holds a string: none beside a pattern, or beside bounds of the length that it
- * does not keep by itself. `bounds` default to those of the schema.
+ * Matches the inside of a string that all nodes allow. What is asked for and cannot be held, alone or together with the
+ * rest, is noted: first the length is given up, then what is taken out, then all but the first pattern.
  */
-export function enforcedFormat(schema: SchemaObject, bounds = boundsOf(schema)): string | undefined {
-  const { format, pattern } = schema;
-  if (typeof format !== "string" || pattern !== undefined) return undefined;
-  const expression = writtenFormat(format);
-  if (expression === undefined) return undefined;
-  const { minLength, maxLength = Number.POSITIVE_INFINITY } = lengthBounds(expression);
-  const isRoomy = bounds.minLength <= minLength && maxLength <= (bounds.maxLength ?? Number.POSITIVE_INFINITY);
-  return isRoomy ? format : undefined;
-}
-
-function boundsOf({ minLength, maxLength }: SchemaObject): LengthBounds {
-  return {
-    minLength: typeof minLength === "number" ? minLength : 0,
-    maxLength: typeof maxLength === "number" ? maxLength : undefined,
-  };
-}
-
-/** Matches the first pattern that a grammar can hold; what it leaves open is noted. */
-function patternGrammar(
-  conversion: Conversion,
-  nodes: readonly PlainNode[],
-  minLength: number,
-  maxLength: number | undefined,
-): Gbnf | undefined {
-  let inside: Gbnf | undefined;
-  let chosen: string | undefined;
-  for (const node of nodes) {
-    const { pattern } = node.schema;
-    if (typeof pattern !== "string" || pattern === chosen) continue;
-    const found = inside === undefined ? stringPattern(conversion.rules, pattern, { minLength, maxLength }) : undefined;
-    if (found === undefined) {
-      conversion.skip(node, "pattern");
-      continue;
-    }
-    inside = found.inside;
-    chosen = pattern;
-    if (found.minLength < minLength) skipAll(conversion, nodes, "minLength");
-    const isShorter = maxLength === undefined || (found.maxLength !== undefined && found.maxLength <= maxLength);
-    if (!isShorter) skipAll(conversion, nodes, "maxLength");
+function textInside(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
+  const bounds = { minLength: atLeast(nodes, "minLength"), maxLength: atMost(nodes, "maxLength") };
+  if (bounds.maxLength !== undefined && bounds.minLength > bounds.maxLength) return NEVER;
+  const asked = askedOf(conversion, nodes, bounds);
+  const { wanted, unwanted, except } = asked.facets;
+  const isBounded = bounds.minLength > 0 || bounds.maxLength !== undefined;
+  const isFree = { minLength: 0, maxLength: undefined };
+  const tries: (readonly [facets: TextFacets, givenUp: readonly Asked[]])[] = [[asked.facets, []]];
+  const lengths = isBounded ? lengthsOf(nodes) : [];
+  if (isBounded) tries.push([{ ...asked.facets, ...isFree }, lengths]);
+  if (unwanted.length + except.length > 0)
+    tries.push([{ ...asked.facets, ...isFree, unwanted: [], except: [] }, [...lengths, ...asked.negative]]);
+  for (const [at, only] of wanted.entries()) {
+    const others = asked.positive.filter((_, other) => other !== at);
+    tries.push([{ ...isFree, wanted: [only], unwanted: [], except: [] }, [...lengths, ...asked.negative, ...others]]);
   }
-  return inside;
+  tries.push([{ ...bounds, wanted: [], unwanted: [], except: [] }, [...asked.negative, ...asked.positive]]);
+  for (const [facets, givenUp] of tries) {
+    const made = textOrNone(conversion.rules, facets, `${asked.key} ${givenUp.length}`);
+    if (made === undefined) continue;
+    for (const { node, keyword } of givenUp) conversion.skip(node, keyword);
+    return made;
+  }
+  return NEVER;
 }
 
-function skipAll(conversion: Conversion, nodes: readonly PlainNode[], keyword: string): void {
-  for (const node of nodes) if (numbers([node], keyword).length > 0) conversion.skip(node, keyword);
+function textOrNone(rules: GrammarRules, facets: TextFacets, key: string): Gbnf | undefined {
+  const { wanted, unwanted, except, minLength, maxLength } = facets;
+  try {
+    if (wanted.length + unwanted.length + except.length === 0) return textGrammar(rules, facets);
+    return rules.once(`text ${minLength} ${maxLength} ${key}`, () => textGrammar(rules, facets));
+  } catch (error) {
+    if (error instanceof UnsupportedPattern) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Returns what nodes ask of a text as automata, of which all count; undefined where one of them cannot be held.
+ */
+export function textParts(conversion: Conversion, nodes: readonly PlainNode[]): readonly ProductPart[] | undefined {
+  const bounds = { minLength: atLeast(nodes, "minLength"), maxLength: atMost(nodes, "maxLength") };
+  const { budget } = conversion.rules;
+  const listed = fixedValues(nodes, new Set(["string"]), budget);
+  const { facets } = askedOf(conversion, nodes, bounds);
+  try {
+    const parts = facetParts(facets, budget.part(MAX_PARTS_WORK));
+    if (listed === undefined) return parts;
+    const texts = listed.filter((value) => typeof value === "string");
+    return [...parts, { automaton: automatonOfTexts(texts, budget), match: "wanted" }];
+  } catch (error) {
+    if (error instanceof UnsupportedPattern) return undefined;
+    throw error;
+  }
+}
+
+/** Gathers what nodes ask of a text, and a key that tells it from other gatherings; what is not understood is noted. */
+function askedOf(conversion: Conversion, nodes: readonly PlainNode[], bounds: LengthBounds) {
+  const wanted: Expression[] = [];
+  const unwanted: Expression[] = [];
+  const except: string[] = [];
+  const positive: Asked[] = [];
+  const negative: Asked[] = [];
+  const keys = new Set<string>();
+  const want = (node: PlainNode, keyword: string, text: string, expression: Expression | undefined) => {
+    if (expression === undefined) conversion.skip(node, keyword);
+    else if (!keys.has(`${keyword} ${text}`)) {
+      keys.add(`${keyword} ${text}`);
+      wanted.push(expression);
+      positive.push({ node, keyword });
+    }
+  };
+  for (const node of nodes) {
+    const { pattern, format, not } = node.schema;
+    if (typeof pattern === "string") {
+      conversion.rules.budget.pay(pattern.length);
+      want(node, "pattern", pattern, patternExpression(pattern));
+    }
+    if (typeof format === "string" && isFormat(format))
+      want(node, "format", format, writtenFormat(format, bounds.maxLength));
+    if (!isTextExclusion(node.schema) || !isObject(not)) continue;
+    negative.push({ node, keyword: "not" });
+    keys.add(`not ${JSON.stringify(not)}`);
+    const expression = typeof not.pattern === "string" ? patternExpression(not.pattern) : undefined;
+    if (expression !== undefined) unwanted.push(expression);
+    else if (not.pattern !== undefined) conversion.skip(node, "not");
+    const values = Object.hasOwn(not, "const") ? [not.const] : isList(not.enum) ? not.enum : [];
+    except.push(...values.filter((value) => typeof value === "string"));
+  }
+  conversion.rules.budget.payForText([...keys].reduce((sum, key) => sum + key.length, 0));
+  return { facets: { ...bounds, wanted, unwanted, except }, positive, negative, key: [...keys].join(" ") };
+}
+
+function lengthsOf(nodes: readonly PlainNode[]): readonly Asked[] {
+  return nodes.flatMap((node) =>
+    ["minLength", "maxLength"].flatMap((keyword) =>
+      typeof node.schema[keyword] === "number" && node.schema[keyword] !== 0 ? [{ node, keyword }] : [],
+    ),
+  );
 }

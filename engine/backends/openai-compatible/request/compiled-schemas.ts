@@ -11,7 +11,7 @@ import { MAX_SCHEMA_BYTES, SchemaDocument, type SchemaNode } from "../../../gram
 import type { ToolPlan } from "./chat-tools.ts";
 
 /** The most bytes of all schemas of a request together that an engine is asked to compile. */
-const MAX_ALL_BYTES = 8 * MAX_SCHEMA_BYTES;
+const MAX_ALL_BYTES = 2 * MAX_SCHEMA_BYTES;
 /** The most characters of a pattern. */
 const MAX_PATTERN = 1024;
 /** The most characters, of whatever kind, that a pattern stands for where its counts are written out. */
@@ -77,7 +77,7 @@ function checkReference(from: SchemaNode, document: SchemaDocument): void {
     const pointer = `${node.pointer}/$ref`;
     if (seen.has(node)) document.fail(pointer, "leads back to itself");
     seen.add(node);
-    node = document.resolve($ref, pointer);
+    node = document.resolve(node);
     if (!node) document.fail(pointer, "names another document");
   }
 }

@@ -15,7 +15,8 @@ export function samplerOf(grammar: string): (random: SeededRandom) => string {
       switch (node.kind) {
         case "chars": {
           length += 1;
-          const [low, high] = node.ranges[random.below(node.ranges.length)] ?? [0x78, 0x78];
+          const ranges = node.isNot ? others(node.ranges) : node.ranges;
+          const [low, high] = ranges[random.below(ranges.length)] ?? [0x78, 0x78];
           // The rare characters of a wide range would drown the others.
           const reach = random.below(4) > 0 ? Math.min(high - low, 94) : high - low;
           return String.fromCodePoint(low + random.below(reach + 1));
@@ -42,6 +43,19 @@ export function samplerOf(grammar: string): (random: SeededRandom) => string {
     };
     return write({ kind: "rule", name: "root" });
   };
+}
+
+/** The ranges of the characters that are in none of the given ranges. */
+function others(ranges: readonly (readonly [number, number])[]): readonly (readonly [number, number])[] {
+  const found: (readonly [number, number])[] = [];
+  let from = 0;
+  for (const [low, high] of [...ranges, [0xd800, 0xdfff] as const, [0x110000, 0x110000] as const].sort(
+    (a, b) => a[0] - b[0],
+  )) {
+    if (low > from) found.push([from, low - 1]);
+    from = Math.max(from, high + 1);
+  }
+  return found;
 }
 
 /** The number of characters of the shortest text of each rule. */

@@ -41,7 +41,7 @@ describe("answerGrammar", () => {
 
   test.each([
     ["broken JSON", '{"type":'],
-    ["a long text", `{"description":"${"x".repeat(70_000)}"}`],
+    ["a long text", `{"description":"${"x".repeat(300_000)}"}`],
   ])("refuses %s without repeating it", (_, schema) => {
     expect(() => answerText(jsonSchema(schema))).toThrow(
       /^Invalid JSON Schema at [a-z_.]+#: is (not valid JSON|too long)\.$/,

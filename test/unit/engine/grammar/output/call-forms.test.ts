@@ -128,7 +128,7 @@ describe("arguments between tags", () => {
   test.each([
     [{ properties: { q: { type: "string", maxLength: 3 } } }, "#/properties/q/maxLength"],
     [{ properties: { q: { type: ["string", "null"], enum: ["a", null] } } }, "#/properties/q/enum"],
-    [{ properties: { n: { type: "integer", multipleOf: 3 } } }, "#/properties/n/multipleOf"],
+    [{ properties: { n: { type: "integer", multipleOf: 1013 } } }, "#/properties/n/multipleOf"],
     [{ properties: { a: { type: "array", items: { $ref: "https://x.org/b" } } } }, "#/properties/a/items/$ref"],
     [{ properties: {}, anyOf: [{ required: ["a"] }] }, "#/anyOf"],
     [{ properties: { q: { type: ["string", "integer"] } } }, "#/properties/q/type"],

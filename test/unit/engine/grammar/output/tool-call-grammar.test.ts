@@ -68,7 +68,7 @@ describe("toolCallGrammar", () => {
   });
 
   test("refuses what it does not enforce for strict tools only", () => {
-    const schema = '{"type":"object","properties":{"n":{"type":"integer","multipleOf":3}}}';
+    const schema = '{"type":"object","properties":{"n":{"type":"integer","multipleOf":1013}}}';
     const loose = toolCallGrammar({ markers: HERMES_MARKERS.toolCall, tools: [tool("x", schema)] }, new GrammarRules());
     expect(loose.unenforced).toEqual(["tools.0.parameters_json_schema#/properties/n/multipleOf"]);
     expect(() => matcher({ tools: [tool("x", schema, true)] })).toThrow("#/properties/n/multipleOf");

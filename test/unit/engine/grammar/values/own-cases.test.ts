@@ -22,17 +22,17 @@ test("another's validator agrees with the cases", () => {
   expect(wrong).toEqual([]);
 });
 
-test("the grammars of 500 schemas of all kinds are right as often as they were", () => {
+test("the grammars of 500 schemas of all kinds let their valid values through, and no others", () => {
   const counts = { right: 0, refused: 0, "valid refused": 0, "invalid let through": 0 };
-  const broken: string[] = [];
+  const unpromised: string[] = [];
   for (const { schema, tests } of CASES) {
     const found = grammarOf(schema);
     const wrong = tests.filter(({ text, isValid }) => found && found.allows(text) !== isValid).at(-1);
-    if (found?.isPromised && wrong?.isValid === false) broken.push(`${schema}: ${wrong.text}`);
+    if (!found?.isPromised) unpromised.push(schema);
     counts[!found ? "refused" : !wrong ? "right" : wrong.isValid ? "valid refused" : "invalid let through"] += 1;
   }
-  expect(broken.length).toBe(100);
-  expect(counts).toEqual({ right: 58, refused: 19, "valid refused": 19, "invalid let through": 404 });
+  expect(unpromised).toEqual([]);
+  expect(counts).toEqual({ right: 500, refused: 0, "valid refused": 0, "invalid let through": 0 });
 });
 
 /** Returns what a schema's grammar allows, and whether that is promised; undefined for a schema that is refused. */

@@ -43,8 +43,8 @@ const HARMFUL: readonly [what: string, schema: string, pointer: string][] = [
   ["a reference to another document", '{"$ref":"http://localhost/x"}', "/$ref"],
   ["bounds that are no numbers", '{"minLength":"1"}', "/minLength"],
   ["properties that are a list", '{"properties":[1]}', "/properties"],
-  ["an object of more than 2,000 schemas", JSON.stringify({ anyOf: Array.from({ length: 2001 }, () => ({})) }), ""],
-  ["more than 32 levels", nested(40), "/items".repeat(32)],
+  ["an object of more than 8,000 schemas", JSON.stringify({ anyOf: Array.from({ length: 8001 }, () => ({})) }), ""],
+  ["more than 48 levels", nested(56), "/items".repeat(48)],
   ["a hundred thousand levels", nested(5_000), ""],
 ];
 
@@ -66,9 +66,9 @@ describe("what an engine would compile is refused with the path of the field", (
   test("one too long, and many that are too long together", () => {
     const long = (bytes: number) => JSON.stringify({ description: "x".repeat(bytes) });
     const field = "output_constraint.json_schema.schema_json";
-    expect(failureOf(() => checkCompiledSchemas(plan([], false), answer(long(65_536)))).facts).toEqual({
+    expect(failureOf(() => checkCompiledSchemas(plan([], false), answer(long(262_144)))).facts).toEqual({
       field,
-      max_bytes: "65536",
+      max_bytes: "262144",
     });
     const many = Array.from({ length: 20 }, () => tool(long(60_000)));
     expect(failureOf(() => checkCompiledSchemas(plan(many, true), undefined)).message).toContain("tools[8]");

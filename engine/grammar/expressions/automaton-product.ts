@@ -1,0 +1,159 @@
+import type { CodeRange } from "../../gbnf/gbnf.ts";
+import type { WorkBudget } from "../../work-budget.ts";
+import type { AutomatonState } from "./automaton.ts";
+import { ALL_CODES } from "./code-set.ts";
+import { UnsupportedPattern } from "./regular-expression.ts";
+
+/** An automaton that says something of a text, and what: the text must match, must not match, or it is told if it does. */
+export type ProductPart = {
+  /** The states of the automaton, of which the first is the start. */
+  readonly automaton: readonly AutomatonState[];
+  /** The meaning of a match. */
+  readonly match: "wanted" | "unwanted" | "told";
+};
+
+/** A state of several automata that read a text at once. */
+export type ProductState = AutomatonState & {
+  /** Whether the text so far is matched by each of the parts that are told of, in their order. */
+  readonly told: readonly boolean[];
+};
+
+/** The place of an automaton that has no way on. */
+const DEAD = -1;
+/** The automaton of every text. */
+const EVERY_TEXT: readonly AutomatonState[] = [{ accepts: true, steps: [{ ranges: ALL_CODES, to: 0 }] }];
+
+/**
+ * Makes the automaton of the texts that all wanted parts match and no unwanted one; the first state is its start. Throws
+ * `UnsupportedPattern` where it would have more than `maxStates` states or costs more work than `budget` has.
+ */
+export function productOf(
+  parts: readonly ProductPart[],
+  maxStates: number,
+  budget: WorkBudget,
+): readonly ProductState[] {
+  const isBounded = parts.some(({ match }) => match === "wanted");
+  const all: readonly ProductPart[] = isBounded ? parts : [{ automaton: EVERY_TEXT, match: "wanted" }, ...parts];
+  const known = new Map<string, number>();
+  const found: (readonly number[])[] = [];
+  const stateOf = (places: readonly number[]): number => {
+    const key = places.join();
+    const before = known.get(key);
+    if (before !== undefined) return before;
+    if (found.length === maxStates) throw new UnsupportedPattern();
+    known.set(key, found.length);
+    found.push(places);
+    return found.length - 1;
+  };
+  stateOf(all.map(() => 0));
+  const states: ProductState[] = [];
+  // Further states are found while the first ones are looked at.
+  for (const places of found) {
+    const steps = new Map<number, CodeRange[]>();
+    for (const { range, places: next } of leaving(all, places, budget)) {
+      if (isLost(all, next)) continue;
+      const to = stateOf(next);
+      const ranges = steps.get(to);
+      if (ranges === undefined) steps.set(to, [range]);
+      else ranges.push(range);
+    }
+    const isMatched = (at: number) => all[at]?.automaton[places[at] ?? DEAD]?.accepts === true;
+    states.push({
+      accepts: all.every(({ match }, at) => match === "told" || isMatched(at) === (match === "wanted")),
+      told: all.flatMap(({ match }, at) => (match === "told" ? [isMatched(at)] : [])),
+      steps: [...steps].map(([to, ranges]) => ({ to, ranges })),
+    });
+  }
+  return states;
+}
+
+/** Returns whether no text behind these places is matched as it should be. */
+function isLost(parts: readonly ProductPart[], places: readonly number[]): boolean {
+  return parts.some(({ automaton, match }, at) => {
+    const place = places[at] ?? DEAD;
+    if (match === "wanted") return place === DEAD;
+    return match === "unwanted" && place !== DEAD && matchesEverything(automaton, place);
+  });
+}
+
+function matchesEverything(automaton: readonly AutomatonState[], place: number): boolean {
+  const { accepts, steps } = automaton[place] ?? { accepts: false, steps: [] };
+  const [only] = steps;
+  return accepts && steps.length === 1 && only?.to === place && only.ranges.length === ALL_CODES.length
+    ? only.ranges.every(([low, high], at) => low === ALL_CODES[at]?.[0] && high === ALL_CODES[at]?.[1])
+    : false;
+}
+
+/** Returns where each character leads from the given places, in ranges of characters that lead to the same ones. */
+function leaving(
+  parts: readonly ProductPart[],
+  places: readonly number[],
+  budget: WorkBudget,
+): readonly { readonly range: CodeRange; readonly places: readonly number[] }[] {
+  const events: { readonly at: number; readonly part: number; readonly to: number }[] = [];
+  for (const [part, { automaton }] of parts.entries()) {
+    for (const { ranges, to } of automaton[places[part] ?? DEAD]?.steps ?? [])
+      for (const [low, high] of ranges) events.push({ at: low, part, to }, { at: high + 1, part, to: DEAD });
+  }
+  if (!budget.spend(1 + (events.length * parts.length) / 2)) throw new UnsupportedPattern();
+  // Where one range ends and the next begins, the end comes first.
+  events.sort((a, b) => a.at - b.at || a.to - b.to);
+  const found: { range: CodeRange; places: readonly number[] }[] = [];
+  const now = parts.map(() => DEAD);
+  for (const [index, { at, part, to }] of events.entries()) {
+    now[part] = to;
+    const until = events[index + 1]?.at ?? at;
+    if (until > at && now.some((place) => place !== DEAD)) found.push({ range: [at, until - 1], places: [...now] });
+  }
+  return found;
+}
+
+/** Makes the automaton of a list of texts. Throws `UnsupportedPattern` where the budget has not enough work left. */
+export function automatonOfTexts(texts: readonly string[], budget: WorkBudget): readonly AutomatonState[] {
+  const nodes: { accepts: boolean; readonly next: Map<string, number> }[] = [{ accepts: false, next: new Map() }];
+  for (const text of texts) {
+    if (!budget.spend(1 + text.length / 2)) throw new UnsupportedPattern();
+    let at = 0;
+    for (const char of text) {
+      const next = nodes[at]?.next;
+      const known = next?.get(char);
+      if (known === undefined) next?.set(char, nodes.push({ accepts: false, next: new Map() }) - 1);
+      at = known ?? nodes.length - 1;
+    }
+    const last = nodes[at];
+    if (last !== undefined) last.accepts = true;
+  }
+  return nodes.map(({ accepts, next }) => ({
+    accepts,
+    steps: [...next].map(([char, to]) => {
+      const code = char.codePointAt(0) ?? 0;
+      return { ranges: [[code, code]] as const, to };
+    }),
+  }));
+}
+
+/** Makes the automaton of the texts between two lengths, in characters; `max` undefined is without end. */
+export function automatonOfLength(min: number, max: number | undefined): readonly AutomatonState[] {
+  const last = max ?? min;
+  return Array.from({ length: last + 1 }, (_, length) => ({
+    accepts: length >= min,
+    steps:
+      length < last
+        ? [{ ranges: ALL_CODES, to: length + 1 }]
+        : max === undefined
+          ? [{ ranges: ALL_CODES, to: length }]
+          : [],
+  }));
+}
+
+/** Returns whether an automaton matches a text as a whole. */
+export function matchesText(automaton: readonly AutomatonState[], text: string): boolean {
+  let at: number | undefined = 0;
+  for (const char of text) {
+    const code = char.codePointAt(0) ?? 0;
+    const steps: AutomatonState["steps"] = automaton[at ?? DEAD]?.steps ?? [];
+    at = steps.find(({ ranges }) => ranges.some(([low, high]) => low <= code && code <= high))?.to;
+    if (at === undefined) return false;
+  }
+  return automaton[at ?? DEAD]?.accepts === true;
+}

@@ -1,0 +1,216 @@
+import type { JsonValue } from "../../gbnf/json-value.ts";
+import type { WorkBudget } from "../../work-budget.ts";
+import { isList, isObject, type SchemaObject } from "./schema-document.ts";
+import { keyword } from "./schema-keywords.ts";
+
+/** What is asked of the names of an object's members, whatever their values are. */
+export type Presence =
+  | boolean
+  | { readonly kind: "has"; readonly name: string }
+  | { readonly kind: "not"; readonly of: Presence }
+  | { readonly kind: "and" | "or"; readonly of: readonly Presence[] };
+
+/** A keyword that asks for nothing but the presence of members. */
+export type PresenceKeyword = {
+  /** The keyword. */
+  readonly keyword: string;
+  /** What it asks of an object. */
+  readonly presence: Presence;
+  /** Whether a value that is no object satisfies it. */
+  readonly allowsOthers: boolean;
+};
+
+/** A schema that asks for nothing but presence: of an object, and what it says of other values. */
+type Asked = { readonly presence: Presence; readonly allowsOthers: boolean };
+
+/** The most alternatives of a `oneOf` of which exactly one has to hold. */
+const MAX_ALTERNATIVES = 32;
+const MAX_DEPTH = 16;
+const LISTS = ["anyOf", "oneOf"] as const;
+
+/** What was found out of schemas, many of which are looked at again and again. */
+const KNOWN = new WeakMap<SchemaObject, readonly PresenceKeyword[]>();
+
+/**
+ * Returns the keywords of a schema, other than `required` and `allOf`, that ask for nothing but the presence of members.
+ * They are kept by the order of the members of an object: read as alternatives each would be a reading of its own.
+ * Throws `WorkSpent`.
+ */
+export function presenceKeywords(schema: SchemaObject, budget: WorkBudget): readonly PresenceKeyword[] {
+  const known = KNOWN.get(schema);
+  if (known !== undefined) return known;
+  const found: PresenceKeyword[] = [];
+  const add = (name: string, asked: Asked | undefined) => {
+    if (asked !== undefined) found.push({ keyword: name, ...asked });
+  };
+  for (const name of LISTS) if (isList(schema[name])) add(name, ofList(name, schema[name], budget, 0));
+  if (schema.not !== undefined) add("not", negated(askedOf(schema.not, budget, 0)));
+  if (schema.if !== undefined) add("if", ofBranches(schema, budget, 0));
+  for (const name of ["dependentRequired", "dependentSchemas", "dependencies"])
+    if (isObject(schema[name])) add(name, ofDependencies(schema[name], budget, 0));
+  KNOWN.set(schema, found);
+  return found;
+}
+
+/** Returns the names that a formula speaks of. */
+export function namesIn(presence: Presence, found: Set<string> = new Set()): ReadonlySet<string> {
+  if (typeof presence === "boolean") return found;
+  if (presence.kind === "has") found.add(presence.name);
+  else if (presence.kind === "not") namesIn(presence.of, found);
+  else for (const part of presence.of) namesIn(part, found);
+  return found;
+}
+
+/** Returns what is left of a formula once it is known whether a member is there. It pays for the formula's size. */
+export function knowing(presence: Presence, name: string, isThere: boolean, budget: WorkBudget): Presence {
+  if (typeof presence === "boolean") return presence;
+  budget.pay(1);
+  switch (presence.kind) {
+    case "has":
+      return presence.name === name ? isThere : presence;
+    case "not":
+      return not(knowing(presence.of, name, isThere, budget));
+    default:
+      return joined(
+        presence.kind,
+        presence.of.map((part) => knowing(part, name, isThere, budget)),
+      );
+  }
+}
+
+/** Returns the formula that holds where all of the parts do. */
+export function allOf(parts: readonly Presence[]): Presence {
+  return joined("and", parts);
+}
+
+function joined(kind: "and" | "or", parts: readonly Presence[]): Presence {
+  const decides = kind === "or";
+  const texts = new Map<string, Presence>();
+  for (const part of parts) {
+    if (part === decides) return decides;
+    if (part !== !decides) texts.set(JSON.stringify(part), part);
+  }
+  const [only] = texts.values();
+  if (only === undefined) return !decides;
+  return texts.size === 1 ? only : { kind, of: [...texts.values()] };
+}
+
+function not(presence: Presence): Presence {
+  if (typeof presence === "boolean") return !presence;
+  return presence.kind === "not" ? presence.of : { kind: "not", of: presence };
+}
+
+function negated(asked: Asked | undefined): Asked | undefined {
+  return asked && { presence: not(asked.presence), allowsOthers: !asked.allowsOthers };
+}
+
+/** Returns what a schema asks, where that is nothing but presence. */
+function askedOf(schema: JsonValue, budget: WorkBudget, depth: number): Asked | undefined {
+  if (typeof schema === "boolean") return { presence: schema, allowsOthers: schema };
+  if (!isObject(schema) || depth > MAX_DEPTH) return undefined;
+  const names = Object.keys(schema);
+  budget.pay(1 + names.length / 2);
+  const parts: Asked[] = [];
+  for (const name of names) {
+    const part = ofKeyword(schema, name, budget, depth + 1);
+    if (part === undefined) return undefined;
+    parts.push(part);
+  }
+  return {
+    presence: allOf(parts.map(({ presence }) => presence)),
+    allowsOthers: parts.every((part) => part.allowsOthers),
+  };
+}
+
+const ANYTHING: Asked = { presence: true, allowsOthers: true };
+
+function ofKeyword(schema: SchemaObject, name: string, budget: WorkBudget, depth: number): Asked | undefined {
+  const value = schema[name] ?? null;
+  switch (name) {
+    case "type":
+      return value === "object" ? { presence: true, allowsOthers: false } : undefined;
+    case "required":
+      return isList(value) ? { presence: hasAll(value, budget), allowsOthers: true } : undefined;
+    case "properties":
+      return isObject(value) ? ofProperties(value, budget) : undefined;
+    case "not":
+      return negated(askedOf(value, budget, depth));
+    case "allOf":
+    case "anyOf":
+    case "oneOf":
+      return isList(value) ? ofList(name, value, budget, depth) : undefined;
+    case "if":
+      return ofBranches(schema, budget, depth);
+    case "dependentRequired":
+    case "dependentSchemas":
+    case "dependencies":
+      return isObject(value) ? ofDependencies(value, budget, depth) : undefined;
+    default:
+      // A reference, a definition and the branches of an `if` say nothing here by themselves.
+      return keyword(name) === undefined ? ANYTHING : undefined;
+  }
+}
+
+function hasAll(names: readonly JsonValue[], budget: WorkBudget): Presence {
+  budget.pay(names.length);
+  return allOf(names.map((name): Presence => ({ kind: "has", name: String(name) })));
+}
+
+/** Returns what `properties` asks where it only forbids some. */
+function ofProperties(properties: SchemaObject, budget: WorkBudget): Asked | undefined {
+  const parts: Presence[] = [];
+  for (const [name, schema] of Object.entries(properties)) {
+    budget.pay(1);
+    if (schema === false) parts.push(not({ kind: "has", name }));
+    else if (schema !== true && !(isObject(schema) && Object.keys(schema).every((key) => keyword(key) === undefined)))
+      return undefined;
+  }
+  return { presence: allOf(parts), allowsOthers: true };
+}
+
+function ofList(name: string, list: readonly JsonValue[], budget: WorkBudget, depth: number): Asked | undefined {
+  const parts: Asked[] = [];
+  for (const schema of list) {
+    const part = askedOf(schema, budget, depth + 1);
+    if (part === undefined) return undefined;
+    parts.push(part);
+  }
+  const presences = parts.map(({ presence }) => presence);
+  const allowing = parts.filter((part) => part.allowsOthers).length;
+  if (name === "allOf") return { presence: allOf(presences), allowsOthers: allowing === parts.length };
+  if (name === "anyOf") return { presence: joined("or", presences), allowsOthers: allowing > 0 };
+  if (parts.length > MAX_ALTERNATIVES) return undefined;
+  budget.pay(parts.length * parts.length);
+  const only = (at: number) => allOf(presences.map((presence, other) => (other === at ? presence : not(presence))));
+  return {
+    presence: joined(
+      "or",
+      presences.map((_, at) => only(at)),
+    ),
+    allowsOthers: allowing === 1,
+  };
+}
+
+function ofBranches(schema: SchemaObject, budget: WorkBudget, depth: number): Asked | undefined {
+  const condition = askedOf(schema.if ?? true, budget, depth + 1);
+  const behind = askedOf(schema.then ?? true, budget, depth + 1);
+  const otherwise = askedOf(schema.else ?? true, budget, depth + 1);
+  if (condition === undefined || behind === undefined || otherwise === undefined) return undefined;
+  return {
+    presence: allOf([
+      joined("or", [not(condition.presence), behind.presence]),
+      joined("or", [condition.presence, otherwise.presence]),
+    ]),
+    allowsOthers: condition.allowsOthers ? behind.allowsOthers : otherwise.allowsOthers,
+  };
+}
+
+function ofDependencies(map: SchemaObject, budget: WorkBudget, depth: number): Asked | undefined {
+  const parts: Presence[] = [];
+  for (const [name, inner] of Object.entries(map)) {
+    const asked = isList(inner) ? hasAll(inner, budget) : askedOf(inner, budget, depth + 1)?.presence;
+    if (asked === undefined) return undefined;
+    parts.push(joined("or", [not({ kind: "has", name }), asked]));
+  }
+  return { presence: allOf(parts), allowsOthers: true };
+}

@@ -1,0 +1,276 @@
+import type { JsonValue } from "../../gbnf/json-value.ts";
+import type { WorkBudget } from "../../work-budget.ts";
+import { isList, isObject, type SchemaObject } from "./schema-document.ts";
+import { keyword, TYPES } from "./schema-keywords.ts";
+
+/** Returns what the reference of a schema names; undefined for another document. */
+type Resolve = (schema: SchemaObject) => JsonValue | undefined;
+
+/** The greatest number of schemas inside each other that are turned round. */
+const MAX_DEPTH = 24;
+/** The most values of a list that are taken out of numbers one by one. */
+const MAX_NUMBERS = 16;
+
+/** The keywords of a `not` of texts, of which there is one. */
+const EXCLUSIONS = ["pattern", "enum", "const"];
+
+/**
+ * Returns whether the `not` of a schema takes texts out of a string that the schema asks for: those of a pattern, or the
+ * ones that it lists. A grammar of texts holds to it; any other `not` is turned round before.
+ */
+export function isTextExclusion({ type, not }: SchemaObject): boolean {
+  if (type !== "string" || !isObject(not)) return false;
+  const [only, ...others] = Object.keys(not);
+  if (only === undefined || others.length > 0 || !EXCLUSIONS.includes(only)) return false;
+  const values = only === "enum" && isList(not.enum) ? not.enum : only === "const" ? [not.const ?? null] : [];
+  return values.every((value) => typeof value === "string");
+}
+
+/**
+ * Returns whether the `not` of a schema takes the integers out of the numbers that it asks for, to which the grammar of
+ * numbers holds.
+ */
+export function isIntegerExclusion({ type, not }: SchemaObject): boolean {
+  return type === "number" && isObject(not) && not.type === "integer" && Object.keys(not).length === 1;
+}
+
+/** The schemas of objects that have a member, that have it not, and that have others. */
+type MemberSchemas = {
+  readonly is: SchemaObject;
+  readonly not: SchemaObject;
+  readonly with: (names: JsonValue) => SchemaObject;
+};
+
+const INTEGER = { type: "integer" };
+
+/** Turns schemas round: what it makes allows only values that the schema does not allow. */
+export class SchemaNegation {
+  readonly #resolve: Resolve;
+  readonly #budgetOf: () => WorkBudget;
+  readonly #known = new Map<SchemaObject, JsonValue | undefined>();
+  readonly #dependent = new Map<SchemaObject, Map<string, MemberSchemas>>();
+  /** The schemas that were made here: what they say of properties declares none. */
+  readonly #made = new WeakSet<SchemaObject>();
+
+  /**
+   * Makes a negation for the schemas of one document. It pays from the budget that `budgetOf` returns, and
+   * throws `WorkSpent`.
+   */
+  constructor(resolve: Resolve, budgetOf: () => WorkBudget) {
+    this.#resolve = resolve;
+    this.#budgetOf = budgetOf;
+  }
+
+  /** Returns whether a schema was made here. */
+  isMade(schema: SchemaObject): boolean {
+    return this.#made.has(schema);
+  }
+
+  /** Notes that a schema was made of another, and returns it. */
+  made(schema: SchemaObject): SchemaObject {
+    this.#made.add(schema);
+    return schema;
+  }
+
+  /** Returns the schemas of a member that is there and that is not, by the map of what depends on members. */
+  dependent(map: SchemaObject, name: string): MemberSchemas {
+    const known = this.#dependent.get(map) ?? new Map<string, MemberSchemas>();
+    this.#dependent.set(map, known);
+    const made = known.get(name) ?? {
+      is: this.made({ required: [name] }),
+      not: this.made({ properties: { [name]: false } }),
+      with: (names: JsonValue) => this.made({ required: names }),
+    };
+    known.set(name, made);
+    return made;
+  }
+
+  /**
+   * Returns a schema of values that another does not allow; undefined where a keyword of that cannot be turned round.
+   * Objects and lists may be left out where one of them is among the values that are not allowed.
+   */
+  of(schema: JsonValue, depth = 0): JsonValue | undefined {
+    if (typeof schema === "boolean") return !schema;
+    if (!isObject(schema) || depth > MAX_DEPTH) return undefined;
+    if (this.#known.has(schema)) return this.#known.get(schema);
+    // A schema that refers to itself is asked for again while it is being made.
+    this.#known.set(schema, undefined);
+    const turned = this.#turned(schema, depth + 1);
+    this.#known.set(schema, turned);
+    return turned;
+  }
+
+  #turned(schema: SchemaObject, depth: number): JsonValue | undefined {
+    const names = Object.keys(schema).filter((name) => keyword(name) !== undefined);
+    this.#budgetOf().pay(4 + names.length);
+    const options: JsonValue[] = [];
+    for (const name of names) {
+      const option = this.#ofKeyword(schema, name, depth);
+      if (option === undefined) return undefined;
+      if (option !== false) options.push(option);
+    }
+    const [only] = options;
+    if (only === undefined) return false;
+    if (options.length === 1 || options.includes(true)) return options.includes(true) ? true : only;
+    return this.made({ anyOf: options });
+  }
+
+  #ofKeyword(schema: SchemaObject, name: string, depth: number): JsonValue | undefined {
+    const value = schema[name] ?? null;
+    switch (name) {
+      case "type":
+        return this.#otherTypes(isList(value) ? value : [value], schema.nullable === true);
+      case "nullable":
+        return false;
+      case "enum":
+      case "const":
+        return this.#otherValues(name === "const" ? [value] : isList(value) ? value : []);
+      case "$ref": {
+        const target = this.#resolve(schema);
+        return target === undefined ? undefined : this.of(target, depth);
+      }
+      case "not":
+        return value;
+      case "allOf":
+        return this.#ofEach(isList(value) ? value : [], "anyOf", depth);
+      case "anyOf":
+        return this.#ofEach(isList(value) ? value : [], "allOf", depth);
+      case "if":
+        return this.#ofBranches(schema, depth);
+      case "properties":
+        return this.#ofProperties(isObject(value) ? value : {}, depth);
+      case "required":
+        return this.#anyOf(
+          (isList(value) ? value : []).map((key) => this.#object({ properties: { [String(key)]: false } })),
+        );
+      case "items": {
+        const other = isList(value) || schema.prefixItems !== undefined ? undefined : this.of(value, depth);
+        return other === undefined ? undefined : this.made({ type: "array", contains: other });
+      }
+      case "contains": {
+        const other = (schema.minContains ?? schema.maxContains) ? undefined : this.of(value, depth);
+        return other === undefined ? undefined : this.made({ type: "array", items: other });
+      }
+      default:
+        return this.#ofBound(schema, name, value);
+    }
+  }
+
+  /** Turns round a keyword that bounds a size, or a pattern. */
+  #ofBound(schema: SchemaObject, name: string, value: JsonValue): JsonValue | undefined {
+    const next = (key: string, type: string, by: number) =>
+      typeof value !== "number" ? undefined : value + by < 0 ? false : this.made({ type, [key]: value + by });
+    switch (name) {
+      case "minLength":
+        return next("maxLength", "string", -1);
+      case "maxLength":
+        return next("minLength", "string", 1);
+      case "minItems":
+        return next("maxItems", "array", -1);
+      case "maxItems":
+        return next("minItems", "array", 1);
+      case "minProperties":
+        return next("maxProperties", "object", -1);
+      case "maxProperties":
+        return next("minProperties", "object", 1);
+      case "minimum":
+        return this.made({
+          type: "number",
+          [schema.exclusiveMinimum === true ? "maximum" : "exclusiveMaximum"]: value,
+        });
+      case "maximum":
+        return this.made({
+          type: "number",
+          [schema.exclusiveMaximum === true ? "minimum" : "exclusiveMinimum"]: value,
+        });
+      case "exclusiveMinimum":
+        return typeof value === "number" ? this.made({ type: "number", maximum: value }) : false;
+      case "exclusiveMaximum":
+        return typeof value === "number" ? this.made({ type: "number", minimum: value }) : false;
+      case "pattern":
+        return this.made({ type: "string", not: { pattern: value } });
+      default:
+        return undefined;
+    }
+  }
+
+  #otherTypes(types: readonly JsonValue[], isNullable: boolean): JsonValue {
+    const taken = new Set(isNullable ? [...types, "null"] : types);
+    const left = TYPES.filter((type) => {
+      if (type === "integer") return false;
+      return !taken.has(type) && !(type === "number" && taken.has("integer"));
+    });
+    const options: JsonValue[] = left.length === 0 ? [] : [this.made({ type: left })];
+    if (taken.has("integer") && !taken.has("number")) options.push(this.made({ type: "number", not: INTEGER }));
+    return this.#anyOf(options);
+  }
+
+  /** Returns the schema of all values but some. Lists and objects are all left out where one of them is among those. */
+  #otherValues(values: readonly JsonValue[]): JsonValue | undefined {
+    this.#budgetOf().pay(values.length);
+    const ofType = (type: string) => values.filter((value) => typeof value === type);
+    const numbers = ofType("number").filter((value) => typeof value === "number");
+    if (numbers.length > MAX_NUMBERS) return undefined;
+    const hasObjects = values.some((value) => typeof value === "object" && value !== null);
+    const types = [...(values.includes(null) ? [] : ["null"]), ...(hasObjects ? [] : ["object", "array"])];
+    const options: JsonValue[] = types.length > 0 ? [this.made({ type: types })] : [];
+    const texts = ofType("string");
+    options.push(this.made(texts.length === 0 ? { type: "string" } : { type: "string", not: { enum: texts } }));
+    const flags = [true, false].filter((flag) => !values.includes(flag));
+    if (flags.length > 0) options.push(this.made({ enum: flags }));
+    const sorted = [...new Set(numbers)].sort((a, b) => a - b);
+    for (let at = 0; at <= sorted.length; at += 1) {
+      const [low, high] = [sorted[at - 1], sorted[at]];
+      options.push(
+        this.made({
+          type: "number",
+          ...(low !== undefined && { exclusiveMinimum: low }),
+          ...(high !== undefined && { exclusiveMaximum: high }),
+        }),
+      );
+    }
+    return this.made({ anyOf: options });
+  }
+
+  #ofEach(list: readonly JsonValue[], joint: "allOf" | "anyOf", depth: number): JsonValue | undefined {
+    const parts: JsonValue[] = [];
+    for (const schema of list) {
+      const part = this.of(schema, depth);
+      if (part === undefined) return undefined;
+      parts.push(part);
+    }
+    return joint === "anyOf" ? this.#anyOf(parts) : this.made({ allOf: parts });
+  }
+
+  #ofBranches(schema: SchemaObject, depth: number): JsonValue | undefined {
+    const condition = schema.if ?? true;
+    const not = this.of(condition, depth);
+    const behind = this.of(schema[THEN] ?? true, depth);
+    const otherwise = this.of(schema.else ?? true, depth);
+    if (not === undefined || behind === undefined || otherwise === undefined) return undefined;
+    return this.#anyOf([this.made({ allOf: [condition, behind] }), this.made({ allOf: [not, otherwise] })]);
+  }
+
+  #ofProperties(properties: SchemaObject, depth: number): JsonValue | undefined {
+    const options: JsonValue[] = [];
+    for (const [key, schema] of Object.entries(properties)) {
+      const other = this.of(schema, depth);
+      if (other === undefined) return undefined;
+      if (other !== false) options.push(this.#object({ required: [key], properties: { [key]: other } }));
+    }
+    return this.#anyOf(options);
+  }
+
+  #object(schema: SchemaObject): JsonValue {
+    return this.made({ type: "object", ...schema });
+  }
+
+  #anyOf(options: readonly JsonValue[]): JsonValue {
+    const [only] = options;
+    if (only === undefined) return false;
+    return options.length === 1 ? only : this.made({ anyOf: options });
+  }
+}
+
+/** The keyword, by a name: an object literal that has it looks like a promise. */
+const THEN = "then";

@@ -1,0 +1,106 @@
+import { choice, EMPTY, type Gbnf, NEVER, sequence } from "../../gbnf/gbnf.ts";
+import { anyOfTexts, comma, fixedValue, type JsonValue } from "../../gbnf/json-value.ts";
+import { fixedValues } from "../schema/fixed-values.ts";
+import { alternatives } from "../schema/schema-alternatives.ts";
+import type { SchemaNode } from "../schema/schema-document.ts";
+import { allowedTypes, type Conversion, type PlainNode } from "../schema/schema-facets.ts";
+
+/** The items of a list: what all of them are, and how many there may be; `max` undefined is without end. */
+type Items = { readonly others: readonly SchemaNode[]; readonly min: number; readonly max: number | undefined };
+
+/** The most different values that may come in any order, each at most once: there is a rule for each set of them. */
+const MAX_UNIQUE = 7;
+/** The most counts of items that are told apart. */
+const MAX_COUNTS = 256;
+
+/**
+ * Matches the items of a list of which `uniqueItems` or `contains` asks something; undefined where nothing is asked, and
+ * where it cannot be held.
+ */
+export function countedItems(conversion: Conversion, nodes: readonly PlainNode[], items: Items): Gbnf | undefined {
+  const isUnique = nodes.some(({ schema }) => schema.uniqueItems === true) && (items.max ?? 2) > 1;
+  const asking = nodes.filter(
+    ({ schema }) => schema.contains !== undefined && (schema.minContains !== 0 || schema.maxContains !== undefined),
+  );
+  if (isUnique) return asking.length > 0 ? undefined : uniqueItems(conversion, items);
+  const [only] = asking;
+  return asking.length === 1 && only !== undefined ? containing(conversion, only, items) : undefined;
+}
+
+/** Matches values of a short list of them, each at most once. */
+function uniqueItems(conversion: Conversion, { others, min, max }: Items): Gbnf | undefined {
+  const values = listedItems(conversion, others);
+  if (values === undefined || values.length > MAX_UNIQUE) return undefined;
+  const { rules } = conversion;
+  const texts = values.map((value) =>
+    typeof value === "object" && value !== null ? fixedValue(rules, value) : anyOfTexts([JSON.stringify(value)]),
+  );
+  const made = new Map<number, Gbnf>();
+  /** Matches what may come behind a set of values, of which each is a bit. */
+  const behind = (taken: number): Gbnf => {
+    const known = made.get(taken);
+    if (known !== undefined) return known;
+    const reference = rules.declared();
+    made.set(taken, reference);
+    const count = values.filter((_, at) => taken & (1 << at)).length;
+    const next = texts.flatMap((text, at) => {
+      if (taken & (1 << at) || count >= (max ?? texts.length)) return [];
+      return [sequence(...(count > 0 ? [comma(rules)] : []), text, behind(taken | (1 << at)))];
+    });
+    rules.define(reference, choice(...next, ...(count >= min ? [EMPTY] : [])));
+    return reference;
+  };
+  return behind(0);
+}
+
+/** Returns the values that an item may be, where they are listed; a boolean is one of two. */
+function listedItems(conversion: Conversion, others: readonly SchemaNode[]): readonly JsonValue[] | undefined {
+  const { budget } = conversion;
+  const found = new Map<string, JsonValue>();
+  for (const nodes of alternatives(others, conversion)) {
+    const types = allowedTypes(nodes, budget);
+    const values =
+      fixedValues(nodes, types, budget) ?? (types?.size === 1 && types.has("boolean") ? [true, false] : undefined);
+    if (values === undefined) return undefined;
+    for (const value of values) found.set(JSON.stringify(value), value);
+  }
+  budget.payForText([...found.keys()].reduce((sum, text) => sum + text.length, 0));
+  return [...found.values()];
+}
+
+/** Matches items of which so many are as `contains` says: an item is that or the opposite, so a text has one reading. */
+function containing(conversion: Conversion, node: PlainNode, { others, min, max }: Items): Gbnf | undefined {
+  const { contains = true, minContains, maxContains } = node.schema;
+  const opposite = conversion.negation?.of(contains);
+  if (opposite === undefined) return undefined;
+  const least = typeof minContains === "number" ? minContains : 1;
+  const most = typeof maxContains === "number" ? maxContains : undefined;
+  const lengths = Math.max(1, min, max === undefined ? 0 : max + 1);
+  const matches = Math.max(least, most === undefined ? 0 : most + 1);
+  if (lengths * (matches + 1) > MAX_COUNTS) return undefined;
+  const { rules } = conversion;
+  const ofKind = (schema: JsonValue) => {
+    const item = conversion.value([...others, conversion.child(node, schema, "contains")]);
+    return rules.fresh(() => item);
+  };
+  const [match, other] = [ofKind(contains), ofKind(opposite)];
+  const made = new Map<string, Gbnf>();
+  const behind = (length: number, matched: number): Gbnf => {
+    if (length > (max ?? length) || matched > (most ?? matched)) return NEVER;
+    const key = `${length} ${matched}`;
+    const known = made.get(key);
+    if (known !== undefined) return known;
+    const reference = rules.declared();
+    made.set(key, reference);
+    const next = (item: Gbnf, more: number) =>
+      sequence(
+        ...(length > 0 ? [comma(rules)] : []),
+        item,
+        behind(Math.min(length + 1, lengths), Math.min(matched + more, matches)),
+      );
+    const isEnough = length >= min && matched >= least;
+    rules.define(reference, choice(next(match, 1), next(other, 0), ...(isEnough ? [EMPTY] : [])));
+    return reference;
+  };
+  return behind(0, 0);
+}

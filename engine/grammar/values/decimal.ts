@@ -1,0 +1,21 @@
+/** A number as its decimal digits: exactly what its shortest text says. */
+export type Decimal = {
+  /** Whether it is below zero. */
+  readonly isNegative: boolean;
+  /** The size of its whole part, of at least zero. */
+  readonly whole: bigint;
+  /** The digits after the point, without zeros at the end. */
+  readonly fraction: string;
+};
+
+/** Returns the digits of a finite number, without an exponent. */
+export function decimalOf(value: number): Decimal {
+  const [digits = "0", exponent = "0"] = Math.abs(value).toString().split("e");
+  const [before = "0", behind = ""] = digits.split(".");
+  const shift = Number(exponent);
+  const all = before + behind;
+  const point = before.length + shift;
+  const whole = point <= 0 ? "0" : all.slice(0, point).padEnd(point, "0");
+  const fraction = (point <= 0 ? "0".repeat(-point) + all : all.slice(point)).replace(/0+$/, "");
+  return { isNegative: value < 0, whole: BigInt(whole), fraction };
+}

@@ -1,0 +1,146 @@
+import { choice, EMPTY, type Gbnf, NEVER, optional, repeat, sequence } from "../../gbnf/gbnf.ts";
+import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
+import { comma } from "../../gbnf/json-value.ts";
+import { allOf, knowing, type Presence } from "../schema/presence.ts";
+
+/** A member of an object that its schema names. */
+export type Member = {
+  /** The name of the member. */
+  readonly name: string;
+  /** The grammar of the member with its key. */
+  readonly text: Gbnf;
+  /** Whether the object must have it. */
+  readonly isRequired: boolean;
+};
+
+/** What an object asks of its members as a whole. */
+export type MemberRules = {
+  /** What it asks of the presence of members, one formula for each keyword. */
+  readonly presence: readonly Presence[];
+  /** The least number of members. */
+  readonly min: number;
+  /** The greatest number of members; undefined without a bound. */
+  readonly max: number | undefined;
+};
+
+/**
+ * Matches the members of an object between its braces: those that are named in their order, optional ones may be left
+ * out, and behind them `other` ones, of which undefined is none. Every text has one reading. Throws `WorkSpent`.
+ */
+export function memberList(
+  rules: GrammarRules,
+  members: readonly Member[],
+  other: Gbnf | undefined,
+  asked: MemberRules,
+): Gbnf {
+  const required = members.filter(({ isRequired }) => isRequired).length;
+  const most = asked.max ?? Number.POSITIVE_INFINITY;
+  const isFree =
+    asked.presence.every((each) => each === true) &&
+    asked.min <= required &&
+    most >= members.length &&
+    (other === undefined || most === Number.POSITIVE_INFINITY);
+  return isFree ? plainList(rules, members, other) : new CountedList(rules, members, other, asked).all();
+}
+
+/**
+ * Matches members of which nothing is asked as a whole. Commas stand between members, so what may follow depends on
+ * whether a member came before.
+ */
+function plainList(rules: GrammarRules, members: readonly Member[], other: Gbnf | undefined): Gbnf {
+  if (members.length === 0) return other === undefined ? EMPTY : rules.list(other, comma(rules), 0, undefined);
+  const separated = (text: Gbnf) => sequence(comma(rules), text);
+  const others =
+    other === undefined
+      ? EMPTY
+      : repeat(
+          rules.fresh(() => separated(other)),
+          0,
+          undefined,
+        );
+  const firstRequired = members.findIndex((member) => member.isRequired);
+  const leading = firstRequired < 0 ? members.length : firstRequired + 1;
+  // Behind the first `leading` members there is always one before.
+  let behind: Gbnf = sequence(
+    ...members.slice(leading).map(({ text, isRequired }) => (isRequired ? separated(text) : optional(separated(text)))),
+    others,
+  );
+  const starts: Gbnf[] = firstRequired < 0 ? [other === undefined ? EMPTY : optional(sequence(other, others))] : [];
+  for (let i = leading - 1; i >= 0; i -= 1) {
+    const member = members[i];
+    if (member === undefined) continue;
+    const rest = behind;
+    const restRule = rest.kind === "sequence" && rest.parts.length === 0 ? rest : rules.fresh(() => rest);
+    starts.unshift(sequence(member.text, restRule));
+    behind = sequence(member.isRequired ? separated(member.text) : optional(separated(member.text)), restRule);
+  }
+  return choice(...starts);
+}
+
+/** A place in a list of members: how many names were gone through, how many members came, and what is still asked. */
+type Place = { readonly at: number; readonly count: number; readonly asked: Presence };
+
+/** Writes a rule for each place at which something else may follow, as far as what was asked tells the places apart. */
+class CountedList {
+  readonly #rules: GrammarRules;
+  readonly #members: readonly Member[];
+  readonly #other: Gbnf | undefined;
+  readonly #asked: MemberRules;
+  /** The count from which on no bound tells counts apart. */
+  readonly #countable: number;
+  readonly #made = new Map<string, Gbnf>();
+
+  constructor(rules: GrammarRules, members: readonly Member[], other: Gbnf | undefined, asked: MemberRules) {
+    this.#rules = rules;
+    this.#members = members;
+    this.#other = other && rules.fresh(() => other);
+    this.#asked = asked;
+    this.#countable = Math.max(1, asked.min, asked.max === undefined ? 0 : asked.max + 1);
+  }
+
+  all(): Gbnf {
+    let asked = allOf(this.#asked.presence);
+    for (const { name, isRequired } of this.#members)
+      if (isRequired) asked = knowing(asked, name, true, this.#rules.budget);
+    return this.#from({ at: 0, count: 0, asked });
+  }
+
+  #from(place: Place): Gbnf {
+    const { at, count, asked } = place;
+    if (asked === false || count > (this.#asked.max ?? count)) return NEVER;
+    const key = `${at} ${count} ${asked === true ? "" : JSON.stringify(asked)}`;
+    const known = this.#made.get(key);
+    if (known !== undefined) return known;
+    this.#rules.budget.payForText(key.length);
+    const reference = this.#rules.declared();
+    this.#made.set(key, reference);
+    this.#rules.define(reference, this.#body(place));
+    return reference;
+  }
+
+  #body({ at, count, asked }: Place): Gbnf {
+    const member = this.#members[at];
+    if (member === undefined) return asked === true ? this.#others(count) : NEVER;
+    const { name, text, isRequired } = member;
+    const { budget } = this.#rules;
+    const isThere = knowing(asked, name, true, budget);
+    const following = this.#from({ at: at + 1, count: Math.min(count + 1, this.#countable), asked: isThere });
+    const present = sequence(...(count > 0 ? [comma(this.#rules)] : []), text, following);
+    if (isRequired) return present;
+    return choice(present, this.#from({ at: at + 1, count, asked: knowing(asked, name, false, budget) }));
+  }
+
+  #others(count: number): Gbnf {
+    const { min, max } = this.#asked;
+    const least = Math.max(0, min - count);
+    const most = max === undefined ? undefined : max - count;
+    if (this.#other === undefined) return least > 0 ? NEVER : EMPTY;
+    if (count === 0) return this.#rules.list(this.#other, comma(this.#rules), least, most);
+    const other = this.#other;
+    return this.#rules.times(
+      this.#rules.once(`, ${other.kind === "rule" ? other.name : ""}`, () => sequence(comma(this.#rules), other)),
+      least,
+      most,
+    );
+  }
+}

@@ -1,0 +1,198 @@
+import { type CodeRange, choice, EMPTY, except, type Gbnf, literal, NEVER, repeat, sequence } from "../../gbnf/gbnf.ts";
+import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
+import { anyMember, anyString, colon } from "../../gbnf/json-value.ts";
+import { type AutomatonState, automatonOf } from "../expressions/automaton.ts";
+import { automatonOfTexts, matchesText, type ProductPart, productOf } from "../expressions/automaton-product.ts";
+import { includes } from "../expressions/code-set.ts";
+import { type Expression, UnsupportedPattern } from "../expressions/regular-expression.ts";
+import { automatonGrammar, patternExpression } from "../expressions/string-pattern.ts";
+import { alternatives } from "../schema/schema-alternatives.ts";
+import { isObject, type SchemaNode } from "../schema/schema-document.ts";
+import { type Conversion, children, entryOf, type PlainNode } from "../schema/schema-facets.ts";
+import { textParts } from "./string-grammar.ts";
+
+/** The most states of the automaton of keys. */
+const MAX_KEY_STATES = 4_096;
+/** The most work that the automaton of one pattern of keys may cost. */
+const MAX_PATTERN_WORK = 32_000;
+
+/** A pattern of `patternProperties` with what it says of the members whose keys match. */
+type KeyPattern = { readonly node: PlainNode; readonly pattern: string; readonly automaton: readonly AutomatonState[] };
+
+/** What the schemas of an object say of keys, whether they are declared or not. */
+export type Keys = {
+  /** The patterns of keys of all nodes. */
+  readonly patterns: readonly KeyPattern[];
+  /** What `propertyNames` asks of every key. */
+  readonly names: readonly ProductPart[];
+};
+
+/** Gathers what nodes say of keys; what cannot be held is noted. */
+export function keysOf(conversion: Conversion, nodes: readonly PlainNode[]): Keys {
+  const patterns = nodes.flatMap((node) => {
+    const { patternProperties } = node.schema;
+    const names = isObject(patternProperties) ? Object.keys(patternProperties) : [];
+    return names.flatMap((pattern): KeyPattern[] => {
+      const automaton = automatonOrNone(conversion, patternExpression(pattern));
+      if (automaton === undefined) conversion.skip(node, "patternProperties");
+      return automaton === undefined ? [] : [{ node, pattern, automaton }];
+    });
+  });
+  return { patterns, names: nodes.flatMap((node) => namesAsked(conversion, node)) };
+}
+
+function automatonOrNone(conversion: Conversion, expression: Expression | undefined) {
+  if (expression === undefined) return undefined;
+  const { budget } = conversion.rules;
+  try {
+    return automatonOf(expression, budget.part(MAX_PATTERN_WORK));
+  } catch (error) {
+    if (error instanceof UnsupportedPattern) return undefined;
+    throw error;
+  }
+}
+
+/** The schema of a text, one object for all: a node is known by its schema. */
+const TEXT = { type: "string" };
+
+function namesAsked(conversion: Conversion, node: PlainNode): readonly ProductPart[] {
+  const { propertyNames } = node.schema;
+  if (propertyNames === undefined || propertyNames === true) return [];
+  if (propertyNames === false) return [{ automaton: [], match: "wanted" }];
+  const text = conversion.child(node, TEXT, "propertyNames");
+  const ways = alternatives([conversion.child(node, propertyNames, "propertyNames"), text], conversion);
+  const [only] = ways;
+  const parts = ways.length === 1 && only !== undefined ? textParts(conversion, only) : undefined;
+  if (parts === undefined) conversion.skip(node, "propertyNames");
+  return parts ?? [];
+}
+
+/** Returns whether what is asked of every key allows a name. */
+export function mayHaveName({ names }: Keys, name: string): boolean {
+  return names.every(({ automaton, match }) => matchesText(automaton, name) === (match === "wanted"));
+}
+
+/** Returns what a node says about a member: by its name, by its key's patterns, or as one that it does not name. */
+export function memberNodes(conversion: Conversion, node: PlainNode, name: string, keys: Keys): readonly SchemaNode[] {
+  const own = entryOf(conversion, node, "properties", name);
+  const matched = keys.patterns.filter((each) => each.node === node && matchesText(each.automaton, name));
+  const found = [...(own === undefined ? [] : [own]), ...matched.flatMap((each) => patternNodes(conversion, each))];
+  return found.length > 0 ? found : children(conversion, [node], "additionalProperties");
+}
+
+function patternNodes(conversion: Conversion, { node, pattern }: KeyPattern): readonly SchemaNode[] {
+  const found = entryOf(conversion, node, "patternProperties", pattern);
+  return found === undefined ? [] : [found];
+}
+
+/**
+ * Matches a member whose key is none of the names: a key has no escapes that it does not need, so that no name can be
+ * written in another way, and the patterns that it matches tell what its value may be. `isClosed` says that keys which
+ * match no pattern are not allowed where no schema speaks of them. Undefined where there is no such member.
+ */
+export function otherMember(
+  conversion: Conversion,
+  nodes: readonly PlainNode[],
+  names: readonly string[],
+  keys: Keys,
+  isClosed: boolean,
+): Gbnf | undefined {
+  const additional = children(conversion, nodes, "additionalProperties");
+  const isSilent = additional.length === 0;
+  const isOpen = !additional.some(({ schema }) => schema === false) && !(isSilent && isClosed);
+  const { patterns } = keys;
+  if (patterns.length === 0 && !isOpen) return undefined;
+  const { rules } = conversion;
+  if (patterns.length + keys.names.length + names.length === 0)
+    return anyMember(rules, anyString(rules), conversion.value(additional));
+  if (patterns.length + keys.names.length === 0) {
+    // A name that JSON escapes is no such key anyway.
+    const plain = names.filter((name) => ![...name].some((char) => includes(ESCAPED, char.codePointAt(0) ?? 0)));
+    const key = rules.once(`key other than ${plain.join("\0")}`, () => otherKey(rules, plain));
+    return anyMember(rules, sequence(literal('"'), key, literal('"')), conversion.value(additional));
+  }
+  const parts: ProductPart[] = [
+    ...keys.names,
+    ...patterns.map(({ automaton }): ProductPart => ({ automaton, match: "told" })),
+  ];
+  const states = keyStates(conversion, nodes, names, parts);
+  const values = new Map<string, Gbnf>();
+  const memberBehind = (told: readonly boolean[]): Gbnf => {
+    const key = told.join();
+    const known = values.get(key);
+    if (known !== undefined) return known;
+    const value = told.some(Boolean) || isOpen ? conversion.value(nodesOf(conversion, nodes, keys, told)) : NEVER;
+    const member = value === NEVER ? NEVER : rules.fresh(() => sequence(literal('"'), colon(rules), value));
+    values.set(key, member);
+    return member;
+  };
+  return sequence(
+    literal('"'),
+    automatonGrammar(rules, states, ({ told }) => memberBehind(told)),
+  );
+}
+
+/** The characters that a key beside declared ones does not have: those that JSON escapes. */
+const ESCAPED: readonly CodeRange[] = [
+  [0, 0x1f],
+  [0x22, 0x22],
+  [0x5c, 0x5c],
+];
+/** The number of characters of names that stand in one rule: groups inside each other are read by recursion. */
+const CHARACTERS_PER_RULE = 16;
+
+/** Matches the inside of a key that is none of the names, one character at a time. It has no escapes. */
+function otherKey(rules: GrammarRules, names: readonly string[], depth = 0): Gbnf {
+  const anyRest = rules.named("plain", () => repeat(except(...ESCAPED), 0, undefined));
+  rules.budget.pay(1 + names.length / 4);
+  const byFirst = new Map<string, string[]>();
+  for (const name of names) {
+    const [first] = name;
+    if (first === undefined) continue;
+    const rests = byFirst.get(first);
+    if (rests) rests.push(name.slice(first.length));
+    else byFirst.set(first, [name.slice(first.length)]);
+  }
+  const taken = [...byFirst.keys()].map((first): CodeRange => [first.codePointAt(0) ?? 0, first.codePointAt(0) ?? 0]);
+  const along = [...byFirst].map(([first, rests]) => {
+    const inside = () => otherKey(rules, rests, depth + 1);
+    return sequence(
+      literal(first),
+      depth % CHARACTERS_PER_RULE === CHARACTERS_PER_RULE - 1 ? rules.fresh(inside) : inside(),
+    );
+  });
+  return choice(sequence(except(...ESCAPED, ...taken), anyRest), ...along, ...(names.includes("") ? [] : [EMPTY]));
+}
+
+/** Returns the automaton of the keys that are no names; where it is too large the patterns are noted and left out. */
+function keyStates(
+  conversion: Conversion,
+  nodes: readonly PlainNode[],
+  names: readonly string[],
+  parts: readonly ProductPart[],
+) {
+  const { budget } = conversion.rules;
+  const [first] = nodes;
+  try {
+    const taken: readonly ProductPart[] =
+      names.length === 0 ? [] : [{ automaton: automatonOfTexts(names, budget), match: "unwanted" }];
+    return productOf([...parts, ...taken], MAX_KEY_STATES, budget);
+  } catch (error) {
+    if (!(error instanceof UnsupportedPattern) || first === undefined) throw error;
+    return conversion.tooCostly(first, "properties", "has keys that are too much alike");
+  }
+}
+
+/** Returns what nodes say of a member by the patterns that its key matches. */
+function nodesOf(
+  conversion: Conversion,
+  nodes: readonly PlainNode[],
+  { patterns }: Keys,
+  told: readonly boolean[],
+): readonly SchemaNode[] {
+  return nodes.flatMap((node) => {
+    const matched = patterns.filter((each, at) => each.node === node && told[at] === true);
+    if (matched.length === 0) return children(conversion, [node], "additionalProperties");
+    return matched.flatMap((each) => patternNodes(conversion, each));
+  });
+}
