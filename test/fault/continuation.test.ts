@@ -102,7 +102,7 @@ describe("of three nodes one at a time", () => {
     expect(await gateway.stat("svc_answers_kept_bytes")).toBe(0);
   });
 
-  test("all are killed at once: streams wait for the first that comes back", async () => {
+  test("H15 all are killed at once: streams wait for the first that comes back", async () => {
     const { gateway, places } = await threeNodes();
     const streams = ANSWER_PATHS.map((path) => ask(gateway, path, `all at once, ${path}`, true));
     await passed(1_500);

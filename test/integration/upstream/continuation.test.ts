@@ -128,7 +128,7 @@ describe("an answer whose engine is lost", () => {
     expect(kindsOf(sent.events).filter((kind) => kind === "blockStarted")).toHaveLength(2);
   });
 
-  test("goes on twice, and tells what the first engine found in its cache", async () => {
+  test("H15 goes on twice, and tells what the first engine found in its cache", async () => {
     const some = await nodes(
       { ...standsBehind(2), started: { cachedInputTokens: 5 } },
       { ...standsBehind(4), started: { cachedInputTokens: 1 } },
@@ -177,7 +177,7 @@ describe("an answer whose engine is lost fails with it", () => {
     return { sent, outcome: await settle(rig, sent) };
   };
 
-  test("where the other one tells another answer: nothing of it is passed on", async () => {
+  test("H16 where the other one tells another answer: nothing of it is passed on", async () => {
     const other = stepsOf(textStart(0), "The ", "answer", " is 5", "2.");
     const [first, second] = await nodes(standsBehind(3), { steps: other });
     const rig = await inFrontOf([first, second] as ResumableNode[]);
