@@ -48,6 +48,8 @@ export type Policy = {
 export type PolicyPick = {
   /** The endpoint that the request goes to. */
   readonly endpoint: EndpointView;
+  /** The prompt tokens that the endpoint is expected to prefill; absent where the policy expects nothing. */
+  readonly uncachedTokens?: number;
   /** Follows the try for the policy; absent when the policy learns nothing from tries. */
   readonly placement?: Placement;
 };

@@ -4,7 +4,11 @@ import { Balancer } from "../../../../gateway/upstream/load-balancing/balancer.t
 import { EndpointLevels } from "../../../../gateway/upstream/load-balancing/endpoint-levels.ts";
 import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { EndpointViews } from "../../../../gateway/upstream/load-balancing/endpoint-views.ts";
-import { type HeldPrefixes, NOTHING_TOLD } from "../../../../gateway/upstream/load-balancing/held-prefixes.ts";
+import {
+  type HeldPrefix,
+  type HeldPrefixes,
+  NOTHING_TOLD,
+} from "../../../../gateway/upstream/load-balancing/held-prefixes.ts";
 import type { LbPolicy } from "../../../../gateway/upstream/load-balancing/policies.ts";
 import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { delta, finished, started } from "../../../support/events/events.ts";
@@ -85,7 +89,9 @@ export class Gateway implements Router {
       firstToken: () => placement?.see([delta(0, "a")]),
       finished: (prefillMs) => {
         const timings = { queue: duration(0), prefill: duration(prefillMs), decode: undefined };
-        placement?.see([finished(undefined, { inputTokens, cachedInputTokens }, { timings })]);
+        placement?.see([
+          finished(undefined, { inputTokens, cachedInputTokens, outputTokens: prompt.outputTokens }, { timings }),
+        ]);
         placement?.end();
         this.#active[node] = (this.#active[node] ?? 1) - 1;
       },
@@ -145,13 +151,16 @@ export function exactPrefixes(
   nodes: number,
   digests: ReadonlyMap<string, Digested>,
 ): HeldPrefixes {
+  const addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
   return {
-    *holders(digest) {
+    holders(digest) {
       const digested = digests.get(digest);
       const holders = digested && digested.piece >= 0 ? caches.holders(digested.piece) : 0;
-      for (let node = 0; node < nodes; node += 1)
+      const held: HeldPrefix[] = [];
+      for (let node = 0; node < nodes && holders !== 0; node += 1)
         if (digested && (holders & (1 << node)) !== 0)
-          yield { address: addressOf(node), tokens: digested.tokens, tailTokens: 0 };
+          held.push({ address: addresses[node] ?? "", tokens: digested.tokens, tailTokens: 0 });
+      return held;
     },
     fillOf(address) {
       return { usedTokens: caches.tokens(nodeOf(address)), totalTokens: caches.capacity };

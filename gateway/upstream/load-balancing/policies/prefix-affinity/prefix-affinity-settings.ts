@@ -4,8 +4,8 @@ import { milliseconds } from "../../../../../deploy/runtime/config/process-schem
 const seconds = () => z.number().min(0).max(600);
 
 /**
- * The schema of the settings of prefix affinity. The defaults of all weights are those that did best in
- * `test/bench/routing/routing-simulation.ts`.
+ * The schema of the settings of prefix affinity. The defaults of all weights are those that did best on recorded sessions,
+ * by `npm run bench -- replay`.
  */
 export const prefixAffinitySchema = z
   .strictObject({
@@ -24,19 +24,24 @@ export const prefixAffinitySchema = z
         "The number of endpoints that are remembered for one prefix; a head that all sessions share is soon everywhere.",
       ),
     idleTtlMs: milliseconds(
-      300_000,
-      "The time, in milliseconds, for which an engine is believed to keep a prefix after its last use, when the request does not say.",
+      3_600_000,
+      "The time, in milliseconds, for which an engine is believed to keep a prefix after its last use, when neither the request says nor the node how long it has kept others.",
     ),
     scoreAllUpTo: z
       .int()
       .min(1)
-      .default(4)
+      .default(8)
       .describe("The number of endpoints up to which all of them are compared; of more, only the candidates are."),
     placementCandidates: z
       .int()
       .min(1)
       .default(2)
       .describe("The number of endpoints that are compared because they hold the longest part of the prompt."),
+    randomCandidates: z
+      .int()
+      .min(0)
+      .default(4)
+      .describe("The number of endpoints that are compared because they were drawn at random."),
     ownerCandidates: z
       .int()
       .min(1)
@@ -51,13 +56,27 @@ export const prefixAffinitySchema = z
       .describe(
         "What a token to be prefilled anew counts beside one that waits already; the head of a new conversation counts once, as later ones will find it.",
       ),
+    evictionWeight: z
+      .number()
+      .min(0)
+      .default(60)
+      .describe(
+        "What a token to be prefilled anew that another endpoint holds counts on top of that where caches are so full that they evict what was used a moment ago; the longer they keep what nobody uses, the less it counts.",
+      ),
+    workingSetWeight: z
+      .number()
+      .min(0)
+      .default(0.8)
+      .describe(
+        "What a token of the conversations of the last five minutes on an endpoint counts, beside one that waits there, for a conversation of which it holds less than half; as evictionWeight, it counts the less the longer caches keep what nobody uses.",
+      ),
     kvCostSeconds: seconds()
       .default(0.15)
       .describe(
         "What a KV cache at one half costs, in seconds of prefill; the cost grows without bound towards a full one.",
       ),
     requestCostSeconds: seconds()
-      .default(0.1)
+      .default(0.5)
       .describe("What each request on an endpoint costs a new one, in seconds of prefill."),
     ownerWorthSeconds: z
       .array(seconds())

@@ -1,4 +1,4 @@
-import { promptBytes } from "../../boundary-hashes.ts";
+import { headOf, promptBytes } from "../../boundary-hashes.ts";
 import type { Candidates } from "../../candidates.ts";
 import type { HashRing } from "../../hash-ring.ts";
 import { type Policy, type PolicyParts, type PolicyPick, policyRow } from "../../policy.ts";
@@ -33,25 +33,29 @@ class PrefixAffinity implements Policy {
   }
 
   pick(candidates: Candidates, route: Route, nowMs: number): PolicyPick | undefined {
-    const { slowStart, random, work, clock } = this.#parts;
+    const { prefixes, slowStart, random, work, clock } = this.#parts;
     const found = pickPrefixAffinity(candidates, route, {
       placements: this.#placements,
+      prefixes,
       ring: this.#ring,
-      tokensPerByte: this.#learning.tokensPerByte,
+      learned: this.#learning,
       nowMs,
       shareOf: ({ healthySinceMs }) => slowStartShare(healthySinceMs, nowMs, slowStart),
       random,
       settings: this.#settings,
     });
     if (!found) return undefined;
-    const { endpoint, prediction } = found;
+    const { endpoint, prediction, compared } = found;
+    this.#learning.looked(compared);
     const placed = {
       shape: route.shape,
+      conversation: `${route.affinityKey} ${headOf(route.shape)}`,
       address: endpoint.address,
       prediction,
       ttlMs: route.ttlMs ?? this.#settings.idleTtlMs,
     };
-    return { endpoint, placement: new PrefixPlacement(placed, this.#learning, work, clock) };
+    const { uncachedTokens } = prediction;
+    return { endpoint, uncachedTokens, placement: new PrefixPlacement(placed, this.#learning, work, clock) };
   }
 
   expectedTokens({ shape }: Route): number {
@@ -60,5 +64,6 @@ class PrefixAffinity implements Policy {
 
   forget(address: string): void {
     this.#placements.forgetEndpoint(address);
+    this.#learning.workingSets.forget(address);
   }
 }

@@ -73,6 +73,7 @@ export class PrefixPlacement implements Placement {
    * say nothing about their speed.
    */
   #timed({ usage, timings }: Finished): void {
+    if (usage) this.#learning.answered(usage.outputTokens);
     if (!usage || !timings?.queue || !timings.prefill) return;
     const tokens = usage.inputTokens - usage.cachedInputTokens;
     this.#ledger.measured(this.#placed.address, tokens, durationMs(timings.prefill));

@@ -2,14 +2,20 @@ import { headOf, type PromptShape } from "../../boundary-hashes.ts";
 import type { Candidates } from "../../candidates.ts";
 import { type EndpointView, requestsOn } from "../../endpoint-view.ts";
 import { type HashRing, hashShare } from "../../hash-ring.ts";
+import type { HeldPrefixes } from "../../held-prefixes.ts";
+import { type HeldPart, type HeldParts, heldParts } from "./held-parts.ts";
 import type { Holder, PlacementMap } from "./placement-map.ts";
 import type { PrefixAffinitySettings } from "./prefix-affinity-settings.ts";
+import { WORKING_SET_MS, type WorkingSets } from "./working-sets.ts";
 
 /**
  * The number of times of the second owner's load that the first owner may have. It is another one for every
  * conversation, from `least` to `least` and `spread` together.
  */
 const OWNER_TOLERANCE = { least: 1.1, spread: 1 };
+
+/** The share of its room from which on a cache is full: a long prompt may take up the rest at once. */
+const FULL_SHARE = 0.95;
 
 /** The request that an endpoint is picked for. */
 export type PrefixRequest = {
@@ -21,12 +27,14 @@ export type PrefixRequest = {
 
 /** What a pick by prefix affinity goes by, beside endpoints and request. */
 export type PrefixContext = {
-  /** The beliefs on which endpoints hold which prefixes. */
+  /** The beliefs on which endpoints hold which prefixes, by what this gateway has sent where. */
   readonly placements: PlacementMap;
+  /** What the endpoints tell of their caches. */
+  readonly prefixes: HeldPrefixes;
   /** The hash ring of all members of the cluster. */
   readonly ring: HashRing;
-  /** The tokens to a byte of prompt, as learned for the model; above 0. */
-  readonly tokensPerByte: number;
+  /** What earlier requests have taught. */
+  readonly learned: Learned;
   /** Monotonic milliseconds of the pick. */
   readonly nowMs: number;
   /** Returns the share of its speed that an endpoint is trusted with while it warms up, above 0 and at most 1. */
@@ -37,83 +45,137 @@ export type PrefixContext = {
   readonly settings: PrefixAffinitySettings;
 };
 
+/** What the requests of a model have taught so far. */
+export type Learned = {
+  /** The number of tokens to a byte of prompt; above 0. */
+  readonly tokensPerByte: number;
+  /** The number of tokens of an answer, on the average. */
+  readonly answerTokens: number;
+  /** The likelihood, 0 to 1, that a conversation which this gateway did not place was placed by another one. */
+  readonly strangers: number;
+  /** The conversations of late on each endpoint. */
+  readonly workingSets: WorkingSets;
+};
+
 /** What a pick expects of its endpoint, to be held against what the engine then measures. */
 export type Prediction = {
   /** The number of tokens of the whole prompt. */
   readonly tokens: number;
   /** The number of the prompt's tokens that are not in the endpoint's cache. */
   readonly uncachedTokens: number;
-  /** The belief that the prediction rests on; undefined when there was none. */
+  /** The belief that the prediction rests on; undefined where there was none, and where the endpoint told. */
   readonly belief: Holder | undefined;
 };
 
-/** The endpoint that was picked, and the `prediction` of what it will have to do. */
-export type PrefixPick = { readonly endpoint: EndpointView; readonly prediction: Prediction };
+/** The endpoint that a pick by prefix affinity came to. */
+export type PrefixPick = {
+  /** The endpoint that the request goes to. */
+  readonly endpoint: EndpointView;
+  /** What the endpoint is expected to have to do for the request. */
+  readonly prediction: Prediction;
+  /** The endpoints that the pick compared, the picked one among them. */
+  readonly compared: readonly EndpointView[];
+};
 
 /**
- * Picks the candidate that will have prefilled the prompt first: the one with the fewest seconds for what it has yet to
- * do and for what of this prompt it does not hold, plus a little for its load. Candidates are the endpoints that hold
- * most of the prompt, the owners of the conversation on the ring, and one at random, who keeps the others honest.
- * Returns undefined for an empty list only.
+ * Picks the candidate that costs least: the seconds until it will have prefilled the prompt, what it costs others that it
+ * does, and the time of the answer there. Candidates are the endpoints that hold most of the prompt, the owners of the
+ * conversation on the ring, and some at random, who keep the others honest. Returns undefined for an empty list only.
  *
- * The ring makes gateways that share nothing agree on new conversations. Its key is caller and conversation head
- * together: a key that all callers share does not gather them on one endpoint, nor does a head that all conversations
- * share.
+ * What endpoints tell of their caches counts first, what this gateway has sent them second. The ring comes last: by it
+ * gateways that share nothing agree on conversations of which none of them knows where they are. Its key is caller and
+ * conversation head together: a key that all callers share does not gather them on one endpoint, nor does a head that
+ * all conversations share.
  */
 export function pickPrefixAffinity(
   endpoints: Candidates,
   request: PrefixRequest,
   context: PrefixContext,
 ): PrefixPick | undefined {
-  const { settings, shareOf } = context;
-  const beliefs = believedHolders(request.shape, context);
+  const { settings, prefixes, learned } = context;
+  const held = heldParts(request.shape, context);
   const owners = ringOwners(endpoints, request, context);
-  let best: (PrefixPick & { readonly seconds: number }) | undefined;
-  for (const endpoint of candidatesOf(endpoints, beliefs.byAddress, owners, context)) {
+  const compared = candidatesOf(endpoints, held.byAddress, owners, context);
+  const answerSeconds = answerTimes(compared, context);
+  const predictions = compared.map((endpoint) => {
+    // Another gateway's turns are no part of the map; where nobody knows anything, they are likely with the owners.
+    const hope = held.upToDate || prefixes.fillOf(endpoint.address) ? 0 : learned.strangers;
     const rank = owners.indexOf(endpoint);
-    const prediction = predict(endpoint, rank, request.shape, beliefs, context);
-    const seconds =
-      (endpoint.outstandingPrefillTokens + weighed(prediction, request.shape, context)) /
-        (endpoint.prefillTokensPerSecond * shareOf(endpoint)) +
-      (settings.kvCostSeconds * endpoint.kvUse) / Math.max(1 - endpoint.kvUse, 0.001) +
-      settings.requestCostSeconds * requestsOn(endpoint) -
-      (beliefs.upToDate ? 0 : (settings.ownerWorthSeconds[rank] ?? 0));
+    const prediction = predict(endpoint, request.shape, held, hope * (settings.ownerBelief[rank] ?? 0), context);
+    return { endpoint, prediction, worthSeconds: hope * (settings.ownerWorthSeconds[rank] ?? 0) };
+  });
+  const least = Math.min(...predictions.map(({ prediction }) => prediction.uncachedTokens));
+  const scarcity = scarcityAmong(compared, context);
+  let best: (Omit<PrefixPick, "compared"> & { readonly seconds: number }) | undefined;
+  for (const [index, { endpoint, prediction, worthSeconds }] of predictions.entries()) {
+    const work = {
+      prediction,
+      least,
+      scarcity,
+      headTokens: (request.shape.boundaries[0]?.bytes ?? 0) * learned.tokensPerByte,
+    };
+    const seconds = costSeconds(endpoint, work, context) + (answerSeconds[index] ?? 0) - worthSeconds;
     if (!best || seconds < best.seconds) best = { endpoint, prediction, seconds };
   }
-  return best && { endpoint: best.endpoint, prediction: best.prediction };
+  return best && { endpoint: best.endpoint, prediction: best.prediction, compared };
 }
 
-function weighed(
-  { belief, uncachedTokens }: Prediction,
-  { boundaries }: PromptShape,
-  { tokensPerByte, settings }: PrefixContext,
-): number {
-  const headTokens = belief ? 0 : Math.min(uncachedTokens, (boundaries[0]?.bytes ?? 0) * tokensPerByte);
-  return headTokens + settings.uncachedWeight * (uncachedTokens - headTokens);
-}
-
-/** The longest part of a prompt that one endpoint is believed to hold, and its size in bytes of the prompt. */
-type Belief = { readonly holder: Holder; readonly bytes: number };
-
-type Beliefs = {
-  /** The longest part of the prompt that each endpoint is believed to hold, longest first. */
-  readonly byAddress: ReadonlyMap<string, Belief>;
-  /** Whether this gateway saw the conversation's last turn. Where it did not, another gateway may have placed it. */
-  readonly upToDate: boolean;
+/** What an endpoint would have to do for a request, beside what others would. */
+type PrefixWork = {
+  readonly prediction: Prediction;
+  /** The fewest tokens that any of the compared endpoints would have to prefill. */
+  readonly least: number;
+  /** How scarce room is in the caches, 0 to 1. */
+  readonly scarcity: number;
+  /** The tokens of the head, which other conversations may share. */
+  readonly headTokens: number;
 };
 
-function believedHolders({ boundaries, lastTurn }: PromptShape, { placements, nowMs }: PrefixContext): Beliefs {
-  const byAddress = new Map<string, Belief>();
-  let longest = 0;
-  for (let index = boundaries.length - 1; index >= 0; index -= 1) {
-    const boundary = boundaries[index];
-    if (!boundary) continue;
-    for (const holder of placements.holders(boundary.hash, nowMs)) {
-      if (!byAddress.has(holder.address)) byAddress.set(holder.address, { holder, bytes: boundary.bytes });
-      longest = Math.max(longest, index);
-    }
+/** Returns what it costs this request and others, in seconds, that an endpoint prefills the prompt. */
+function costSeconds(
+  endpoint: EndpointView,
+  { prediction: { tokens, uncachedTokens }, least, scarcity, headTokens }: PrefixWork,
+  { learned, nowMs, shareOf, settings }: PrefixContext,
+): number {
+  // What another one holds, of which there would be two copies.
+  const copied = uncachedTokens - least;
+  // Wherever a conversation is prefilled it stays, and wants room for its coming turns.
+  const crowd = uncachedTokens > tokens / 2 ? learned.workingSets.tokensOn(endpoint.address, nowMs) : 0;
+  const weighed =
+    uncachedTokens +
+    // Later conversations will find the head here, too.
+    (settings.uncachedWeight - 1) * Math.max(0, copied - headTokens) +
+    scarcity * (settings.evictionWeight * copied + settings.workingSetWeight * crowd);
+  return (
+    (endpoint.outstandingPrefillTokens + weighed) / (endpoint.prefillTokensPerSecond * shareOf(endpoint)) +
+    (settings.kvCostSeconds * endpoint.kvUse) / Math.max(1 - endpoint.kvUse, 0.001) +
+    settings.requestCostSeconds * requestsOn(endpoint)
+  );
+}
+
+/**
+ * Returns how scarce room is in the caches of some endpoints, from 0, where none of them has to evict anything, towards 1,
+ * where they evict what was used a moment ago.
+ */
+function scarcityAmong(endpoints: readonly EndpointView[], { prefixes }: PrefixContext): number {
+  let sum = 0;
+  for (const { address, retentionMs } of endpoints) {
+    const { usedTokens, totalTokens } = prefixes.fillOf(address) ?? { usedTokens: 0, totalTokens: 0 };
+    // A cache that has evicted something is full for good.
+    const isFull = totalTokens === 0 ? retentionMs !== undefined : usedTokens > FULL_SHARE * totalTokens;
+    if (isFull) sum += WORKING_SET_MS / (WORKING_SET_MS + (retentionMs ?? 0));
   }
-  return { byAddress, upToDate: longest > 0 && longest >= (lastTurn ?? 0) };
+  return sum / Math.max(1, endpoints.length);
+}
+
+/** Returns how long an answer takes on each endpoint, in seconds; one that is not known is taken to be like the others. */
+function answerTimes(endpoints: readonly EndpointView[], { learned, shareOf }: PrefixContext): readonly number[] {
+  const speeds = endpoints.map(({ decodeTokensPerSecond: speed }) => (speed && speed > 0 ? speed : undefined));
+  const known = speeds.filter((speed) => speed !== undefined);
+  const fastest = Math.max(...known);
+  return endpoints.map((endpoint, index) =>
+    known.length === 0 ? 0 : learned.answerTokens / ((speeds[index] ?? fastest) * shareOf(endpoint)),
+  );
 }
 
 function ringOwners(
@@ -146,37 +208,41 @@ function inOrderOfLoad(owners: readonly EndpointView[], key: string): readonly E
 
 function candidatesOf(
   endpoints: Candidates,
-  beliefs: ReadonlyMap<string, Belief>,
+  held: ReadonlyMap<string, HeldPart>,
   owners: readonly EndpointView[],
   { settings, random }: PrefixContext,
-): Iterable<EndpointView> {
+): readonly EndpointView[] {
   const { all } = endpoints;
   if (all.length <= settings.scoreAllUpTo) return all;
-  const bytesAt = ({ address }: EndpointView) => beliefs.get(address)?.bytes ?? 0;
-  const holders = [...beliefs.keys()]
+  const bytesAt = ({ address }: EndpointView) => held.get(address)?.bytes ?? 0;
+  const holders = [...held.keys()]
     .flatMap((address) => endpoints.get(address) ?? [])
     // Of equals the less busy ones.
     .sort((a, b) => bytesAt(b) - bytesAt(a) || requestsOn(a) - requestsOn(b))
     .slice(0, settings.placementCandidates);
-  const any = all[Math.floor(random() * all.length)];
-  return new Set([...holders, ...owners, ...(any ? [any] : [])]);
+  const any = Array.from({ length: settings.randomCandidates }, () => all[Math.floor(random() * all.length)]);
+  return [...new Set([...holders, ...owners, ...any.filter((endpoint) => endpoint !== undefined)])];
 }
 
 function predict(
-  { address }: EndpointView,
-  ownerRank: number,
+  { address, retentionMs }: EndpointView,
   { boundaries, lastTurn }: PromptShape,
-  { byAddress, upToDate }: Beliefs,
-  { tokensPerByte, settings }: PrefixContext,
+  { byAddress }: HeldParts,
+  hopedShare: number,
+  { learned: { tokensPerByte }, nowMs }: PrefixContext,
 ): Prediction {
-  const belief = byAddress.get(address);
-  const heldBytes = belief?.bytes ?? 0;
-  const newBytes = (boundaries.at(-1)?.bytes ?? 0) - heldBytes;
-  const newTokens = newBytes * tokensPerByte;
-  const tokens = (belief?.holder.tokens ?? 0) + newTokens;
-  // Other gateways' turns are no part of the map; where this one knows nothing, they are likely with the owners.
-  const turnBytes = upToDate || lastTurn === undefined ? 0 : (boundaries[lastTurn]?.bytes ?? 0);
-  const share = settings.ownerBelief[ownerRank] ?? 0;
-  const hopedTokens = share * Math.max(0, turnBytes - heldBytes) * tokensPerByte;
-  return { tokens, uncachedTokens: newTokens - hopedTokens, belief: belief?.holder };
+  const bytes = boundaries.at(-1)?.bytes ?? 0;
+  const believed = byAddress.get(address);
+  // What nobody used for as long as the cache keeps it is gone.
+  const isGone = believed?.belief && retentionMs !== undefined && nowMs - believed.belief.usedAtMs > retentionMs;
+  const part = isGone ? undefined : believed;
+  const heldBytes = part?.bytes ?? 0;
+  const newTokens = (bytes - heldBytes) * tokensPerByte;
+  const turnBytes = lastTurn === undefined ? 0 : (boundaries[lastTurn]?.bytes ?? 0);
+  const hopedTokens = hopedShare * Math.max(0, turnBytes - heldBytes) * tokensPerByte;
+  return {
+    tokens: (part?.tokens ?? 0) + newTokens,
+    uncachedTokens: newTokens - Math.max(part?.tailTokens ?? 0, hopedTokens),
+    belief: part?.belief,
+  };
 }

@@ -5,6 +5,7 @@ import {
   PrefixLearning,
 } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-learning.ts";
 import { balancerSettings } from "../../../../../../support/gateway/balancer-settings.ts";
+import { endpointWith } from "../../../../../../support/gateway/endpoint-with.ts";
 
 const SHAPE = {
   boundaries: [
@@ -21,7 +22,8 @@ function learner() {
 
 function placed(placements: PlacementMap, nowMs: number): Placed {
   const belief = placements.holders("turn", nowMs)[0];
-  return { shape: SHAPE, address: "a", prediction: { tokens: 2_000, uncachedTokens: 0, belief }, ttlMs: 60_000 };
+  const prediction = { tokens: 2_000, uncachedTokens: 0, belief };
+  return { shape: SHAPE, conversation: "c", address: "a", prediction, ttlMs: 60_000 };
 }
 
 const believed = (placements: PlacementMap, hash: string, nowMs: number) =>
@@ -91,4 +93,32 @@ describe("a prompt that was prefilled", () => {
     learning.prefilled(placed(placements, 0), { inputTokens: 0, cachedInputTokens: undefined }, 0);
     expect(learning.tokensPerByte).toBe(0.25);
   });
+});
+
+describe("whether other gateways place conversations", () => {
+  const looks = (activeRequests: number, running: number) => {
+    const { learning } = learner();
+    for (let look = 0; look < 200; look += 1) {
+      // Reports are a little old.
+      const drift = look % 3;
+      learning.looked([endpointWith({ address: "a", activeRequests: activeRequests + drift, running, waiting: 1 })]);
+    }
+    return learning.strangers;
+  };
+
+  test("is not known at first, and then taken to be so", () => {
+    expect(learner().learning.strangers).toBe(1);
+  });
+
+  test("is seen from whose the requests on the endpoints are", () => {
+    expect(looks(9, 9)).toBe(0);
+    expect(looks(4, 9)).toBe(1);
+    expect(looks(2, 11)).toBe(1);
+  });
+});
+
+test("the length of answers is learned", () => {
+  const { learning } = learner();
+  for (let answer = 0; answer < 200; answer += 1) learning.answered(2_000);
+  expect(learning.answerTokens).toBeCloseTo(2_000, -1);
 });

@@ -21,7 +21,7 @@ function placed() {
   const work = new WorkLedger();
   const prediction = { tokens: 1_000, uncachedTokens: 1_000, belief: undefined };
   const placement = new PrefixPlacement(
-    { shape: SHAPE, address: ADDRESS, prediction, ttlMs: 60_000 },
+    { shape: SHAPE, conversation: "c", address: ADDRESS, prediction, ttlMs: 60_000 },
     learning,
     work,
     new VirtualClock(),

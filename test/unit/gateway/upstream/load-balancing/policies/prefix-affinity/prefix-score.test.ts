@@ -3,11 +3,14 @@ import type { PromptShape } from "../../../../../../../gateway/upstream/load-bal
 import { EndpointList } from "../../../../../../../gateway/upstream/load-balancing/candidates.ts";
 import type { EndpointView } from "../../../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { HashRing } from "../../../../../../../gateway/upstream/load-balancing/hash-ring.ts";
+import { type HeldPrefixes, NOTHING_TOLD } from "../../../../../../../gateway/upstream/load-balancing/held-prefixes.ts";
 import { PlacementMap } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/placement-map.ts";
 import {
+  type Learned,
   type PrefixContext,
   pickPrefixAffinity,
 } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/prefix-score.ts";
+import { WorkingSets } from "../../../../../../../gateway/upstream/load-balancing/policies/prefix-affinity/working-sets.ts";
 import { seededRandom } from "../../../../../../bench/routing/seeded-random.ts";
 import { balancerSettings } from "../../../../../../support/gateway/balancer-settings.ts";
 import { endpoints, tally } from "../../../../../../support/gateway/endpoint-with.ts";
@@ -29,11 +32,29 @@ function turn(session: string, turns: number): PromptShape {
   return { boundaries, lastTurn: turns === 0 ? undefined : boundaries.length - 3 };
 }
 
+/** What was learned: by default nothing but the tokens to a byte. */
+function learned(given: Partial<Learned>): Learned {
+  return { tokensPerByte: 0.25, answerTokens: 400, strangers: 1, workingSets: new WorkingSets(), ...given };
+}
+
+/** Endpoints that tell all they hold, as a list of shapes for each address; their caches are `full` or hold nothing else. */
+function telling(held: Readonly<Record<string, PromptShape>>, full = false): HeldPrefixes {
+  return {
+    holders: (digest) =>
+      Object.entries(held).flatMap(([address, { boundaries }]) => {
+        const found = boundaries.find(({ hash }) => hash === digest);
+        return found ? [{ address, tokens: found.bytes / 4, tailTokens: 0 }] : [];
+      }),
+    fillOf: () => ({ usedTokens: full ? 3_000_000 : 0, totalTokens: 3_000_000 }),
+  };
+}
+
 function context(given: Partial<PrefixContext> = {}): PrefixContext {
   return {
     placements: new PlacementMap(balancerSettings().prefixAffinityLbConfig),
     ring: RING,
-    tokensPerByte: 0.25,
+    prefixes: NOTHING_TOLD,
+    learned: learned({}),
     nowMs: 0,
     shareOf: () => 1,
     random: seededRandom(1),
@@ -156,6 +177,114 @@ describe("a conversation that was not met", () => {
       expect(pick(turn("s", 2), context({ random: seededRandom(seed) }))?.endpoint.address).toBe(first);
     }
   });
+});
+
+describe("what endpoints tell of their caches", () => {
+  test("counts more than what they were sent", () => {
+    const given = context({ prefixes: telling({ e5: turn("s", 2) }) });
+    given.placements.record(turn("s", 2).boundaries, "e3", USE);
+    const picked = pick(turn("s", 3), given);
+    expect(picked?.endpoint.address).toBe("e5");
+    expect(picked?.prediction).toMatchObject({ tokens: 34_000, uncachedTokens: 4_000, belief: undefined });
+  });
+
+  test("leaves in force what is yet on its way", () => {
+    const given = context({ prefixes: telling({}) });
+    given.placements.record(turn("s", 2).boundaries, "e3", { ...USE, confirmed: false });
+    expect(pick(turn("s", 3), given)?.endpoint.address).toBe("e3");
+  });
+
+  test("leaves nothing to the owners on the ring", () => {
+    const [first] = ownersOf(turn("s", 5));
+    const holder = first === "e3" ? "e4" : "e3";
+    // Another gateway had the last turns elsewhere, and they are gone.
+    const given = context({ prefixes: telling({ [holder]: turn("s", 1) }) });
+    expect(pick(turn("s", 5), given)?.endpoint.address).toBe(holder);
+  });
+
+  test("has an answer's end expected of whoever has the prompt", () => {
+    const shape = turn("s", 1);
+    const prefixes: HeldPrefixes = {
+      ...telling({}),
+      holders: (digest) => (digest === "s0" ? [{ address: "e6", tokens: 22_000, tailTokens: 9_000 }] : []),
+    };
+    const picked = pick(shape, context({ prefixes }));
+    expect(picked?.endpoint.address).toBe("e6");
+    expect(picked?.prediction).toMatchObject({ tokens: 26_000, uncachedTokens: 2_000 });
+  });
+
+  test("is asked for as often as is new of a conversation, however long it is", () => {
+    const asked = (turns: number) => {
+      let count = 0;
+      const told = telling({ e5: turn("s", turns - 1) });
+      const holders = (digest: string) => {
+        count += 1;
+        return told.holders(digest);
+      };
+      pick(turn("s", turns), context({ prefixes: { ...told, holders } }));
+      return count;
+    };
+    expect(asked(400)).toBe(asked(10));
+  });
+});
+
+describe("a prompt that is long", () => {
+  const stays = (prefixes: HeldPrefixes, change: Partial<EndpointView> = {}) =>
+    pick(turn("s", 3), context({ prefixes }), changed("e3", { outstandingPrefillTokens: 150_000, ...change }))?.endpoint
+      .address === "e3";
+
+  test("waits longer where it is cached the more it would evict elsewhere", () => {
+    expect(stays(telling({ e3: turn("s", 2) }))).toBe(false);
+    expect(stays(telling({ e3: turn("s", 2) }, true))).toBe(true);
+  });
+
+  test("evicts without regret where caches keep for hours what nobody uses", () => {
+    const idle = POOL.map((endpoint) => ({ ...endpoint, retentionMs: 7_200_000 }));
+    const busy = idle.map((one) => (one.address === "e3" ? { ...one, outstandingPrefillTokens: 150_000 } : one));
+    const given = context({ prefixes: telling({ e3: turn("s", 2) }, true) });
+    expect(pick(turn("s", 3), given, busy)?.endpoint.address).not.toBe("e3");
+  });
+});
+
+describe("a gateway that is alone", () => {
+  const learning = learned({ strangers: 0 });
+
+  test("knows where a conversation is whose history was changed", () => {
+    const given = context({ learned: learning });
+    given.placements.record(turn("s", 1).boundaries, "e3", USE);
+    expect(pick(turn("s", 9), given)?.endpoint.address).toBe("e3");
+  });
+
+  test("begins conversations where those of late take up least of full caches", () => {
+    const workingSets = new WorkingSets();
+    for (const { address } of POOL) workingSets.used(`on ${address}`, address, address === "e2" ? 10_000 : 900_000, 0);
+    const taughtOf = { learned: learned({ strangers: 0, workingSets }) };
+    expect(pick(turn("s", 0), context({ ...taughtOf, prefixes: telling({}, true) }))?.endpoint.address).toBe("e2");
+    // Where there is room for all of them, that is no reason.
+    expect(pick(turn("s", 0), context({ ...taughtOf, prefixes: telling({}) }))?.endpoint.address).toBe("e0");
+  });
+});
+
+test("a belief lasts as long as the endpoint keeps what nobody uses", () => {
+  const picked = (retentionMs: number) => {
+    const given = context({ nowMs: 1_000_000, learned: learned({ strangers: 0 }) });
+    given.placements.record(turn("s", 2).boundaries, "e3", { ...USE, ttlMs: 3_600_000 });
+    return pick(turn("s", 3), given, changed("e3", { retentionMs }))?.prediction.belief;
+  };
+  expect(picked(2_000_000)).toBeDefined();
+  expect(picked(500_000)).toBeUndefined();
+});
+
+test("an endpoint that writes slowly gets little, however short its queue is", () => {
+  const fast = POOL.map((endpoint) => ({ ...endpoint, decodeTokensPerSecond: 50, activeRequests: 8 }));
+  const pool = fast.map((one) =>
+    one.address === "e2" ? { ...one, decodeTokensPerSecond: 1, activeRequests: 0 } : one,
+  );
+  const picks = Array.from(
+    { length: 50 },
+    (_, index) => pick(turn(`s${index}:`, 0), context(), pool)?.endpoint.address,
+  );
+  expect(tally(picks).e2 ?? 0).toBe(0);
 });
 
 test("callers that share a key are spread by their conversations, and the same conversation by callers", () => {

@@ -1,0 +1,52 @@
+/**
+ * The time for which a conversation belongs to the working set of its endpoint after its last use, in milliseconds: nine
+ * of ten turns of coding agents come sooner.
+ */
+export const WORKING_SET_MS = 300_000;
+
+/** What a conversation takes up in the cache of the endpoint that had it last. */
+type Use = { readonly address: string; readonly tokens: number; readonly atMs: number };
+
+/**
+ * Keeps account of how many tokens the conversations of late take up on each endpoint: those whose next turn is to be
+ * expected. What else is in a cache may go at no loss.
+ */
+export class WorkingSets {
+  /** The last use of each conversation, in the order of use. */
+  readonly #uses = new Map<string, Use>();
+  readonly #tokens = new Map<string, number>();
+
+  /** Notes that the endpoint at `address` has a conversation of `tokens` tokens now, and nobody else any more. */
+  used(conversation: string, address: string, tokens: number, nowMs: number): void {
+    this.#drop(conversation);
+    this.#uses.set(conversation, { address, tokens, atMs: nowMs });
+    this.#tokens.set(address, this.#of(address) + tokens);
+  }
+
+  /** Returns the tokens of the conversations of late on an endpoint, at the monotonic time `nowMs`. */
+  tokensOn(address: string, nowMs: number): number {
+    for (const [conversation, { atMs }] of this.#uses) {
+      if (nowMs - atMs < WORKING_SET_MS) break;
+      this.#drop(conversation);
+    }
+    return this.#of(address);
+  }
+
+  /** Drops what is known of an endpoint that has left. */
+  forget(address: string): void {
+    for (const [conversation, use] of this.#uses) if (use.address === address) this.#drop(conversation);
+  }
+
+  #of(address: string): number {
+    return this.#tokens.get(address) ?? 0;
+  }
+
+  #drop(conversation: string): void {
+    const use = this.#uses.get(conversation);
+    if (!use) return;
+    this.#uses.delete(conversation);
+    const left = this.#of(use.address) - use.tokens;
+    if (left > 0) this.#tokens.set(use.address, left);
+    else this.#tokens.delete(use.address);
+  }
+}
