@@ -49,7 +49,9 @@ export class Balancer {
     let ring: HashRing | undefined;
     const ringOfMembers = () => {
       if (ring) return ring;
-      const made = new HashRing(views);
+      // In slices, as all later changes: of a thousand members it takes some hundred milliseconds.
+      const made = new HashRing();
+      made.update(views);
       cluster.onMembersChange(() => made.update(views));
       ring = made;
       return made;
