@@ -281,7 +281,7 @@ describe.skipIf(missing !== "")("the node", () => {
   }, 60_000);
 
   test("a schema that cannot be kept to is refused with the place, over the wire too", async () => {
-    const schema = { type: "object", properties: { a: { type: "string", not: { const: "b" } } } };
+    const schema = { type: "object", properties: { a: { type: "string", not: { format: "date" } } } };
     const { code, info } = await client.generate(generateRequest({ outputConstraint: jsonSchema(schema) })).ended;
     expect(code).toBe(3);
     expect(info).toMatchObject({ reason: "INVALID_SCHEMA", metadata: { pointer: "/properties/a/not" } });
