@@ -162,7 +162,7 @@ export class GoingOn {
   #refusal(failure: UpstreamFailure): ContinuationOutcome | undefined {
     const { answer } = this.#options;
     if (!answer.begun) return "not_kept";
-    if (failure.error.detail === "upstream_other_answer") return "other_answer";
+    if (failure.otherAnswer) return "other_answer";
     if (!failure.retriable) return "refused";
     if (!answer.workedOn) return undefined;
     // A node that drains has told that it goes: the answer is not what it is lost by.

@@ -351,7 +351,9 @@ export class Router {
       const lookAgainMs = place === "all_tried" ? goingOn.lookAgainMs(clock.nowMs() - beganMs) : undefined;
       if (lookAgainMs === undefined) {
         if (place !== "all_tried") goingOn.giveUp("no_endpoint");
-        throw goingOn.error ?? this.#notAdmitted("none_available", journey.dispatch.facts.model, traffic);
+        const { error } = goingOn;
+        if (!error) throw this.#notAdmitted("none_available", journey.dispatch.facts.model, traffic);
+        throw journey.retries.state.at === "committed" ? error : this.#exhausted(error, traffic);
       }
       await sleep(clock, lookAgainMs, signal);
       if (signal.aborted) throw clientClosed();

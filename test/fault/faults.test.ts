@@ -31,6 +31,8 @@ type Fault = {
   /** When all have reached the phase. */
   readonly strike?: (stage: Stage) => void;
   readonly detail: string;
+  /** Whether the node goes on with its answers once the fault is over. Default: false. */
+  readonly recovers?: boolean;
 };
 
 /** What is done to a node at a moment, in every phase: a node that is held never takes a request up. */
@@ -64,7 +66,9 @@ const FAULTS: readonly Fault[] = [
   ...inEveryPhase("H3 the connection loses everything", silence, silence, ["upstream_accept_timeout", IDLE, IDLE]),
   // The node goes on: but for the nonsense these calls would show signs of life. Of a call that no node has taken up
   // nobody could tell nonsense from silence.
-  ...inEveryPhase("H5 the connection brings nonsense", silence, ({ wire }) => wire.garble(), ["", IDLE, IDLE]).slice(1),
+  ...inEveryPhase("H5 the connection brings nonsense", silence, ({ wire }) => wire.garble(), ["", IDLE, IDLE])
+    .slice(1)
+    .map((fault) => ({ ...fault, recovers: true })),
   {
     name: "H9 the engine fails",
     phase: "before the first delta",
@@ -76,6 +80,7 @@ const FAULTS: readonly Fault[] = [
     phase: "in the answer",
     backend: { failure: { afterTokens: 3 } },
     detail: "upstream_reset",
+    recovers: true,
   },
   ...(
     [
@@ -148,7 +153,13 @@ describe.each(FAULTS.map((fault) => [`${fault.name} ${fault.phase}`, fault] as c
     const { phase, detail } = fault;
     // A script is another revision than a simulator.
     const continued = !("kind" in fault.backend);
-    expectOutcome(variant, seen.get(variant), { phase, detail, good: goodEngine().address, continued });
+    expectOutcome(variant, seen.get(variant), {
+      phase,
+      detail,
+      good: goodEngine().address,
+      continued,
+      recovers: fault.recovers ?? false,
+    });
   });
 
   test("no lease, no waiting request, no stream and no slot is left", () => {

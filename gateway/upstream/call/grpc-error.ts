@@ -24,6 +24,8 @@ export type UpstreamFailure = {
    * that is not to blame.
    */
   readonly workedMs?: number | undefined;
+  /** Whether the endpoint was to go on with an answer and told another one. Default: false. */
+  readonly otherAnswer?: boolean;
 };
 
 /**
@@ -114,7 +116,7 @@ export function protocolViolation(cause?: ServiceError): UpstreamFailure {
  * cannot be seen.
  */
 export function otherAnswer(): UpstreamFailure {
-  return final(engineLost("upstream_other_answer"), { kind: "cancelled" });
+  return { ...final(engineLost("upstream_other_answer"), { kind: "cancelled" }), otherAnswer: true };
 }
 
 const EXPIRED_DETAIL: Readonly<Record<Expired, Detail>> = {

@@ -12,7 +12,7 @@ const DOCUMENT = openApiDocument(CATALOG.map(({ id }) => id));
 let service: ScriptedService;
 
 beforeAll(async () => {
-  service = await startScriptedService();
+  service = await startScriptedService({ gateway: { cacheHeader: true } });
 });
 
 afterAll(() => service.stop());

@@ -6,6 +6,7 @@ import { blockEnd, delta, finished, started, textStart } from "../../support/eve
 import { gate } from "../../support/gate.ts";
 import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { type RunningAdmin, startAdmin } from "../../support/gateway/start-admin.ts";
+import { readBody } from "../../support/http/read-until.ts";
 import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
 import { until } from "../../support/until.ts";
 
@@ -406,8 +407,10 @@ describe("measurements of a stream", () => {
     const before = await gaps();
     const response = await service.post(CHAT, { stream: true });
     const id = response.headers.get("x-request-id") ?? "";
+    const body = readBody(response);
+    await body.until((text) => text.includes("first "));
     open();
-    await response.text();
+    await body.toEnd();
     await until(() => service.gateway.log.some((line) => line.includes(id)), "the request is logged");
     const line = JSON.parse(service.gateway.log.find((one) => one.includes(id)) ?? "");
     expect(line.max_gap_ms).toBeGreaterThanOrEqual(0);
