@@ -12,6 +12,7 @@ import {
   FaultBunch,
   PHASES,
   type Phase,
+  type Recovery,
   VARIANTS,
   type Variant,
 } from "../support/processes/fault-bunch.ts";
@@ -31,8 +32,8 @@ type Fault = {
   /** When all have reached the phase. */
   readonly strike?: (stage: Stage) => void;
   readonly detail: string;
-  /** Whether the node goes on with its answers once the fault is over. Default: false. */
-  readonly recovers?: boolean;
+  /** Whether the node goes on with its answers once the fault is over. Default: "no". */
+  readonly recovers?: Recovery;
 };
 
 /** What is done to a node at a moment, in every phase: a node that is held never takes a request up. */
@@ -68,7 +69,7 @@ const FAULTS: readonly Fault[] = [
   // nobody could tell nonsense from silence.
   ...inEveryPhase("H5 the connection brings nonsense", silence, ({ wire }) => wire.garble(), ["", IDLE, IDLE])
     .slice(1)
-    .map((fault) => ({ ...fault, recovers: true })),
+    .map((fault): Fault => ({ ...fault, recovers: "perhaps" })),
   {
     name: "H9 the engine fails",
     phase: "before the first delta",
@@ -80,7 +81,7 @@ const FAULTS: readonly Fault[] = [
     phase: "in the answer",
     backend: { failure: { afterTokens: 3 } },
     detail: "upstream_reset",
-    recovers: true,
+    recovers: "yes",
   },
   ...(
     [
@@ -158,7 +159,7 @@ describe.each(FAULTS.map((fault) => [`${fault.name} ${fault.phase}`, fault] as c
       detail,
       good: goodEngine().address,
       continued,
-      recovers: fault.recovers ?? false,
+      recovers: fault.recovers ?? "no",
     });
   });
 
