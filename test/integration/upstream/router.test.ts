@@ -78,7 +78,7 @@ describe("a try that failed", () => {
   test.each(beforeDelta)("%s is repeated on another endpoint, unseen", async (_when, script) => {
     const { rig, engines } = await routed([script, hello]);
     const sent = rig.send();
-    await until(() => sent.calls.attempts === 1, "the first try");
+    await until(() => sent.calls.attempts >= 1, "the first try");
     await settle(rig, sent.outcome);
     expect(await sent.outcome).toBe("ok");
     expect(sent.calls).toMatchObject({ attempts: 2, endpoint: engines[1]?.address });
