@@ -42,7 +42,7 @@ test("J3 a rolling restart of all nodes fails no request", async () => {
   await nothingOpen(gateway, nodes);
 });
 
-test("J4 kill -9 of a node fails only streams past their first delta, each in its format's way", async () => {
+test("J4 kill -9 of a node fails no request: others go on with what had begun", async () => {
   // Long enough that some are past their first delta when the node dies.
   const nodes = await fleet.engines(3, { tokensPerSecond: 50, answerTokens: { min: 60, max: 100 } });
   const [victim] = nodes;
@@ -56,10 +56,8 @@ test("J4 kill -9 of a node fails only streams past their first delta, each in it
   const ended = await load.finish(Math.max(load.ended.length, size(150, 900)));
   const tally = tallyOf(ended);
   show("kill -9 of 1 of 3", { clients: CLIENTS, requests: ended.length, ...tally, ...detailsOf(gateway) });
-  expect(wronglyEnded(ended)).toEqual([]);
-  const broken = ended.filter(({ end }) => end !== "complete");
-  expect(broken).not.toEqual([]);
-  expect(broken.filter(({ end }) => end === "refused")).toEqual([]);
+  expect(ended.filter(({ end }) => end !== "complete")).toEqual([]);
+  expect(await gateway.stat("svc_continuations_total")).toBeGreaterThan(0);
   await nothingOpen(gateway, nodes.slice(1));
 });
 
