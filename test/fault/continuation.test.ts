@@ -12,7 +12,7 @@ import type { GatewayProcess } from "../support/processes/gateway-process.ts";
  */
 
 const CLIENTS = size(9, 40);
-const FAULT_MS = size(12_000, 600_000);
+const FAULT_MS = size(6_000, 600_000);
 const ANSWERS = { tokensPerSecond: 40, answerTokens: { min: 100, max: 140 }, slots: 64 };
 /** Limits by which a node that is stopped, or a connection that brings nonsense, is noticed soon. */
 const TIMEOUTS = { acceptTimeoutMs: 1_500, perTryIdleTimeoutMs: 1_500, connectTimeoutMs: 1_000 };

@@ -55,6 +55,8 @@ async function frontWith(backend: object): Promise<GatewayProcess> {
   gateway = await GatewayProcess.start({
     clusters: [{ model: "svc-qwen", endpoints: [{ address: engine.address }] }],
     overloadManager: { resourceMonitors: { inflightBodyBytes: { maxBytes: ROOM } } },
+    // What is kept so that another engine can go on has a bound of its own.
+    continuation: { maxBytes: 0 },
   });
   const front = gateway;
   await becomes(async () => (await fetch(`${front.adminUrl}/ready`)).ok, "the gateway is ready");

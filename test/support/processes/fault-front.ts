@@ -10,8 +10,6 @@ const TIMEOUTS = {
   perTryIdleTimeoutMs: 4_000,
   perTryTimeout: { baseMs: 30_000 },
   interTokenTimeoutMs: 30_000,
-  // How long an answer waits for its only endpoint to go on with it.
-  pendingTimeoutMs: 8_000,
 };
 const NO_EJECTIONS = {
   consecutiveGatewayFailure: 0,

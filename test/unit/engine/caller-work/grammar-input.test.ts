@@ -17,7 +17,7 @@ const ROOT = join(import.meta.dirname, "../../../..");
 const WORK = 200_000;
 /** The time that no grammar takes, in milliseconds: many times what the budget is worth on a machine of its own. */
 const MUCH_TOO_LONG_MS = 5000;
-const SIZES = sizeOf({ quick: 1, exhaustive: 4 });
+const SIZES = sizeOf({ quick: 1, exhaustive: 2, promised: 4 });
 
 type Promised = "answer" | "strict answer" | "strict tool" | "tool beside a strict one" | "tool that must be called";
 const PROMISES: readonly Promised[] = [
