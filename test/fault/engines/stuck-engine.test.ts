@@ -57,10 +57,11 @@ test("kill -STOP of the engine's steps takes its node out of service, and -CONT 
   const body = readBody(running);
   await body.until((text) => /"content":"./.test(text));
   process.kill(got("stepProcess"), "SIGSTOP");
-  // The node has noticed by itself, and said so: to the stream that it had begun, to its log, and to health.
+  // The node has noticed by itself, and said so: to the stream that it had begun, with which the other one goes on, to
+  // its log, and to health.
   const seen = await outcomeOf(gateway, running, body);
-  expect(seen.cut).toBe(true);
-  expect(seen.log).toMatchObject({ endpoint: stuck.address, end_reason: "engine_died" });
+  expect(seen.cut).toBe(false);
+  expect(seen.log).toMatchObject({ endpoint: good.address, continuations: 1 });
   expect(await state()).toBe(ModelState.FAILED);
   await becomes(async () => stuck.process.log.some(({ level }) => level === 50), "its log says so");
   await becomes(async () => (await gateway.health(stuck.address)) !== "healthy", "the gateway has heard");
