@@ -13,7 +13,7 @@ import { sizeOf } from "../../../support/size.ts";
 import { FAMILIES, type Family, markersOf } from "../output-parser/families.ts";
 import { foldBlocks } from "../output-parser/parse-output.ts";
 
-const CASES = sizeOf({ quick: 150, exhaustive: 5_000, promised: 20_000 });
+const CASES = sizeOf({ quick: 150, exhaustive: 2_500, promised: 20_000 });
 /** The longest turn of the event loop, in milliseconds. */
 const MAX_TURN_MS = 50;
 /** The longest piece of work on a thread, in milliseconds: many times what its budget is worth. */
