@@ -153,11 +153,13 @@ export class ResumableAnswer {
     tokens: readonly number[],
   ): readonly Event[] | undefined {
     const newTokens = replay.newTokens(tokens);
-    const fresh = newTokens && replay.newEvents(events);
-    if (!fresh) return undefined;
+    // Behind what the caller had, a delta costs no more than one of an answer that nobody continues.
+    const fresh = this.#goesOn ? events : newTokens && replay.newEvents(events);
+    if (!newTokens || !fresh) return undefined;
     ledger.tell(newTokens);
     this.#grow(ledger);
-    const passed = fresh.map((event) => asOneAnswer(event, ledger));
+    const isLast = fresh.at(-1)?.kind?.$case === "finished";
+    const passed = isLast ? fresh.map((event) => asOneAnswer(event, ledger)) : fresh;
     ledger.note(passed);
     if (!this.#goesOn && passed.some(({ kind }) => kind !== undefined && kind.$case !== "progress")) {
       this.#goesOn = true;
