@@ -309,6 +309,13 @@ describe("the headers", () => {
   });
 });
 
+/** Resolves to how many places of the key's limits are taken. A node's slot is free a moment before them. */
+async function taken(gateway: RunningGateway, auth: Auth): Promise<number | undefined> {
+  const principal = gateway.keys.find(auth.authorization.slice("Bearer ".length));
+  const places = principal && (await gateway.limiter.look(principal)).places;
+  return places?.reduce((sum, place) => sum + place.taken, 0);
+}
+
 describe("generations at one time", () => {
   test.each([true, false])(
     "of 64 requests ten are admitted, and ten again when those left (stream %s)",
@@ -343,6 +350,7 @@ describe("generations at one time", () => {
         }
         leave.abort();
         await over;
+        await becomes(async () => (await taken(gateway, auth)) === 0, "no place is taken");
         await until(() => engine.backend.load().busySlots === 0, "no slot is taken");
       }
     },
