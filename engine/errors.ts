@@ -1,8 +1,5 @@
-import { Metadata, status } from "@grpc/grpc-js";
-import { toDuration } from "../deploy/runtime/time/proto-duration.ts";
-import type { Any } from "../proto/gen/google/protobuf/any.ts";
-import { ErrorInfo, RetryInfo } from "../proto/gen/google/rpc/error_details.ts";
-import { Status } from "../proto/gen/google/rpc/status.ts";
+import { status } from "@grpc/grpc-js";
+import { type FailedCall, failedCall } from "../deploy/runtime/grpc/failed-call.ts";
 
 /** The meaning of one reason of failure, and how it goes out. */
 type ReasonRow = {
@@ -86,10 +83,6 @@ export const NODE_FAULTS: ReadonlySet<ErrorReason> = new Set<ErrorReason>([
   "PROTOCOL_VIOLATION",
 ]);
 
-const DOMAIN = "svc.inference";
-/** The trailer in which a failed call carries its `google.rpc.Status`. */
-export const DETAILS_KEY = "grpc-status-details-bin";
-
 /** The one error that crosses a module boundary in the engine. Its message never repeats what the caller sent. */
 export class EngineError extends Error {
   /** The reason why the call failed. */
@@ -119,26 +112,10 @@ export function grpcStatusOf(failure: EngineError | undefined): string {
   return status[failure ? REASONS[failure.reason].status : status.OK];
 }
 
-/** The status of a failed call, as grpc-js wants it. */
-export type FailedCall = { readonly code: status; readonly details: string; readonly metadata: Metadata };
-
 /**
  * Returns an error as a gRPC status with `google.rpc.ErrorInfo` in its details. `retryAfterMs` is when the same call
  * may do better, in milliseconds from now; where it is given it goes as `google.rpc.RetryInfo`.
  */
-export function toFailedCall(error: EngineError, retryAfterMs?: number): FailedCall {
-  const code = REASONS[error.reason].status;
-  const info: ErrorInfo = { reason: error.reason, domain: DOMAIN, metadata: error.facts };
-  const details = [packed("ErrorInfo", ErrorInfo.encode(info).finish())];
-  if (retryAfterMs !== undefined) {
-    const retry: RetryInfo = { retryDelay: toDuration(retryAfterMs) };
-    details.push(packed("RetryInfo", RetryInfo.encode(retry).finish()));
-  }
-  const metadata = new Metadata();
-  metadata.set(DETAILS_KEY, Buffer.from(Status.encode({ code, message: error.message, details }).finish()));
-  return { code, details: error.message, metadata };
-}
-
-function packed(message: string, bytes: Uint8Array): Any {
-  return { typeUrl: `type.googleapis.com/google.rpc.${message}`, value: Buffer.from(bytes) };
+export function toFailedCall({ reason, message, facts }: EngineError, retryAfterMs?: number): FailedCall {
+  return failedCall({ code: REASONS[reason].status, message, reason, facts, retryAfterMs });
 }

@@ -1,5 +1,6 @@
 import type { Logger } from "pino";
 import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
+import { followTls } from "../deploy/runtime/grpc/server-tls.ts";
 import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
 import { processLog } from "../deploy/runtime/log/process-log.ts";
 import { registerViews } from "../deploy/runtime/metrics/metric-view.ts";
@@ -15,7 +16,6 @@ import { CallerWork } from "./caller-work/caller-work.ts";
 import { workRecorder } from "./calls/work-log.ts";
 import { type EngineConfig, engineConfigSchema } from "./config.ts";
 import { EngineError } from "./errors.ts";
-import { followTls } from "./grpc/server-tls.ts";
 import { EngineMetrics } from "./metrics/engine-metrics.ts";
 import { serveMetrics } from "./metrics/metrics-server.ts";
 import { vllmViews } from "./metrics/vllm-names.ts";

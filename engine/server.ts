@@ -9,6 +9,11 @@ import {
 import { HealthImplementation } from "grpc-health-check";
 import type { Logger } from "pino";
 import type { FollowedPems } from "../deploy/runtime/files/followed-pems.ts";
+import { closeServer } from "../deploy/runtime/grpc/close-server.ts";
+import type { FailedCall } from "../deploy/runtime/grpc/failed-call.ts";
+import { contractReflection } from "../deploy/runtime/grpc/reflection.ts";
+import { TlsCredentials } from "../deploy/runtime/grpc/server-tls.ts";
+import { answerUnknownMethods, withStatusDetails } from "../deploy/runtime/grpc/status-details.ts";
 import { type Clock, systemClock } from "../deploy/runtime/time/clock.ts";
 import { durationMs } from "../deploy/runtime/time/proto-duration.ts";
 import {
@@ -34,14 +39,11 @@ import { countTokensCall } from "./calls/count-tokens-call.ts";
 import { GenerationCall } from "./calls/generation-call.ts";
 import { logGeneration, measureGeneration } from "./calls/generation-log.ts";
 import { OpenCalls } from "./calls/open-calls.ts";
-import { EngineError, type FailedCall, toEngineError, toFailedCall } from "./errors.ts";
+import { EngineError, toEngineError, toFailedCall } from "./errors.ts";
 import { drainedByTrusted, onlyCallersNamed } from "./grpc/allowed-callers.ts";
-import { closeServer } from "./grpc/close-server.ts";
 import { type ConnectionLimits, withinLimits } from "./grpc/connection-limits.ts";
 import { type GenerateStream, generationSink } from "./grpc/generation-sink.ts";
-import { contractReflection } from "./grpc/reflection.ts";
-import { TlsCredentials } from "./grpc/server-tls.ts";
-import { answerUnknownMethods, withStatusDetails } from "./grpc/status-details.ts";
+import { explained, UNKNOWN_METHOD } from "./grpc/status-details.ts";
 import { loadReport } from "./load/load-report.ts";
 import { LoadStreams } from "./load/load-streams.ts";
 import { Throughput } from "./load/throughput.ts";
@@ -171,13 +173,13 @@ export class EngineServer {
       "grpc.keepalive_timeout_ms": 10_000,
       ...(connection && { "grpc.max_concurrent_streams": connection.maxCalls }),
       interceptors: [
-        withStatusDetails,
+        withStatusDetails(explained),
         ...(names ? [onlyCallersNamed(names)] : []),
         drainedByTrusted,
         ...(connection ? [withinLimits(connection, (limit) => metrics.callsRefused.inc({ limit }))] : []),
       ],
     });
-    answerUnknownMethods(this.#server);
+    answerUnknownMethods(this.#server, UNKNOWN_METHOD);
     this.#addServices();
     health.addToServer(this.#server);
     if (options.reflection) contractReflection().addToServer(this.#server);

@@ -1,10 +1,11 @@
-import type { Http2Session, ServerHttp2Stream } from "node:http2";
+import type { Http2Session } from "node:http2";
 import type {
   ServerInterceptingCall,
   ServerInterceptingCallInterface,
   ServerInterceptor,
   ServerMethodDefinition,
 } from "@grpc/grpc-js";
+import { streamOf } from "../../deploy/runtime/grpc/call-stream.ts";
 import { HealthService } from "../../proto/gen/grpc/health/v1/health.ts";
 import { OpenRcaServiceService } from "../../proto/gen/xds/service/orca/v3/orca.ts";
 import { EngineError, toFailedCall } from "../errors.ts";
@@ -78,12 +79,4 @@ export function withinLimits(
     stream.once("close", release);
     return intercepted;
   };
-}
-
-/** Returns the stream of HTTP/2 below a call, for which grpc-js has no public place; undefined where it has none. */
-function streamOf(call: ServerInterceptingCallInterface): ServerHttp2Stream | undefined {
-  const stream: unknown = Reflect.get(call, "stream");
-  return stream !== null && typeof stream === "object" && "session" in stream
-    ? (stream as ServerHttp2Stream)
-    : undefined;
 }

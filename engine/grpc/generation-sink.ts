@@ -1,4 +1,5 @@
 import { Metadata, type ServerWritableStream } from "@grpc/grpc-js";
+import type { FailedCall } from "../../deploy/runtime/grpc/failed-call.ts";
 import type {
   Finished,
   GenerateRequest,
@@ -6,7 +7,7 @@ import type {
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { OrcaLoadReport } from "../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import type { GenerationSink } from "../calls/generation-call.ts";
-import type { EngineError, FailedCall } from "../errors.ts";
+import type { EngineError } from "../errors.ts";
 import { LOAD_TRAILER, requestCost } from "../load/load-report.ts";
 
 /** A Generate call as grpc-js gives it. */

@@ -290,6 +290,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["engine/server.ts", ["engine/", GEN, RUNTIME]],
   ["engine/backend.ts", [GEN, "engine/prefixes/held-prefixes.ts"]],
   ["engine/errors.ts", [GEN, RUNTIME]],
+  ["deploy/runtime/grpc/", [GEN, "deploy/runtime/files/", "deploy/runtime/time/"]],
   [RUNTIME, []],
   // What describes both programs stands above both.
   ["deploy/docs/reference/", ["engine/grammar/schema/schema-keywords.ts", "gateway/", "deploy/docs/*.ts"]],
@@ -368,9 +369,11 @@ const ONLY_IN: Readonly<Record<string, readonly string[]>> = {
   fastify: ["gateway/http/", "gateway/server.ts"],
   "@grpc/grpc-js": [
     "gateway/upstream/",
+    "gateway/grpc/",
     "engine/server.ts",
     "engine/errors.ts",
     "engine/grpc/",
+    "deploy/runtime/grpc/",
     "proto/gen/",
     "deploy/docs/",
   ],

@@ -3,7 +3,7 @@ import { connect, type SecureVersion } from "node:tls";
 import { type ChannelCredentials, credentials } from "@grpc/grpc-js";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { followTls, type TlsFiles } from "../../../engine/grpc/server-tls.ts";
+import { followTls, type TlsFiles } from "../../../deploy/runtime/grpc/server-tls.ts";
 import { becomes } from "../../support/becomes.ts";
 import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificates.ts";
 import { NodeClient } from "../../support/engine/node-client.ts";

@@ -2,7 +2,7 @@ import { copyFileSync, writeFileSync } from "node:fs";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
-import { followTls } from "../../../engine/grpc/server-tls.ts";
+import { followTls } from "../../../deploy/runtime/grpc/server-tls.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import { ClusterManager } from "../../../gateway/upstream/cluster-manager.ts";
 import { type TlsSettings, UpstreamTls } from "../../../gateway/upstream/endpoint/upstream-tls.ts";

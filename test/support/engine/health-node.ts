@@ -6,7 +6,7 @@ import {
   type sendUnaryData,
   status,
 } from "@grpc/grpc-js";
-import type { FailedCall } from "../../../engine/errors.ts";
+import type { FailedCall } from "../../../deploy/runtime/grpc/failed-call.ts";
 import {
   type HealthCheckRequest,
   type HealthCheckResponse,

@@ -1,7 +1,8 @@
 import { Metadata, Server, type ServerInterceptingCallInterface, status } from "@grpc/grpc-js";
 import { expect, test } from "vitest";
+import { answerUnknownMethods, withStatusDetails } from "../../../../deploy/runtime/grpc/status-details.ts";
 import { EngineError, toFailedCall } from "../../../../engine/errors.ts";
-import { answerUnknownMethods, withStatusDetails } from "../../../../engine/grpc/status-details.ts";
+import { explained, UNKNOWN_METHOD } from "../../../../engine/grpc/status-details.ts";
 import { errorInfo } from "../../../support/engine/node-client.ts";
 
 type Sent = Parameters<ServerInterceptingCallInterface["sendStatus"]>[0];
@@ -15,7 +16,7 @@ function intercepted() {
   } as unknown as ServerInterceptingCallInterface;
   const { sendMessage } = call;
   const method = { path: "/s/m", requestStream: false, responseStream: true };
-  const wrapped = withStatusDetails(
+  const wrapped = withStatusDetails(explained)(
     { ...method, requestDeserialize: (bytes) => bytes, responseSerialize: () => Buffer.alloc(0) },
     call,
   );
@@ -54,6 +55,6 @@ test.each([
 test("a server whose library has no such inner method is left as it is", () => {
   const server = new Server();
   Reflect.set(server, "_retrieveHandler", undefined);
-  answerUnknownMethods(server);
+  answerUnknownMethods(server, UNKNOWN_METHOD);
   expect(Reflect.get(server, "_retrieveHandler")).toBeUndefined();
 });

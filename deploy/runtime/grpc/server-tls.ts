@@ -1,14 +1,14 @@
 import { ServerCredentials } from "@grpc/grpc-js";
 import type { Logger } from "pino";
-import { FollowedPems, type Pems } from "../../deploy/runtime/files/followed-pems.ts";
-import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import { FollowedPems, type Pems } from "../files/followed-pems.ts";
+import type { Clock } from "../time/clock.ts";
 
 /** The oldest protocol that is accepted, whatever the process was started with. */
 const MIN_VERSION = "TLSv1.2";
 
-/** The paths of the PEM files of a node. */
+/** The paths of the PEM files of a server. */
 export type TlsFiles = {
-  /** The file of the node's certificate and its chain. */
+  /** The file of the server's certificate and its chain. */
   readonly certFile: string;
   /** The file of the certificate's private key. */
   readonly keyFile: string;
@@ -20,12 +20,18 @@ export type TlsFiles = {
 };
 
 /**
- * Opens the PEM files that the node shows to its callers and checks them by, and follows them while they change.
- * Whoever calls this closes the result. Throws `PemError` when the files do not fit together.
+ * Opens the PEM files that a server shows to its callers and checks them by, and follows them while they change. `at` is
+ * the path of the section in the configuration that names them, for messages. Whoever calls this closes the result.
+ * Throws `PemError` when the files do not fit together.
  */
-export function followTls({ certFile, keyFile, clientCaFile }: TlsFiles, clock: Clock, log: Logger): FollowedPems {
+export function followTls(
+  { certFile, keyFile, clientCaFile }: TlsFiles,
+  clock: Clock,
+  log: Logger,
+  at = "tls",
+): FollowedPems {
   return new FollowedPems({
-    at: "tls",
+    at,
     files: [
       { part: "cert", key: "certFile", file: certFile },
       { part: "key", key: "keyFile", file: keyFile },
@@ -40,7 +46,7 @@ export function followTls({ certFile, keyFile, clientCaFile }: TlsFiles, clock: 
 }
 
 /**
- * The credentials of the gRPC port with TLS. A certificate that is renewed while the node listens counts for
+ * The credentials of a gRPC port with TLS. A certificate that is renewed while the node listens counts for
  * connections from then on; those that stand go on. Whether callers must show a certificate stays as it was at the
  * start.
  */
