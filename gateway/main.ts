@@ -9,6 +9,7 @@ import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
 import { processLog } from "../deploy/runtime/log/process-log.ts";
 import { isLoopback } from "../deploy/runtime/net/loopback.ts";
 import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
+import { processChannel } from "../deploy/runtime/process/process-channel.ts";
 import { runConfigured } from "../deploy/runtime/process/run-main.ts";
 import { StopOrders } from "../deploy/runtime/process/stop-orders.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
@@ -24,11 +25,10 @@ import { FileKeyStore } from "./keys/file-key-store.ts";
 import { registerKeyStats } from "./keys/key-stats.ts";
 import { isKeyStoreError } from "./keys/key-store-error.ts";
 import { Lifecycle } from "./lifecycle.ts";
-import type { LimitReply, LimitRequest } from "./limits/limit-message.ts";
+import { LIMITS_TOPIC, type LimitReply, type LimitRequest } from "./limits/limit-message.ts";
 import { registerLimitStats } from "./limits/limit-stats.ts";
 import type { LimitStore } from "./limits/limit-store.ts";
 import { MemoryLimitStore } from "./limits/memory-limit-store.ts";
-import { processChannel } from "./limits/process-channel.ts";
 import { SharedLimitStore } from "./limits/shared-limit-store.ts";
 import { FollowedSealing } from "./sealing/followed-sealing.ts";
 import { Sealing } from "./sealing/sealing.ts";
@@ -38,6 +38,9 @@ import { buildServer, type GatewayServer } from "./server.ts";
 import { Stats } from "./stats/stats.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 import { ClusterManager } from "./upstream/cluster-manager.ts";
+import { EndpointOrders } from "./upstream/endpoint-orders.ts";
+import { type OrderBoard, OrderBook } from "./upstream/orders/order-board.ts";
+import { ORDERS_TOPIC, type OrderReply, type OrderRequest, WorkerOrders } from "./upstream/orders/worker-orders.ts";
 import { Workers } from "./workers.ts";
 
 /**
@@ -54,18 +57,18 @@ async function run(config: GatewayConfig): Promise<number> {
   const clock = systemClock;
   const stats = new Stats();
   const log = openLog(config, stats);
-  const orders = obeySignals();
-  const lifecycle = new Lifecycle(orders);
+  const stops = obeySignals();
+  const lifecycle = new Lifecycle(stops);
   const crashed = endOnCrash(() => {
     // A process that is not to be relied on takes nothing more, whoever has noticed.
     lifecycle.drainListeners(false);
     lifecycle.quit();
   }, log);
   const workers = openWorkers(config);
-
   const keys = await openKeys(config.keys.file, stats, log);
   const sealing = await openSealing(config.sealingKeyFile, stats, log);
   const clusters = new ClusterManager(config.clusters, clock, log);
+  const orders = await EndpointOrders.open(clusters, openOrderBoard(config));
   registerClusterStats(stats.registry, clusters);
   const tracing = config.tracing && (await loadTracing(config.tracing, log));
   const { app, sockets, limiter, overload } = buildServer({
@@ -88,6 +91,7 @@ async function run(config: GatewayConfig): Promise<number> {
     listeners: () => listeners.filter(({ name }) => name !== "public" || app.server.listening),
     lifecycle,
     clusters,
+    orders,
     stats,
     keys,
     sealing: sealing.sealing,
@@ -139,10 +143,19 @@ function openLimits({ worker }: GatewayConfig, stats: Stats, log: Logger): Limit
   if (!worker || !cluster.isWorker) return new MemoryLimitStore(systemClock);
   const onSilence = () =>
     log.warn("the limits of keys are counted by this worker alone: the starting process is silent");
-  const channel = processChannel<LimitRequest, LimitReply>(process);
+  const channel = processChannel<LimitRequest, LimitReply>(process, LIMITS_TOPIC);
   const store = new SharedLimitStore({ channel, clock: systemClock, workers: worker.count, onSilence });
   registerLimitStats(stats.registry, () => store.shared);
   return store;
+}
+
+/**
+ * Opens what carries the orders of operators to the other workers and keeps them for later ones: whoever starts several
+ * workers does. A gateway alone keeps them itself.
+ */
+function openOrderBoard({ worker }: GatewayConfig): OrderBoard {
+  if (!worker || !cluster.isWorker) return new OrderBook();
+  return new WorkerOrders(processChannel<OrderRequest, OrderReply>(process, ORDERS_TOPIC), systemClock);
 }
 
 /** Opens the key file, and logs each of its later changes. Throws `ConfigError` if it cannot be used. */

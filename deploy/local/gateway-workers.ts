@@ -1,8 +1,11 @@
 import cluster from "node:cluster";
 import { LimitHost } from "../../gateway/limits/limit-host.ts";
+import { LIMITS_TOPIC } from "../../gateway/limits/limit-message.ts";
 import { MemoryLimitStore } from "../../gateway/limits/memory-limit-store.ts";
-import { processChannel } from "../../gateway/limits/process-channel.ts";
+import { OrderBook } from "../../gateway/upstream/orders/order-board.ts";
+import { answerOrders, ORDERS_TOPIC } from "../../gateway/upstream/orders/worker-orders.ts";
 import type { WorkersMessage } from "../../gateway/workers.ts";
+import { processChannel } from "../runtime/process/process-channel.ts";
 import { systemClock } from "../runtime/time/clock.ts";
 import { Child, startWorker } from "./child.ts";
 import { adminPort, type LocalOptions } from "./options.ts";
@@ -29,12 +32,13 @@ type Place = { adminPort: number; adminUrl: string | undefined; process: ReturnT
 
 /**
  * Runs the gateway workers of one start. They share the public port, through this process; each has an admin port of
- * its own, which it keeps when it is started again. What keys use is counted here for all workers, so that the counts
- * outlive each of them.
+ * its own, which it keeps when it is started again. What keys use is counted here for all workers, and what operators
+ * have ordered of endpoints is kept, so that both outlive each of them.
  */
 export class GatewayWorkers {
   readonly #options: GatewayWorkersOptions;
   readonly #limits = new LimitHost(new MemoryLimitStore(systemClock));
+  readonly #orders = new OrderBook();
   readonly #places: readonly Place[];
   /** The public port as the workers that run were told it: 0 where they were told to take any free one. */
   #port: number;
@@ -70,8 +74,8 @@ export class GatewayWorkers {
     const where = { index, port: this.#port, adminPort: place.adminPort };
     const config = await writeGatewayConfig(state, options, engines, where);
     const process = startWorker(program, ["--config", config]);
-    const detach = this.#limits.attach(processChannel(process));
-    process.once("exit", detach);
+    process.once("exit", this.#limits.attach(processChannel(process, LIMITS_TOPIC)));
+    process.once("exit", answerOrders(this.#orders, processChannel(process, ORDERS_TOPIC)));
     place.process = process;
     const child = new Child(`gateway ${index}`, process);
     child.ready.then(

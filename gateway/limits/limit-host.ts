@@ -1,4 +1,5 @@
-import type { LimitChannel, LimitReply, LimitRequest } from "./limit-message.ts";
+import type { Channel } from "../../deploy/runtime/process/process-channel.ts";
+import type { LimitReply, LimitRequest } from "./limit-message.ts";
 import type { LimitStore, Place } from "./limit-store.ts";
 
 /**
@@ -17,7 +18,7 @@ export class LimitHost {
    * Answers the worker at the end of `channel`. The returned function is to be called when the worker has ended: it
    * gives back the places that the worker held.
    */
-  attach(channel: LimitChannel<LimitReply, LimitRequest>): () => void {
+  attach(channel: Channel<LimitReply, LimitRequest>): () => void {
     const places = new Map<number, Place>();
     let attached = true;
     const answer = async (request: LimitRequest): Promise<void> => {

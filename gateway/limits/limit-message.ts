@@ -1,5 +1,8 @@
 import type { Charged, ChargeItem } from "./limit-store.ts";
 
+/** The field by which messages about limits are told from others on the same process channel. */
+export const LIMITS_TOPIC = "limits";
+
 /**
  * What a gateway worker asks the process that keeps the counts of all workers. The worker chooses each `id` and never
  * uses one twice; `release` names the `id` of the `place` request that got the place.
@@ -24,19 +27,3 @@ export type LimitRequest =
 export type LimitReply =
   | { readonly limits: "charged"; readonly id: number; readonly charged: Charged }
   | { readonly limits: "placed"; readonly id: number; readonly granted: boolean };
-
-/** One end of a channel between two processes that keeps the order of messages and loses them only when it closes. */
-export type LimitChannel<Sent, Received> = {
-  /** Sends a message, or drops it when the channel has closed. */
-  send(message: Sent): void;
-  /** Calls `listener` with each message about limits that arrives. */
-  onMessage(listener: (message: Received) => void): void;
-};
-
-/**
- * Returns whether a message is about limits, as a channel may carry others. Both ends are of one build, so the form of
- * the message is not checked.
- */
-export function isAboutLimits(message: unknown): boolean {
-  return typeof message === "object" && message !== null && "limits" in message;
-}

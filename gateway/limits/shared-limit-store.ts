@@ -1,5 +1,6 @@
+import type { Channel } from "../../deploy/runtime/process/process-channel.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import type { LimitChannel, LimitReply, LimitRequest } from "./limit-message.ts";
+import type { LimitReply, LimitRequest } from "./limit-message.ts";
 import type { Charged, ChargeItem, LimitRule, LimitStore, Place } from "./limit-store.ts";
 import { MemoryLimitStore } from "./memory-limit-store.ts";
 
@@ -15,7 +16,7 @@ const SAY_EVERY_MS = 60_000;
 /** What a shared limit store works with. */
 export type SharedLimitStoreOptions = {
   /** The channel to the host that keeps the counts. */
-  readonly channel: LimitChannel<LimitRequest, LimitReply>;
+  readonly channel: Channel<LimitRequest, LimitReply>;
   /** The clock that times the host's answers. */
   readonly clock: Clock;
   /** The number of gateway workers. Without the host, each goes by an equal share of every limit. */

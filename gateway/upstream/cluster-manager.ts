@@ -57,6 +57,19 @@ export class ClusterManager {
     return this.#pool.endpoints;
   }
 
+  /** The addresses that are drained by hand, those without an endpoint included. */
+  get drained(): ReadonlySet<string> {
+    return this.#pool.drained;
+  }
+
+  /**
+   * Has the endpoints at these addresses get no new requests from any cluster, those that come later included, and the
+   * endpoints at all other addresses get them again.
+   */
+  setDrained(addresses: ReadonlySet<string>): void {
+    this.#pool.setDrained(addresses);
+  }
+
   /** Whether some cluster has a healthy endpoint, so that some model can be served. */
   get ready(): boolean {
     return this.clusters.some((cluster) => cluster.healthyEndpoints.length > 0);

@@ -109,6 +109,40 @@ onLinux("a worker that is drained by its own admin listener", () => {
   });
 });
 
+onLinux("an engine node that is drained at one worker", () => {
+  test("gets no requests from any, nor from one that is started again, until it is undrained at another", async () => {
+    service = await startWorkers({ args: ["--gateways", "2"] });
+    const [first, second] = service.adminUrls;
+    const health = async (adminUrl: string | undefined) =>
+      (await adminText(adminUrl, "/clusters")).match(/svc-qwen::\S+::health_flags::(\S+)/)?.[1];
+    const allAre = (wanted: string) =>
+      becomes(
+        async () => (await Promise.all(service.adminUrls.map(health))).every((one) => one === wanted),
+        `all workers say ${wanted}`,
+      );
+    const statuses = async () =>
+      new Set(await Promise.all(Array.from({ length: 8 }, async () => (await ask(service, { max_tokens: 1 })).status)));
+    const address = (await adminText(first, "/clusters")).match(/svc-qwen::([^:]+:\d+)::/)?.[1];
+
+    const order = async (adminUrl: string | undefined, what: string) =>
+      (await fetch(`${adminUrl}/endpoint/${address}/${what}`, { method: "POST" })).status;
+    expect(await order(first, "drain")).toBe(200);
+    await allAre("/draining");
+    expect(await statuses()).toEqual(new Set([503]));
+
+    process.kill(workerProcess(service, 2), "SIGKILL");
+    await becomes(async () => service.said().includes("the gateway 2 ended (SIGKILL)"), "its end is noticed");
+    await becomes(async () => (await liveOf(second ?? "")) !== undefined, "a new one is in its place");
+    expect(JSON.parse(await adminText(second, "/runtime")).entries["endpoints.drained"].final_value).toBe(address);
+    await allAre("/draining");
+    expect(await statuses()).toEqual(new Set([503]));
+
+    expect(await order(second, "undrain")).toBe(200);
+    await allAre("healthy");
+    expect(await statuses()).toEqual(new Set([200]));
+  });
+});
+
 onLinux("stopping", () => {
   test("lets all workers finish, and ends what takes too long in an error frame", async () => {
     service = await startWorkers();

@@ -54,6 +54,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/upstream/retry/", [...GATEWAY_LEAVES, RUNTIME]],
   ["gateway/upstream/continuation/", [GEN]],
   ["gateway/upstream/endpoint/", [GEN, RUNTIME]],
+  ["gateway/upstream/orders/", [RUNTIME]],
   ["gateway/upstream/health/", [GEN, RUNTIME, "gateway/upstream/endpoint/"]],
   ["gateway/upstream/prefixes/", [GEN, RUNTIME, "gateway/upstream/endpoint/", "gateway/upstream/load-balancing/*.ts"]],
   [
@@ -314,7 +315,13 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     ],
   ],
   ["deploy/monitoring/", []],
-  ["deploy/local/", [RUNTIME, "gateway/catalog.ts", "gateway/keys/", "gateway/limits/", "gateway/workers.ts"]],
+  [
+    "deploy/local/",
+    [
+      ...[RUNTIME, "gateway/catalog.ts", "gateway/keys/", "gateway/limits/", "gateway/workers.ts"],
+      "gateway/upstream/orders/",
+    ],
+  ],
   [GEN, []],
   // Tests look inwards, and what supports them knows no test.
   ["test/support/checkers/", ["gateway/formats/"]],

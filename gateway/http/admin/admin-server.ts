@@ -6,6 +6,7 @@ import type { Limiter } from "../../limits/limiter.ts";
 import type { OverloadManager } from "../../overload/overload-manager.ts";
 import { registerForeignNames } from "../../stats/foreign-names.ts";
 import type { Stats } from "../../stats/stats.ts";
+import type { EndpointOrders } from "../../upstream/endpoint-orders.ts";
 import { type AdminProof, refusal } from "./admin-access.ts";
 import type { AdminReply, AdminRoute } from "./admin-route.ts";
 import type { AdminTls } from "./admin-tls.ts";
@@ -24,6 +25,8 @@ export type AdminDeps = ServerFacts & {
   readonly stats: Stats;
   /** The keys that are in force. */
   readonly keys: KeyStore;
+  /** Has all workers do what operators order of endpoints. */
+  readonly orders: EndpointOrders;
   /** Knows what keys have used of their limits. */
   readonly limiter: Limiter;
   /** Knows the resources of the process and what is done about them. */
@@ -50,7 +53,8 @@ const HEADERS = {
  * may do everything here.
  */
 export function buildAdmin(deps: AdminDeps): FastifyInstance {
-  const { stats, clusters, clock, lifecycle, connections, workers, keys, limiter, overload, proof = {}, tls } = deps;
+  const { stats, clusters, orders, clock, lifecycle, connections, workers, keys, limiter, overload } = deps;
+  const { proof = {}, tls } = deps;
   // Here, where every metric that they show has been registered.
   registerForeignNames(stats.registry, deps.config.stats);
   const app = newListener(tls);
@@ -60,7 +64,7 @@ export function buildAdmin(deps: AdminDeps): FastifyInstance {
     ...healthRoutes(lifecycle, clusters),
     ...stateRoutes(lifecycle),
     ...statsRoutes(stats.registry),
-    ...clusterRoutes(clusters, clock),
+    ...clusterRoutes(clusters, orders, clock),
     ...serverRoutes(deps),
     ...processRoutes(deps, overload),
     ...keyRoutes(keys, limiter),

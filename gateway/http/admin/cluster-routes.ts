@@ -1,22 +1,28 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
+import type { EndpointOrders } from "../../upstream/endpoint-orders.ts";
+import type { EndpointOrder } from "../../upstream/orders/order-board.ts";
 import { type AdminReply, type AdminRoute, jsonReply, OK, wantsJson } from "./admin-route.ts";
 import { type ClusterStatus, clusterStatuses, type EndpointStatus } from "./fleet/cluster-status.ts";
 
-type Endpoint = ClusterManager["endpoints"][number];
+/** The reply to an order that is obeyed here while whoever tells the other workers is silent. */
+const HERE: AdminReply = { status: 202, body: "OK here; the other workers follow when the starting process answers\n" };
 
-/** Makes the paths that show `/clusters` as Envoy prints it, and that do to an endpoint what may be done by hand. */
-export function clusterRoutes(clusters: ClusterManager, clock: Clock): readonly AdminRoute[] {
-  const change = (what: string, help: string, run: (endpoint: Endpoint) => void): AdminRoute => ({
-    path: `/endpoint/:address/${what}`,
+/**
+ * Makes the paths that show `/clusters` as Envoy prints it, and that do to the endpoints at an address, in all workers,
+ * what may be done by hand.
+ */
+export function clusterRoutes(clusters: ClusterManager, orders: EndpointOrders, clock: Clock): readonly AdminRoute[] {
+  const change = (order: EndpointOrder["order"], help: string): AdminRoute => ({
+    path: `/endpoint/:address/${order}`,
     does: "changes",
     help,
-    handle({ params }): AdminReply {
-      // Clusters that secure it in different ways have one each.
-      const endpoints = clusters.endpoints.filter(({ address }) => address === params.address);
-      if (endpoints.length === 0) return { status: 404, body: "no such endpoint\n" };
-      for (const endpoint of endpoints) run(endpoint);
-      return OK;
+    async handle({ params: { address = "" } }): Promise<AdminReply> {
+      // One that has left its clusters can still be undrained, so that it is not drained when it comes back.
+      const known =
+        clusters.drained.has(address) || clusters.endpoints.some((endpoint) => endpoint.address === address);
+      if (!known) return { status: 404, body: "no such endpoint\n" };
+      return (await orders.give({ order, address })) ? OK : HERE;
     },
   });
   return [
@@ -30,11 +36,9 @@ export function clusterRoutes(clusters: ClusterManager, clock: Clock): readonly 
         return { body: clustersText(statuses) };
       },
     },
-    change("drain", "give it no new requests, in any cluster", (endpoint) => endpoint.setDrained(true)),
-    change("undrain", "take that back", (endpoint) => endpoint.setDrained(false)),
-    change("uneject", "end its ejection, in all clusters", ({ address }) => {
-      for (const { outliers } of clusters.clusters) outliers.uneject(address);
-    }),
+    change("drain", "give it no new requests, in any cluster, from any worker"),
+    change("undrain", "take that back"),
+    change("uneject", "end its ejection, in all clusters of all workers"),
   ];
 }
 

@@ -33,14 +33,13 @@ export function processRoutes(
       does: "reads",
       help: "what can be changed here, as it was configured and as it is",
       handle() {
-        const drained = clusters.endpoints.filter(({ drained }) => drained).map(({ address }) => address);
         return jsonReply({
           layers: ["configuration", "admin"],
           entries: {
             "log.level": entry(config.log.level, log.level),
             "healthcheck.failed": entry("false", String(lifecycle.healthFailed)),
             "listeners.draining": entry("false", String(lifecycle.drain.aborted)),
-            "endpoints.drained": entry("", drained.join(",")),
+            "endpoints.drained": entry("", [...clusters.drained].join(",")),
           },
         });
       },

@@ -34,6 +34,7 @@ export class EndpointPool {
   readonly #options: EndpointPoolOptions;
   readonly #entries = new Map<Endpoint, Entry>();
   readonly #byAddress = new Map<string, Entry[]>();
+  #drained: ReadonlySet<string> = new Set();
   #warned = false;
 
   constructor(options: EndpointPoolOptions) {
@@ -43,6 +44,23 @@ export class EndpointPool {
   /** All open endpoints, with those that no cluster has any more but whose calls still run. */
   get endpoints(): readonly Endpoint[] {
     return [...this.#entries.keys()];
+  }
+
+  /** The addresses that are drained by hand, those without an endpoint included. */
+  get drained(): ReadonlySet<string> {
+    return this.#drained;
+  }
+
+  /**
+   * Has the endpoints at these addresses get no new calls, and those at all others get them again. It holds for endpoints
+   * that come later, too: a node that is away for a moment, or that DNS forgets, comes back drained.
+   */
+  setDrained(addresses: ReadonlySet<string>): void {
+    this.#drained = addresses;
+    for (const endpoint of this.endpoints) {
+      const drained = addresses.has(endpoint.address);
+      if (endpoint.drained !== drained) endpoint.setDrained(drained);
+    }
   }
 
   /** Gives a cluster the endpoint at an address, which it keeps until it calls `leave`. */
@@ -89,6 +107,13 @@ export class EndpointPool {
       this.#options.log.warn({ endpoint: address }, "prompts and answers travel in plain text: the cluster has no tls");
     }
     const entry = { endpoint: new Endpoint(address, tls), tls, users: 0, reports: undefined };
+    if (this.#drained.has(address)) {
+      entry.endpoint.setDrained(true);
+      this.#options.log.warn(
+        { endpoint: address },
+        "the endpoint was drained by hand, and gets no requests until undrained",
+      );
+    }
     this.#entries.set(entry.endpoint, entry);
     this.#byAddress.set(address, [...(this.#byAddress.get(address) ?? []), entry]);
     return entry;

@@ -8,6 +8,8 @@ import { type AdminDeps, buildAdmin } from "../../../gateway/http/admin/admin-se
 import { registerClusterStats } from "../../../gateway/http/admin/fleet/cluster-stats.ts";
 import { registerKeyStats } from "../../../gateway/keys/key-stats.ts";
 import { Lifecycle } from "../../../gateway/lifecycle.ts";
+import { EndpointOrders } from "../../../gateway/upstream/endpoint-orders.ts";
+import { OrderBook } from "../../../gateway/upstream/orders/order-board.ts";
 import { Workers } from "../../../gateway/workers.ts";
 import type { RunningGateway } from "./start-gateway.ts";
 
@@ -50,6 +52,7 @@ export async function startAdmin(
     listeners: () => [{ name: "public", address: gateway.baseUrl }],
     lifecycle,
     clusters,
+    orders: await EndpointOrders.open(clusters, new OrderBook()),
     stats,
     keys,
     sealing,

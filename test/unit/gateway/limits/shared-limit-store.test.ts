@@ -1,10 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { LimitHost } from "../../../../gateway/limits/limit-host.ts";
+import type { LimitReply, LimitRequest } from "../../../../gateway/limits/limit-message.ts";
 import type { ChargeItem } from "../../../../gateway/limits/limit-store.ts";
 import { MemoryLimitStore } from "../../../../gateway/limits/memory-limit-store.ts";
 import { SharedLimitStore } from "../../../../gateway/limits/shared-limit-store.ts";
+import { ChannelPair } from "../../../support/channel-pair.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
-import { ChannelPair } from "./channel-pair.ts";
 
 const ANSWER_MS = 1_000;
 
@@ -19,7 +20,7 @@ function setUp(workers = 3) {
   const host = new LimitHost(counts);
   const said: number[] = [];
   const all = Array.from({ length: workers }, () => {
-    const channel = new ChannelPair();
+    const channel = new ChannelPair<LimitRequest, LimitReply>();
     const detach = host.attach(channel.host);
     const onSilence = () => said.push(clock.nowMs());
     const store = new SharedLimitStore({ channel: channel.worker, clock, workers, onSilence });

@@ -42,6 +42,18 @@ describe("an address is one endpoint", () => {
   });
 });
 
+test("what is drained by hand stays so when it goes and comes back, is said of then, and ends by hand", () => {
+  const { pool, lines } = pooled();
+  const first = pool.join("127.0.0.1:1");
+  pool.setDrained(new Set(["127.0.0.1:1"]));
+  expect([first.drained, lines]).toEqual([true, []]);
+  pool.leave(first);
+  const second = pool.join("127.0.0.1:1");
+  expect([second === first, second.drained, lines]).toEqual([false, true, ["127.0.0.1:1"]]);
+  pool.setDrained(new Set());
+  expect([second.drained, pool.join("127.0.0.1:2").drained]).toEqual([false, false]);
+});
+
 describe("plain text to another machine", () => {
   test("is warned of once", () => {
     const { pool, lines } = pooled();

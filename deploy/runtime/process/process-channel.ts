@@ -1,5 +1,3 @@
-import { isAboutLimits, type LimitChannel } from "./limit-message.ts";
-
 /**
  * One of the two ends of the channel between a process and a child that it started with one: the child object in the
  * parent, or `process` in the child.
@@ -13,8 +11,19 @@ export type ProcessEnd = {
   on(event: "message", listener: (message: unknown) => void): unknown;
 };
 
-/** Makes a limit channel of one end of a process channel, on which other messages pass, too. */
-export function processChannel<Sent extends object, Received>(end: ProcessEnd): LimitChannel<Sent, Received> {
+/** One end of a channel between two processes that keeps the order of messages and loses them only when it closes. */
+export type Channel<Sent, Received> = {
+  /** Sends a message, or drops it when the channel has closed. */
+  send(message: Sent): void;
+  /** Calls `listener` with each message of the channel's topic that arrives. */
+  onMessage(listener: (message: Received) => void): void;
+};
+
+/**
+ * Makes a channel of one end of a process channel, on which messages of other topics pass, too. A message is of the
+ * topic when it has a field of that name; both ends are of one build, so nothing else of its form is checked.
+ */
+export function processChannel<Sent extends object, Received>(end: ProcessEnd, topic: string): Channel<Sent, Received> {
   return {
     send(message) {
       // A channel that closes meanwhile is no error here: who is at its other end has gone.
@@ -22,7 +31,7 @@ export function processChannel<Sent extends object, Received>(end: ProcessEnd): 
     },
     onMessage(listener) {
       end.on("message", (message: unknown) => {
-        if (isAboutLimits(message)) listener(message as Received);
+        if (typeof message === "object" && message !== null && topic in message) listener(message as Received);
       });
     },
   };

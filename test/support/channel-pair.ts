@@ -1,12 +1,12 @@
-import type { LimitChannel, LimitReply, LimitRequest } from "../../../../gateway/limits/limit-message.ts";
+import type { Channel } from "../../deploy/runtime/process/process-channel.ts";
 
 /** A channel within one process. What the host is sent waits while it is stuck, as in a pipe. */
-export class ChannelPair {
-  readonly worker: LimitChannel<LimitRequest, LimitReply>;
-  readonly host: LimitChannel<LimitReply, LimitRequest>;
-  readonly #waiting: LimitRequest[] = [];
-  #toHost: (request: LimitRequest) => void = () => {};
-  #toWorker: (reply: LimitReply) => void = () => {};
+export class ChannelPair<Request, Reply> {
+  readonly worker: Channel<Request, Reply>;
+  readonly host: Channel<Reply, Request>;
+  readonly #waiting: Request[] = [];
+  #toHost: (request: Request) => void = () => {};
+  #toWorker: (reply: Reply) => void = () => {};
   #stuck = false;
 
   constructor() {
@@ -28,7 +28,7 @@ export class ChannelPair {
   }
 
   /** Requests that the host has not read. */
-  get waiting(): readonly LimitRequest[] {
+  get waiting(): readonly Request[] {
     return this.#waiting;
   }
 

@@ -1,0 +1,77 @@
+import { pino } from "pino";
+import { expect, test } from "vitest";
+import { ClusterManager } from "../../../../../gateway/upstream/cluster-manager.ts";
+import { EndpointOrders } from "../../../../../gateway/upstream/endpoint-orders.ts";
+import { OrderBook } from "../../../../../gateway/upstream/orders/order-board.ts";
+import {
+  answerOrders,
+  type OrderReply,
+  type OrderRequest,
+  WorkerOrders,
+} from "../../../../../gateway/upstream/orders/worker-orders.ts";
+import { ChannelPair } from "../../../../support/channel-pair.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
+
+/* Workers and the process that started them, at the ends of channels. */
+
+class Fleet {
+  readonly clock = new VirtualClock();
+  readonly book = new OrderBook();
+
+  /** Starts a worker, whose clusters have no endpoints: an order counts for those that come. */
+  async worker() {
+    const channel = new ChannelPair<OrderRequest, OrderReply>();
+    const end = answerOrders(this.book, channel.host);
+    const clusters = new ClusterManager([], this.clock, pino({ enabled: false }));
+    const opening = EndpointOrders.open(clusters, new WorkerOrders(channel.worker, this.clock));
+    return { channel, end, orders: await opening, drained: () => [...clusters.drained] };
+  }
+}
+
+const NODE = "engine-1:50051";
+
+test("what one worker is ordered holds for all before it is answered, and for those that come later", async () => {
+  const fleet = new Fleet();
+  const [one, two] = [await fleet.worker(), await fleet.worker()];
+  expect(await one.orders.give({ order: "drain", address: NODE })).toBe(true);
+  const three = await fleet.worker();
+  expect([one, two, three].map(({ drained }) => drained())).toEqual([[NODE], [NODE], [NODE]]);
+  expect(await three.orders.give({ order: "undrain", address: NODE })).toBe(true);
+  expect([one, two, three].map(({ drained }) => drained())).toEqual([[], [], []]);
+});
+
+test("a worker that has ended is told nothing more", async () => {
+  const fleet = new Fleet();
+  const [one, two] = [await fleet.worker(), await fleet.worker()];
+  two.end();
+  await one.orders.give({ order: "drain", address: NODE });
+  expect(two.drained()).toEqual([]);
+});
+
+test("while the process that keeps orders is stuck they hold here alone, and everywhere once it goes on", async () => {
+  const fleet = new Fleet();
+  const [one, two] = [await fleet.worker(), await fleet.worker()];
+  one.channel.stick();
+  const given = one.orders.give({ order: "drain", address: NODE });
+  await fleet.clock.advance(1_000);
+  expect(await given).toBe(false);
+  expect([one.drained(), two.drained()]).toEqual([[NODE], []]);
+  await one.channel.comeBack();
+  expect([one.drained(), two.drained()]).toEqual([[NODE], [NODE]]);
+});
+
+test("an order to end an ejection reaches every worker", async () => {
+  const book = new OrderBook();
+  const unejected: string[] = [];
+  const clock = new VirtualClock();
+  const boards = [0, 1].map(() => {
+    const channel = new ChannelPair<OrderRequest, OrderReply>();
+    answerOrders(book, channel.host);
+    return new WorkerOrders(channel.worker, clock);
+  });
+  for (const [at, board] of boards.entries()) {
+    await board.follow({ drained: () => {}, unejected: (address) => unejected.push(`${at} ${address}`) });
+  }
+  expect(await boards[0]?.give({ order: "uneject", address: NODE })).toBe(true);
+  expect(unejected).toEqual([`0 ${NODE}`, `1 ${NODE}`]);
+});
