@@ -39,7 +39,10 @@ export class EventWriter {
   readonly #maxDelayMs: number;
   readonly #tellsTokens: boolean;
   #held: Event[] = [];
-  #tokens: number[] = [];
+  /** The tokens that are not told yet. */
+  #tokens: readonly number[] = NO_TOKENS;
+  /** The same where they are of several steps; undefined where they are still the list of one step. */
+  #gathered: number[] | undefined;
   #heldBytes = 0;
   #blocked = false;
   #deltaSeen = false;
@@ -57,7 +60,7 @@ export class EventWriter {
 
   /** Sends what one step produced, or holds it while the reader is behind or a delay is allowed. */
   add({ events, tokens }: GenerateResponse): void {
-    if (this.#tellsTokens) for (const token of tokens) this.#tokens.push(token);
+    if (this.#tellsTokens && tokens.length > 0) this.#gather(tokens);
     if (events.length === 0) {
       if (this.#tokens.length >= MAX_UNTOLD_TOKENS && !this.#blocked) this.flush();
     } else if (this.#blocked) {
@@ -105,7 +108,26 @@ export class EventWriter {
     this.#cancelTimer = undefined;
     this.#held = [];
     this.#heldBytes = 0;
-    this.#tokens = [];
+    this.#takeTokens();
+  }
+
+  /** Takes the tokens of a step. Those of nearly every step leave with it, as the list that they came in. */
+  #gather(tokens: readonly number[]): void {
+    if (this.#tokens.length === 0) {
+      this.#tokens = tokens;
+      return;
+    }
+    this.#gathered ??= [...this.#tokens];
+    for (const token of tokens) this.#gathered.push(token);
+    this.#tokens = this.#gathered;
+  }
+
+  /** Returns the tokens that are not told yet, and has them no more. */
+  #takeTokens(): readonly number[] {
+    const tokens = this.#tokens;
+    this.#tokens = NO_TOKENS;
+    this.#gathered = undefined;
+    return tokens;
   }
 
   #mayWait(events: readonly Event[]): boolean {
@@ -154,12 +176,7 @@ export class EventWriter {
   }
 
   #write(events: readonly Event[]): void {
-    let tokens: readonly number[] = NO_TOKENS;
-    if (this.#tokens.length > 0) {
-      tokens = this.#tokens;
-      this.#tokens = [];
-    }
-    if (!this.#sink.write({ events, tokens })) this.#blocked = true;
+    if (!this.#sink.write({ events, tokens: this.#takeTokens() })) this.#blocked = true;
   }
 
   #drained(): void {
