@@ -72,6 +72,11 @@ export class CompletionFold {
     }
   }
 
+  /** Takes a delta of the open block that is its text alone. */
+  text(text: string): void {
+    this.#open?.pieces.push(text);
+  }
+
   /**
    * Returns the whole answer. Throws `ApiError` when the stream ended before `finished`: half an answer is no answer.
    */

@@ -137,6 +137,11 @@ export function countOf({ request, toolPaths, messagePlaces }: Pick<Prepared, "r
 export interface StreamEncoder {
   /** Returns the frames of an event. */
   next(event: Event): string;
+  /**
+   * Returns the frames of a delta of the open block that has this text and no log probabilities: what `next` returns for
+   * such an event, without one having to be made.
+   */
+  text(text: string): string;
   /** Returns the format's error frame, which ends the stream. */
   fail(error: ApiError): string;
   /** Returns a sign of life that every known client takes, at any point of the stream. */

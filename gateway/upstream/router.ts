@@ -410,9 +410,9 @@ export class Router {
     const message = (held: Uint8Array) => messageFor(held, resumption);
     return new Attempt({
       place: answer.continued ? place : this.#explained(place, traffic, route, record),
+      answer,
       gate,
       continues: answer.continued,
-      sift: (events, tokens) => answer.take(events, tokens),
       call: { request, message, headers: trace.headers, deadline, clock, timeouts, inputTokens },
       onEnd: (end) => {
         trace.ended(end);

@@ -54,6 +54,17 @@ function whole(encoder: StreamEncoder, events: readonly Event[]): string {
   return events.map((event) => encoder.next(event)).join("");
 }
 
+/** The text of a whole answer whose deltas come as texts alone, as they do behind the first one of a call. */
+function byText(encoder: StreamEncoder, events: readonly Event[]): string {
+  const frames = events.map((event) => {
+    const { kind } = event;
+    return kind?.$case === "blockDelta" && kind.value.logprobs.length === 0
+      ? encoder.text(kind.value.text)
+      : encoder.next(event);
+  });
+  return frames.join("");
+}
+
 /** Blocks that an answer has at most. */
 const MAX_BLOCKS = sizeOf({ quick: 2, exhaustive: 3 });
 
@@ -100,7 +111,9 @@ describe.each(CHECKED_FORMATS)("$format.name", (checked) => {
     };
     for (const variant of variants) {
       for (const { shape, events } of ANSWERS) {
-        check(whole(encoderOf(checked, variant), events), variant, shape);
+        const text = whole(encoderOf(checked, variant), events);
+        check(text, variant, shape);
+        if (byText(encoderOf(checked, variant), events) !== text) faults.push(`by text: ${JSON.stringify(shape)}`);
         check(withSignsOfLife(encoderOf(checked, variant), events), variant, { shape, alive: true });
       }
       for (const events of BEGINNINGS)

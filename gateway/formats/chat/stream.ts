@@ -1,8 +1,8 @@
 import type {
-  BlockDelta,
   BlockStarted,
   Event,
   Finished,
+  TokenLogprob,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../../errors.ts";
 import { shownCallId } from "../call-id.ts";
@@ -23,6 +23,8 @@ import { type ChatFinishReason, finishReason } from "./finish-reason.ts";
 import { chatLogprobs } from "./logprobs.ts";
 import { completionId, type ReplyOptions } from "./reply.ts";
 import { chatUsage } from "./usage.ts";
+
+const NO_LOGPROBS: readonly TokenLogprob[] = [];
 
 /**
  * Where the stream stands. `toolCalls` counts the calls that were begun: it is the next call's `index`, which counts
@@ -69,7 +71,7 @@ export class ChatEncoder implements StreamEncoder {
     const kind = event.kind;
     switch (kind?.$case) {
       case "blockDelta":
-        return this.#delta(kind.value);
+        return this.#delta(kind.value.text, kind.value.logprobs);
       case "started":
         return this.#started();
       case "blockStarted":
@@ -87,6 +89,11 @@ export class ChatEncoder implements StreamEncoder {
     }
   }
 
+  /** Returns the frame of a delta that is its text alone; "" where the block is not shown. */
+  text(text: string): string {
+    return this.#delta(text, NO_LOGPROBS);
+  }
+
   /** Returns a frame with the error and the end marker, which end the stream; "" after the end. */
   fail(error: ApiError): string {
     if (this.#position.at === "end") return "";
@@ -99,20 +106,20 @@ export class ChatEncoder implements StreamEncoder {
     return this.#position.at === "end" ? "" : COMMENT_KEEP_ALIVE;
   }
 
-  #delta(delta: BlockDelta): string {
+  #delta(text: string, logprobs: readonly TokenLogprob[]): string {
     const position = this.#position;
     switch (position.at) {
       case "in_text":
-        return this.#options.logprobs && delta.logprobs.length > 0
-          ? this.#textWithLogprobs(delta)
-          : filled(position.open, delta.text);
+        return this.#options.logprobs && logprobs.length > 0
+          ? this.#textWithLogprobs(text, logprobs)
+          : filled(position.open, text);
       case "tool_call_begun":
         this.#position = { ...position, at: "in_tool_call" };
-        return filled(position.open, delta.text);
+        return filled(position.open, text);
       case "in_tool_call":
-        return filled(position.open, delta.text);
+        return filled(position.open, text);
       case "in_reasoning":
-        return this.#reasoning(delta.text);
+        return this.#reasoning(text);
       default:
         return "";
     }
@@ -175,7 +182,7 @@ export class ChatEncoder implements StreamEncoder {
     return end + this.#frame({ ...this.#base, choices: [], usage: chatUsage(usage) }) + DONE;
   }
 
-  #textWithLogprobs({ text, logprobs }: BlockDelta): string {
+  #textWithLogprobs(text: string, logprobs: readonly TokenLogprob[]): string {
     return this.#frame(this.#chunk({ content: text }, null, chatLogprobs(logprobs)));
   }
 

@@ -65,6 +65,10 @@ class MessagesEncoder implements StreamEncoder {
     }
   }
 
+  text(text: string): string {
+    return this.#delta(text);
+  }
+
   fail(error: ApiError): string {
     if (this.#state.at === "end") return "";
     this.#state = { at: "end" };

@@ -32,6 +32,12 @@ export class CompactionStream implements StreamEncoder {
     }
   }
 
+  /** Gathers a text, and returns "". */
+  text(text: string): string {
+    this.#fold.text(text);
+    return "";
+  }
+
   /** Returns `response.failed`, which ends the stream; "" after the end. */
   fail(error: ApiError): string {
     return this.#stream.fail(error);

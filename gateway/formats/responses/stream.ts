@@ -1,5 +1,4 @@
 import type {
-  BlockDelta,
   BlockStarted,
   Event,
   Finished,
@@ -27,6 +26,8 @@ import {
   responseObject,
   withSampling,
 } from "./response-object.ts";
+
+const NO_LOGPROBS: readonly TokenLogprob[] = [];
 
 /** The item that is being written, which was announced and not yet closed. */
 type OpenItem = {
@@ -88,7 +89,7 @@ export class ResponsesStream implements StreamEncoder {
     const kind = event.kind;
     switch (kind?.$case) {
       case "blockDelta":
-        return this.#delta(kind.value);
+        return this.#delta(kind.value.text, kind.value.logprobs);
       case "started":
         this.#echo = withSampling(this.#echo, kind.value.sampling);
         return this.#begin();
@@ -106,6 +107,11 @@ export class ResponsesStream implements StreamEncoder {
         kind satisfies never;
         return "";
     }
+  }
+
+  /** Returns the frame of a delta that is its text alone; "" where the block is not shown. */
+  text(text: string): string {
+    return this.#delta(text, NO_LOGPROBS);
   }
 
   /** Returns `response.failed` with what has been written so far, which ends the stream; "" after the end. */
@@ -176,19 +182,19 @@ export class ResponsesStream implements StreamEncoder {
     return this.#frames(frames.opening);
   }
 
-  #delta(delta: BlockDelta): string {
+  #delta(text: string, logprobs: readonly TokenLogprob[]): string {
     const state = this.#state;
     switch (state.at) {
       case "in_item":
-        return this.#itemDelta(state.item, delta);
+        return this.#itemDelta(state.item, text, logprobs);
       case "before_reasoning":
-        return this.#announce(state.index, { kind: "reasoning" }) + this.#delta(delta);
+        return this.#announce(state.index, { kind: "reasoning" }) + this.#delta(text, logprobs);
       default:
         return "";
     }
   }
 
-  #itemDelta(item: OpenItem, { text, logprobs }: BlockDelta): string {
+  #itemDelta(item: OpenItem, text: string, logprobs: readonly TokenLogprob[]): string {
     item.text += text;
     if (this.#view.logprobs && item.block.kind === "text") {
       item.logprobs.push(...logprobs);

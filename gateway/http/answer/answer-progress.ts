@@ -20,7 +20,14 @@ export class AnswerProgress {
     this.#ofModel = live.model(model);
   }
 
-  /** Takes the events of one message. It runs on the path of every delta. */
+  /** Takes so many deltas, which are not the first of the answer. It runs on the path of nearly every delta. */
+  deltas(count: number): void {
+    for (let at = 0; at < count; at += 1) this.#grant?.delta();
+    this.#ofModel.deltas += count;
+    if (this.#ofEndpoint) this.#ofEndpoint.deltas += count;
+  }
+
+  /** Takes the events of one message. */
   see(events: readonly Event[]): void {
     for (const { kind } of events) {
       if (kind?.$case === "blockDelta") {

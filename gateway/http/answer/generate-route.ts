@@ -149,6 +149,10 @@ async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps):
       if (deps.cacheHeader) tellCache(checked);
       stream.events(events, flow);
     },
+    deltas({ texts }, flow) {
+      progress.deltas(texts.length);
+      stream.deltas(texts, flow);
+    },
     wentOn: () => progress.wentOn(),
   };
   stats.streamsActive.inc(labels);
@@ -230,6 +234,10 @@ async function foldedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): P
     events(events) {
       progress.see(events);
       for (const event of events) fold.next(event);
+    },
+    deltas({ texts }) {
+      progress.deltas(texts.length);
+      for (const text of texts) fold.text(text);
     },
     restart() {
       fold = new CompletionFold();

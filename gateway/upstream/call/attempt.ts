@@ -1,6 +1,7 @@
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Endpoint, Outcome } from "../endpoint/endpoint.ts";
 import type { AttemptEnd } from "./call-record.ts";
+import type { Deltas } from "./delta-reader.ts";
 import { callGenerate, type Flow, type GenerateCallOptions } from "./generate-call.ts";
 import { otherAnswer, ourFault } from "./grpc-error.ts";
 
@@ -19,16 +20,25 @@ export type AttemptOptions = {
   /** The place that the try holds, which it gives back when it is over. */
   readonly place: AttemptPlace;
   /** The call to make, without what the place and the gate decide: the endpoint, and who takes the events. */
-  readonly call: Omit<GenerateCallOptions, "endpoint" | "onEvents">;
+  readonly call: Omit<GenerateCallOptions, "endpoint" | "onEvents" | "onDeltas">;
   /** Whether the try goes on with an answer that another endpoint began. */
   readonly continues: boolean;
-  /**
-   * Lets through what of a message is to be passed on, on the path of every delta; undefined where the engine was to go
-   * on with an answer and tells another one.
-   */
-  readonly sift: (events: readonly Event[], tokens: readonly number[]) => readonly Event[] | undefined;
-  /** Takes the events of the try that are to be passed on. */
-  readonly gate: { pass(events: readonly Event[], flow: Flow): void };
+  /** The answer that the try is for, which knows what of it has been passed on. */
+  readonly answer: {
+    /**
+     * Lets through what of a message is to be passed on; undefined where the engine was to go on with an answer and tells
+     * another one.
+     */
+    take(events: readonly Event[], tokens: readonly number[]): readonly Event[] | undefined;
+    /** Lets deltas through, on the path of nearly every delta. Returns false where `take` has to look at them. */
+    takeDeltas(texts: readonly string[], tokens: readonly number[]): boolean;
+  };
+  /** Takes what of the try is to be passed on. */
+  readonly gate: {
+    readonly takesDeltas: boolean;
+    pass(events: readonly Event[], flow: Flow): void;
+    passDeltas(deltas: Deltas, flow: Flow): void;
+  };
   /** Called once with how the try ended, when everything that it held is free again. */
   readonly onEnd: (end: AttemptEnd) => void;
 };
@@ -46,20 +56,25 @@ export class Attempt {
    * the call.
    */
   async run(signal: AbortSignal): Promise<AttemptEnd> {
-    const { call, continues, gate, place, sift } = this.#options;
+    const { answer, call, continues, gate, place } = this.#options;
     const { placement } = place;
     const { endpoint } = place.member;
     const load = endpoint.beginCall(continues);
     placement?.begin();
-    // On the path of every delta.
     const onEvents = (events: readonly Event[], tokens: readonly number[], flow: Flow) => {
       placement?.see(events);
-      const passed = sift(events, tokens);
+      const passed = answer.take(events, tokens);
       if (!passed) return otherAnswer();
       if (passed.length > 0) gate.pass(passed, flow);
       return undefined;
     };
-    const failure = await callGenerate({ ...call, endpoint, onEvents }, signal).catch(ourFault);
+    // On the path of nearly every delta. The placement learns nothing from it: it has seen the first one.
+    const onDeltas = (deltas: Deltas, flow: Flow) => {
+      if (!gate.takesDeltas || !answer.takeDeltas(deltas.texts, deltas.tokens)) return false;
+      gate.passDeltas(deltas, flow);
+      return true;
+    };
+    const failure = await callGenerate({ ...call, endpoint, onEvents, onDeltas }, signal).catch(ourFault);
     const end = signal.aborted ? "cancelled" : (failure ?? "answered");
     placement?.end();
     load.end(outcomeOf(end));

@@ -1,10 +1,16 @@
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Deltas } from "./delta-reader.ts";
 import type { Flow } from "./generate-call.ts";
 
 /** Takes the events of one answer, in order, on the path of every delta. */
 export type EventSink = {
   /** Takes the next events of the answer; `flow` holds the engine back while the client reads slowly. */
   events(events: readonly Event[], flow: Flow): void;
+  /**
+   * Takes deltas of the block that is open, behind others of the answer; they are the caller's, and hold for the time of
+   * the call. Default: the same deltas come as events.
+   */
+  deltas?(deltas: Deltas, flow: Flow): void;
   /**
    * Forgets all events so far. A sink has it only where nothing of them has left the gateway; then a try may be
    * repeated to the end.
@@ -37,12 +43,21 @@ export class CommitGate {
     return this.#held === undefined && !this.#sink.restart;
   }
 
+  /** Whether deltas may be handed to `passDeltas`: others have gone before them, and the sink takes them. */
+  get takesDeltas(): boolean {
+    return this.#held === undefined && this.#sink.deltas !== undefined;
+  }
+
+  /** Passes on deltas of the block that is open, where `takesDeltas`. It runs on the path of nearly every delta. */
+  passDeltas(deltas: Deltas, flow: Flow): void {
+    this.#sink.deltas?.(deltas, flow);
+  }
+
   /**
    * Takes the next events of the try that runs, and passes on what need not be taken back; a `started` begins a new
    * try.
    */
   pass(events: readonly Event[], flow: Flow): void {
-    // The path of nearly every delta.
     if (this.committed) {
       this.#sink.events(events, flow);
       return;

@@ -12,6 +12,15 @@ type Position =
  */
 export class EventOrder {
   #position: Position = { at: "start" };
+  #deltaSeen = false;
+
+  /**
+   * The index of the open block, from the first delta of the call on: another delta of it may come now. -1 where no block
+   * is open, and until that first delta.
+   */
+  get deltaBlock(): number {
+    return this.#deltaSeen && this.#position.at === "in_block" ? this.#position.index : -1;
+  }
 
   /** Whether the answer is complete. */
   get finished(): boolean {
@@ -39,6 +48,7 @@ export class EventOrder {
         this.#position = { at: "in_block", index: kind.value.index };
         return true;
       case "blockDelta":
+        this.#deltaSeen = true;
         return position.at === "in_block" && kind.value.index === position.index && kind.value.text !== "";
       case "blockEnded":
         if (position.at !== "in_block" || kind.value.index !== position.index) return false;

@@ -3,10 +3,11 @@ import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import {
   type Event,
-  type GenerateResponse,
+  GenerateResponse,
   InferenceServiceService,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Endpoint } from "../endpoint/endpoint.ts";
+import { DeltaReader, type Deltas } from "./delta-reader.ts";
 import { EventOrder } from "./event-order.ts";
 import { fromGrpc, ourFault, protocolViolation, stalled, type UpstreamFailure } from "./grpc-error.ts";
 import { HandOver } from "./hand-over.ts";
@@ -57,11 +58,16 @@ export type GenerateCallOptions = {
   /** The rough length of the prompt in tokens, with which the limit on the first delta grows. */
   readonly inputTokens: number;
   /**
-   * Takes the events of one message, checked to be in order, and the tokens behind them. It runs on the path of every
-   * delta, straight from the library's `data` event: an async iterator in between costs as much again. Returns what is
-   * wrong with them, upon which the call is broken off; undefined where nothing is.
+   * Takes the events of one message, checked to be in order, and the tokens behind them. Returns what is wrong with them,
+   * upon which the call is broken off; undefined where nothing is.
    */
   readonly onEvents: (events: readonly Event[], tokens: readonly number[], flow: Flow) => UpstreamFailure | undefined;
+  /**
+   * Takes deltas of the open block, behind the first one of the call. It runs on the path of nearly every delta, straight
+   * from the bytes that came: an async iterator in between costs as much again. Returns false where it has not taken
+   * them: then they come as events.
+   */
+  readonly onDeltas: (deltas: Deltas, flow: Flow) => boolean;
 };
 
 /**
@@ -78,15 +84,19 @@ export function callGenerate(options: GenerateCallOptions, signal: AbortSignal):
 /** A Generate call that runs: what the library says about it, judged by the order of events and the time limits. */
 class GenerateCall {
   readonly #endpoint: Endpoint;
-  readonly #call: ClientReadableStream<GenerateResponse>;
+  readonly #call: ClientReadableStream<Buffer>;
   readonly #signal: AbortSignal;
   readonly #onEvents: GenerateCallOptions["onEvents"];
+  readonly #onDeltas: GenerateCallOptions["onDeltas"];
   readonly #resolve: (failure: UpstreamFailure | undefined) => void;
   readonly #order = new EventOrder();
+  readonly #reader = new DeltaReader();
   readonly #watch: TryWatch;
   readonly #handOver: HandOver;
   readonly #flow: Flow;
   #failure: UpstreamFailure | undefined;
+  /** Whether the call has failed or was cancelled: what was already on its way is of no interest. */
+  #broken = false;
   /**
    * Whether the call's status has come: then the library has nothing more to say but what waits behind a paused stream.
    */
@@ -94,11 +104,22 @@ class GenerateCall {
   #letGo = () => {};
 
   constructor(
-    { endpoint, request, message, headers, deadline, clock, timeouts, inputTokens, onEvents }: GenerateCallOptions,
+    {
+      endpoint,
+      request,
+      message,
+      headers,
+      deadline,
+      clock,
+      timeouts,
+      inputTokens,
+      onEvents,
+      onDeltas,
+    }: GenerateCallOptions,
     signal: AbortSignal,
     resolve: (failure: UpstreamFailure | undefined) => void,
   ) {
-    const { path, responseDeserialize } = InferenceServiceService.generate;
+    const { path } = InferenceServiceService.generate;
     const metadata = metadataOf(headers);
     this.#endpoint = endpoint;
     this.#handOver = new HandOver({
@@ -111,7 +132,8 @@ class GenerateCall {
     this.#call = endpoint.client.makeServerStreamRequest(
       path,
       asBuffer,
-      responseDeserialize,
+      // The hot ones are never decoded.
+      (bytes) => bytes,
       message(request.bytes),
       metadata,
       {
@@ -121,6 +143,7 @@ class GenerateCall {
     );
     this.#signal = signal;
     this.#onEvents = onEvents;
+    this.#onDeltas = onDeltas;
     this.#resolve = resolve;
     const connected = () => endpoint.connected;
     const size = { bytes: request.size, inputTokens };
@@ -142,9 +165,10 @@ class GenerateCall {
   /** Follows the call, and the signal that cancels it. */
   open(): void {
     this.#letGo = onAbort(this.#signal, () => this.#cancel());
-    this.#call.on("data", (message: GenerateResponse) => this.#data(message));
+    this.#call.on("data", (message: Buffer) => this.#data(message));
     this.#call.on("error", (error: ServiceError) => {
       // Also emitted for a cancelled call; what led to the cancelling is the better reason.
+      this.#broken = true;
       const { workedMs } = this.#watch;
       this.#failure ??= { ...fromGrpc(error, workedMs !== undefined), workedMs };
     });
@@ -161,21 +185,34 @@ class GenerateCall {
   }
 
   /** Takes one message. It runs on the path of every delta. */
-  #data({ events, tokens }: GenerateResponse): void {
-    // After cancelling, what was already on its way is of no interest.
-    if (this.#failure || this.#signal.aborted) return;
+  #data(message: Buffer): void {
+    if (this.#broken) return;
+    try {
+      const block = this.#order.deltaBlock;
+      if (block >= 0 && this.#reader.read(message, block) && this.#onDeltas(this.#reader, this.#flow))
+        this.#watch.deltas();
+      else this.#take(message);
+    } catch (error) {
+      this.#breakOff(ourFault(error));
+    }
+  }
+
+  /** Takes a message that is not one of deltas alone, or is the first of them. */
+  #take(message: Buffer): void {
+    const decoded = decode(message);
+    if (!decoded) {
+      this.#breakOff(protocolViolation());
+      return;
+    }
+    const { events, tokens } = decoded;
     this.#watch.seen(events, tokens.length);
     for (const event of events) {
       if (this.#order.allows(event)) continue;
       this.#breakOff(protocolViolation());
       return;
     }
-    try {
-      const wrong = this.#onEvents(events, tokens, this.#flow);
-      if (wrong) this.#breakOff(wrong);
-    } catch (error) {
-      this.#breakOff(ourFault(error));
-    }
+    const wrong = this.#onEvents(events, tokens, this.#flow);
+    if (wrong) this.#breakOff(wrong);
   }
 
   #breakOff(found: UpstreamFailure): void {
@@ -184,6 +221,7 @@ class GenerateCall {
   }
 
   #cancel(): void {
+    this.#broken = true;
     this.#call.cancel();
     // The call may be over while its last messages wait behind a paused stream: then nothing more will come.
     if (this.#hasStatus) this.#end();
@@ -194,5 +232,14 @@ class GenerateCall {
     this.#watch.close();
     this.#letGo();
     this.#resolve(this.#failure);
+  }
+}
+
+/** Returns the message in its bytes; undefined where they are none. */
+function decode(bytes: Buffer): GenerateResponse | undefined {
+  try {
+    return GenerateResponse.decode(bytes);
+  } catch {
+    return undefined;
   }
 }

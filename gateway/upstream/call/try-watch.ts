@@ -112,6 +112,12 @@ export class TryWatch {
     if (hasDelta) this.#lastDeltaMs = this.#lastSignMs;
   }
 
+  /** Takes a message of deltas that is not the call's first one. It runs on the path of every delta. */
+  deltas(): void {
+    this.#lastSignMs = this.#clock.nowMs();
+    this.#lastDeltaMs = this.#lastSignMs;
+  }
+
   /** Stops judging the endpoint's silence, as our own client reads slowly: no limit is reached until `goOn`. */
   hold(): void {
     this.#held = true;

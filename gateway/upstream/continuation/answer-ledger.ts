@@ -62,7 +62,12 @@ export class AnswerLedger {
     for (const token of tokens) this.tokens.push(token);
   }
 
-  /** Notes events that have been passed on. It runs on the path of every delta. */
+  /** Notes deltas of the open block that have been passed on, by their texts. It runs on the path of nearly every delta. */
+  noteTexts(texts: readonly string[]): void {
+    for (const text of texts) this.#open?.digest.add(text);
+  }
+
+  /** Notes events that have been passed on. */
   note(events: readonly Event[]): void {
     for (const { kind } of events) {
       if (kind?.$case === "blockDelta") {

@@ -33,6 +33,11 @@ export class Replay {
     return this.#caughtUp;
   }
 
+  /** Whether the engine has told again all tokens that it was given: those that follow are new. */
+  get toldAgain(): boolean {
+    return this.#told >= this.#given;
+  }
+
   /** Whether the engine has generated tokens of its own. */
   get gotOn(): boolean {
     return this.#told > this.#given;
@@ -43,7 +48,7 @@ export class Replay {
    * those that it was given.
    */
   newTokens(tokens: readonly number[]): readonly number[] | undefined {
-    if (this.#told >= this.#given) {
+    if (this.toldAgain) {
       this.#told += tokens.length;
       return tokens;
     }

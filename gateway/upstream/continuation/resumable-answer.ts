@@ -128,6 +128,24 @@ export class ResumableAnswer {
   }
 
   /**
+   * Takes deltas of the open block of the try that runs by their texts, which are all to be passed on, and the tokens
+   * behind them; it runs on the path of nearly every delta. Returns false, and has taken nothing, where `take` has to
+   * compare them with what the caller has.
+   */
+  takeDeltas(texts: readonly string[], tokens: readonly number[]): boolean {
+    const ledger = this.#ledger;
+    const replay = this.#replay;
+    if (ledger && replay && !(this.#goesOn && replay.toldAgain)) return false;
+    this.#workedOn = true;
+    if (!ledger) return true;
+    replay?.newTokens(tokens);
+    ledger.tell(tokens);
+    this.#grow(ledger);
+    ledger.noteTexts(texts);
+    return true;
+  }
+
+  /**
    * Notes that the engine of the try that has just ended was lost while it worked; `foretold` where it had said that it
    * goes. Returns whether another one may go on.
    */

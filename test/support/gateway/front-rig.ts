@@ -23,6 +23,7 @@ import {
   type Event,
   type GenerateRequest,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { delta } from "../events/events.ts";
 import { generateRequest } from "../requests/generate-request.ts";
 import { until } from "../until.ts";
 import { VirtualClock } from "../virtual-clock.ts";
@@ -136,6 +137,12 @@ export type Sent = {
   readonly outcome: Promise<string>;
 };
 
+/** Returns the index of the block that is open behind some events. */
+function openBlock(events: readonly Event[]): number {
+  const kinds = events.flatMap(({ kind }) => (kind?.$case === "blockStarted" ? kind.value.index : []));
+  return kinds.at(-1) ?? 0;
+}
+
 /** The router over real gRPC, in virtual time: from the discovered endpoints to the events that are passed on. */
 export class FrontRig {
   readonly clock = new VirtualClock();
@@ -198,7 +205,14 @@ export class FrontRig {
       newest = flow;
       events.push(...more);
     };
-    const sink: EventSink = folded ? { events: take, restart: () => events.splice(0) } : { events: take };
+    const deltas: EventSink["deltas"] = ({ texts }, flow) => {
+      const index = openBlock(events);
+      take(
+        texts.map((text) => delta(index, text)),
+        flow,
+      );
+    };
+    const sink: EventSink = { events: take, deltas, ...(folded && { restart: () => events.splice(0) }) };
     const outcome = this.router
       .dispatch({ ...encoded(request), hints: HINTS, timeoutMs, mayHold, sink, record: calls }, controller.signal)
       .then(() => "ok")

@@ -15,12 +15,18 @@ class Wire extends EventEmitter {
     return this.full;
   }
   readonly written: string[] = [];
-  chunkedEncoding = false;
+  chunkedEncoding = true;
   writeHead(): void {
     this.headersSent = true;
   }
-  write(text: string): boolean {
+  /** What was written, in the bytes of the encoding that it was written in. */
+  get bytes(): string {
+    return Buffer.concat(this.#chunks).toString("utf8");
+  }
+  readonly #chunks: Buffer[] = [];
+  write(text: string, encoding: BufferEncoding = "utf8"): boolean {
     this.written.push(text);
+    this.#chunks.push(Buffer.from(text, encoding));
     return !this.full;
   }
   end(): void {}
@@ -39,7 +45,12 @@ function streaming(times: { readonly keepAliveIntervalMs?: number; readonly head
   const flow = { pause: () => told.push("pause"), resume: () => told.push("resume") };
   const stream = new SseStream({
     response: wire as unknown as ServerResponse,
-    encoder: { next: () => "data: x\n\n", fail: () => "data: failed\n\n", keepAlive: () => ": keepalive\n\n" },
+    encoder: {
+      next: () => "data: x\n\n",
+      text: (text) => `data: ${text}\n\n`,
+      fail: () => "data: failed\n\n",
+      keepAlive: () => ": keepalive\n\n",
+    },
     headers: {},
     queue: new FlushQueue(),
     clock,
@@ -63,6 +74,19 @@ test("every write of events but the first tells its distance from the one before
   const { gaps, write } = streaming();
   for (const atMs of [100, 120, 1_120]) await write(atMs);
   expect(gaps).toEqual([20, 1_000]);
+});
+
+test("texts of deltas are written as UTF-8, each in a chunk of its size in bytes", () => {
+  const { wire, stream, flow } = streaming();
+  stream.events([textStart(0), delta(0, "x")], flow);
+  stream.flush();
+  for (const texts of [["plain"], ["\u00fc\u6f22"]]) {
+    stream.deltas(texts, flow);
+    stream.flush();
+  }
+  expect(wire.bytes.slice(wire.bytes.indexOf("\r\n") - 1)).toBe(
+    "d\r\ndata: plain\n\n\r\nd\r\ndata: \u00fc\u6f22\n\n\r\n",
+  );
 });
 
 test("a full socket pauses its engine once, and drained it goes on", async () => {

@@ -1,0 +1,122 @@
+import { isUtf8 } from "node:buffer";
+
+/*
+ * The tags of the fields that a message of deltas has, in the bytes of the contract: GenerateResponse.events and
+ * .tokens, Event.block_delta, BlockDelta.index and .text.
+ */
+const EVENTS = 0x0a;
+const TOKENS = 0x12;
+const BLOCK_DELTA = 0x1a;
+const INDEX = 0x08;
+const TEXT = 0x12;
+
+/** The most bytes of a varint that is read here: five hold any number below 2^32. */
+const MAX_VARINT_BYTES = 5;
+
+/** What a message has that goes on with the open block and says nothing else. */
+export type Deltas = {
+  /** The texts of its deltas, in order; none is empty. */
+  readonly texts: readonly string[];
+  /** The tokens behind them. */
+  readonly tokens: readonly number[];
+};
+
+/**
+ * Reads messages that do nothing but go on with the open block, straight from their bytes: nearly all messages of an
+ * answer are of this kind, and no object of the contract is made for them. It never has to know the whole contract:
+ * whatever is not exactly of this shape is left to the decoder.
+ */
+export class DeltaReader implements Deltas {
+  /** The texts of the newest message. They are overwritten by the next one. */
+  readonly texts: string[] = [];
+  /** The tokens of the newest message. They are overwritten by the next one. */
+  readonly tokens: number[] = [];
+  #bytes: Buffer = Buffer.alloc(0);
+  #at = 0;
+
+  /**
+   * Reads a message whole. Returns whether it has deltas of the block `index`, perhaps tokens behind them, and not a
+   * byte beside; where it has, `texts` and `tokens` are its own until the next call.
+   */
+  read(bytes: Buffer, index: number): boolean {
+    this.#bytes = bytes;
+    this.#at = 0;
+    this.texts.length = 0;
+    this.tokens.length = 0;
+    const end = bytes.length;
+    while (this.#at < end && bytes[this.#at] === EVENTS) {
+      this.#at += 1;
+      const text = this.#event(index, end);
+      if (text === undefined) return false;
+      this.texts.push(text);
+    }
+    return this.texts.length > 0 && (this.#at === end || this.#readTokens(end));
+  }
+
+  /** Reads one event behind its tag. Returns its text; undefined where it is anything but a delta of the block. */
+  #event(index: number, end: number): string | undefined {
+    const eventEnd = this.#length(end);
+    if (eventEnd < 0 || this.#bytes[this.#at] !== BLOCK_DELTA) return undefined;
+    this.#at += 1;
+    if (this.#length(eventEnd) !== eventEnd) return undefined;
+    // An index of 0 is left out by most encoders and written by some.
+    let named = 0;
+    if (this.#bytes[this.#at] === INDEX) {
+      this.#at += 1;
+      named = this.#varint(eventEnd);
+    }
+    if (named !== index || this.#bytes[this.#at] !== TEXT) return undefined;
+    this.#at += 1;
+    return this.#length(eventEnd) === eventEnd ? this.#text(eventEnd) : undefined;
+  }
+
+  /** Reads the text up to `end`. Returns undefined where it is empty or no UTF-8. */
+  #text(end: number): string | undefined {
+    const bytes = this.#bytes;
+    const start = this.#at;
+    this.#at = end;
+    if (start === end) return undefined;
+    for (let at = start; at < end; at += 1)
+      if ((bytes[at] ?? 0) > 0x7f)
+        return isUtf8(bytes.subarray(start, end)) ? bytes.toString("utf8", start, end) : undefined;
+    return bytes.toString("latin1", start, end);
+  }
+
+  /** Reads the tokens, packed, which are to be the last that the message has. */
+  #readTokens(end: number): boolean {
+    if (this.#bytes[this.#at] !== TOKENS) return false;
+    this.#at += 1;
+    if (this.#length(end) !== end) return false;
+    while (this.#at < end) {
+      const token = this.#varint(end);
+      if (token < 0) return false;
+      this.tokens.push(token);
+    }
+    return true;
+  }
+
+  /** Reads the length of a field. Returns where the field ends, at `end` at the most; -1 for nonsense. */
+  #length(end: number): number {
+    const length = this.#varint(end);
+    return length < 0 || this.#at + length > end ? -1 : this.#at + length;
+  }
+
+  /** Reads a number below 2^32. Returns -1 where there is none before `end`. */
+  #varint(end: number): number {
+    const first = this.#bytes[this.#at] ?? 0;
+    if (first < 0x80 && this.#at < end) {
+      this.#at += 1;
+      return first;
+    }
+    let value = 0;
+    let factor = 1;
+    for (let count = 0; count < MAX_VARINT_BYTES && this.#at < end; count += 1) {
+      const byte = this.#bytes[this.#at] ?? 0;
+      this.#at += 1;
+      value += (byte & 0x7f) * factor;
+      if (byte < 0x80) return value <= 0xffff_ffff ? value : -1;
+      factor *= 0x80;
+    }
+    return -1;
+  }
+}

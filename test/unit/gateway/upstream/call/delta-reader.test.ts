@@ -1,0 +1,105 @@
+import { describe, expect, test } from "vitest";
+import { DeltaReader } from "../../../../../gateway/upstream/call/delta-reader.ts";
+import { type Event, GenerateResponse } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { blockEnd, delta, finished, started, textStart } from "../../../../support/events/events.ts";
+
+const encode = (events: readonly Event[], tokens: readonly number[] = []) =>
+  Buffer.from(GenerateResponse.encode({ events, tokens }).finish());
+
+const read = (bytes: Buffer, index: number) => {
+  const reader = new DeltaReader();
+  return reader.read(bytes, index) ? { texts: [...reader.texts], tokens: [...reader.tokens] } : undefined;
+};
+
+/** Says by the decoder what a reader may say of a message: its texts and tokens where it goes on with the block alone. */
+function byDecoder(bytes: Buffer, index: number) {
+  const { events, tokens } = GenerateResponse.decode(bytes);
+  const texts = events.map(({ kind }) => {
+    if (kind?.$case !== "blockDelta" || kind.value.index !== index || kind.value.logprobs.length > 0) return undefined;
+    return kind.value.text || undefined;
+  });
+  return texts.length > 0 && !texts.includes(undefined) ? { texts, tokens } : undefined;
+}
+
+const LONG = "x".repeat(70_000);
+
+test.each([
+  ["one piece of text", 0, ["a"], []],
+  ["escapes and line ends", 0, ['"\\\n\u0001\u007f'], [7]],
+  ["two bytes, three and four", 1, ["é", "漢字", "😀"], [1, 2, 3]],
+  ["a text that takes three bytes to say how long it is", 130, [LONG], [0, 127, 128, 16_384, 4_294_967_295]],
+  ["as many deltas as a node joins", 3, Array.from({ length: 32 }, (_, at) => `${at} `), []],
+])("%s is read as the decoder reads it", (_what, index, texts, tokens) => {
+  const bytes = encode(
+    texts.map((text) => delta(index, text)),
+    tokens,
+  );
+  expect(read(bytes, index)).toEqual({ texts, tokens });
+  expect(read(bytes, index + 1)).toBeUndefined();
+});
+
+test("an index of 0 may be written, too", () => {
+  expect(read(Buffer.from([0x0a, 7, 0x1a, 5, 0x08, 0, 0x12, 1, 0x61]), 0)).toEqual({ texts: ["a"], tokens: [] });
+});
+
+describe("left to the decoder is", () => {
+  const withLogprobs: Event = {
+    kind: {
+      $case: "blockDelta",
+      value: {
+        index: 0,
+        text: "a",
+        logprobs: [{ token: "a", tokenBytes: Buffer.from("a"), logprob: -1, alternatives: [] }],
+      },
+    },
+  };
+  const plain = encode([delta(0, "a")], [5]);
+  test.each<readonly [string, Buffer]>([
+    ["an empty message", Buffer.alloc(0)],
+    ["a message of tokens alone", encode([], [1, 2])],
+    ["an empty text", encode([delta(0, "")])],
+    ["a delta with log probabilities", encode([withLogprobs])],
+    ["the end of the block", encode([blockEnd(0)])],
+    ["the end of the block behind a delta", encode([delta(0, "a"), blockEnd(0)])],
+    ["a delta behind the block's start", encode([started(), textStart(0), delta(0, "a")])],
+    ["the end of the answer", encode([finished()])],
+    ["a field that this version does not know", Buffer.concat([plain, Buffer.from([0x18, 1])])],
+    ["an event of a kind that this version does not know", Buffer.from([0x0a, 2, 0x3a, 0])],
+    ["text that is no UTF-8", Buffer.from([0x0a, 5, 0x1a, 3, 0x12, 1, 0xff])],
+    ["tokens that are not packed", Buffer.concat([encode([delta(0, "a")]), Buffer.from([0x10, 5])])],
+    [
+      "a token of more than 32 bits",
+      Buffer.concat([encode([delta(0, "a")]), Buffer.from([0x12, 5, 255, 255, 255, 255, 31])]),
+    ],
+  ])("%s", (_what, bytes) => {
+    expect(read(bytes, 0)).toBeUndefined();
+  });
+});
+
+test("whatever byte is cut off or changed, it reads what the decoder reads or nothing", () => {
+  const messages = [
+    encode([delta(0, "Hé")], [300]),
+    encode([delta(2, "ab"), delta(2, "c")], [1, 2]),
+    encode([started(), textStart(0)]),
+  ];
+  let taken = 0;
+  for (const message of messages) {
+    for (let end = 0; end < message.length; end += 1) judge(message.subarray(0, end));
+    for (let at = 0; at < message.length; at += 1)
+      for (let value = 0; value < 256; value += 1) {
+        const changed = Buffer.from(message);
+        changed[at] = value;
+        judge(changed);
+      }
+  }
+  expect(taken).toBeGreaterThan(500);
+
+  function judge(bytes: Buffer): void {
+    for (const index of [0, 2]) {
+      const found = read(bytes, index);
+      if (!found) continue;
+      taken += 1;
+      expect(found).toEqual(byDecoder(bytes, index));
+    }
+  }
+});
