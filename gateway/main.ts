@@ -160,7 +160,7 @@ function openOrderBoard({ worker }: GatewayConfig): OrderBoard {
 
 /** Opens the key file, and logs each of its later changes. Throws `ConfigError` if it cannot be used. */
 async function openKeys(file: string, stats: Stats, log: Logger): Promise<FileKeyStore> {
-  const keys = await readKeys(file);
+  const keys = await readKeys(file, log);
   keys.onChange(({ keys: count, revision, fault }) => {
     if (fault) log.error({ fault }, "the key file cannot be used; the last good keys stay");
     else log.info({ keys: count, revision }, "keys loaded");
@@ -173,9 +173,13 @@ async function openKeys(file: string, stats: Stats, log: Logger): Promise<FileKe
  * Opens the key file. Throws `ConfigError` where there is none: a gateway without keys would refuse everybody, and
  * whoever set it up has to know.
  */
-async function readKeys(file: string): Promise<FileKeyStore> {
+async function readKeys(file: string, log: Logger): Promise<FileKeyStore> {
   try {
-    return await FileKeyStore.open({ file, clock: systemClock });
+    return await FileKeyStore.open({
+      file,
+      clock: systemClock,
+      onForgetful: (why) => log.info({ why }, "an older key file would be taken after a restart"),
+    });
   } catch (error) {
     if (!isKeyStoreError(error)) throw error;
     const hint = error.fault === "missing" ? `; 'npm run keys -- create --file ${file} …' makes one` : "";

@@ -8,6 +8,7 @@ import { EMPTY_KEY_SET, type KeySet } from "./key-record.ts";
 import type { KeyCounts, KeyStore, KeyStoreStatus } from "./key-store.ts";
 import { isKeyStoreError, KeyStoreError } from "./key-store-error.ts";
 import type { Principal } from "./principal.ts";
+import { assertNotOlder, noteSeenRevision, readSeenRevision } from "./seen-revision.ts";
 
 /** What a file key store works with. */
 export type FileKeyStoreOptions = {
@@ -17,11 +18,14 @@ export type FileKeyStoreOptions = {
   readonly clock: Clock;
   /** The kind of keys that are taken; keys of the other kind are unknown. Default: "live". */
   readonly env?: KeyEnv;
+  /**
+   * Called once when the revision in use could not be noted beside the key file, with the reason: an older file would be
+   * taken after a restart. Default: nobody is told.
+   */
+  readonly onForgetful?: (why: string) => void;
 };
 
-function assertNewer(file: string, next: KeySet, current: KeySet): void {
-  if (next.revision < current.revision)
-    throw new KeyStoreError("revision_went_back", `${file} is older than the keys in use`);
+function assertNotEmptied(file: string, next: KeySet, current: KeySet): void {
   // No command of ours takes a record away, so this is a file that was cut or put there by mistake.
   if (next.keys.length === 0 && current.keys.length > 0) throw new KeyStoreError("empty", `${file} holds no keys`);
 }
@@ -48,6 +52,7 @@ export class FileKeyStore implements KeyStore {
   #failure: KeyStoreError | FileError | undefined;
   #loadErrors = 0;
   #closed = false;
+  #forgetful = false;
 
   private constructor(options: FileKeyStoreOptions) {
     this.#options = options;
@@ -120,11 +125,13 @@ export class FileKeyStore implements KeyStore {
 
   async #take(signal: AbortSignal): Promise<"taken" | "again"> {
     try {
-      const loaded = await readKeyFile(this.#options.file);
+      const { file } = this.#options;
+      const [loaded, seen] = await Promise.all([readKeyFile(file), readSeenRevision(file)]);
       if (signal.aborted) return "again";
-      this.#use(loaded);
+      this.#use(loaded, seen);
       this.#failure = undefined;
       this.#tell();
+      await this.#note();
     } catch (error) {
       if (signal.aborted) return "again";
       this.#failed(isKeyStoreError(error) ? error : new KeyStoreError("unreadable", String(error)));
@@ -146,10 +153,22 @@ export class FileKeyStore implements KeyStore {
     for (const listener of this.#listeners) listener(status);
   }
 
-  #use(loaded: KeyFile | undefined): void {
+  /** Notes the revision in use. Keys are in force without that, as where their folder is mounted to be read only. */
+  async #note(): Promise<void> {
+    try {
+      await noteSeenRevision(this.#options.file, this.#set.revision);
+    } catch (error) {
+      if (!isKeyStoreError(error)) throw error;
+      if (!this.#forgetful) this.#options.onForgetful?.(error.message);
+      this.#forgetful = true;
+    }
+  }
+
+  #use(loaded: KeyFile | undefined, seen: number): void {
     const { file, clock } = this.#options;
     if (loaded === undefined) throw new KeyStoreError("missing", `there is no key file at ${file}`);
-    assertNewer(file, loaded.set, this.#set);
+    assertNotOlder(file, loaded.set.revision, Math.max(seen, this.#set.revision));
+    assertNotEmptied(file, loaded.set, this.#set);
     this.#index = indexKeys(loaded.set, loaded.pepper, this.#env);
     this.#set = loaded.set;
     this.#counts = countKeys(loaded.set);

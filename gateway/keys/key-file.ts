@@ -4,11 +4,12 @@ import { dirname, join } from "node:path";
 import { withFileLock } from "../../deploy/runtime/files/file-lock.ts";
 import { readPrivateFile, writePrivateFile } from "../../deploy/runtime/files/private-file.ts";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
-import { appendAudit, auditFileOf } from "./audit-log.ts";
+import { type AuditAddition, appendAudit, auditFileOf, readAudit } from "./audit-log.ts";
 import { keyChanges } from "./key-change.ts";
 import { makePepper, PEPPER_BYTES, type Pepper } from "./key-digest.ts";
 import { EMPTY_KEY_SET, type KeySet, keySetSchema } from "./key-record.ts";
 import { KeyStoreError } from "./key-store-error.ts";
+import { assertNotOlder, readSeenRevision } from "./seen-revision.ts";
 
 /** What stands on disk: the key file and, beside it, the pepper of its digests. */
 export type KeyFile = {
@@ -91,23 +92,56 @@ async function makePepperFile(keyFile: string): Promise<Pepper> {
 async function changeLocked<T>(path: string, create: boolean, change: Change<T>): Promise<T> {
   const file = await readKeyFile(path);
   if (file === undefined && !create) throw new KeyStoreError("missing", `there is no key file at ${path}`);
+  const seen = await readSeenRevision(path);
+  // A change would make an old file the newest. Without any file, what comes next begins above what was used.
+  if (file) assertNotOlder(path, file.set.revision, seen);
   const before = file?.set ?? EMPTY_KEY_SET;
   const pepper = file?.pepper ?? (await readPepper(path)) ?? (await makePepperFile(path));
   const { set, value } = change(before, pepper);
   if (set !== before) {
-    const revision = before.revision + 1;
-    const { auditHead: head } = before;
-    const changes = keyChanges(before, set);
-    // First, and not at all where that fails: no key changes without a trace.
-    const auditHead = await appendAudit(auditFileOf(path), {
-      ...{ changes, revision, head, pepper },
-      wallMs: systemClock.wallMs(),
-    });
-    const { keys, ...rest } = set;
-    const next: KeySet = { ...rest, revision, ...(auditHead !== undefined && { auditHead }), keys };
-    await writePrivateFile(path, `${JSON.stringify(next, null, 2)}\n`);
+    const revision = Math.max(before.revision, seen) + 1;
+    await writeSet(path, set, { changes: keyChanges(before, set), revision, head: before.auditHead, pepper });
   }
   return value;
+}
+
+/** Writes a key set under a new revision, after the lines of the audit log that say so. */
+async function writeSet(path: string, set: KeySet, addition: Omit<AuditAddition, "wallMs">): Promise<void> {
+  // First, and not at all where that fails: no key changes without a trace.
+  const auditHead = await appendAudit(auditFileOf(path), { ...addition, wallMs: systemClock.wallMs() });
+  const { keys, ...rest } = set;
+  const { revision } = addition;
+  const next: KeySet = { ...rest, revision, ...(auditHead !== undefined && { auditHead }), keys };
+  await writePrivateFile(path, `${JSON.stringify(next, null, 2)}\n`);
+}
+
+/**
+ * Puts the keys of the file `from`, which may be the key file `path` itself, in the place of those of `path`, as a new
+ * revision that running gateways take over although the keys are old. The audit log, which goes on as it is, says so.
+ * Resolves to the set that was written. Throws what `isKeyStoreError` knows, with the fault `locked` when `signal`
+ * aborts while another process holds the lock.
+ */
+export async function restoreKeyFile(path: string, from: string, signal: AbortSignal): Promise<KeySet> {
+  return await withFileLock(
+    `${path}.lock`,
+    async () => {
+      const bytes = await readPrivateFile(from);
+      if (bytes === undefined) throw new KeyStoreError("missing", `there is no file ${from}`);
+      const set = parseKeySet(from, bytes);
+      const pepper = await readPepper(path);
+      assertPepperFits(path, set, pepper);
+      if (pepper === undefined) throw new KeyStoreError("empty", `${from} holds no keys`);
+      const now = await readPrivateFile(path).then((found) => (found ? parseKeySet(path, found) : EMPTY_KEY_SET));
+      const audit = readAudit((await readPrivateFile(auditFileOf(path)))?.toString("utf8") ?? "", pepper);
+      const last = audit.brokenAt === undefined ? audit.entries.at(-1) : undefined;
+      const newest = Math.max(set.revision, now.revision, last?.revision ?? 0, await readSeenRevision(path));
+      const changes = [{ action: "restore", keyId: "*", fields: [] }, ...keyChanges(now, set)];
+      const addition = { changes, revision: newest + 1, head: last?.mac ?? now.auditHead, pepper };
+      await writeSet(path, set, addition);
+      return { ...set, revision: addition.revision };
+    },
+    signal,
+  );
 }
 
 /**

@@ -15,7 +15,7 @@ import {
   setModels,
 } from "../key-admin.ts";
 import type { Pepper } from "../key-digest.ts";
-import { type KeySetChange, parseKeySet, pepperFileOf, updateKeyFile } from "../key-file.ts";
+import { type KeySetChange, parseKeySet, pepperFileOf, restoreKeyFile, updateKeyFile } from "../key-file.ts";
 import { KEY_ENVS, type KeyEnv } from "../key-format.ts";
 import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord, KeySet } from "../key-record.ts";
 import { KeyStoreError } from "../key-store-error.ts";
@@ -89,6 +89,10 @@ export function addChangeCommands(program: Command, context: CliContext): void {
     .command("import <path>")
     .description("add the keys that export wrote; the pepper they were made with has to lie beside the key file")
     .action((path: string) => importCommand(context, path));
+  program
+    .command("restore <path>")
+    .description("put back the keys of an older key file, which gateways refuse otherwise; those made since are gone")
+    .action((path: string) => restoreCommand(context, path));
 }
 
 /** Adds the commands that say what a key may be used for, and from where: `set-models` and `set-ips`. */
@@ -166,6 +170,14 @@ async function importCommand(context: CliContext, path: string): Promise<void> {
     throw new KeyStoreError("pepper_missing", `${pepper} is missing; copy the one that the keys were made with`);
   const done = await updateKeyFile(file, true, (set, used) => importKeys(set, from, used), context.lockSignal());
   context.print(done, () => `${done.added} keys added, ${done.present} were here already\n`);
+}
+
+async function restoreCommand(context: CliContext, path: string): Promise<void> {
+  const { keys, revision } = await restoreKeyFile(context.options.file, path, context.lockSignal());
+  context.print(
+    { keys: keys.length, revision },
+    () => `${keys.length} keys are in force again, as revision ${revision}\n`,
+  );
 }
 
 /** What becomes of a key's limits: what `clear` names is taken away first, then the new ones are set; others stay. */

@@ -10,6 +10,7 @@ import type { Pepper } from "../key-digest.ts";
 import { type KeyFile, readKeyFile } from "../key-file.ts";
 import type { KeySet } from "../key-record.ts";
 import { isKeyStoreError } from "../key-store-error.ts";
+import { assertNotOlder, readSeenRevision } from "../seen-revision.ts";
 
 /**
  * One thing that was found out about a key store. At `error` keys cannot be used, changed or trusted; at `warning`
@@ -33,6 +34,7 @@ export async function examine(file: string, nowMs: number): Promise<readonly Fin
   try {
     const found = await readKeyFile(file);
     if (found === undefined) return [...folder, error(`there is no key file at ${file}`)];
+    assertNotOlder(file, found.set.revision, await readSeenRevision(file));
     return [
       ...folder,
       ok(`${file} can be used: ${found.set.keys.length} keys, revision ${found.set.revision}`),

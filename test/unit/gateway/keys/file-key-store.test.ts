@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } fro
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import { FileKeyStore } from "../../../../gateway/keys/file-key-store.ts";
 import { createKey, disableKey, enableKey, revokeKey, rotateKey } from "../../../../gateway/keys/key-admin.ts";
-import { type KeySetChange, pepperFileOf, updateKeyFile } from "../../../../gateway/keys/key-file.ts";
+import { type KeySetChange, pepperFileOf, restoreKeyFile, updateKeyFile } from "../../../../gateway/keys/key-file.ts";
 import { generateKey, generateKeyId } from "../../../../gateway/keys/key-format.ts";
 import type { KeySet } from "../../../../gateway/keys/key-record.ts";
 import type { KeyStoreStatus } from "../../../../gateway/keys/key-store.ts";
@@ -264,6 +264,69 @@ describe("a bad file", () => {
     await rename(`${file}.pepper`, pepperFileOf(file));
     await mended;
     expect(store.find(key)).toBeDefined();
+  });
+});
+
+describe("after a restart", () => {
+  /** A store that has used revision 2, in which the key of revision 1 is revoked; resolves to the file of revision 1. */
+  async function usedTwice() {
+    const { id, key } = await addKey();
+    const old = await readFile(file, "utf8");
+    await change((set) => revokeKey(set, id, NOW));
+    (await openStore()).close();
+    return { old, key };
+  }
+
+  test("a file that is older than what was used is refused, and taken once it is restored on purpose", async () => {
+    const { old, key } = await usedTwice();
+    await replaceFile(old);
+    const opening = FileKeyStore.open({ file, clock });
+    await expect(opening).rejects.toMatchObject({ fault: "revision_went_back" });
+    await expect(opening).rejects.toThrow(/has revision 1, and revision 2 was in use.*keys restore/);
+    expect(await restoreKeyFile(file, file, patient)).toMatchObject({ revision: 3 });
+    expect((await openStore()).find(key)).toBeDefined();
+  });
+
+  test("a change does not make an older file the newest, and a file that was made anew is above all that was used", async () => {
+    const { old } = await usedTwice();
+    await replaceFile(old);
+    await expect(addKey()).rejects.toMatchObject({ fault: "revision_went_back" });
+    await rm(file);
+    const { key } = await addKey();
+    const store = await openStore();
+    expect([store.find(key) !== undefined, store.status().revision]).toEqual([true, 3]);
+  });
+
+  test("a running store takes what was restored, which is a newer revision", async () => {
+    const { old, key } = await usedTwice();
+    const store = await openStore();
+    await writeFile(`${file}.backup`, old, { mode: 0o600 });
+    const loaded = nextStatus(store, ({ revision }) => revision === 3);
+    await restoreKeyFile(file, `${file}.backup`, patient);
+    await loaded;
+    expect(store.find(key)).toBeDefined();
+  });
+
+  test("where what was used cannot be noted, keys are in force all the same, and it is said once", async () => {
+    const { key } = await addKey();
+    // The name of the note fits, and that of the new file which replaces it does not.
+    const long = join(folder, `${"k".repeat(240)}.json`);
+    await rename(file, long);
+    file = long;
+    const said: string[] = [];
+    const store = await FileKeyStore.open({ file, clock, onForgetful: (why) => said.push(why) });
+    onTestFinished(() => store.close());
+    const loaded = nextStatus(store, ({ revision }) => revision === 2);
+    await replaceFile(JSON.stringify({ ...JSON.parse(await readFile(file, "utf8")), revision: 2 }));
+    await loaded;
+    expect(store.find(key)).toBeDefined();
+    expect(said).toEqual([expect.stringMatching(/k\.json\.seen cannot be written \(ENAMETOOLONG\)$/)]);
+  });
+
+  test("a note that is no number is not taken for none", async () => {
+    await addKey();
+    await writeFile(`${file}.seen`, "two", { mode: 0o600 });
+    await expect(FileKeyStore.open({ file, clock })).rejects.toMatchObject({ fault: "not_valid" });
   });
 });
 

@@ -174,6 +174,29 @@ describe("the audit log of the commands", () => {
     expect(await keyCommand(file, "audit", "verify")).toContain("is as it was written: 7 lines");
   });
 
+  test("goes on as it was where an older file is restored, and says so", async () => {
+    const { id } = await created();
+    await cp(file, join(folder, "backup.json"));
+    await json("revoke", id);
+    const { id: later } = await created();
+    expect(await json("restore", join(folder, "backup.json"))).toEqual({ keys: 1, revision: 4 });
+    expect((await keyCommand(file, "list", "--json")).includes(later)).toBe(false);
+    const entries: { action: string; keyId: string }[] = await json("audit");
+    expect(entries.map(({ action, keyId }) => [action, keyId])).toEqual([
+      ["create", id],
+      ["revoke", id],
+      ["create", later],
+      ["restore", "*"],
+      ["enable", id],
+      ["remove", later],
+    ]);
+    expect(await keyCommand(file, "audit", "verify")).toContain("is as it was written: 6 lines");
+    expect(await failing("restore", join(folder, "nothing.json"))).toEqual([
+      4,
+      expect.stringContaining("there is no file"),
+    ]);
+  });
+
   test("blocks a change that it cannot record", async () => {
     const { id } = await created();
     const before = await readFile(file, "utf8");

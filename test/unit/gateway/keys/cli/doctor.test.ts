@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { auditFileOf } from "../../../../../gateway/keys/audit-log.ts";
 import { examine } from "../../../../../gateway/keys/cli/doctor.ts";
 import { pepperFileOf } from "../../../../../gateway/keys/key-file.ts";
+import { noteSeenRevision } from "../../../../../gateway/keys/seen-revision.ts";
 import { createKey, keyCommand } from "../../../../support/processes/key-command.ts";
 
 const DAY = 86_400_000;
@@ -42,6 +43,7 @@ describe("the doctor", () => {
       () => chmod(join(folder, "store"), 0o777),
       /^error: .*its mode should be 0700$/,
     ],
+    ["a key file that is older than one in use", () => noteSeenRevision(file, 2), /^error: .*revision 2 was in use/],
     ["a missing pepper", () => rm(pepperFileOf(file)), /^error: .*pepper is missing/],
     [
       "a lock left behind",
