@@ -31,6 +31,23 @@ declare module "fastify" {
   }
 }
 
+/**
+ * A reply under way, as far as those see it who settle something when it is over: that of Node for HTTP, and that of a
+ * call for gRPC.
+ */
+export type ReplyUnderWay = {
+  /** Whether nobody can get the reply any more. */
+  readonly destroyed: boolean;
+  /** Whether the status of the reply has been sent. */
+  readonly headersSent: boolean;
+  /** The status of the reply, as HTTP has it. */
+  readonly statusCode: number;
+  /** Whether the reply has been written to its end. */
+  readonly writableFinished: boolean;
+  /** Calls `listener` once, when the reply is over or its caller has left. */
+  once(event: "close", listener: () => void): unknown;
+};
+
 /** Returns the route of a request; undefined where none has its path and method. */
 export function routeOf({ routeOptions }: FastifyRequest): RouteSpec | undefined {
   return routeOptions.config?.spec;

@@ -42,6 +42,7 @@ const GIVEN = ["gateway/catalog.ts", "gateway/keys/", "gateway/workers.ts"];
  */
 const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])[] = [
   ["gateway/formats/chat/", FORMAT],
+  ["gateway/formats/contract/", FORMAT],
   ["gateway/formats/messages/", FORMAT],
   ["gateway/formats/responses/", FORMAT],
   ["gateway/formats/", [GEN, ...GATEWAY_LEAVES, "gateway/json/"]],
@@ -126,7 +127,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "gateway/http/body/",
     [
       ...[...GATEWAY_LEAVES, RUNTIME, "gateway/json/", "gateway/overload/", "gateway/translation/"],
-      ...["gateway/http/access/", "gateway/http/*.ts"],
+      ...["gateway/keys/principal.ts", "gateway/http/access/", "gateway/http/record/", "gateway/http/*.ts"],
     ],
   ],
   [

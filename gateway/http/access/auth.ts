@@ -5,6 +5,7 @@ import type { Principal } from "../../keys/principal.ts";
 import type { AuthFailures } from "../../limits/auth-failures.ts";
 import type { Stats } from "../../stats/stats.ts";
 import { addressOf, networkOf } from "../record/client-address.ts";
+import type { RequestRecord } from "../record/request-record.ts";
 import { invalidApiKey, presentedKeys } from "./credentials.ts";
 
 /** What checking the key of a request works with. */
@@ -28,20 +29,43 @@ export type AuthDeps = {
 export function requireKey(app: FastifyInstance, deps: AuthDeps): void {
   app.addHook("onRequest", async (request, reply) => {
     const address = addressOf(request.raw, deps.trustedHops);
-    try {
-      const principal = presenterOf(request.raw.rawHeaders, deps.keys);
-      request.record.authenticated(principal);
-      if (principal.networks && !principal.networks.has(address)) throw addressNotAllowed();
-    } catch (error) {
-      const within = deps.failures.add(networkOf(address));
-      if (!within) {
-        reply.header("connection", "close");
-        request.record.refused("auth_failures_exceeded");
-      }
-      deps.stats.authFailures.inc({ reason: request.record.detail ?? toApiError(error).detail });
-      throw error;
-    }
+    const { record } = request;
+    const { rawHeaders } = request.raw;
+    authenticate({ record, rawHeaders, address, onTooMany: () => reply.header("connection", "close") }, deps);
   });
+}
+
+/** A request whose key is to be found. */
+export type KeyedRequest = {
+  /** The record of the request, which is told whose key it was. */
+  readonly record: RequestRecord;
+  /** The names and values of the headers in turn, as Node has them. */
+  readonly rawHeaders: readonly string[];
+  /** The address that the request came from. */
+  readonly address: string;
+  /** Called where the network of the address has sent more wrong keys than it may. */
+  readonly onTooMany: () => void;
+};
+
+/** Finds the owner of the key of a request, and tells its record. Throws `ApiError` for one that does not open the service. */
+export function authenticate(
+  { record, rawHeaders, address, onTooMany }: KeyedRequest,
+  { keys, failures, stats }: Omit<AuthDeps, "trustedHops">,
+): Principal {
+  try {
+    const principal = presenterOf(rawHeaders, keys);
+    record.authenticated(principal);
+    if (principal.networks && !principal.networks.has(address)) throw addressNotAllowed();
+    return principal;
+  } catch (error) {
+    const within = failures.add(networkOf(address));
+    if (!within) {
+      onTooMany();
+      record.refused("auth_failures_exceeded");
+    }
+    stats.authFailures.inc({ reason: record.detail ?? toApiError(error).detail });
+    throw error;
+  }
 }
 
 /** Returns who presents the first key that is valid, of the two that a request can hold. Throws ApiError. */

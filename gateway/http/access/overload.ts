@@ -1,5 +1,7 @@
 import type { FastifyInstance } from "fastify";
 import { ApiError } from "../../errors.ts";
+import type { Principal } from "../../keys/principal.ts";
+import type { Use } from "../../limits/limiter.ts";
 import type { Detail } from "../../outcome.ts";
 import type { OverloadManager } from "../../overload/overload-manager.ts";
 import { principalOf, routeOf } from "../request-context.ts";
@@ -20,11 +22,20 @@ export function endConnectionsUnderPressure(app: FastifyInstance, overload: Over
 /** Turns requests of this context away while the process is in trouble, before a byte of their body is read. */
 export function shedRequests(app: FastifyInstance, overload: OverloadManager, random: () => number): void {
   app.addHook("onRequest", async (request) => {
-    if (overload.isActive("stopAcceptingRequests")) throw inTrouble("overload_stop_accepting_requests", random);
-    if (!overload.isActive("rejectNonCritical")) return;
-    const critical = routeOf(request)?.use !== "count" && principalOf(request).priority !== "LOW";
-    if (!critical) throw inTrouble("overload_reject_non_critical", random);
+    const { priority } = principalOf(request);
+    refuseInTrouble({ use: routeOf(request)?.use ?? "open", priority }, overload, random);
   });
+}
+
+/** Throws `ApiError` for a request that the process is in too much trouble to take. */
+export function refuseInTrouble(
+  { use, priority }: { readonly use: Use | "open" } & Pick<Principal, "priority">,
+  overload: OverloadManager,
+  random: () => number,
+): void {
+  if (overload.isActive("stopAcceptingRequests")) throw inTrouble("overload_stop_accepting_requests", random);
+  if (!overload.isActive("rejectNonCritical")) return;
+  if (use === "count" || priority === "LOW") throw inTrouble("overload_reject_non_critical", random);
 }
 
 /**

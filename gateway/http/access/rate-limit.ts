@@ -1,13 +1,14 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { ApiError, type Envelope } from "../../errors.ts";
+import type { Principal } from "../../keys/principal.ts";
 import type { Grant } from "../../limits/grant.ts";
 import type { Expected, Limiter, Use } from "../../limits/limiter.ts";
 import { rateLimitHeaders } from "../../limits/rate-limit-headers.ts";
 import { OUTCOMES } from "../../outcome.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { RequestRecord } from "../record/request-record.ts";
-import { principalOf, routeOf } from "../request-context.ts";
+import { principalOf, type ReplyUnderWay, routeOf } from "../request-context.ts";
 
 /** What holding requests against the limits of their keys works with. */
 export type RateLimitDeps = {
@@ -23,20 +24,51 @@ export type RateLimitDeps = {
 
 /** Holds every request of this context against the limits of its key, before a byte of the body is read. */
 export function limitRequests(app: FastifyInstance, deps: RateLimitDeps): void {
-  app.addHook("onRequest", async (request, reply) => {
-    const { record } = request;
-    const { use } = limitedRouteOf(request);
-    const { grant, refusal } = await timed(deps, () => deps.limiter.admit(principalOf(request), use));
-    showLimits(request, reply, grant, deps);
-    if (refusal) throw refused(refusal, deps.stats);
-    // A generation is yet to ask for its tokens.
-    if (use !== "generation") deps.stats.rateLimitDecisions.inc({ dim: "all", decision: "allowed" });
-    record.charged(grant);
-    // Every request ends here, whatever happens to it.
-    const end = () => endGrant(grant, record, reply.raw.headersSent ? reply.raw.statusCode : 0);
-    if (reply.raw.destroyed) end();
-    else reply.raw.once("close", end);
-  });
+  app.addHook("onRequest", async (request, reply) => admitRequest(limitedRequest(request, reply, deps), deps));
+}
+
+/** A request that is held against the limits of its key. */
+export type LimitedRequest = {
+  /** The record of the request, which is told what it was charged. */
+  readonly record: RequestRecord;
+  /** The owner of its key. */
+  readonly principal: Principal;
+  /** The use that it makes of the limits. */
+  readonly use: Use;
+  /** The reply to it, at whose end it is settled with the key. */
+  readonly reply: ReplyUnderWay;
+  /** Tells the caller how its limits stand. */
+  readonly show: (grant: Grant) => void;
+};
+
+/** Returns a request of HTTP as its limits see it. */
+export function limitedRequest(request: FastifyRequest, reply: FastifyReply, deps: RateLimitDeps): LimitedRequest {
+  const { use, envelope } = limitedRouteOf(request);
+  const show = (grant: Grant) => {
+    const options = { prefix: deps.headerPrefix, wallMs: deps.clock.wallMs() };
+    reply.headers(rateLimitHeaders(envelope, grant.readings, options));
+  };
+  return { record: request.record, principal: principalOf(request), use, reply: reply.raw, show };
+}
+
+/**
+ * Takes from the limits of its key what a request needs before its body is read, until its reply is over. Throws
+ * `ApiError`.
+ */
+export async function admitRequest(
+  { record, principal, use, reply, show }: LimitedRequest,
+  deps: RateLimitDeps,
+): Promise<void> {
+  const { grant, refusal } = await timed(deps, () => deps.limiter.admit(principal, use));
+  show(grant);
+  if (refusal) throw refused(refusal, deps.stats);
+  // A generation is yet to ask for its tokens.
+  if (use !== "generation") deps.stats.rateLimitDecisions.inc({ dim: "all", decision: "allowed" });
+  record.charged(grant);
+  // Every request ends here, whatever happens to it.
+  const end = () => endGrant(grant, record, reply.headersSent ? reply.statusCode : 0);
+  if (reply.destroyed) end();
+  else reply.once("close", end);
 }
 
 /**
@@ -44,15 +76,14 @@ export function limitRequests(app: FastifyInstance, deps: RateLimitDeps): void {
  * `rate_limit_exceeded`.
  */
 export async function reserveTokens(
-  request: FastifyRequest,
-  reply: FastifyReply,
+  { record, principal, show }: LimitedRequest,
   expected: Expected,
   deps: RateLimitDeps,
 ): Promise<void> {
-  const { grant } = request.record;
+  const { grant } = record;
   if (!grant) return;
-  const refusal = await timed(deps, () => deps.limiter.reserve(grant, principalOf(request), expected));
-  showLimits(request, reply, grant, deps);
+  const refusal = await timed(deps, () => deps.limiter.reserve(grant, principal, expected));
+  show(grant);
   if (refusal) throw refused(refusal, deps.stats);
   deps.stats.rateLimitDecisions.inc({ dim: "all", decision: "allowed" });
 }
@@ -78,11 +109,6 @@ function limitedRouteOf(request: FastifyRequest): { readonly use: Use; readonly 
   const spec = routeOf(request);
   if (!spec || spec.use === "open") throw new ApiError("server_error", "The route has no limits.");
   return { use: spec.use, envelope: spec.envelope };
-}
-
-function showLimits(request: FastifyRequest, reply: FastifyReply, grant: Grant, deps: RateLimitDeps): void {
-  const options = { prefix: deps.headerPrefix, wallMs: deps.clock.wallMs() };
-  reply.headers(rateLimitHeaders(limitedRouteOf(request).envelope, grant.readings, options));
 }
 
 /** Settles with the key what a request that is over has used. `status` is 0 when none was sent. */

@@ -9,7 +9,7 @@ export type FailedAnswer = {
   /** The record of the request. */
   readonly record: RequestRecord;
   /** The format in which the caller is answered. */
-  readonly format: Format;
+  readonly format: Pick<Format, "fields">;
   /** The places in the body of the tools and messages of the request. */
   readonly places: Places;
   /** The answer that has failed. */

@@ -1,32 +1,29 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { onAbort } from "../../../deploy/runtime/time/abort.ts";
-import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import { toApiError } from "../../errors.ts";
 import { CompletionFold } from "../../formats/completion.ts";
-import type { Format, Head, Places } from "../../formats/format.ts";
+import type { Format, Head } from "../../formats/format.ts";
 import { mendedByRepeating } from "../../outcome.ts";
 import type { Sealing } from "../../sealing/sealing.ts";
-import type { Stats } from "../../stats/stats.ts";
-import type { EventSink } from "../../upstream/call/commit-gate.ts";
 import { HeldRequest } from "../../upstream/call/held-request.ts";
-import type { PromptFacts } from "../../upstream/encoded-request.ts";
-import type { RoutingHints } from "../../upstream/load-balancing/routing-hints.ts";
-import type { Router } from "../../upstream/router.ts";
 import { requireModel } from "../access/model-access.ts";
-import { type RateLimitDeps, reserveTokens } from "../access/rate-limit.ts";
+import { limitedRequest, type RateLimitDeps, reserveTokens } from "../access/rate-limit.ts";
 import { type TranslationDeps, translateBody } from "../body/request-body.ts";
 import { randomId } from "../record/random-id.ts";
-import type { RequestRecord } from "../record/request-record.ts";
 import { principalOf, routingHints } from "../request-context.ts";
-import { answerFailure } from "./answer-failure.ts";
-import { AnswerProgress } from "./answer-progress.ts";
+import {
+  type DispatchDeps,
+  dispatchAnswer,
+  type Giving,
+  notePause,
+  type PaidRequest,
+  whileActive,
+  whileStreamed,
+} from "./dispatch-answer.ts";
 import type { FlushQueue } from "./flush-queue.ts";
-import type { RunningAnswer, RunningAnswers } from "./running-answers.ts";
 import { SseStream } from "./sse-stream.ts";
 
 /** What answering a generation works with beside its request. */
-export type GenerateRouteDeps = {
-  /** Sends the request to an endpoint, again where that fails. */
-  readonly router: Router;
+export type GenerateRouteDeps = DispatchDeps & {
   /** What checking and translating the body takes. */
   readonly translation: TranslationDeps;
   /** Seals the reasoning that answers show. */
@@ -35,10 +32,6 @@ export type GenerateRouteDeps = {
   readonly limits: RateLimitDeps;
   /** Gathers the writes of all streams in a turn of the event loop. */
   readonly queue: FlushQueue;
-  /** The clock of the time limits and of what is measured. */
-  readonly clock: Clock;
-  /** The statistics in which answers count. */
-  readonly stats: Stats;
   /** The time limits of an answer, in milliseconds; the settings of the same names say what each means. */
   readonly timeouts: {
     readonly keepAliveIntervalMs: number;
@@ -47,8 +40,6 @@ export type GenerateRouteDeps = {
     readonly maxStreamDurationMs: number;
     readonly maxRequestDurationMs: number;
   };
-  /** All answers under way, which end when the service must stop. */
-  readonly running: RunningAnswers;
   /**
    * How streams end which broke off after their status line, by the name of their format, where sending the request
    * again may mend that: with a cut connection or the format's error frame.
@@ -59,22 +50,14 @@ export type GenerateRouteDeps = {
 };
 
 /** A request that was checked, translated and paid for: all that is left is to answer it. */
-type CheckedRequest = {
+type CheckedRequest = PaidRequest & {
   readonly format: Format;
-  readonly model: string;
   /** Whether the caller asked for an event stream. */
   readonly stream: boolean;
   /** What writing the answer needs to know of the request. */
   readonly options: object;
-  readonly places: Places;
-  readonly request: HeldRequest;
-  readonly facts: PromptFacts;
-  readonly hints: RoutingHints;
   readonly head: Head;
-  readonly record: RequestRecord;
   readonly reply: FastifyReply;
-  /** The answer under way, whose signal is aborted when the caller has left or the service must stop. */
-  readonly answer: RunningAnswer;
 };
 
 const STREAM_HEADERS = {
@@ -88,16 +71,9 @@ const STREAM_HEADERS = {
 export function generateRoute(format: Format, deps: GenerateRouteDeps) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const checked = await check(format, request, reply, deps);
-    const { model, stream, answer } = checked;
-    const live = deps.stats.live.model(model);
-    const cancelled = timeCancelling(answer.signal, deps);
-    live.active += 1;
-    try {
-      return await (stream ? streamedAnswer(checked, deps) : foldedAnswer(checked, deps));
-    } finally {
-      live.active -= 1;
-      cancelled();
-    }
+    return whileActive(checked, deps, () =>
+      checked.stream ? streamedAnswer(checked, deps) : foldedAnswer(checked, deps),
+    );
   };
 }
 
@@ -117,7 +93,7 @@ async function check(
   if (!options || !facts) throw new Error("a generation was translated as something else");
   record.prepared(model, stream);
   requireModel(principal, model);
-  await reserveTokens(request, reply, translated, deps.limits);
+  await reserveTokens(limitedRequest(request, reply, deps.limits), translated, deps.limits);
   const { requestId } = record;
   const head: Head = {
     replyId: randomId(),
@@ -138,32 +114,24 @@ async function check(
  * status of its own.
  */
 async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): Promise<FastifyReply> {
-  const { format, model, request, facts, hints, record, reply, answer } = checked;
-  const { router, clock, stats, timeouts, running } = deps;
-  const labels = { format: format.name };
+  const { format, reply } = checked;
   const stream = openStream(checked, deps);
-  const progress = new AnswerProgress(record, model, stats.live, clock);
-  const sink: EventSink = {
+  const sink: Giving["sink"] = {
     events(events, flow) {
-      progress.see(events);
       if (deps.cacheHeader) tellCache(checked);
       stream.events(events, flow);
     },
     deltas({ texts }, flow) {
-      progress.deltas(texts.length);
       stream.deltas(texts, flow);
     },
-    wentOn: () => progress.wentOn(),
   };
-  stats.streamsActive.inc(labels);
-  record.sent();
+  const timeoutMs = deps.timeouts.maxStreamDurationMs;
   try {
-    const timeoutMs = timeouts.maxStreamDurationMs;
-    await router.dispatch({ request, facts, hints, timeoutMs, mayHold: true, sink, record }, answer.signal);
+    await whileStreamed(checked, deps, () => dispatchAnswer(checked, { timeoutMs, mayHold: true, sink }, deps));
     reply.hijack();
     stream.end();
   } catch (thrown) {
-    const error = answerFailure(thrown, checked, running);
+    const error = toApiError(thrown);
     // Nothing has been sent: the caller gets a real status, and its SDK may try again.
     if (!stream.committed) {
       stream.abandon();
@@ -172,9 +140,6 @@ async function streamedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps):
     reply.hijack();
     if (deps.brokenStreams[format.name] === "cut" && mendedByRepeating(error.detail)) stream.cut(error);
     else stream.fail(error);
-  } finally {
-    stats.streamsActive.dec(labels);
-    stats.streamEnd.inc({ ...labels, reason: record.endReason ?? "complete" });
   }
   return reply;
 }
@@ -187,9 +152,9 @@ function tellCache({ record: { cache }, reply }: CheckedRequest): void {
   reply.raw.setHeader("x-svc-cache", changedMessage === undefined ? counts : `${counts}, message=${changedMessage}`);
 }
 
-function openStream({ format, model, options, head, record, reply, answer }: CheckedRequest, deps: GenerateRouteDeps) {
+function openStream(checked: CheckedRequest, deps: GenerateRouteDeps) {
+  const { format, model, options, head, record, reply, answer } = checked;
   const { clock, queue, stats, timeouts } = deps;
-  const labels = { format: format.name };
   const gaps = stats.gaps.of(model);
   return new SseStream({
     response: reply.raw,
@@ -209,15 +174,7 @@ function openStream({ format, model, options, head, record, reply, answer }: Che
       gaps.observe(gapMs);
       record.wrote(gapMs);
     },
-    onPaused: (paused) => {
-      if (paused) {
-        stats.streamsPaused.inc(labels);
-        record.paused();
-      } else {
-        stats.streamsPaused.dec(labels);
-        record.resumed();
-      }
-    },
+    onPaused: (paused) => notePause(checked, paused, stats),
   });
 }
 
@@ -226,44 +183,21 @@ function openStream({ format, model, options, head, record, reply, answer }: Che
  * repeated.
  */
 async function foldedAnswer(checked: CheckedRequest, deps: GenerateRouteDeps): Promise<FastifyReply> {
-  const { format, model, options, request, facts, head, hints, record, reply, answer } = checked;
-  const { router, timeouts, clock, running, stats } = deps;
+  const { format, options, head, reply } = checked;
   let fold = new CompletionFold();
-  const progress = new AnswerProgress(record, model, stats.live, clock);
-  const sink: EventSink = {
+  const sink: Giving["sink"] = {
     events(events) {
-      progress.see(events);
       for (const event of events) fold.next(event);
     },
     deltas({ texts }) {
-      progress.deltas(texts.length);
       for (const text of texts) fold.text(text);
     },
     restart() {
       fold = new CompletionFold();
     },
-    wentOn: () => progress.wentOn(),
   };
-  record.sent();
-  try {
-    const timeoutMs = timeouts.maxRequestDurationMs;
-    await router.dispatch({ request, facts, hints, timeoutMs, mayHold: false, sink, record }, answer.signal);
-  } catch (thrown) {
-    throw answerFailure(thrown, checked, running);
-  }
+  const timeoutMs = deps.timeouts.maxRequestDurationMs;
+  await dispatchAnswer(checked, { timeoutMs, mayHold: false, sink }, deps);
   if (deps.cacheHeader) tellCache(checked);
   return reply.type("application/json; charset=utf-8").send(JSON.stringify(format.reply(head, fold.result(), options)));
-}
-
-/** Returns what to call when the answer is over: it measures how long that took when nobody waited for it any more. */
-function timeCancelling(signal: AbortSignal, { clock, stats, running }: GenerateRouteDeps): () => void {
-  let leftMs: number | undefined;
-  const left = () => {
-    if (!running.stopped) leftMs = clock.nowMs();
-  };
-  const letGo = onAbort(signal, left);
-  return () => {
-    letGo();
-    if (leftMs !== undefined) stats.cancelLatency.observe((clock.nowMs() - leftMs) / 1000);
-  };
 }

@@ -1,4 +1,4 @@
-import type { ServerResponse } from "node:http";
+import type { ReplyUnderWay } from "../request-context.ts";
 
 /** One answer under way; its signal is aborted when nobody waits for it any more. */
 export type RunningAnswer = {
@@ -34,10 +34,10 @@ export class RunningAnswers {
   }
 
   /**
-   * Follows `response`, the answer to the owner of a key, until it is closed. Fastify's own `request.signal` fires as
+   * Follows `response`, the reply to the owner of a key, until it is closed. Fastify's own `request.signal` fires as
    * soon as a body has been read, and its `onRequestAbort` not at all after that.
    */
-  begin(response: ServerResponse, keyId: string): RunningAnswer {
+  begin(response: ReplyUnderWay, keyId: string): RunningAnswer {
     const controller = new AbortController();
     const entry: Entry = { controller, keyId, keyEnded: this.#mustEnd(keyId) };
     if (response.destroyed || this.#stopped || entry.keyEnded) controller.abort();

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { WorkNotDone } from "../../../deploy/runtime/threads/work-threads.ts";
 import { ApiError } from "../../errors.ts";
 import { type JsonLimits, JsonScan } from "../../json/json-scan.ts";
+import type { Principal } from "../../keys/principal.ts";
 import type { Detail } from "../../outcome.ts";
 import type { InflightBody, NoRoom } from "../../overload/inflight-bodies.ts";
 import type { LackingResource, OverloadManager } from "../../overload/overload-manager.ts";
@@ -12,7 +13,8 @@ import { inTrouble } from "../access/overload.ts";
 import { bodyTooLarge } from "../access/request-hygiene.ts";
 import { bodyBrokeOff } from "../fastify-error.ts";
 import type { ModelDirectory } from "../model-directory.ts";
-import { principalOf, routeOf } from "../request-context.ts";
+import type { RequestRecord } from "../record/request-record.ts";
+import { principalOf, type ReplyUnderWay, routeOf } from "../request-context.ts";
 import { receiveBody } from "./body-upload.ts";
 
 /** The detail token for each resource that has no room for a body. */
@@ -49,21 +51,33 @@ declare module "fastify" {
  * large, or that memory has no room for. One that the other bodies leave no room waits for it. For routes with a key.
  */
 export function limitBodies(app: FastifyInstance, limits: BodyLimits): void {
-  const { overload, random } = limits;
   app.addHook("onRequest", async (request, reply) => {
     const announced = Number(request.raw.headers["content-length"] ?? 0);
     const maxBytes = maxBytesOf(request.record, limits);
     if (announced > maxBytes) throw bodyTooLarge(maxBytes);
-    const lacking = overload.lacksFor(announced);
-    if (lacking) throw inTrouble(LACKING[lacking], random);
-    const body = overload.bodies.begin(principalOf(request).tenant);
-    request.inflightBody = body;
-    // Every request ends here, whatever happens to it.
+    request.inflightBody = beginBody(announced, principalOf(request), reply.raw, limits);
     if (reply.raw.destroyed) return;
-    reply.raw.once("close", () => body.release());
-    const lack = await body.reserve(announced);
-    if (lack) throw noRoom(lack, random);
+    const lack = await request.inflightBody.reserve(announced);
+    if (lack) throw noRoom(lack, limits.random);
   });
+}
+
+/**
+ * Begins the body of a request, which takes up nothing yet and what it holds until the reply is over, or until it is
+ * released before. Throws `ApiError` where memory has no room for `announced` bytes.
+ */
+export function beginBody(
+  announced: number,
+  { tenant }: Pick<Principal, "tenant">,
+  reply: ReplyUnderWay,
+  { overload, random }: Pick<BodyLimits, "overload" | "random">,
+): InflightBody {
+  const lacking = overload.lacksFor(announced);
+  if (lacking) throw inTrouble(LACKING[lacking], random);
+  const body = overload.bodies.begin(tenant);
+  // Every request ends here, whatever happens to it.
+  if (!reply.destroyed) reply.once("close", () => body.release());
+  return body;
 }
 
 /** Makes `app` read the body of every request that has one and a route, as JSON that is yet to be parsed. */
@@ -108,18 +122,42 @@ export type TranslationDeps = {
 export async function translateBody(
   request: FastifyRequest,
   signal: AbortSignal,
-  { translator, models, overload, random }: TranslationDeps,
+  deps: TranslationDeps,
 ): Promise<Translated> {
   const received = request.body as ReceivedBody | undefined; // made by the one parser of bodies, above
   request.body = undefined;
+  const operation = routeOf(request)?.operation;
+  if (!operation) throw new Error("a body without a route is not translated");
+  return translateReceived(
+    received,
+    { operation, record: request.record, principal: principalOf(request) },
+    signal,
+    deps,
+  );
+}
+
+/** Whose body is translated, and what kind of body it is. */
+export type BodyOrder = {
+  /** The operation of the route or the method that the body was sent to. */
+  readonly operation: string;
+  /** The record of the request that the body is of. */
+  readonly record: Pick<RequestRecord, "requestId">;
+  /** The owner of the key of the request. */
+  readonly principal: Principal;
+};
+
+/** Checks a body that has arrived, and translates it for an engine, as `translateBody` says. */
+export async function translateReceived(
+  received: ReceivedBody | undefined,
+  { operation, record, principal }: BodyOrder,
+  signal: AbortSignal,
+  { translator, models, overload, random }: TranslationDeps,
+): Promise<Translated> {
   const bodyBytes = received?.bytes.length ?? 0;
   const lacking = overload.lacksFor(bodyBytes);
   if (lacking) throw inTrouble(LACKING[lacking], random);
-  const principal = principalOf(request);
   const { tenant, routingKey, cacheSalt, limits } = principal;
-  const { requestId } = request.record;
-  const operation = routeOf(request)?.operation;
-  if (!operation) throw new Error("a body without a route is not translated");
+  const { requestId } = record;
   const usableModels = models.usable(principal).map(({ id }) => id);
   const { maxOutputTokens } = limits;
   const caller = { requestId, tenant, routingKey, cacheSalt, maxOutputTokens, usableModels };
@@ -133,7 +171,7 @@ export async function translateBody(
 }
 
 /** Makes the error for a body that found no room. */
-function noRoom(lack: NoRoom, random: () => number): ApiError {
+export function noRoom(lack: NoRoom, random: () => number): ApiError {
   if (lack !== "key_body_bytes") return inTrouble(LACKING[lack], random);
   const { retryAfterMs = 0 } = inTrouble("key_body_bytes_exceeded", random);
   const text = "The requests of this key that are on their way are too large together. Please try again shortly.";
@@ -144,6 +182,10 @@ function noRoom(lack: NoRoom, random: () => number): ApiError {
   });
 }
 
-function maxBytesOf({ principal }: FastifyRequest["record"], { maxBodyBytes }: BodyLimits): number {
+/** Returns the size of the largest body that a request may have, in bytes. */
+export function maxBytesOf(
+  { principal }: Pick<RequestRecord, "principal">,
+  { maxBodyBytes }: Pick<BodyLimits, "maxBodyBytes">,
+): number {
   return Math.min(maxBodyBytes, principal?.limits.maxBodyBytes ?? maxBodyBytes);
 }

@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import type { Logger } from "pino";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Stats } from "../../stats/stats.ts";
@@ -33,25 +33,49 @@ export function logWhenClosed(
   record: RequestRecord,
   request: Pick<IncomingMessage, "method" | "socket" | "headers">,
   response: ServerResponse,
-  { log, stats, clock, tracing, trustedHops, sampled }: RecordSinks,
+  sinks: RecordSinks,
 ): void {
   const { method, socket, headers } = request;
   const bytesBefore = socket.bytesWritten;
   // A closed socket has none.
-  const address = addressOf(request, trustedHops);
+  const address = addressOf(request, sinks.trustedHops);
   response.once("close", () => {
     // No status line was sent: Envoy's code for a client that went away.
     const closed = record.closed(response.headersSent ? response.statusCode : 0, response.writableFinished);
-    countRequest(stats, closed);
-    if (tracing) traceRequest(tracing, closed, method, clock);
-    if (endedWell(closed) && !sampled()) return;
-    const caller = {
-      client_ip: loggedNetwork(address),
-      client_request_id: trustedHops > 0 ? idOfProxy(headers["x-request-id"]) : undefined,
-      ua_family: userAgentFamily(headers["user-agent"]),
-    };
-    log.info({ ...lineOf(closed, method, socket.bytesWritten - bytesBefore), ...caller }, "request");
+    writeDown(closed, { method, address, headers, bytesOut: socket.bytesWritten - bytesBefore }, sinks);
   });
+}
+
+/** What is written down of a request that is over beside its record. */
+export type ClosedSurroundings = {
+  /** The HTTP method of the request. */
+  readonly method: string | undefined;
+  /** The name of the gRPC status that the call ended with. Default: the request was none of gRPC. */
+  readonly grpcStatus?: string | undefined;
+  /** The address that the request came from. */
+  readonly address: string;
+  /** The headers of the request. */
+  readonly headers: IncomingHttpHeaders;
+  /** The bytes that were written to the caller. */
+  readonly bytesOut: number;
+};
+
+/** Counts a request that is over, and writes its line and its spans where it gets them. */
+export function writeDown(
+  closed: ClosedRequest,
+  { method, grpcStatus, address, headers, bytesOut }: ClosedSurroundings,
+  { log, stats, clock, tracing, trustedHops, sampled }: RecordSinks,
+): void {
+  countRequest(stats, closed);
+  if (tracing) traceRequest(tracing, closed, { method, grpcStatus }, clock);
+  if (endedWell(closed) && !sampled()) return;
+  const caller = {
+    grpc_status: grpcStatus,
+    client_ip: loggedNetwork(address),
+    client_request_id: trustedHops > 0 ? idOfProxy(headers["x-request-id"]) : undefined,
+    ua_family: userAgentFamily(headers["user-agent"]),
+  };
+  log.info({ ...lineOf(closed, method, bytesOut), ...caller }, "request");
 }
 
 function endedWell({ code, detail, endReason }: ClosedRequest): boolean {

@@ -11,16 +11,23 @@ import type { TracedTry } from "./traced-tries.ts";
  * Exports the spans of a request that is over, if its trace is sampled or the service failed it. A request without a
  * valid key has none: strangers shall not fill the collector, nor push others' spans out of the queue before it.
  */
-export function traceRequest(tracing: Tracing, request: ClosedRequest, method: string | undefined, clock: Clock): void {
+export function traceRequest(
+  tracing: Tracing,
+  request: ClosedRequest,
+  { method, grpcStatus }: { readonly method: string | undefined; readonly grpcStatus?: string | undefined },
+  clock: Clock,
+): void {
   if (!request.principal || (!isSampled(request.trace) && request.outcome !== "server_error")) return;
   const offsetMs = clock.wallMs() - clock.nowMs();
-  tracing.export(requestSpans(request, { method: method ?? "", offsetMs, newId: newSpanId }));
+  tracing.export(requestSpans(request, { method: method ?? "", grpcStatus, offsetMs, newId: newSpanId }));
 }
 
 /** What making the spans of a request needs to know beside the request. */
 export type SpanSurroundings = {
   /** The HTTP method of the request. */
   readonly method: string;
+  /** The name of the gRPC status that the call ended with. Default: the request was none of gRPC. */
+  readonly grpcStatus?: string | undefined;
   /** The milliseconds to add to the monotonic clock's time to get the wall clock's. */
   readonly offsetMs: number;
   /** Returns the id of a new span, 16 hex digits. */
@@ -40,12 +47,24 @@ export function requestSpans(request: ClosedRequest, surroundings: SpanSurroundi
   return [server, chat, ...tries.map((tried, index) => trySpan(tried, index, chat, offsetMs))];
 }
 
-function serverSpan(request: ClosedRequest, { method, offsetMs }: SpanSurroundings): Span {
+function serverSpan(request: ClosedRequest, { method, grpcStatus, offsetMs }: SpanSurroundings): Span {
   const { trace, labels, code, outcome, detail } = request;
   const startMs = offsetMs + request.startedMs;
   const route = labels.route === "unknown" ? undefined : labels.route;
+  // OpenTelemetry names a call by its method, without the slash that its path begins with.
+  const rpc = labels.route.slice(1);
+  const protocol =
+    grpcStatus === undefined
+      ? {
+          "http.request.method": method,
+          "http.route": route,
+          "http.response.status_code": code === 0 ? undefined : code,
+          "url.scheme": "http",
+        }
+      : { "rpc.system.name": "grpc", "rpc.method": rpc, "rpc.response.status_code": grpcStatus };
+  const named = route === undefined ? method : `${method} ${route}`;
   return {
-    name: route === undefined ? method : `${method} ${route}`,
+    name: grpcStatus === undefined ? named : rpc,
     kind: "server",
     traceId: trace.traceId,
     spanId: trace.spanId,
@@ -53,10 +72,7 @@ function serverSpan(request: ClosedRequest, { method, offsetMs }: SpanSurroundin
     startMs,
     endMs: startMs + request.totalMs,
     attributes: {
-      "http.request.method": method,
-      "http.route": route,
-      "http.response.status_code": code === 0 ? undefined : code,
-      "url.scheme": "http",
+      ...protocol,
       "svc.request_id": request.requestId,
       "svc.end_reason": request.endReason,
     },

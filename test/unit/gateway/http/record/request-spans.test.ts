@@ -162,12 +162,12 @@ describe("whether a request is exported", () => {
     traceRequest(
       tracing,
       closedRequest({ outcome, principal: principalWith({}) }, newRecord({ trace })),
-      "POST",
+      { method: "POST" },
       clock,
     );
     expect(exported.length > 0).toBe(expected);
     if (expected) expect(exported[0]?.parent).toEqual({ spanId: "b".repeat(16), remote: true });
-    traceRequest(tracing, closedRequest({ outcome }, newRecord({ trace })), "POST", clock);
+    traceRequest(tracing, closedRequest({ outcome }, newRecord({ trace })), { method: "POST" }, clock);
     // Without a key there is never one.
     expect(exported.length > 0).toBe(expected);
     expect(new Set(exported).size).toBe(expected ? 1 : 0);
