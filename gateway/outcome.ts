@@ -273,6 +273,9 @@ const OF_REFUSALS = {
   json_number_not_finite: { meaning: "The body holds a number that is too large for a double." },
   json_duplicate_key: { meaning: "A key that decides about the request stands more than once at the top of the body." },
   json_key_not_unicode: { meaning: "The body holds a key with half of a surrogate pair." },
+  message_unreadable: { meaning: "The message of a gRPC call cannot be decoded." },
+  message_pieces: { meaning: "The message of a gRPC call is made of too many pieces." },
+  grpc_raised: { meaning: "The call broke the rules of gRPC, such as by a compression that is not known." },
   json_not_an_object: { meaning: "The body is valid JSON, but not an object." },
   vendor_tool: { meaning: "The request declares a tool that only the vendor of the format hosts." },
   system_role_in_messages: {

@@ -1,5 +1,6 @@
 import type { Envelope } from "./errors.ts";
 import { chat } from "./formats/chat/request.ts";
+import { contractCount, contractGenerate } from "./formats/contract/request.ts";
 import type { CountFormat, Format } from "./formats/format.ts";
 import { countTokens } from "./formats/messages/count-tokens.ts";
 import { messages } from "./formats/messages/request.ts";
@@ -130,6 +131,45 @@ export const ROUTES: readonly (
   | ((GenerationRoute | CountRoute) & { readonly operation: Operation })
   | (OtherRoute & { readonly operation: OtherOperation })
 )[] = TABLE;
+
+/** A method of the contract that the gateway serves to gRPC clients. */
+export type RpcSpec = {
+  /** The path of the method, which is its full name behind a slash. */
+  readonly path: string;
+  /** The operation of the method, by which statistics tell it from others and from routes. */
+  readonly operation: string;
+} & (
+  | { readonly use: "generation"; readonly format: typeof contractGenerate }
+  | { readonly use: "count"; readonly format: typeof contractCount }
+);
+
+/** All methods of the contract that the gateway serves to gRPC clients. What is not here is for nodes alone. */
+export const RPCS = {
+  generate: {
+    path: "/svc.inference.v1.InferenceService/Generate",
+    operation: "rpc_generate",
+    use: "generation",
+    format: contractGenerate,
+  },
+  countTokens: {
+    path: "/svc.inference.v1.InferenceService/CountTokens",
+    operation: "rpc_count_tokens",
+    use: "count",
+    format: contractCount,
+  },
+} as const satisfies Readonly<Record<string, RpcSpec>>;
+
+/** The routes and methods whose bodies are translated for engines, by operation. */
+const PROMPTS: ReadonlyMap<string, GenerationRoute | CountRoute | RpcSpec> = new Map(
+  [...ROUTES.filter((spec) => spec.use === "generation" || spec.use === "count"), ...Object.values(RPCS)].map(
+    (spec) => [spec.operation, spec],
+  ),
+);
+
+/** Returns the route or the method whose bodies are prompts, by its operation; undefined for any other operation. */
+export function promptRoute(operation: string): GenerationRoute | CountRoute | RpcSpec | undefined {
+  return PROMPTS.get(operation);
+}
 
 const PARAMETER = /\{\w+\}$/;
 

@@ -66,11 +66,25 @@ export function imageFromBase64(
   paths: { readonly mimeType: FieldPath; readonly data: FieldPath },
   detail: ImageDetail = Detail.UNSPECIFIED,
 ): ImagePart {
-  const named = MIME_TYPES.get(mimeType.toLowerCase());
   const data = Buffer.from(base64, "base64");
   // The decoder skips what is not base64, so that such text gives fewer bytes than its length promises.
   if (data.length === 0 || data.length !== Buffer.byteLength(base64, "base64"))
     throw invalidValue(paths.data, "expected base64 data.");
+  return imageFromData(mimeType, data, paths, detail);
+}
+
+/**
+ * Makes an image out of its data, of the type that the data is, whatever it is called. Throws `ApiError`
+ * `unsupported_value` for data that is not of a known type and does not say it is one, and `invalid_value` for data that
+ * is not what it says.
+ */
+export function imageFromData(
+  mimeType: string,
+  data: Buffer,
+  paths: { readonly mimeType: FieldPath; readonly data: FieldPath },
+  detail: ImageDetail,
+): ImagePart {
+  const named = MIME_TYPES.get(mimeType.toLowerCase());
   const type = sniff(data);
   if (!type && !named)
     throw unsupportedValue(

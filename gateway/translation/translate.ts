@@ -3,7 +3,7 @@ import type { Catalog } from "../catalog.ts";
 import type { CanonicalRequest, FormatSettings, Places, PreparedCount } from "../formats/format.ts";
 import { routingDigest } from "../keys/routing-digest.ts";
 import { estimateInputTokens } from "../limits/input-estimate.ts";
-import { ROUTES } from "../routes.ts";
+import { promptRoute } from "../routes.ts";
 import type { Sealing } from "../sealing/sealing.ts";
 import { encodeRequest, type PromptFacts } from "../upstream/encoded-request.ts";
 
@@ -30,7 +30,7 @@ export type Caller = {
 
 /** The order of a translation: what kind of body it is, and who sent it. */
 export type TranslationOrder = {
-  /** The operation of the route that the body was sent to. */
+  /** The operation of the route or the method that the body was sent to. */
   readonly operation: string;
   /** Who sent the body. */
   readonly caller: Caller;
@@ -70,12 +70,15 @@ export type Translated = {
   readonly maxOutputTokens: number | undefined;
 };
 
-/** Checks a parsed body and translates it. Throws `ApiError` only, but for faults of this program. */
+/**
+ * Checks a body and translates it: a parsed one of JSON, or the bytes of a message of the contract, as the operation has
+ * it. Throws `ApiError` only, but for faults of this program.
+ */
 export function translate(body: unknown, order: TranslationOrder, surroundings: Surroundings): Translated {
   const { operation, caller, bodyBytes } = order;
   const { sealing, acceptsImages, settings, catalog } = surroundings;
-  const route = ROUTES.find((spec) => spec.operation === operation);
-  if (route?.use !== "generation" && route?.use !== "count") throw new Error(`${operation} takes no prompt`);
+  const route = promptRoute(operation);
+  if (!route) throw new Error(`${operation} takes no prompt`);
   const sealer = (model: string) => sealing.for({ tenant: caller.tenant, model, format: route.format.name });
   const context = { sealer, acceptsImages, settings, catalog, usableModels: caller.usableModels };
   if (route.use === "count") return countOf(route.format.prepare(body, context), order);

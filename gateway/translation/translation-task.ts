@@ -13,8 +13,8 @@ import { type Translated, type TranslationOrder, translate } from "./translate.t
 export type TranslationTask = {
   /** The bytes of the body. */
   readonly body: Uint8Array;
-  /** The keys that may stand only once at the top of the body. */
-  readonly singleKeys: readonly string[];
+  /** The keys that may stand only once at the top of a body of JSON; undefined for a message of the contract. */
+  readonly singleKeys: readonly string[] | undefined;
   /** What parsing the body may cost. */
   readonly limits: JsonLimits;
   /** The kind of the body, and who sent it. */
@@ -68,6 +68,7 @@ export function replyTo(task: TranslationTask): TranslationReply {
 
 function parsed({ body: { buffer, byteOffset, byteLength }, singleKeys, limits }: TranslationTask): object {
   const bytes = Buffer.from(buffer, byteOffset, byteLength);
+  if (!singleKeys) return bytes;
   const scan = new JsonScan(singleKeys, limits);
   scan.feed(bytes);
   return parseBody(bytes, scan);

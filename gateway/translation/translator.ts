@@ -35,8 +35,8 @@ export type ReceivedBody = {
   readonly bytes: Buffer;
   /** The scan that was fed with all of the bytes; undefined where the bytes were too many to look at on their way. */
   readonly scan: JsonScan | undefined;
-  /** The keys that may stand only once at the top of the body. */
-  readonly singleKeys: readonly string[];
+  /** The keys that may stand only once at the top of a body of JSON; undefined for a message of the contract. */
+  readonly singleKeys: readonly string[] | undefined;
 };
 
 /** What a translator works with. */
@@ -54,6 +54,11 @@ export type TranslatorOptions = Surroundings & {
 /** Returns whether a body of so many bytes is translated on a thread of its own. */
 export function isBig(bytes: number): boolean {
   return bytes > ON_THE_SPOT_BYTES;
+}
+
+/** Returns whether a body is work for a thread: a big one, and JSON that is unusual or was not looked at on its way. */
+function isWork({ bytes, scan, singleKeys }: ReceivedBody): boolean {
+  return isBig(bytes.length) || (singleKeys !== undefined && (!scan || scan.isRestated));
 }
 
 /**
@@ -77,10 +82,9 @@ export class Translator {
    * to the thread.
    */
   async translate(body: ReceivedBody | undefined, order: TranslationOrder, signal: AbortSignal): Promise<Translated> {
-    if (body && this.#threads && (isBig(body.bytes.length) || !body.scan || body.scan.isRestated))
-      return this.#onThread(this.#threads, body, order, signal);
+    if (body && this.#threads && isWork(body)) return this.#onThread(this.#threads, body, order, signal);
     try {
-      return translate(body && parseBody(body.bytes, body.scan ?? this.#scan(body)), order, this.#options);
+      return translate(body && this.#parsed(body), order, this.#options);
     } catch (error) {
       if (!(error instanceof ApiError)) this.#options.onFault(crashReport(error));
       throw toApiError(error);
@@ -92,10 +96,12 @@ export class Translator {
     await this.#threads?.close();
   }
 
-  #scan({ bytes, singleKeys }: ReceivedBody): JsonScan {
-    const scan = new JsonScan(singleKeys, this.#options.limits);
-    scan.feed(bytes);
-    return scan;
+  #parsed({ bytes, scan, singleKeys }: ReceivedBody): object {
+    if (!singleKeys) return bytes;
+    if (scan) return parseBody(bytes, scan);
+    const late = new JsonScan(singleKeys, this.#options.limits);
+    late.feed(bytes);
+    return parseBody(bytes, late);
   }
 
   async #onThread(

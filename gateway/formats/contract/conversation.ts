@@ -1,0 +1,146 @@
+import {
+  ImageDetail,
+  type ImagePart,
+  type Message,
+  type Part,
+  Role,
+  type ToolCallPart,
+  type ToolResultPart,
+} from "../../../proto/gen/svc/inference/v1/messages.ts";
+import type { FieldPath } from "../../errors.ts";
+import { argumentsText } from "../../json/json-text.ts";
+import { emptyArray, invalidValue, missing, oneOf, tooMany, unsupportedValue } from "../field-error.ts";
+import { imageFromData, imagesNotAccepted } from "../image.ts";
+import { breakpointOf } from "./cache-fields.ts";
+
+/** The most messages that one request may have. */
+const MAX_MESSAGES = 100_000;
+
+/** A text without control characters. */
+const WORD = /^[^\p{Cc}\p{Cs}]+$/u;
+
+type Kind = NonNullable<Part["kind"]>;
+type KindName = Kind["$case"];
+
+/** The kinds of parts that messages of each role may have, by the names of the contract. */
+const KINDS: Readonly<Record<number, readonly KindName[]>> = {
+  [Role.SYSTEM]: ["text"],
+  [Role.USER]: ["text", "image"],
+  [Role.ASSISTANT]: ["text", "reasoning", "toolCall"],
+  [Role.TOOL]: ["toolResult"],
+};
+
+/** The kinds of parts that the result of a tool may have. */
+const RESULT_KINDS: readonly KindName[] = ["text", "image"];
+
+const FIELD = {
+  text: "text",
+  reasoning: "reasoning",
+  toolCall: "tool_call",
+  toolResult: "tool_result",
+  image: "image",
+} as const satisfies Record<KindName, string>;
+
+const ROLES = ["ROLE_SYSTEM", "ROLE_USER", "ROLE_ASSISTANT", "ROLE_TOOL"];
+const NO_BYTES = Buffer.alloc(0);
+
+/**
+ * Checks a conversation, and returns it with nothing in it that only a gateway may say: signatures are left out, as
+ * nodes do not look at them, and digests of images are made anew. Throws `ApiError` with the path of the first fault.
+ */
+export function checkedMessages(messages: readonly Message[], acceptsImages: boolean): readonly Message[] {
+  if (messages.length === 0) throw emptyArray(["messages"]);
+  if (messages.length > MAX_MESSAGES) throw tooMany(["messages"], MAX_MESSAGES);
+  return messages.map((message, index) => checkedMessage(message, ["messages", index], acceptsImages));
+}
+
+function checkedMessage({ role, parts, name }: Message, path: FieldPath, acceptsImages: boolean): Message {
+  const kinds = KINDS[role];
+  if (!kinds) throw oneOf([...path, "role"], ROLES);
+  const checked = checkedParts(parts, [...path, "parts"], { kinds, acceptsImages });
+  refuseRepeatedCalls(checked, [...path, "parts"]);
+  return { role, parts: checked, name: name === "" ? undefined : name };
+}
+
+/** What reading parts needs to know beyond them. */
+type PartContext = { readonly kinds: readonly KindName[]; readonly acceptsImages: boolean };
+
+/** Checks parts. One whose kind is not set says nothing and is left out. */
+function checkedParts(parts: readonly Part[], path: FieldPath, context: PartContext): readonly Part[] {
+  return parts.flatMap((part, index) => {
+    const { kind } = part;
+    if (!kind) return [];
+    const at = [...path, index];
+    if (!context.kinds.includes(kind.$case))
+      throw invalidValue(
+        [...at, FIELD[kind.$case]],
+        `only these may stand here: ${context.kinds.map((each) => FIELD[each]).join(", ")}.`,
+      );
+    const checked = checkedKind(kind, [...at, FIELD[kind.$case]], context);
+    return checked ? [{ kind: checked, cacheBreakpoint: breakpointOf(part.cacheBreakpoint, at) }] : [];
+  });
+}
+
+function checkedKind(kind: Kind, path: FieldPath, { acceptsImages }: PartContext): Kind | undefined {
+  switch (kind.$case) {
+    case "text":
+      return kind;
+    case "reasoning": {
+      const { text, redacted } = kind.value;
+      if (redacted || text === "") return undefined;
+      return { $case: "reasoning", value: { text, signature: NO_BYTES, redacted } };
+    }
+    case "toolCall":
+      return { $case: "toolCall", value: checkedCall(kind.value, path) };
+    case "toolResult":
+      return { $case: "toolResult", value: checkedResult(kind.value, path, acceptsImages) };
+    case "image":
+      if (!acceptsImages) throw imagesNotAccepted(path);
+      return { $case: "image", value: checkedImage(kind.value, path) };
+    default:
+      return kind satisfies never;
+  }
+}
+
+function checkedCall({ callId, name, argumentsJson }: ToolCallPart, path: FieldPath): ToolCallPart {
+  const words = { callId: word(callId, [...path, "call_id"]), name: word(name, [...path, "name"]) };
+  return { ...words, argumentsJson: argumentsText(argumentsJson) };
+}
+
+function checkedResult(result: ToolResultPart, path: FieldPath, acceptsImages: boolean): ToolResultPart {
+  const { callId, name, content, isError } = result;
+  const context = { kinds: RESULT_KINDS, acceptsImages };
+  const said = checkedParts(content, [...path, "content"], context);
+  return { callId: word(callId, [...path, "call_id"]), name, content: said, isError };
+}
+
+function checkedImage({ source, mimeType, detail }: ImagePart, path: FieldPath): ImagePart {
+  if (!source) throw missing([...path, "data"]);
+  if (source.$case === "uri")
+    throw unsupportedValue([...path, "uri"], "Send the image itself as 'data'; addresses are not fetched.");
+  if (!Object.values(ImageDetail).includes(detail))
+    throw oneOf(
+      [...path, "detail"],
+      Object.keys(ImageDetail).map((name) => `IMAGE_DETAIL_${name}`),
+    );
+  const paths = { mimeType: [...path, "mime_type"], data: [...path, "data"] };
+  return imageFromData(mimeType, source.value, paths, detail);
+}
+
+function word(text: string, path: FieldPath): string {
+  if (text === "") throw missing(path);
+  if (!WORD.test(text)) throw invalidValue(path, "expected a text without control characters.");
+  return text;
+}
+
+/** Refuses an id that two calls of one message have: nobody could say which of them a result answers. */
+function refuseRepeatedCalls(parts: readonly Part[], path: FieldPath): void {
+  const ids = new Set<string>();
+  for (const [index, { kind }] of parts.entries()) {
+    if (kind?.$case !== "toolCall") continue;
+    const { callId } = kind.value;
+    if (ids.has(callId))
+      throw invalidValue([...path, index, "tool_call", "call_id"], "another call of this message has the same id.");
+    ids.add(callId);
+  }
+}
