@@ -193,6 +193,13 @@ const OF_REFUSALS = {
   address_not_allowed: {
     meaning: "The key may not be used from the address of the client (`allowIps` of its record).",
   },
+  limit_store_away: {
+    meaning:
+      "The store of the keys' limits did not answer, and the gateway is to let nobody in without it (`state.redis.whenAway`).",
+    flag: "OM",
+    end: "shed",
+    cost: "nothing",
+  },
   api_version_malformed: { meaning: "The version header of the Messages API is not a date." },
   key_rpm_exceeded: { meaning: "The key has used up its requests per minute.", flag: "RL", dim: "rpm" },
   key_count_rpm_exceeded: { meaning: "The key has used up its token counts per minute.", flag: "RL", dim: "count_rpm" },

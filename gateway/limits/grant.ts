@@ -2,7 +2,7 @@ import type { Started, Usage } from "../../proto/gen/svc/inference/v1/inference_
 import type { ApiError } from "../errors.ts";
 import type { Dimension, DimensionReading, Measure, PlaceLimit } from "./dimension.ts";
 import type { HeldPlaces } from "./held-places.ts";
-import { limitExceeded, placesTaken } from "./limit-exceeded.ts";
+import { limitExceeded, limitsUnknown, placesTaken } from "./limit-exceeded.ts";
 import type { LimitStore, Place } from "./limit-store.ts";
 
 /** The step, in tokens, in which output is charged that goes beyond what was expected. */
@@ -54,22 +54,29 @@ export class Grant {
   }
 
   /**
-   * Takes a place where `places` limits them, then all charges of `wanted` or none. Returns the refusal, or undefined
+   * Takes all charges of `wanted`, and a place where `places` limits them, or nothing. Returns the refusal, or undefined
    * when the request may go on.
    */
   async take(places: PlaceLimit | undefined, wanted: readonly Wanted[]): Promise<ApiError | undefined> {
+    if (!places && wanted.length === 0) return undefined;
     const { store, held, keyId } = this.#options;
-    if (!places) return this.#charge(wanted);
-    const place = await store.takePlace(keyId, places.name, places.limit);
-    if (!place) {
-      // The refused learn, too, how their limits stand.
-      await this.#charge(wanted.map(({ dimension }) => ({ dimension, cost: undefined })));
-      return placesTaken(places);
+    const items = wanted.map(({ dimension, cost }) => ({ name: dimension.name, rule: dimension.rule, cost }));
+    const { ok, refusedBy, place, readings } = await store.charge(keyId, items, places);
+    if (place && places) {
+      // The caller may have left while the store was asked.
+      if (this.#released) place.release();
+      else this.#taken.push(held.hold(keyId, places.name, place));
     }
-    // The caller may have left while the store was asked.
-    if (this.#released) place.release();
-    else this.#taken.push(held.hold(keyId, places.name, place));
-    return this.#charge(wanted);
+    const found: DimensionReading[] = [];
+    for (const [index, { dimension, cost }] of wanted.entries()) {
+      const reading = readings[index];
+      if (reading) found.push({ dimension, reading });
+      if (ok && cost !== undefined) this.#note(dimension, cost);
+    }
+    for (const one of found) this.#readings.set(one.dimension.name, one);
+    if (ok) return undefined;
+    if (refusedBy === "store") return limitsUnknown();
+    return refusedBy === "place" && places ? placesTaken(places) : limitExceeded(found);
   }
 
   /** Notes how many input and output tokens have been charged in advance. */
@@ -138,21 +145,6 @@ export class Grant {
   release(): void {
     this.#released = true;
     for (const place of this.#taken.splice(0)) place.release();
-  }
-
-  async #charge(wanted: readonly Wanted[]): Promise<ApiError | undefined> {
-    if (wanted.length === 0) return undefined;
-    const { store, keyId } = this.#options;
-    const items = wanted.map(({ dimension, cost }) => ({ name: dimension.name, rule: dimension.rule, cost }));
-    const { ok, readings } = await store.charge(keyId, items);
-    const found: DimensionReading[] = [];
-    for (const [index, { dimension, cost }] of wanted.entries()) {
-      const reading = readings[index];
-      if (reading) found.push({ dimension, reading });
-      if (ok && cost !== undefined) this.#note(dimension, cost);
-    }
-    for (const one of found) this.#readings.set(one.dimension.name, one);
-    return ok ? undefined : limitExceeded(found);
   }
 
   #note({ name, measure }: Dimension, cost: number): void {

@@ -77,6 +77,8 @@ const PLACE_WORDS: Readonly<Record<PlaceLimit["of"], PlaceWords>> = {
  * answers take seconds.
  */
 const PLACE_RETRY_MS = 1_000;
+/** The time that a caller is told to wait while the store of the limits does not answer, in milliseconds. */
+const STORE_RETRY_MS = 5_000;
 
 /** Makes the refusal of a charge. Of several limits that refused, the one with the longest wait is named. */
 export function limitExceeded(readings: readonly DimensionReading[]): ApiError {
@@ -106,6 +108,18 @@ export function placesTaken({ of, limit, model }: PlaceLimit): ApiError {
     retryAfterMs: PLACE_RETRY_MS,
     detail: model === undefined ? ofKey : (ofModel ?? ofKey),
   });
+}
+
+/** Makes the refusal of a request whose limits nobody can tell, where the gateway is to let nobody in without them. */
+export function limitsUnknown(): ApiError {
+  return new ApiError(
+    "server_is_overloaded",
+    `The limits of your key cannot be checked now. ${tryAgain(STORE_RETRY_MS)}`,
+    {
+      retryAfterMs: STORE_RETRY_MS,
+      detail: "limit_store_away",
+    },
+  );
 }
 
 /**

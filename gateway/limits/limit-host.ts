@@ -24,15 +24,10 @@ export class LimitHost {
     const answer = async (request: LimitRequest): Promise<void> => {
       switch (request.limits) {
         case "charge": {
-          const charged = await this.#store.charge(request.keyId, request.items);
-          channel.send({ limits: "charged", id: request.id, charged });
-          return;
-        }
-        case "place": {
-          const place = await this.#store.takePlace(request.keyId, request.name, request.limit);
+          const { place, ...charged } = await this.#store.charge(request.keyId, request.items, request.place);
           if (place && attached) places.set(request.id, place);
           else place?.release();
-          channel.send({ limits: "placed", id: request.id, granted: place !== undefined });
+          channel.send({ limits: "charged", id: request.id, charged, placed: place !== undefined });
           return;
         }
         case "settle":

@@ -1,29 +1,31 @@
-import type { Charged, ChargeItem } from "./limit-store.ts";
+import type { Charged, ChargeItem, PlaceItem } from "./limit-store.ts";
 
 /** The field by which messages about limits are told from others on the same process channel. */
 export const LIMITS_TOPIC = "limits";
 
 /**
  * What a gateway worker asks the process that keeps the counts of all workers. The worker chooses each `id` and never
- * uses one twice; `release` names the `id` of the `place` request that got the place.
+ * uses one twice; `release` names the `id` of the `charge` that got the place.
  */
 export type LimitRequest =
-  | { readonly limits: "charge"; readonly id: number; readonly keyId: string; readonly items: readonly ChargeItem[] }
-  | { readonly limits: "settle"; readonly keyId: string; readonly name: string; readonly amount: number }
   | {
-      readonly limits: "place";
+      readonly limits: "charge";
       /** The id of the request, by which it is answered and its place is given back. */
       readonly id: number;
       /** The public id of the key. */
       readonly keyId: string;
-      /** The name of the limit on places in the store. */
-      readonly name: string;
-      /** The number of places that the key's record allows. */
-      readonly limit: number;
+      /** The limits of the key, and what each is charged. */
+      readonly items: readonly ChargeItem[];
+      /** The place that is wanted; absent where none is. */
+      readonly place?: PlaceItem | undefined;
     }
+  | { readonly limits: "settle"; readonly keyId: string; readonly name: string; readonly amount: number }
   | { readonly limits: "release"; readonly id: number };
 
-/** The answer to `charge` and to `place` with the `id` of the request. The other requests have no answer. */
-export type LimitReply =
-  | { readonly limits: "charged"; readonly id: number; readonly charged: Charged }
-  | { readonly limits: "placed"; readonly id: number; readonly granted: boolean };
+/** The answer to `charge` with the `id` of the request; `placed` says whether it got a place. Nothing else is answered. */
+export type LimitReply = {
+  readonly limits: "charged";
+  readonly id: number;
+  readonly charged: Omit<Charged, "place">;
+  readonly placed: boolean;
+};

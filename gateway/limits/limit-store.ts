@@ -29,11 +29,29 @@ export type Reading = {
   readonly waitMs: number;
 };
 
+/** A limit on what a key has under way at one time, of which a request wants a place. */
+export type PlaceItem = {
+  /** The name of the places, unique among those of the key. */
+  readonly name: string;
+  /** The number of places that there are by the newest record of the key, at least 1. */
+  readonly limit: number;
+};
+
 /** The outcome of a charge. */
 export type Charged = {
-  /** Whether every item passed and was taken; otherwise none was. */
+  /** Whether every item passed and was taken, and the place where one was asked for; otherwise nothing was. */
   readonly ok: boolean;
-  /** The readings of how the limits stand, in the order of the items, after the charge where it passed. */
+  /**
+   * The reason why a charge did not pass, other than an item: all places are taken, or nobody may be let in as the
+   * store does not answer. Absent where the charge passed, or an item did not.
+   */
+  readonly refusedBy?: "place" | "store" | undefined;
+  /** The place that was taken, which the holder releases, whatever happens; absent where none was. */
+  readonly place?: Place | undefined;
+  /**
+   * The readings of how the limits stand, in the order of the items, after the charge where it passed. Where places
+   * refused it, nothing waits for an item; where the store does not answer, there may be none.
+   */
   readonly readings: readonly Reading[];
 };
 
@@ -49,13 +67,11 @@ export type Place = {
  * itself for that time.
  */
 export interface LimitStore {
-  /** Takes the costs of all items, or of none when one of them does not pass. */
-  charge(keyId: string, items: readonly ChargeItem[]): Promise<Charged>;
+  /** Takes the costs of all items and a place, or nothing when one of them does not pass or no place is free. */
+  charge(keyId: string, items: readonly ChargeItem[], place?: PlaceItem): Promise<Charged>;
   /**
    * Takes `amount` from a count that was charged before, whatever is left of it; a negative amount gives back. It does
    * nothing for a name that was never charged.
    */
   settle(keyId: string, name: string, amount: number): void;
-  /** Takes a place; undefined when `limit` of them are taken. The holder releases it, whatever happens. */
-  takePlace(keyId: string, name: string, limit: number): Promise<Place | undefined>;
 }

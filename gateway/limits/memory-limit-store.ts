@@ -1,5 +1,5 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import type { Charged, ChargeItem, LimitRule, LimitStore, Place, Reading } from "./limit-store.ts";
+import type { Charged, ChargeItem, LimitRule, LimitStore, Place, PlaceItem, Reading } from "./limit-store.ts";
 import { type Bucket, type BucketRule, fullBucket, fullInMs, refill, resize, take, waitMs } from "./token-bucket.ts";
 
 const DAY_MS = 86_400_000;
@@ -21,12 +21,13 @@ export class MemoryLimitStore implements LimitStore {
     this.#clock = clock;
   }
 
-  /** Takes the costs of all items, or of none when one of them does not pass. */
-  async charge(keyId: string, items: readonly ChargeItem[]): Promise<Charged> {
-    const { counts } = this.#account(keyId);
+  /** Takes the costs of all items and a place, or nothing when one of them does not pass or no place is free. */
+  async charge(keyId: string, items: readonly ChargeItem[], place?: PlaceItem): Promise<Charged> {
+    const { counts, placesInUse } = this.#account(keyId);
+    const full = place !== undefined && (placesInUse.get(place.name) ?? 0) >= place.limit;
     const before = items.map(({ name, rule }) => this.#current(counts.get(name), rule));
-    const waits = items.map(({ cost }, index) => (cost === undefined ? 0 : this.#waitMs(before[index], cost)));
-    const ok = waits.every((wait) => wait === 0);
+    const waits = items.map(({ cost }, index) => (full || cost === undefined ? 0 : this.#waitMs(before[index], cost)));
+    const ok = !full && waits.every((wait) => wait === 0);
     const readings: Reading[] = [];
     for (const [index, { name, cost }] of items.entries()) {
       const found = before[index];
@@ -35,7 +36,8 @@ export class MemoryLimitStore implements LimitStore {
       counts.set(name, count);
       readings.push({ ...this.#state(count), waitMs: waits[index] ?? 0 });
     }
-    return { ok, readings };
+    if (full) return { ok, readings, refusedBy: "place" };
+    return ok && place ? { ok, readings, place: takePlace(placesInUse, place.name) } : { ok, readings };
   }
 
   /** Takes `amount` from a count that was charged before; a negative amount gives back. */
@@ -43,22 +45,6 @@ export class MemoryLimitStore implements LimitStore {
     const { counts } = this.#account(keyId);
     const count = counts.get(name);
     if (count) counts.set(name, taken(this.#current(count, ruleOf(count)), amount));
-  }
-
-  /** Takes a place until it is released; undefined when `limit` of them are taken. */
-  async takePlace(keyId: string, name: string, limit: number): Promise<Place | undefined> {
-    const { placesInUse } = this.#account(keyId);
-    const inUse = placesInUse.get(name) ?? 0;
-    if (inUse >= limit) return undefined;
-    placesInUse.set(name, inUse + 1);
-    let held = true;
-    return {
-      release() {
-        if (!held) return;
-        held = false;
-        placesInUse.set(name, (placesInUse.get(name) ?? 1) - 1);
-      },
-    };
   }
 
   #account(keyId: string): Account {
@@ -97,6 +83,19 @@ export class MemoryLimitStore implements LimitStore {
   #untilMidnightMs(): number {
     return DAY_MS - (Math.floor(this.#clock.wallMs()) % DAY_MS);
   }
+}
+
+/** Takes one of the places that are called `name`, until it is released. */
+function takePlace(inUse: Map<string, number>, name: string): Place {
+  inUse.set(name, (inUse.get(name) ?? 0) + 1);
+  let held = true;
+  return {
+    release() {
+      if (!held) return;
+      held = false;
+      inUse.set(name, (inUse.get(name) ?? 1) - 1);
+    },
+  };
 }
 
 function taken(count: Count, amount: number): Count {

@@ -1,7 +1,8 @@
 import type { Channel } from "../../deploy/runtime/process/process-channel.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { LimitReply, LimitRequest } from "./limit-message.ts";
-import type { Charged, ChargeItem, LimitRule, LimitStore, Place } from "./limit-store.ts";
+import { placeShareOf, shareOf } from "./limit-share.ts";
+import type { Charged, ChargeItem, LimitStore, Place, PlaceItem } from "./limit-store.ts";
 import { MemoryLimitStore } from "./memory-limit-store.ts";
 
 /**
@@ -65,19 +66,19 @@ export class SharedLimitStore implements LimitStore {
   }
 
   /**
-   * Has the host take the costs of all items, or of none when one of them does not pass; where it is silent, counts
-   * here alone.
+   * Has the host take the costs of all items and a place, or nothing when one of them does not pass or no place is free;
+   * where the host is silent, counts here alone.
    */
-  charge(keyId: string, items: readonly ChargeItem[]): Promise<Charged> {
+  charge(keyId: string, items: readonly ChargeItem[], place?: PlaceItem): Promise<Charged> {
     return this.#ask(
-      (id) => ({ limits: "charge", id, keyId, items }),
-      (reply) => (reply.limits === "charged" ? reply.charged : { ok: false, readings: [] }),
-      () =>
-        this.#alone.charge(
-          keyId,
-          items.map((item) => ({ ...item, rule: this.#shareOf(item.rule) })),
-        ),
+      (id) => ({ limits: "charge", id, keyId, items, ...(place && { place }) }),
+      ({ id, charged, placed }) => (placed ? { ...charged, place: this.#placeOf(id) } : charged),
+      () => {
+        const shares = items.map((item) => ({ ...item, rule: shareOf(item.rule, this.#options.workers) }));
+        return this.#alone.charge(keyId, shares, place && placeShareOf(place, this.#options.workers));
+      },
       (own, late) => {
+        late?.place?.release();
         const times = Number(own.ok) - Number(late?.ok ?? false);
         for (const { name, cost } of items) if (cost !== undefined) this.#tell(keyId, name, times * cost);
       },
@@ -91,28 +92,15 @@ export class SharedLimitStore implements LimitStore {
   }
 
   /**
-   * Has the host give a place until it is released, or gives one of its own where the host is silent; undefined when
-   * none is free.
-   */
-  takePlace(keyId: string, name: string, limit: number): Promise<Place | undefined> {
-    return this.#ask(
-      (id) => ({ limits: "place", id, keyId, name, limit }),
-      (reply) => (reply.limits === "placed" && reply.granted ? this.#placeOf(reply.id) : undefined),
-      () => this.#alone.takePlace(keyId, name, Math.max(1, Math.floor(limit / this.#options.workers))),
-      (_own, late) => late?.release(),
-    );
-  }
-
-  /**
    * Asks the host, or counts `alone` where it is silent. `settleUp` then gets the worker's own result and the host's
    * late answer, which is undefined when the host was not asked.
    */
-  #ask<T>(
+  #ask(
     request: (id: number) => LimitRequest,
-    read: (reply: LimitReply) => T,
-    alone: () => Promise<T>,
-    settleUp: (own: T, late: T | undefined) => void,
-  ): Promise<T> {
+    read: (reply: LimitReply) => Charged,
+    alone: () => Promise<Charged>,
+    settleUp: (own: Charged, late: Charged | undefined) => void,
+  ): Promise<Charged> {
     const { channel, clock } = this.#options;
     if (!this.shared || this.#unanswered.size >= MAX_UNANSWERED) {
       this.#saySilence();
@@ -151,12 +139,6 @@ export class SharedLimitStore implements LimitStore {
         held = false;
       },
     };
-  }
-
-  #shareOf(rule: LimitRule): LimitRule {
-    const { workers } = this.#options;
-    if (rule.kind === "day") return { kind: "day", total: rule.total / workers };
-    return { ...rule, perMinute: rule.perMinute / workers, capacity: Math.max(1, rule.capacity / workers) };
   }
 
   /**

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { ChargeItem } from "../../../../gateway/limits/limit-store.ts";
 import { MemoryLimitStore } from "../../../../gateway/limits/memory-limit-store.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
+import { takePlace } from "./take-place.ts";
 
 function bucket(name: string, perMinute: number, cost: number | undefined, capacity = perMinute): ChargeItem {
   return { name, rule: { kind: "bucket", perMinute, capacity }, cost };
@@ -120,23 +121,23 @@ describe("a total per day", () => {
 describe("place", () => {
   test("gives out as many places as there are, and one given back twice is free once", async () => {
     const { store } = setUp();
-    const places = await Promise.all(Array.from({ length: 64 }, () => store.takePlace("k", "concurrency", 10)));
+    const places = await Promise.all(Array.from({ length: 64 }, () => takePlace(store, "k", "concurrency", 10)));
     const held = places.filter((place) => place !== undefined);
     expect(held).toHaveLength(10);
     held[0]?.release();
     held[0]?.release();
-    expect(await store.takePlace("k", "concurrency", 10)).toBeDefined();
-    expect(await store.takePlace("k", "concurrency", 10)).toBeUndefined();
-    expect(await store.takePlace("other", "concurrency", 10)).toBeDefined();
-    expect(await store.takePlace("k", "concurrency:svc-qwen", 10)).toBeDefined();
+    expect(await takePlace(store, "k", "concurrency", 10)).toBeDefined();
+    expect(await takePlace(store, "k", "concurrency", 10)).toBeUndefined();
+    expect(await takePlace(store, "other", "concurrency", 10)).toBeDefined();
+    expect(await takePlace(store, "k", "concurrency:svc-qwen", 10)).toBeDefined();
   });
 
   test("goes by the newest limit", async () => {
     const { store } = setUp();
-    const [first, second] = [await store.takePlace("k", "c", 2), await store.takePlace("k", "c", 2)];
-    expect(await store.takePlace("k", "c", 3)).toBeDefined();
+    const [first, second] = [await takePlace(store, "k", "c", 2), await takePlace(store, "k", "c", 2)];
+    expect(await takePlace(store, "k", "c", 3)).toBeDefined();
     first?.release();
     second?.release();
-    expect(await store.takePlace("k", "c", 1)).toBeUndefined();
+    expect(await takePlace(store, "k", "c", 1)).toBeUndefined();
   });
 });

@@ -6,6 +6,7 @@ import { MemoryLimitStore } from "../../../../gateway/limits/memory-limit-store.
 import { SharedLimitStore } from "../../../../gateway/limits/shared-limit-store.ts";
 import { ChannelPair } from "../../../support/channel-pair.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
+import { takePlace } from "./take-place.ts";
 
 const ANSWER_MS = 1_000;
 
@@ -63,22 +64,28 @@ describe("while the host answers", () => {
 
   test("places are counted over all workers, and one is given back once only", async () => {
     const { one, two, three } = setUp();
-    const first = await one.store.takePlace("k", "concurrency", 2);
-    const second = await two.store.takePlace("k", "concurrency", 2);
+    const first = await takePlace(one.store, "k", "concurrency", 2);
+    const second = await takePlace(two.store, "k", "concurrency", 2);
     expect(first && second).toBeDefined();
-    expect(await three.store.takePlace("k", "concurrency", 2)).toBeUndefined();
+    expect(await takePlace(three.store, "k", "concurrency", 2)).toBeUndefined();
     first?.release();
     first?.release();
-    expect(await three.store.takePlace("k", "concurrency", 2)).toBeDefined();
-    expect(await three.store.takePlace("k", "concurrency", 2)).toBeUndefined();
+    expect(await takePlace(three.store, "k", "concurrency", 2)).toBeDefined();
+    expect(await takePlace(three.store, "k", "concurrency", 2)).toBeUndefined();
   });
 
   test("a worker that has ended gives all its places back, also one that was on its way to it", async () => {
     const { one, two } = setUp();
-    await one.store.takePlace("k", "concurrency", 2);
-    one.channel.worker.send({ limits: "place", id: 999, keyId: "k", name: "concurrency", limit: 2 });
+    await takePlace(one.store, "k", "concurrency", 2);
+    one.channel.worker.send({
+      ...{ limits: "charge", id: 999, keyId: "k", items: [] },
+      place: { name: "concurrency", limit: 2 },
+    });
     one.detach();
-    const places = [await two.store.takePlace("k", "concurrency", 2), await two.store.takePlace("k", "concurrency", 2)];
+    const places = [
+      await takePlace(two.store, "k", "concurrency", 2),
+      await takePlace(two.store, "k", "concurrency", 2),
+    ];
     expect(places).toEqual([expect.anything(), expect.anything()]);
   });
 });
@@ -103,11 +110,11 @@ describe("while the host is stuck", () => {
   ])("of $limit places it has $places", async ({ limit, places }) => {
     const { clock, one } = setUp();
     one.channel.stick();
-    const taken = [await overdue(clock, one.store.takePlace("k", "concurrency", limit))];
-    while (taken.at(-1)) taken.push(await one.store.takePlace("k", "concurrency", limit));
+    const taken = [await overdue(clock, takePlace(one.store, "k", "concurrency", limit))];
+    while (taken.at(-1)) taken.push(await takePlace(one.store, "k", "concurrency", limit));
     expect(taken).toHaveLength(places + 1);
     taken[0]?.release();
-    expect(await one.store.takePlace("k", "concurrency", limit)).toBeDefined();
+    expect(await takePlace(one.store, "k", "concurrency", limit)).toBeDefined();
   });
 
   test("a day's total is shared, too", async () => {
@@ -174,9 +181,9 @@ describe("when the host comes back", () => {
   test("a place that it gave too late is free again", async () => {
     const { clock, one, two } = setUp();
     one.channel.stick();
-    await overdue(clock, one.store.takePlace("k", "concurrency", 1));
+    await overdue(clock, takePlace(one.store, "k", "concurrency", 1));
     await one.channel.comeBack();
-    expect(await two.store.takePlace("k", "concurrency", 1)).toBeDefined();
+    expect(await takePlace(two.store, "k", "concurrency", 1)).toBeDefined();
   });
 });
 
