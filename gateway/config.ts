@@ -5,6 +5,7 @@ import { CATALOG, type Catalog } from "./catalog.ts";
 import { adminSchema, healthSchema } from "./http/admin/admin-settings.ts";
 import { jsonLimitsSchema } from "./json/json-scan.ts";
 import { overloadSchema } from "./overload/overload-settings.ts";
+import { stateSchema } from "./state/state-settings.ts";
 import { statsSchema } from "./stats/stats-settings.ts";
 import { timeoutsSchema } from "./upstream/call/timeouts.ts";
 import { clustersSchema } from "./upstream/cluster-settings.ts";
@@ -236,6 +237,7 @@ const gatewayKeys = z.strictObject({
   timeouts: timeoutsSchema,
   catalog: catalogSchema,
   clusters: clustersSchema,
+  state: stateSchema,
   retry: retrySchema,
   continuation: continuationSchema,
   tracing: tracingSchema.optional(),

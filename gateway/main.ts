@@ -29,12 +29,14 @@ import { LIMITS_TOPIC, type LimitReply, type LimitRequest } from "./limits/limit
 import { registerLimitStats } from "./limits/limit-stats.ts";
 import type { LimitStore } from "./limits/limit-store.ts";
 import { MemoryLimitStore } from "./limits/memory-limit-store.ts";
+import { RedisLimitStore } from "./limits/redis/redis-limit-store.ts";
 import { SharedLimitStore } from "./limits/shared-limit-store.ts";
 import { FollowedSealing } from "./sealing/followed-sealing.ts";
 import { Sealing } from "./sealing/sealing.ts";
 import { SealingKeyError } from "./sealing/sealing-key.ts";
 import { registerSealingStats } from "./sealing/sealing-stats.ts";
 import { buildServer, type GatewayServer } from "./server.ts";
+import { RedisState } from "./state/redis-state.ts";
 import { Stats } from "./stats/stats.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 import { ClusterManager } from "./upstream/cluster-manager.ts";
@@ -65,7 +67,7 @@ async function run(config: GatewayConfig): Promise<number> {
     lifecycle.quit();
   }, log);
   const workers = openWorkers(config);
-  const keys = await openKeys(config.keys.file, stats, log);
+  const { close: closeShared, ...shared } = await openShared(config, stats, log);
   const sealing = await openSealing(config.sealingKeyFile, stats, log);
   const clusters = new ClusterManager(config.clusters, clock, log);
   const orders = await EndpointOrders.open(clusters, openOrderBoard(config));
@@ -73,8 +75,7 @@ async function run(config: GatewayConfig): Promise<number> {
   const tracing = config.tracing && (await loadTracing(config.tracing, log));
   const { app, sockets, limiter, overload } = buildServer({
     config,
-    keys,
-    limitStore: openLimits(config, stats, log),
+    ...shared,
     clusters,
     sealing: sealing.sealing,
     stats,
@@ -93,7 +94,6 @@ async function run(config: GatewayConfig): Promise<number> {
     clusters,
     orders,
     stats,
-    keys,
     sealing: sealing.sealing,
     limiter,
     overload,
@@ -101,6 +101,7 @@ async function run(config: GatewayConfig): Promise<number> {
     workers,
     log,
     clock,
+    ...shared,
     ...access,
   };
   const apps = { admin: buildAdmin(adminDeps), ...(config.health && { health: buildHealth(adminDeps) }), public: app };
@@ -109,9 +110,10 @@ async function run(config: GatewayConfig): Promise<number> {
   if (workers.count === 1) workers.take({ workers: [ready.adminUrl] });
 
   await drainWhenTold({ config, lifecycle, server: app.server, sockets, clock, log });
-  for (const part of [apps.admin, apps.health, access, clusters, keys, sealing, tracing]) await part?.close();
+  for (const part of [apps.admin, apps.health, access, clusters, sealing, tracing]) await part?.close();
+  await closeShared();
   log.info("stopped");
-  return crashed() ? 1 : 0;
+  return Number(crashed());
 }
 
 /** Opens the log. One of several workers names itself in every line. */
@@ -135,18 +137,74 @@ function openWorkers({ worker }: GatewayConfig): Workers {
   return workers;
 }
 
+/** Opens the keys and what they have used of their limits, in this process or in the store that gateways share. */
+async function openShared(config: GatewayConfig, stats: Stats, log: Logger) {
+  const state = await openState(config, log);
+  const limits = await openLimits(config, state, stats, log);
+  const keys = await openKeys(config.keys.file, stats, log);
+  return {
+    keys,
+    limitStore: limits.store,
+    notes: () => limits.notes?.() ?? [],
+    async close() {
+      keys.close();
+      await limits.close?.();
+      state?.close();
+    },
+  };
+}
+
+/** The counts of the limits of keys, and what is amiss with them. */
+type OpenLimits = { readonly store: LimitStore; notes?(): readonly string[]; close?(): Promise<void> };
+
 /**
- * Opens the counts of the limits of keys. Whoever starts several workers counts for all of them; a worker that was
- * started by hand counts by itself.
+ * Opens the counts of the limits of keys. Without a store that gateways share, whoever starts several workers counts
+ * for all of them; a worker that was started by hand counts by itself.
  */
-function openLimits({ worker }: GatewayConfig, stats: Stats, log: Logger): LimitStore {
-  if (!worker || !cluster.isWorker) return new MemoryLimitStore(systemClock);
+async function openLimits(
+  { worker }: GatewayConfig,
+  state: RedisState | undefined,
+  stats: Stats,
+  log: Logger,
+): Promise<OpenLimits> {
+  if (state) return await openSharedLimits(state, stats, log);
+  if (!worker || !cluster.isWorker) return { store: new MemoryLimitStore(systemClock) };
   const onSilence = () =>
     log.warn("the limits of keys are counted by this worker alone: the starting process is silent");
   const channel = processChannel<LimitRequest, LimitReply>(process, LIMITS_TOPIC);
   const store = new SharedLimitStore({ channel, clock: systemClock, workers: worker.count, onSilence });
   registerLimitStats(stats.registry, () => store.shared);
-  return store;
+  return { store };
+}
+
+/** Connects to the store that gateways share, where there is one. Throws `ConfigError`. */
+async function openState({ state: { redis } }: GatewayConfig, log: Logger): Promise<RedisState | undefined> {
+  if (!redis) return undefined;
+  const onReload = (fault: string | undefined) => {
+    if (fault) log.error({ fault }, "the certificates of the shared store cannot be used; the last good ones stay");
+    else log.info("certificates of the shared store loaded");
+  };
+  const state = new RedisState({ settings: redis, clock: systemClock, onReload });
+  await state.connect();
+  return state;
+}
+
+async function openSharedLimits(state: RedisState, stats: Stats, log: Logger): Promise<OpenLimits> {
+  const { whenAway } = state.settings;
+  const does =
+    whenAway === "share" ? "this gateway goes by its share of each limit" : "requests with limits are refused";
+  const store = await RedisLimitStore.open({
+    state,
+    clock: systemClock,
+    onAway: (fault) => log.error({ fault }, `the store of the limits of keys is away: ${does}`),
+    onBack: () => log.info("the store of the limits of keys is back"),
+  });
+  registerLimitStats(stats.registry, () => store.state.shared);
+  return {
+    store,
+    notes: () => (store.state.shared ? [] : [`limits: the shared store is away; ${does}`]),
+    close: () => store.close(),
+  };
 }
 
 /**

@@ -109,9 +109,9 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_ratelimit_decisions_total:
       "`refused` by `dim` says which limit is hit most. The log lines name the key; raise its limit or talk to its owner.",
     svc_ratelimit_store_seconds:
-      "Above 0.01 s, asking for the counts of a key takes noticeable time: the starting process of the workers is busy.",
+      "Above 0.01 s, asking for the counts of a key takes noticeable time: the starting process of the workers, or the store that gateways share, is busy or far away.",
     svc_ratelimit_store_up:
-      "0: this worker counts alone by its share of each limit, because the starting process does not answer. Look at that process. Only workers of several have this metric.",
+      "0: this gateway goes by its share of each limit, or refuses (`state.redis.whenAway`), as whoever counts does not answer: the store that gateways share, or the process that started the workers. Look at that, and at the log for the reason. A gateway that counts for itself does not have this metric.",
     svc_auth_failures_total:
       "A burst of `api_key_invalid` is a revoked key still in use, or somebody guessing. The log lines have the network.",
     svc_keystore_keys: "A fall nobody made: the key file was replaced by another one.",

@@ -22,10 +22,14 @@ export type LimitRequest =
   | { readonly limits: "settle"; readonly keyId: string; readonly name: string; readonly amount: number }
   | { readonly limits: "release"; readonly id: number };
 
-/** The answer to `charge` with the `id` of the request; `placed` says whether it got a place. Nothing else is answered. */
+/** The answer to `charge`, the only request that has one. */
 export type LimitReply = {
+  /** The mark of a message about limits. */
   readonly limits: "charged";
+  /** The id of the request. */
   readonly id: number;
+  /** The outcome, without the place, which cannot be sent. */
   readonly charged: Omit<Charged, "place">;
+  /** Whether a place was taken, which the worker gives back by `release`. */
   readonly placed: boolean;
 };

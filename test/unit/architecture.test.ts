@@ -74,6 +74,11 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   ["gateway/keys/cli/", [...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/sealing/"]],
   ["gateway/keys/", [...GATEWAY_LEAVES, RUNTIME]],
+  ["gateway/state/", [RUNTIME]],
+  [
+    "gateway/limits/redis/",
+    [RUNTIME, "gateway/limits/*.ts", "gateway/state/redis-state.ts", "gateway/state/redis-script.ts"],
+  ],
   [
     "gateway/limits/",
     [
@@ -163,7 +168,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     [
       ...[RUNTIME, "gateway/catalog.ts", "gateway/json/", "gateway/overload/", "gateway/upstream/"],
       "gateway/stats/stats-settings.ts",
-      "gateway/http/admin/admin-settings.ts",
+      ...["gateway/http/admin/admin-settings.ts", "gateway/state/state-settings.ts"],
     ],
   ],
   ["gateway/drain.ts", [RUNTIME, "gateway/config.ts", "gateway/lifecycle.ts", "gateway/http/connection/"]],
@@ -336,6 +341,13 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["test/support/gateway/", [GEN, RUNTIME, "engine/", "gateway/", SUPPORT]],
   ["test/support/http/", []],
   ["test/support/processes/", [RUNTIME, "gateway/keys/", "test/support/http/", "test/support/*.ts"]],
+  [
+    "test/support/redis/",
+    [
+      ...[RUNTIME, "gateway/keys/", "gateway/limits/redis/", "gateway/state/"],
+      ...["test/support/processes/", "test/support/*.ts"],
+    ],
+  ],
   ["test/support/requests/", [GEN, "gateway/http/record/", "gateway/routes.ts", "test/support/*.ts"]],
   ["test/support/schemas/", ["test/support/*.ts"]],
   ["test/support/tools/", []],
@@ -374,6 +386,7 @@ const TRACING = ["gateway/tracing/", "engine/tracing/", "deploy/runtime/tracing/
 
 /** Libraries that only some rooms may know. */
 const ONLY_IN: Readonly<Record<string, readonly string[]>> = {
+  ioredis: ["gateway/state/", "test/support/redis/"],
   fastify: ["gateway/http/", "gateway/server.ts"],
   "@grpc/grpc-js": [
     "gateway/upstream/",

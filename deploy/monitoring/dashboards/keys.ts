@@ -38,10 +38,10 @@ export const keys: Dashboard = {
           queries: [[quantile(0.99, "svc_ratelimit_store_seconds", []), "p99"]],
         },
         {
-          title: "Workers that count alone",
-          text: "Workers whose counting process does not answer: each goes by its share of every limit.",
+          title: "Gateways that count alone",
+          text: "Gateways for which whoever counts for all does not answer: each goes by its share of every limit, or refuses.",
           unit: "short",
-          queries: [["count(svc_ratelimit_store_up == 0) or vector(0)", "workers"]],
+          queries: [["count(svc_ratelimit_store_up == 0) or vector(0)", "gateways"]],
         },
       ],
     },

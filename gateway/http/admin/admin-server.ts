@@ -15,29 +15,30 @@ import { keyRoutes } from "./key-routes.ts";
 import { liveRoutes } from "./live-routes.ts";
 import { processRoutes } from "./process-routes.ts";
 import { type ServerFacts, serverRoutes } from "./server-routes.ts";
-import { healthRoutes, stateRoutes } from "./state-routes.ts";
+import { type HealthFacts, healthRoutes, stateRoutes } from "./state-routes.ts";
 import { metricsRoute, statsRoutes } from "./stats-routes.ts";
 import { workersRoutes } from "./workers-routes.ts";
 
 /** What the admin listener shows and changes, beside the facts about the server. */
-export type AdminDeps = ServerFacts & {
-  /** The statistics that are shown. */
-  readonly stats: Stats;
-  /** The keys that are in force. */
-  readonly keys: KeyStore;
-  /** Has all workers do what operators order of endpoints. */
-  readonly orders: EndpointOrders;
-  /** Knows what keys have used of their limits. */
-  readonly limiter: Limiter;
-  /** Knows the resources of the process and what is done about them. */
-  readonly overload: OverloadManager;
-  /** Returns the number of connections of the public listener. */
-  readonly connections: () => number;
-  /** The means by which callers on other machines are let in. Default: there are none. */
-  readonly proof?: AdminProof;
-  /** The certificates of the listener. Absent where it speaks plain text. */
-  readonly tls?: AdminTls | undefined;
-};
+export type AdminDeps = ServerFacts &
+  Pick<HealthFacts, "notes"> & {
+    /** The statistics that are shown. */
+    readonly stats: Stats;
+    /** The keys that are in force. */
+    readonly keys: KeyStore;
+    /** Has all workers do what operators order of endpoints. */
+    readonly orders: EndpointOrders;
+    /** Knows what keys have used of their limits. */
+    readonly limiter: Limiter;
+    /** Knows the resources of the process and what is done about them. */
+    readonly overload: OverloadManager;
+    /** Returns the number of connections of the public listener. */
+    readonly connections: () => number;
+    /** The means by which callers on other machines are let in. Default: there are none. */
+    readonly proof?: AdminProof;
+    /** The certificates of the listener. Absent where it speaks plain text. */
+    readonly tls?: AdminTls | undefined;
+  };
 
 /** The headers of every reply: nothing here is to be kept, guessed at or framed. */
 const HEADERS = {
@@ -61,7 +62,7 @@ export function buildAdmin(deps: AdminDeps): FastifyInstance {
   const routes: AdminRoute[] = [
     ...liveRoutes({ clusters, live: stats.live, lifecycle, connections, workers, clock }),
     ...workersRoutes(workers),
-    ...healthRoutes(lifecycle, clusters),
+    ...healthRoutes(deps),
     ...stateRoutes(lifecycle),
     ...statsRoutes(stats.registry),
     ...clusterRoutes(clusters, orders, clock),
@@ -86,9 +87,10 @@ export function buildAdmin(deps: AdminDeps): FastifyInstance {
 }
 
 /** Makes the listener that tells everybody who can connect of health and metrics, and does nothing else. */
-export function buildHealth({ lifecycle, clusters, stats, log }: AdminDeps): FastifyInstance {
+export function buildHealth({ lifecycle, clusters, notes, stats, log }: AdminDeps): FastifyInstance {
   const app = newListener();
-  for (const route of [...healthRoutes(lifecycle, clusters), metricsRoute(stats.registry)]) serve(app, route, log);
+  for (const route of [...healthRoutes({ lifecycle, clusters, ...(notes && { notes }) }), metricsRoute(stats.registry)])
+    serve(app, route, log);
   return app;
 }
 

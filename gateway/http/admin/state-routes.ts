@@ -2,11 +2,24 @@ import type { Lifecycle } from "../../lifecycle.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
 import { type AdminReply, type AdminRoute, OK } from "./admin-route.ts";
 
+/** What health is told from. */
+export type HealthFacts = {
+  /** The lifecycle of the gateway, which names its state. */
+  readonly lifecycle: Lifecycle;
+  /** The clusters, by which the gateway is initialized once some model can be served. */
+  readonly clusters: ClusterManager;
+  /**
+   * Returns what operators should know although the gateway serves, a line each, such as that a store which it shares
+   * with others is away. Default: there is nothing.
+   */
+  readonly notes?: () => readonly string[];
+};
+
 /** Makes the paths that say whether the gateway lives and whether it is to be sent requests; everybody may read them. */
-export function healthRoutes(lifecycle: Lifecycle, clusters: ClusterManager): readonly AdminRoute[] {
+export function healthRoutes({ lifecycle, clusters, notes = () => [] }: HealthFacts): readonly AdminRoute[] {
   const ready = (): AdminReply => {
     const state = lifecycle.state(clusters.ready);
-    return { status: state === "LIVE" ? 200 : 503, body: `${state}\n` };
+    return { status: state === "LIVE" ? 200 : 503, body: [state, ...notes(), ""].join("\n") };
   };
   const reads = (path: string, help: string, handle: AdminRoute["handle"]): AdminRoute => ({
     path,
@@ -17,7 +30,7 @@ export function healthRoutes(lifecycle: Lifecycle, clusters: ClusterManager): re
   });
   return [
     reads("/healthz", "whether the process lives", () => ({ body: "ok\n" })),
-    reads("/ready", "200 LIVE, or 503 DRAINING or PRE_INITIALIZING", ready),
+    reads("/ready", "200 LIVE, or 503 DRAINING or PRE_INITIALIZING; then what is amiss, a line each", ready),
     reads("/readyz", "the same", ready),
   ];
 }

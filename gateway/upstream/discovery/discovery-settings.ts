@@ -1,6 +1,7 @@
 import * as z from "zod";
+import { hostPortSchema } from "../../../deploy/runtime/config/host-port-schema.ts";
 import { milliseconds } from "../../../deploy/runtime/config/process-schema.ts";
-import { type EndpointSpec, endpointsSchema, hostPortSchema } from "./endpoint-schema.ts";
+import { type EndpointSpec, endpointsSchema } from "./endpoint-schema.ts";
 
 /** The schemas of the settings of each type of discovery, on top of what every cluster has. */
 export const discoveryShapes = {

@@ -1,15 +1,5 @@
 import * as z from "zod";
-
-function hasPort(address: string): boolean {
-  const port = Number(address.slice(address.lastIndexOf(":") + 1));
-  return port >= 1 && port <= 65_535;
-}
-
-/** The schema of an address `host:port`, the port from 1 to 65535; an IPv6 address stands in brackets. */
-export const hostPortSchema = z
-  .string()
-  .regex(/^(\[[0-9A-Fa-f:.%]+\]|[^\s/:[\]]+):\d{1,5}$/, "expected host:port")
-  .refine(hasPort, "expected a port from 1 to 65535");
+import { hostPortSchema } from "../../../deploy/runtime/config/host-port-schema.ts";
 
 /** The schema of one endpoint of a cluster, as configuration and endpoint files name it. */
 export const endpointSchema = z.strictObject({

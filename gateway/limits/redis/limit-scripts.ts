@@ -1,0 +1,267 @@
+import { RedisScript } from "../../state/redis-script.ts";
+
+/*
+ * What the store does by itself, in Lua. One hash holds all that is counted for a key, so that a decision is one script
+ * on one entry, and a Cluster keeps the entry in one place:
+ *
+ *   b|<name>            a bucket: level, time of the level, units per minute, capacity
+ *   d|<name>            a total of a day: the day since the epoch, what was used
+ *   p|<gateway>|<name>  the places that a gateway holds: their number, time of the last change
+ *   s|<gateway>         what became of a gateway's questions: number of the first, a character each, time of the last
+ *
+ * A question is numbered by its gateway, for each key from 1. The store keeps what became of it until the gateway has
+ * said, by `ack`, that it knows: so a question that is asked again does nothing twice, and one that had no answer can be
+ * asked after, and ruled out where it has not arrived: `1` was taken, `0` refused, `f` found no place, `x` was ruled
+ * out, `-` has not arrived.
+ *
+ * Times are the store's own, in milliseconds since the epoch. Numbers of a reply are texts, as a script's numbers lose
+ * their fractions.
+ */
+
+/** How long the store remembers what became of questions, and a count that carries nothing, in milliseconds: 6 hours. */
+const KEEP_MS = 6 * 3_600_000;
+
+const COMMON = `
+local request = cjson.decode(ARGV[1])
+local now = request.now
+if not now then
+  local time = redis.call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+local function text(number) return string.format('%.17g', number) end
+`;
+
+/**
+ * The script of everything that is done with the counts of one key. Its argument is JSON: `kind` is `charge`,
+ * `settle` or `fence`. It returns what became of the question and, for a charge, three numbers for each item: what
+ * remains, the milliseconds until all is there again, and those until the item passes.
+ */
+export const KEY_SCRIPT = new RedisScript(`${COMMON}
+local KEEP, DAY, MOST, ROUNDING = ${KEEP_MS}, 86400000, 31622400000, 1e-6
+local fields, changed, gone = {}, {}, {}
+local flat = redis.call('HGETALL', KEYS[1])
+for i = 1, #flat, 2 do fields[flat[i]] = flat[i + 1] end
+
+local function set(field, value)
+  fields[field] = value
+  changed[field] = value
+end
+
+local function drop(field)
+  if fields[field] ~= nil then gone[#gone + 1] = field end
+  fields[field] = nil
+  changed[field] = nil
+end
+
+-- What became of this gateway's questions.
+local own = 's|' .. request.gateway
+local base, outcomes = request.ack, ''
+if fields[own] then
+  local first, known = string.match(fields[own], '^(%S+) (%S*) ')
+  base, outcomes = tonumber(first), known
+  if request.ack > base then
+    outcomes = string.sub(outcomes, request.ack - base + 1)
+    base = request.ack
+  end
+end
+
+local function outcomeOf(question)
+  if question < base then return 'x' end
+  local known = string.sub(outcomes, question - base + 1, question - base + 1)
+  if known == '' then return '-' end
+  return known
+end
+
+local function mark(question, outcome)
+  local at = question - base + 1
+  outcomes = outcomes .. string.rep('-', at - 1 - #outcomes)
+  outcomes = string.sub(outcomes, 1, at - 1) .. outcome .. string.sub(outcomes, at + 1)
+  set(own, text(base) .. ' ' .. outcomes .. ' ' .. text(now))
+end
+
+-- Counts, as they stand now.
+local function current(name, rule)
+  if rule.kind == 'day' then
+    local today = math.floor(now / DAY)
+    local day, used = string.match(fields['d|' .. name] or '', '^(%S+) (%S+)$')
+    if not day or tonumber(day) ~= today then used = 0 end
+    return { name = name, day = today, used = tonumber(used), total = rule.total }
+  end
+  local count = { name = name, level = rule.capacity, rule = rule }
+  local level, at, perMinute, capacity = string.match(fields['b|' .. name] or '', '^(%S+) (%S+) (%S+) (%S+)$')
+  if not level then return count end
+  level, at, perMinute, capacity = tonumber(level), tonumber(at), tonumber(perMinute), tonumber(capacity)
+  level = math.min(capacity, level + math.max(0, now - at) * perMinute / 60000)
+  count.level = math.min(rule.capacity, level + math.max(0, rule.capacity - capacity))
+  return count
+end
+
+local function ownRule(name)
+  local perMinute, capacity = string.match(fields['b|' .. name] or '', '^%S+ %S+ (%S+) (%S+)$')
+  return perMinute and { kind = 'bucket', perMinute = tonumber(perMinute), capacity = tonumber(capacity) }
+end
+
+local function take(count, amount)
+  if count.day then
+    count.used = math.max(0, count.used + amount)
+  else
+    count.level = math.min(count.rule.capacity, count.level - amount)
+  end
+end
+
+local function store(count)
+  if count.day then
+    set('d|' .. count.name, text(count.day) .. ' ' .. text(count.used))
+  else
+    local parts = { text(count.level), text(now), text(count.rule.perMinute), text(count.rule.capacity) }
+    set('b|' .. count.name, table.concat(parts, ' '))
+  end
+end
+
+local function untilMidnight() return DAY - now % DAY end
+
+local function waitFor(count, cost)
+  if count.day then
+    if count.used < count.total then return 0 end
+    return untilMidnight()
+  end
+  local missing = math.min(cost, count.rule.capacity) - count.level
+  if missing <= ROUNDING then return 0 end
+  return math.ceil(missing * 60000 / count.rule.perMinute - ROUNDING)
+end
+
+-- Places, of which those of gateways that no longer live are free.
+local function placesTaken(name)
+  local live, sum = {}, 0
+  for _, gateway in ipairs(request.live) do live[gateway] = true end
+  for field, value in pairs(fields) do
+    local gateway, of = string.match(field, '^p|([^|]*)|(.*)$')
+    if gateway then
+      local count, written = string.match(value, '^(%S+) (%S+)$')
+      if gateway ~= request.gateway and not live[gateway] and tonumber(written) <= request.seen then
+        drop(field)
+      elseif of == name then
+        sum = sum + tonumber(count)
+      end
+    end
+  end
+  return sum
+end
+
+local function addPlaces(name, number)
+  local field = 'p|' .. request.gateway .. '|' .. name
+  local count = tonumber(string.match(fields[field] or '0', '^%S+')) + number
+  if count > 0 then set(field, text(count) .. ' ' .. text(now)) else drop(field) end
+end
+
+local function charge()
+  local full = request.place and placesTaken(request.place.name) >= request.place.limit
+  local passed, counts, waits = not full, {}, {}
+  for i, item in ipairs(request.items) do
+    counts[i] = current(item.name, item.rule)
+    waits[i] = (not full and item.cost) and waitFor(counts[i], item.cost) or 0
+    passed = passed and waits[i] == 0
+  end
+  if passed and request.place then addPlaces(request.place.name, 1) end
+  local reply = { passed and '1' or full and 'f' or '0' }
+  for i, item in ipairs(request.items) do
+    local count = counts[i]
+    if passed and item.cost then take(count, item.cost) end
+    if item.cost or fields[(count.day and 'd|' or 'b|') .. item.name] then store(count) end
+    reply[#reply + 1] = text(count.day and count.total - count.used or count.level)
+    reply[#reply + 1] = text(count.day and untilMidnight() or waitFor(count, count.rule.capacity))
+    reply[#reply + 1] = text(waits[i])
+  end
+  return reply
+end
+
+local function settle()
+  for _, part in ipairs(request.amounts) do
+    local rule = part.rule.kind == 'bucket' and ownRule(part.name) or part.rule
+    local count = current(part.name, rule)
+    take(count, part.amount)
+    store(count)
+  end
+  if request.anew then
+    for field in pairs(fields) do
+      if string.sub(field, 1, 3 + #request.gateway) == 'p|' .. request.gateway .. '|' then drop(field) end
+    end
+  end
+  for _, part in ipairs(request.places) do addPlaces(part.name, part.number) end
+  return { '1' }
+end
+
+local function fence()
+  local found = {}
+  for question = request.ack, request.to do
+    local outcome = outcomeOf(question)
+    if outcome == '-' then
+      outcome = 'x'
+      mark(question, 'x')
+    end
+    found[#found + 1] = outcome
+  end
+  return { table.concat(found) }
+end
+
+-- Leaves what carries something, and only for as long as it does.
+local function keep()
+  local ttl = KEEP
+  for field, value in pairs(fields) do
+    local kind = string.sub(field, 1, 1)
+    if kind == 'b' then
+      local level, at, perMinute, capacity = string.match(value, '^(%S+) (%S+) (%S+) (%S+)$')
+      ttl = math.max(ttl, (capacity - level) * 60000 / perMinute - (now - at))
+    elseif kind == 'd' then
+      if tonumber(string.match(value, '^%S+')) < math.floor(now / DAY) then drop(field) else ttl = math.max(ttl, untilMidnight()) end
+    elseif kind == 'p' then
+      ttl = math.max(ttl, DAY)
+    elseif field ~= own and now - tonumber(string.match(value, '%S+$')) > KEEP then
+      drop(field)
+    end
+  end
+  for field, value in pairs(changed) do redis.call('HSET', KEYS[1], field, value) end
+  for _, field in ipairs(gone) do
+    if fields[field] == nil then redis.call('HDEL', KEYS[1], field) end
+  end
+  redis.call('PEXPIRE', KEYS[1], text(math.floor(math.min(ttl, MOST))))
+end
+
+local reply
+if request.kind == 'fence' then
+  reply = fence()
+else
+  local known = outcomeOf(request.question)
+  if known ~= '-' then return { known } end
+  if request.kind == 'charge' then reply = charge() else reply = settle() end
+  mark(request.question, reply[1])
+end
+keep()
+return reply
+`);
+
+/**
+ * The script by which a gateway says that it lives, on the entry of all gateways. Its argument is JSON. It returns the
+ * store's time, whether the gateway was known to live (`1` or `0`), and the names of all gateways that live. Where
+ * nobody has said anything for longer than `silenceMs`, it was the store that was away: all that lived then live on.
+ */
+export const BEAT_SCRIPT = new RedisScript(`${COMMON}
+local newest = tonumber(redis.call('ZREVRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2] or now)
+if now - newest > request.silenceMs then
+  for _, gateway in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], newest - request.leaseMs, '+inf')) do
+    redis.call('ZADD', KEYS[1], text(now), gateway)
+  end
+end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', text(now - request.leaseMs))
+local known = redis.call('ZSCORE', KEYS[1], request.gateway)
+if request.leaves then
+  redis.call('ZREM', KEYS[1], request.gateway)
+else
+  redis.call('ZADD', KEYS[1], text(now), request.gateway)
+end
+redis.call('PEXPIRE', KEYS[1], ${KEEP_MS})
+local reply = redis.call('ZRANGE', KEYS[1], 0, -1)
+table.insert(reply, 1, known and '1' or '0')
+table.insert(reply, 1, text(now))
+return reply
+`);

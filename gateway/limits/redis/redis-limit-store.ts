@@ -1,0 +1,377 @@
+import { randomBytes } from "node:crypto";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { RedisState } from "../../state/redis-state.ts";
+import { faultOf } from "../../state/redis-state.ts";
+import { placeShareOf, shareOf } from "../limit-share.ts";
+import type { Charged, ChargeItem, LimitStore, Place, PlaceItem, Reading } from "../limit-store.ts";
+import { MemoryLimitStore } from "../memory-limit-store.ts";
+import { BEAT_SCRIPT, KEY_SCRIPT } from "./limit-scripts.ts";
+import { RedisAccount } from "./redis-account.ts";
+
+/** The time between two beats, by which the others know that a gateway lives, in milliseconds. */
+const BEAT_MS = 1_000;
+/** The time after its last beat from which on a gateway counts as dead, and its places are free, in milliseconds. */
+const LEASE_MS = 6_000;
+/** The time without a beat of anybody after which it was the store that was away, in milliseconds. */
+const SILENCE_MS = 3_000;
+/** The most questions that may wait for the store at one time; more are decided by this gateway alone. */
+const MAX_OPEN = 10_000;
+/** The most limits that one question is about: those of a hundred models. */
+const MAX_ITEMS = 400;
+/** The number of keys whose counts are brought into step at one time. */
+const IN_STEP_AT_ONCE = 64;
+const SAY_EVERY_MS = 60_000;
+
+/** What a limit store in Redis works with. */
+export type RedisLimitStoreOptions = {
+  /** The connection to the store. */
+  readonly state: RedisState;
+  /** The clock of this gateway, by which it beats, and counts while the store is away. */
+  readonly clock: Clock;
+  /** Called when the store goes away, and each minute that it stays so, with the code of the reason. */
+  readonly onAway: (fault: string) => void;
+  /** Called when the store is back. */
+  readonly onBack: () => void;
+  /** The time that all counts go by, in milliseconds since the epoch. Default: the store's own. */
+  readonly nowMs?: () => number;
+};
+
+/** How a limit store that gateways share stands. */
+export type SharedLimitState = {
+  /** Whether the store answers, so that limits hold for all gateways together. */
+  readonly shared: boolean;
+  /** The number of gateways by which this one computes its share while the store is away. */
+  readonly gateways: number;
+};
+
+/**
+ * Counts in a Redis, for the gateways of all hosts. A decision is one script there, by the store's own time. While the
+ * store is away the gateway counts by itself, by its share of each limit, or refuses, as configured; afterwards it asks
+ * what became of the questions that had no answer, and tells what was used meanwhile.
+ */
+export class RedisLimitStore implements LimitStore {
+  readonly #options: RedisLimitStoreOptions;
+  readonly #gateway = randomBytes(8).toString("base64url");
+  readonly #alone: MemoryLimitStore;
+  readonly #accounts = new Map<string, RedisAccount>();
+  /** The questions that are waited for. */
+  readonly #open = new Set<() => void>();
+  readonly #unsent = new Set<RedisAccount>();
+  /** Whether all that waits is sent at the end of this turn of the loop. */
+  #sendsSoon = false;
+  #away = true;
+  /** The number of times that this gateway's counts in the store have become unsure. */
+  #outages = 0;
+  /** The gateways that lived at the last beat, this one among them, and the store's time of then. */
+  #live: readonly string[] = [];
+  #seenMs = 0;
+  #saidAtMs: number | undefined;
+  /** Whether the running outage was said. */
+  #said = false;
+  #cancelBeat = () => {};
+  #closed = false;
+
+  private constructor(options: RedisLimitStoreOptions) {
+    this.#options = options;
+    this.#alone = new MemoryLimitStore(options.clock);
+  }
+
+  /** Opens the store and begins to beat. A store that does not answer yet is away. */
+  static async open(options: RedisLimitStoreOptions): Promise<RedisLimitStore> {
+    const store = new RedisLimitStore(options);
+    await store.#beat();
+    return store;
+  }
+
+  /** How the store stands, for operators. */
+  get state(): SharedLimitState {
+    return { shared: !this.#away, gateways: this.#gateways };
+  }
+
+  /** Takes the costs of all items and a place, or nothing when one of them does not pass or no place is free. */
+  async charge(keyId: string, items: readonly ChargeItem[], place?: PlaceItem): Promise<Charged> {
+    const account = this.#account(keyId);
+    const bounded = items.slice(0, MAX_ITEMS);
+    for (const { name, rule } of bounded) account.rules.set(name, rule);
+    if (this.#away || this.#open.size >= MAX_OPEN || !(this.#isInStep(account) || (await this.#inStep(account))))
+      return this.#chargeAlone(account, bounded, place, true);
+    // What was given back before is free for this request.
+    void this.#send(account);
+    return new Promise((resolve) => this.#askToCharge(account, bounded, place, resolve));
+  }
+
+  /** Takes `amount` from a count that was charged before; a negative amount gives back. */
+  settle(keyId: string, name: string, amount: number): void {
+    const account = this.#account(keyId);
+    account.owe(name, amount);
+    if (this.#away) this.#alone.settle(keyId, name, amount);
+    else this.#sendSoon(account);
+  }
+
+  /** Tells the store what it is yet to be told, that this gateway leaves, and stops. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#cancelBeat();
+    if (this.#away) return;
+    const sent = [...this.#unsent].map((account) => this.#send(account));
+    await Promise.all(sent);
+    await this.#askToBeat(true).catch(() => {});
+  }
+
+  get #gateways(): number {
+    return this.#options.state.settings.gateways ?? Math.max(1, this.#live.length);
+  }
+
+  #account(keyId: string): RedisAccount {
+    let account = this.#accounts.get(keyId);
+    if (!account) {
+      account = new RedisAccount(keyId);
+      this.#accounts.set(keyId, account);
+    }
+    return account;
+  }
+
+  #askToCharge(
+    account: RedisAccount,
+    items: readonly ChargeItem[],
+    place: PlaceItem | undefined,
+    resolve: (charged: Charged | Promise<Charged>) => void,
+  ): void {
+    let own: Promise<Charged> | undefined;
+    const giveUp = () => {
+      this.#open.delete(giveUp);
+      own ??= this.#chargeAlone(account, items, place, false);
+      resolve(own);
+    };
+    const question = account.ask({
+      giveUp,
+      // It is asked only for what was given up.
+      settleUp: (taken) =>
+        void own?.then(({ ok }) => {
+          for (const { name, cost = 0 } of items) account.owe(name, (Number(ok) - Number(taken)) * cost);
+          this.#sendSoon(account);
+        }),
+    });
+    this.#open.add(giveUp);
+    const asked = this.#ask(account, question, "charge", { items, place, live: this.#live, seen: this.#seenMs });
+    asked.then(
+      ([outcome, ...numbers]) => {
+        if (own) return;
+        this.#open.delete(giveUp);
+        account.open.delete(question);
+        // It was ruled out before it arrived.
+        if (outcome === "x") return resolve(this.#chargeAlone(account, items, place, true));
+        if (outcome === "1" && place) account.hold(place.name, true);
+        return resolve({
+          ok: outcome === "1",
+          ...(outcome === "f" && { refusedBy: "place" }),
+          ...(outcome === "1" && place && { place: this.#placeOf(account, place.name) }),
+          readings: items.map((_, at) => readingOf(numbers, at)),
+        });
+      },
+      (error: unknown) => {
+        if (!own) this.#lost(error);
+      },
+    );
+  }
+
+  /**
+   * Decides by this gateway's share, or refuses, as configured. `owed` says whether the store is to be told what was
+   * taken, which it is later where it may have decided the same itself.
+   */
+  async #chargeAlone(
+    account: RedisAccount,
+    items: readonly ChargeItem[],
+    place: PlaceItem | undefined,
+    owed: boolean,
+  ): Promise<Charged> {
+    const wants = place !== undefined || items.some(({ cost }) => cost !== undefined);
+    if (this.#options.state.settings.whenAway === "refuse")
+      return wants ? { ok: false, refusedBy: "store", readings: [] } : { ok: true, readings: [] };
+    if (this.#away) this.#sayAway();
+    const gateways = this.#gateways;
+    // Those that were taken before the store went away count, too.
+    const full = place && (account.held.get(place.name) ?? 0) >= placeShareOf(place, gateways).limit;
+    const shares = items.map(({ name, rule, cost }) => {
+      return { name, rule: shareOf(rule, gateways), cost: full ? undefined : cost };
+    });
+    if (!full && place) account.hold(place.name, false);
+    const { ok, readings } = await this.#alone.charge(account.keyId, shares);
+    if (full) return { ok: false, refusedBy: "place", readings };
+    if (!ok && place) account.free(place.name);
+    if (ok && owed) for (const { name, cost = 0 } of items) account.owe(name, cost);
+    this.#sendSoon(account);
+    return ok && place ? { ok, readings, place: this.#placeOf(account, place.name) } : { ok, readings };
+  }
+
+  #placeOf(account: RedisAccount, name: string): Place {
+    let held = true;
+    return {
+      release: () => {
+        if (!held) return;
+        held = false;
+        account.free(name);
+        this.#sendSoon(account);
+      },
+    };
+  }
+
+  /** Sends what the store is yet to be told of a key at the end of this turn, together with what comes until then. */
+  #sendSoon(account: RedisAccount): void {
+    this.#unsent.add(account);
+    if (this.#sendsSoon || this.#away) return;
+    this.#sendsSoon = true;
+    setImmediate(() => {
+      this.#sendsSoon = false;
+      for (const each of [...this.#unsent]) void this.#send(each);
+    });
+  }
+
+  /** Sends what the store is yet to be told of a key, unless it is away or not in step. */
+  async #send(account: RedisAccount): Promise<void> {
+    if (this.#away || this.#open.size >= MAX_OPEN) return;
+    if (!this.#isInStep(account)) {
+      await this.#inStep(account);
+      return;
+    }
+    this.#unsent.delete(account);
+    if (account.owes) await this.#tell(account, account.takePlaces(), false);
+  }
+
+  /**
+   * Tells the store the amounts that a key owes, and changes of places; with `anew` they are all that this gateway
+   * holds. Resolves to whether the store has it; otherwise it is away.
+   */
+  async #tell(account: RedisAccount, places: readonly object[], anew: boolean): Promise<boolean> {
+    const amounts = account.takeAmounts();
+    const giveUp = () => this.#open.delete(giveUp);
+    const question = account.ask({
+      giveUp,
+      settleUp(taken) {
+        if (!taken) for (const { name, amount } of amounts) account.owe(name, amount);
+      },
+    });
+    this.#open.add(giveUp);
+    try {
+      await this.#ask(account, question, "settle", { amounts, places, anew });
+      account.open.delete(question);
+      return true;
+    } catch (error) {
+      this.#lost(error);
+      return false;
+    } finally {
+      this.#open.delete(giveUp);
+    }
+  }
+
+  #isInStep(account: RedisAccount): boolean {
+    if (account.inStepSince !== this.#outages && account.isClear) account.inStepSince = this.#outages;
+    return account.inStepSince === this.#outages;
+  }
+
+  /** Resolves to whether the store has all that this gateway counts for a key. */
+  async #inStep(account: RedisAccount): Promise<boolean> {
+    account.comingIntoStep ??= this.#comeIntoStep(account).finally(() => {
+      account.comingIntoStep = undefined;
+    });
+    return account.comingIntoStep;
+  }
+
+  /**
+   * Asks what became of the questions about a key that had no answer, rules out those that have not arrived, and tells
+   * what was used meanwhile and which places are held.
+   */
+  async #comeIntoStep(account: RedisAccount): Promise<boolean> {
+    const outages = this.#outages;
+    try {
+      if (account.open.size > 0) {
+        const { ack, last } = account;
+        const [outcomes = ""] = await this.#askKey(account.keyId, { kind: "fence", ack, to: last });
+        for (const [question, { settleUp }] of account.open) {
+          account.open.delete(question);
+          settleUp(outcomes[question - ack] === "1");
+        }
+        // What was decided alone is known by then.
+        await Promise.resolve();
+      }
+      if (outages !== this.#outages) return false;
+      account.takePlaces();
+      const places = [...account.held].map(([name, number]) => ({ name, number }));
+      if (!(await this.#tell(account, places, true)) || outages !== this.#outages) return false;
+    } catch (error) {
+      this.#lost(error);
+      return false;
+    }
+    account.inStepSince = outages;
+    return true;
+  }
+
+  /** Goes on alone: nobody waits any longer for an answer. */
+  #lost(error: unknown): void {
+    if (this.#away) return;
+    this.#away = true;
+    this.#outages += 1;
+    this.#sayAway(faultOf(error));
+    for (const giveUp of [...this.#open]) giveUp();
+  }
+
+  #sayAway(fault = this.#options.state.fault ?? "unreachable"): void {
+    const nowMs = this.#options.clock.nowMs();
+    if (this.#saidAtMs !== undefined && nowMs - this.#saidAtMs < SAY_EVERY_MS) return;
+    this.#saidAtMs = nowMs;
+    this.#said = true;
+    this.#options.onAway(fault);
+  }
+
+  /** Says that this gateway lives and learns which others do, now and from then on once a second. */
+  async #beat(): Promise<void> {
+    try {
+      const [now, known, ...live] = await this.#askToBeat(false);
+      this.#seenMs = Number(now);
+      this.#live = live;
+      const wasAway = this.#away;
+      // Whoever took this gateway for dead has given its places to others: it holds them all the same.
+      if (!wasAway && known === "0") this.#outages += 1;
+      this.#away = false;
+      if (this.#said) this.#options.onBack();
+      this.#said = false;
+      if (wasAway || known === "0") void this.#bringAllIntoStep();
+      for (const account of [...this.#unsent]) void this.#send(account);
+    } catch (error) {
+      this.#lost(error);
+      this.#sayAway(faultOf(error));
+    }
+    if (!this.#closed) this.#cancelBeat = this.#options.clock.after(BEAT_MS, () => void this.#beat());
+  }
+
+  async #bringAllIntoStep(): Promise<void> {
+    const all = [...this.#accounts.values()].filter((account) => !this.#isInStep(account));
+    for (let at = 0; at < all.length && !this.#away; at += IN_STEP_AT_ONCE)
+      await Promise.all(all.slice(at, at + IN_STEP_AT_ONCE).map((account) => this.#inStep(account)));
+  }
+
+  #askToBeat(leaves: boolean): Promise<readonly string[]> {
+    const request = { gateway: this.#gateway, leaseMs: LEASE_MS, silenceMs: SILENCE_MS, ...(leaves && { leaves }) };
+    return this.#run(BEAT_SCRIPT, "gateways", request);
+  }
+
+  #ask(account: RedisAccount, question: number, kind: string, about: object): Promise<readonly string[]> {
+    return this.#askKey(account.keyId, { kind, question, ack: account.ack, ...about });
+  }
+
+  #askKey(keyId: string, request: object): Promise<readonly string[]> {
+    // In braces, it alone decides about the place of the entry in a Cluster.
+    return this.#run(KEY_SCRIPT, `limits:{${keyId}}`, { gateway: this.#gateway, ...request });
+  }
+
+  async #run(script: typeof KEY_SCRIPT, name: string, request: object): Promise<readonly string[]> {
+    const now = this.#options.nowMs?.();
+    const reply = await this.#options.state.run(script, name, JSON.stringify({ ...request, now }));
+    return Array.isArray(reply) ? reply.map(String) : [];
+  }
+}
+
+function readingOf(numbers: readonly string[], at: number): Reading {
+  const [remaining, resetMs, waitMs] = numbers.slice(3 * at, 3 * at + 3).map(Number);
+  return { remaining: remaining ?? 0, resetMs: resetMs ?? 0, waitMs: waitMs ?? 0 };
+}

@@ -1,0 +1,128 @@
+import { errnoOf } from "../../deploy/runtime/files/errno.ts";
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import { type RedisClient, type RedisClients, redisClients } from "./redis-options.ts";
+import type { RedisScript } from "./redis-script.ts";
+import type { RedisSettings } from "./state-settings.ts";
+
+/** What a connection to the store works with. */
+export type RedisStateOptions = {
+  /** The settings of the store. */
+  readonly settings: RedisSettings;
+  /** The clock by which answers are late. */
+  readonly clock: Clock;
+  /** Called with undefined when changed certificates were taken for further connections, else with why they were not. */
+  readonly onReload: (fault: string | undefined) => void;
+};
+
+/** The error for a store that did not answer in time. */
+export class StoreTimeout extends Error {
+  override readonly name = "StoreTimeout";
+}
+
+/** The store that gateways share, as one of them is connected to it. */
+export class RedisState {
+  readonly #options: RedisStateOptions;
+  readonly #clients: RedisClients;
+  readonly #client: RedisClient;
+  #subscriber: RedisClient | undefined;
+  #fault: string | undefined;
+
+  /** Prepares a connection. Throws `ConfigError` where a file of the settings cannot be used. */
+  constructor(options: RedisStateOptions) {
+    this.#options = options;
+    this.#clients = redisClients(options.settings, options.clock, options.onReload);
+    this.#client = this.#newClient();
+  }
+
+  /** The settings of the store. */
+  get settings(): RedisSettings {
+    return this.#options.settings;
+  }
+
+  /** The last reason for which a connection failed, as a code without hosts; undefined where none did since the start. */
+  get fault(): string | undefined {
+    return this.#fault;
+  }
+
+  /**
+   * Resolves when the store takes commands, or when it does not after `connectTimeoutMs`; it is connected to in the
+   * background then.
+   */
+  async connect(): Promise<void> {
+    const connected = this.#client.connect().catch(() => {});
+    let cancel = () => {};
+    const late = new Promise<void>((resolve) => {
+      cancel = this.#options.clock.after(this.settings.connectTimeoutMs, resolve);
+    });
+    await Promise.race([connected, late]);
+    cancel();
+  }
+
+  /** Returns the name of an entry in the store. */
+  nameOf(name: string): string {
+    return this.settings.keyPrefix + name;
+  }
+
+  /**
+   * Runs a script on the entry `name` and those that share its hash tag. Rejects where the store does not take it, or
+   * has not answered in time; the script may have run all the same, or may run later.
+   */
+  async run(script: RedisScript, name: string, ...args: readonly string[]): Promise<unknown> {
+    const key = this.nameOf(name);
+    return await this.ask(async (client) => {
+      try {
+        return await client.evalsha(script.sha, 1, key, ...args);
+      } catch (error) {
+        if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
+        return await client.eval(script.text, 1, key, ...args);
+      }
+    });
+  }
+
+  /** Asks the store something. Rejects where it fails, or has not answered in time. */
+  async ask<T>(question: (client: RedisClient) => Promise<T>): Promise<T> {
+    let cancel = () => {};
+    const late = new Promise<never>((_resolve, reject) => {
+      cancel = this.#options.clock.after(this.settings.commandTimeoutMs, () => reject(new StoreTimeout()));
+    });
+    try {
+      return await Promise.race([question(this.#client), late]);
+    } finally {
+      cancel();
+    }
+  }
+
+  /** Calls `listener` with each message of a channel, from when it could be subscribed to; messages may be lost. */
+  subscribe(channel: string, listener: (message: string) => void): void {
+    const name = this.nameOf(channel);
+    const subscriber = this.#newClient();
+    this.#subscriber = subscriber;
+    subscriber.on("message", (from: string, message: string) => {
+      if (from === name) listener(message);
+    });
+    subscriber.on("ready", () => void subscriber.subscribe(name).catch(() => {}));
+    void subscriber.connect().catch(() => {});
+  }
+
+  /** Ends the connections. */
+  close(): void {
+    this.#clients.close();
+    this.#client.disconnect();
+    this.#subscriber?.disconnect();
+  }
+
+  #newClient(): RedisClient {
+    const client = this.#clients.make();
+    client.on("error", (error: unknown) => {
+      this.#fault = faultOf(error);
+    });
+    return client;
+  }
+}
+
+/** Returns what an error says without naming a host: a code of the system, or the first word of the store's reply. */
+export function faultOf(error: unknown): string {
+  if (error instanceof StoreTimeout) return "timeout";
+  const ownWord = error instanceof Error ? /^[A-Z]{3,}(?= )/.exec(error.message)?.[0] : undefined;
+  return errnoOf(error) || (ownWord ?? "unreachable");
+}

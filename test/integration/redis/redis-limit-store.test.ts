@@ -1,0 +1,188 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import type { ChargeItem } from "../../../gateway/limits/limit-store.ts";
+import { becomes } from "../../support/becomes.ts";
+import { limitStoreConformance } from "../../support/gateway/limit-store-conformance.ts";
+import { takePlace } from "../../support/gateway/take-place.ts";
+import { type OpenLimits, openLimits } from "../../support/redis/open-limits.ts";
+import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
+
+let redis: RedisProcess;
+let opened: OpenLimits[] = [];
+let prefixes = 0;
+
+/** A store whose counts are those of one test; `gateways` of them count together. */
+async function open(gateways = 1, settings: object = {}): Promise<OpenLimits[]> {
+  prefixes += 1;
+  const keyPrefix = `test${prefixes}:`;
+  const all = await Promise.all(Array.from({ length: gateways }, () => openLimits(redis, { keyPrefix, ...settings })));
+  opened.push(...all);
+  return all;
+}
+
+function bucket(perMinute: number, cost: number | undefined): ChargeItem {
+  return { name: "rpm", rule: { kind: "bucket", perMinute, capacity: perMinute }, cost };
+}
+
+/** A limit whose refill nobody notices: one unit in a hundred thousand minutes. */
+function still(cost: number | undefined): ChargeItem {
+  return { name: "otpm", rule: { kind: "bucket", perMinute: 1e-5, capacity: 1_000 }, cost };
+}
+
+async function remainingIn({ store }: OpenLimits): Promise<number> {
+  return Math.round((await store.charge("k", [still(undefined)])).readings[0]?.remaining ?? Number.NaN);
+}
+
+describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () => {
+  beforeAll(async () => {
+    redis = await RedisProcess.start("--appendonly", "yes");
+  });
+
+  afterEach(async () => {
+    for (const each of opened) await each.close();
+    opened = [];
+  });
+
+  afterAll(() => redis?.end());
+
+  limitStoreConformance(async (clock) => {
+    prefixes += 1;
+    const one = await openLimits(redis, { keyPrefix: `test${prefixes}:` }, { nowMs: () => clock.wallMs() });
+    opened.push(one);
+    return one.store;
+  });
+
+  test("a limit and its places hold for all gateways together, to the unit", async () => {
+    const all = await open(4);
+    const asked = Array.from({ length: 64 }, (_, at) =>
+      all[at % 4]?.store.charge("k", [still(1)], { name: "c", limit: 10 }),
+    );
+    const answers = await Promise.all(asked);
+    expect(answers.filter((answer) => answer?.ok)).toHaveLength(10);
+    for (const answer of answers) answer?.place?.release();
+    const [one, two] = all;
+    if (!one || !two) throw new Error("there are four");
+    one.store.settle("k", "otpm", 0.5);
+    two.store.settle("k", "otpm", 2.5);
+    await becomes(async () => (await remainingIn(one)) === 987, "all is counted");
+  });
+
+  test("a request takes one round trip, with its place and what was given back before", async () => {
+    const [one] = await open();
+    if (!one) throw new Error("there is one");
+    const first = await one.store.charge("k", [still(1)], { name: "c", limit: 1 });
+    const before = await commands("evalsha");
+    first.place?.release();
+    one.store.settle("k", "otpm", 5);
+    const second = await one.store.charge("k", [still(1)], { name: "c", limit: 1 });
+    expect(second.ok).toBe(true);
+    // What was told besides is not waited for. A beat may have come in between.
+    expect((await commands("evalsha")) - before).toBeLessThanOrEqual(3);
+  });
+
+  test("however many places it holds, a gateway renews them by one command a second", async () => {
+    const [one] = await open();
+    if (!one) throw new Error("there is one");
+    for (let at = 0; at < 500; at += 1) await takePlace(one.store, `k${at % 50}`, "c", 100);
+    const before = await commands("evalsha");
+    await new Promise((resolve) => setTimeout(resolve, 2_500));
+    expect((await commands("evalsha")) - before).toBeLessThanOrEqual(4);
+  });
+
+  test("a script that the store has forgotten is loaded again", async () => {
+    const [one] = await open();
+    await one?.store.charge("k", [still(1)]);
+    await redis.ask("SCRIPT", "FLUSH");
+    expect((await one?.store.charge("k", [still(1)]))?.ok).toBe(true);
+    expect(one?.said).toEqual([]);
+  });
+
+  test("what carries nothing expires by itself", async () => {
+    const [one] = await open();
+    await one?.store.charge("k", [bucket(60, 1)]);
+    const ttl = Number(await redis.ask("PTTL", `test${prefixes}:limits:{k}`));
+    expect(ttl).toBeGreaterThan(0);
+    expect(ttl).toBeLessThanOrEqual(86_400_000);
+  });
+
+  test("a store that stands still is away: each goes by its share, and all is told once afterwards", async () => {
+    const [one, two] = await open(2, { commandTimeoutMs: 200 });
+    if (!one || !two) throw new Error("there are two");
+    await becomes(async () => one.store.state.gateways === 2, "both are known");
+    expect((await one.store.charge("k", [still(100)])).ok).toBe(true);
+    redis.signal("SIGSTOP");
+    try {
+      // Answered alone, although the store may still take it.
+      expect((await one.store.charge("k", [still(300)])).ok).toBe(true);
+      expect(one.store.state.shared).toBe(false);
+      expect((await one.store.charge("k", [still(100)])).ok).toBe(true);
+      // Its share is half of a thousand.
+      expect((await one.store.charge("k", [still(200)])).ok).toBe(false);
+      one.store.settle("k", "otpm", -50);
+      expect((await two.store.charge("k", [still(10)])).ok).toBe(true);
+    } finally {
+      redis.signal("SIGCONT");
+    }
+    await becomes(async () => one.store.state.shared && two.store.state.shared, "the store is back");
+    await becomes(async () => (await remainingIn(two)) === 1_000 - 100 - 300 - 100 + 50 - 10, "all is counted once");
+    expect(one.said.at(-1)).toBe("back");
+  });
+
+  test("places are held through an outage, and those given alone are known afterwards", async () => {
+    const [one, two] = await open(2, { commandTimeoutMs: 200, gateways: 2 });
+    if (!one || !two) throw new Error("there are two");
+    const first = await takePlace(one.store, "k", "c", 6);
+    redis.signal("SIGSTOP");
+    let alone: Awaited<ReturnType<typeof takePlace>>[];
+    try {
+      alone = [await takePlace(one.store, "k", "c", 6), await takePlace(one.store, "k", "c", 6)];
+      expect(alone.every((place) => place !== undefined)).toBe(true);
+      // Three are its share, of which it had one before.
+      expect(await takePlace(one.store, "k", "c", 6)).toBeUndefined();
+      first?.release();
+    } finally {
+      redis.signal("SIGCONT");
+    }
+    await becomes(async () => one.store.state.shared && two.store.state.shared, "the store is back");
+    await becomes(async () => (await takePlace(two.store, "k", "c", 3)) !== undefined, "the first is free");
+    expect(await takePlace(two.store, "k", "c", 3)).toBeUndefined();
+    for (const place of alone) place?.release();
+    await becomes(async () => (await takePlace(two.store, "k", "c", 2)) !== undefined, "all of the first are free");
+  });
+
+  test("without the store nobody with limits is let in, where that is asked for", async () => {
+    const [one] = await open(1, { commandTimeoutMs: 200, whenAway: "refuse" });
+    if (!one) throw new Error("there is one");
+    await one.store.charge("k", [still(100)]);
+    redis.signal("SIGSTOP");
+    try {
+      expect(await one.store.charge("k", [still(300)])).toEqual({ ok: false, refusedBy: "store", readings: [] });
+      expect((await one.store.charge("k", [still(undefined)])).ok).toBe(true);
+      one.store.settle("k", "otpm", 20);
+    } finally {
+      redis.signal("SIGCONT");
+    }
+    await becomes(async () => one.store.state.shared, "the store is back");
+    // What the store took of the refused request is given back.
+    await becomes(async () => (await remainingIn(one)) === 880, "all is counted once");
+  });
+
+  test("a store that loses its connections loses no count, and counts none twice", async () => {
+    const [one] = await open();
+    if (!one) throw new Error("there is one");
+    let granted = 0;
+    for (let round = 0; round < 10; round += 1) {
+      const asked = Array.from({ length: 20 }, () => one.store.charge("k", [still(1)]));
+      for (let at = 0; at < 20; at += 1) one.store.settle("k", "otpm", 0.5);
+      void redis.ask("CLIENT", "KILL", "TYPE", "normal").catch(() => {});
+      granted += (await Promise.all(asked)).filter(({ ok }) => ok).length;
+    }
+    await becomes(async () => one.store.state.shared, "the store is back");
+    await becomes(async () => (await remainingIn(one)) === 1_000 - granted - 100, "all is counted once");
+  });
+});
+
+/** How often the store was sent a command. */
+async function commands(name: string): Promise<number> {
+  const stats = String(await redis.ask("INFO", "commandstats"));
+  return Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+}

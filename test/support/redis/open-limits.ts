@@ -1,0 +1,39 @@
+import { systemClock } from "../../../deploy/runtime/time/clock.ts";
+import { RedisLimitStore, type RedisLimitStoreOptions } from "../../../gateway/limits/redis/redis-limit-store.ts";
+import { RedisState } from "../../../gateway/state/redis-state.ts";
+import { stateSchema } from "../../../gateway/state/state-settings.ts";
+import type { RedisProcess } from "./redis-process.ts";
+
+/** Makes a connection to a Redis of a test, which has connected, or not, when it resolves. */
+export async function connectTo(redis: RedisProcess, settings: object = {}): Promise<RedisState> {
+  const { redis: checked } = stateSchema.parse({ redis: { addresses: [redis.address], ...settings } });
+  if (!checked) throw new Error("there are settings");
+  const state = new RedisState({ settings: checked, clock: systemClock, onReload: () => {} });
+  await state.connect();
+  return state;
+}
+
+/** A gateway's limit store in a Redis, and what it has said. */
+export type OpenLimits = { readonly store: RedisLimitStore; readonly said: string[]; close(): Promise<void> };
+
+/** Opens a limit store in a Redis, as one gateway does. */
+export async function openLimits(
+  redis: RedisProcess,
+  settings: object = {},
+  own: Partial<RedisLimitStoreOptions> = {},
+): Promise<OpenLimits> {
+  const state = await connectTo(redis, settings);
+  const said: string[] = [];
+  const store = await RedisLimitStore.open({
+    ...{ state, clock: systemClock, onAway: (fault) => said.push(fault), onBack: () => said.push("back") },
+    ...own,
+  });
+  return {
+    store,
+    said,
+    async close() {
+      await store.close();
+      state.close();
+    },
+  };
+}

@@ -1,0 +1,113 @@
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Redis } from "ioredis";
+
+/** The path of the binary: what the environment names, or the system's. */
+const BINARY = process.env.SVC_TEST_REDIS ?? "redis-server";
+
+/** Whether there is a Redis to test with. */
+export const HAS_REDIS = spawnSync(BINARY, ["--version"]).status === 0;
+/** The reason why a test that needs Redis is skipped where there is none. */
+export const NO_REDIS = "no redis-server: install it, or name a binary in SVC_TEST_REDIS";
+
+/** A Redis of a test, with a folder of its own. */
+export class RedisProcess {
+  /** The port that it listens on, which stays the same when it is started again. */
+  readonly port: number;
+  readonly #args: readonly string[];
+  readonly #folder: string;
+  #child: ChildProcess;
+
+  private constructor(port: number, args: readonly string[], folder: string) {
+    this.port = port;
+    this.#args = args;
+    this.#folder = folder;
+    this.#child = this.#spawn();
+  }
+
+  /** Starts a Redis on a free port, with these options of its command line. Resolves when it listens. */
+  static async start(...args: readonly string[]): Promise<RedisProcess> {
+    const port = await freePort();
+    const redis = new RedisProcess(port, args, mkdtempSync(join(tmpdir(), "svc-redis-")));
+    await redis.#listens();
+    return redis;
+  }
+
+  /** The address by which gateways find it. */
+  get address(): string {
+    return `127.0.0.1:${this.port}`;
+  }
+
+  /** Sends it a command; resolves to what it answers. */
+  async ask(...command: readonly [string, ...string[]]): Promise<unknown> {
+    const client = new Redis({ host: "127.0.0.1", port: this.port });
+    client.on("error", () => {});
+    try {
+      const [name, ...args] = command;
+      return await client.call(name, ...args);
+    } finally {
+      client.disconnect();
+    }
+  }
+
+  /** Ends it as an operator does, or as a power cut. */
+  async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const ended = once(this.#child, "exit");
+    this.#child.kill(signal);
+    await ended;
+  }
+
+  /** Lets it stand still, or go on. */
+  signal(signal: "SIGSTOP" | "SIGCONT"): void {
+    this.#child.kill(signal);
+  }
+
+  /** Starts it again with what it has kept. Resolves when it listens. */
+  async startAgain(): Promise<void> {
+    this.#child = this.#spawn();
+    await this.#listens();
+  }
+
+  /** Ends it and removes its folder. */
+  async end(): Promise<void> {
+    this.signal("SIGCONT");
+    await this.stop("SIGKILL");
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #spawn(): ChildProcess {
+    const own = ["--bind", "127.0.0.1", "--dir", this.#folder, "--save", "", "--appendfsync", "always"];
+    const port = this.#args.includes("--tls-port") ? [] : ["--port", String(this.port)];
+    return spawn(BINARY, [...port, ...own, ...this.#args], { stdio: "ignore" });
+  }
+
+  async #listens(): Promise<void> {
+    const { createConnection } = await import("node:net");
+    for (;;) {
+      const socket = createConnection(this.port, "127.0.0.1");
+      const connected = await new Promise((resolve) => {
+        socket.once("connect", () => resolve(true));
+        socket.once("error", () => resolve(false));
+      });
+      socket.destroy();
+      if (connected) return;
+      if (this.#child.exitCode !== null) throw new Error(`redis-server ended with ${this.#child.exitCode}`);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+}
+
+/** Resolves to a port that nobody listens on. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  return typeof address === "object" && address !== null ? address.port : 0;
+}
