@@ -5,6 +5,7 @@ import { ConfigError } from "../deploy/runtime/config/load-config.ts";
 import { FileError } from "../deploy/runtime/files/file-error.ts";
 import { PemError } from "../deploy/runtime/files/followed-pems.ts";
 import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
+import { atMostEvery } from "../deploy/runtime/log/at-most-every.ts";
 import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
 import { processLog } from "../deploy/runtime/log/process-log.ts";
 import { isLoopback } from "../deploy/runtime/net/loopback.ts";
@@ -250,7 +251,7 @@ async function readKeys(file: string, log: Logger): Promise<FileKeyStore> {
  * `ConfigError`.
  */
 async function openSealing(file: string | undefined, stats: Stats, log: Logger): Promise<OpenSealing> {
-  const onUnknownKey = atMostEvery(UNKNOWN_KEY_SAID_MS, (id) =>
+  const onUnknownKey = atMostEvery(systemClock, UNKNOWN_KEY_SAID_MS, (id: string) =>
     log.warn(
       { sealingKeyId: id, sealingKeyIds: opened.sealing.keyIds },
       "a caller's reasoning names a sealing key that is not here, and was left out; do all gateways share sealingKeyFile?",
@@ -283,17 +284,6 @@ async function followSealing(file: string, log: Logger, onUnknownKey: (id: strin
       throw new ConfigError(`sealingKeyFile: ${cause.message}`, { cause });
     throw cause;
   }
-}
-
-/** Returns what calls `say` once in `everyMs` milliseconds at most, however often it is called. */
-function atMostEvery(everyMs: number, say: (text: string) => void): (text: string) => void {
-  let saidAtMs = Number.NEGATIVE_INFINITY;
-  return (text) => {
-    const nowMs = systemClock.nowMs();
-    if (nowMs - saidAtMs < everyMs) return;
-    saidAtMs = nowMs;
-    say(text);
-  };
 }
 
 /** Takes orders to stop from signals alone: Node would end a worker whose supervisor has gone, amid its answers. */

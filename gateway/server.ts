@@ -1,5 +1,6 @@
 import type { FastifyInstance, RouteHandlerMethod } from "fastify";
 import type { Logger } from "pino";
+import { atMostEvery } from "../deploy/runtime/log/at-most-every.ts";
 import { onAbort } from "../deploy/runtime/time/abort.ts";
 import type { Clock } from "../deploy/runtime/time/clock.ts";
 import type { GatewayConfig } from "./config.ts";
@@ -75,6 +76,11 @@ export type GatewayServer = {
   /** Knows the resources of the process and what is done about them. */
   readonly overload: OverloadManager;
 };
+
+/** The share of what is kept of running answers that is let go of at each look while memory is short. */
+const LET_GO_SHARE = 0.25;
+/** The time between two lines that say that answers find no room, or were let go of, at least, in milliseconds. */
+const LACK_SAID_MS = 60_000;
 
 /** The hooks that a request has to pass on every route that asks for a key. */
 type Gates = {
@@ -190,13 +196,37 @@ function newTranslator({ config, clusters, sealing, clock, log }: GatewayDeps): 
   });
 }
 
-function newRouter({ config, clusters, clock, stats }: GatewayDeps, overload: OverloadManager): Router {
+/** Makes the room of kept answers, which are let go of while memory is short. The log tells of both kinds of lack. */
+function newContinuationRoom({ config, clock, log }: GatewayDeps, overload: OverloadManager): ContinuationRoom {
   const { maxBytes, maxShareOfKey } = config.continuation;
-  const room = new ContinuationRoom({
+  const room: ContinuationRoom = new ContinuationRoom({
     maxBytes: maxBytes ?? continuationBytes(overload.maxRssBytes),
     maxShareOfKey,
     inTrouble: () => overload.isActive("stopKeepingAnswers"),
+    onFull: () => sayFull(undefined),
   });
+  const sayFull = atMostEvery(clock, LACK_SAID_MS, (_: undefined, times) =>
+    log.warn(
+      { times, kept: room.answers, bytes: room.bytes, maxBytes: room.maxBytes },
+      "continuation.maxBytes is used up: answers that find no room fail with their engine",
+    ),
+  );
+  const sayLetGo = atMostEvery(clock, LACK_SAID_MS, (answers: number) =>
+    log.warn(
+      { answers, kept: room.answers, bytes: room.bytes },
+      "memory is short: the largest kept answers were let go of, and fail with their engine",
+    ),
+  );
+  overload.onLook(() => {
+    const answers = overload.isActive("releaseKeptAnswers") ? room.letGoOf(LET_GO_SHARE) : 0;
+    if (answers > 0) sayLetGo(answers);
+  });
+  return room;
+}
+
+function newRouter(deps: GatewayDeps, overload: OverloadManager): Router {
+  const { config, clusters, clock, stats } = deps;
+  const room = newContinuationRoom(deps, overload);
   const router = new Router({
     clusters,
     clock,

@@ -39,7 +39,7 @@ export function gatewayRegistry(): Registry {
   registerKeyStats(registry, NO_KEYS);
   registerClusterStats(registry, new ClusterManager([], systemClock, pino({ enabled: false })));
   registerTrafficStats(registry, []);
-  registerContinuationStats(registry, { answers: 0, bytes: 0 });
+  registerContinuationStats(registry, { answers: 0, bytes: 0, maxBytes: 0 });
   registerLimitStats(registry, () => true);
   registerOverloadStats(registry, overload);
   registerSealingStats(registry, { keyIds: [], openings: { opened: 0, unknown_key: 0, refused: 0 } });

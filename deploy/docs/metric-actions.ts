@@ -57,7 +57,7 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_continuation_gap_seconds:
       "The pause that callers see when an engine is lost. Long ones wait for an endpoint, or read long prompts anew.",
     svc_answers_not_kept_total:
-      "These answers would fail with their engine. Raise `continuation.maxBytes` (`no_room`), or give the gateway more memory (`overload`); `no_room_for_key` is one owner with many big prompts.",
+      "These answers would fail with their engine. Raise `continuation.maxBytes` (`no_room`), or give the gateway more memory (`overload`, and `released` of those that were kept); `no_room_for_key` is one owner with many big prompts.",
     svc_cluster_upstream_rq_timeout_total:
       "Raise `timeouts.maxStreamDurationMs` or `timeouts.maxRequestDurationMs` if such long answers are wanted.",
     svc_cluster_upstream_rq_per_try_timeout_total:
@@ -136,7 +136,9 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
     svc_inflight_bodies_waiting:
       "Above 0 for long: bodies wait for memory, and get 503 or 429 after `maxWaitMs`. Give the gateway more memory, or add gateways.",
     svc_answers_kept: "About as many as answers run; fewer, where engines cannot be continued.",
-    svc_answers_kept_bytes: "Near `continuation.maxBytes`, further answers are not kept, and fail with their engine.",
+    svc_answers_kept_bytes:
+      "Near `svc_answers_kept_limit_bytes`, further answers are not kept, and fail with their engine.",
+    svc_answers_kept_limit_bytes: "It never moves; alert where `svc_answers_kept_bytes` is above 0.9 of it.",
     nodejs_eventloop_utilization_ratio:
       "Above 0.9 for long, the core is full: add workers with `--gateways`, or gateways.",
   },

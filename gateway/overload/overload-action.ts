@@ -15,8 +15,9 @@ export const RESOURCE_MONITORS = [
 export type ResourceMonitor = (typeof RESOURCE_MONITORS)[number];
 
 /**
- * The actions that keep the process alive, the mildest first; all but two are Envoy's. `stopKeepingAnswers` keeps no
- * further answer so that another engine could go on with it; `rejectNonCritical` refuses the counting of tokens, and
+ * The actions that keep the process alive, the mildest first; all but three are Envoy's. `stopKeepingAnswers` keeps no
+ * further answer so that another engine could go on with it, and `releaseKeptAnswers` lets go of those that are kept, the
+ * largest first; `rejectNonCritical` refuses the counting of tokens, and
  * keys of low priority. `shrinkHeap` collects garbage, which V8 puts off while it sees no need.
  */
 export const OVERLOAD_ACTIONS = [
@@ -24,6 +25,7 @@ export const OVERLOAD_ACTIONS = [
   "stopKeepingAnswers",
   "disableHttpKeepalive",
   "rejectNonCritical",
+  "releaseKeptAnswers",
   "stopAcceptingRequests",
 ] as const;
 /** One of `OVERLOAD_ACTIONS`. */

@@ -72,8 +72,10 @@ export class OverloadManager {
     stopKeepingAnswers: RESTING,
     disableHttpKeepalive: RESTING,
     rejectNonCritical: RESTING,
+    releaseKeptAnswers: RESTING,
     stopAcceptingRequests: RESTING,
   };
+  readonly #listeners = new Set<() => void>();
   #cancelLook: () => void = () => {};
 
   /**
@@ -132,6 +134,11 @@ export class OverloadManager {
     return { usedBytes, limitBytes: this.#settings.resourceMonitors.fixedHeap.maxHeapSizeBytes ?? limitBytes };
   }
 
+  /** Calls the listener after every look, when it is known which actions are to be done. */
+  onLook(listener: () => void): void {
+    this.#listeners.add(listener);
+  }
+
   /** Stops watching; the actions stay as they are. */
   close(): void {
     this.#cancelLook();
@@ -156,6 +163,7 @@ export class OverloadManager {
       const { active } = states[action];
       if (active !== before[action].active) this.#onAction({ action, active, pressures: this.#pressures });
     }
+    for (const listener of this.#listeners) listener();
     const { releasedBytes: goneBytes, bytes: heldBytes } = this.bodies;
     this.#garbage.look(this.#clock.nowMs(), states.shrinkHeap.active, { goneBytes, heldBytes });
   }

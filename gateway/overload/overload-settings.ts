@@ -127,6 +127,11 @@ export const overloadSchema = z
           0.85,
           "Requests that count tokens, and those of keys of low priority, get 503 (529 in Format B).",
         ),
+        releaseKeptAnswers: triggers(
+          0.9,
+          "Answers that are kept for another engine to go on with are let go of, the largest first: a quarter of what is kept, at every look. They run on, and fail with their engine.",
+          { eventLoopDelay: null, inflightBodyBytes: null },
+        ),
         // Bodies wait for their own room; what has none needs none.
         stopAcceptingRequests: triggers(0.95, "Every new request gets 503 (529 in Format B); those under way go on.", {
           inflightBodyBytes: null,

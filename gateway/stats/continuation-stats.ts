@@ -46,7 +46,7 @@ export class ContinuationStats {
     });
     this.#notKept = new Counter({
       name: "svc_answers_not_kept_total",
-      help: "Answers that were not kept for another engine to go on with, by reason: no_room, no_room_for_key, overload.",
+      help: "Answers that were not kept for another engine to go on with, or no longer, by reason: no_room, no_room_for_key, overload, released.",
       labelNames: ["cluster", "reason"],
       registers: [registry],
     });

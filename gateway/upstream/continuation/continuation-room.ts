@@ -1,5 +1,8 @@
-/** The reason why an answer is not kept: no room for it, no room left to its tenant, or a process that is in trouble. */
-export type NotKept = "no_room" | "no_room_for_key" | "overload";
+/**
+ * The reason why an answer is not kept, or no longer: no room for it, no room left to its tenant, a process that is in
+ * trouble as it begins (`overload`), or one that was so short of memory that it was let go of (`released`).
+ */
+export type NotKept = "no_room" | "no_room_for_key" | "overload" | "released";
 
 /** The share of the process' memory that kept answers get where the configuration gives them no size. */
 const MEMORY_SHARE = 0.125;
@@ -19,6 +22,17 @@ export type ContinuationRoomOptions = {
   readonly maxShareOfKey: number;
   /** Returns whether the process is in trouble, so that no further answer is to be kept. Default: it never is. */
   readonly inTrouble?: () => boolean;
+  /** Called whenever an answer finds no room among those of all tenants. Default: nobody is told. */
+  readonly onFull?: () => void;
+};
+
+/** An answer that takes up room. */
+type Held = {
+  readonly tenant: string;
+  /** The room that the answer takes up, in bytes. */
+  bytes: number;
+  /** Lets go of the answer. Returns false where that cannot be at the moment, as another engine is taking it up. */
+  readonly letGo: () => boolean;
 };
 
 /** The room of one answer. */
@@ -33,8 +47,8 @@ export type KeptAnswer = {
 export class ContinuationRoom {
   readonly #options: ContinuationRoomOptions;
   readonly #bytesOf = new Map<string, number>();
+  readonly #held = new Set<Held>();
   #bytes = 0;
-  #answers = 0;
 
   /** Keeps nothing at first. */
   constructor(options: ContinuationRoomOptions) {
@@ -58,37 +72,54 @@ export class ContinuationRoom {
 
   /** The number of answers that are kept now. */
   get answers(): number {
-    return this.#answers;
+    return this.#held.size;
   }
 
-  /** Takes room for an answer of a tenant, of `bytes` at first. Returns the reason where there is none. */
-  keep(tenant: string, bytes: number): KeptAnswer | NotKept {
+  /**
+   * Takes room for an answer of a tenant, of `bytes` at first. Returns the reason where there is none. `letGo` is called
+   * when memory runs short: it has to release the room, or to return false where the answer cannot be let go of now.
+   */
+  keep(tenant: string, bytes: number, letGo: () => boolean): KeptAnswer | NotKept {
     const lack = this.#options.inTrouble?.() ? "overload" : this.#lacks(tenant, bytes);
     if (lack) return lack;
-    let held = bytes;
-    this.#answers += 1;
+    const held: Held = { tenant, bytes, letGo };
+    this.#held.add(held);
     this.#take(tenant, bytes);
     return {
       grow: (more) => {
         const found = this.#lacks(tenant, more);
         if (found) return found;
-        held += more;
+        held.bytes += more;
         this.#take(tenant, more);
         return undefined;
       },
       release: () => {
-        if (held === 0) return;
-        this.#answers -= 1;
-        this.#take(tenant, -held);
-        held = 0;
+        if (this.#held.delete(held)) this.#take(tenant, -held.bytes);
       },
     };
+  }
+
+  /**
+   * Lets go of answers, the largest first, until `share` of the bytes that are kept has been given back, from 0 to 1.
+   * Returns how many answers were let go of.
+   */
+  letGoOf(share: number): number {
+    const enough = (1 - share) * this.#bytes;
+    let answers = 0;
+    for (const { letGo } of [...this.#held].sort((a, b) => b.bytes - a.bytes)) {
+      if (this.#bytes <= enough) break;
+      if (letGo()) answers += 1;
+    }
+    return answers;
   }
 
   #lacks(tenant: string, bytes: number): NotKept | undefined {
     const { maxBytes, maxShareOfKey } = this.#options;
     const ofTenant = this.#bytesOf.get(tenant) ?? 0;
-    if (this.#bytes + bytes > maxBytes) return "no_room";
+    if (this.#bytes + bytes > maxBytes) {
+      this.#options.onFull?.();
+      return "no_room";
+    }
     return ofTenant > 0 && ofTenant + bytes > maxShareOfKey * maxBytes ? "no_room_for_key" : undefined;
   }
 

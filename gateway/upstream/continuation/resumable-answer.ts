@@ -41,6 +41,8 @@ export class ResumableAnswer {
   /** Whether the engine that goes on has brought something new. */
   #goesOn = false;
   #workedOn = false;
+  /** Whether the answer has lost its engine, and no other one has been asked yet. */
+  #isBetween = false;
   /** The number of tokens that were there when the try that runs began. */
   #tokensBefore = 0;
   #lost = 0;
@@ -99,6 +101,7 @@ export class ResumableAnswer {
     this.#tokensBefore = this.tokens;
     this.#goesOn = false;
     this.#workedOn = false;
+    this.#isBetween = false;
     if (ledger && this.begun) {
       this.#replay = new Replay(ledger);
       const callIds = ledger.blocks.filter(({ kind }) => kind === "toolCall").map(({ callId }) => callId);
@@ -150,6 +153,7 @@ export class ResumableAnswer {
    * goes. Returns whether another one may go on.
    */
   lose(foretold: boolean): boolean {
+    this.#isBetween = true;
     this.#lost += 1;
     if (this.gotOn) this.#lostInARow = 0;
     if (!foretold) this.#lostInARow += 1;
@@ -188,10 +192,21 @@ export class ResumableAnswer {
 
   #keep(): boolean {
     const { room, tenant, requestBytes, onNotKept } = this.#options;
-    const kept = room.keep(tenant, requestBytes + ANSWER_BYTES);
+    const kept = room.keep(tenant, requestBytes + ANSWER_BYTES, () => this.#letGo());
     if (typeof kept === "string") onNotKept(kept);
     else this.#kept = kept;
     return typeof kept !== "string";
+  }
+
+  /**
+   * Lets go of the answer, as memory is short. Returns false while another engine takes it up: whoever has forgotten what
+   * the caller has could not tell what is new.
+   */
+  #letGo(): boolean {
+    if (this.#isBetween || (this.#replay && !this.#goesOn)) return false;
+    this.forget();
+    this.#options.onNotKept("released");
+    return true;
   }
 
   /** Takes room for the tokens that have come; an answer that finds none is kept no longer. */

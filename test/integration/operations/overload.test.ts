@@ -1,8 +1,10 @@
 import { afterEach, describe, expect, test } from "vitest";
+import { ResumableNode, stepsOf } from "../../support/engine/resumable-node.ts";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { type RunningAdmin, startAdmin } from "../../support/gateway/start-admin.ts";
+import { startGateway } from "../../support/gateway/start-gateway.ts";
 import { expectErrorA, expectErrorB } from "../../support/http/error-reply.ts";
 import { head, RawConnection } from "../../support/http/raw-http.ts";
 import { MINIMAL, POST_PATHS, type PostPath } from "../../support/requests/minimal-bodies.ts";
@@ -40,6 +42,47 @@ async function expectShed(path: PostPath, response: Response): Promise<void> {
   if (isB(path)) await expectErrorB(response, 529, "overloaded_error");
   else await expectErrorA(response, 503, "server_is_overloaded", null);
 }
+
+describe("answers that are kept for another engine", () => {
+  /** A gateway with no overload but what `overloadManager` says, and an answer on it that has begun. */
+  async function answering(settings: object) {
+    const node = await ResumableNode.start({ steps: stepsOf(textStart(0), "kept ", "text"), stopAfter: () => 2 });
+    running.push({ stop: async () => void node.node.stop() });
+    const clusters = [{ model: "svc-qwen", endpoints: [{ address: node.address }] }];
+    const gateway = await startGateway([], { clusters, ...settings });
+    running.push(gateway);
+    const response = await gateway.post(CHAT, { ...MINIMAL[CHAT], model: "svc-qwen", stream: true });
+    await until(() => node.standing > 0, "the answer is under way");
+    const said = (text: string) => gateway.log.filter((line) => line.includes(text));
+    return { node, gateway, response, said };
+  }
+
+  test("are let go of while memory is short, which is said without a word of theirs", async () => {
+    const only = (processMemory: number) => ({ ...OFF, processMemory });
+    const actions = { stopKeepingAnswers: OFF, disableHttpKeepalive: OFF, releaseKeptAnswers: only(0.000_001) };
+    const overloadManager = { refreshIntervalMs: 50, actions };
+    const { node, response, said } = await answering({ overloadManager });
+    await until(() => said("kept answers were let go of").length > 0, "it is said");
+    node.node.stop();
+    await response.text().catch(() => {});
+    await until(() => said('"not_kept":"released"').length > 0, "the access log says it");
+    expect(JSON.parse(said("kept answers were let go of")[0] ?? "")).toMatchObject({ answers: 1, kept: 0, bytes: 0 });
+    expect(said("kept text")).toEqual([]);
+  });
+
+  test("are told of in the log where there is no room for them", async () => {
+    const { node, gateway, response, said } = await answering({ continuation: { maxBytes: 1 } });
+    expect(JSON.parse(said("continuation.maxBytes is used up")[0] ?? "")).toMatchObject({
+      times: 1,
+      kept: 0,
+      maxBytes: 1,
+    });
+    await gateway.post(CHAT, { ...MINIMAL[CHAT], model: "svc-qwen", stream: true });
+    expect(said("continuation.maxBytes is used up")).toHaveLength(1);
+    node.node.stop();
+    await response.text().catch(() => {});
+  });
+});
 
 describe("a process in trouble", () => {
   test("turns new requests away in every envelope, finishes what it began, and its admin goes on", async () => {

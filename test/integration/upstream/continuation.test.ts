@@ -157,6 +157,18 @@ describe("an answer whose engine is lost", () => {
     expect(sent.calls.attempts).toBe(1);
   });
 
+  test("is not let go of, however short memory is, while another one takes it up", async () => {
+    const [first, second] = await nodes(standsBehind(3), { inOnePiece: false });
+    const rig = await inFrontOf([first, second] as ResumableNode[]);
+    const sent = rig.send();
+    await standing(first);
+    first?.node.stop();
+    await until(() => sent.calls.failedTries.length > 0, "its end is known");
+    await settleUntil(rig, () => rig.room.letGoOf(1) > 0 || textOf(sent.events) === TEXT);
+    expect(await settle(rig, sent)).toBe("ok");
+    expect(textOf(sent.events)).toBe(TEXT);
+  });
+
   test("waits for the same engine to come back where there is no other", async () => {
     const [first] = await nodes(standsBehind(2));
     const rig = await inFrontOf([first] as ResumableNode[]);
@@ -217,6 +229,20 @@ describe("an answer whose engine is lost fails with it", () => {
     expect(first?.calls[0]?.request.resumable).toBe(false);
     expect(sent.calls).toMatchObject({ attempts: 1, notKeptFor: ["no_room"] });
     expect(metricSum(await rig.registry.metrics(), "svc_answers_not_kept_total", 'reason="no_room"')).toBe(1);
+  });
+
+  test("where it was let go of for want of memory, and says so", async () => {
+    const [first, second] = await nodes(standsBehind(3), {});
+    const rig = await inFrontOf([first, second] as ResumableNode[]);
+    const sent = rig.send();
+    await standing(first);
+    expect(rig.room.letGoOf(1)).toBe(1);
+    expect(rig.room).toMatchObject({ answers: 0, bytes: 0 });
+    first?.node.stop();
+    expect(await settle(rig, sent)).toBe("upstream_reset");
+    expect(sent.calls).toMatchObject({ attempts: 1, notKeptFor: ["released"] });
+    expect(second?.calls).toEqual([]);
+    expect(metricSum(await rig.registry.metrics(), "svc_answers_not_kept_total", 'reason="released"')).toBe(1);
   });
 
   test("where it takes a second engine with it before a new token", async () => {

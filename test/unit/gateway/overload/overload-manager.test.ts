@@ -53,7 +53,8 @@ describe("the overload manager", () => {
       [0.5, []],
       [0.77, ["shrinkHeap"]],
       [0.82, ["shrinkHeap", "stopKeepingAnswers", "disableHttpKeepalive"]],
-      [0.9, ["shrinkHeap", "stopKeepingAnswers", "disableHttpKeepalive", "rejectNonCritical"]],
+      [0.87, ["shrinkHeap", "stopKeepingAnswers", "disableHttpKeepalive", "rejectNonCritical"]],
+      [0.92, ["shrinkHeap", "stopKeepingAnswers", "disableHttpKeepalive", "rejectNonCritical", "releaseKeptAnswers"]],
       [1.5, OVERLOAD_ACTIONS],
     ] as const) {
       const resourceMonitors = { processMemory: { maxRssBytes: Math.round(rss / share) } };

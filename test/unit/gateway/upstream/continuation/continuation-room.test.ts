@@ -10,36 +10,69 @@ function kept(answer: KeptAnswer | string): KeptAnswer {
   return answer;
 }
 
+const never = () => false;
+
 test("answers are kept as long as there is room, and give it back once", () => {
   const room = new ContinuationRoom({ maxBytes: 100, maxShareOfKey: 1 });
-  const one = kept(room.keep("a", 60));
-  expect(room.keep("b", 50)).toBe("no_room");
+  const one = kept(room.keep("a", 60, never));
+  expect(room.keep("b", 50, never)).toBe("no_room");
   expect(one.grow(30)).toBeUndefined();
   expect(one.grow(30)).toBe("no_room");
   expect(room).toMatchObject({ bytes: 90, answers: 1 });
   one.release();
   one.release();
   expect(room).toMatchObject({ bytes: 0, answers: 0 });
-  kept(room.keep("b", 100));
+  kept(room.keep("b", 100, never));
 });
 
 test("a tenant fills no more than its share, but for a single answer", () => {
   const room = new ContinuationRoom({ maxBytes: 100, maxShareOfKey: 0.5 });
-  const big = kept(room.keep("a", 70));
-  expect(room.keep("a", 1)).toBe("no_room_for_key");
-  kept(room.keep("b", 30));
+  const big = kept(room.keep("a", 70, never));
+  expect(room.keep("a", 1, never)).toBe("no_room_for_key");
+  kept(room.keep("b", 30, never));
   big.release();
-  kept(room.keep("a", 20));
-  kept(room.keep("a", 30));
-  expect(room.keep("a", 1)).toBe("no_room_for_key");
+  kept(room.keep("a", 20, never));
+  kept(room.keep("a", 30, never));
+  expect(room.keep("a", 1, never)).toBe("no_room_for_key");
 });
 
 test("a process in trouble keeps no more", () => {
   let inTrouble = false;
   const room = new ContinuationRoom({ maxBytes: 100, maxShareOfKey: 1, inTrouble: () => inTrouble });
-  kept(room.keep("a", 1));
+  kept(room.keep("a", 1, never));
   inTrouble = true;
-  expect(room.keep("a", 1)).toBe("overload");
+  expect(room.keep("a", 1, never)).toBe("overload");
+});
+
+test("of answers that are let go of the largest go first, until enough is given back", () => {
+  const room = new ContinuationRoom({ maxBytes: 1_000, maxShareOfKey: 1 });
+  const gone: number[] = [];
+  for (const bytes of [10, 400, 100, 300, 190]) {
+    const answer = kept(
+      room.keep("a", bytes, () => {
+        // One that another engine takes up just then stays.
+        if (bytes === 300) return false;
+        gone.push(bytes);
+        answer.release();
+        return true;
+      }),
+    );
+  }
+  expect(room.letGoOf(0.25)).toBe(1);
+  expect([gone, room.bytes]).toEqual([[400], 600]);
+  expect(room.letGoOf(0.25)).toBe(1);
+  expect(room.letGoOf(1)).toBe(2);
+  expect([gone, room.bytes, room.answers]).toEqual([[400, 190, 100, 10], 300, 1]);
+  expect(room.letGoOf(1)).toBe(0);
+});
+
+test("it is told each time when the room of all is used up, not when a tenant's share is", () => {
+  let times = 0;
+  const room = new ContinuationRoom({ maxBytes: 100, maxShareOfKey: 0.5, onFull: () => (times += 1) });
+  const answer = kept(room.keep("a", 50, never));
+  expect([room.keep("a", 10, never), times]).toEqual(["no_room_for_key", 0]);
+  expect([room.keep("b", 60, never), times]).toEqual(["no_room", 1]);
+  expect([answer.grow(60), times]).toEqual(["no_room", 2]);
 });
 
 test("without a size it is an eighth of the memory, at most 256 MiB", () => {
