@@ -10,6 +10,7 @@ import { EngineProcess } from "../support/processes/engine-process.ts";
 import {
   expectOutcome,
   FaultBunch,
+  GOES_ON,
   PHASES,
   type Phase,
   type Recovery,
@@ -100,7 +101,7 @@ const FAULTS: readonly Fault[] = [
 const good = { engine: undefined as EngineProcess | undefined };
 
 beforeAll(async () => {
-  good.engine = await EngineProcess.start("good", {}, FRONT_MODELS);
+  good.engine = await EngineProcess.start("good", GOES_ON, FRONT_MODELS);
 });
 
 afterAll(async () => {

@@ -4,6 +4,7 @@ import { EngineProcess } from "../../support/processes/engine-process.ts";
 import {
   expectOutcome,
   FaultBunch,
+  GOES_ON,
   PHASES,
   type Phase,
   VARIANTS,
@@ -46,7 +47,7 @@ describe.skipIf(why).each(ROWS.map((row) => [`${row.name} ${row.phase}`, row] as
       const backend = PHASES.find(([name]) => name === phase)?.[1] ?? {};
       const host = NetworkNamespace.create();
       const far = await EngineProcess.start("far", backend, FRONT_MODELS, host.place);
-      const near = await EngineProcess.start("near", {}, FRONT_MODELS);
+      const near = await EngineProcess.start("near", GOES_ON, FRONT_MODELS);
       good = near.address;
       const gateway = await startFront([far.address, near.address]);
       try {

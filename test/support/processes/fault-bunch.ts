@@ -17,6 +17,11 @@ import type { GatewayProcess } from "./gateway-process.ts";
 /** How far requests have come when their fault strikes. */
 export type Phase = "before it is accepted" | "before the first delta" | "in the answer";
 
+const LASTING = { min: 1_000, max: 1_000 };
+
+/** The settings of a simulator that can go on with any answer of a phase, as its own are no shorter. */
+export const GOES_ON = { tokensPerSecond: 100_000, answerTokens: LASTING };
+
 /**
  * The phases with the settings of a simulator that keep all requests in each. The first phase depends on the node,
  * which must be held.
@@ -24,7 +29,7 @@ export type Phase = "before it is accepted" | "before the first delta" | "in the
 export const PHASES: readonly (readonly [Phase, object])[] = [
   ["before it is accepted", {}],
   ["before the first delta", { timeToFirstTokenMs: 600_000 }],
-  ["in the answer", { tokensPerSecond: 25, answerTokens: { min: 2_000, max: 2_000 } }],
+  ["in the answer", { tokensPerSecond: 25, answerTokens: LASTING }],
 ];
 
 /** One kind of request: each format, streamed and not, with another endpoint to turn to (`svc-qwen`) and without. */
