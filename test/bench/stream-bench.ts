@@ -1,5 +1,5 @@
 import { measureWindow, type Window } from "./load/load-window.ts";
-import type { Target, Targets } from "./processes/targets.ts";
+import { KEEPS_NOTHING, type Target, type Targets } from "./processes/targets.ts";
 import type { BenchResult, Row } from "./report/bench-result.ts";
 import { medianAdded, medianOf, medianRatio } from "./report/compare.ts";
 import { interleave } from "./report/interleave.ts";
@@ -32,6 +32,7 @@ export async function streamBench(targets: Targets, settings: BenchSettings): Pr
       eventsPerSecond: medianOf(rounds, name, (window) => window.events / settings.seconds),
     }),
   );
+  const kept = medianRatio(rounds, "gateway chat", `${KEEPS_NOTHING} chat`, cpuPerEvent);
   return {
     title: `stream: ${streams} streams x ${EVENTS_PER_SECOND} events/s`,
     columns: [
@@ -49,6 +50,7 @@ export async function streamBench(targets: Targets, settings: BenchSettings): Pr
     notes: [
       "CPU: user and system time of the process in the middle. Added: engine write to client read, less the same without a middle.",
       "net passes bytes on, http is the simplest node:http proxy, nginx is measured where it is on the PATH.",
+      `Keeping answers for another engine to go on with: ${kept.toFixed(3)} times the CPU of keeping none, per event.`,
       `Median of ${settings.repetitions} interleaved rounds of ${settings.seconds} s; ratios and differences are taken within a round.`,
     ],
   };

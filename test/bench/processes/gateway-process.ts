@@ -24,6 +24,8 @@ export type BenchGatewayOptions = {
   readonly engines: readonly string[];
   /** The settings of every cluster beside its endpoints. Default: the gateway's own. */
   readonly cluster?: object;
+  /** Further settings of the gateway. Default: its own. */
+  readonly settings?: object;
   /** The flags for Node, as for a profile. Default: none. */
   readonly nodeFlags?: readonly string[];
 };
@@ -35,7 +37,7 @@ export type BenchGatewayOptions = {
 export async function startBenchGateway(
   program: string,
   folder: string,
-  { engines, cluster = {}, nodeFlags = [] }: BenchGatewayOptions,
+  { engines, cluster = {}, settings = {}, nodeFlags = [] }: BenchGatewayOptions,
 ): Promise<BenchGateway> {
   await mkdir(folder, { recursive: true });
   // The gateway watches the folder of its keys: the log must not be written there.
@@ -51,6 +53,7 @@ export async function startBenchGateway(
     clusters: CATALOG.map(({ id }) => ({ model: id, endpoints, ...cluster })),
     drainGraceMs: 0,
     drainTimeoutMs: 1_000,
+    ...settings,
   };
   await writeFile(configFile, stringify(config, { aliasDuplicateObjects: false }));
   const child = await startChild("gateway", program, ["--config", configFile], folder, nodeFlags);

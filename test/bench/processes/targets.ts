@@ -24,13 +24,19 @@ export type Targets = {
   readonly direct: Target;
   /** The targets to compare with: `net` and `http` always, `nginx` where it is installed. */
   readonly floors: readonly Target[];
-  /** The gateway, one target for each format; then the same of the other build, where one was named. */
+  /**
+   * The gateway, one target for each format; one that keeps no answer for another engine to go on with; then the first
+   * ones of the other build, where one was named.
+   */
   readonly gateways: readonly Target[];
   /** Resolves to the time at which the engine learnt that the caller of the request with this id had left. */
   left(id: string): Promise<number>;
   /** Ends all processes. */
   stop(): Promise<void>;
 };
+
+/** The name, before that of the format, of the gateway that keeps no answer for another engine to go on with. */
+export const KEEPS_NOTHING = "keeping none,";
 
 const PROGRAMS = import.meta.dirname;
 const LEFT_TIMEOUT_MS = 10_000;
@@ -57,6 +63,10 @@ export async function startTargets({ profileFolder, against }: TargetOptions): P
     engines: [address],
     nodeFlags: flags,
   });
+  const forgetful = await startBenchGateway(GATEWAY_PROGRAM, join(folder, "forgetful"), {
+    engines: [address],
+    settings: { continuation: { maxBytes: 0 } },
+  });
   const other = against && (await startBenchGateway(against, join(folder, "against"), { engines: [address] }));
 
   const plain = (name: string, port: number, pid?: number): Target => ({
@@ -70,10 +80,14 @@ export async function startTargets({ profileFolder, against }: TargetOptions): P
       plain("http", portOf(http), http.pid),
       ...(nginx ? [plain("nginx", nginx.port, nginx.pid)] : []),
     ],
-    gateways: [...gatewayTargets("gateway", gateway), ...(other ? gatewayTargets("against", other) : [])],
+    gateways: [
+      ...gatewayTargets("gateway", gateway),
+      ...gatewayTargets(KEEPS_NOTHING, forgetful).slice(0, 1),
+      ...(other ? gatewayTargets("against", other) : []),
+    ],
     left: leavings(engine),
     async stop() {
-      for (const child of [gateway, other, nginx, http, net, engine]) if (child) await child.stop();
+      for (const child of [gateway, forgetful, other, nginx, http, net, engine]) if (child) await child.stop();
       await rm(folder, { recursive: true, force: true });
     },
   };
