@@ -25,6 +25,8 @@ export type GoingOnOptions = {
   readonly traffic: ClusterTraffic;
   /** The addresses of the endpoints that are not to be asked now. */
   readonly tried: Set<string>;
+  /** Returns whether anything of the answer has reached its caller, so that it cannot begin anew. */
+  readonly isCommitted: () => boolean;
   /** The settings on how answers outlive their engines. */
   readonly settings: ContinuationSettings;
   /** The settings of the wait between two tries to go on. */
@@ -94,7 +96,11 @@ export class GoingOn {
     const { failedTries } = this.#broken;
     this.#broken.failedTries += 1;
     const { noEndpointHoldMs } = traffic.cluster.settings.circuitBreakers;
-    if (!this.#avoidUnfit()) return this.lookAgainMs(clock.nowMs() - this.#broken.atMs, noEndpointHoldMs);
+    if (!this.#avoidUnfit()) {
+      if (!this.#mayBeginAnew()) return this.lookAgainMs(clock.nowMs() - this.#broken.atMs, noEndpointHoldMs);
+      this.giveUp("no_endpoint");
+      return undefined;
+    }
     return failedTries === 0 ? 0 : backOffMs(failedTries, backOff, random);
   }
 
@@ -168,6 +174,12 @@ export class GoingOn {
     // A node that drains has told that it goes: the answer is not what it is lost by.
     const saidSo = failure.ending.kind === "status" && failure.ending.notReady;
     return answer.lose(saidSo) ? undefined : "lost_too_often";
+  }
+
+  /** Returns whether another endpoint can begin the answer anew: its caller does not wait for one that can go on. */
+  #mayBeginAnew(): boolean {
+    const { traffic, isCommitted } = this.#options;
+    return !isCommitted() && traffic.cluster.healthyEndpoints.some(({ address }) => !this.#lost.has(address));
   }
 
   /** Sees to it that endpoints are not asked that cannot go on. Returns whether one is left that can. */

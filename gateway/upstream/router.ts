@@ -172,6 +172,7 @@ export class Router {
         const place = await (goingOn.error ? this.#admitAgain(journey, signal) : this.#admit(journey, signal, last));
         const end = await this.#attempt(journey, place).run(signal);
         retries.tryEnded();
+        answer.tryEnded();
         if (end === "cancelled") throw clientClosed();
         traffic.report(
           place.member.endpoint.address,
@@ -269,6 +270,7 @@ export class Router {
       ...{ answer, traffic, tried, settings, clock, random, stats: stats.continuations },
       backOff: retryBackOff,
       pendingMs: timeouts.pendingMs,
+      isCommitted: () => retries.state.at === "committed",
     });
     const journey = { dispatch, traffic, route, identity, deadline, tried, retries, gate, answer, goingOn };
     this.#refuseSuspect(journey);

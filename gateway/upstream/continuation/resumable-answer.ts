@@ -41,7 +41,7 @@ export class ResumableAnswer {
   /** Whether the engine that goes on has brought something new. */
   #goesOn = false;
   #workedOn = false;
-  /** Whether the answer has lost its engine, and no other one has been asked yet. */
+  /** Whether a try has ended, and no other one has begun yet. */
   #isBetween = false;
   /** The number of tokens that were there when the try that runs began. */
   #tokensBefore = 0;
@@ -148,12 +148,16 @@ export class ResumableAnswer {
     return true;
   }
 
+  /** Notes that the try has ended: until it is decided whether another one goes on, the answer is not let go of. */
+  tryEnded(): void {
+    this.#isBetween = true;
+  }
+
   /**
    * Notes that the engine of the try that has just ended was lost while it worked; `foretold` where it had said that it
    * goes. Returns whether another one may go on.
    */
   lose(foretold: boolean): boolean {
-    this.#isBetween = true;
     this.#lost += 1;
     if (this.gotOn) this.#lostInARow = 0;
     if (!foretold) this.#lostInARow += 1;

@@ -1,0 +1,201 @@
+import { afterEach, describe, expect, test } from "vitest";
+import { type Event, FinishReason } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { ResumableNode, type ResumableNodeOptions, type Step } from "../../support/engine/resumable-node.ts";
+import { blockEnd, delta, finished, reasoningStart, textStart, toolCallStart } from "../../support/events/events.ts";
+import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
+import { ANSWER_PATHS, type AnswerPath, bodyFor, brokenEnd } from "../../support/http/answer-check.ts";
+import { readBody } from "../../support/http/read-until.ts";
+import { until } from "../../support/until.ts";
+
+/*
+ * The table of where an answer can lose its engine: every place in it, over real gRPC and HTTP, streamed and not, in all
+ * formats. What the caller gets is byte for byte what it gets where nothing is lost, or a beginning of that and the end of
+ * a broken answer. The same with processes, and with a model that infers: test/fault/continuation.test.ts.
+ */
+
+/** An answer that thinks, writes and calls, token by token. */
+const ANSWER: readonly Step[] = [
+  [reasoningStart(0), delta(0, "Let me")],
+  [delta(0, " see.")],
+  [blockEnd(0)],
+  [textStart(1), delta(1, "It is ")],
+  // Half of a character is a token without text.
+  [],
+  [delta(1, "🎉 done")],
+  [blockEnd(1)],
+  [toolCallStart(2, "write", "call_lost"), delta(2, '{"line":')],
+  [delta(2, '"a\\')],
+  [delta(2, "nb\\u00")],
+  [delta(2, 'e9"}')],
+  [blockEnd(2), finished(FinishReason.TOOL_CALLS, { outputTokens: 12, reasoningTokens: 3 })],
+].map((events: readonly Event[], at) => ({ token: 100 + at, events }));
+
+type Row = {
+  /** Where engines are lost. */
+  readonly where: string;
+  /** The numbers of steps behind which the first engine of an answer is lost, the second one, and so on. */
+  readonly behind: readonly number[];
+  /** Whether all engines are lost at the same time, and come back. Default: only that of the answer. */
+  readonly all?: boolean;
+};
+
+const GOES_ON: readonly Row[] = [
+  { where: "in prefill", behind: [0] },
+  { where: "in reasoning", behind: [1] },
+  { where: "at the end of reasoning", behind: [3] },
+  { where: "in the middle of a character", behind: [5] },
+  { where: "between a block and the next", behind: [7] },
+  { where: "at the beginning of a tool call", behind: [8] },
+  { where: "inside an escape of a tool argument", behind: [9] },
+  { where: "inside a character's number in a tool argument", behind: [10] },
+  { where: "at the last token", behind: [11] },
+  { where: "behind the last event", behind: [12] },
+  { where: "twice in one answer", behind: [2, 9] },
+  { where: "three times, also where it was lost before", behind: [1, 5, 9] },
+  { where: "together with all others", behind: [5], all: true },
+];
+
+/** What another engine may be that cannot go on with the answer, which is lost behind nine steps. */
+const BREAKS_OFF: readonly { readonly other: string; readonly is: Partial<ResumableNodeOptions> }[] = [
+  { other: "has another revision", is: { revision: "r2" } },
+  { other: "has another revision than it describes", is: { described: "r1", revision: "r2" } },
+  { other: "lies about its tokens", is: { steps: ANSWER.map(({ token, events }) => ({ token: token + 1, events })) } },
+  { other: "tells another answer", is: { steps: ANSWER.map((step, at) => (at === 5 ? said(step, "oh") : step)) } },
+];
+
+function said({ token }: Step, text: string): Step {
+  return { token, events: [delta(1, text)] };
+}
+
+const MODES = ANSWER_PATHS.flatMap((path) => [
+  { path, stream: true },
+  { path, stream: false },
+]);
+
+const running: { stop(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const one of running.splice(0).reverse()) await one.stop();
+});
+
+async function node(options: Partial<ResumableNodeOptions>): Promise<ResumableNode> {
+  const made = await ResumableNode.start({ steps: ANSWER, ...options });
+  running.push({ stop: async () => made.node.stop() });
+  return made;
+}
+
+/**
+ * A gateway in front of these nodes, of which the first gets what it can take, and which ejects none. For `holdMs`
+ * answers wait for an engine that can go on with them.
+ */
+async function inFrontOf(nodes: readonly ResumableNode[], holdMs = 5_000): Promise<RunningGateway> {
+  const gateway = await startGateway([], {
+    clusters: [
+      {
+        model: "svc-qwen",
+        endpoints: nodes.map(({ address }, priority) => ({ address, priority })),
+        outlierDetection: { consecutiveGatewayFailure: 0, consecutiveLocalOriginFailure: 0 },
+        circuitBreakers: { noEndpointHoldMs: holdMs },
+      },
+    ],
+    timeouts: { pendingTimeoutMs: holdMs },
+  });
+  running.push(gateway);
+  return gateway;
+}
+
+const healthy = (gateway: RunningGateway, count: number) =>
+  until(() => (gateway.clusters.cluster("svc-qwen")?.healthyEndpoints.length ?? 0) >= count, "nodes are healthy");
+
+const TOOL = { name: "write", description: "Write a line", schema: { type: "object", properties: {} } };
+
+/** Asks for the answer; `text` makes it a request of its own, as one that is lost twice may be what engines die of. */
+async function ask(gateway: RunningGateway, path: AnswerPath, stream: boolean, text: string) {
+  const { name, description, schema } = TOOL;
+  const fields = {
+    "/v1/chat/completions": {
+      tools: [{ type: "function", function: { name, description, parameters: schema } }],
+      ...(stream && { stream_options: { include_usage: true } }),
+    },
+    "/v1/messages": {
+      tools: [{ name, description, input_schema: schema }],
+      thinking: { type: "enabled", budget_tokens: 1_024 },
+    },
+    "/v1/responses": {
+      tools: [{ type: "function", name, description, parameters: schema, strict: false }],
+      reasoning: { summary: "auto" },
+    },
+  }[path];
+  const response = await gateway.post(path, bodyFor(path, text, { ...fields, stream }));
+  const body = await readBody(response).toEndOrCut();
+  return { status: response.status, cut: body.cut, text: withoutNew(body.text) };
+}
+
+/** An answer without what is new in each: ids, times, and what is sealed. */
+function withoutNew(text: string): string {
+  return text
+    .replace(/"((?:\w*_)?id|signature|encrypted_content)":"(?!call_lost)[^"]*"/g, '"$1":""')
+    .replace(/"(created|created_at|completed_at)":\d+/g, '"$1":0');
+}
+
+describe("an answer goes on as if nothing had happened where its engine is lost", () => {
+  test.each(GOES_ON)("$where", async ({ behind, all = false }) => {
+    let calls = 0;
+    const stopAfter = () => behind[calls++];
+    const nodes = await Promise.all([1, 2, 3].map(() => node({ stopAfter })));
+    const gateway = await inFrontOf(nodes);
+    const calm = await inFrontOf([await node({})]);
+    await healthy(calm, 1);
+    for (const { path, stream } of MODES) {
+      await healthy(gateway, 2);
+      calls = 0;
+      const before = nodes.map(({ standing }) => standing);
+      const asked = ask(gateway, path, stream, `${path} ${stream}`);
+      for (const _ of behind) {
+        await until(() => nodes.some(({ standing }, at) => standing > (before[at] ?? 0)), "an engine is to be lost");
+        for (const [at, { standing, node }] of nodes.entries()) {
+          if (all || standing > (before[at] ?? 0)) node.crash();
+          before[at] = standing;
+        }
+      }
+      expect(await asked, `${path}, ${stream ? "streamed" : "folded"}`).toEqual(
+        await ask(calm, path, stream, `${path} ${stream}`),
+      );
+    }
+    const lost = behind.some((steps) => steps > 0 && steps < ANSWER.length);
+    const continued = nodes.flatMap(({ calls }) => calls).filter(({ request }) => request.continuation).length;
+    expect(continued).toBe(lost ? MODES.length * behind.length : 0);
+  });
+});
+
+describe("an answer whose engine is lost, where the other one", () => {
+  test.each(BREAKS_OFF)("H16 $other, breaks off, or begins anew where its caller has nothing of it", async ({ is }) => {
+    for (const { path, stream } of MODES) {
+      const [first, other] = await Promise.all([node({ stopAfter: () => 9 }), node(is)]);
+      const gateway = await inFrontOf([first, other], 250);
+      const calm = await inFrontOf([await node(stream ? {} : is)]);
+      await healthy(gateway, 2);
+      await healthy(calm, 1);
+      const asked = ask(gateway, path, stream, "once");
+      await until(() => first.standing > 0, "the engine is to be lost");
+      first.node.stop();
+      const [got, whole] = [await asked, await ask(calm, path, stream, "once")];
+      if (!stream) expect(got, path).toEqual(whole);
+      else expectBroken(path, got, whole.text);
+      expect(other.calls.filter(({ request }) => !request.continuation)).toHaveLength(stream ? 0 : 1);
+    }
+  });
+});
+
+/** A broken stream is a beginning of the whole one, up to the last thing that the first engine said, and its end. */
+function expectBroken(path: AnswerPath, { text, cut }: { text: string; cut: boolean }, whole: string): void {
+  const frames = (all: string) => all.split("\n\n").filter((frame) => frame !== "");
+  expect(cut, path).toBe(brokenEnd(path) === "cut");
+  const got = frames(text);
+  const ofWhole = got.findIndex((frame, at) => frame !== frames(whole)[at]);
+  const end = ofWhole === -1 ? [] : got.slice(ofWhole);
+  const same = got.slice(0, got.length - end.length).join("");
+  expect(same, path).toContain('\\"a\\\\');
+  expect(same, path).not.toContain("u00");
+  if (cut) expect(end, path).toEqual([]);
+  else expect(end.some((frame) => frame.includes('"response.failed"'))).toBe(true);
+}
