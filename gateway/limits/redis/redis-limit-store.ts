@@ -11,7 +11,7 @@ import { RedisAccount } from "./redis-account.ts";
 /** The time between two beats, by which the others know that a gateway lives, in milliseconds. */
 const BEAT_MS = 1_000;
 /** The time after its last beat from which on a gateway counts as dead, and its places are free, in milliseconds. */
-const LEASE_MS = 6_000;
+const LEASE_MS = 5_000;
 /** The time without a beat of anybody after which it was the store that was away, in milliseconds. */
 const SILENCE_MS = 3_000;
 /** The most questions that may wait for the store at one time; more are decided by this gateway alone. */
@@ -366,7 +366,7 @@ export class RedisLimitStore implements LimitStore {
 
   async #run(script: typeof KEY_SCRIPT, name: string, request: object): Promise<readonly string[]> {
     const now = this.#options.nowMs?.();
-    const reply = await this.#options.state.run(script, name, JSON.stringify({ ...request, now }));
+    const reply = await this.#options.state.run(script, [name], JSON.stringify({ ...request, now }));
     return Array.isArray(reply) ? reply.map(String) : [];
   }
 }
