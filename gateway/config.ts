@@ -4,6 +4,7 @@ import { tracingSchema } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { CATALOG, type Catalog } from "./catalog.ts";
 import { adminSchema, healthSchema } from "./http/admin/admin-settings.ts";
 import { jsonLimitsSchema } from "./json/json-scan.ts";
+import { keysSchema } from "./keys/key-settings.ts";
 import { overloadSchema } from "./overload/overload-settings.ts";
 import { stateSchema } from "./state/state-settings.ts";
 import { statsSchema } from "./stats/stats-settings.ts";
@@ -140,9 +141,7 @@ const gatewayKeys = z.strictObject({
     .describe(
       "This process is one of several workers on one port, whose limits the starting process counts; npm start writes this.",
     ),
-  keys: z
-    .strictObject({ file: z.string().min(1).describe("The path of the key file, which `npm run keys` writes.") })
-    .describe("Where the keys of callers stand."),
+  keys: keysSchema,
   sealingKeyFile: z
     .string()
     .min(1)
@@ -272,7 +271,9 @@ const gatewayKeys = z.strictObject({
 });
 
 /** The schema of the gateway's whole configuration. */
-export const gatewayConfigSchema = gatewayKeys.superRefine(refuseUnlisted);
+export const gatewayConfigSchema = gatewayKeys.superRefine(refuseUnlisted).superRefine(({ keys, state }, context) => {
+  if (keys.redis && !state.redis) refuse(context, ["keys", "redis"], "state.redis has to say where the store is");
+});
 
 /** The configuration of a gateway, checked, with its defaults. */
 export type GatewayConfig = z.infer<typeof gatewayConfigSchema>;

@@ -24,7 +24,9 @@ import { registerClusterStats } from "./http/admin/fleet/cluster-stats.ts";
 import type { Listener } from "./http/admin/server-routes.ts";
 import { FileKeyStore } from "./keys/file-key-store.ts";
 import { registerKeyStats } from "./keys/key-stats.ts";
+import type { KeyStore } from "./keys/key-store.ts";
 import { isKeyStoreError } from "./keys/key-store-error.ts";
+import { RedisKeyStore } from "./keys/redis/redis-key-store.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import { LIMITS_TOPIC, type LimitReply, type LimitRequest } from "./limits/limit-message.ts";
 import { registerLimitStats } from "./limits/limit-stats.ts";
@@ -142,7 +144,7 @@ function openWorkers({ worker }: GatewayConfig): Workers {
 async function openShared(config: GatewayConfig, stats: Stats, log: Logger) {
   const state = await openState(config, log);
   const limits = await openLimits(config, state, stats, log);
-  const keys = await openKeys(config.keys.file, stats, log);
+  const keys = await openKeys(config, state, stats, log);
   return {
     keys,
     limitStore: limits.store,
@@ -217,11 +219,16 @@ function openOrderBoard({ worker }: GatewayConfig): OrderBoard {
   return new WorkerOrders(processChannel<OrderRequest, OrderReply>(process, ORDERS_TOPIC), systemClock);
 }
 
-/** Opens the key file, and logs each of its later changes. Throws `ConfigError` if it cannot be used. */
-async function openKeys(file: string, stats: Stats, log: Logger): Promise<FileKeyStore> {
-  const keys = await readKeys(file, log);
+/** Opens the keys, and logs each of their later changes. Throws `ConfigError` if they cannot be used. */
+async function openKeys(
+  config: GatewayConfig,
+  state: RedisState | undefined,
+  stats: Stats,
+  log: Logger,
+): Promise<KeyStore> {
+  const keys = await readKeys(config.keys, state);
   keys.onChange(({ keys: count, revision, fault }) => {
-    if (fault) log.error({ fault }, "the key file cannot be used; the last good keys stay");
+    if (fault) log.error({ fault }, "the newest keys cannot be used; the last good ones stay");
     else log.info({ keys: count, revision }, "keys loaded");
   });
   registerKeyStats(stats.registry, keys);
@@ -229,20 +236,20 @@ async function openKeys(file: string, stats: Stats, log: Logger): Promise<FileKe
 }
 
 /**
- * Opens the key file. Throws `ConfigError` where there is none: a gateway without keys would refuse everybody, and
- * whoever set it up has to know.
+ * Reads the keys. Throws `ConfigError` where there are none: a gateway without keys would refuse everybody, and whoever
+ * set it up has to know.
  */
-async function readKeys(file: string, log: Logger): Promise<FileKeyStore> {
+async function readKeys({ file, redis }: GatewayConfig["keys"], state: RedisState | undefined): Promise<KeyStore> {
+  const where = file === undefined ? "keys.redis" : "keys.file";
   try {
-    return await FileKeyStore.open({
-      file,
-      clock: systemClock,
-      onForgetful: (why) => log.info({ why }, "an older key file would be taken after a restart"),
-    });
+    if (file !== undefined) return await FileKeyStore.open({ file, clock: systemClock });
+    if (!redis || !state) throw new ConfigError("keys: expected one of file and redis");
+    return await RedisKeyStore.open({ state, pepperFile: redis.pepperFile, clock: systemClock });
   } catch (error) {
     if (!isKeyStoreError(error)) throw error;
-    const hint = error.fault === "missing" ? `; 'npm run keys -- create --file ${file} …' makes one` : "";
-    throw new ConfigError(`keys.file: ${error.message}${hint}`, { cause: error });
+    const command = file === undefined ? "--config this-file" : `--file ${file}`;
+    const hint = error.fault === "missing" ? `; 'npm run keys -- create ${command} …' makes one` : "";
+    throw new ConfigError(`${where}: ${error.message}${hint}`, { cause: error });
   }
 }
 

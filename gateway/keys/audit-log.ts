@@ -98,28 +98,40 @@ export type AuditAddition = {
 };
 
 /**
+ * Makes a line, without its line break, for each change; the first links to `prev`, by default to the first line of all.
+ * Returns them with the head of the chain, which the new key set is to have.
+ */
+export function auditLines(
+  { changes, revision, pepper, wallMs }: AuditAddition,
+  prev: string = NO_LINE,
+): { readonly lines: readonly string[]; readonly head: string } {
+  const key = auditKey(pepper);
+  const ts = new Date(wallMs).toISOString();
+  const actor = { uid: process.getuid?.() ?? null, host: hostname(), program: basename(process.argv[1] ?? "") };
+  let head = prev;
+  const lines = changes.map((change) => {
+    const body = JSON.stringify({ ts, actor, ...change, revision, prev: head } satisfies AuditEntry);
+    head = hmac(body, key);
+    return `${body.slice(0, -1)},"mac":"${head}"}`;
+  });
+  return { lines, head };
+}
+
+/**
  * Adds a line for each change and waits until they are on disk. Resolves to the head of the chain, which the new key
  * set is to have. Where the log does not end as the head says, the new lines link to what should be there, so that the
  * gap stays visible. To be called while nobody else writes. Throws KeyStoreError `unwritable`.
  */
 export async function appendAudit(file: string, addition: AuditAddition): Promise<string | undefined> {
-  const { changes, revision, pepper, wallMs } = addition;
-  const key = auditKey(pepper);
+  const { changes } = addition;
   let handle: FileHandle | undefined;
   try {
     handle = await open(file, APPEND, 0o600);
     const last = await lastLine(handle);
     // A change of nothing that is logged leaves the chain as it is.
     if (changes.length === 0) return addition.head;
-    let head = await linkOf(handle, last.text, addition);
-    const ts = new Date(wallMs).toISOString();
-    const actor = { uid: process.getuid?.() ?? null, host: hostname(), program: basename(process.argv[1] ?? "") };
-    const lines = changes.map((change) => {
-      const body = JSON.stringify({ ts, actor, ...change, revision, prev: head } satisfies AuditEntry);
-      head = hmac(body, key);
-      return `${body.slice(0, -1)},"mac":"${head}"}\n`;
-    });
-    await handle.appendFile((last.whole ? "" : "\n") + lines.join(""));
+    const { lines, head } = auditLines(addition, await linkOf(handle, last.text, addition));
+    await handle.appendFile((last.whole ? "" : "\n") + lines.map((line) => `${line}\n`).join(""));
     await handle.sync();
     return head;
   } catch (cause) {

@@ -44,8 +44,8 @@ export function parseKeySet(path: string, bytes: Buffer): KeySet {
   throw new KeyStoreError("not_valid", `${path} is not a valid key file, at ${where}${unknown}`);
 }
 
-async function readPepper(keyFile: string): Promise<Pepper | undefined> {
-  const path = pepperFileOf(keyFile);
+/** Reads a pepper; undefined when there is none. Throws what `isKeyStoreError` knows when it cannot be used. */
+export async function readPepper(path: string): Promise<Pepper | undefined> {
   const bytes = await readPrivateFile(path);
   if (bytes === undefined) return undefined;
   if (bytes.length !== PEPPER_BYTES)
@@ -70,7 +70,7 @@ export async function readKeyFile(path: string): Promise<KeyFile | undefined> {
   const bytes = await readPrivateFile(path);
   if (bytes === undefined) return undefined;
   const set = parseKeySet(path, bytes);
-  const pepper = await readPepper(path);
+  const pepper = await readPepper(pepperFileOf(path));
   assertPepperFits(path, set, pepper);
   return { set, pepper };
 }
@@ -81,22 +81,24 @@ export async function readKeyFile(path: string): Promise<KeyFile | undefined> {
  */
 export type KeySetChange<T> = { readonly set: KeySet; readonly value: T };
 
-type Change<T> = (set: KeySet, pepper: Pepper) => KeySetChange<T>;
+/** Makes the change of a key set that is asked for. It throws where that cannot be made; nothing is changed then. */
+export type KeySetChanger<T> = (set: KeySet, pepper: Pepper) => KeySetChange<T>;
 
-async function makePepperFile(keyFile: string): Promise<Pepper> {
+/** Makes a pepper and writes it to the file `path`, of mode 0600. */
+export async function makePepperFile(path: string): Promise<Pepper> {
   const bytes = randomBytes(PEPPER_BYTES);
-  await writePrivateFile(pepperFileOf(keyFile), bytes);
+  await writePrivateFile(path, bytes);
   return makePepper(bytes);
 }
 
-async function changeLocked<T>(path: string, create: boolean, change: Change<T>): Promise<T> {
+async function changeLocked<T>(path: string, create: boolean, change: KeySetChanger<T>): Promise<T> {
   const file = await readKeyFile(path);
   if (file === undefined && !create) throw new KeyStoreError("missing", `there is no key file at ${path}`);
   const seen = await readSeenRevision(path);
   // A change would make an old file the newest. Without any file, what comes next begins above what was used.
   if (file) assertNotOlder(path, file.set.revision, seen);
   const before = file?.set ?? EMPTY_KEY_SET;
-  const pepper = file?.pepper ?? (await readPepper(path)) ?? (await makePepperFile(path));
+  const pepper = file?.pepper ?? (await readPepper(pepperFileOf(path))) ?? (await makePepperFile(pepperFileOf(path)));
   const { set, value } = change(before, pepper);
   if (set !== before) {
     const revision = Math.max(before.revision, seen) + 1;
@@ -128,7 +130,7 @@ export async function restoreKeyFile(path: string, from: string, signal: AbortSi
       const bytes = await readPrivateFile(from);
       if (bytes === undefined) throw new KeyStoreError("missing", `there is no file ${from}`);
       const set = parseKeySet(from, bytes);
-      const pepper = await readPepper(path);
+      const pepper = await readPepper(pepperFileOf(path));
       assertPepperFits(path, set, pepper);
       if (pepper === undefined) throw new KeyStoreError("empty", `${from} holds no keys`);
       const now = await readPrivateFile(path).then((found) => (found ? parseKeySet(path, found) : EMPTY_KEY_SET));
@@ -152,7 +154,7 @@ export async function restoreKeyFile(path: string, from: string, signal: AbortSi
 export async function updateKeyFile<T>(
   path: string,
   create: boolean,
-  change: Change<T>,
+  change: KeySetChanger<T>,
   signal: AbortSignal,
 ): Promise<T> {
   if (create) {

@@ -12,7 +12,7 @@ export type KeyRefusal = "malformed" | "unknown" | "disabled" | "revoked" | "exp
 /** What a look-up of a key found: whose it is, or why it was refused. */
 export type KeyLookup = { readonly principal: Principal } | { readonly refused: KeyRefusal };
 
-/** A key set made ready for look-up. It is immutable: a change of the set makes a new index. */
+/** A key set made ready for look-up. */
 export type KeyIndex = {
   /**
    * Looks a presented key up at `nowMs`, in milliseconds since the epoch. It takes text of any size and content, and
@@ -52,29 +52,54 @@ function makeEntry(record: KeyRecord, pepper: Pepper): Entry {
   };
 }
 
+/** An index whose records can be added and replaced one by one, for a store that tells each change of its own. */
+export class KeyTable implements KeyIndex {
+  readonly #env: KeyEnv;
+  readonly #pepper: Pepper;
+  readonly #entries = new Map<string, Entry>();
+
+  /** Makes an empty table. Keys of another `env` than this are unknown. Default of `pepper`: there will be no records. */
+  constructor(pepper: Pepper | undefined, env: KeyEnv) {
+    // Without any key the digest is worked out all the same, so that an empty store answers no faster.
+    this.#pepper = pepper ?? makePepper(Buffer.alloc(PEPPER_BYTES));
+    this.#env = env;
+  }
+
+  /** Adds a record, or puts it in the place of the one with its id. */
+  put(record: KeyRecord): void {
+    if (record.env === this.#env) this.#entries.set(record.id, makeEntry(record, this.#pepper));
+  }
+
+  /** Looks a presented key up at `nowMs`, in milliseconds since the epoch. */
+  look(presented: string, nowMs: number): KeyLookup {
+    const parsed = parseKey(presented);
+    if (parsed === undefined) return { refused: "malformed" };
+    const entry = parsed.env === this.#env ? this.#entries.get(parsed.id) : undefined;
+    const position = matchDigest(keyDigest(this.#pepper, presented), entry?.digests ?? NO_DIGESTS);
+    const notAfterMs = entry?.notAfterMs[position];
+    if (entry === undefined || notAfterMs === undefined) return { refused: "unknown" };
+    if (entry.status !== "active") return { refused: entry.status };
+    if (nowMs >= notAfterMs || nowMs >= entry.expiresAtMs) return { refused: "expired" };
+    return { principal: entry.principal };
+  }
+
+  /** Returns whose record has this id, whatever its status; undefined where none has. */
+  byId(id: string): Principal | undefined {
+    return this.#entries.get(id)?.principal;
+  }
+
+  /** Returns whether what runs for the key with this id has to end. */
+  mustEnd(id: string): boolean {
+    return this.#entries.get(id)?.mustEnd ?? false;
+  }
+}
+
 /**
  * Makes the index of a set. `pepper` may be missing only where the set is empty. Keys of another `env` than the given
  * one are unknown.
  */
 export function indexKeys(set: KeySet, pepper: Pepper | undefined, env: KeyEnv): KeyIndex {
-  // Without any key the digest is worked out all the same, so that an empty store answers no faster.
-  const used = pepper ?? makePepper(Buffer.alloc(PEPPER_BYTES));
-  const entries = new Map(
-    set.keys.filter((record) => record.env === env).map((record) => [record.id, makeEntry(record, used)]),
-  );
-  return {
-    look(presented, nowMs) {
-      const parsed = parseKey(presented);
-      if (parsed === undefined) return { refused: "malformed" };
-      const entry = parsed.env === env ? entries.get(parsed.id) : undefined;
-      const position = matchDigest(keyDigest(used, presented), entry?.digests ?? NO_DIGESTS);
-      const notAfterMs = entry?.notAfterMs[position];
-      if (entry === undefined || notAfterMs === undefined) return { refused: "unknown" };
-      if (entry.status !== "active") return { refused: entry.status };
-      if (nowMs >= notAfterMs || nowMs >= entry.expiresAtMs) return { refused: "expired" };
-      return { principal: entry.principal };
-    },
-    byId: (id) => entries.get(id)?.principal,
-    mustEnd: (id) => entries.get(id)?.mustEnd ?? false,
-  };
+  const table = new KeyTable(pepper, env);
+  for (const record of set.keys) table.put(record);
+  return table;
 }

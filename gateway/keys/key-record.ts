@@ -108,6 +108,9 @@ const record = z.strictObject({
   revision: positive,
 });
 
+/** The schema of what is stored of one key. */
+export const keyRecordSchema = record;
+
 /** The schema of everything that is stored: what the key file holds. */
 export const keySetSchema = z.strictObject({
   /** The version of the form of the set. */

@@ -4,6 +4,8 @@ import { FileError, type FileFault } from "../../deploy/runtime/files/file-error
 export type KeyStoreFault =
   | FileFault
   | "missing"
+  | "unreachable"
+  | "conflict"
   | "not_json"
   | "not_valid"
   | "empty"

@@ -64,17 +64,17 @@ export class RedisState {
   }
 
   /**
-   * Runs a script on the entry `name` and those that share its hash tag. Rejects where the store does not take it, or
-   * has not answered in time; the script may have run all the same, or may run later.
+   * Runs a script on these entries, which share a hash tag, with one argument. Rejects where the store does not take it,
+   * or has not answered in time; the script may have run all the same, or may run later.
    */
-  async run(script: RedisScript, name: string, ...args: readonly string[]): Promise<unknown> {
-    const key = this.nameOf(name);
+  async run(script: RedisScript, names: readonly string[], argument: string): Promise<unknown> {
+    const keys = names.map((name) => this.nameOf(name));
     return await this.ask(async (client) => {
       try {
-        return await client.evalsha(script.sha, 1, key, ...args);
+        return await client.evalsha(script.sha, keys.length, ...keys, argument);
       } catch (error) {
         if (!(error instanceof Error) || !error.message.startsWith("NOSCRIPT")) throw error;
-        return await client.eval(script.text, 1, key, ...args);
+        return await client.eval(script.text, keys.length, ...keys, argument);
       }
     });
   }

@@ -72,7 +72,8 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       ...["gateway/stats/continuation-stats.ts", "gateway/stats/upstream-stats.ts"],
     ],
   ],
-  ["gateway/keys/cli/", [...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/sealing/"]],
+  ["gateway/keys/cli/", [...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/sealing/", "gateway/state/"]],
+  ["gateway/keys/redis/", [RUNTIME, "gateway/keys/*.ts", "gateway/state/"]],
   ["gateway/keys/", [...GATEWAY_LEAVES, RUNTIME]],
   ["gateway/state/", [RUNTIME]],
   [
@@ -168,7 +169,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     [
       ...[RUNTIME, "gateway/catalog.ts", "gateway/json/", "gateway/overload/", "gateway/upstream/"],
       "gateway/stats/stats-settings.ts",
-      ...["gateway/http/admin/admin-settings.ts", "gateway/state/state-settings.ts"],
+      ...["gateway/http/admin/admin-settings.ts", "gateway/state/state-settings.ts", "gateway/keys/key-settings.ts"],
     ],
   ],
   ["gateway/drain.ts", [RUNTIME, "gateway/config.ts", "gateway/lifecycle.ts", "gateway/http/connection/"]],

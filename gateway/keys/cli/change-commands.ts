@@ -15,7 +15,7 @@ import {
   setModels,
 } from "../key-admin.ts";
 import type { Pepper } from "../key-digest.ts";
-import { type KeySetChange, parseKeySet, pepperFileOf, restoreKeyFile, updateKeyFile } from "../key-file.ts";
+import { type KeySetChange, parseKeySet, restoreKeyFile } from "../key-file.ts";
 import { KEY_ENVS, type KeyEnv } from "../key-format.ts";
 import type { KeyLimits, KeyPriority, KeyQuota, KeyRecord, KeySet } from "../key-record.ts";
 import { KeyStoreError } from "../key-store-error.ts";
@@ -148,32 +148,30 @@ type Mint = (set: KeySet, pepper: Pepper, nowMs: number) => KeySetChange<MintedK
 
 /** Makes a secret and prints it. With `create` a missing store is made. */
 async function mint(context: CliContext, create: boolean, make: Mint): Promise<void> {
-  const { file } = context.options;
   const nowMs = context.io.nowMs();
-  context.printMinted(
-    await updateKeyFile(file, create, (set, pepper) => make(set, pepper, nowMs), context.lockSignal()),
-  );
+  context.printMinted(await context.update(create, (set, pepper) => make(set, pepper, nowMs)));
 }
 
 async function change(context: CliContext, by: (set: KeySet) => KeySetChange<KeyRecord>): Promise<void> {
-  context.printRecord(await updateKeyFile(context.options.file, false, by, context.lockSignal()));
+  context.printRecord(await context.update(false, by));
 }
 
 async function importCommand(context: CliContext, path: string): Promise<void> {
-  const { file } = context.options;
   const bytes = await readPrivateFile(path);
   if (bytes === undefined) throw new KeyAdminError("not_found", `there is no file ${path}`);
   const from = parseKeySet(path, bytes);
-  const pepper = pepperFileOf(file);
+  const { pepperFile: pepper } = await context.vault();
   // A new one would be made, which fits none of these keys.
   if ((await readPrivateFile(pepper)) === undefined)
     throw new KeyStoreError("pepper_missing", `${pepper} is missing; copy the one that the keys were made with`);
-  const done = await updateKeyFile(file, true, (set, used) => importKeys(set, from, used), context.lockSignal());
+  const done = await context.update(true, (set, used) => importKeys(set, from, used));
   context.print(done, () => `${done.added} keys added, ${done.present} were here already\n`);
 }
 
 async function restoreCommand(context: CliContext, path: string): Promise<void> {
-  const { keys, revision } = await restoreKeyFile(context.options.file, path, context.lockSignal());
+  const { name, isFile } = await context.vault();
+  if (!isFile) throw new KeyAdminError("conflict", "only key files are restored; a store of keys has its own backups");
+  const { keys, revision } = await restoreKeyFile(name, path, context.lockSignal());
   context.print(
     { keys: keys.length, revision },
     () => `${keys.length} keys are in force again, as revision ${revision}\n`,

@@ -1,8 +1,14 @@
 import type { Command } from "commander";
+import * as z from "zod";
+import { ConfigError, loadConfig } from "../../../deploy/runtime/config/load-config.ts";
+import { stateSchema } from "../../state/state-settings.ts";
+import { fileKeyVault } from "../file-key-vault.ts";
 import { type MintedKey, summarize } from "../key-admin.ts";
-import { type KeyFile, readKeyFile } from "../key-file.ts";
+import type { KeyFile, KeySetChanger } from "../key-file.ts";
 import type { KeyRecord } from "../key-record.ts";
-import { KeyStoreError } from "../key-store-error.ts";
+import { keysSchema } from "../key-settings.ts";
+import type { KeyVault } from "../key-vault.ts";
+import { openRedisKeyVault } from "../redis/redis-key-vault.ts";
 import { keyText } from "./text.ts";
 
 /** The time that a command waits for another one to finish its change, in milliseconds. */
@@ -25,14 +31,21 @@ export type KeysIo = {
   readonly nowMs: () => number;
 };
 
-/** The options that every command takes: `file` is the path of the key file, `json` asks for JSON instead of tables. */
-export type GlobalOptions = { readonly file: string; readonly json: boolean };
+/**
+ * The options that every command takes: `file` is the path of the key file, `config` that of a gateway's configuration
+ * which says where its keys stand instead, `json` asks for JSON instead of tables.
+ */
+export type GlobalOptions = { readonly file: string; readonly config?: string; readonly json: boolean };
+
+/** What is read of a gateway's configuration; the rest is none of this program's business. */
+const configSchema = z.looseObject({ keys: keysSchema, state: stateSchema });
 
 /** What every command has at hand. */
 export class CliContext {
   /** The outer world of the command. */
   readonly io: KeysIo;
   readonly #program: Command;
+  #vault: Promise<KeyVault> | undefined;
   /** The exit code of the command when nothing is thrown; 0 unless it sets another. */
   exitCode: number = EXIT.ok;
 
@@ -46,12 +59,25 @@ export class CliContext {
     return this.#program.opts<GlobalOptions>();
   }
 
-  /** Reads the key file. Throws what `isKeyStoreError` knows. */
+  /** Opens the keys that the options name, once. Rejects with what `isKeyStoreError` knows, and with `ConfigError`. */
+  vault(): Promise<KeyVault> {
+    this.#vault ??= this.#openVault();
+    return this.#vault;
+  }
+
+  /** Reads all keys. Throws what `isKeyStoreError` knows. */
   async read(): Promise<KeyFile> {
-    const { file } = this.options;
-    const found = await readKeyFile(file);
-    if (found === undefined) throw new KeyStoreError("missing", `there is no key file at ${file}`);
-    return found;
+    return await (await this.vault()).read();
+  }
+
+  /** Changes keys. With `create` a missing store is made. Throws what `isKeyStoreError` knows, and what `by` throws. */
+  async update<T>(create: boolean, by: KeySetChanger<T>): Promise<T> {
+    return await (await this.vault()).update(create, by);
+  }
+
+  /** Lets go of what was opened. */
+  async close(): Promise<void> {
+    (await this.#vault?.catch(() => undefined))?.close();
   }
 
   /** Returns a signal that is aborted when the key file's lock has been waited for long enough, after 5 s. */
@@ -75,5 +101,14 @@ export class CliContext {
     const summary = summarize(record, this.io.nowMs());
     this.print({ key, ...summary }, () => `${key}\n\n${keyText(summary)}`);
     if (!this.options.json) this.io.err("Keep the key now: it is not stored and cannot be shown again.\n");
+  }
+
+  async #openVault(): Promise<KeyVault> {
+    const { file, config } = this.options;
+    if (config === undefined) return fileKeyVault(file);
+    const { keys, state } = loadConfig(configSchema, config, this.io.env);
+    if (keys.file !== undefined) return fileKeyVault(keys.file);
+    if (!keys.redis || !state.redis) throw new ConfigError(`${config}: keys.redis: state.redis says where that is`);
+    return await openRedisKeyVault(state.redis, keys.redis.pepperFile);
   }
 }

@@ -2,14 +2,14 @@ import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { errnoOf } from "../../../deploy/runtime/files/errno.ts";
 import { lockState } from "../../../deploy/runtime/files/file-lock.ts";
-import { readPrivateFile } from "../../../deploy/runtime/files/private-file.ts";
 import { findModel } from "../../catalog.ts";
-import { auditFileOf, readAudit } from "../audit-log.ts";
+import { readAudit } from "../audit-log.ts";
 import { stateOf } from "../key-admin.ts";
 import type { Pepper } from "../key-digest.ts";
-import { type KeyFile, readKeyFile } from "../key-file.ts";
+import type { KeyFile } from "../key-file.ts";
 import type { KeySet } from "../key-record.ts";
 import { isKeyStoreError } from "../key-store-error.ts";
+import type { KeyVault } from "../key-vault.ts";
 import { assertNotOlder, readSeenRevision } from "../seen-revision.ts";
 
 /**
@@ -28,19 +28,19 @@ const MIN_DIFFERENT_BYTES = 16;
  * Looks at everything about a key store that goes wrong in practice, and changes nothing. `nowMs` is the wall clock in
  * milliseconds since the epoch.
  */
-export async function examine(file: string, nowMs: number): Promise<readonly Finding[]> {
-  const folder = await examineFolder(dirname(file));
-  const lock = await examineLock(`${file}.lock`);
+export async function examine(vault: KeyVault, nowMs: number): Promise<readonly Finding[]> {
+  const { name, isFile } = vault;
+  const folder = isFile ? await examineFolder(dirname(name)) : [];
+  const lock = isFile ? await examineLock(`${name}.lock`) : [];
   try {
-    const found = await readKeyFile(file);
-    if (found === undefined) return [...folder, error(`there is no key file at ${file}`)];
-    assertNotOlder(file, found.set.revision, await readSeenRevision(file));
+    const found = await vault.read();
+    if (isFile) assertNotOlder(name, found.set.revision, await readSeenRevision(name));
     return [
       ...folder,
-      ok(`${file} can be used: ${found.set.keys.length} keys, revision ${found.set.revision}`),
+      ok(`${name} can be used: ${found.set.keys.length} keys, revision ${found.set.revision}`),
       ...examinePepper(found.pepper),
       ...lock,
-      ...(await examineAudit(auditFileOf(file), found)),
+      ...(await examineAudit(vault, found)),
       ...examineKeys(found.set, nowMs),
     ];
   } catch (thrown) {
@@ -72,8 +72,9 @@ async function examineLock(lock: string): Promise<Finding[]> {
   return [warning(`${lock} is held; if no process is changing keys, remove that file`)];
 }
 
-async function examineAudit(file: string, { set, pepper }: KeyFile): Promise<Finding[]> {
-  const bytes = await readPrivateFile(file);
+async function examineAudit(vault: KeyVault, { set, pepper }: KeyFile): Promise<Finding[]> {
+  const { auditName: file } = vault;
+  const bytes = await vault.readAudit();
   if (bytes !== undefined) return [auditFinding(file, bytes, set, pepper)];
   if (set.auditHead !== undefined) return [error(`there is no audit log at ${file}, and there was one`)];
   return set.revision === 0 ? [] : [warning(`there is no audit log at ${file}`)];

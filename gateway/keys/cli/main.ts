@@ -1,6 +1,7 @@
 import { realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command, CommanderError } from "commander";
+import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
 import { programVersion } from "../../../deploy/runtime/files/project-folder.ts";
 import { SealingKeyError } from "../../sealing/sealing-key.ts";
 import { KeyAdminError } from "../key-admin.ts";
@@ -23,7 +24,7 @@ function exitCodeOf(error: unknown, io: KeysIo): number {
     io.err(`error: ${error.message}\n`);
     return error.reason === "not_found" ? EXIT.notFound : EXIT.usage;
   }
-  if (isKeyStoreError(error) || error instanceof SealingKeyError) {
+  if (isKeyStoreError(error) || error instanceof SealingKeyError || error instanceof ConfigError) {
     io.err(`error: ${error.message}\n`);
     return EXIT.store;
   }
@@ -43,6 +44,7 @@ export async function run(argv: readonly string[], io: KeysIo): Promise<number> 
     .exitOverride()
     .configureOutput({ writeOut: io.out, writeErr: io.err })
     .option("--file <path>", "the key file (or SVC_KEYS_FILE)", io.env.SVC_KEYS_FILE || DEFAULT_FILE)
+    .option("--config <path>", "a gateway's configuration, to work on its keys instead, wherever they stand")
     .option("--json", "print JSON", false)
     .addHelpText("after", EXIT_CODES);
   const context = new CliContext(program, io);
@@ -54,6 +56,8 @@ export async function run(argv: readonly string[], io: KeysIo): Promise<number> 
     return context.exitCode;
   } catch (error) {
     return exitCodeOf(error, io);
+  } finally {
+    await context.close();
   }
 }
 

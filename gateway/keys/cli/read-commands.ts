@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import { readPrivateFile, writePrivateFile } from "../../../deploy/runtime/files/private-file.ts";
-import { auditFileOf, readAudit } from "../audit-log.ts";
+import { writePrivateFile } from "../../../deploy/runtime/files/private-file.ts";
+import { readAudit } from "../audit-log.ts";
 import { findKey, listKeys } from "../key-admin.ts";
 import { MAX_KEY_LENGTH, parseKey } from "../key-format.ts";
 import { indexKeys } from "../key-index.ts";
@@ -54,13 +54,13 @@ export function addReadCommands(program: Command, context: CliContext): void {
     .description("check that no line of the log was made up, altered or taken away")
     .action(async () => {
       const { set, pepper } = await context.read();
-      report(context, [auditFinding(auditFileOf(context.options.file), await readAuditFile(context), set, pepper)]);
+      report(context, [auditFinding((await context.vault()).auditName, await readAuditFile(context), set, pepper)]);
     });
 
   program
     .command("doctor")
-    .description("look for what goes wrong with key files: modes, locks, pepper, audit log, expired keys")
-    .action(async () => report(context, await examine(context.options.file, context.io.nowMs())));
+    .description("look for what goes wrong with keys and their files: modes, locks, pepper, audit log, expired keys")
+    .action(async () => report(context, await examine(await context.vault(), context.io.nowMs())));
 }
 
 async function verify(context: CliContext): Promise<void> {
@@ -78,9 +78,9 @@ async function verify(context: CliContext): Promise<void> {
 }
 
 async function readAuditFile(context: CliContext): Promise<Buffer> {
-  const path = auditFileOf(context.options.file);
-  const bytes = await readPrivateFile(path);
-  if (bytes === undefined) throw new KeyStoreError("missing", `there is no audit log at ${path}`);
+  const vault = await context.vault();
+  const bytes = await vault.readAudit();
+  if (bytes === undefined) throw new KeyStoreError("missing", `there is no audit log at ${vault.auditName}`);
   return bytes;
 }
 

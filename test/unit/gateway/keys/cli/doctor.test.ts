@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { auditFileOf } from "../../../../../gateway/keys/audit-log.ts";
 import { examine } from "../../../../../gateway/keys/cli/doctor.ts";
+import { fileKeyVault } from "../../../../../gateway/keys/file-key-vault.ts";
 import { pepperFileOf } from "../../../../../gateway/keys/key-file.ts";
 import { noteSeenRevision } from "../../../../../gateway/keys/seen-revision.ts";
 import { createKey, keyCommand } from "../../../../support/processes/key-command.ts";
@@ -24,7 +25,9 @@ afterEach(() => rm(folder, { recursive: true, force: true }));
 
 /** What is not fine. */
 const complaints = async (nowMs = Date.now()) =>
-  (await examine(file, nowMs)).filter(({ level }) => level !== "ok").map(({ level, text }) => `${level}: ${text}`);
+  (await examine(fileKeyVault(file), nowMs))
+    .filter(({ level }) => level !== "ok")
+    .map(({ level, text }) => `${level}: ${text}`);
 
 describe("the doctor", () => {
   test("finds nothing about a store as the commands leave it", async () => {
