@@ -2,6 +2,7 @@ import * as z from "zod";
 import { listenSchema, logSchema } from "../deploy/runtime/config/process-schema.ts";
 import { tracingSchema } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { CATALOG, type Catalog } from "./catalog.ts";
+import { grpcSchema } from "./grpc/grpc-settings.ts";
 import { adminSchema, healthSchema } from "./http/admin/admin-settings.ts";
 import { jsonLimitsSchema } from "./json/json-scan.ts";
 import { keysSchema } from "./keys/key-settings.ts";
@@ -132,6 +133,7 @@ const gatewayKeys = z.strictObject({
   listen: listenSchema(8080).describe("Where the public API listens."),
   admin: adminSchema,
   health: healthSchema,
+  grpc: grpcSchema,
   worker: z
     .strictObject({
       index: z.int().min(1).describe("The number of this worker, counted from 1."),

@@ -5,6 +5,7 @@ import { untilAborted } from "../deploy/runtime/time/abort.ts";
 import type { Clock } from "../deploy/runtime/time/clock.ts";
 import { sleep } from "../deploy/runtime/time/sleep.ts";
 import type { GatewayConfig } from "./config.ts";
+import type { GrpcListener } from "./grpc/grpc-listener.ts";
 import type { SocketTable } from "./http/connection/sockets.ts";
 import type { Lifecycle } from "./lifecycle.ts";
 
@@ -21,6 +22,8 @@ export type DrainDeps = {
   readonly server: Server;
   /** The connections of the public listener. */
   readonly sockets: SocketTable;
+  /** The listener for gRPC clients. Default: none is configured. */
+  readonly grpc?: Pick<GrpcListener, "announceDrain" | "drain" | "close"> | undefined;
   /** The clock that the times are measured by. */
   readonly clock: Clock;
   /** The log that says that the gateway drains. */
@@ -32,11 +35,20 @@ export type DrainDeps = {
  * fail first, and has `drainGraceMs` for that, in which everything is served as before; only then does the listener
  * close, and idle connections with it. When it resolves no connection is open.
  */
-export async function drainWhenTold({ config, lifecycle, server, sockets, clock, log }: DrainDeps): Promise<void> {
+export async function drainWhenTold({
+  config,
+  lifecycle,
+  server,
+  sockets,
+  grpc,
+  clock,
+  log,
+}: DrainDeps): Promise<void> {
   await untilAborted(lifecycle.drain);
   const { drainGraceMs, drainTimeoutMs } = config;
   log.info({ connections: sockets.open, graceMs: lifecycle.graceful ? drainGraceMs : 0 }, "draining");
   sockets.announceDrain();
+  grpc?.announceDrain();
   if (lifecycle.graceful) await sleep(clock, drainGraceMs, lifecycle.hardStop);
   // A request that has arrived by now is read first: its connection only looks idle, and Node closes those at once. The
   // first turn may have read its connections already.
@@ -44,11 +56,12 @@ export async function drainWhenTold({ config, lifecycle, server, sockets, clock,
   await nextTurn();
   server.close();
   log.info({ connections: sockets.open, idle: sockets.idle }, "listener closed");
-  const drained = sockets.drain();
+  const drained = Promise.all([sockets.drain(), grpc?.drain()]);
   await untilAborted(lifecycle.stop);
   await Promise.race([drained, sleep(clock, drainTimeoutMs, lifecycle.hardStop)]);
   // Whatever still runs ends in its format's error frame; then the rest is cut.
   lifecycle.quitNow();
   await Promise.race([drained, sleep(clock, LAST_FRAME_MS, new AbortController().signal)]);
   sockets.destroyAll();
+  await grpc?.close();
 }

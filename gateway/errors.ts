@@ -85,6 +85,8 @@ export type ApiErrorOptions = {
   readonly limit?: "requests" | "tokens";
   /** The `error.details` of Format B, as some SDKs steer by it. Default: none. */
   readonly details?: Readonly<Record<string, unknown>>;
+  /** The facts for programs, which gRPC callers get as `ErrorInfo.metadata`. Default: none. */
+  readonly facts?: Readonly<Record<string, string>>;
   /** The token of `OUTCOMES` that says what happened, for log and statistics. Default: the name of the code. */
   readonly detail?: Detail;
   /** The foreign error that this one was made from; logged by its name, never sent. */
@@ -114,6 +116,8 @@ export class ApiError extends Error {
   readonly limit: "requests" | "tokens" | undefined;
   /** The `error.details` of Format B; undefined where there are none. */
   readonly details: Readonly<Record<string, unknown>> | undefined;
+  /** The facts for programs of gRPC callers; undefined where there are none. */
+  readonly facts: Readonly<Record<string, string>> | undefined;
   /** The token of what happened, for log and statistics; never sent. */
   readonly detail: Detail;
 
@@ -129,6 +133,7 @@ export class ApiError extends Error {
     this.tool = options.tool;
     this.limit = options.limit;
     this.details = options.details;
+    this.facts = options.facts;
     this.detail = options.detail ?? code;
   }
 
@@ -140,8 +145,8 @@ export class ApiError extends Error {
 
   /** What the error says beside its code and its words, but for its cause: plain data, which can go to another thread. */
   get options(): ApiErrorOptions {
-    const { path, retryAfterMs, shouldRetry, tool, limit, details, detail } = this;
-    const given = Object.entries({ path, retryAfterMs, shouldRetry, tool, limit, details, detail });
+    const { path, retryAfterMs, shouldRetry, tool, limit, details, facts, detail } = this;
+    const given = Object.entries({ path, retryAfterMs, shouldRetry, tool, limit, details, facts, detail });
     return Object.fromEntries(given.filter(([, value]) => value !== undefined));
   }
 }

@@ -3,8 +3,9 @@ import type { AddressInfo } from "node:net";
 import type { Logger } from "pino";
 import { ConfigError } from "../deploy/runtime/config/load-config.ts";
 import { FileError } from "../deploy/runtime/files/file-error.ts";
-import { PemError } from "../deploy/runtime/files/followed-pems.ts";
+import { type FollowedPems, PemError } from "../deploy/runtime/files/followed-pems.ts";
 import { packageVersion } from "../deploy/runtime/files/project-folder.ts";
+import { followTls } from "../deploy/runtime/grpc/server-tls.ts";
 import { atMostEvery } from "../deploy/runtime/log/at-most-every.ts";
 import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
 import { processLog } from "../deploy/runtime/log/process-log.ts";
@@ -17,6 +18,7 @@ import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { TracingConfig } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { type GatewayConfig, gatewayConfigSchema } from "./config.ts";
 import { drainWhenTold } from "./drain.ts";
+import type { GrpcListener } from "./grpc/grpc-listener.ts";
 import { type AdminDeps, buildAdmin, buildHealth } from "./http/admin/admin-server.ts";
 import { openAdminTls } from "./http/admin/admin-tls.ts";
 import { AdminToken, AdminTokenError } from "./http/admin/admin-token.ts";
@@ -76,7 +78,7 @@ async function run(config: GatewayConfig): Promise<number> {
   const orders = await EndpointOrders.open(clusters, openOrderBoard(config));
   registerClusterStats(stats.registry, clusters);
   const tracing = config.tracing && (await loadTracing(config.tracing, log));
-  const { app, sockets, limiter, overload } = buildServer({
+  const { app, sockets, grpc, limiter, overload } = buildServer({
     config,
     ...shared,
     clusters,
@@ -85,6 +87,7 @@ async function run(config: GatewayConfig): Promise<number> {
     clock,
     log,
     tracing,
+    grpcTls: openGrpcTls(config, log),
     hardStop: lifecycle.hardStop,
   });
   const listeners: Listener[] = [];
@@ -108,11 +111,10 @@ async function run(config: GatewayConfig): Promise<number> {
     ...access,
   };
   const apps = { admin: buildAdmin(adminDeps), ...(config.health && { health: buildHealth(adminDeps) }), public: app };
-  listeners.push(...(await listenAll(apps, config)));
+  listeners.push(...(await listenAll(apps, config, grpc)));
   const ready = announce(listeners, log);
   if (workers.count === 1) workers.take({ workers: [ready.adminUrl] });
-
-  await drainWhenTold({ config, lifecycle, server: app.server, sockets, clock, log });
+  await drainWhenTold({ config, lifecycle, server: app.server, sockets, grpc, clock, log });
   for (const part of [apps.admin, apps.health, access, clusters, sealing, tracing]) await part?.close();
   await closeShared();
   log.info("stopped");
@@ -348,20 +350,49 @@ function warnOfAdmin({ host, tokenFile, tls }: GatewayConfig["admin"], log: Logg
     log.warn({ host }, "the token of the admin port travels in plain text: it has no admin.tls");
 }
 
+/**
+ * Opens the certificates of the listener for gRPC clients, if it has some; warns where keys would travel in plain text.
+ * Throws `ConfigError` where the files cannot be used.
+ */
+function openGrpcTls({ grpc }: GatewayConfig, log: Logger): FollowedPems | undefined {
+  if (!grpc) return undefined;
+  const { host, tls } = grpc;
+  if (!tls) {
+    if (!isLoopback(host))
+      log.warn({ host }, "gRPC clients on other machines send their keys in plain text: there is no grpc.tls");
+    return undefined;
+  }
+  try {
+    return followTls(tls, systemClock, log, "grpc.tls");
+  } catch (cause) {
+    if (cause instanceof PemError) throw new ConfigError(cause.message, { cause });
+    throw cause;
+  }
+}
+
 /** The listeners of a gateway by name; not every one has `health`. */
 type Apps = Readonly<Record<"admin" | "public", App>> & { readonly health?: App };
 
 type App = GatewayServer["app"];
 
 /** Lets all listeners listen, the public one last: whoever is sent there has to find the gateway ready. */
-async function listenAll(apps: Apps, { admin, health, listen }: GatewayConfig): Promise<Listener[]> {
+async function listenAll(
+  apps: Apps,
+  { admin, health, listen }: GatewayConfig,
+  grpc: GrpcListener | undefined,
+): Promise<Listener[]> {
   const listeners: Listener[] = [];
   // Of several workers each has its own.
   const exclusive = { host: admin.host, port: admin.port, exclusive: true };
   listeners.push({ name: "admin", address: await listening(apps.admin, exclusive, admin.tls ? "https" : "http") });
   if (apps.health && health) listeners.push({ name: "health", address: await listening(apps.health, health) });
+  if (grpc) listeners.push({ name: "grpc", address: await grpc.listen().catch(cannotListen) });
   listeners.push({ name: "public", address: await listening(apps.public, listen) });
   return listeners;
+}
+
+function cannotListen(cause: unknown): never {
+  throw new ConfigError("grpc: the address cannot be listened on", { cause });
 }
 
 /** Lets `app` listen. Resolves to its URL. */
@@ -379,7 +410,9 @@ async function listening(
 function announce(listeners: readonly Listener[], log: Logger) {
   const urlOf = (wanted: string) => listeners.find(({ name }) => name === wanted)?.address;
   const healthUrl = urlOf("health");
-  const ready = { baseUrl: urlOf("public"), adminUrl: String(urlOf("admin")), ...(healthUrl && { healthUrl }) };
+  const grpcAddress = urlOf("grpc");
+  const more = { ...(healthUrl && { healthUrl }), ...(grpcAddress && { grpcAddress }) };
+  const ready = { baseUrl: urlOf("public"), adminUrl: String(urlOf("admin")), ...more };
   log.info(ready, "listening");
   process.stdout.write(`ready ${JSON.stringify(ready)}\n`);
   return ready;

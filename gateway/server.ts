@@ -1,10 +1,12 @@
 import type { FastifyInstance, RouteHandlerMethod } from "fastify";
 import type { Logger } from "pino";
+import type { FollowedPems } from "../deploy/runtime/files/followed-pems.ts";
 import { atMostEvery } from "../deploy/runtime/log/at-most-every.ts";
 import { onAbort } from "../deploy/runtime/time/abort.ts";
 import type { Clock } from "../deploy/runtime/time/clock.ts";
 import type { GatewayConfig } from "./config.ts";
 import { ENVELOPES } from "./errors.ts";
+import { GrpcListener, type GrpcListenerDeps } from "./grpc/grpc-listener.ts";
 import { takeApiVersion } from "./http/access/api-version.ts";
 import { type AuthDeps, requireKey } from "./http/access/auth.ts";
 import { endConnectionsUnderPressure, shedRequests } from "./http/access/overload.ts";
@@ -24,6 +26,7 @@ import { answerNotFound, useEnvelope } from "./http/connection/envelope.ts";
 import { publicApp } from "./http/connection/public-app.ts";
 import type { SocketTable } from "./http/connection/sockets.ts";
 import { ModelDirectory } from "./http/model-directory.ts";
+import type { RecordSinks } from "./http/record/access-log.ts";
 import type { KeyStore } from "./keys/key-store.ts";
 import { AuthFailures } from "./limits/auth-failures.ts";
 import type { LimitStore } from "./limits/limit-store.ts";
@@ -61,6 +64,8 @@ export type GatewayDeps = {
   readonly log: Logger;
   /** Exports traces. Default: none is exported. */
   readonly tracing?: Tracing | undefined;
+  /** The certificates of the listener for gRPC clients. Default: it speaks plain text, where there is one. */
+  readonly grpcTls?: FollowedPems | undefined;
   /** The signal that is aborted when running answers must end now. */
   readonly hardStop: AbortSignal;
 };
@@ -71,6 +76,8 @@ export type GatewayServer = {
   readonly app: FastifyInstance;
   /** The connections of the server. */
   readonly sockets: SocketTable;
+  /** The listener for gRPC clients, which does not listen yet; undefined where none is configured. */
+  readonly grpc: GrpcListener | undefined;
   /** Knows what keys have used of their limits. */
   readonly limiter: Limiter;
   /** Knows the resources of the process and what is done about them. */
@@ -100,7 +107,8 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const { config, keys, stats, clock, log, tracing, limitStore } = deps;
   const { timeouts, xffNumTrustedHops: trustedHops, accessLog } = config;
   const sampled = () => 100 * Math.random() < accessLog.percentSampled;
-  const { app, sockets } = publicApp(timeouts, { log, stats, clock, tracing, trustedHops, sampled });
+  const sinks: RecordSinks = { log, stats, clock, tracing, trustedHops, sampled };
+  const { app, sockets } = publicApp(timeouts, sinks);
   const overload = new OverloadManager(config.overloadManager, clock, ({ action, active, pressures }) => {
     if (active) log.warn({ action, pressures }, "an action against overload begins");
     else log.info({ action, pressures }, "an action against overload ends");
@@ -128,10 +136,23 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const translator = newTranslator(deps);
   const models = new ModelDirectory(config.catalog, deps.clusters);
   app.addHook("onClose", () => translator.close());
-  const handlerOf = handlers(deps, limits, { translator, models, overload, random: Math.random });
+  const answering = answeringParts(deps, limits, { translator, models, overload, random: Math.random });
+  const auth = { keys, failures, trustedHops, stats };
+  const handlerOf = handlers(deps, answering);
   registerRoutes(app, handlerOf, ({ use }) => use === "open");
-  registerKeyedRoutes(app, handlerOf, { auth: { keys, failures, trustedHops, stats }, limits, overload, bodies });
-  return { app, sockets, limiter, overload };
+  registerKeyedRoutes(app, handlerOf, { auth, limits, overload, bodies });
+  const grpc = grpcListener(deps, { ...answering, auth, bodies, sinks });
+  return { app, sockets, grpc, limiter, overload };
+}
+
+/** Makes the listener for gRPC clients, of the same parts as the public API; undefined where none is configured. */
+function grpcListener(
+  { config: { grpc: settings }, grpcTls: tls, stats, clock, log }: GatewayDeps,
+  parts: Omit<GrpcListenerDeps, "settings" | "tls" | "cap">,
+): GrpcListener | undefined {
+  if (!settings) return undefined;
+  const cap = { log, clock, onRefused: () => stats.connectionOverflow.inc() };
+  return new GrpcListener({ ...parts, settings, tls, cap });
 }
 
 /** Caps the connections of callers, as configured or as the descriptors of the process allow. */
@@ -149,13 +170,19 @@ function limitConnections(app: FastifyInstance, { config, stats, clock, log }: G
   capConnections(app.server, most, { log, clock, onRefused: () => stats.connectionOverflow.inc() });
 }
 
-/** Makes the handlers of all routes, and the router of upstream calls that they share. */
-function handlers(deps: GatewayDeps, limits: RateLimitDeps, translation: TranslationDeps): HandlerOf {
-  const { config, sealing, stats, clock } = deps;
+/** Makes the parts that answer requests, however these came: the router of upstream calls, and what runs. */
+function answeringParts(deps: GatewayDeps, limits: RateLimitDeps, translation: TranslationDeps) {
+  const { config, stats, clock } = deps;
   const router = newRouter(deps, translation.overload);
   const running = new RunningAnswers((keyId) => deps.keys.mustEnd(keyId));
   onAbort(deps.hardStop, () => running.stop());
   deps.keys.onChange(() => running.keysChanged());
+  return { router, running, translation, limits, clock, stats, timeouts: config.timeouts };
+}
+
+/** Makes the handlers of all routes. */
+function handlers({ config, sealing }: GatewayDeps, answering: ReturnType<typeof answeringParts>): HandlerOf {
+  const { translation } = answering;
   const queue = new FlushQueue();
   const { chat, messages, responses } = config.formats;
   const brokenStreams = {
@@ -163,8 +190,7 @@ function handlers(deps: GatewayDeps, limits: RateLimitDeps, translation: Transla
     messages: messages.brokenStream,
     responses: responses.brokenStream,
   };
-  const shared = { router, translation, sealing, limits, queue, clock, stats };
-  const generation = { ...shared, timeouts: config.timeouts, running, brokenStreams, cacheHeader: config.cacheHeader };
+  const generation = { ...answering, sealing, queue, brokenStreams, cacheHeader: config.cacheHeader };
   const others: Readonly<Record<OtherOperation, RouteHandlerMethod>> = {
     list_models: listModels(translation.models),
     get_model: getModel(translation.models),

@@ -52,6 +52,7 @@ export function answerUnknownMethods(server: Server, failed: FailedCall): void {
   Reflect.set(server, "_retrieveHandler", (path: string) => find.call(server, path) ?? unknown);
 }
 
-function isDetailed({ code, metadata }: EndingStatus): boolean {
+/** Returns whether a status is OK, or has details: grpc-js raises none that is and none that has. */
+export function isDetailed({ code, metadata }: EndingStatus): boolean {
   return code === status.OK || (metadata?.get(DETAILS_KEY).length ?? 0) > 0;
 }

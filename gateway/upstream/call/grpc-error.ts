@@ -205,7 +205,11 @@ export function contextExceeded(tokens: number | string, window: number | string
       a: `This model's maximum context length is ${window} tokens. However, your messages resulted in ${tokens} tokens (prompt is too long: ${tokens} tokens > ${window} maximum). Please reduce the length of the messages.`,
       b: `prompt is too long: ${tokens} tokens > ${window} maximum`,
     },
-    { detail: "context_length_exceeded", cause },
+    {
+      detail: "context_length_exceeded",
+      facts: { input_tokens: String(tokens), context_window: String(window) },
+      cause,
+    },
   );
 }
 

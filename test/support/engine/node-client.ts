@@ -4,7 +4,7 @@ import {
   Client,
   type ClientReadableStream,
   credentials,
-  type Metadata,
+  Metadata,
   type ServiceError,
   type StatusObject,
 } from "@grpc/grpc-js";
@@ -77,15 +77,25 @@ export type WatchedPrefixes = {
 /** A plain client of the internal contract. */
 export class NodeClient {
   readonly #client: Client;
+  readonly #metadata = new Metadata();
 
-  constructor(address: string, channel: ChannelCredentials = credentials.createInsecure()) {
+  /** Makes a client whose calls all carry `headers`; none by default. */
+  constructor(
+    address: string,
+    channel: ChannelCredentials = credentials.createInsecure(),
+    headers: Readonly<Record<string, string>> = {},
+  ) {
+    for (const [name, value] of Object.entries(headers)) this.#metadata.set(name, value);
     this.#client = new Client(address, channel, { "grpc.use_local_subchannel_pool": 1 });
   }
 
   /** Makes a Generate call and begins to read it. */
   generate(request: GenerateRequest, options: CallOptions = {}): Reading {
     const { path, requestSerialize, responseDeserialize } = InferenceServiceService.generate;
-    return read(this.#client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request, options));
+    const metadata = this.#metadata;
+    return read(
+      this.#client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request, metadata, options),
+    );
   }
 
   /** Makes a CountTokens call. Rejects with the gRPC error. */
@@ -152,7 +162,8 @@ export class NodeClient {
   ): Promise<Reply> {
     return new Promise((resolve, reject) => {
       const { path, requestSerialize, responseDeserialize } = method;
-      this.#client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, (error, reply) => {
+      const metadata = this.#metadata;
+      this.#client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, metadata, (error, reply) => {
         if (error || reply === undefined) reject(error);
         else resolve(reply);
       });

@@ -27,6 +27,8 @@ export type RunningGateway = {
   readonly baseUrl: string;
   /** The port of the public API. */
   readonly port: number;
+  /** The address of the listener for gRPC clients, `host:port`; empty unless `grpc` is configured. */
+  readonly grpcAddress: string;
   /** A key for all models. */
   readonly key: string;
   /** The path of the key file. */
@@ -86,7 +88,7 @@ export async function startGateway(
   const keys = await FileKeyStore.open({ file: keyFile, clock: systemClock });
   const clusters = new ClusterManager(config.clusters, systemClock, log, surroundings);
   const tracing = config.tracing && startTracing(config.tracing, log, systemClock.nowMs);
-  const { app, sockets, limiter, overload } = buildServer({
+  const { app, sockets, grpc, limiter, overload } = buildServer({
     config,
     keys,
     limitStore: new MemoryLimitStore(systemClock),
@@ -100,12 +102,14 @@ export async function startGateway(
   });
   await app.listen(config.listen);
   const { port } = app.server.address() as AddressInfo;
+  const grpcAddress = (await grpc?.listen()) ?? "";
   const baseUrl = `http://127.0.0.1:${port}`;
   if (endpoints.length > 0) await untilHealthy(clusters);
   const authorization = `Bearer ${key}`;
   return {
     baseUrl,
     port,
+    grpcAddress,
     key,
     keyFile,
     stats,
@@ -127,6 +131,7 @@ export async function startGateway(
     async stop() {
       app.server.close();
       sockets.destroyAll();
+      await grpc?.close();
       clusters.close();
       keys.close();
       await tracing?.close();

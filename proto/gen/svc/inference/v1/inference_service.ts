@@ -4056,7 +4056,9 @@ export const CountTokensResponse: MessageFns<CountTokensResponse> = {
 };
 
 /**
- * InferenceService generates text with the models of one engine node. Every engine node serves it.
+ * InferenceService generates text with the models of one engine node. Every engine node serves it. A gateway may serve it,
+ * too, to callers with a key: it answers for all nodes behind it, and sets the request id, the tenant, the isolation salt, the
+ * digests and the priority of a request itself, whatever its caller says; a continuation it refuses.
  *
  * Every failed call has `google.rpc.ErrorInfo` of the domain `svc.inference` in its status details. These are its
  * reasons by status:
@@ -4074,6 +4076,12 @@ export const CountTokensResponse: MessageFns<CountTokensResponse> = {
  *   DEADLINE_EXCEEDED    DEADLINE
  *   CANCELLED            CANCELLED
  *   UNIMPLEMENTED        UNIMPLEMENTED
+ * A gateway has some besides, with `google.rpc.BadRequest` where a field is at fault and `google.rpc.RetryInfo` where it
+ * knows when to come again:
+ *   UNAUTHENTICATED      API_KEY_INVALID
+ *   RESOURCE_EXHAUSTED   RATE_LIMIT_EXCEEDED, QUOTA_EXCEEDED
+ *   UNAVAILABLE          OVERLOADED
+ *   INTERNAL             GATEWAY_ERROR
  */
 export type InferenceServiceService = typeof InferenceServiceService;
 export const InferenceServiceService = {

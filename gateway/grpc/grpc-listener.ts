@@ -1,0 +1,127 @@
+import type { Server as NetServer } from "node:net";
+import { Server as GrpcServer, ServerCredentials, type sendUnaryData, status } from "@grpc/grpc-js";
+import { HealthImplementation } from "grpc-health-check";
+import type { FollowedPems } from "../../deploy/runtime/files/followed-pems.ts";
+import { closeServer } from "../../deploy/runtime/grpc/close-server.ts";
+import { contractReflection } from "../../deploy/runtime/grpc/reflection.ts";
+import { TlsCredentials } from "../../deploy/runtime/grpc/server-tls.ts";
+import { answerUnknownMethods } from "../../deploy/runtime/grpc/status-details.ts";
+import { InferenceServiceService } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type CapSinks, capConnections } from "../http/connection/connection-cap.ts";
+import { failedRpc, raisedError } from "./failed-rpc.ts";
+import type { GrpcSettings } from "./grpc-settings.ts";
+import { type CountCall, countTokens, type GenerateStream, generate, type InferenceDeps } from "./inference-methods.ts";
+import { RpcGatekeeper, type RpcGates } from "./rpc-gates.ts";
+
+/** The one service of the contract that callers reach; the others are for gateways and nodes. */
+const SERVICE = "svc.inference.v1.InferenceService";
+
+/** What the listener for gRPC clients is made of. */
+export type GrpcListenerDeps = RpcGates &
+  InferenceDeps & {
+    /** The settings of the listener. */
+    readonly settings: GrpcSettings;
+    /** The certificates of the listener, which closes them; undefined where it speaks plain text. */
+    readonly tls: FollowedPems | undefined;
+    /** What is told of connections that are refused. */
+    readonly cap: CapSinks;
+  };
+
+/** A message goes through grpc-js in its bytes: whoever answers a call decodes it, on a thread where it is big. */
+const BYTES = { serialize: (bytes: Buffer) => bytes, deserialize: (bytes: Buffer) => bytes };
+
+/**
+ * Serves the contract's InferenceService to gRPC clients. Calls pass what requests of the public API pass, and are
+ * answered by the same router.
+ */
+export class GrpcListener {
+  readonly #server: GrpcServer;
+  readonly #health = new HealthImplementation();
+  readonly #gatekeeper: RpcGatekeeper;
+  readonly #deps: GrpcListenerDeps;
+  #bound: string | undefined;
+
+  /** Makes a listener that does not listen yet. */
+  constructor(deps: GrpcListenerDeps) {
+    this.#deps = deps;
+    const { settings, bodies } = deps;
+    this.#gatekeeper = new RpcGatekeeper(deps);
+    this.#server = new GrpcServer({
+      "grpc.max_receive_message_length": bodies.maxBodyBytes,
+      "grpc.max_send_message_length": -1,
+      "grpc.enable_channelz": 0,
+      "grpc.max_concurrent_streams": settings.maxConcurrentStreams,
+      // A caller that is gone without a word, with its host or the network, must not hold its answers until their end.
+      "grpc.keepalive_time_ms": 20_000,
+      "grpc.keepalive_timeout_ms": 10_000,
+      interceptors: [this.#gatekeeper.interceptor],
+    });
+    answerUnknownMethods(this.#server, failedRpc(raisedError({ code: status.UNIMPLEMENTED, details: "" })));
+    this.#addServices();
+    this.#health.addToServer(this.#server);
+    // It is the one service that tells of the contract, and so the contract is told of nothing else.
+    if (settings.reflection) contractReflection([SERVICE]).addToServer(this.#server);
+  }
+
+  /** Listens as the settings say, and serves from then on. Resolves to `host:port`. Rejects where the address is in use. */
+  listen(): Promise<string> {
+    const { settings, tls, cap } = this.#deps;
+    const { host, port, maxConnections } = settings;
+    const address = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+    const credentials = tls ? new TlsCredentials(tls) : ServerCredentials.createInsecure();
+    return new Promise((resolve, reject) => {
+      this.#server.bindAsync(address, credentials, (error, bound) => {
+        if (error) return reject(error);
+        for (const server of serversOf(this.#server)) capConnections(server, maxConnections, cap);
+        this.#bound = address.replace(/\d+$/, String(bound));
+        this.#setHealth("SERVING");
+        resolve(this.#bound);
+      });
+    });
+  }
+
+  /** Says by its health that nobody is to be sent here any more, and goes on as before. */
+  announceDrain(): void {
+    this.#setHealth("NOT_SERVING");
+  }
+
+  /** Takes no more connections, and no more calls on those that stand. Resolves when the last call is over. */
+  drain(): Promise<void> {
+    this.#server.tryShutdown(() => {});
+    return this.#gatekeeper.idle();
+  }
+
+  /** Closes all connections at once, and follows the files of certificates no more. */
+  async close(): Promise<void> {
+    this.#deps.tls?.close();
+    await closeServer(this.#server, this.#bound, 0);
+  }
+
+  #setHealth(now: "SERVING" | "NOT_SERVING"): void {
+    for (const name of ["", SERVICE]) this.#health.setStatus(name, now);
+  }
+
+  #addServices(): void {
+    const { generate: ofGenerate, countTokens: ofCount } = InferenceServiceService;
+    const inBytes = {
+      requestSerialize: BYTES.serialize,
+      requestDeserialize: BYTES.deserialize,
+      responseSerialize: BYTES.serialize,
+      responseDeserialize: BYTES.deserialize,
+    };
+    this.#server.addService(
+      { generate: { ...ofGenerate, ...inBytes }, countTokens: { ...ofCount, ...inBytes } },
+      {
+        generate: (call: GenerateStream) => void generate(this.#gatekeeper.callOf(call.metadata), call, this.#deps),
+        countTokens: (call: CountCall, reply: sendUnaryData<Buffer>) =>
+          void countTokens(this.#gatekeeper.callOf(call.metadata), call, reply, this.#deps),
+      },
+    );
+  }
+}
+
+/** Returns the servers of HTTP/2 below a server, for which grpc-js has no public place; none where it has none. */
+function serversOf(server: GrpcServer): readonly NetServer[] {
+  const servers: unknown = Reflect.get(server, "http2Servers");
+  return servers instanceof Map ? [...servers.keys()] : [];
+}

@@ -1,0 +1,46 @@
+import * as z from "zod";
+import { listenFields } from "../../deploy/runtime/config/process-schema.ts";
+
+const file = (text: string) => z.string().min(1).describe(text);
+
+/** The schema of the listener on which gRPC clients reach the contract itself. */
+export const grpcSchema = z
+  .strictObject({
+    ...listenFields(50_050),
+    tls: z
+      .strictObject({
+        certFile: file("The path of a PEM file with the certificate that the listener shows, and its chain."),
+        keyFile: file(
+          "The path of a PEM file with the private key of certFile, which nobody but its owner and group may read.",
+        ),
+        clientCaFile: file(
+          "The path of a PEM file with authorities, one of which must have signed the certificate of every caller; without it, callers show none. A key is asked for either way.",
+        ).optional(),
+      })
+      .optional()
+      .describe("How the listener is secured; without this section it speaks plain text. The files are followed."),
+    maxConnections: z
+      .int()
+      .min(1)
+      .default(1_024)
+      .describe("The number of connections that may be open; one more is closed as soon as it is accepted."),
+    maxConcurrentStreams: z
+      .int()
+      .min(1)
+      .max(1_000_000)
+      .default(1_024)
+      .describe(
+        "The number of calls that one connection may have open at once; HTTP/2 makes its client wait with further ones.",
+      ),
+    reflection: z
+      .boolean()
+      .default(true)
+      .describe("Whether callers with a key may ask for the contract over gRPC server reflection."),
+  })
+  .optional()
+  .describe(
+    "Where internal clients call `svc.inference.v1.InferenceService` itself over gRPC, with the keys and limits of the public API; without this section nowhere.",
+  );
+
+/** The settings of the listener for gRPC clients, checked, with their defaults. */
+export type GrpcSettings = NonNullable<z.infer<typeof grpcSchema>>;

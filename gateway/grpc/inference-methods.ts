@@ -1,0 +1,158 @@
+import type { ServerUnaryCall, ServerWritableStream, sendUnaryData } from "@grpc/grpc-js";
+import { CountTokensResponse } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { ApiError, toApiError } from "../errors.ts";
+import { requireModel } from "../http/access/model-access.ts";
+import { type RateLimitDeps, reserveTokens } from "../http/access/rate-limit.ts";
+import { located } from "../http/answer/answer-failure.ts";
+import {
+  type DispatchDeps,
+  dispatchAnswer,
+  notePause,
+  type PaidRequest,
+  whileActive,
+  whileStreamed,
+} from "../http/answer/dispatch-answer.ts";
+import { type TranslationDeps, translateReceived } from "../http/body/request-body.ts";
+import { randomId } from "../http/record/random-id.ts";
+import { routingHints } from "../http/request-context.ts";
+import { RPCS } from "../routes.ts";
+import type { Translated } from "../translation/translate.ts";
+import { HeldRequest } from "../upstream/call/held-request.ts";
+import { EventWriter } from "./event-writer.ts";
+import type { RpcCall } from "./rpc-call.ts";
+
+/** What answering the calls of gRPC clients works with: the parts of the public API. */
+export type InferenceDeps = DispatchDeps & {
+  /** What checking and translating a message takes. */
+  readonly translation: TranslationDeps;
+  /** Takes what a call costs from the limits of its key. */
+  readonly limits: RateLimitDeps;
+  /** The time limits of an answer, in milliseconds; the settings of the same names say what each means. */
+  readonly timeouts: { readonly clientWriteStallMs: number; readonly maxStreamDurationMs: number };
+};
+
+/** A Generate call as grpc-js gives it, with its messages in bytes. */
+export type GenerateStream = ServerWritableStream<Buffer, Buffer>;
+/** A CountTokens call as grpc-js gives it, with its message in bytes. */
+export type CountCall = ServerUnaryCall<Buffer, Buffer>;
+
+/** Answers a Generate call. It never rejects. */
+export async function generate(rpc: RpcCall, call: GenerateStream, deps: InferenceDeps): Promise<void> {
+  try {
+    await streamedAnswer(await checked(rpc, call.request, "generate", deps), rpc, call, deps);
+    call.end();
+  } catch (error) {
+    // Nobody hears a status on a call that is gone.
+    if (!call.cancelled) call.emit("error", rpc.failure(toApiError(error)));
+  }
+}
+
+/** Answers a CountTokens call. It never rejects. */
+export async function countTokens(
+  rpc: RpcCall,
+  call: CountCall,
+  reply: sendUnaryData<Buffer>,
+  deps: InferenceDeps,
+): Promise<void> {
+  try {
+    const { model, translated, answer } = await checked(rpc, call.request, "countTokens", deps);
+    const { tenant } = principalOf(rpc);
+    const counting = { request: new HeldRequest(translated.bytes, tenant), model, record: rpc.record };
+    const inputTokens = await deps.router.countTokens(counting, answer.signal).catch((error: unknown) => {
+      throw located(toApiError(error), RPCS.countTokens.format.fields, translated.places);
+    });
+    const message = Buffer.from(CountTokensResponse.encode({ inputTokens }).finish());
+    rpc.writes(message.length, true);
+    reply(null, message);
+  } catch (error) {
+    if (!call.cancelled) reply(rpc.failure(toApiError(error)));
+  }
+}
+
+/** A call whose message was checked, and whose key may use the model. */
+type CheckedCall = {
+  readonly model: string;
+  readonly translated: Translated;
+  readonly answer: PaidRequest["answer"];
+};
+
+/** Checks the message of a call and the key's right to the model. Throws `ApiError`. */
+async function checked(
+  rpc: RpcCall,
+  message: Buffer,
+  method: keyof typeof RPCS,
+  { running, translation }: InferenceDeps,
+): Promise<CheckedCall> {
+  const { record } = rpc;
+  const principal = principalOf(rpc);
+  const answer = running.begin(rpc, principal.keyId);
+  record.bodyRead(message.length);
+  const { operation, use } = RPCS[method];
+  const received = { bytes: message, scan: undefined, singleKeys: undefined };
+  const translated = await translateReceived(received, { operation, record, principal }, answer.signal, translation);
+  record.prepared(translated.model, use === "generation" ? true : undefined);
+  requireModel(principal, translated.model);
+  return { model: translated.model, translated, answer };
+}
+
+async function streamedAnswer(
+  { model, translated, answer }: CheckedCall,
+  rpc: RpcCall,
+  call: GenerateStream,
+  deps: InferenceDeps,
+): Promise<void> {
+  const { bytes, facts, places } = translated;
+  const { record, limited } = rpc;
+  if (!facts || !limited) throw new Error("a generation was translated as something else");
+  await reserveTokens(limited, translated, deps.limits);
+  const principal = principalOf(rpc);
+  const paid: PaidRequest = {
+    ...{ format: RPCS.generate.format, model, places, facts, record, answer },
+    request: new HeldRequest(bytes, principal.tenant, () => rpc.body?.release()),
+    hints: routingHints(principal, rpc.headers),
+  };
+  const writer = openWriter(paid, rpc, call, deps);
+  const ownMs = Number(call.getDeadline()) - deps.clock.wallMs();
+  const timeoutMs = Math.min(deps.timeouts.maxStreamDurationMs, ownMs);
+  try {
+    await whileActive(paid, deps, () =>
+      whileStreamed(paid, deps, () => dispatchAnswer(paid, { timeoutMs, mayHold: true, sink: writer }, deps)),
+    );
+  } finally {
+    writer.end();
+  }
+}
+
+function openWriter(paid: PaidRequest, rpc: RpcCall, call: GenerateStream, deps: InferenceDeps): EventWriter {
+  const { record, model, answer } = paid;
+  const { stats, clock, timeouts } = deps;
+  const gaps = stats.gaps.of(model);
+  return new EventWriter({
+    target: {
+      write(message, commits) {
+        if (call.cancelled) return true;
+        rpc.writes(message.length, commits);
+        return call.write(message);
+      },
+      onDrain: (listener) => call.on("drain", listener),
+    },
+    replyId: randomId(),
+    clock,
+    writeStallMs: timeouts.clientWriteStallMs,
+    onStall() {
+      record.readerStalled();
+      answer.abort();
+      rpc.cut();
+    },
+    onGap(gapMs) {
+      gaps.observe(gapMs);
+      record.wrote(gapMs);
+    },
+    onPaused: (paused) => notePause(paid, paused, stats),
+  });
+}
+
+function principalOf({ limited }: RpcCall) {
+  if (!limited) throw new ApiError("server_error", "The server had an error while processing your request.");
+  return limited.principal;
+}
