@@ -8,6 +8,8 @@ export type EnginePlace = {
   /** The address of the node's gRPC. */
   readonly host?: string;
   readonly port?: number;
+  /** How the node's gRPC is secured. Default: not at all. */
+  readonly tls?: object;
   /** The address of the node's metrics. */
   readonly metricsHost?: string;
   /** The command that runs the node elsewhere, as `FleetProcess` says. */
@@ -59,7 +61,8 @@ export class EngineProcess {
     place: EnginePlace,
   ): Promise<EngineProcess> {
     const metrics = { host: place.metricsHost ?? LOOPBACK, port: 0 };
-    const config = { nodeId, models, metrics, log: { level: "warn" }, backend };
+    const secured = place.tls && { tls: place.tls };
+    const config = { nodeId, models, metrics, log: { level: "warn" }, backend, ...secured };
     const { process, ready } = await startOn(config, place);
     return new EngineProcess(config, place, process, ready);
   }
