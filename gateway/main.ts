@@ -47,6 +47,7 @@ import type { Tracing } from "./tracing/tracing.ts";
 import { ClusterManager } from "./upstream/cluster-manager.ts";
 import { EndpointOrders } from "./upstream/endpoint-orders.ts";
 import { type OrderBoard, OrderBook } from "./upstream/orders/order-board.ts";
+import { RedisOrders } from "./upstream/orders/redis-orders.ts";
 import { ORDERS_TOPIC, type OrderReply, type OrderRequest, WorkerOrders } from "./upstream/orders/worker-orders.ts";
 import { Workers } from "./workers.ts";
 
@@ -72,10 +73,10 @@ async function run(config: GatewayConfig): Promise<number> {
     lifecycle.quit();
   }, log);
   const workers = openWorkers(config);
-  const { close: closeShared, ...shared } = await openShared(config, stats, log);
+  const { close: closeShared, board, ...shared } = await openShared(config, stats, log);
   const sealing = await openSealing(config.sealingKeyFile, stats, log);
   const clusters = new ClusterManager(config.clusters, clock, log);
-  const orders = await EndpointOrders.open(clusters, openOrderBoard(config));
+  const orders = await EndpointOrders.open(clusters, board);
   registerClusterStats(stats.registry, clusters);
   const tracing = config.tracing && (await loadTracing(config.tracing, log));
   const { app, sockets, grpc, limiter, overload } = buildServer({
@@ -115,7 +116,7 @@ async function run(config: GatewayConfig): Promise<number> {
   const ready = announce(listeners, log);
   if (workers.count === 1) workers.take({ workers: [ready.adminUrl] });
   await drainWhenTold({ config, lifecycle, server: app.server, sockets, grpc, clock, log });
-  for (const part of [apps.admin, apps.health, access, clusters, sealing, tracing]) await part?.close();
+  for (const part of [apps.admin, apps.health, access, orders, clusters, sealing, tracing]) await part?.close();
   await closeShared();
   log.info("stopped");
   return Number(crashed());
@@ -142,7 +143,10 @@ function openWorkers({ worker }: GatewayConfig): Workers {
   return workers;
 }
 
-/** Opens the keys and what they have used of their limits, in this process or in the store that gateways share. */
+/**
+ * Opens the keys, what they have used of their limits and what operators have ordered, in this process or in the store
+ * that gateways share.
+ */
 async function openShared(config: GatewayConfig, stats: Stats, log: Logger) {
   const state = await openState(config, log);
   const limits = await openLimits(config, state, stats, log);
@@ -150,6 +154,7 @@ async function openShared(config: GatewayConfig, stats: Stats, log: Logger) {
   return {
     keys,
     limitStore: limits.store,
+    board: openOrderBoard(config, state),
     notes: () => limits.notes?.() ?? [],
     async close() {
       keys.close();
@@ -213,10 +218,11 @@ async function openSharedLimits(state: RedisState, stats: Stats, log: Logger): P
 }
 
 /**
- * Opens what carries the orders of operators to the other workers and keeps them for later ones: whoever starts several
- * workers does. A gateway alone keeps them itself.
+ * Opens what carries the orders of operators to other gateways and keeps them for later ones: the store that they share,
+ * or else whoever starts several workers. A gateway alone keeps them itself.
  */
-function openOrderBoard({ worker }: GatewayConfig): OrderBoard {
+function openOrderBoard({ worker }: GatewayConfig, state: RedisState | undefined): OrderBoard {
+  if (state) return new RedisOrders(state, systemClock);
   if (!worker || !cluster.isWorker) return new OrderBook();
   return new WorkerOrders(processChannel<OrderRequest, OrderReply>(process, ORDERS_TOPIC), systemClock);
 }

@@ -25,6 +25,8 @@ export class RedisState {
   readonly #clients: RedisClients;
   readonly #client: RedisClient;
   #subscriber: RedisClient | undefined;
+  /** The listeners by the names of their channels. */
+  readonly #listeners = new Map<string, (message: string) => void>();
   #fault: string | undefined;
 
   /** Prepares a connection. Throws `ConfigError` where a file of the settings cannot be used. */
@@ -92,15 +94,22 @@ export class RedisState {
     }
   }
 
-  /** Calls `listener` with each message of a channel, from when it could be subscribed to; messages may be lost. */
+  /**
+   * Calls `listener`, of which a channel has one, with each message of the channel from when it could be subscribed to;
+   * messages may be lost.
+   */
   subscribe(channel: string, listener: (message: string) => void): void {
     const name = this.nameOf(channel);
+    this.#listeners.set(name, listener);
+    if (this.#subscriber) {
+      // Where it is not connected now, all are subscribed to once it is.
+      void this.#subscriber.subscribe(name).catch(() => {});
+      return;
+    }
     const subscriber = this.#newClient();
     this.#subscriber = subscriber;
-    subscriber.on("message", (from: string, message: string) => {
-      if (from === name) listener(message);
-    });
-    subscriber.on("ready", () => void subscriber.subscribe(name).catch(() => {}));
+    subscriber.on("message", (from: string, message: string) => this.#listeners.get(from)?.(message));
+    subscriber.on("ready", () => void subscriber.subscribe(...this.#listeners.keys()).catch(() => {}));
     void subscriber.connect().catch(() => {});
   }
 

@@ -8,6 +8,7 @@ type OrderedClusters = Pick<ClusterManager, "clusters" | "drained" | "setDrained
 export class EndpointOrders {
   readonly #clusters: OrderedClusters;
   readonly #board: OrderBoard;
+  #unfollow = () => {};
 
   private constructor(clusters: OrderedClusters, board: OrderBoard) {
     this.#clusters = clusters;
@@ -20,7 +21,7 @@ export class EndpointOrders {
    */
   static async open(clusters: OrderedClusters, board: OrderBoard): Promise<EndpointOrders> {
     const orders = new EndpointOrders(clusters, board);
-    await board.follow({
+    orders.#unfollow = await board.follow({
       drained: (addresses) => clusters.setDrained(new Set(addresses)),
       unejected: (address) => orders.#uneject(address),
     });
@@ -43,6 +44,11 @@ export class EndpointOrders {
     else drained.delete(address);
     this.#clusters.setDrained(drained);
     return false;
+  }
+
+  /** Stops following the orders of others. */
+  close(): void {
+    this.#unfollow();
   }
 
   #uneject(address: string): void {

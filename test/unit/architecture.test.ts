@@ -55,7 +55,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/upstream/retry/", [...GATEWAY_LEAVES, RUNTIME]],
   ["gateway/upstream/continuation/", [GEN]],
   ["gateway/upstream/endpoint/", [GEN, RUNTIME]],
-  ["gateway/upstream/orders/", [RUNTIME]],
+  ["gateway/upstream/orders/", [RUNTIME, "gateway/state/redis-state.ts"]],
   ["gateway/upstream/health/", [GEN, RUNTIME, "gateway/upstream/endpoint/"]],
   ["gateway/upstream/prefixes/", [GEN, RUNTIME, "gateway/upstream/endpoint/", "gateway/upstream/load-balancing/*.ts"]],
   [

@@ -5,12 +5,15 @@ import type { EndpointOrder } from "../../upstream/orders/order-board.ts";
 import { type AdminReply, type AdminRoute, jsonReply, OK, wantsJson } from "./admin-route.ts";
 import { type ClusterStatus, clusterStatuses, type EndpointStatus } from "./fleet/cluster-status.ts";
 
-/** The reply to an order that is obeyed here while whoever tells the other workers is silent. */
-const HERE: AdminReply = { status: 202, body: "OK here; the other workers follow when the starting process answers\n" };
+/** The reply to an order that is obeyed here while whoever passes orders on to the others is silent. */
+const HERE: AdminReply = {
+  status: 202,
+  body: "OK here; other gateways follow when whoever passes orders on answers\n",
+};
 
 /**
- * Makes the paths that show `/clusters` as Envoy prints it, and that do to the endpoints at an address, in all workers,
- * what may be done by hand.
+ * Makes the paths that show `/clusters` as Envoy prints it, and that do to the endpoints at an address what may be done by
+ * hand, in all workers and wherever a store is shared.
  */
 export function clusterRoutes(clusters: ClusterManager, orders: EndpointOrders, clock: Clock): readonly AdminRoute[] {
   const change = (order: EndpointOrder["order"], help: string): AdminRoute => ({
