@@ -393,7 +393,10 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["test/model/", [GEN, RUNTIME, "engine/", "test/unit/engine/", SUPPORT]],
   ["test/process/", [GEN, "deploy/", "engine/", "gateway/", SUPPORT]],
   ["test/real/", [GEN, "engine/", SUPPORT]],
-  ["test/deploy/", ["deploy/", "gateway/config.ts", "engine/config.ts", "engine/profiles/", SUPPORT]],
+  [
+    "test/deploy/",
+    [...["deploy/", "gateway/config.ts", "engine/config.ts", "engine/backends/scripted/", "engine/profiles/"], SUPPORT],
+  ],
   ["test/browser/", [...GIVEN, SUPPORT]],
   ["test/start/", [...GIVEN, SUPPORT]],
   ["test/fault/", [GEN, ...GIVEN, SUPPORT]],
