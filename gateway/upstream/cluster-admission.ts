@@ -1,6 +1,8 @@
 import type { PriorityClass } from "../../deploy/runtime/queue/class-share.ts";
 import { onAbort } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import { PrefillTurns, type PrefillWait } from "./admission/prefill-turns.ts";
+import { FIRST_RANK, OVERDUE_RANK, SessionService } from "./admission/session-service.ts";
 import type { Cluster } from "./cluster.ts";
 import type { ClusterMember } from "./cluster-member.ts";
 import type { Balancer } from "./load-balancing/balancer.ts";
@@ -8,7 +10,7 @@ import { type NoPick, noPick } from "./load-balancing/choose.ts";
 import { isWithinCaps } from "./load-balancing/endpoint-caps.ts";
 import { EndpointLevels } from "./load-balancing/endpoint-levels.ts";
 import type { EndpointView } from "./load-balancing/endpoint-view.ts";
-import type { Placement } from "./load-balancing/policy.ts";
+import type { Placement, PolicyPick } from "./load-balancing/policy.ts";
 import type { Route } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import { CircuitBreaker, type CircuitBreakerState, limitsForSlots, type Permit } from "./queue/circuit-breaker.ts";
@@ -22,14 +24,20 @@ const RECHECK_MS = 100;
 /** The number of waiting requests that are sent away in one turn of the event loop: each of them is answered then. */
 const SENT_AWAY_PER_TURN = 32;
 
+/** The number of requests that are looked at in one turn of those that wait for their prefill. */
+const LOOKED_AT_PER_TURN = 64;
+
 /** The longest time for which an endpoint is believed that it has no room, in milliseconds. */
 const MAX_HOLD_BACK_MS = 60_000;
 
 /** A cluster whose endpoints requests are let onto, as far as that needs to know it. */
-export type AdmittedCluster = Pick<
+export type AdmittedCluster<Member = ClusterMember> = Pick<
   Cluster,
-  "settings" | "views" | "mayHaveEndpoints" | "announcedMs" | "member" | "onMembersChange" | "onHealthChange"
->;
+  "settings" | "views" | "mayHaveEndpoints" | "announcedMs" | "onMembersChange" | "onHealthChange"
+> & {
+  /** Returns the member at an address; undefined where the cluster has none there. */
+  member(address: string): Member | undefined;
+};
 
 /** A request that asks for a place on an endpoint of the cluster. */
 export type PlaceRequest = {
@@ -58,11 +66,16 @@ export type PlaceRequest = {
 };
 
 /** A place on an endpoint, held by one try of a request. */
-export type Admitted = {
+export type Admitted<Member = ClusterMember> = {
   /** The member of the cluster that the place is on. */
-  readonly member: ClusterMember;
-  /** Follows the try for the load-balancing policy; undefined when the policy learns nothing from tries. */
-  readonly placement: Placement | undefined;
+  readonly member: Member;
+  /**
+   * Follows the try for the load-balancing policy, from the admission to the release of the place; undefined when the
+   * policy learns nothing from tries.
+   */
+  readonly placement: Pick<Placement, "see"> | undefined;
+  /** Whether the request had waited for its prefill for as long as it may, so that it came before all others. */
+  readonly overdue: boolean;
   /** Gives the place back when the try is over. A second call does nothing. */
   release(): void;
 };
@@ -70,19 +83,37 @@ export type Admitted = {
 /** The reason for which a request gets no place. */
 export type NotAdmitted = Exclude<NoPick, "all_full"> | "pending_overflow" | "pending_timeout" | "key_overflow";
 
-/** What an attempt comes to where the request may wait: no endpoint has room, or what there is is kept for other tenants. */
-type NoRoom = "all_full" | "kept_for_others";
+/**
+ * What an attempt comes to where the request may wait: no endpoint has room, or what there is is kept for other tenants,
+ * or it is not the turn of a prompt that needs much prefill.
+ */
+type NoRoom = "all_full" | "kept_for_others" | PrefillWait;
 
 /** What an attempt needs to know of a request. */
-type Attempting = Pick<PlaceRequest, "route" | "tried" | "underWay"> & { readonly demand: PlaceDemand };
+type Attempting = Pick<PlaceRequest, "route" | "tried" | "underWay"> & {
+  readonly demand: PlaceDemand;
+  /** Whether the request has waited for its prefill for as long as it may. */
+  readonly overdue: boolean;
+};
 
-type Waiting = Attempting & {
+/** A request that begins to wait, and what its first attempt came to. */
+type Arriving<Member> = {
   readonly request: PlaceRequest;
-  readonly settle: (result: Admitted | NotAdmitted) => void;
+  readonly demand: PlaceDemand;
+  readonly first: Admitted<Member> | NotAdmitted | NoRoom;
+};
+
+type Waiting<Member> = Attempting & {
+  readonly request: PlaceRequest;
+  readonly settle: (result: Admitted<Member> | NotAdmitted) => void;
   /** The room of the request while it is held; undefined while it waits as usual. */
   held: Permit | undefined;
   /** The moment until which the request is held at most, once it has been held. */
   holdUntilMs: number | undefined;
+  /** What the request waits for, where that is the prefill or the place of an endpoint, not any place. */
+  wait: PrefillWait | undefined;
+  /** Whether the request has waited for that for as long as it may. */
+  overdue: boolean;
 };
 
 /**
@@ -90,14 +121,18 @@ type Waiting = Attempting & {
  * queue that is bounded and fair between keys. While no endpoint is there, those that may be held wait in the same
  * queue, with bounds of their own, and leave it in the same order.
  */
-export class ClusterAdmission {
-  readonly #cluster: AdmittedCluster;
+export class ClusterAdmission<Member = ClusterMember> {
+  readonly #cluster: AdmittedCluster<Member>;
   readonly #balancer: Balancer;
   readonly #clock: Clock;
   readonly #breaker = new CircuitBreaker({ maxRequests: 0, maxPendingRequests: 0 });
-  readonly #queue: PendingQueue<Waiting>;
+  readonly #queue: PendingQueue<Waiting<Member>>;
   readonly #places: TenantPlaces;
   readonly #room: HeldRoom;
+  readonly #turns: PrefillTurns;
+  readonly #service = new SessionService();
+  /** The number of requests that wait for their prefill. */
+  #waitForPrefill = 0;
   /** The endpoints, and which of them have room: they are told whenever that may have changed. */
   readonly #levels: EndpointLevels;
   /** The endpoints that have said that they have no room for a while, with what cancels the end of that. */
@@ -111,7 +146,7 @@ export class ClusterAdmission {
   #cancelTimer: (() => void) | undefined;
   #isDueNow = false;
 
-  constructor(cluster: AdmittedCluster, balancer: Balancer, clock: Clock) {
+  constructor(cluster: AdmittedCluster<Member>, balancer: Balancer, clock: Clock) {
     this.#cluster = cluster;
     this.#balancer = balancer;
     this.#clock = clock;
@@ -120,6 +155,12 @@ export class ClusterAdmission {
     this.#queue = new PendingQueue({ maxPendingPerKey, classShares, adaptiveLifo });
     this.#places = new TenantPlaces(circuitBreakers.tenantReservePercent);
     this.#room = new HeldRoom(circuitBreakers);
+    const { prefillTurns } = circuitBreakers;
+    this.#turns = new PrefillTurns({
+      settings: prefillTurns,
+      views: cluster.views,
+      hasRoom: (view) => this.#hasRoom(view),
+    });
     this.#levels = new EndpointLevels(cluster.settings, {
       hasRoom: (view) => this.#hasRoom(view),
       capOf: (view) => this.#cap(view),
@@ -188,18 +229,20 @@ export class ClusterAdmission {
    * Resolves with a place for the request, at once or after its turn in the queue, or with the reason why it gets none.
    * Aborting the signal takes the request out of the queue at once; the result then means nothing.
    */
-  acquire(request: PlaceRequest, signal: AbortSignal): Promise<Admitted | NotAdmitted> {
+  acquire(request: PlaceRequest, signal: AbortSignal): Promise<Admitted<Member> | NotAdmitted> {
     const demand = this.#places.want(request.tenant, this.#clock.nowMs());
     this.#followEndpoints();
     // Nobody passes those who wait but where they cannot go; bad news may. Coming makes no room.
     const mayAsk = request.underWay || this.#queue.size === 0 || this.#levels.usable === 0 || this.#hasSpareRoom;
-    const first = mayAsk ? this.#attempt({ ...request, demand }) : noPick(this.#levels.levels, request.tried);
+    const first = mayAsk
+      ? this.#attempt({ ...request, demand, overdue: false }, this.#waitForPrefill > 0)
+      : noPick(this.#levels.levels, request.tried);
     if (!isNoRoom(first) && !(request.mayHold && isOutage(first))) {
       if (typeof first === "string") demand.end();
       return Promise.resolve(first);
     }
-    if (first === "kept_for_others") this.#hasSpareRoom = true;
-    return new Promise((resolve) => this.#wait(request, demand, signal, resolve));
+    if (first === "kept_for_others" || isWait(first)) this.#hasSpareRoom = true;
+    return new Promise((resolve) => this.#wait({ request, demand, first }, signal, resolve));
   }
 
   /** Sends all waiting requests away and stops the timer. */
@@ -211,22 +254,23 @@ export class ClusterAdmission {
 
   /** Lets a request wait for its turn, or holds it where no endpoint is there. `resolve` is called once it is over. */
   #wait(
-    request: PlaceRequest,
-    demand: PlaceDemand,
+    { request, demand, first }: Arriving<Member>,
     signal: AbortSignal,
-    resolve: (result: Admitted | NotAdmitted) => void,
+    resolve: (result: Admitted<Member> | NotAdmitted) => void,
   ): void {
     const inOutage = this.#noneSinceMs !== undefined;
     let permit: Permit | undefined;
     let letGo = () => {};
-    const settle = (result: Admitted | NotAdmitted) => {
+    const settle = (result: Admitted<Member> | NotAdmitted) => {
       permit?.release();
       item.value.held?.release();
       letGo();
+      this.#waitFor(item, undefined);
       if (typeof result === "string") demand.end();
       resolve(result);
     };
     const item = this.#waiting(request, demand, settle);
+    if (isWait(first)) this.#waitFor(item, first);
     this.#dismissLate(item.queuedMs);
     const leave = (why: NotAdmitted) => {
       this.#queue.cancel(item);
@@ -252,7 +296,7 @@ export class ClusterAdmission {
     letGo = onAbort(signal, () => leave("pending_timeout"));
   }
 
-  #waiting(request: PlaceRequest, demand: PlaceDemand, settle: Waiting["settle"]): Pending<Waiting> {
+  #waiting(request: PlaceRequest, demand: PlaceDemand, settle: Waiting<Member>["settle"]): Pending<Waiting<Member>> {
     const { route, tried, tenant, hints, timeoutMs, underWay } = request;
     const nowMs = this.#clock.nowMs();
     return {
@@ -269,12 +313,24 @@ export class ClusterAdmission {
       queuedTurns: this.#queue.turns,
       deadlineMs: nowMs + timeoutMs,
       outwaits: underWay,
-      value: { request, route, tried, underWay, demand, settle, held: undefined, holdUntilMs: undefined },
+      rank: FIRST_RANK,
+      value: {
+        request,
+        route,
+        tried,
+        underWay,
+        demand,
+        settle,
+        held: undefined,
+        holdUntilMs: undefined,
+        wait: undefined,
+        overdue: false,
+      },
     };
   }
 
   /** Holds a request from now on, as no endpoint is there. Returns false where it may not be, or finds no room. */
-  #hold(item: Pending<Waiting>, nowMs: number): boolean {
+  #hold(item: Pending<Waiting<Member>>, nowMs: number): boolean {
     const { value } = item;
     const { tenant, bytes, tried } = value.request;
     const mayHold = value.request.mayHold && this.#cluster.mayHaveEndpoints;
@@ -304,7 +360,9 @@ export class ClusterAdmission {
     }
   }
 
-  #attempt({ route, tried, underWay, demand }: Attempting): Admitted | NotAdmitted | NoRoom {
+  /** Tries to find a place. `isLast` says that others wait for their prefill, behind whom this request comes with its own. */
+  #attempt(asking: Attempting, isLast = false): Admitted<Member> | NotAdmitted | NoRoom {
+    const { route, tried, underWay, demand } = asking;
     const levels = this.#levels;
     const mayTake = underWay || demand.mayTake(this.#breaker.maxRequests, this.#clock.nowMs());
     if (levels.usable > 0 && !mayTake) return "kept_for_others";
@@ -312,24 +370,91 @@ export class ClusterAdmission {
       ? { none: noPick(levels.levels, tried) }
       : this.#balancer.pick(levels, route, tried);
     if ("none" in choice) return choice.none;
-    const { endpoint, placement } = choice.pick;
-    const { address } = endpoint;
+    return this.#turnOf(asking, choice.pick, isLast) ?? this.#take(asking, choice.pick);
+  }
+
+  /** Returns what a request has to wait for before it goes where the policy picked; undefined where it may go now. */
+  #turnOf({ route, tried, underWay, overdue }: Attempting, pick: PolicyPick, isLast: boolean): PrefillWait | undefined {
+    if (underWay || this.#workingSetWaitMs === 0) return undefined;
+    return this.#turns.waitFor(pick, {
+      tokens: this.#balancer.expectedTokens(route),
+      isLast,
+      overdue,
+      pickAnywhere: () => {
+        const anywhere = this.#balancer.pickAnywhere(this.#levels, route, tried);
+        return "pick" in anywhere ? anywhere.pick : undefined;
+      },
+    });
+  }
+
+  /** Takes a place for a request where the policy picked. */
+  #take(
+    { demand, route, overdue }: Attempting,
+    { endpoint, placement, uncachedTokens = 0 }: PolicyPick,
+  ): Admitted<Member> | NoRoom {
+    const { address, prefillTokensPerSecond, outstandingPrefillTokens } = endpoint;
     const member = this.#cluster.member(address);
     const permit = this.#breaker.tryRequest(address, this.#cap(endpoint));
     if (!member || !permit) return "all_full";
+    const aheadMs = (1_000 * outstandingPrefillTokens) / prefillTokensPerSecond;
+    const prefillMs = (1_000 * uncachedTokens) / prefillTokensPerSecond;
+    const beganMs = this.#clock.nowMs();
+    this.#service.serve(route.session, prefillMs / 1_000, beganMs);
     this.#reconsider(address);
     demand.take();
+    // At once: whoever is let in behind this request in the same turn is to know of its work.
+    placement?.begin();
     let held = true;
     const release = () => {
       if (!held) return;
       held = false;
+      placement?.end();
+      const nowMs = this.#clock.nowMs();
+      this.#service.serve(route.session, Math.max(0, nowMs - beganMs - aheadMs - prefillMs) / 1_000, nowMs);
       demand.end();
       this.#queue.ended(this.#breaker.active);
       permit.release();
       this.#reconsider(address);
       this.#serve();
     };
-    return { member, placement, release };
+    return { member, placement, overdue, release };
+  }
+
+  get #workingSetWaitMs(): number {
+    return this.#cluster.settings.circuitBreakers.workingSetWaitMs;
+  }
+
+  /** Has a request that waits, or begins to, wait for its prefill; for a place alone where `wait` is undefined. */
+  #waitFor(item: Pending<Waiting<Member>>, wait: PrefillWait | undefined): void {
+    const { value } = item;
+    const { wait: before } = value;
+    if (!wait === !before && wait?.kind === before?.kind) {
+      value.wait = wait;
+      return;
+    }
+    value.wait = wait;
+    this.#waitForPrefill += Number(wait?.kind === "prefill") - Number(before?.kind === "prefill");
+    if (!wait) return;
+    const nowMs = this.#clock.nowMs();
+    const { session, ofUser } = value.route;
+    if (!item.outwaits) {
+      const { mayHold, timeoutMs } = value.request;
+      // Of a caller who is shown no signs of life the patience is that for a place.
+      const waitMs = mayHold ? this.#workingSetWaitMs : Math.min(this.#workingSetWaitMs, timeoutMs / 2);
+      item.outwaits = true;
+      this.#queue.reschedule(item, nowMs + waitMs);
+    }
+    const turn = { session, ofUser, seconds: wait.seconds, overdue: value.overdue };
+    this.#queue.rerank(item, wait.kind === "place" ? FIRST_RANK : this.#service.rankOf(turn, nowMs));
+  }
+
+  /** Lets a request go first that has waited for its prefill for as long as it may. */
+  #beOverdue(item: Pending<Waiting<Member>>, nowMs: number): void {
+    const { mayHold, timeoutMs } = item.value.request;
+    item.value.overdue = true;
+    item.deadlineMs = nowMs + (mayHold ? Math.max(timeoutMs, this.#workingSetWaitMs) : timeoutMs / 2);
+    item.rank = OVERDUE_RANK;
+    this.#queue.pushAgain(item);
   }
 
   #cap({ slots }: EndpointView): number {
@@ -416,7 +541,11 @@ export class ClusterAdmission {
   /** Lets those go whose time is up, of many only some in this turn. Returns whether there may be more. */
   #dismissLate(nowMs: number): boolean {
     const late = this.#queue.expire(nowMs, SENT_AWAY_PER_TURN);
-    for (const { value } of late) value.settle(this.#levels.usable > 0 ? "pending_timeout" : "none_available");
+    for (const item of late) {
+      const { value } = item;
+      if (value.wait && !value.overdue && !value.held) this.#beOverdue(item, nowMs);
+      else value.settle(this.#levels.usable > 0 ? "pending_timeout" : "none_available");
+    }
     return late.length === SENT_AWAY_PER_TURN;
   }
 
@@ -425,23 +554,32 @@ export class ClusterAdmission {
     const { changes, levels } = this.#levels;
     if (changes === this.#hopelessAt) return;
     this.#hopelessAt = changes;
-    const isHopeless = ({ tried }: Waiting) => tried.size > 0 && noPick(levels, tried) === "all_tried";
+    const isHopeless = ({ tried }: Waiting<Member>) => tried.size > 0 && noPick(levels, tried) === "all_tried";
     for (const { value } of this.#queue.giveUp(isHopeless)) value.settle("all_tried");
   }
 
   /** Serves requests in the queue's order, as long as somebody has room. */
   #serveInOrder(nowMs: number): void {
-    const passedOver: Pending<Waiting>[] = [];
+    const passedOver: { readonly item: Pending<Waiting<Member>>; readonly wait: PrefillWait | undefined }[] = [];
     // What is kept for others than a tenant is so for all of its requests.
     const aside = new Set<string>();
+    const look = this.#turns.look();
     let triedAll = 0;
-    while (this.#hasRoomAnywhere() && this.#queue.size > 0) {
+    let looks = 0;
+    while (this.#hasRoomAnywhere() && this.#queue.size > 0 && looks < LOOKED_AT_PER_TURN) {
       const item = this.#queue.next(aside);
       if (!item) break;
-      const result = this.#attempt(item.value);
+      const { value } = item;
+      const { wait } = value;
+      const result = wait && !look.isOver(wait) ? wait : this.#attempt(value);
       if (isNoRoom(result)) {
-        passedOver.push(item);
+        passedOver.push({ item, wait: isWait(result) ? result : wait });
         if (result === "kept_for_others") aside.add(item.key);
+        if (isWait(result)) {
+          looks += 1;
+          // All that come behind it in its tenant's row wait for their prefill, too.
+          if (result.kind === "prefill" && !look.anyIdle()) aside.add(item.key);
+        }
         // Whoever has room has had its try at this one; it may be another's turn.
         if (result === "all_full") triedAll += 1;
         if (triedAll >= this.#levels.usable) break;
@@ -450,7 +588,8 @@ export class ClusterAdmission {
       this.#queue.served(item, nowMs);
       item.value.settle(result);
     }
-    this.#queue.putBack(passedOver);
+    this.#queue.putBack(passedOver.map(({ item }) => item));
+    for (const { item, wait } of passedOver) this.#waitFor(item, wait);
     this.#hasSpareRoom = this.#hasRoomAnywhere();
   }
 
@@ -460,10 +599,14 @@ export class ClusterAdmission {
 }
 
 /** Returns whether an attempt found no endpoint at all, so that only an endpoint that comes back helps. */
-function isOutage(result: Admitted | NotAdmitted | NoRoom): boolean {
+function isOutage(result: Admitted<unknown> | NotAdmitted | NoRoom): boolean {
   return result === "no_endpoints" || result === "none_available";
 }
 
-function isNoRoom(result: Admitted | NotAdmitted | NoRoom): result is NoRoom {
-  return result === "all_full" || result === "kept_for_others";
+function isNoRoom(result: Admitted<unknown> | NotAdmitted | NoRoom): result is NoRoom {
+  return result === "all_full" || result === "kept_for_others" || isWait(result);
+}
+
+function isWait(result: Admitted<unknown> | NotAdmitted | NoRoom): result is PrefillWait {
+  return typeof result === "object" && "kind" in result;
 }

@@ -1,5 +1,6 @@
 import { durationMs } from "../../deploy/runtime/time/proto-duration.ts";
 import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { encodeResumable } from "./continuation/resumable-message.ts";
 import { type Boundary, type PromptShape, promptShape } from "./load-balancing/boundary-hashes.ts";
 import { userTextBytes } from "./prompt-bound.ts";
@@ -20,6 +21,8 @@ export type PromptFacts = {
   readonly tenant: string;
   /** The digests and sizes of the prompt, by which prefixes are compared. */
   readonly shape: PromptShape;
+  /** Whether the turn begins with a message of the user, not with what a tool returned. */
+  readonly ofUser: boolean;
   /** The digest of the caller's own cache key; empty where the caller gave none. */
   readonly cacheKey: string;
   /**
@@ -48,6 +51,7 @@ export function encodeRequest(request: GenerateRequest, prefixKey: Uint8Array): 
   const shape = promptShape(request, prefixKey);
   const facts = {
     ...{ model, tenant, shape, cacheKey: cache?.affinityKey ?? "" },
+    ofUser: messages.at(-1)?.role === Role.USER,
     ...{ ttlMs: cache?.ttl && durationMs(cache.ttl), userTextBytes: userTextBytes(messages) },
   };
   const prefixDigests = digestsOf(shape.boundaries);

@@ -10,7 +10,7 @@ export type AttemptPlace = {
   /** The member of the cluster on whose endpoint the place is. */
   readonly member: { readonly endpoint: Endpoint };
   /** Follows the try for the load-balancing policy; undefined where the policy learns nothing from tries. */
-  readonly placement: { begin(): void; see(events: readonly Event[]): void; end(): void } | undefined;
+  readonly placement: { see(events: readonly Event[]): void } | undefined;
   /** Gives the place back when the try is over. A second call does nothing. */
   release(): void;
 };
@@ -60,7 +60,6 @@ export class Attempt {
     const { placement } = place;
     const { endpoint } = place.member;
     const load = endpoint.beginCall(continues);
-    placement?.begin();
     const onEvents = (events: readonly Event[], tokens: readonly number[], flow: Flow) => {
       placement?.see(events);
       const passed = answer.take(events, tokens);
@@ -76,7 +75,6 @@ export class Attempt {
     };
     const failure = await callGenerate({ ...call, endpoint, onEvents, onDeltas }, signal).catch(ourFault);
     const end = signal.aborted ? "cancelled" : (failure ?? "answered");
-    placement?.end();
     load.end(outcomeOf(end));
     place.release();
     this.#options.onEnd(end);

@@ -9,6 +9,8 @@ export type AffinityKey = {
    * A keyed digest that all gateways make alike for the same session of the same caller. It tells nothing about either.
    */
   readonly key: string;
+  /** A keyed digest of the session alone, which all agents share that work for it. */
+  readonly session: string;
 };
 
 /** What an affinity key can be made from. */
@@ -41,12 +43,21 @@ const SESSION_HEADERS: readonly (readonly string[])[] = [
  * parts.
  */
 export function affinityKey(input: AffinityInput, digest: (...parts: readonly string[]) => string): AffinityKey {
-  if (input.cacheKey !== "") return { source: "cache_key", key: input.cacheKey };
+  const { tenant } = input;
+  const named = namedSession(input.headers);
+  const session = named && digest(tenant, "session", named.names[0] ?? "", named.values[0] ?? "");
+  if (input.cacheKey !== "") return { source: "cache_key", key: input.cacheKey, session: session ?? input.cacheKey };
+  if (named && session) return { source: "session", key: digest(tenant, ...named.names, ...named.values), session };
+  const conversation = digest(tenant, "conversation", input.conversationHead);
+  return { source: "conversation", key: conversation, session: conversation };
+}
+
+function namedSession(headers: AffinityInput["headers"]) {
   for (const names of SESSION_HEADERS) {
-    const values = names.map((name) => firstValue(input.headers[name]));
-    if (values[0]) return { source: "session", key: digest(input.tenant, ...names, ...values) };
+    const values = names.map((name) => firstValue(headers[name]));
+    if (values[0]) return { names, values };
   }
-  return { source: "conversation", key: digest(input.tenant, "conversation", input.conversationHead) };
+  return undefined;
 }
 
 function firstValue(header: string | readonly string[] | undefined): string {

@@ -80,4 +80,13 @@ export class Balancer {
       policy: (candidates) => this.#policy.pick(candidates, route, nowMs),
     });
   }
+
+  /** Picks as `pick` does, but also among the endpoints that have no room. */
+  pickAnywhere({ levels }: EndpointLevels, route: Route, tried: ReadonlySet<string>): Choice<PolicyPick> {
+    const nowMs = this.#clock.nowMs();
+    return pickFrom(
+      levels.map((level) => ({ ...level, roomy: level.usable })),
+      { tried, random: this.#random, policy: (candidates) => this.#policy.pick(candidates, route, nowMs) },
+    );
+  }
 }

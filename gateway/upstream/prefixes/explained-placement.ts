@@ -3,14 +3,14 @@ import type { Placement } from "../load-balancing/policy.ts";
 import type { CacheNote, SentRequest } from "./cache-ledger.ts";
 
 /**
- * Returns a placement that does as `placement` does, and has `sent` explain what the engine tells of its cache: at its
+ * Returns what follows a try as `placement` does, and has `sent` explain what the engine tells of its cache: at its
  * first sign that the prompt is read, `onNote` is told once. An engine that does not tell explains nothing.
  */
 export function explained(
-  placement: Placement | undefined,
+  placement: Pick<Placement, "see"> | undefined,
   sent: SentRequest,
   onNote: (note: CacheNote) => void,
-): Placement {
+): Pick<Placement, "see"> {
   let told = false;
   const look = (events: readonly Event[]) => {
     for (const { kind } of events) {
@@ -23,12 +23,10 @@ export function explained(
     }
   };
   return {
-    begin: () => placement?.begin(),
     see(events) {
       placement?.see(events);
       if (!told) look(events);
     },
-    end: () => placement?.end(),
   };
 }
 

@@ -12,6 +12,31 @@ const share = (value: number, name: string) =>
     .default(value)
     .describe(`The share of the endpoints' work that requests of the class ${name} are sure of while they wait.`);
 
+const prefillTurnSchema = z
+  .strictObject({
+    longSeconds: z
+      .number()
+      .min(0)
+      .max(600)
+      .default(2)
+      .describe("The time, in seconds, that an endpoint prefills a prompt for, above which the prompt is a long one."),
+    maxAheadSeconds: z
+      .number()
+      .min(0)
+      .max(600)
+      .default(2)
+      .describe(
+        "The prefill, in seconds, that an endpoint may have yet to do when it is sent a long one; with more, the prompt waits in the gateway.",
+      ),
+  })
+  .prefault({})
+  .describe(
+    "Prompts that need much prefill go to an endpoint one after the other, so that those which are cached there do not wait behind them until they are evicted. Only `prefix_affinity` knows which they are.",
+  );
+
+/** The settings on how prompts that need much prefill take turns, checked, with their defaults. */
+export type PrefillTurnSettings = Readonly<z.infer<typeof prefillTurnSchema>>;
+
 /** The schemas of the settings on how many requests run and wait, Envoy's `circuit_breakers.thresholds`. */
 export const circuitBreakerShape = {
   maxRequests: limit(
@@ -62,6 +87,15 @@ export const circuitBreakerShape = {
     .describe(
       "The size, in bytes, of the bodies of the cluster's held requests together; a single tenant gets no more than tenantReservePercent leaves it. They also count in inflightBodyBytes.",
     ),
+  workingSetWaitMs: z
+    .int()
+    .min(0)
+    .max(3_600_000)
+    .default(120_000)
+    .describe(
+      "The time, in milliseconds, for which a prompt that needs much prefill waits for its turn while the fleet has more sessions than its KV caches hold: sessions that were served least come first. Then it is served although it evicts what others would yet have used. A request that is not streamed waits half of pendingTimeoutMs at most. 0 has nobody wait.",
+    ),
+  prefillTurns: prefillTurnSchema,
   classShares: z
     .strictObject({
       high: share(DEFAULT_CLASS_SHARES.high, "high"),

@@ -35,6 +35,11 @@ export type Pending<T> = {
   readonly priorityClass: PriorityClass;
   /** The share that the tenant has beside others of its class; above 0. */
   readonly weight: number;
+  /**
+   * The place of the request among those of its tenant: a higher rank is served earlier. Of one that waits, only
+   * `PendingQueue.rerank` changes it.
+   */
+  rank: number;
   /** The tokens that are expected to be prefilled for the request, and the reserve for its answer; above 0. */
   readonly cost: number;
   /** Monotonic milliseconds at which the request began to wait. */
@@ -139,6 +144,20 @@ export class PendingQueue<T> {
   /** Takes out a request whose caller gave up. Returns false when it was not waiting any more. */
   cancel(item: Pending<T>): boolean {
     return (item.underWay ? this.#underWay : this.#waiting).remove(item);
+  }
+
+  /** Gives a request another rank among those of its tenant, also one that does not wait yet. */
+  rerank(item: Pending<T>, rank: number): void {
+    if (item.rank === rank) return;
+    item.rank = rank;
+    const queue = item.underWay ? this.#underWay : this.#waiting;
+    if (queue.remove(item)) queue.push(item);
+  }
+
+  /** Adds a request again that was taken out by `expire`: no bound keeps it out. */
+  pushAgain(item: Pending<T>): void {
+    this.reschedule(item, item.deadlineMs);
+    (item.underWay ? this.#underWay : this.#waiting).push(item);
   }
 
   /** The turns of the cluster so far, by which waits are measured beside the clock; only differences mean anything. */

@@ -64,6 +64,8 @@ describe("what is left out", () => {
         noEndpointHoldMs: 120_000,
         maxHeldRequests: 512,
         maxHeldBytes: 67_108_864,
+        workingSetWaitMs: 120_000,
+        prefillTurns: { longSeconds: 2, maxAheadSeconds: 2 },
         classShares: { high: 80, default: 15, low: 5 },
         adaptiveLifo: { targetMs: 5_000, intervalMs: 10_000, timeoutMs: 5_000 },
         endpointCaps: { maxWaiting: 5, maxKvUse: 0.95 },

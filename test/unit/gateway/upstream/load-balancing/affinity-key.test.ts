@@ -22,13 +22,23 @@ describe("the affinity key", () => {
 
   test("is the caller's own cache key above all, as it is", () => {
     const headers = { "x-session-id": "one" };
-    expect(keyOf({ cacheKey: "digest", headers })).toEqual({ source: "cache_key", key: "digest" });
+    expect(keyOf({ cacheKey: "digest", headers })).toMatchObject({ source: "cache_key", key: "digest" });
   });
 
   test("sets an agent's sub-agents apart", () => {
     const session = { "x-claude-code-session-id": "one" };
     const sub = (id: string) => keyOf({ headers: { ...session, "x-claude-code-agent-id": id } }).key;
     expect(new Set([keyOf({ headers: session }).key, sub("a"), sub("b")]).size).toBe(3);
+  });
+
+  test("has sub-agents belong to their session, whatever keeps their turns together", () => {
+    const headers = { "x-claude-code-session-id": "one" };
+    const { session } = keyOf({ headers });
+    expect(keyOf({ headers: { ...headers, "x-claude-code-agent-id": "a" } }).session).toBe(session);
+    expect(keyOf({ headers, cacheKey: "digest" }).session).toBe(session);
+    expect(keyOf({ headers: { "x-claude-code-session-id": "two" } }).session).not.toBe(session);
+    expect(keyOf({ cacheKey: "digest" }).session).toBe("digest");
+    expect(keyOf().session).toBe(keyOf().key);
   });
 
   test("takes the first header of the list that says something", () => {

@@ -20,6 +20,7 @@ const request = (key: string, change: Partial<Pending<number>> = {}): Pending<nu
   queuedTurns: 0,
   deadlineMs: 30_000,
   outwaits: false,
+  rank: 0,
   value: 0,
   ...change,
 });

@@ -1,0 +1,82 @@
+import { expect, test } from "vitest";
+import { PrefillTurns } from "../../../../../gateway/upstream/admission/prefill-turns.ts";
+import type { EndpointView } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
+import { EndpointViews } from "../../../../../gateway/upstream/load-balancing/endpoint-views.ts";
+import { endpointWith } from "../../../../support/gateway/endpoint-with.ts";
+
+/** Endpoints that prefill 10,000 tokens a second. */
+const view = (address: string, outstandingPrefillTokens = 0) => endpointWith({ address, outstandingPrefillTokens });
+
+function turnsOf(endpoints: readonly EndpointView[], full: readonly string[] = []) {
+  const views = new EndpointViews();
+  for (const endpoint of endpoints) views.set(endpoint);
+  return new PrefillTurns({
+    settings: { longSeconds: 2, maxAheadSeconds: 2 },
+    views,
+    hasRoom: ({ address }) => !full.includes(address),
+  });
+}
+
+const prompt = (change = {}) => ({
+  tokens: 100_000,
+  isLast: false,
+  overdue: false,
+  pickAnywhere: () => undefined,
+  ...change,
+});
+
+test.each([
+  { uncachedTokens: 20_000, ahead: 90_000, waits: false },
+  { uncachedTokens: 20_001, ahead: 20_000, waits: false },
+  { uncachedTokens: 20_001, ahead: 20_001, waits: true },
+  { uncachedTokens: undefined, ahead: 90_000, waits: false },
+])("$uncachedTokens tokens behind $ahead: $waits", ({ uncachedTokens, ahead, waits }) => {
+  const endpoint = view("a", ahead);
+  const pick = uncachedTokens === undefined ? { endpoint } : { endpoint, uncachedTokens };
+  expect(turnsOf([endpoint]).waitFor(pick, prompt()) !== undefined).toBe(waits);
+});
+
+test("a long prompt comes behind those that wait already", () => {
+  const endpoint = view("a");
+  const wait = turnsOf([endpoint]).waitFor({ endpoint, uncachedTokens: 90_000 }, prompt({ isLast: true }));
+  expect(wait).toEqual({ kind: "prefill", address: undefined, seconds: 9 });
+});
+
+test("waits for the endpoint that holds most of it, for any where none does or it has waited too long", () => {
+  const endpoint = view("a", 50_000);
+  const addressOf = (uncachedTokens: number, overdue: boolean) =>
+    turnsOf([endpoint]).waitFor({ endpoint, uncachedTokens }, prompt({ overdue }))?.address;
+  expect([addressOf(40_000, false), addressOf(60_000, false), addressOf(40_000, true)]).toEqual([
+    "a",
+    undefined,
+    undefined,
+  ]);
+});
+
+test("rather waits for a place where it is cached than is prefilled elsewhere", () => {
+  const [home, other] = [view("home"), view("other")];
+  const turns = turnsOf([home, other], ["home"]);
+  const at = (uncachedTokens: number, overdue = false) =>
+    turns.waitFor(
+      { endpoint: other, uncachedTokens: 90_000 },
+      prompt({ overdue, pickAnywhere: () => ({ endpoint: home, uncachedTokens }) }),
+    );
+  expect(at(1_000)).toEqual({ kind: "place", address: "home", seconds: 0.1 });
+  expect(at(30_000)).toEqual({ kind: "prefill", address: "home", seconds: 3 });
+  expect(at(80_000)).toBeUndefined();
+  expect(at(1_000, true)).toBeUndefined();
+});
+
+test("a wait is over when the endpoint has room and little to prefill, or has left", () => {
+  const busy = view("busy", 90_000);
+  const look = turnsOf([busy, view("full"), view("idle")], ["full"]).look();
+  const over = (kind: "place" | "prefill", address?: string) => look.isOver({ kind, address, seconds: 3 });
+  expect([over("prefill", "busy"), over("place", "busy")]).toEqual([false, true]);
+  expect([over("prefill", "full"), over("place", "full")]).toEqual([false, false]);
+  expect([over("prefill", "idle"), over("prefill", "gone"), over("prefill")]).toEqual([true, true, true]);
+  expect(
+    turnsOf([busy, view("full")], ["full"])
+      .look()
+      .anyIdle(),
+  ).toBe(false);
+});

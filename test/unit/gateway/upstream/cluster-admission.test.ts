@@ -1,0 +1,207 @@
+import { describe, expect, test } from "vitest";
+import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
+import { type Admitted, ClusterAdmission, type NotAdmitted } from "../../../../gateway/upstream/cluster-admission.ts";
+import { clustersSchema } from "../../../../gateway/upstream/cluster-settings.ts";
+import { Balancer } from "../../../../gateway/upstream/load-balancing/balancer.ts";
+import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
+import { EndpointViews } from "../../../../gateway/upstream/load-balancing/endpoint-views.ts";
+import { NOTHING_TOLD } from "../../../../gateway/upstream/load-balancing/held-prefixes.ts";
+import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
+import { delta, started } from "../../../support/events/events.ts";
+import { endpointWith } from "../../../support/gateway/endpoint-with.ts";
+import { HINTS } from "../../../support/gateway/front-rig.ts";
+import { VirtualClock } from "../../../support/virtual-clock.ts";
+
+/** The size of a prompt that takes 10 s to prefill, at a quarter of a token to a byte. */
+const LONG_BYTES = 400_000;
+
+type Turn = {
+  readonly session?: string;
+  readonly ofUser?: boolean;
+  readonly bytes?: number;
+  readonly mayHold?: boolean;
+};
+
+/** Admission in front of endpoints that prefill 10,000 tokens a second and take eight requests each. */
+function admitting(count: number, circuitBreakers: object = {}) {
+  const clock = new VirtualClock();
+  const work = new WorkLedger();
+  const views = new EndpointViews();
+  const waiting = new Map<string, number>();
+  const addresses = Array.from({ length: count }, (_, at) => `10.0.0.${at + 1}:1`);
+  const settings = checkConfig(
+    clustersSchema,
+    [{ type: "static", model: "m", endpoints: addresses.map((address) => ({ address })), circuitBreakers }],
+    "test",
+  )[0];
+  if (!settings) throw new Error("there is no cluster");
+  const viewOf = (address: string): EndpointView => ({
+    ...endpointWith({ address }),
+    get outstandingPrefillTokens() {
+      return work.outstanding(address);
+    },
+    get waiting() {
+      return waiting.get(address) ?? 0;
+    },
+  });
+  for (const address of addresses) views.set(viewOf(address));
+  const cluster = {
+    ...{ settings, views, prefixes: NOTHING_TOLD, mayHaveEndpoints: true, announcedMs: 0 },
+    member: (address: string) => address,
+    onMembersChange: () => () => {},
+    onHealthChange: () => () => {},
+  };
+  const admission = new ClusterAdmission(cluster, new Balancer(cluster, work, clock, () => 0.5), clock);
+  const order: string[] = [];
+  const ask = (name: string, { session = name, ofUser = false, bytes = LONG_BYTES, mayHold = true }: Turn = {}) => {
+    const controller = new AbortController();
+    const boundaries = [
+      { hash: `${session} head`, bytes: 100, marked: false },
+      { hash: `${session} ${bytes}`, bytes, marked: false },
+    ];
+    const route = {
+      ...{ shape: { boundaries, lastTurn: undefined }, affinityKey: session, session, ofUser },
+      ttlMs: undefined,
+    };
+    const request = { route, tenant: "t", hints: HINTS, tried: new Set<string>(), timeoutMs: 30_000, mayHold };
+    let place: Admitted<string> | NotAdmitted | undefined;
+    void admission.acquire({ ...request, bytes: 0, underWay: false }, controller.signal).then((result) => {
+      place = result;
+      order.push(name);
+    });
+    const admitted = () => {
+      if (place === undefined || typeof place === "string") throw new Error(`${name} has no place: ${place}`);
+      return place;
+    };
+    return {
+      get result() {
+        return typeof place === "string" ? place : place?.member;
+      },
+      get overdue() {
+        return admitted().overdue;
+      },
+      /** The prompt is prefilled, and the answer begins. */
+      prefilled: () => admitted().placement?.see([started({ inputTokens: bytes / 4 }), delta(0, "a")]),
+      end: () => admitted().release(),
+      leave: () => controller.abort(),
+    };
+  };
+  const report = (address: string, count: number) => {
+    waiting.set(address, count);
+    const view = views.get(address);
+    if (view) views.set(view);
+  };
+  return { clock, admission, addresses, order, ask, report };
+}
+
+describe("prompts that need much prefill", () => {
+  test("know of each other in the same turn: each goes to another endpoint", async () => {
+    const { clock, ask, addresses } = admitting(3);
+    const asked = [ask("a"), ask("b"), ask("c")];
+    await clock.advance(0);
+    expect(new Set(asked.map(({ result }) => result))).toEqual(new Set(addresses));
+  });
+
+  test("go to an endpoint one after the other, while those that need little pass them", async () => {
+    const { clock, ask } = admitting(1);
+    const [first, second, third] = [ask("a"), ask("b"), ask("c")];
+    const little = ask("d", { bytes: 40_000 });
+    await clock.advance(1_000);
+    expect([first, second, third, little].map(({ result }) => result !== undefined)).toEqual([
+      true,
+      false,
+      false,
+      true,
+    ]);
+    first.prefilled();
+    little.prefilled();
+    await clock.advance(1_000);
+    expect([second.result !== undefined, third.result !== undefined]).toEqual([true, false]);
+  });
+
+  test("do not wait where workingSetWaitMs is 0", async () => {
+    const { clock, ask } = admitting(1, { workingSetWaitMs: 0 });
+    const asked = [ask("a"), ask("b"), ask("c")];
+    await clock.advance(0);
+    expect(asked.every(({ result }) => result !== undefined)).toBe(true);
+  });
+
+  test("come in the order of what their sessions were served, those in which a user waits before all", async () => {
+    const { clock, ask, order } = admitting(1);
+    const first = ask("first", { session: "much" });
+    await clock.advance(0);
+    const waiting = [
+      ask("much", { session: "much", bytes: LONG_BYTES + 4 }),
+      ask("new"),
+      ask("user", { session: "much", ofUser: true, bytes: LONG_BYTES + 8 }),
+    ];
+    await clock.advance(1_000);
+    first.prefilled();
+    for (let left = waiting.length; left > 0; left -= 1) {
+      await clock.advance(1_000);
+      for (const one of waiting) if (one.result !== undefined) one.prefilled();
+    }
+    expect(order).toEqual(["first", "user", "new", "much"]);
+  });
+
+  test("come first after workingSetWaitMs, and are known to have waited so long", async () => {
+    const { clock, ask, order } = admitting(1, { workingSetWaitMs: 60_000 });
+    const first = ask("first", { session: "much" });
+    await clock.advance(0);
+    const late = ask("late", { session: "much", bytes: LONG_BYTES + 4 });
+    await clock.advance(59_000);
+    const fresh = ask("fresh", { ofUser: true });
+    await clock.advance(2_000);
+    first.prefilled();
+    await clock.advance(1_000);
+    late.prefilled();
+    await clock.advance(1_000);
+    expect(order).toEqual(["first", "late", "fresh"]);
+    expect([late.overdue, fresh.overdue]).toEqual([true, false]);
+  });
+
+  test("are told after twice that time that there is no place; without signs of life after pendingTimeoutMs", async () => {
+    const { clock, ask, admission } = admitting(1, { workingSetWaitMs: 60_000 });
+    ask("first");
+    const [streamed, whole] = [ask("streamed"), ask("whole", { mayHold: false })];
+    await clock.advance(29_000);
+    expect(whole.result).toBeUndefined();
+    await clock.advance(2_000);
+    expect(whole.result).toBe("pending_timeout");
+    await clock.advance(88_000);
+    expect(streamed.result).toBeUndefined();
+    await clock.advance(2_000);
+    expect(streamed.result).toBe("pending_timeout");
+    expect(admission.pending).toBe(0);
+  });
+
+  test("leave the queue when their callers do, and nobody waits behind them any more", async () => {
+    const { clock, ask, admission } = admitting(1);
+    const first = ask("first");
+    const left = ask("left");
+    await clock.advance(1_000);
+    left.leave();
+    await clock.advance(0);
+    expect(admission.pending).toBe(0);
+    first.prefilled();
+    const next = ask("next");
+    await clock.advance(0);
+    expect(next.result).toBeDefined();
+  });
+});
+
+test("a conversation waits for the full endpoint that has it in its cache instead of being prefilled elsewhere", async () => {
+  const { clock, ask, report } = admitting(2);
+  const first = ask("first", { session: "a" });
+  await clock.advance(0);
+  first.prefilled();
+  const home = first.result ?? "";
+  first.end();
+  report(home, 5);
+  const again = ask("again", { session: "a" });
+  await clock.advance(5_000);
+  expect(again.result).toBeUndefined();
+  report(home, 0);
+  await clock.advance(200);
+  expect(again.result).toBe(home);
+});
