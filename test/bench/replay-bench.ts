@@ -28,17 +28,19 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
   const loads = loadsOf(text, settings.sessionsPerNode);
   const rows: Row[] = [];
   for (const { load, traffic, ...stretch } of loads) {
-    const run = (policy: ReplayPolicy, gateways: number) => {
+    const run = async (policy: ReplayPolicy, gateways: number) => {
       const fleet = { policy, traffic, gateways, nodes: settings.nodes, cacheTokens: CACHE_TOKENS };
-      return meanOf(settings.seeds.map((seed) => replay({ ...fleet, ...stretch, seed })));
+      const results: ReplayResult[] = [];
+      for (const seed of settings.seeds) results.push(await replay({ ...fleet, ...stretch, seed }));
+      return meanOf(results);
     };
-    const oracle = run("oracle", 1);
+    const oracle = await run("oracle", 1);
     rows.push(rowOf({ load, policy: "oracle", gateways: 1 }, oracle, oracle));
     for (const gateways of settings.gateways)
       for (const policy of settings.policies) {
         // Whoever knows everything is one, however many gateways there are.
         if (policy === "oracle" || (policy === "omniscient" && gateways !== settings.gateways[0])) continue;
-        rows.push(rowOf({ load, policy, gateways }, run(policy, gateways), oracle));
+        rows.push(rowOf({ load, policy, gateways }, await run(policy, gateways), oracle));
       }
   }
   return {

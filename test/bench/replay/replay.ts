@@ -34,7 +34,7 @@ export type Scenario = {
 };
 
 /** Replays recorded traffic in virtual time. */
-export function replay(scenario: Scenario): ReplayResult {
+export async function replay(scenario: Scenario): Promise<ReplayResult> {
   const { policy, nodes: count, cacheTokens, seed, traffic, warmUpMs, untilMs } = scenario;
   const time = new EventQueue();
   const nowMs = () => time.nowMs();
@@ -82,9 +82,9 @@ export function replay(scenario: Scenario): ReplayResult {
   if (traffic.kind === "sessions") playUsers(traffic.sessions, traffic.perNode * count, played);
   else playArrivals(traffic.requests, traffic.arrivalsMs, played);
 
-  time.runUntil(warmUpMs);
+  await time.settleUntil(warmUpMs);
   const before = nodes.map(({ use }) => use);
-  time.runUntil(untilMs);
+  await time.settleUntil(untilMs);
   return record.result(
     nodes.map(({ use }, node) => ({
       requestMs: use.requestMs - (before[node]?.requestMs ?? 0),

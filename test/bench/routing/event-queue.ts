@@ -40,6 +40,20 @@ export class EventQueue implements Clock {
     this.#nowMs = endMs;
   }
 
+  /**
+   * Runs what is planned until `endMs`, or until nothing is, and whatever hangs on promises that were kept in one step of
+   * it before the next.
+   */
+  async settleUntil(endMs: number): Promise<void> {
+    for (let first = this.#heap[0]; first && first.atMs <= endMs; first = this.#heap[0]) {
+      this.#takeFirst();
+      this.#nowMs = first.atMs;
+      first.run();
+      await undefined;
+    }
+    this.#nowMs = endMs;
+  }
+
   #plan(ms: number, run: () => void): void {
     this.#planned += 1;
     this.#heap.push({ atMs: this.#nowMs + ms, order: this.#planned, run });

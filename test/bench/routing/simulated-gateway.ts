@@ -62,7 +62,7 @@ export class SimulatedGateway {
   }
 
   dispatch({ affinityKey, shape, promptTokens }: AgentSession): Dispatched {
-    const route = { shape, affinityKey, ttlMs: undefined };
+    const route = { shape, affinityKey, session: affinityKey, ofUser: true, ttlMs: undefined };
     const choice = this.#balancer.pick(this.#levels, route, new Set());
     if ("none" in choice) throw new Error(`no pick: ${choice.none}`);
     const { endpoint, placement } = choice.pick;

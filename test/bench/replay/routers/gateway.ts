@@ -1,7 +1,8 @@
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
+import { type Admitted, ClusterAdmission } from "../../../../gateway/upstream/cluster-admission.ts";
+import { clustersSchema } from "../../../../gateway/upstream/cluster-settings.ts";
 import { averageLoad, type LoadAverage } from "../../../../gateway/upstream/endpoint/load-average.ts";
 import { Balancer } from "../../../../gateway/upstream/load-balancing/balancer.ts";
-import { EndpointLevels } from "../../../../gateway/upstream/load-balancing/endpoint-levels.ts";
 import type { EndpointView } from "../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { EndpointViews } from "../../../../gateway/upstream/load-balancing/endpoint-views.ts";
 import {
@@ -10,9 +11,9 @@ import {
   NOTHING_TOLD,
 } from "../../../../gateway/upstream/load-balancing/held-prefixes.ts";
 import type { LbPolicy } from "../../../../gateway/upstream/load-balancing/policies.ts";
+import type { RoutingHints } from "../../../../gateway/upstream/load-balancing/routing-hints.ts";
 import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
 import { delta, finished, started } from "../../../support/events/events.ts";
-import { balancerSettings } from "../../../support/gateway/balancer-settings.ts";
 import type { PieceCaches } from "../piece-cache.ts";
 import type { Digested } from "../played-session.ts";
 import type { Prompt } from "../prompt.ts";
@@ -23,6 +24,17 @@ import type { Follower, Router } from "./router.ts";
 const INITIAL_SPEED = 5_000;
 /** The slots of a node: more than are ever needed. */
 const SLOTS = 256;
+/** The most requests that wait in a gateway, of all sessions: the replay looks at caches, not at bounds of the queue. */
+const MAX_WAITING = 100_000;
+/** The time for which a request waits for a place that nothing but the number of places keeps from it, in milliseconds. */
+const PENDING_MS = 3_600_000;
+const MODEL = "model";
+const NEVER = new AbortController().signal;
+/** All requests come with one key: what is fair between sessions shows then. */
+const HINTS: RoutingHints = {
+  ...{ digest: (...parts) => parts.join(" "), headers: {}, priorityClass: "default", weight: 1, keyId: "key" },
+  maxPendingRequests: undefined,
+};
 
 /** What a gateway of the replay is made of. */
 export type GatewayParts = {
@@ -38,8 +50,8 @@ export type GatewayParts = {
 export class Gateway implements Router {
   readonly #addresses: readonly string[];
   readonly #clock: Clock;
-  readonly #balancer: Balancer;
-  readonly #levels: EndpointLevels;
+  readonly #views = new EndpointViews();
+  readonly #admission: ClusterAdmission<string>;
   readonly #work = new WorkLedger();
   readonly #active: number[];
   readonly #averages: (LoadAverage | undefined)[] = [];
@@ -49,19 +61,27 @@ export class Gateway implements Router {
     this.#addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
     this.#active = this.#addresses.map(() => 0);
     this.#clock = clock;
-    const settings = balancerSettings({ lbPolicy });
-    const views = new EndpointViews();
-    for (let node = 0; node < nodes; node += 1) views.set(this.#view(node));
-    this.#levels = new EndpointLevels(settings);
-    views.follow(this.#levels);
+    const [settings] = clustersSchema.parse([
+      {
+        ...{ type: "static", model: MODEL, lbPolicy },
+        endpoints: this.#addresses.map((address) => ({ address })),
+        circuitBreakers: { maxPendingRequests: MAX_WAITING, maxPendingRequestsPerKey: MAX_WAITING },
+      },
+    ]);
+    if (!settings) throw new Error("there is no cluster");
+    for (let node = 0; node < nodes; node += 1) this.#views.set(this.#view(node));
     const cluster = {
       settings,
       prefixes,
-      views,
+      views: this.#views,
+      mayHaveEndpoints: true,
+      announcedMs: 0,
+      member: (address: string) => address,
       // The members stay the same throughout.
       onMembersChange: () => () => {},
+      onHealthChange: () => () => {},
     };
-    this.#balancer = new Balancer(cluster, this.#work, clock, random);
+    this.#admission = new ClusterAdmission(cluster, new Balancer(cluster, this.#work, clock, random), clock);
   }
 
   /** Takes what the nodes say of themselves, once a second. */
@@ -69,19 +89,32 @@ export class Gateway implements Router {
     this.#reports = reports;
     for (const [node, { running, waiting }] of reports.entries())
       this.#averages[node] = averageLoad(this.#averages[node], running + waiting, this.#clock.nowMs());
+    for (const view of this.#views) this.#views.set(view);
   }
 
-  /** Sends a request where the balancer picks. */
+  /** Sends a request where the balancer picks, at once or when its turn has come. */
   send(prompt: Prompt, dispatch: (node: number, follower?: Follower) => void): void {
-    const { affinityKey, shape, tokens: inputTokens } = prompt;
-    const choice = this.#balancer.pick(this.#levels, { shape, affinityKey, ttlMs: undefined }, new Set());
-    if ("none" in choice) throw new Error(`no pick: ${choice.none}`);
-    const { endpoint, placement } = choice.pick;
-    const node = this.#addresses.indexOf(endpoint.address);
+    const { affinityKey, shape, session, ofUser } = prompt;
+    const request = {
+      ...{
+        route: { shape, affinityKey, session, ofUser, ttlMs: undefined },
+        tenant: "tenant",
+        hints: HINTS,
+        tried: new Set<string>(),
+      },
+      ...{ timeoutMs: PENDING_MS, mayHold: true, bytes: 0, underWay: false },
+    };
+    void this.#admission.acquire(request, NEVER).then((place) => {
+      if (typeof place === "string") throw new Error(`no place: ${place}`);
+      dispatch(this.#addresses.indexOf(place.member), this.#follower(prompt, place));
+    });
+  }
+
+  #follower({ tokens: inputTokens, outputTokens }: Prompt, { member, placement, release }: Admitted<string>): Follower {
+    const node = this.#addresses.indexOf(member);
     this.#active[node] = (this.#active[node] ?? 0) + 1;
-    placement?.begin();
     let cachedInputTokens = 0;
-    dispatch(node, {
+    return {
       started: (cachedTokens) => {
         cachedInputTokens = cachedTokens;
         placement?.see([started({ inputTokens, cachedInputTokens })]);
@@ -89,13 +122,11 @@ export class Gateway implements Router {
       firstToken: () => placement?.see([delta(0, "a")]),
       finished: (prefillMs) => {
         const timings = { queue: duration(0), prefill: duration(prefillMs), decode: undefined };
-        placement?.see([
-          finished(undefined, { inputTokens, cachedInputTokens, outputTokens: prompt.outputTokens }, { timings }),
-        ]);
-        placement?.end();
+        placement?.see([finished(undefined, { inputTokens, cachedInputTokens, outputTokens }, { timings })]);
         this.#active[node] = (this.#active[node] ?? 1) - 1;
+        release();
       },
-    });
+    };
   }
 
   /** Makes the view of a node, which says what holds when it is read. */

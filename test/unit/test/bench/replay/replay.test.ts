@@ -18,24 +18,28 @@ function run(policy: ReplayPolicy, gateways = 1) {
   });
 }
 
-test("replays the same in every run of a seed", () => {
-  expect(run("prefix_affinity", 2)).toEqual(run("prefix_affinity", 2));
+test("replays the same in every run of a seed", async () => {
+  expect(await run("prefix_affinity", 2)).toEqual(await run("prefix_affinity", 2));
 });
 
-test("no policy finds more in its caches than the oracle, and knowing nothing finds the least", () => {
-  const oracle = run("oracle").hitRatio;
-  const hits = (["llmd", "prefix_tree", "prefix_affinity_exact"] as const).map((policy) => run(policy).hitRatio);
-  for (const ratio of hits) expect(ratio).toBeLessThanOrEqual(oracle + 0.005);
-  expect(Math.min(...hits)).toBeGreaterThan(run("least_request").hitRatio);
+test("no policy finds more in its caches than the oracle, and knowing nothing finds the least", async () => {
+  const oracle = (await run("oracle")).hitRatio;
+  const hits: number[] = [];
+  for (const policy of ["llmd", "prefix_tree", "prefix_affinity_exact"] as const) {
+    const { hitRatio } = await run(policy);
+    expect(hitRatio).toBeLessThanOrEqual(oracle + 0.005);
+    hits.push(hitRatio);
+  }
+  expect(Math.min(...hits)).toBeGreaterThan((await run("least_request")).hitRatio);
 });
 
-test("replays requests at their own times", () => {
+test("replays requests at their own times", async () => {
   const lines = [
     { timestamp: 0, input_length: 1_100, output_length: 10, hash_ids: [0, 1, 2] },
     { timestamp: 10_000, input_length: 2_100, output_length: 10, hash_ids: [0, 1, 3, 4, 5] },
     { timestamp: 20_000, input_length: 1_024, output_length: 10, hash_ids: [0, 6] },
   ];
-  const result = replay({
+  const result = await replay({
     ...{ policy: "oracle", gateways: 1, nodes: 2, cacheTokens: 3_000_000, warmUpMs: 0, untilMs: 60_000, seed: 1 },
     traffic: { kind: "arrivals", ...readArrivals(lines.map((line) => JSON.stringify(line)).join("\n")) },
   });
