@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Modality } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { type ScriptedService, startScriptedService } from "../support/gateway/scripted-service.ts";
 import { valueAt } from "../support/http/value-at.ts";
+import { PublishedContract, type PublishedDocument } from "../support/schemas/published-contract.ts";
 
 /*
  * What real agents and SDKs sent: keys, types and the order of blocks are theirs, the prose is filler.
@@ -47,9 +48,12 @@ function expectWhole(path: string, stream: boolean, text: string): void {
 }
 
 let service: ScriptedService;
+let contract: PublishedContract;
 
 beforeAll(async () => {
   service = await startScriptedService();
+  const document = await (await service.gateway.get("/openapi.json")).json();
+  contract = new PublishedContract(document as PublishedDocument);
 });
 
 afterAll(() => service.stop());
@@ -66,12 +70,24 @@ test.each(REPLAYS)("$name is answered as it should be, stream $stream", async ({
   expect([expected.status].flat(), text).toContain(response.status);
   if (response.status === 200) {
     expectWhole(path, stream, text);
+    expectPublished(path, { body, stream, text });
     return;
   }
+  expect(contract.replies(path, response.status, JSON.parse(text)), text).toBe(true);
   const error = valueAt(JSON.parse(text), "error");
   for (const words of expected.errorIncludes ?? []) expect(valueAt(error, "message")).toContain(words);
   if (expected.errorDetails) expect(valueAt(error, "details", "error_code")).toBe(expected.errorDetails);
 });
+
+/** Fails unless what `GET /openapi.json` publishes takes the request, and knows all of its answer. */
+function expectPublished(
+  path: string,
+  sent: { readonly body: object; readonly stream: boolean; readonly text: string },
+) {
+  expect(contract.takes(path, sent.body)).toBe(true);
+  if (sent.stream) expect(contract.unknownFrames(path, sent.text)).toEqual([]);
+  else expect(contract.replies(path, 200, JSON.parse(sent.text)), sent.text).toBe(true);
+}
 
 describe("with hosted tools left out and an engine that takes images", () => {
   let lenient: ScriptedService;

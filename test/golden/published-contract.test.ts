@@ -1,0 +1,39 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { CATALOG } from "../../gateway/catalog.ts";
+import { openApiDocument } from "../../gateway/reference/openapi.ts";
+import { PublishedContract } from "../support/schemas/published-contract.ts";
+
+/*
+ * The golden files are what callers send and get, letter by letter. What `GET /openapi.json` publishes has to take all of
+ * it, by a validator that is not ours.
+ */
+
+const contract = new PublishedContract(openApiDocument(CATALOG.map(({ id }) => id)));
+
+const PATHS = { chat: "/v1/chat/completions", messages: "/v1/messages", responses: "/v1/responses" };
+const FORMATS = Object.entries(PATHS).map(([format, path]) => ({ format, path }));
+
+const text = (...path: readonly string[]): string => readFileSync(join(import.meta.dirname, ...path), "utf8");
+const scenarios = (folder: string): readonly string[] => readdirSync(join(import.meta.dirname, folder));
+
+describe.each(FORMATS)("$format", ({ format, path }) => {
+  test.each(scenarios("transcripts"))("the answer %s is what the document says", (scenario) => {
+    const reply = JSON.parse(text("transcripts", scenario, `${format}.json`));
+    expect(contract.replies(path, 200, reply)).toBe(true);
+    expect(contract.unknownFrames(path, text("transcripts", scenario, `${format}.sse`))).toEqual([]);
+    // A judge that takes anything would say so of this, too.
+    expect(contract.replies(path, 200, { ...reply, id: 1 })).toBe(false);
+  });
+
+  test("a stream whose engine was lost is what the document says", () => {
+    expect(contract.unknownFrames(path, text("engine-lost", `${format}.sse`))).toEqual([]);
+  });
+
+  test.each(scenarios("requests"))("the request %s is one that the document takes", (scenario) => {
+    const body = JSON.parse(text("requests", scenario, `${format}.json`));
+    expect(contract.takes(path, body)).toBe(true);
+    expect(contract.takes(path, { ...body, model: 1 })).toBe(false);
+  });
+});

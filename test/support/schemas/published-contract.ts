@@ -1,0 +1,59 @@
+import { independentValidator } from "./independent-validator.ts";
+
+/** An OpenAPI document, as far as it is looked at here. */
+export type PublishedDocument = {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, object>>>>;
+  readonly components: object;
+};
+
+type Content = Readonly<Record<string, { readonly schema: object }>>;
+type Operation = {
+  readonly requestBody?: { readonly content: Content };
+  readonly responses: Readonly<Record<string, { readonly content: Content }>>;
+};
+
+const JSON_TYPE = "application/json";
+
+/** Holds what callers send and get against a published document, as a program of somebody else would. */
+export class PublishedContract {
+  readonly #document: PublishedDocument;
+  readonly #validators = new Map<object, (value: unknown) => boolean>();
+
+  /** Makes the judge that goes by `document` and knows nothing else. */
+  constructor(document: PublishedDocument) {
+    this.#document = document;
+  }
+
+  /** Returns whether a body may be sent to a path. */
+  takes(path: string, body: unknown): boolean {
+    return this.#holds(this.#operation(path).requestBody?.content[JSON_TYPE]?.schema, body);
+  }
+
+  /** Returns whether a reply of a status may come from a path. */
+  replies(path: string, status: number, body: unknown): boolean {
+    const { responses } = this.#operation(path);
+    return this.#holds((responses[status] ?? responses.default)?.content[JSON_TYPE]?.schema, body);
+  }
+
+  /** Returns the frames of a stream of a path that the document does not know; `[DONE]` is none. */
+  unknownFrames(path: string, stream: string): readonly string[] {
+    const schema = this.#operation(path).responses["200"]?.content["text/event-stream"]?.schema;
+    const frames = stream.split("\n").filter((line) => line.startsWith("data: ") && line !== "data: [DONE]");
+    if (frames.length === 0) return ["there is none"];
+    return frames.filter((line) => !this.#holds(schema, JSON.parse(line.slice("data: ".length))));
+  }
+
+  #operation(path: string): Operation {
+    const [operation] = Object.values(this.#document.paths[path.split("?", 1)[0] ?? ""] ?? {});
+    if (!operation) throw new Error(`the document has no ${path}`);
+    return operation as Operation;
+  }
+
+  #holds(schema: object | undefined, value: unknown): boolean {
+    if (!schema) return false;
+    const known = this.#validators.get(schema);
+    const validate = known ?? independentValidator({ components: this.#document.components, ...schema });
+    if (!known) this.#validators.set(schema, validate);
+    return validate(value);
+  }
+}
