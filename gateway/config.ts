@@ -13,6 +13,7 @@ import { timeoutsSchema } from "./upstream/call/timeouts.ts";
 import { clustersSchema } from "./upstream/cluster-settings.ts";
 import { continuationSchema } from "./upstream/continuation/continuation-settings.ts";
 import { retrySchema } from "./upstream/retry/retry-settings.ts";
+import { upstreamSchema } from "./upstream/wire/wire-settings.ts";
 
 /*
  * The configuration of one gateway: a YAML file, checked strictly. Names carry their units, and are Envoy's where Envoy
@@ -239,6 +240,7 @@ const gatewayKeys = z.strictObject({
   catalog: catalogSchema,
   clusters: clustersSchema,
   state: stateSchema,
+  upstream: upstreamSchema,
   retry: retrySchema,
   continuation: continuationSchema,
   tracing: tracingSchema.optional(),

@@ -75,7 +75,7 @@ async function run(config: GatewayConfig): Promise<number> {
   const workers = openWorkers(config);
   const { close: closeShared, board, ...shared } = await openShared(config, stats, log);
   const sealing = await openSealing(config.sealingKeyFile, stats, log);
-  const clusters = new ClusterManager(config.clusters, clock, log);
+  const clusters = new ClusterManager(config.clusters, clock, log, config.upstream);
   const orders = await EndpointOrders.open(clusters, board);
   registerClusterStats(stats.registry, clusters);
   const tracing = config.tracing && (await loadTracing(config.tracing, log));

@@ -80,6 +80,15 @@ export default defineConfig({
         provide: { size: FULL ? "promised" : "exhaustive" },
         testTimeout: 300_000,
       }),
+      // The wire that is not the default one passes the tables of the other.
+      lane("fast-wire", {
+        ...threads,
+        include: [
+          "test/integration/upstream/{continuation,router,upstream-tls}.test.ts",
+          "test/integration/http/{stream-framing,streaming}.test.ts",
+        ],
+        env: { SVC_TEST_WIRE: "fast" },
+      }),
       lane("model", processes),
       lane("browser", isolated),
       lane("deploy", threads),

@@ -7,13 +7,16 @@ import type { Endpoint } from "./endpoint/endpoint.ts";
 import { EndpointPool } from "./endpoint/endpoint-pool.ts";
 import { type TlsSettings, UpstreamTls } from "./endpoint/upstream-tls.ts";
 import { WorkLedger } from "./load-balancing/work-ledger.ts";
+import type { WireKind } from "./wire/wire-settings.ts";
 
-/** What a cluster manager takes of the world outside, where tests put their own in place of the real one. */
+/** What all clusters have in common: the wire, and what tests put their own in place of. */
 export type ClusterSurroundings = {
   /** Looks up the addresses of a host. Default: the system's resolver. */
   readonly resolve?: Resolve;
   /** Returns a random number that is even over [0, 1). Default: `Math.random`. */
   readonly random?: () => number;
+  /** What carries the calls that generate. Default: `grpc`. */
+  readonly wire?: WireKind;
 };
 
 /**
@@ -30,14 +33,14 @@ export class ClusterManager {
 
   /** Opens all clusters. Throws `PemError` when the certificates of a cluster cannot be used. */
   constructor(configs: readonly ClusterConfig[], clock: Clock, log: Logger, surroundings: ClusterSurroundings = {}) {
-    const { resolve = systemResolve(), random = Math.random } = surroundings;
+    const { resolve = systemResolve(), random = Math.random, wire = "grpc" } = surroundings;
     const { work } = this;
-    const pool = new EndpointPool({ clock, random, log, onGone: (address) => work.forget(address) });
+    const pool = new EndpointPool({ clock, random, log, wire, onGone: (address) => work.forget(address) });
     this.#pool = pool;
     const parts = { pool, work, clock, random, resolve, log };
     const clusters = configs.map((config, index) => {
       const tls = config.tls && this.#tlsOf(config.tls, `clusters.${index}.tls`, clock, log);
-      return [config.model, new Cluster(config, { ...parts, credentials: tls?.credentials })] as const;
+      return [config.model, new Cluster(config, { ...parts, tls })] as const;
     });
     this.#clusters = new Map(clusters);
   }

@@ -1,4 +1,3 @@
-import type { ChannelCredentials } from "@grpc/grpc-js";
 import type { Logger } from "pino";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { ClusterMember } from "./cluster-member.ts";
@@ -10,6 +9,7 @@ import type { Resolve } from "./discovery/resolve.ts";
 import { startDiscovery } from "./discovery/start-discovery.ts";
 import type { Endpoint, EndpointTls } from "./endpoint/endpoint.ts";
 import type { EndpointPool } from "./endpoint/endpoint-pool.ts";
+import type { UpstreamTls } from "./endpoint/upstream-tls.ts";
 import { EndpointFacts } from "./endpoint-facts.ts";
 import { type EndpointView, isAvailable } from "./load-balancing/endpoint-view.ts";
 import { EndpointViews } from "./load-balancing/endpoint-views.ts";
@@ -22,7 +22,7 @@ export type ClusterParts = {
   /** The endpoints of all clusters, of which each address is opened once. */
   readonly pool: EndpointPool;
   /** Secures connections to the cluster's endpoints; undefined where they speak plain text. */
-  readonly credentials: ChannelCredentials | undefined;
+  readonly tls: UpstreamTls | undefined;
   /** The prefill work on all endpoints, which the views for picks show. */
   readonly work: WorkLedger;
   /** The clock of discovery and of health checks. */
@@ -68,8 +68,11 @@ export class Cluster {
     this.mayHaveEndpoints = config.type !== "static" || config.endpoints.length > 0;
     this.#parts = parts;
     this.#facts = new EndpointFacts(config.model);
-    const { clock, random, resolve, log, credentials } = parts;
-    this.#tls = credentials && { credentials, serverName: config.tls?.serverName ?? dnsHost(config) };
+    const { clock, random, resolve, log, tls } = parts;
+    this.#tls = tls && {
+      ...{ credentials: tls.credentials, pems: () => tls.pems },
+      serverName: config.tls?.serverName ?? dnsHost(config),
+    };
     this.#discovery = startDiscovery(config, {
       clock,
       random,

@@ -58,7 +58,8 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/upstream/outlier/", [RUNTIME]],
   ["gateway/upstream/retry/", [...GATEWAY_LEAVES, RUNTIME]],
   ["gateway/upstream/continuation/", [GEN]],
-  ["gateway/upstream/endpoint/", [GEN, RUNTIME]],
+  ["gateway/upstream/wire/", [GEN, RUNTIME]],
+  ["gateway/upstream/endpoint/", [GEN, RUNTIME, "gateway/upstream/wire/"]],
   ["gateway/upstream/orders/", [RUNTIME, "gateway/state/redis-state.ts"]],
   ["gateway/upstream/health/", [GEN, RUNTIME, "gateway/upstream/endpoint/"]],
   ["gateway/upstream/prefixes/", [GEN, RUNTIME, "gateway/upstream/endpoint/", "gateway/upstream/load-balancing/*.ts"]],
@@ -66,7 +67,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "gateway/upstream/call/",
     [
       ...[GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/endpoint/", "gateway/upstream/outlier/"],
-      ...["gateway/upstream/continuation/", "gateway/upstream/prefixes/cache-ledger.ts"],
+      ...["gateway/upstream/continuation/", "gateway/upstream/prefixes/cache-ledger.ts", "gateway/upstream/wire/"],
     ],
   ],
   [

@@ -1,7 +1,7 @@
 import type { Detail } from "../../outcome.ts";
 import type { NotKept } from "../continuation/continuation-room.ts";
 import type { CacheNote } from "../prefixes/cache-ledger.ts";
-import type { CallHeaders } from "./generate-call.ts";
+import type { CallHeaders } from "../wire/generate-wire.ts";
 import type { UpstreamFailure } from "./grpc-error.ts";
 
 /** How one try of a request on one endpoint ended; `cancelled` where the client left, or this gateway has to stop. */

@@ -3,10 +3,11 @@ import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { InferenceServiceService } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Endpoint } from "../endpoint/endpoint.ts";
-import { type CallHeaders, metadataOf } from "./generate-call.ts";
+import { asBuffer, type CallHeaders } from "../wire/generate-wire.ts";
+import { metadataOf } from "../wire/grpc-js-wire.ts";
+import { HandOver } from "../wire/hand-over.ts";
 import { fromGrpc, stalled, type UpstreamFailure } from "./grpc-error.ts";
-import { HandOver } from "./hand-over.ts";
-import { asBuffer, type HeldRequest } from "./held-request.ts";
+import type { HeldRequest } from "./held-request.ts";
 
 /** What one CountTokens call is made of. */
 export type CountTokensOptions = {

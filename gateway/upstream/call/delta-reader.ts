@@ -35,15 +35,15 @@ export class DeltaReader implements Deltas {
   #at = 0;
 
   /**
-   * Reads a message whole. Returns whether it has deltas of the block `index`, perhaps tokens behind them, and not a
-   * byte beside; where it has, `texts` and `tokens` are its own until the next call.
+   * Reads a message whole, which is the bytes from `from` to before `end`. Returns whether it has deltas of the block
+   * `index`, perhaps tokens behind them, and not a byte beside; where it has, `texts` and `tokens` are its own until the
+   * next call.
    */
-  read(bytes: Buffer, index: number): boolean {
+  read(bytes: Buffer, from: number, end: number, index: number): boolean {
     this.#bytes = bytes;
-    this.#at = 0;
+    this.#at = from;
     this.texts.length = 0;
     this.tokens.length = 0;
-    const end = bytes.length;
     while (this.#at < end && bytes[this.#at] === EVENTS) {
       this.#at += 1;
       const text = this.#event(index, end);

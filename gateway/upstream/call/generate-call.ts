@@ -1,17 +1,13 @@
-import { type ClientReadableStream, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
-import {
-  type Event,
-  GenerateResponse,
-  InferenceServiceService,
-} from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type Event, GenerateResponse } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Endpoint } from "../endpoint/endpoint.ts";
+import type { CallHeaders, WireCall, WireEnd, WireListener } from "../wire/generate-wire.ts";
+import { HandOver } from "../wire/hand-over.ts";
 import { DeltaReader, type Deltas } from "./delta-reader.ts";
 import { EventOrder } from "./event-order.ts";
 import { fromGrpc, ourFault, protocolViolation, stalled, type UpstreamFailure } from "./grpc-error.ts";
-import { HandOver } from "./hand-over.ts";
-import { asBuffer, type HeldRequest } from "./held-request.ts";
+import type { HeldRequest } from "./held-request.ts";
 import type { Timeouts } from "./timeouts.ts";
 import { TryWatch } from "./try-watch.ts";
 
@@ -28,16 +24,6 @@ export type Flow = {
   /** Reads on after `pause`. */
   resume(): void;
 };
-
-/** The metadata that goes along with a call, by name in lower case: the context of its trace. */
-export type CallHeaders = Readonly<Record<string, string>>;
-
-/** Makes gRPC metadata out of the headers of a call. */
-export function metadataOf(headers: CallHeaders): Metadata {
-  const metadata = new Metadata();
-  for (const [name, value] of Object.entries(headers)) metadata.set(name, value);
-  return metadata;
-}
 
 /** What one Generate call is made of. */
 export type GenerateCallOptions = {
@@ -72,8 +58,7 @@ export type GenerateCallOptions = {
 
 /**
  * Makes one Generate call on one endpoint, from opening it to its end. Resolves to undefined when the answer was
- * complete, else to what went wrong. Never rejects. Aborting the signal
- * cancels the call: grpc-js tells the node within a millisecond.
+ * complete, else to what went wrong. Never rejects. Aborting the signal cancels the call, and the node is told at once.
  */
 export function callGenerate(options: GenerateCallOptions, signal: AbortSignal): Promise<UpstreamFailure | undefined> {
   return new Promise((resolve) => {
@@ -81,47 +66,36 @@ export function callGenerate(options: GenerateCallOptions, signal: AbortSignal):
   });
 }
 
-/** A Generate call that runs: what the library says about it, judged by the order of events and the time limits. */
-class GenerateCall {
-  readonly #endpoint: Endpoint;
-  readonly #call: ClientReadableStream<Buffer>;
+/** A Generate call that runs: what the wire brings, judged by the order of events and the time limits. */
+class GenerateCall implements WireListener {
+  readonly #options: GenerateCallOptions;
   readonly #signal: AbortSignal;
-  readonly #onEvents: GenerateCallOptions["onEvents"];
-  readonly #onDeltas: GenerateCallOptions["onDeltas"];
   readonly #resolve: (failure: UpstreamFailure | undefined) => void;
   readonly #order = new EventOrder();
   readonly #reader = new DeltaReader();
   readonly #watch: TryWatch;
   readonly #handOver: HandOver;
   readonly #flow: Flow;
+  #call: WireCall | undefined;
   #failure: UpstreamFailure | undefined;
   /** Whether the call has failed or was cancelled: what was already on its way is of no interest. */
   #broken = false;
-  /**
-   * Whether the call's status has come: then the library has nothing more to say but what waits behind a paused stream.
-   */
-  #hasStatus = false;
   #letGo = () => {};
 
   constructor(
-    {
-      endpoint,
-      request,
-      message,
-      headers,
-      deadline,
-      clock,
-      timeouts,
-      inputTokens,
-      onEvents,
-      onDeltas,
-    }: GenerateCallOptions,
+    options: GenerateCallOptions,
     signal: AbortSignal,
     resolve: (failure: UpstreamFailure | undefined) => void,
   ) {
-    const { path } = InferenceServiceService.generate;
-    const metadata = metadataOf(headers);
-    this.#endpoint = endpoint;
+    const { endpoint, request, clock, timeouts, inputTokens } = options;
+    this.#options = options;
+    this.#signal = signal;
+    this.#resolve = resolve;
+    const connected = () => endpoint.wire.connected;
+    const size = { bytes: request.size, inputTokens };
+    this.#watch = new TryWatch(clock, timeouts, size, connected, (limit) =>
+      this.#breakOff({ ...stalled(limit), workedMs: this.#watch.aliveMs }),
+    );
     this.#handOver = new HandOver({
       lane: endpoint.handOvers,
       tenant: request.tenant,
@@ -129,69 +103,49 @@ class GenerateCall {
       onBegun: () => this.#watch.handOverBegun(),
       onHandedOver: () => this.#watch.handedOver(),
     });
-    this.#call = endpoint.client.makeServerStreamRequest(
-      path,
-      asBuffer,
-      // The hot ones are never decoded.
-      (bytes) => bytes,
-      message(request.bytes),
-      metadata,
-      {
-        deadline,
-        interceptors: [this.#handOver.interceptor],
-      },
-    );
-    this.#signal = signal;
-    this.#onEvents = onEvents;
-    this.#onDeltas = onDeltas;
-    this.#resolve = resolve;
-    const connected = () => endpoint.connected;
-    const size = { bytes: request.size, inputTokens };
-    this.#watch = new TryWatch(clock, timeouts, size, connected, (limit) =>
-      this.#breakOff({ ...stalled(limit), workedMs: this.#watch.aliveMs }),
-    );
     this.#flow = {
       pause: () => {
         this.#watch.hold();
-        this.#call.pause();
+        this.#call?.pause();
       },
       resume: () => {
         this.#watch.goOn();
-        this.#call.resume();
+        this.#call?.resume();
       },
     };
   }
 
-  /** Follows the call, and the signal that cancels it. */
+  /** Opens the call, and follows the signal that cancels it. */
   open(): void {
+    const { endpoint, request, message, headers, deadline } = this.#options;
+    const handOver = this.#handOver;
+    this.#call = endpoint.wire.open({ message: message(request.bytes), headers, deadline, handOver }, this);
     this.#letGo = onAbort(this.#signal, () => this.#cancel());
-    this.#call.on("data", (message: Buffer) => this.#data(message));
-    this.#call.on("error", (error: ServiceError) => {
-      // Also emitted for a cancelled call; what led to the cancelling is the better reason.
-      this.#broken = true;
+  }
+
+  /** Takes the end of the call. */
+  ended({ error, trailers }: WireEnd): void {
+    // What led to cancelling a call is the better reason.
+    if (error) {
       const { workedMs } = this.#watch;
       this.#failure ??= { ...fromGrpc(error, workedMs !== undefined), workedMs };
-    });
-    this.#call.on("status", ({ code, metadata }) => {
-      this.#hasStatus = true;
-      if (metadata.get(IMMEDIATE_FAIL_TRAILER).length > 0) this.#endpoint.failHealthNow();
-      if (code !== status.OK) this.#end();
-    });
-    this.#call.on("end", () => {
-      // Emitted for failed calls too, before or after their status; only a complete answer waits for it.
-      if (!this.#order.finished) this.#failure ??= protocolViolation();
-      if (this.#hasStatus) this.#end();
-    });
+    } else if (!this.#order.finished) this.#failure ??= protocolViolation();
+    if (trailers.get(IMMEDIATE_FAIL_TRAILER).length > 0) this.#options.endpoint.failHealthNow();
+    this.#broken = true;
+    this.#handOver.end();
+    this.#watch.close();
+    this.#letGo();
+    this.#resolve(this.#failure);
   }
 
   /** Takes one message. It runs on the path of every delta. */
-  #data(message: Buffer): void {
+  message(bytes: Buffer, from: number, to: number): void {
     if (this.#broken) return;
     try {
       const block = this.#order.deltaBlock;
-      if (block >= 0 && this.#reader.read(message, block) && this.#onDeltas(this.#reader, this.#flow))
-        this.#watch.deltas();
-      else this.#take(message);
+      const isHot = block >= 0 && this.#reader.read(bytes, from, to, block);
+      if (isHot && this.#options.onDeltas(this.#reader, this.#flow)) this.#watch.deltas();
+      else this.#take(bytes.subarray(from, to));
     } catch (error) {
       this.#breakOff(ourFault(error));
     }
@@ -211,7 +165,7 @@ class GenerateCall {
       this.#breakOff(protocolViolation());
       return;
     }
-    const wrong = this.#onEvents(events, tokens, this.#flow);
+    const wrong = this.#options.onEvents(events, tokens, this.#flow);
     if (wrong) this.#breakOff(wrong);
   }
 
@@ -222,16 +176,7 @@ class GenerateCall {
 
   #cancel(): void {
     this.#broken = true;
-    this.#call.cancel();
-    // The call may be over while its last messages wait behind a paused stream: then nothing more will come.
-    if (this.#hasStatus) this.#end();
-  }
-
-  #end(): void {
-    this.#handOver.end();
-    this.#watch.close();
-    this.#letGo();
-    this.#resolve(this.#failure);
+    this.#call?.cancel();
   }
 }
 

@@ -49,8 +49,3 @@ export class HeldRequest {
     this.taken();
   }
 }
-
-/** Returns the bytes of a message for `grpc-js` without a copy of them. */
-export function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
-  return Buffer.from(buffer, byteOffset, byteLength);
-}

@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import { isLoopback } from "../../../deploy/runtime/net/loopback.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { WireKind } from "../wire/wire-settings.ts";
 import { Endpoint, type EndpointTls } from "./endpoint.ts";
 import { LoadReports } from "./load-reports.ts";
 
@@ -19,6 +20,8 @@ export type EndpointPoolOptions = {
   readonly clock: Clock;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
+  /** What carries the calls that generate. Default: `grpc`. */
+  readonly wire?: WireKind;
   /** Called with the address of an endpoint that was closed. */
   readonly onGone: (address: string) => void;
   /** The log, which is warned once when an endpoint on another machine is spoken to in plain text. */
@@ -106,7 +109,7 @@ export class EndpointPool {
       this.#warned = true;
       this.#options.log.warn({ endpoint: address }, "prompts and answers travel in plain text: the cluster has no tls");
     }
-    const entry = { endpoint: new Endpoint(address, tls), tls, users: 0, reports: undefined };
+    const entry = { endpoint: new Endpoint(address, tls, this.#options.wire), tls, users: 0, reports: undefined };
     if (this.#drained.has(address)) {
       entry.endpoint.setDrained(true);
       this.#options.log.warn(

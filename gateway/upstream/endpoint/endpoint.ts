@@ -1,7 +1,12 @@
 import { type ChannelCredentials, Client, connectivityState, credentials } from "@grpc/grpc-js";
+import type { Pems } from "../../../deploy/runtime/files/followed-pems.ts";
 import { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
 import { TurnSlices } from "../../../deploy/runtime/time/turn-slices.ts";
 import type { ModelDescription } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import type { GenerateWire } from "../wire/generate-wire.ts";
+import { GrpcJsWire } from "../wire/grpc-js-wire.ts";
+import { Http2Wire } from "../wire/http2-wire.ts";
+import type { WireKind } from "../wire/wire-settings.ts";
 import { describeNode, type NodeAnswer } from "./describe-node.ts";
 import { LastReport } from "./endpoint-load.ts";
 
@@ -22,6 +27,8 @@ const openings = new TurnSlices(OPENINGS_PER_TURN);
 export type EndpointTls = {
   /** The certificates to trust and to show. */
   readonly credentials: ChannelCredentials;
+  /** Returns the PEM texts of these certificates that new connections are to use now. */
+  readonly pems: () => Pems;
   /** The name that the certificate of the endpoint must be for; undefined for the host of its address. */
   readonly serverName: string | undefined;
 };
@@ -46,6 +53,8 @@ export class Endpoint {
   readonly report = new LastReport(() => this.#tell());
   /** Lets big messages to the node go one after the other. */
   readonly handOvers = new FairLane();
+  /** Carries the calls that generate. */
+  readonly wire: GenerateWire;
   readonly #tls: EndpointTls | undefined;
   #client: Client | undefined;
   readonly #failNow = new Set<() => void>();
@@ -60,15 +69,22 @@ export class Endpoint {
   #continued = 0;
   #failed = 0;
 
-  /** Speaks to `host:port`; without `tls` in plain text. */
-  constructor(address: string, tls?: EndpointTls) {
+  /** Speaks to `host:port`; without `tls` in plain text. Calls that generate go over the `wire`, by default `grpc`. */
+  constructor(address: string, tls?: EndpointTls, wire: WireKind = "grpc") {
     this.address = address;
     this.#tls = tls;
+    this.wire =
+      wire === "fast"
+        ? new Http2Wire({ address, tls, maxMessageBytes: MAX_REPLY_BYTES })
+        : new GrpcJsWire(() => this.client);
   }
 
   /** The gRPC client on the endpoint's one channel, which is for calls of all models. It is made when it is first used. */
   get client(): Client {
-    this.#client ??= this.#connected();
+    if (!this.#client) {
+      this.#client = this.#connected();
+      this.wire.warm();
+    }
     return this.#client;
   }
 
@@ -103,7 +119,7 @@ export class Endpoint {
     });
   }
 
-  /** Whether the connection to the endpoint stands, with TLS and the settings of HTTP/2 agreed. */
+  /** Whether the channel to the endpoint stands, with TLS and the settings of HTTP/2 agreed. */
   get connected(): boolean {
     return this.#client?.getChannel().getConnectivityState(false) === connectivityState.READY;
   }
@@ -233,8 +249,9 @@ export class Endpoint {
     for (const listener of this.#newsListeners) listener();
   }
 
-  /** Closes the channel: no call can be made on it any more. */
+  /** Closes the channel and the wire: no call can be made on them any more. */
   close(): void {
+    this.wire.close();
     this.#client?.close();
   }
 }

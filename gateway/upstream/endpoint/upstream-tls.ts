@@ -73,6 +73,11 @@ export class UpstreamTls {
     this.credentials = createCertificateProviderChannelCredentials(provider, certFile === undefined ? null : provider);
   }
 
+  /** The PEM texts that new connections are to use now. */
+  get pems(): Pems {
+    return this.#pems.now;
+  }
+
   /** Stops following the files; channels go on with the newest certificates. */
   close(): void {
     this.#pems.close();

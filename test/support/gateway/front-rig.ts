@@ -6,7 +6,7 @@ import type { Detail } from "../../../gateway/outcome.ts";
 import { UpstreamStats } from "../../../gateway/stats/upstream-stats.ts";
 import type { AttemptTrace, CallRecord } from "../../../gateway/upstream/call/call-record.ts";
 import type { EventSink } from "../../../gateway/upstream/call/commit-gate.ts";
-import type { CallHeaders, Flow } from "../../../gateway/upstream/call/generate-call.ts";
+import type { Flow } from "../../../gateway/upstream/call/generate-call.ts";
 import { HeldRequest } from "../../../gateway/upstream/call/held-request.ts";
 import type { Timeouts } from "../../../gateway/upstream/call/timeouts.ts";
 import type { Cluster } from "../../../gateway/upstream/cluster.ts";
@@ -18,6 +18,8 @@ import { type Route, routeOf } from "../../../gateway/upstream/load-balancing/ro
 import type { RoutingHints } from "../../../gateway/upstream/load-balancing/routing-hints.ts";
 import type { CacheNote } from "../../../gateway/upstream/prefixes/cache-ledger.ts";
 import { Router, type RouterOptions } from "../../../gateway/upstream/router.ts";
+import type { CallHeaders } from "../../../gateway/upstream/wire/generate-wire.ts";
+import type { WireKind } from "../../../gateway/upstream/wire/wire-settings.ts";
 import {
   CountTokensRequest,
   type Event,
@@ -73,6 +75,8 @@ export type FrontRigOptions = {
   readonly router?: Partial<Pick<RouterOptions, "numRetries" | "random" | "retryBackOff">>;
   /** The settings on continuations that differ from the defaults; `maxBytes` is 0 by default, so that none is continued. */
   readonly continuation?: Partial<ContinuationSettings>;
+  /** What carries the calls. Default: `SVC_TEST_WIRE`, else what the configuration has by default. */
+  readonly wire?: WireKind;
   /** The number of endpoints that must be healthy before the test begins. Default: all of them. */
   readonly healthy?: number;
 };
@@ -156,8 +160,12 @@ export class FrontRig {
   constructor(endpoints: readonly (string | object)[], options: FrontRigOptions = {}) {
     const specs = endpoints.map((endpoint) => (typeof endpoint === "string" ? { address: endpoint } : endpoint));
     const clusters = [{ model: "svc-qwen", endpoints: specs, ...options.cluster }];
-    const config = checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters }, "test");
-    this.manager = new ClusterManager(config.clusters, this.clock, pino({ level: "silent" }), { random: () => 0.5 });
+    const upstream = { wire: options.wire ?? process.env.SVC_TEST_WIRE };
+    const config = checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters, upstream }, "test");
+    const { wire } = config.upstream;
+    this.manager = new ClusterManager(config.clusters, this.clock, pino({ level: "silent" }), {
+      ...{ random: () => 0.5, wire },
+    });
     const { maxBytes = 0, maxShareOfKey } = { ...DEFAULT_CONTINUATION, ...options.continuation };
     this.room = new ContinuationRoom({ maxBytes, maxShareOfKey });
     this.router = new Router({

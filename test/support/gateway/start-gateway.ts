@@ -69,6 +69,7 @@ export async function startGateway(
       listen: { port: 0 },
       keys: { file: keyFile },
       clusters: CATALOG.map(({ id }) => ({ model: id, endpoints: endpoints.map((address) => ({ address })) })),
+      upstream: { wire: process.env.SVC_TEST_WIRE },
       ...overrides,
     },
     "test",
@@ -86,7 +87,7 @@ export async function startGateway(
   const stats = new Stats();
   const sealing = new Sealing();
   const keys = await FileKeyStore.open({ file: keyFile, clock: systemClock });
-  const clusters = new ClusterManager(config.clusters, systemClock, log, surroundings);
+  const clusters = new ClusterManager(config.clusters, systemClock, log, { ...config.upstream, ...surroundings });
   const tracing = config.tracing && startTracing(config.tracing, log, systemClock.nowMs);
   const { app, sockets, grpc, limiter, overload } = buildServer({
     config,

@@ -8,7 +8,11 @@ const encode = (events: readonly Event[], tokens: readonly number[] = []) =>
 
 const read = (bytes: Buffer, index: number) => {
   const reader = new DeltaReader();
-  return reader.read(bytes, index) ? { texts: [...reader.texts], tokens: [...reader.tokens] } : undefined;
+  // Other messages lie around it.
+  const around = Buffer.concat([Buffer.from([0x0a, 0, 0x0a]), bytes, Buffer.from([0, 0x12, 0xff])]);
+  return reader.read(around, 3, 3 + bytes.length, index)
+    ? { texts: [...reader.texts], tokens: [...reader.tokens] }
+    : undefined;
 };
 
 /** Says by the decoder what a reader may say of a message: its texts and tokens where it goes on with the block alone. */

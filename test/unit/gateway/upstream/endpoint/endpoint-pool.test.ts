@@ -19,7 +19,7 @@ function pooled() {
   return { pool, lines, gone };
 }
 
-const TLS = { credentials: credentials.createSsl(), serverName: undefined };
+const TLS = { credentials: credentials.createSsl(), pems: () => ({}), serverName: undefined };
 
 describe("an address is one endpoint", () => {
   test("for all clusters that secure it in the same way, until the last one leaves", () => {
@@ -34,7 +34,7 @@ describe("an address is one endpoint", () => {
 
   test.each([
     ["not at all", undefined],
-    ["with other certificates", { credentials: credentials.createSsl(), serverName: undefined }],
+    ["with other certificates", { ...TLS, credentials: credentials.createSsl() }],
     ["under another name", { ...TLS, serverName: "b" }],
   ])("but another one for a cluster that secures it %s", (_how, tls) => {
     const { pool } = pooled();

@@ -34,14 +34,38 @@ export class HandOver {
   }
 
   /**
+   * Calls `write` when it is the message's turn to be encoded and written: at once for a small one. It is not called any
+   * more once the call has ended.
+   */
+  begin(write: () => void): void {
+    if (this.#over) return;
+    const { lane, tenant, bytes, onBegun } = this.#options;
+    const start = () => {
+      if (this.#over) return;
+      onBegun?.();
+      write();
+    };
+    if (bytes < BIG_MESSAGE_BYTES) start();
+    else this.#leaveLane = lane.enter({ key: tenant, cost: bytes }, start);
+  }
+
+  /** Notes that the connection has taken the whole message. */
+  taken(): void {
+    this.#leave();
+    if (!this.#over) this.#options.onHandedOver?.();
+  }
+
+  /**
    * The interceptor that makes the call wait for its turn, and tells when its message has gone. It is to be among the
    * interceptors of one call.
    */
   readonly interceptor: Interceptor = (options, nextCall) => {
     const requester = {
-      sendMessage: (message: unknown, next: (message: unknown) => void) => this.#send(message, next),
+      sendMessage: (message: unknown, next: (message: unknown) => void) => {
+        setImmediate(() => this.begin(() => next(message)));
+      },
     };
-    return new ToldCall(nextCall(options), requester, () => this.#handedOver());
+    return new ToldCall(nextCall(options), requester, () => this.taken());
   };
 
   /** Lets the next message go. It is to be called when the call has ended, whichever way. */
@@ -55,23 +79,6 @@ export class HandOver {
     // It holds the message, and the call outlives that by far.
     this.#leaveLane = () => {};
     leaveLane();
-  }
-
-  #send(message: unknown, next: (message: unknown) => void): void {
-    const { lane, tenant, bytes, onBegun } = this.#options;
-    const begin = () =>
-      setImmediate(() => {
-        if (this.#over) return;
-        onBegun?.();
-        next(message);
-      });
-    if (bytes < BIG_MESSAGE_BYTES) begin();
-    else this.#leaveLane = lane.enter({ key: tenant, cost: bytes }, begin);
-  }
-
-  #handedOver(): void {
-    this.#leave();
-    if (!this.#over) this.#options.onHandedOver?.();
   }
 }
 

@@ -1,0 +1,61 @@
+import { constants, type IncomingHttpHeaders } from "node:http2";
+import { Metadata, type ServiceError, status } from "@grpc/grpc-js";
+import type { WireEnd } from "./generate-wire.ts";
+
+/** What gRPC makes of an answer that has a status of HTTP and none of its own. */
+const BY_HTTP_STATUS: Readonly<Record<number, status>> = {
+  400: status.INTERNAL,
+  401: status.UNAUTHENTICATED,
+  403: status.PERMISSION_DENIED,
+  404: status.UNIMPLEMENTED,
+  429: status.UNAVAILABLE,
+  502: status.UNAVAILABLE,
+  503: status.UNAVAILABLE,
+  504: status.UNAVAILABLE,
+};
+
+/** What gRPC makes of a stream that was reset, by the code of HTTP/2. */
+const BY_RESET: Readonly<Record<number, readonly [status, string]>> = {
+  [constants.NGHTTP2_REFUSED_STREAM]: [status.UNAVAILABLE, "Stream refused by server"],
+  [constants.NGHTTP2_CANCEL]: [status.CANCELLED, "Call cancelled"],
+  [constants.NGHTTP2_ENHANCE_YOUR_CALM]: [status.RESOURCE_EXHAUSTED, "Bandwidth exhausted or memory limit exceeded"],
+  [constants.NGHTTP2_INADEQUATE_SECURITY]: [status.PERMISSION_DENIED, "Protocol not secure enough"],
+};
+
+/** Makes the error of a call that ended with a status of gRPC, as grpc-js makes it. */
+export function failedCall(code: status, details: string, metadata = new Metadata()): ServiceError {
+  return Object.assign(new Error(`${code} ${status[code]}: ${details}`), { code, details, metadata });
+}
+
+/** Returns the end that the trailers of a call tell of; undefined where they have no status. */
+export function endOf(trailers: IncomingHttpHeaders): WireEnd | undefined {
+  const code = trailers["grpc-status"];
+  if (typeof code !== "string") return undefined;
+  const metadata = Metadata.fromHttp2Headers(trailers);
+  if (code === "0") return { error: undefined, trailers: metadata };
+  const known = /^(?:[1-9]|1[0-6])$/.test(code) ? (Number(code) as status) : status.UNKNOWN;
+  return { error: failedCall(known, detailsOf(trailers["grpc-message"]), metadata), trailers: metadata };
+}
+
+/** Returns the end of a call whose stream is over without a status of its own. */
+export function endWithoutStatus(lost: boolean, httpStatus: number | undefined, resetCode: number): WireEnd {
+  return { error: errorWithoutStatus(lost, httpStatus, resetCode), trailers: new Metadata() };
+}
+
+function errorWithoutStatus(lost: boolean, httpStatus: number | undefined, resetCode: number): ServiceError {
+  if (lost) return failedCall(status.UNAVAILABLE, "Connection dropped");
+  if (httpStatus !== undefined && httpStatus !== 200)
+    return failedCall(BY_HTTP_STATUS[httpStatus] ?? status.UNKNOWN, `Received HTTP status code ${httpStatus}`);
+  const [code, details] = BY_RESET[resetCode] ?? [status.INTERNAL, `Received RST_STREAM with code ${resetCode}`];
+  return failedCall(code, details);
+}
+
+/** Returns the words of a status, which are written with percent signs; as they came where that was not done well. */
+function detailsOf(message: unknown): string {
+  if (typeof message !== "string") return "";
+  try {
+    return decodeURIComponent(message);
+  } catch {
+    return message;
+  }
+}

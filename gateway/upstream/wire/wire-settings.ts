@@ -1,0 +1,17 @@
+import * as z from "zod";
+
+/** The schema of the settings on how the gateway speaks to engine nodes. */
+export const upstreamSchema = z
+  .strictObject({
+    wire: z
+      .enum(["grpc", "fast"])
+      .default("grpc")
+      .describe(
+        "What carries the calls that generate: `grpc` is grpc-js, as for all other calls; `fast` is a client of HTTP/2 that does only what these calls need, on a connection of its own, for less work per token. Nodes cannot tell them apart.",
+      ),
+  })
+  .prefault({})
+  .describe("How the gateway speaks to engine nodes.");
+
+/** What carries Generate calls to the nodes. */
+export type WireKind = z.infer<typeof upstreamSchema>["wire"];

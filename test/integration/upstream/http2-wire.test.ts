@@ -1,0 +1,157 @@
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer } from "node:net";
+import { afterEach, expect, test } from "vitest";
+import { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
+import type { WireEnd } from "../../../gateway/upstream/wire/generate-wire.ts";
+import { HandOver } from "../../../gateway/upstream/wire/hand-over.ts";
+import { Http2Wire } from "../../../gateway/upstream/wire/http2-wire.ts";
+import { FaultyWire } from "../../support/engine/faulty-wire.ts";
+import { WireNode } from "../../support/engine/wire-node.ts";
+import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
+import { SeededRandom } from "../../support/seeded-random.ts";
+import { sizeOf } from "../../support/size.ts";
+import { until } from "../../support/until.ts";
+
+const closing: (() => void)[] = [];
+afterEach(() => {
+  for (const close of closing.splice(0).reverse()) close();
+});
+
+/** Makes a call, and says how it ends: `OK`, or the number of its status. */
+function call(wire: Http2Wire, timeoutMs = 60_000) {
+  const handOver = new HandOver({ lane: new FairLane(), tenant: "t", bytes: 3 });
+  const request = { message: new Uint8Array(3), headers: {}, deadline: Date.now() + timeoutMs, handOver };
+  let messages = 0;
+  const ended = new Promise<string>((resolve, reject) => {
+    let ends = 0;
+    wire.open(request, {
+      message: () => {
+        messages += 1;
+      },
+      ended: ({ error }: WireEnd) => {
+        ends += 1;
+        if (ends > 1) reject(new Error("it ended twice"));
+        resolve(error ? String(error.code) : "OK");
+      },
+    });
+  });
+  return { ended, messages: () => messages };
+}
+
+function wireTo(address: string, options: { readonly pingMs?: number; readonly pingTimeoutMs?: number } = {}) {
+  const wire = new Http2Wire({ address, tls: undefined, maxMessageBytes: 1_000_000, ...options });
+  closing.push(() => wire.close());
+  return wire;
+}
+
+const UNAVAILABLE = "14";
+
+test("a connection whose pings nobody answers is given up with its calls, and the next call gets a new one", async () => {
+  const node = await WireNode.start({
+    models: [],
+    play: (played) => {
+      played.send(started());
+      if (node.calls.length > 1) played.end();
+    },
+  });
+  const between = await FaultyWire.start(node.address);
+  closing.push(
+    () => node.stop(),
+    () => between.close(),
+  );
+  const wire = wireTo(between.address, { pingMs: 100, pingTimeoutMs: 400 });
+  const first = call(wire);
+  await until(() => first.messages() === 1, "the answer begins");
+  between.silence();
+  expect(await first.ended).toBe(UNAVAILABLE);
+  between.restore();
+  await until(() => !wire.connected, "the connection is gone");
+  expect(await call(wire).ended).toBe("OK");
+});
+
+test("where nobody listens calls fail at once, and one that comes back is found", async () => {
+  const node = await WireNode.start({ models: [], play: (played) => played.end() });
+  const { address } = node;
+  closing.push(() => node.stop());
+  const gone = createServer().listen(0, "127.0.0.1");
+  await once(gone, "listening");
+  const nobody = wireTo(`127.0.0.1:${(gone.address() as AddressInfo).port}`);
+  gone.close();
+  await once(gone, "close");
+  expect(await call(nobody).ended).toBe(UNAVAILABLE);
+  expect(await call(nobody).ended).toBe(UNAVAILABLE);
+  const wire = wireTo(address);
+  expect(await call(wire).ended).toBe("OK");
+  node.crash();
+  await until(() => !wire.connected, "the connection is lost");
+  expect(await call(wire).ended).toBe("OK");
+});
+
+test("a wire that was closed ends its calls, and opens no others", async () => {
+  const node = await WireNode.start({ models: [], play: (played) => played.send(started()) });
+  closing.push(() => node.stop());
+  const wire = wireTo(node.address);
+  const running = call(wire);
+  await until(() => running.messages() === 1, "the answer begins");
+  wire.close();
+  expect([await running.ended, await call(wire).ended]).toEqual([UNAVAILABLE, UNAVAILABLE]);
+});
+
+/** Records what a node sends back for one call that is answered well. */
+async function recorded(): Promise<Buffer> {
+  const node = await WireNode.start({
+    models: [],
+    play: async (played) => {
+      for (const event of [started(), textStart(0), delta(0, "abc"), blockEnd(0), finished()]) played.send(event);
+      played.end();
+    },
+  });
+  closing.push(() => node.stop());
+  const pieces: Buffer[] = [];
+  const between = createServer((near) => {
+    const far = connect(Number(node.address.split(":")[1]), "127.0.0.1");
+    far.on("data", (bytes) => pieces.push(bytes));
+    near.pipe(far).pipe(near);
+    for (const socket of [near, far]) socket.on("error", () => {});
+  }).listen(0, "127.0.0.1");
+  await once(between, "listening");
+  closing.push(() => between.close());
+  expect(await call(wireTo(`127.0.0.1:${(between.address() as AddressInfo).port}`)).ended).toBe("OK");
+  return Buffer.concat(pieces);
+}
+
+test("whatever bytes a node sends, a call ends once, and the process goes on", async () => {
+  const bytes = await recorded();
+  const random = new SeededRandom(7);
+  const below = (bound: number) => random.below(bound);
+  const server = createServer((socket) => {
+    socket.on("error", () => {});
+    const sent = Buffer.from(bytes);
+    const changes = below(4);
+    for (let change = 0; change < changes; change += 1) sent[below(sent.length)] = below(256);
+    const end = below(3) === 0 ? below(sent.length) : sent.length;
+    socket.once("data", async () => {
+      for (let at = 0; at < end; ) {
+        const next = at + 1 + below(60);
+        socket.write(sent.subarray(at, Math.min(end, next)));
+        at = next;
+        if (below(3) === 0) await new Promise((resolve) => setImmediate(resolve));
+      }
+      if (below(3) === 0) socket.destroy();
+    });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  closing.push(() => server.close());
+  const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const calls = sizeOf({ quick: 150, exhaustive: 2_000, promised: 20_000 });
+  const outcomes = new Map<string, number>();
+  for (let at = 0; at < calls; at += 50) {
+    // Each on a connection of its own. Where the rest never comes, it is the deadline that ends the call.
+    const wires = Array.from({ length: 50 }, () => wireTo(address));
+    const ends = await Promise.all(wires.map((wire) => call(wire, 500).ended));
+    for (const end of ends) outcomes.set(end, (outcomes.get(end) ?? 0) + 1);
+    for (const wire of wires) wire.close();
+  }
+  expect(outcomes.get("OK")).toBeGreaterThan(calls / 10);
+  expect(outcomes.size).toBeGreaterThan(2);
+});

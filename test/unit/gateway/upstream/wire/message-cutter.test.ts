@@ -1,0 +1,46 @@
+import { expect, test } from "vitest";
+import { framed, MessageCutter, prefixOf } from "../../../../../gateway/upstream/wire/message-cutter.ts";
+
+const MESSAGES = ["", "a", "bc".repeat(40), "", "d".repeat(300)];
+const BYTES = Buffer.concat(MESSAGES.map((text) => framed(Buffer.from(text))));
+
+function cutting(maxBytes = 1_000) {
+  const found: string[] = [];
+  const cutter = new MessageCutter(maxBytes, (bytes, from, to) => found.push(bytes.toString("latin1", from, to)));
+  return { cutter, found };
+}
+
+test.each([1, 2, 3, 4, 5, 6, 7, 50, BYTES.length])("pieces of %i bytes are cut into the same messages", (size) => {
+  const { cutter, found } = cutting();
+  for (let at = 0; at < BYTES.length; at += size) {
+    // Whoever reads may use its memory again.
+    const piece = Buffer.from(BYTES.subarray(at, at + size));
+    expect(cutter.take(piece)).toBeUndefined();
+  }
+  expect(found).toEqual(MESSAGES);
+  expect(cutter.isInside).toBe(false);
+});
+
+test("two pieces are cut into the same messages wherever they part", () => {
+  for (let at = 0; at <= BYTES.length; at += 1) {
+    const { cutter, found } = cutting();
+    cutter.take(BYTES.subarray(0, at));
+    cutter.take(BYTES.subarray(at));
+    expect(found).toEqual(MESSAGES);
+  }
+});
+
+test("a message that is not whole is known to have begun", () => {
+  const { cutter, found } = cutting();
+  cutter.take(BYTES.subarray(0, -1));
+  expect([cutter.isInside, found.length]).toEqual([true, MESSAGES.length - 1]);
+});
+
+test("what is too large or compressed is said before it is there, behind what was well", () => {
+  const { cutter, found } = cutting(10);
+  expect(cutter.take(Buffer.concat([framed(Buffer.from("well")), prefixOf(11)]))).toEqual({
+    ...{ kind: "too_large", bytes: 11 },
+  });
+  expect(found).toEqual(["well"]);
+  expect(cutting().cutter.take(Buffer.from([1, 0, 0, 0, 0]))).toEqual({ kind: "compressed" });
+});
