@@ -41,7 +41,7 @@ export class RedisState {
     return this.#options.settings;
   }
 
-  /** The last reason for which a connection failed, as a code without hosts; undefined where none did since the start. */
+  /** The reason for which the last connection failed, as a code without hosts; undefined while there is a connection. */
   get fault(): string | undefined {
     return this.#fault;
   }
@@ -124,6 +124,9 @@ export class RedisState {
     const client = this.#clients.make();
     client.on("error", (error: unknown) => {
       this.#fault = faultOf(error);
+    });
+    client.on("ready", () => {
+      this.#fault = undefined;
     });
     return client;
   }

@@ -311,16 +311,17 @@ export class RedisLimitStore implements LimitStore {
     if (this.#away) return;
     this.#away = true;
     this.#outages += 1;
-    this.#sayAway(faultOf(error));
+    this.#sayAway(error);
     for (const giveUp of [...this.#open]) giveUp();
   }
 
-  #sayAway(fault = this.#options.state.fault ?? "unreachable"): void {
+  #sayAway(error?: unknown): void {
     const nowMs = this.#options.clock.nowMs();
     if (this.#saidAtMs !== undefined && nowMs - this.#saidAtMs < SAY_EVERY_MS) return;
     this.#saidAtMs = nowMs;
     this.#said = true;
-    this.#options.onAway(fault);
+    // Why there is no connection says more than that there is none.
+    this.#options.onAway(this.#options.state.fault ?? faultOf(error));
   }
 
   /** Says that this gateway lives and learns which others do, now and from then on once a second. */
@@ -339,7 +340,7 @@ export class RedisLimitStore implements LimitStore {
       for (const account of [...this.#unsent]) void this.#send(account);
     } catch (error) {
       this.#lost(error);
-      this.#sayAway(faultOf(error));
+      this.#sayAway(error);
     }
     if (!this.#closed) this.#cancelBeat = this.#options.clock.after(BEAT_MS, () => void this.#beat());
   }

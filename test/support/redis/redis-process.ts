@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:net";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createConnection, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Redis } from "ioredis";
@@ -29,12 +29,27 @@ export class RedisProcess {
     this.#child = this.#spawn();
   }
 
-  /** Starts a Redis on a free port, with these options of its command line. Resolves when it listens. */
+  /**
+   * Starts a Redis on a free port, with these options of its command line; one that speaks TLS has `--tls-port` without
+   * a port among them. Resolves when it listens.
+   */
   static async start(...args: readonly string[]): Promise<RedisProcess> {
     const port = await freePort();
     const redis = new RedisProcess(port, args, mkdtempSync(join(tmpdir(), "svc-redis-")));
     await redis.#listens();
     return redis;
+  }
+
+  /** Starts a Sentinel that follows `master` under the name `svc`. Resolves when it listens. */
+  static async sentinel(master: RedisProcess): Promise<RedisProcess> {
+    const port = await freePort();
+    const folder = mkdtempSync(join(tmpdir(), "svc-sentinel-"));
+    const file = join(folder, "sentinel.conf");
+    const lines = [`sentinel monitor svc 127.0.0.1 ${master.port} 1`, "sentinel down-after-milliseconds svc 500"];
+    writeFileSync(file, [...lines, "sentinel failover-timeout svc 2000", ""].join("\n"));
+    const sentinel = new RedisProcess(port, ["sentinel", file], folder);
+    await sentinel.#listens();
+    return sentinel;
   }
 
   /** The address by which gateways find it. */
@@ -81,13 +96,21 @@ export class RedisProcess {
   }
 
   #spawn(): ChildProcess {
-    const own = ["--bind", "127.0.0.1", "--dir", this.#folder, "--save", "", "--appendfsync", "always"];
-    const port = this.#args.includes("--tls-port") ? [] : ["--port", String(this.port)];
-    return spawn(BINARY, [...port, ...own, ...this.#args], { stdio: "ignore" });
+    const port = String(this.port);
+    const [kind, file = ""] = this.#args;
+    const bind = ["--bind", "127.0.0.1"];
+    if (kind === "sentinel")
+      return spawn(BINARY, [file, "--sentinel", "--port", port, ...bind, "--dir", this.#folder], { stdio: "ignore" });
+    const own = [...bind, "--dir", this.#folder, "--save", "", "--appendfsync", "always"];
+    const tls = this.#args.indexOf("--tls-port");
+    const plain = tls < 0 ? port : "0";
+    const withPort = this.#args.flatMap((arg, at) => (at === tls ? [arg, port] : [arg]));
+    return spawn(BINARY, ["--port", plain, ...own, ...withPort], {
+      stdio: "ignore",
+    });
   }
 
   async #listens(): Promise<void> {
-    const { createConnection } = await import("node:net");
     for (;;) {
       const socket = createConnection(this.port, "127.0.0.1");
       const connected = await new Promise((resolve) => {

@@ -1,0 +1,114 @@
+import { writeFileSync } from "node:fs";
+import { afterEach, describe, expect, test } from "vitest";
+import type { ChargeItem } from "../../../gateway/limits/limit-store.ts";
+import { becomes } from "../../support/becomes.ts";
+import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificates.ts";
+import { type OpenLimits, openLimits } from "../../support/redis/open-limits.ts";
+import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
+import { sizeOf } from "../../support/size.ts";
+
+/* A store that is reached in each of the ways that `state.redis` knows. */
+
+const closing: (() => unknown)[] = [];
+
+async function started(...args: readonly string[]): Promise<RedisProcess> {
+  const redis = await RedisProcess.start(...args);
+  closing.push(() => redis.end());
+  return redis;
+}
+
+async function opened(redis: RedisProcess, settings: object): Promise<OpenLimits> {
+  const limits = await openLimits(redis, settings);
+  closing.push(() => limits.close());
+  return limits;
+}
+
+function one(perMinute = 10): ChargeItem {
+  return { name: "rpm", rule: { kind: "bucket", perMinute, capacity: perMinute }, cost: 1 };
+}
+
+async function counts({ store }: OpenLimits, keys: number): Promise<void> {
+  await becomes(async () => store.state.shared, "the store answers");
+  for (let key = 0; key < keys; key += 1) {
+    const answers = await Promise.all(Array.from({ length: 20 }, () => store.charge(`key${key}`, [one()])));
+    expect(answers.filter(({ ok }) => ok)).toHaveLength(10);
+  }
+  expect(store.state.shared).toBe(true);
+}
+
+describe.skipIf(!HAS_REDIS)(`a Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () => {
+  afterEach(async () => {
+    for (const close of closing.splice(0).reverse()) await close();
+  });
+
+  test.skipIf(!HAS_OPENSSL)(
+    `${HAS_OPENSSL ? "" : `(${NO_OPENSSL}) `}over TLS with a certificate of the gateway's own, as an ACL user with a password from a file`,
+    async () => {
+      const certificates = new Certificates();
+      closing.push(() => certificates.remove());
+      certificates.authority("ca");
+      certificates.signed("peer", "ca");
+      const passwordFile = certificates.file("password");
+      const [caFile, certFile, keyFile] = ["ca.pem", "peer.pem", "peer.key"].map((name) => certificates.file(name));
+      if (!caFile || !certFile || !keyFile) throw new Error("there are three");
+      writeFileSync(passwordFile, "a-long-password\n", { mode: 0o600 });
+      const rights = ["~svc:*", "&svc:*", "-@all", "+@read", "+@write", "+@scripting", "+@pubsub", "+@connection"];
+      const redis = await started(
+        ...["--tls-port", "--tls-cert-file", certFile, "--tls-key-file", keyFile],
+        ...["--tls-ca-cert-file", caFile, "--user", "default", "off"],
+        ...["--user", "gateway", "on", ">a-long-password", ...rights, "+time", "+info"],
+      );
+      const tls = { caFile, certFile, keyFile, serverName: "localhost" };
+      await counts(await opened(redis, { tls, username: "gateway", passwordFile }), 1);
+      const stranger = await opened(redis, { tls, username: "gateway", password: "another" });
+      expect(stranger.store.state.shared).toBe(false);
+      expect(stranger.said).toEqual(["WRONGPASS"]);
+      const noCertificate = await opened(redis, {
+        tls: { caFile, serverName: "localhost" },
+        username: "gateway",
+        passwordFile,
+      });
+      expect(noCertificate.store.state.shared).toBe(false);
+    },
+  );
+
+  if (sizeOf({ quick: 0, promised: 1 }) === 1) {
+    test("that Sentinels name, also after its master was lost", async () => {
+      const master = await started("--appendonly", "yes");
+      const replica = await started("--replicaof", "127.0.0.1", String(master.port));
+      const linked = async () => String(await replica.ask("INFO", "replication")).includes("master_link_status:up");
+      await becomes(linked, "it is a replica");
+      const sentinel = await RedisProcess.sentinel(master);
+      closing.push(() => sentinel.end());
+      const limits = await opened(sentinel, { sentinel: { name: "svc" } });
+      await counts(limits, 1);
+      const replicas = async () => String(await sentinel.ask("SENTINEL", "replicas", "svc"));
+      await becomes(async () => (await replicas()).includes("slave"), "the replica is known");
+      await becomes(async () => Number(await replica.ask("EXISTS", "svc:limits:{key0}")) === 1, "it has the counts");
+      await master.stop("SIGKILL");
+      await limits.store.charge("lost", [one()]);
+      await becomes(async () => limits.store.state.shared, "the replica is the master");
+      // What was counted before is there.
+      expect((await limits.store.charge("key0", [one(10)])).readings[0]?.remaining).toBeLessThan(9);
+    });
+
+    test("that is a Cluster", async () => {
+      const nodes = await Promise.all(
+        Array.from({ length: 3 }, () => started("--cluster-enabled", "yes", "--cluster-node-timeout", "2000")),
+      );
+      for (const [at, node] of nodes.entries()) {
+        const [from, to] = [Math.floor((16_384 * at) / 3), Math.floor((16_384 * (at + 1)) / 3) - 1];
+        await node.ask("CLUSTER", "ADDSLOTSRANGE", String(from), String(to));
+        await node.ask("CLUSTER", "MEET", "127.0.0.1", String(nodes[0]?.port));
+      }
+      for (const node of nodes)
+        await becomes(async () => String(await node.ask("CLUSTER", "INFO")).includes("cluster_state:ok"), "it is one");
+      const [first] = nodes;
+      if (!first) throw new Error("there are three");
+      const limits = await opened(first, { cluster: true });
+      await counts(limits, 20);
+      for (const node of nodes) expect(Number(await node.ask("DBSIZE"))).toBeGreaterThan(0);
+      expect(limits.said).toEqual([]);
+    });
+  }
+});
