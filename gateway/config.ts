@@ -6,6 +6,7 @@ import { grpcSchema } from "./grpc/grpc-settings.ts";
 import { adminSchema, healthSchema } from "./http/admin/admin-settings.ts";
 import { jsonLimitsSchema } from "./json/json-scan.ts";
 import { keysSchema } from "./keys/key-settings.ts";
+import { tokensSchema } from "./keys/tokens/token-settings.ts";
 import { overloadSchema } from "./overload/overload-settings.ts";
 import { stateSchema } from "./state/state-settings.ts";
 import { statsSchema } from "./stats/stats-settings.ts";
@@ -217,9 +218,10 @@ const gatewayKeys = z.strictObject({
         .describe(
           "The number of requests without a valid key in a minute from one address (IPv6: one /64), above which each costs a connection.",
         ),
+      jwt: tokensSchema.optional(),
     })
     .prefault({})
-    .describe("What becomes of requests without a valid key."),
+    .describe("What is taken beside keys, and what becomes of requests without a valid key."),
   xffNumTrustedHops: z
     .int()
     .min(0)

@@ -29,6 +29,7 @@ import { registerKeyStats } from "./keys/key-stats.ts";
 import type { KeyStore } from "./keys/key-store.ts";
 import { isKeyStoreError } from "./keys/key-store-error.ts";
 import { RedisKeyStore } from "./keys/redis/redis-key-store.ts";
+import type { TokenVerifier } from "./keys/tokens/token-verifier.ts";
 import { Lifecycle } from "./lifecycle.ts";
 import { LIMITS_TOPIC, type LimitReply, type LimitRequest } from "./limits/limit-message.ts";
 import { registerLimitStats } from "./limits/limit-stats.ts";
@@ -151,12 +152,15 @@ async function openShared(config: GatewayConfig, stats: Stats, log: Logger) {
   const state = await openState(config, log);
   const limits = await openLimits(config, state, stats, log);
   const keys = await openKeys(config, state, stats, log);
+  const tokens = await openTokens(config, keys, log);
   return {
     keys,
+    tokens,
     limitStore: limits.store,
     board: openOrderBoard(config, state),
     notes: () => limits.notes?.() ?? [],
     async close() {
+      tokens?.close();
       keys.close();
       await limits.close?.();
       state?.close();
@@ -241,6 +245,21 @@ async function openKeys(
   });
   registerKeyStats(stats.registry, keys);
   return keys;
+}
+
+/** Follows the keys of the issuer whose tokens are taken in the place of keys, where there is one. */
+async function openTokens(
+  { auth: { jwt } }: GatewayConfig,
+  keys: KeyStore,
+  log: Logger,
+): Promise<TokenVerifier | undefined> {
+  if (!jwt) return undefined;
+  const onReload = (fault: string | undefined) => {
+    if (fault) log.error({ fault }, "the keys of the tokens' issuer cannot be used; the last good ones stay");
+    else log.info("keys of the tokens' issuer loaded");
+  };
+  const { TokenVerifier: Verifier } = await import("./keys/tokens/token-verifier.ts");
+  return await Verifier.open({ settings: jwt, keys, clock: systemClock, onReload });
 }
 
 /**

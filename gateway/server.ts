@@ -28,6 +28,7 @@ import type { SocketTable } from "./http/connection/sockets.ts";
 import { ModelDirectory } from "./http/model-directory.ts";
 import type { RecordSinks } from "./http/record/access-log.ts";
 import type { KeyStore } from "./keys/key-store.ts";
+import type { TokenVerifier } from "./keys/tokens/token-verifier.ts";
 import { AuthFailures } from "./limits/auth-failures.ts";
 import type { LimitStore } from "./limits/limit-store.ts";
 import { Limiter } from "./limits/limiter.ts";
@@ -50,6 +51,8 @@ export type GatewayDeps = {
   readonly config: GatewayConfig;
   /** The keys that are in force. */
   readonly keys: KeyStore;
+  /** Knows the tokens that are taken in the place of keys. Default: none are. */
+  readonly tokens?: TokenVerifier | undefined;
   /** The store that counts what keys use of their limits. */
   readonly limitStore: LimitStore;
   /** The clusters that serve the models. */
@@ -137,7 +140,7 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const models = new ModelDirectory(config.catalog, deps.clusters);
   app.addHook("onClose", () => translator.close());
   const answering = answeringParts(deps, limits, { translator, models, overload, random: Math.random });
-  const auth = { keys, failures, trustedHops, stats };
+  const auth = { keys, tokens: deps.tokens, failures, trustedHops, stats };
   const handlerOf = handlers(deps, answering);
   registerRoutes(app, handlerOf, ({ use }) => use === "open");
   registerKeyedRoutes(app, handlerOf, { auth, limits, overload, bodies });

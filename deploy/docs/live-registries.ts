@@ -19,6 +19,7 @@ import { systemClock } from "../runtime/time/clock.ts";
 const NO_KEYS: KeyStore = {
   find: () => undefined,
   byId: () => undefined,
+  inForce: () => undefined,
   mustEnd: () => false,
   status: () => ({
     keys: 0,

@@ -184,7 +184,7 @@ export class RpcGatekeeper {
     if (!method) throw unknownMethod();
     const { record, address } = rpc;
     const onTooMany = () => {};
-    const principal = authenticate({ record, rawHeaders: rawHeadersOf(metadata), address, onTooMany }, auth);
+    const principal = await authenticate({ record, rawHeaders: rawHeadersOf(metadata), address, onTooMany }, auth);
     const { use } = method;
     const show: NonNullable<RpcCall["limited"]>["show"] = ({ readings }) =>
       rpc.tell(rateLimitHeaders("a", readings, { prefix: limits.headerPrefix, wallMs: limits.clock.wallMs() }));

@@ -91,6 +91,11 @@ export class FileKeyStore implements KeyStore {
     return this.#index.byId(keyId);
   }
 
+  /** Returns whose record has this id, where it is in force by the clock's time now. */
+  inForce(keyId: string): Principal | undefined {
+    return this.#index.inForce(keyId, this.#options.clock.wallMs());
+  }
+
   /** Returns whether what runs for the key with this id has to end, by the set in use. */
   mustEnd(keyId: string): boolean {
     return this.#index.mustEnd(keyId);

@@ -21,6 +21,8 @@ export type KeyIndex = {
   look(presented: string, nowMs: number): KeyLookup;
   /** Returns whose record has this id, whatever its status; undefined where none has. */
   byId(id: string): Principal | undefined;
+  /** Returns whose record has this id, where it is in force at `nowMs`; undefined otherwise. */
+  inForce(id: string, nowMs: number): Principal | undefined;
   /** Returns whether what runs for the key with this id has to end, as it was disabled or revoked with that wish. */
   mustEnd(id: string): boolean;
 };
@@ -86,6 +88,12 @@ export class KeyTable implements KeyIndex {
   /** Returns whose record has this id, whatever its status; undefined where none has. */
   byId(id: string): Principal | undefined {
     return this.#entries.get(id)?.principal;
+  }
+
+  /** Returns whose record has this id, where it is in force at `nowMs`; undefined otherwise. */
+  inForce(id: string, nowMs: number): Principal | undefined {
+    const entry = this.#entries.get(id);
+    return entry?.status === "active" && nowMs < entry.expiresAtMs ? entry.principal : undefined;
   }
 
   /** Returns whether what runs for the key with this id has to end. */

@@ -37,6 +37,11 @@ export interface KeyStore {
    * operators' questions and never authenticates a request.
    */
   byId(keyId: string): Principal | undefined;
+  /**
+   * Returns whose record has this id while it is in force: neither disabled nor revoked nor expired. For whoever has
+   * proved by other means that the record's rights are theirs.
+   */
+  inForce(keyId: string): Principal | undefined;
   /** Returns whether what runs for the key with this id has to end, as an operator ended the key with that wish. */
   mustEnd(keyId: string): boolean;
   /** Returns the state of the store. */

@@ -78,6 +78,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     ],
   ],
   ["gateway/keys/cli/", [...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/sealing/", "gateway/state/"]],
+  ["gateway/keys/tokens/", [RUNTIME, "gateway/keys/*.ts"]],
   ["gateway/keys/redis/", [RUNTIME, "gateway/keys/*.ts", "gateway/state/"]],
   ["gateway/keys/", [...GATEWAY_LEAVES, RUNTIME]],
   ["gateway/state/", [RUNTIME]],
@@ -192,8 +193,13 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     [
       ...[RUNTIME, "gateway/catalog.ts", "gateway/json/", "gateway/overload/", "gateway/upstream/"],
       "gateway/stats/stats-settings.ts",
-      ...["gateway/http/admin/admin-settings.ts", "gateway/state/state-settings.ts", "gateway/keys/key-settings.ts"],
-      "gateway/grpc/grpc-settings.ts",
+      ...[
+        "gateway/http/admin/admin-settings.ts",
+        "gateway/state/state-settings.ts",
+        "gateway/keys/key-settings.ts",
+        "gateway/keys/tokens/token-settings.ts",
+        "gateway/grpc/grpc-settings.ts",
+      ],
     ],
   ],
   [
@@ -417,6 +423,7 @@ const TRACING = ["gateway/tracing/", "engine/tracing/", "deploy/runtime/tracing/
 
 /** Libraries that only some rooms may know. */
 const ONLY_IN: Readonly<Record<string, readonly string[]>> = {
+  jose: ["gateway/keys/tokens/", "test/integration/access/"],
   ioredis: ["gateway/state/", "test/support/redis/"],
   fastify: ["gateway/http/", "gateway/server.ts"],
   "@grpc/grpc-js": [

@@ -2,6 +2,7 @@ import type { FastifyInstance } from "fastify";
 import { ApiError, toApiError } from "../../errors.ts";
 import type { KeyStore } from "../../keys/key-store.ts";
 import type { Principal } from "../../keys/principal.ts";
+import type { TokenVerifier } from "../../keys/tokens/token-verifier.ts";
 import type { AuthFailures } from "../../limits/auth-failures.ts";
 import type { Stats } from "../../stats/stats.ts";
 import { addressOf, networkOf } from "../record/client-address.ts";
@@ -12,6 +13,8 @@ import { invalidApiKey, presentedKeys } from "./credentials.ts";
 export type AuthDeps = {
   /** The keys that are valid. */
   readonly keys: KeyStore;
+  /** Knows the tokens that are taken in the place of keys; undefined where none are. */
+  readonly tokens: TokenVerifier | undefined;
   /** Counts the requests without a valid key, by the network they came from. */
   readonly failures: AuthFailures;
   /** The number of proxies in front that add to `x-forwarded-for`; at 0 the header means nothing. */
@@ -31,7 +34,7 @@ export function requireKey(app: FastifyInstance, deps: AuthDeps): void {
     const address = addressOf(request.raw, deps.trustedHops);
     const { record } = request;
     const { rawHeaders } = request.raw;
-    authenticate({ record, rawHeaders, address, onTooMany: () => reply.header("connection", "close") }, deps);
+    await authenticate({ record, rawHeaders, address, onTooMany: () => reply.header("connection", "close") }, deps);
   });
 }
 
@@ -47,13 +50,16 @@ export type KeyedRequest = {
   readonly onTooMany: () => void;
 };
 
-/** Finds the owner of the key of a request, and tells its record. Throws `ApiError` for one that does not open the service. */
-export function authenticate(
+/**
+ * Finds the owner of the key of a request, or of its token, and tells its record. Rejects with `ApiError` for one that
+ * does not open the service. Nothing is waited for where the key is valid or no tokens are taken.
+ */
+export async function authenticate(
   { record, rawHeaders, address, onTooMany }: KeyedRequest,
-  { keys, failures, stats }: Omit<AuthDeps, "trustedHops">,
-): Principal {
+  { keys, tokens, failures, stats }: Omit<AuthDeps, "trustedHops">,
+): Promise<Principal> {
   try {
-    const principal = presenterOf(rawHeaders, keys);
+    const principal = presenterOfKey(rawHeaders, keys, tokens) ?? (await presenterOfToken(rawHeaders, tokens));
     record.authenticated(principal);
     if (principal.networks && !principal.networks.has(address)) throw addressNotAllowed();
     return principal;
@@ -69,9 +75,22 @@ export function authenticate(
 }
 
 /** Returns who presents the first key that is valid, of the two that a request can hold. Throws ApiError. */
-function presenterOf(rawHeaders: readonly string[], keys: KeyStore): Principal {
-  for (const key of presentedKeys(rawHeaders)) {
+function presenterOfKey(
+  rawHeaders: readonly string[],
+  keys: KeyStore,
+  tokens: TokenVerifier | undefined,
+): Principal | undefined {
+  for (const key of presentedKeys(rawHeaders, tokens?.longest)) {
     const principal = keys.find(key);
+    if (principal) return principal;
+  }
+  return undefined;
+}
+
+/** Resolves to who presents the first token that is valid. Rejects with ApiError. */
+async function presenterOfToken(rawHeaders: readonly string[], tokens: TokenVerifier | undefined): Promise<Principal> {
+  for (const token of tokens ? presentedKeys(rawHeaders, tokens.longest) : []) {
+    const principal = await tokens?.find(token);
     if (principal) return principal;
   }
   throw invalidApiKey();

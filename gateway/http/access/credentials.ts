@@ -4,11 +4,11 @@ import type { Detail } from "../../outcome.ts";
 /** The length of the longest key that is looked at, in characters; a key of ours has 72. */
 const MAX_KEY_LENGTH = 128;
 
-/** The length of the longest header value that is looked at, in characters: a key, its scheme and some spaces. */
-const MAX_VALUE_LENGTH = 2 * MAX_KEY_LENGTH;
+/** The characters that a header value may have beside a key: its scheme and some spaces. */
+const MAX_BESIDE_KEY = 128;
 
-const BEARER = /^bearer +([\x21-\x7e]{1,128})$/i;
-const BARE = /^([\x21-\x7e]{1,128})$/;
+const BEARER = /^bearer +([\x21-\x7e]+)$/i;
+const BARE = /^([\x21-\x7e]+)$/;
 
 /** The end of every refusal for want of a key. An agent knows by the name of the header that its key is at fault. */
 const HOW = "Send a valid key in the header 'Authorization: Bearer <API_KEY>' or 'x-api-key: <API_KEY>'.";
@@ -40,8 +40,10 @@ function onlyValue(rawHeaders: readonly string[], name: string): string {
   return value ?? "";
 }
 
-function keyIn(value: string, form: RegExp): string | undefined {
-  return value.length <= MAX_VALUE_LENGTH ? form.exec(value)?.[1] : undefined;
+function keyIn(value: string, form: RegExp, longest: number): string | undefined {
+  if (value.length > longest + MAX_BESIDE_KEY) return undefined;
+  const key = form.exec(value)?.[1];
+  return key !== undefined && key.length <= longest ? key : undefined;
 }
 
 /**
@@ -49,15 +51,16 @@ function keyIn(value: string, form: RegExp): string | undefined {
  * `x-api-key`, then that of `Authorization: Bearer` (the scheme in any case). An agent may send the credential of
  * another service beside the right one, so a header that is empty, or holds what cannot be a key, does not count. It
  * takes `rawHeaders` of Node's request, names and values in turn: its `headers` keep the first of two `Authorization`
- * silently and join two `x-api-key`. Throws ApiError: `invalid_api_key` when no header holds what could be a key;
+ * silently and join two `x-api-key`; `longest` is the length of the longest credential that is looked at, by default that
+ * of a key, 128. Throws ApiError: `invalid_api_key` when no header holds what could be a key;
  * `bad_request` when one of the headers stands there twice.
  */
-export function presentedKeys(rawHeaders: readonly string[]): readonly string[] {
+export function presentedKeys(rawHeaders: readonly string[], longest = MAX_KEY_LENGTH): readonly string[] {
   const apiKey = onlyValue(rawHeaders, "x-api-key");
   const authorization = onlyValue(rawHeaders, "authorization");
   if (apiKey === "" && authorization === "") throw missingApiKey();
-  const bare = keyIn(apiKey, BARE);
-  const bearer = keyIn(authorization, BEARER);
+  const bare = keyIn(apiKey, BARE, longest);
+  const bearer = keyIn(authorization, BEARER, longest);
   const keys = [bare, bearer === bare ? undefined : bearer].filter((key) => key !== undefined);
   if (keys.length === 0) throw invalidApiKey("api_key_malformed");
   return keys;

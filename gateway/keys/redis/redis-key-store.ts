@@ -82,6 +82,11 @@ export class RedisKeyStore implements KeyStore {
     return this.#table.byId(keyId);
   }
 
+  /** Returns whose record has this id, where it is in force by the clock's time now. */
+  inForce(keyId: string): Principal | undefined {
+    return this.#table.inForce(keyId, this.#options.clock.wallMs());
+  }
+
   /** Returns whether what runs for the key with this id has to end. */
   mustEnd(keyId: string): boolean {
     return this.#table.mustEnd(keyId);

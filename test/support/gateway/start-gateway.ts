@@ -11,6 +11,7 @@ import { gatewayConfigSchema } from "../../../gateway/config.ts";
 import { FileKeyStore } from "../../../gateway/keys/file-key-store.ts";
 import type { KeyStore } from "../../../gateway/keys/key-store.ts";
 import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
+import { TokenVerifier } from "../../../gateway/keys/tokens/token-verifier.ts";
 import type { Limiter } from "../../../gateway/limits/limiter.ts";
 import { MemoryLimitStore } from "../../../gateway/limits/memory-limit-store.ts";
 import type { OverloadManager } from "../../../gateway/overload/overload-manager.ts";
@@ -87,11 +88,14 @@ export async function startGateway(
   const stats = new Stats();
   const sealing = new Sealing();
   const keys = await FileKeyStore.open({ file: keyFile, clock: systemClock });
+  const { jwt } = config.auth;
+  const tokens = jwt && (await TokenVerifier.open({ settings: jwt, keys, clock: systemClock, onReload: () => {} }));
   const clusters = new ClusterManager(config.clusters, systemClock, log, { ...config.upstream, ...surroundings });
   const tracing = config.tracing && startTracing(config.tracing, log, systemClock.nowMs);
   const { app, sockets, grpc, limiter, overload } = buildServer({
     config,
     keys,
+    tokens,
     limitStore: new MemoryLimitStore(systemClock),
     clusters,
     sealing,
@@ -134,6 +138,7 @@ export async function startGateway(
       sockets.destroyAll();
       await grpc?.close();
       clusters.close();
+      tokens?.close();
       keys.close();
       await tracing?.close();
       await rm(folder, { recursive: true, force: true });

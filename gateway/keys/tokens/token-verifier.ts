@@ -1,0 +1,149 @@
+import { createHash, createHmac } from "node:crypto";
+import { errors, type JWTPayload, jwtVerify } from "jose";
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { KeyStore } from "../key-store.ts";
+import type { Principal } from "../principal.ts";
+import { IssuerKeys } from "./issuer-keys.ts";
+import type { TokensSettings } from "./token-settings.ts";
+
+/** The most verified tokens that are remembered; more are verified again. */
+const MAX_REMEMBERED = 10_000;
+
+/** Three parts in base64url, the first of which begins an object. */
+const FORM = /^eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$/;
+
+/** What verifying tokens works with. */
+export type TokenVerifierOptions = {
+  /** The settings of the tokens. */
+  readonly settings: TokensSettings;
+  /** The keys whose rights tokens have. */
+  readonly keys: KeyStore;
+  /** The clock by which tokens end. */
+  readonly clock: Clock;
+  /** Called when the newest keys of the issuer could not be read or used, and with undefined when they can again. */
+  readonly onReload: (fault: string | undefined) => void;
+};
+
+/** What a verified token says: until when it is valid, and whose rights it has. */
+type Verified = { readonly untilMs: number; readonly keyId: string; readonly subject: string | undefined };
+
+/**
+ * Takes tokens in the place of keys. A token has the rights of the key record that it names, for as long as that is in
+ * force and the token has not ended. Its signature is checked by threads of Node's own, once, and remembered by a
+ * digest of the token.
+ */
+export class TokenVerifier {
+  readonly #options: TokenVerifierOptions;
+  readonly #issuer: IssuerKeys;
+  readonly #remembered = new Map<string, Verified>();
+  readonly #running = new Map<string, Promise<Verified | undefined>>();
+
+  private constructor(options: TokenVerifierOptions, issuer: IssuerKeys) {
+    this.#options = options;
+    this.#issuer = issuer;
+  }
+
+  /** Reads the keys of the issuer, and follows them until `close`. */
+  static async open(options: TokenVerifierOptions): Promise<TokenVerifier> {
+    const { settings, clock, onReload } = options;
+    const { jwksUrl: url, jwksFile: file } = settings;
+    return new TokenVerifier(options, await IssuerKeys.open({ url, file, clock, onReload }));
+  }
+
+  /** The length, in characters, of the longest token that is looked at. */
+  get longest(): number {
+    return this.#options.settings.maxBytes;
+  }
+
+  /**
+   * Resolves to whose rights a token has; to undefined for one that does not work, whatever the reason. It takes text
+   * of any content, and never rejects.
+   */
+  async find(presented: string): Promise<Principal | undefined> {
+    const { clock, keys, settings } = this.#options;
+    if (presented.length > this.longest || !FORM.test(presented)) return undefined;
+    const digest = createHash("sha256").update(presented).digest("base64url");
+    const verified = this.#remembered.get(digest) ?? (await this.#verifyOnce(presented, digest));
+    if (verified === undefined) return undefined;
+    if (clock.wallMs() >= verified.untilMs) {
+      this.#remembered.delete(digest);
+      return undefined;
+    }
+    const principal = keys.inForce(verified.keyId);
+    if (!settings.subjectIsTenant || verified.subject === undefined) return principal;
+    return principal && ofSubject(principal, verified.subject);
+  }
+
+  /** Stops following the keys of the issuer. */
+  close(): void {
+    this.#issuer.close();
+  }
+
+  /** Verifies a token once, however many requests bring it at the same time. */
+  #verifyOnce(token: string, digest: string): Promise<Verified | undefined> {
+    let running = this.#running.get(digest);
+    if (!running) {
+      running = this.#verify(token)
+        .then((verified) => {
+          if (verified) this.#remember(digest, verified);
+          return verified;
+        })
+        .finally(() => this.#running.delete(digest));
+      this.#running.set(digest, running);
+    }
+    return running;
+  }
+
+  #remember(digest: string, verified: Verified): void {
+    const oldest = this.#remembered.keys().next().value;
+    if (this.#remembered.size >= MAX_REMEMBERED && oldest !== undefined) this.#remembered.delete(oldest);
+    this.#remembered.set(digest, verified);
+  }
+
+  async #verify(token: string): Promise<Verified | undefined> {
+    const payload = await this.#payloadOf(token);
+    if (payload?.exp === undefined) return undefined;
+    const { keyClaim, leewaySeconds, maxLifetimeSeconds, subjectIsTenant } = this.#options.settings;
+    const keyId = Object.hasOwn(payload, keyClaim) ? payload[keyClaim] : undefined;
+    if (typeof keyId !== "string") return undefined;
+    const untilMs = (payload.exp + leewaySeconds) * 1_000;
+    if (untilMs - this.#options.clock.wallMs() > (maxLifetimeSeconds + leewaySeconds) * 1_000) return undefined;
+    // Without a subject nobody could say whose turn it is.
+    if (subjectIsTenant && payload.sub === undefined) return undefined;
+    return { untilMs, keyId, subject: payload.sub };
+  }
+
+  async #payloadOf(token: string): Promise<JWTPayload | undefined> {
+    const { issuer, audience, algorithms, leewaySeconds } = this.#options.settings;
+    const verify = async () => {
+      const { payload } = await jwtVerify(token, this.#issuer.find, {
+        ...{ issuer, audience: [...audience], algorithms: [...algorithms], requiredClaims: ["exp"] },
+        ...{ clockTolerance: leewaySeconds, currentDate: new Date(this.#options.clock.wallMs()) },
+      });
+      return payload;
+    };
+    try {
+      return await verify();
+    } catch (error) {
+      if (!(error instanceof errors.JWKSNoMatchingKey) || !(await this.#issuer.lookAgain())) return undefined;
+    }
+    return await verify().catch(() => undefined);
+  }
+}
+
+/**
+ * Returns the principal of one subject among those who share a key record: a tenant of its own, with cached prefixes of
+ * its own. Its use counts on the record all the same.
+ */
+function ofSubject(principal: Principal, subject: string): Principal {
+  const derived = (use: string) =>
+    createHmac("sha256", principal.routingKey)
+      .update(JSON.stringify(["subject", use, subject]))
+      .digest();
+  return {
+    ...principal,
+    tenant: derived("tenant").subarray(0, 24).toString("base64url"),
+    cacheSalt: derived("cache-salt").toString("base64url"),
+    routingKey: derived("routing"),
+  };
+}
