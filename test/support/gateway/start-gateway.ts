@@ -5,9 +5,11 @@ import { join } from "node:path";
 import { Writable } from "node:stream";
 import { pino } from "pino";
 import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
+import { followTls } from "../../../deploy/runtime/grpc/server-tls.ts";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { CATALOG } from "../../../gateway/catalog.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
+import type { GrpcListener } from "../../../gateway/grpc/grpc-listener.ts";
 import { FileKeyStore } from "../../../gateway/keys/file-key-store.ts";
 import type { KeyStore } from "../../../gateway/keys/key-store.ts";
 import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
@@ -30,6 +32,8 @@ export type RunningGateway = {
   readonly port: number;
   /** The address of the listener for gRPC clients, `host:port`; empty unless `grpc` is configured. */
   readonly grpcAddress: string;
+  /** The listener for gRPC clients; undefined unless `grpc` is configured. */
+  readonly grpc: GrpcListener | undefined;
   /** A key for all models. */
   readonly key: string;
   /** The path of the key file. */
@@ -103,6 +107,7 @@ export async function startGateway(
     clock: systemClock,
     log,
     tracing,
+    grpcTls: config.grpc?.tls && followTls(config.grpc.tls, systemClock, log, "grpc.tls"),
     hardStop: never,
   });
   await app.listen(config.listen);
@@ -115,6 +120,7 @@ export async function startGateway(
     baseUrl,
     port,
     grpcAddress,
+    grpc,
     key,
     keyFile,
     stats,

@@ -1,0 +1,129 @@
+import { readFileSync } from "node:fs";
+import { Client, credentials } from "@grpc/grpc-js";
+import { afterEach, describe, expect, test } from "vitest";
+import {
+  HealthService,
+  HealthCheckResponse_ServingStatus as Serving,
+} from "../../../proto/gen/grpc/health/v1/health.ts";
+import { becomes } from "../../support/becomes.ts";
+import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificates.ts";
+import { NodeClient } from "../../support/engine/node-client.ts";
+import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
+import { gate } from "../../support/gate.ts";
+import { HELLO, type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { generateRequest } from "../../support/requests/generate-request.ts";
+
+/* The listener itself: who connects, how it ends, and what it does with callers that do not read. */
+
+const ends: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end();
+});
+
+async function start(grpc: object = {}, gateway: object = {}): Promise<ScriptedService> {
+  const service = await startScriptedService({ gateway: { grpc: { port: 0, ...grpc }, ...gateway } });
+  ends.push(() => service.stop());
+  return service;
+}
+
+function callerOf({ gateway }: ScriptedService, channel = credentials.createInsecure()): NodeClient {
+  const client = new NodeClient(gateway.grpcAddress, channel, { authorization: `Bearer ${gateway.key}` });
+  ends.push(() => client.close());
+  return client;
+}
+
+/** What health says of a name; the code of the failure where it says nothing. */
+function healthOf({ gateway }: ScriptedService, service: string): Promise<number> {
+  const client = new Client(gateway.grpcAddress, credentials.createInsecure());
+  const { path, requestSerialize, responseDeserialize } = HealthService.check;
+  return new Promise((resolve) => {
+    client.makeUnaryRequest(path, requestSerialize, responseDeserialize, { service }, (error, reply) => {
+      client.close();
+      resolve(reply?.status ?? -(error?.code ?? 0));
+    });
+  });
+}
+
+test("health needs no key, and tells of the service but not of models", async () => {
+  const service = await start();
+  expect(await healthOf(service, "")).toBe(Serving.SERVING);
+  expect(await healthOf(service, "svc.inference.v1.InferenceService")).toBe(Serving.SERVING);
+  expect(await healthOf(service, "svc.model/svc-qwen")).toBe(-5);
+});
+
+test("a drain is announced by health, ends with GOAWAY, and lets running answers come to their end", async () => {
+  const service = await start();
+  const { passed, open } = gate();
+  service.play(async function* () {
+    yield [started(), textStart(0), delta(0, "held ")];
+    await passed;
+    yield [blockEnd(0), finished()];
+  });
+  const client = callerOf(service);
+  const running = client.generate(generateRequest());
+  await running.seen("blockDelta");
+  service.gateway.grpc?.announceDrain();
+  expect(await healthOf(service, "")).toBe(Serving.NOT_SERVING);
+  // Whoever balances load has yet to notice: calls are served as before.
+  const late = client.generate(generateRequest());
+  await late.seen("blockDelta");
+  let drained = false;
+  const drain = service.gateway.grpc?.drain().then(() => {
+    drained = true;
+  });
+  expect(await callerOf(service).generate(generateRequest()).ended).toMatchObject({ code: 14 });
+  expect(drained).toBe(false);
+  open();
+  expect(await running.ended).toMatchObject({ code: 0 });
+  expect(await late.ended).toMatchObject({ code: 0 });
+  await drain;
+});
+
+test("no more connections are taken than may be open", async () => {
+  const service = await start({ maxConnections: 1 });
+  service.play(HELLO);
+  expect(await callerOf(service).generate(generateRequest()).ended).toMatchObject({ code: 0 });
+  expect(await callerOf(service).generate(generateRequest()).ended).toMatchObject({ code: 14 });
+});
+
+test("a reader that takes nothing for too long is cut, and its engine is free", async () => {
+  const service = await start({}, { timeouts: { clientWriteStallMs: 300 } });
+  service.play(async function* () {
+    yield [started(), textStart(0)];
+    for (let count = 0; count < 2_000; count += 1) {
+      yield [delta(0, "x".repeat(16_384))];
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    yield [blockEnd(0), finished()];
+  });
+  const reading = callerOf(service).generate(generateRequest());
+  await reading.seen("blockDelta");
+  reading.call.pause();
+  await becomes(async () => service.engine.backend.load().busySlots === 0, "the engine is free");
+  reading.call.resume();
+  expect((await reading.ended).code).not.toBe(0);
+  const line = service.gateway.log.map((each) => JSON.parse(each)).findLast(({ msg }) => msg === "request");
+  expect(line).toMatchObject({ end_reason: "slow_reader", format: "grpc" });
+});
+
+test("without a room of its own nothing listens for gRPC", async () => {
+  const service = await startScriptedService();
+  ends.push(() => service.stop());
+  expect(service.gateway.grpc).toBeUndefined();
+});
+
+describe.skipIf(!HAS_OPENSSL)(`TLS${HAS_OPENSSL ? "" : `: ${NO_OPENSSL}`}`, () => {
+  test("serves whoever trusts its authority and has a key, over TLS alone", async () => {
+    const certificates = new Certificates();
+    ends.push(() => certificates.remove());
+    certificates.authority("authority");
+    certificates.signed("gateway", "authority", "DNS:localhost,IP:127.0.0.1");
+    const service = await start({
+      tls: { certFile: certificates.file("gateway.pem"), keyFile: certificates.file("gateway.key") },
+    });
+    service.play(HELLO);
+    const trusting = credentials.createSsl(readFileSync(certificates.file("authority.pem")));
+    expect(await callerOf(service, trusting).generate(generateRequest()).ended).toMatchObject({ code: 0 });
+    expect(await callerOf(service).generate(generateRequest()).ended).toMatchObject({ code: 14 });
+  });
+});
