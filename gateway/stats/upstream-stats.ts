@@ -21,6 +21,7 @@ export class UpstreamStats {
   readonly #retrySuccess: Counter<"cluster">;
   readonly #failed: Readonly<Record<NonNullable<OutcomeRow["tryStat"]>, Counter<"cluster">>>;
   readonly #noneHealthy: Counter<"cluster">;
+  readonly #prefillOverdue: Counter<"cluster">;
   readonly #requestsOfDeath: Counter<"cluster">;
   readonly #ejections: Counter<"cluster" | "type" | "enforced">;
   readonly #continuation: Counter<"cluster">;
@@ -60,6 +61,12 @@ export class UpstreamStats {
     };
     this.#noneHealthy = new Counter(
       options("cx_none_healthy_total", "Requests that found no healthy endpoint in the cluster."),
+    );
+    this.#prefillOverdue = new Counter(
+      options(
+        "rq_prefill_overdue_total",
+        "Requests that waited for their prefill for as long as they may, and were then served before all others.",
+      ),
     );
     this.#requestsOfDeath = new Counter({
       name: "svc_request_of_death_total",
@@ -102,6 +109,11 @@ export class UpstreamStats {
   /** Counts a request that was refused because it kills endpoints. */
   requestDenied(cluster: string): void {
     this.#requestsOfDeath.inc({ cluster });
+  }
+
+  /** Counts a request that waited for its prefill for as long as it may before it got its place. */
+  prefillOverdue(cluster: string): void {
+    this.#prefillOverdue.inc({ cluster });
   }
 
   /** Counts a request for which no endpoint was healthy. */

@@ -388,6 +388,10 @@ export class Router {
         ? this.#exhausted(last, traffic)
         : this.#notAdmitted(place, facts.model, traffic);
     tried.add(place.member.endpoint.address);
+    if (place.overdue) {
+      this.#options.stats.prefillOverdue(facts.model);
+      journey.dispatch.record.overdue();
+    }
     return place;
   }
 

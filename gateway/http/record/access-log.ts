@@ -107,6 +107,7 @@ function lineOf(request: ClosedRequest, method: string | undefined, bytesOut: nu
     attempts: request.attempts || undefined,
     continuations: request.continuations || undefined,
     not_kept: request.notKept,
+    prefill_overdue: request.overdue || undefined,
     bytes_in: request.bodyBytes || undefined,
     bytes_out: bytesOut,
     prompt_tokens: usage?.inputTokens,

@@ -97,6 +97,8 @@ export type ClosedRequest = RequestTimes & {
   readonly continuations: number;
   /** The reason why no other engine could have gone on with the answer; undefined where one could, or none was asked. */
   readonly notKept: NotKept | undefined;
+  /** Whether the request got its place only after it had waited for its prefill for as long as it may. */
+  readonly overdue: boolean;
   /** The address of the endpoint that was called last. */
   readonly endpoint: string | undefined;
   /** The Generate calls as their spans will tell of them; empty where no traces are exported. */
@@ -146,6 +148,7 @@ export class RequestRecord implements CallRecord {
   #attempts = 0;
   #continuations = 0;
   #notKept: NotKept | undefined;
+  #overdue = false;
   #endpoint: string | undefined;
   #callSentMs: number | undefined;
   readonly #failedTries = new Set<Detail>();
@@ -274,6 +277,11 @@ export class RequestRecord implements CallRecord {
     this.#notKept = why;
   }
 
+  /** Notes that the request got its place only after it had waited for its prefill for as long as it may. */
+  overdue(): void {
+    this.#overdue = true;
+  }
+
   /** What was in the cache of the endpoint, and why not more; undefined until an engine has told. */
   get cache(): CacheNote | undefined {
     return this.#cache;
@@ -369,6 +377,7 @@ export class RequestRecord implements CallRecord {
       attempts: this.#attempts,
       continuations: this.#continuations,
       notKept: this.#notKept,
+      overdue: this.#overdue,
       endpoint: this.#endpoint,
       tries: this.#tries?.all ?? [],
       finishReason: this.#finished?.reason,

@@ -30,6 +30,8 @@ export type CallRecord = {
   countSent(address: string): CallHeaders;
   /** The answer is not kept, or no longer, so that no other engine could go on with it; `why` is the reason. */
   notKept(why: NotKept): void;
+  /** Notes that the request got its place only after it had waited for its prefill for as long as it may. */
+  overdue(): void;
   /** Notes what was in the cache of the endpoint that was called last, and why not more. */
   cached(note: CacheNote): void;
   /** A call has failed with the token `detail`. Another one may follow, whose end says nothing of this failure. */

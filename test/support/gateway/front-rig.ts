@@ -116,6 +116,14 @@ export class CallNotes implements CallRecord {
   /** What was cached for the newest call whose engine told; undefined until one has. */
   cache: CacheNote | undefined;
 
+  /** Whether the request waited for its prefill for as long as it may. */
+  wasOverdue = false;
+
+  /** Notes that the request was overdue. */
+  overdue(): void {
+    this.wasOverdue = true;
+  }
+
   /** Notes what was cached. */
   cached(note: CacheNote): void {
     this.cache = note;

@@ -40,4 +40,5 @@ test.each([
 
 test("a cluster without a healthy endpoint is counted", async () => {
   expect((await after((stats) => stats.noneHealthy("c")))("cx_none_healthy_total")).toBe(1);
+  expect((await after((stats) => stats.prefillOverdue("c")))("rq_prefill_overdue_total")).toBe(1);
 });

@@ -111,3 +111,9 @@ describe("the record of a request", () => {
     expect(record.closed(200, true)).toMatchObject({ maxGapMs: 9, backpressureMs: 7 });
   });
 });
+
+test("a request that was served late for its prefill says so", () => {
+  const record = newRecord();
+  record.overdue();
+  expect([record, newRecord()].map((one) => one.closed(200, true).overdue)).toEqual([true, false]);
+});

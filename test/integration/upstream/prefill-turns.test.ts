@@ -1,0 +1,93 @@
+import { afterEach, expect, test } from "vitest";
+import type { Script } from "../../../engine/backends/scripted/scripted.ts";
+import { startEngine } from "../../support/engine/start-engine.ts";
+import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
+import { FrontRig } from "../../support/gateway/front-rig.ts";
+import { metricSum } from "../../support/metric-text.ts";
+import { generateRequest } from "../../support/requests/generate-request.ts";
+import { until } from "../../support/until.ts";
+
+const closing: (() => void | Promise<void>)[] = [];
+
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+/** A prompt that takes 20 s to prefill at the speed that an endpoint is taken to have, and begins with a text of its own. */
+const long = (name: string) => generateRequest({}, name + "x".repeat(400_000));
+
+/** One node, each of whose prefills lasts until `prefill` is called. */
+async function oneNode(circuitBreakers: object = {}) {
+  const prefills: (() => void)[] = [];
+  const script: Script = async function* () {
+    yield [started({ inputTokens: 100_000 })];
+    await new Promise<void>((resolve) => prefills.push(resolve));
+    yield [textStart(0), delta(0, "Hello."), blockEnd(0), finished()];
+  };
+  const engine = await startEngine(script, { slots: 100 });
+  closing.push(() => engine.stop());
+  const rig = new FrontRig([engine.address], { cluster: { circuitBreakers }, timeouts: { pendingMs: 30_000 } });
+  closing.push(() => rig.close());
+  await rig.ready();
+  const [traffic] = rig.router.traffic;
+  if (!traffic) throw new Error("there is no traffic");
+  const waits = async (count: number) => until(() => traffic.admission.pending === count, `${count} wait`);
+  const begun = async (count: number) => {
+    await until(() => prefills.length === count, `${count} prefills have begun`);
+    expect(engine.backend.requests.length).toBe(count);
+  };
+  return { rig, prefills, waits, begun, engine };
+}
+
+test("long prefills reach a node one after the other, and all are answered", async () => {
+  const { rig, prefills, waits, begun } = await oneNode();
+  const sent = ["a", "b", "c"].map((name) => rig.send(long(name), { mayHold: true }));
+  await waits(2);
+  for (let count = 1; count <= sent.length; count += 1) {
+    await rig.clock.advance(200);
+    await begun(count);
+    await waits(sent.length - count);
+    prefills.at(-1)?.();
+    const answered = () => sent.filter(({ events }) => events.some(({ kind }) => kind?.$case === "finished")).length;
+    await until(() => answered() === count, `${count} are answered`);
+  }
+  expect(await Promise.all(sent.map(({ outcome }) => outcome))).toEqual(["ok", "ok", "ok"]);
+});
+
+test("who leaves while waiting is never sent", async () => {
+  const { rig, prefills, waits, begun, engine } = await oneNode();
+  const first = rig.send(long("a"), { mayHold: true });
+  await begun(1);
+  const second = rig.send(long("b"), { mayHold: true });
+  await waits(1);
+  second.leave();
+  expect(await second.outcome).toBe("downstream_remote_disconnect");
+  await waits(0);
+  prefills[0]?.();
+  expect(await first.outcome).toBe("ok");
+  await rig.clock.advance(1_000);
+  expect(engine.backend.requests.length).toBe(1);
+});
+
+test("who waited for as long as it may comes before a newcomer, and is counted", async () => {
+  const { rig, prefills, waits, begun } = await oneNode({ workingSetWaitMs: 1_000 });
+  const first = rig.send(long("a"), { mayHold: true });
+  await begun(1);
+  const second = rig.send(long("b"), { mayHold: true });
+  await waits(1);
+  await rig.clock.advance(1_200);
+  const third = rig.send(long("c"), { mayHold: true });
+  await waits(2);
+  prefills[0]?.();
+  expect(await first.outcome).toBe("ok");
+  await rig.clock.advance(200);
+  await begun(2);
+  prefills[1]?.();
+  expect(await second.outcome).toBe("ok");
+  await rig.clock.advance(200);
+  await begun(3);
+  prefills[2]?.();
+  expect(await third.outcome).toBe("ok");
+  expect([first, second, third].map(({ calls }) => calls.wasOverdue)).toEqual([false, true, false]);
+  expect(metricSum(await rig.registry.metrics(), "svc_cluster_upstream_rq_prefill_overdue_total")).toBe(1);
+});
