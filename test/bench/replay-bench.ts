@@ -58,11 +58,13 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
       { key: "busyPercent", title: "prefill busy %", digits: 0 },
       { key: "busiestToMean", title: "busiest node", digits: 2 },
       { key: "answers", title: "answers", digits: 0 },
+      { key: "halfServedPercent", title: "half served %" },
     ],
     rows,
     notes: [
       `Nodes with ${CACHE_TOKENS / 1e6} M tokens of KV each. Means over the seeds ${settings.seeds.join(", ")}.`,
       "Uncached work: the share of prompt tokens that were prefilled, by the oracle's. Busiest node: requests on it over the mean of all.",
+      "Half served: the sessions that got at least half of their fair share of the seconds of prefill and answers, of those whose share was a minute or more.",
       "The oracle has one cache as large as all together. llmd and prefix_affinity_exact know what nodes hold, prefix_affinity does not.",
     ],
   };
@@ -111,6 +113,7 @@ function rowOf(
     busyPercent: 100 * result.prefillBusy,
     busiestToMean: result.maxLoad,
     answers: result.answers,
+    halfServedPercent: 100 * result.halfServed,
   };
 }
 
@@ -126,5 +129,6 @@ function meanOf(results: readonly ReplayResult[]): ReplayResult {
     p99TtftMs: mean(({ p99TtftMs }) => p99TtftMs),
     prefillBusy: mean(({ prefillBusy }) => prefillBusy),
     maxLoad: mean(({ maxLoad }) => maxLoad),
+    halfServed: mean(({ halfServed }) => halfServed),
   };
 }

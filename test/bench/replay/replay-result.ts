@@ -1,5 +1,6 @@
 import { percentile } from "../report/percentile.ts";
 import type { EventQueue } from "../routing/event-queue.ts";
+import { FairShares } from "./fair-shares.ts";
 import type { Prompt } from "./prompt.ts";
 import type { NodeUse } from "./replay-node.ts";
 
@@ -18,6 +19,8 @@ export type ReplayResult = {
   readonly prefillBusy: number;
   /** The most requests on a node, over the time, by the mean of all nodes. */
   readonly maxLoad: number;
+  /** The share of the sessions that were served at least half of their fair share of prefill and answers. */
+  readonly halfServed: number;
 };
 
 /** Follows one request of a replay. */
@@ -32,6 +35,7 @@ export class ReplayRecord {
   readonly #time: EventQueue;
   readonly #fromMs: number;
   readonly #ttftsMs: number[] = [];
+  readonly #shares: FairShares;
   #answers = 0;
   #promptTokens = 0;
   #cachedTokens = 0;
@@ -39,15 +43,19 @@ export class ReplayRecord {
   constructor(time: EventQueue, fromMs: number) {
     this.#time = time;
     this.#fromMs = fromMs;
+    this.#shares = new FairShares(() => time.nowMs());
+    time.after(fromMs, () => this.#shares.reset());
   }
 
   /** Notes that a request comes. */
-  arrived({ tokens }: Prompt): TurnRecord {
+  arrived({ tokens, session }: Prompt): TurnRecord {
+    const share = this.#shares.arrived(session);
     const arrivedMs = this.#time.nowMs();
     let cached = 0;
     return {
       started: (cachedTokens) => {
         cached = cachedTokens;
+        share.started();
       },
       firstToken: () => {
         if (!this.#counts) return;
@@ -56,6 +64,7 @@ export class ReplayRecord {
         this.#cachedTokens += cached;
       },
       finished: () => {
+        share.finished();
         if (this.#counts) this.#answers += 1;
       },
     };
@@ -73,6 +82,7 @@ export class ReplayRecord {
       p99TtftMs: percentile(this.#ttftsMs, 0.99),
       prefillBusy: mean(uses.map(({ prefillMs }) => prefillMs)) / (this.#time.nowMs() - this.#fromMs),
       maxLoad: Math.max(...requestMs) / mean(requestMs),
+      halfServed: mean(this.#shares.ratios().map((ratio) => Number(ratio >= 0.5))),
     };
   }
 
