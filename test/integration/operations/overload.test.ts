@@ -89,7 +89,7 @@ describe("a process in trouble", () => {
     const { passed, open } = gate();
     const service = await serviceUnder({
       ...FULL_HEAP,
-      refreshIntervalMs: 400,
+      refreshIntervalMs: 1_000,
       actions: { disableHttpKeepalive: OFF, rejectNonCritical: OFF },
     });
     service.play(async function* () {
