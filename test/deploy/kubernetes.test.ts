@@ -28,7 +28,7 @@ type Pod = {
 
 /** Returns the templates of pods of a resource: of one that has several, the leader's first. */
 function podsOf({ kind, spec }: Resource): readonly Pod[] {
-  if (kind === "Deployment") return [(spec as { readonly template: Pod }).template];
+  if (kind === "Deployment" || kind === "StatefulSet") return [(spec as { readonly template: Pod }).template];
   if (kind !== "LeaderWorkerSet") return [];
   const { leaderWorkerTemplate: both } = spec as {
     readonly leaderWorkerTemplate: { readonly leaderTemplate: Pod; readonly workerTemplate: Pod };
@@ -133,7 +133,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
           selector?: { matchLabels?: Labels };
           podSelector?: typeof selector;
         };
-        if (kind === "PodDisruptionBudget" || kind === "Deployment")
+        if (kind === "PodDisruptionBudget" || kind === "Deployment" || kind === "StatefulSet")
           return [[metadata.name, selector?.matchLabels] as const];
         return kind === "NetworkPolicy" ? [[metadata.name, podSelector?.matchLabels] as const] : [];
       });
@@ -144,7 +144,7 @@ describe.skipIf(noKustomize !== "")("the manifests", () => {
         ]);
       const rules = JSON.stringify(resources.filter(({ kind }) => kind === "NetworkPolicy"));
       for (const [, name] of rules.matchAll(/"app.kubernetes.io\/name":"([^"]+)"/g))
-        expect(["svc-gateway", "svc-engine"]).toContain(name);
+        expect(["svc-gateway", "svc-engine", "svc-state"]).toContain(name);
       expect(rules).not.toContain("svc/model");
     });
   });
