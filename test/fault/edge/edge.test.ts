@@ -1,11 +1,14 @@
 import { copyFileSync, renameSync } from "node:fs";
+import { credentials } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { becomes } from "../../support/becomes.ts";
 import { Http1Caller, Http2Caller, rawConnection } from "../../support/edge/edge-caller.ts";
 import { EdgeRig } from "../../support/edge/edge-rig.ts";
 import { EnvoyProcess, HAS_ENVOY, NO_ENVOY } from "../../support/edge/envoy-process.ts";
+import { NodeClient } from "../../support/engine/node-client.ts";
 import { ANSWER_PATHS, bodyFor } from "../../support/http/answer-check.ts";
 import { endsOf, openStreams } from "../../support/processes/open-streams.ts";
+import { generateRequest } from "../../support/requests/generate-request.ts";
 
 /* What callers meet at the Envoy of deploy/envoy, with two gateways behind it. */
 
@@ -39,6 +42,20 @@ describe.skipIf(!HAS_ENVOY)(`behind Envoy (${NO_ENVOY})`, () => {
     leave.abort();
     await idle();
     caller.close();
+  });
+
+  test("gRPC clients are let through to the gateways, with what these say of failures", async () => {
+    const { port, ca, key } = rig.edge;
+    const channel = credentials.createSsl(ca);
+    const client = new NodeClient(`127.0.0.1:${port}`, channel, { authorization: `Bearer ${key}` });
+    const reading = client.generate(generateRequest({ maxOutputTokens: 3 }));
+    expect(await reading.ended).toMatchObject({ code: 0 });
+    expect(reading.legal() && reading.finished()).toBe(true);
+    const refused = await client.generate(generateRequest({ messages: [] })).ended;
+    expect(refused).toMatchObject({ code: 3, info: { reason: "INVALID_REQUEST" } });
+    client.close();
+    await becomes(async () => rig.envoy.log.some(({ route }) => route === "grpc"), "the edge has a line of it");
+    await idle();
   });
 
   test("a caller that leaves frees its slot, by HTTP/1.1 as well", async () => {

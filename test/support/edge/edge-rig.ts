@@ -10,7 +10,7 @@ import type { Edge } from "./edge-caller.ts";
 import { EnvoyProcess } from "./envoy-process.ts";
 
 /** The ports of a gateway, which it keeps when it is started again. */
-type Place = { readonly port: number; readonly healthPort: number };
+type Place = { readonly port: number; readonly healthPort: number; readonly grpcPort: number };
 
 /** A gateway behind the edge, in its place. */
 type Member = { readonly place: Place; process: FleetProcess };
@@ -69,17 +69,22 @@ export class EdgeRig {
     for (const part of ["pem", "key"])
       copyFileSync(certificates.file(`first.${part}`), certificates.file(`live.${part}`));
     const engine = await EngineProcess.start("behind", backend);
-    const config = ({ port, healthPort }: Place) => ({
+    const config = ({ port, healthPort, grpcPort }: Place) => ({
       listen: { port },
       admin: { port: 0 },
       health: { port: healthPort },
+      grpc: { port: grpcPort },
       keys: { file: keyFile },
       clusters: [{ model: "svc-qwen", endpoints: [{ address: engine.address }] }],
       xffNumTrustedHops: 1,
       ...more,
     });
-    const ports = await freePorts(4);
-    const places = [0, 1].map((at) => ({ port: ports[2 * at] ?? 0, healthPort: ports[2 * at + 1] ?? 0 }));
+    const ports = await freePorts(6);
+    const places = [0, 3].map((at) => ({
+      port: ports[at] ?? 0,
+      healthPort: ports[at + 1] ?? 0,
+      grpcPort: ports[at + 2] ?? 0,
+    }));
     const gateways = await Promise.all(
       places.map(async (place) => {
         const { process } = await FleetProcess.start("gateway/main.js", config(place));

@@ -29,15 +29,15 @@ export type EdgeLine = {
   readonly request_id: string | null;
 };
 
-/** A gateway as the edge finds it: the ports of its public and of its health listener, on this host. */
-export type EdgeUpstream = { readonly port: number; readonly healthPort: number };
+/** A gateway as the edge finds it: the ports of its public, its health and its gRPC listener, on this host. */
+export type EdgeUpstream = { readonly port: number; readonly healthPort: number; readonly grpcPort?: number };
 
 /** A configuration of Envoy, of which the tests change some addresses. */
 type Config = {
   admin: { address: unknown };
   static_resources: {
     listeners: { address: unknown; filter_chains: { transport_socket: { typed_config: EdgeTls } }[] }[];
-    clusters: { load_assignment: { endpoints: { lb_endpoints: unknown[] }[] } }[];
+    clusters: { name: string; load_assignment: { endpoints: { lb_endpoints: unknown[] }[] } }[];
   };
 };
 type EdgeTls = {
@@ -148,11 +148,14 @@ function configFor(gateways: readonly EdgeUpstream[], secretsFile: string, chang
       for (const secret of chain.transport_socket.typed_config.common_tls_context.tls_certificate_sds_secret_configs)
         secret.sds_config.path_config_source.path = secretsFile;
   }
-  const endpoints = gateways.map(({ port, healthPort }) => ({
-    endpoint: { address: addressOf(port), health_check_config: { port_value: healthPort } },
-  }));
-  for (const { load_assignment } of config.static_resources.clusters)
-    for (const locality of load_assignment.endpoints) locality.lb_endpoints = endpoints;
+  for (const { name, load_assignment } of config.static_resources.clusters)
+    for (const locality of load_assignment.endpoints)
+      locality.lb_endpoints = gateways.map(({ port, healthPort, grpcPort = port }) => ({
+        endpoint: {
+          address: addressOf(name === "gateways_grpc" ? grpcPort : port),
+          health_check_config: { port_value: healthPort },
+        },
+      }));
   return stringify(config, { aliasDuplicateObjects: false });
 }
 
