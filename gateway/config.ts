@@ -4,6 +4,7 @@ import { tracingSchema } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { CATALOG, type Catalog } from "./catalog.ts";
 import { grpcSchema } from "./grpc/grpc-settings.ts";
 import { adminSchema, healthSchema } from "./http/admin/admin-settings.ts";
+import { streamSchema } from "./http/answer/stream-settings.ts";
 import { jsonLimitsSchema } from "./json/json-scan.ts";
 import { keysSchema } from "./keys/key-settings.ts";
 import { tokensSchema } from "./keys/tokens/token-settings.ts";
@@ -243,6 +244,7 @@ const gatewayKeys = z.strictObject({
   clusters: clustersSchema,
   state: stateSchema,
   upstream: upstreamSchema,
+  stream: streamSchema,
   retry: retrySchema,
   continuation: continuationSchema,
   tracing: tracingSchema.optional(),

@@ -184,9 +184,9 @@ function answeringParts(deps: GatewayDeps, limits: RateLimitDeps, translation: T
 }
 
 /** Makes the handlers of all routes. */
-function handlers({ config, sealing }: GatewayDeps, answering: ReturnType<typeof answeringParts>): HandlerOf {
+function handlers({ config, sealing, clock }: GatewayDeps, answering: ReturnType<typeof answeringParts>): HandlerOf {
   const { translation } = answering;
-  const queue = new FlushQueue();
+  const queue = new FlushQueue({ maxJoinMs: config.stream.maxJoinMs, clock });
   const { chat, messages, responses } = config.formats;
   const brokenStreams = {
     chat: chat.brokenStream,

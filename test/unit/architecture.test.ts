@@ -195,6 +195,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       "gateway/stats/stats-settings.ts",
       ...[
         "gateway/http/admin/admin-settings.ts",
+        "gateway/http/answer/stream-settings.ts",
         "gateway/state/state-settings.ts",
         "gateway/keys/key-settings.ts",
         "gateway/keys/tokens/token-settings.ts",

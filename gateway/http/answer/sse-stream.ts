@@ -149,7 +149,8 @@ export class SseStream implements Flushable {
   #gathered(flow: Flow): void {
     if (this.#committed && !this.#queued) {
       this.#queued = true;
-      this.#options.queue.add(this);
+      // Nobody waits for a first delta longer than need be.
+      this.#options.queue.add(this, !this.#options.response.headersSent);
     }
     this.#flow = flow;
     if (this.#options.response.writableNeedDrain) this.#hold(flow);

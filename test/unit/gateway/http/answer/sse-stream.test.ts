@@ -52,7 +52,7 @@ function streaming(times: { readonly keepAliveIntervalMs?: number; readonly head
       keepAlive: () => ": keepalive\n\n",
     },
     headers: {},
-    queue: new FlushQueue(),
+    queue: new FlushQueue({ clock }),
     clock,
     keepAliveIntervalMs: 10_000,
     headerCommitMs: 8_000,
