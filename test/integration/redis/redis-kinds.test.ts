@@ -72,6 +72,20 @@ describe.skipIf(!HAS_REDIS)(`a Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () =>
     },
   );
 
+  test("that comes up only after the gateway", async () => {
+    const redis = await started();
+    await redis.stop();
+    const limits = await opened(redis, { connectTimeoutMs: 200 });
+    expect(limits.store.state.shared).toBe(false);
+    expect(limits.said).toEqual(["ECONNREFUSED"]);
+    expect((await limits.store.charge("early", [one()])).ok).toBe(true);
+    await redis.startAgain();
+    await counts(limits, 1);
+    const known = async () => Number(await redis.ask("EXISTS", "svc:limits:{early}")) === 1;
+    await becomes(known, "what was used before is told");
+    expect(limits.said.at(-1)).toBe("back");
+  });
+
   if (sizeOf({ quick: 0, promised: 1 }) === 1) {
     test("that Sentinels name, also after its master was lost", async () => {
       const master = await started("--appendonly", "yes");
