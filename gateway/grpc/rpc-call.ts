@@ -116,6 +116,11 @@ export class RpcCall implements ReplyUnderWay {
     this.#raised = raised;
   }
 
+  /** Ends the connection of the call once those that run on it are over. */
+  endConnection(): void {
+    this.#stream.session?.close();
+  }
+
   /** Cuts the call: nothing more is sent, whatever waits for its reader. */
   cut(): void {
     this.#stream.close(constants.NGHTTP2_CANCEL);

@@ -183,7 +183,7 @@ export class RpcGatekeeper {
     const { auth, limits, bodies } = this.#gates;
     if (!method) throw unknownMethod();
     const { record, address } = rpc;
-    const onTooMany = () => {};
+    const onTooMany = () => rpc.endConnection();
     const principal = await authenticate({ record, rawHeaders: rawHeadersOf(metadata), address, onTooMany }, auth);
     const { use } = method;
     const show: NonNullable<RpcCall["limited"]>["show"] = ({ readings }) =>

@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
+import { connect } from "node:http2";
 import { Client, credentials } from "@grpc/grpc-js";
 import { afterEach, describe, expect, test } from "vitest";
 import {
@@ -104,6 +106,24 @@ test("a reader that takes nothing for too long is cut, and its engine is free", 
   expect((await reading.ended).code).not.toBe(0);
   const line = service.gateway.log.map((each) => JSON.parse(each)).findLast(({ msg }) => msg === "request");
   expect(line).toMatchObject({ end_reason: "slow_reader", format: "grpc" });
+});
+
+test("whoever sends too many wrong keys is told so once more, and loses the connection each time", async () => {
+  const service = await start({}, { auth: { maxFailuresPerMinute: 1 } });
+  const session = connect(`http://${service.gateway.grpcAddress}`);
+  const closed = once(session, "close");
+  const call = () => {
+    const stream = session.request({
+      ":method": "POST",
+      ":path": "/svc.inference.v1.InferenceService/Generate",
+      "content-type": "application/grpc",
+    });
+    stream.resume();
+    return once(stream, "response");
+  };
+  for (const _ of [1, 2]) expect((await call())[0]).toMatchObject({ "grpc-status": "16" });
+  await closed;
+  expect(session.closed).toBe(true);
 });
 
 test("without a room of its own nothing listens for gRPC", async () => {
