@@ -147,7 +147,7 @@ export async function startGateway(
       tokens?.close();
       keys.close();
       await tracing?.close();
-      await rm(folder, { recursive: true, force: true });
+      await rm(folder, { recursive: true, force: true, maxRetries: 5 });
     },
   };
 }

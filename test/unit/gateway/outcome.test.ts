@@ -10,8 +10,11 @@ const TABLE = "gateway/outcome.ts";
 const MAKERS: readonly string[] = [
   "gateway/errors.ts",
   "gateway/formats/completion.ts",
+  "gateway/formats/contract/bounded-reader.ts",
+  "gateway/formats/contract/request.ts",
   "gateway/formats/messages/system.ts",
   "gateway/formats/messages/tools.ts",
+  "gateway/grpc/failed-rpc.ts",
   "gateway/http/access/api-version.ts",
   "gateway/http/access/auth.ts",
   "gateway/http/access/credentials.ts",

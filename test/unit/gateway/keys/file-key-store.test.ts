@@ -57,7 +57,8 @@ beforeEach(async () => {
   clock = new ManualClock();
 });
 
-afterEach(() => rm(folder, { recursive: true, force: true }));
+// A store that is closed may still be noting the revision that it used.
+afterEach(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
 
 async function openStore(): Promise<FileKeyStore> {
   const store = await FileKeyStore.open({ file, clock });
