@@ -93,7 +93,7 @@ export const circuitBreakerShape = {
     .max(3_600_000)
     .default(120_000)
     .describe(
-      "The time, in milliseconds, for which a prompt that needs much prefill waits for its turn while the fleet has more sessions than its KV caches hold: sessions that were served least come first. Then it is served although it evicts what others would yet have used. A request that is not streamed waits half of pendingTimeoutMs at most. 0 has nobody wait.",
+      "The time, in milliseconds, for which a prompt that needs much prefill waits for its turn while the fleet has more sessions than its KV caches hold: sessions that were served least come first. Then it takes the next turn of any endpoint, although it evicts what others would yet have used; after as long again it is refused, to come back later. A request that is not streamed waits half of pendingTimeoutMs at most. 0 has nobody wait.",
     ),
   prefillTurns: prefillTurnSchema,
   classShares: z
