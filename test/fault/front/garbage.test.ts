@@ -57,7 +57,7 @@ const PROTOCOL = "upstream_protocol_error";
 const INTERNAL = "upstream_internal";
 
 const NONSENSE: readonly Nonsense[] = [
-  ...everywhere("a message of random bytes", INTERNAL, (call) => call.bytes(framed(Buffer.alloc(64, 0xff)))),
+  ...everywhere("a message of random bytes", PROTOCOL, (call) => call.bytes(framed(Buffer.alloc(64, 0xff)))),
   ...everywhere("a message of 70 MiB", PROTOCOL, (call) => call.bytes(HUGE)),
   ...everywhere("a message that says it is 4 GiB", PROTOCOL, (call) =>
     call.bytes(Buffer.from([0, 0xff, 0xff, 0xff, 0xff, 1, 2, 3])),
