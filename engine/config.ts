@@ -118,7 +118,7 @@ export const engineConfigSchema = z.strictObject({
     .min(0)
     .default(2_000)
     .describe(
-      "The time, in milliseconds, for which running generations that another node can go on with may go on after SIGTERM or DrainNode; those that are left then end with DRAINING, and their gateway goes on with them elsewhere. All others have drainTimeoutMs. A machine that is taken away at short notice needs to be given longer notice than this.",
+      "The time, in milliseconds, for which running generations that another node can go on with may go on after SIGTERM or DrainNode; those that are left then end with DRAINING, and their gateway goes on with them elsewhere. All others have drainTimeoutMs. A machine that is taken away at short notice needs to be given longer notice than this. Where a model has one node alone, nobody goes on before that is back: there, a grace above the longest answer lets answers end.",
     ),
   log: logSchema,
   backend: backendSchema.describe("The engine that the node runs, or that runs beside it."),

@@ -99,7 +99,11 @@ describe.runIf(process.platform === "linux").each(CASES)("%s, with the log read 
     const key = await issueLocalKey({ ...keys, existing: undefined, nowMs: Date.now() }, new AbortController().signal);
     const endpoints = [{ address: `127.0.0.1:${enginePort}` }];
     const configs = {
-      engine: { nodeId: "engine", models: ["svc-qwen"], listen: { port: enginePort }, metrics: { port: 0 }, backend },
+      engine: {
+        ...{ nodeId: "engine", models: ["svc-qwen"], listen: { port: enginePort }, metrics: { port: 0 }, backend },
+        // There is no other node that could go on with its answers.
+        handoverGraceMs: 60_000,
+      },
       gateway: {
         listen: { port },
         admin: { port: adminPort },

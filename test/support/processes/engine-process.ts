@@ -49,6 +49,12 @@ export class EngineProcess {
     return EngineProcess.#startWith(nodeId, simulator, models, place);
   }
 
+  /** Runs the model of a file on one processor. */
+  static startLlama(nodeId: string, modelPath: string): Promise<EngineProcess> {
+    const llama = { kind: "llama", modelPath, gpu: false, threads: 1, slots: 16 };
+    return EngineProcess.#startWith(nodeId, llama, ["svc-qwen"], {});
+  }
+
   /** Plays a transcript of canonical events. */
   static startScripted(nodeId: string, backend: object, models: readonly string[]): Promise<EngineProcess> {
     return EngineProcess.#startWith(nodeId, { kind: "scripted", ...backend }, models, {});

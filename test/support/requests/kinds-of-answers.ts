@@ -1,0 +1,123 @@
+/* Requests for every kind of answer, in all formats, at temperature 0. */
+
+/** The path of a format. */
+type Path = "/v1/chat/completions" | "/v1/messages" | "/v1/responses";
+
+/** What is asked for, in words of no format. */
+type Wanted = {
+  /** The question, by the number of the variant. */
+  readonly question: (variant: number) => string;
+  readonly thinks?: boolean;
+  readonly tools?: "chosen" | "required";
+  readonly schema?: object;
+};
+
+const CITY = { type: "object", properties: { city: { type: "string", maxLength: 20 } }, required: ["city"] };
+const strictly = (properties: object) => ({
+  type: "object",
+  properties,
+  required: Object.keys(properties),
+  additionalProperties: false,
+});
+/** Lines in which most characters are escapes in JSON, or have several bytes. */
+const LINES = strictly({
+  lines: { type: "array", items: { enum: ['"\\\n\té🚀\u0001"\\'.repeat(4)] }, minItems: 4, maxItems: 4 },
+});
+/** So many members that it takes a while to write them; a model that may choose freely wavers between its choices. */
+const MEMBERS = strictly(
+  Object.fromEntries(
+    Array.from({ length: 12 }, (_, index) => [`member_${index}`, { const: [index, "é", true, null] }]),
+  ),
+);
+
+const pick = (list: readonly string[], variant: number) => list[variant % list.length];
+const CITIES = ["Ljubljana", "Tirana", "Lisbon", "Rome", "Oslo", "Paris", "Madrid", "Vienna"];
+const SIGNS = ["🚀", "🎉", "🌍", "🔥", "🐍", "🌊", "⭐", "🍎"];
+
+/** The answers that are asked for, by their kind. */
+const KINDS = {
+  text: { question: (variant) => `Count from 1 to ${75 - 5 * variant}.` },
+  "characters of several tokens": { question: (variant) => `Repeat: hello ${pick(SIGNS, variant)} world` },
+  reasoning: { question: (variant) => `What is ${8 + variant} + 5?`, thinks: true },
+  "a call that the model chooses": {
+    question: (variant) => `What is the weather in ${pick(CITIES, variant)}?`,
+    tools: "chosen",
+  },
+  "a strict call full of escapes": {
+    question: (variant) => `Write the lines for ${pick(CITIES, variant)}.`,
+    tools: "required",
+  },
+  "a strict schema": { question: (variant) => `Give me member ${40 + variant}.`, schema: MEMBERS },
+  "reasoning before a strict schema": {
+    question: (variant) => `Give me member ${40 + variant}.`,
+    schema: MEMBERS,
+    thinks: true,
+  },
+} as const satisfies Readonly<Record<string, Wanted>>;
+
+/** A kind of answer. */
+export type AnswerKind = keyof typeof KINDS;
+/** The names of all kinds of answers. */
+export const ANSWER_KINDS = Object.keys(KINDS) as readonly AnswerKind[];
+
+/** Makes the request in the path's format that has a kind of answer; `variant` makes it another one of its kind. */
+export function requestFor(path: Path, kind: AnswerKind, variant: number, stream: boolean): object {
+  const wanted: Wanted = KINDS[kind];
+  const question = wanted.question(variant);
+  const common = { model: "svc-qwen", temperature: 0, stream };
+  if (path === "/v1/messages") return { ...common, ...forMessages(wanted, question) };
+  if (path === "/v1/responses") return { ...common, ...forResponses(wanted, question) };
+  return { ...common, ...forChat(wanted, question), ...(stream && { stream_options: { include_usage: true } }) };
+}
+
+/** A limit that no answer reaches but one that runs in circles, as the model of the demonstration may. */
+const MAX_TOKENS = 1_200;
+
+const FUNCTIONS = [
+  { name: "get_weather", description: "Get the weather for a city", parameters: CITY, strict: false },
+  { name: "write_lines", description: "Write lines", parameters: LINES, strict: true },
+];
+/** A call that must come is one of lines. */
+const offered = ({ tools }: Wanted) => FUNCTIONS.slice(tools === "required" ? 1 : 0, tools === "chosen" ? 1 : 2);
+
+function forChat(wanted: Wanted, content: string): object {
+  const { schema, tools, thinks } = wanted;
+  return {
+    max_completion_tokens: MAX_TOKENS,
+    messages: [{ role: "user", content }],
+    reasoning_effort: thinks ? "low" : "none",
+    ...(tools && {
+      tools: offered(wanted).map((one) => ({ type: "function", function: one })),
+      tool_choice: tools === "required" ? "required" : "auto",
+    }),
+    ...(schema && { response_format: { type: "json_schema", json_schema: { name: "answer", schema, strict: true } } }),
+  };
+}
+
+function forMessages(wanted: Wanted, content: string): object {
+  const { schema, tools, thinks } = wanted;
+  return {
+    max_tokens: MAX_TOKENS,
+    messages: [{ role: "user", content }],
+    thinking: thinks ? { type: "enabled", budget_tokens: 1_024 } : { type: "disabled" },
+    ...(tools && {
+      tools: offered(wanted).map(({ parameters, ...one }) => ({ ...one, input_schema: parameters })),
+      tool_choice: { type: tools === "required" ? "any" : "auto" },
+    }),
+    ...(schema && { output_config: { format: { type: "json_schema", schema } } }),
+  };
+}
+
+function forResponses(wanted: Wanted, input: string): object {
+  const { schema, tools, thinks } = wanted;
+  return {
+    max_output_tokens: MAX_TOKENS,
+    input,
+    reasoning: { effort: thinks ? "low" : "none" },
+    ...(tools && {
+      tools: offered(wanted).map((one) => ({ type: "function", ...one })),
+      tool_choice: tools === "required" ? "required" : "auto",
+    }),
+    ...(schema && { text: { format: { type: "json_schema", name: "answer", schema, strict: true } } }),
+  };
+}
