@@ -11,9 +11,17 @@ export function memoryLimitBytes(): number {
   return Math.min(container, machine);
 }
 
+let newestBytes = 0;
+
 /**
- * Returns the memory of this process that is in the machine's memory, in bytes: heap, buffers, stacks and libraries.
+ * Returns the memory of this process that is in the machine's memory, in bytes: heap, buffers, stacks and libraries. A
+ * process that has no descriptor left cannot ask the system: then it is what it was the last time, 0 at first.
  */
 export function residentBytes(): number {
-  return process.memoryUsage.rss();
+  try {
+    newestBytes = process.memoryUsage.rss();
+  } catch {
+    // Whoever takes all descriptors must not end the process by that.
+  }
+  return newestBytes;
 }

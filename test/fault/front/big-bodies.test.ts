@@ -128,12 +128,12 @@ test.runIf(process.platform === "linux")(
     engine = await EngineProcess.start("few");
     const clusters = [{ model: "svc-qwen", endpoints: [{ address: engine.address }] }];
     gateway = await GatewayProcess.start({ clusters, timeouts: { requestHeadersTimeoutMs: 3_000 } }, [
-      ...["bash", "-c", 'ulimit -n 256; exec "$@"', "bash"],
+      ...["bash", "-c", 'ulimit -n 512; exec "$@"', "bash"],
     ]);
     const front = gateway;
     await becomes(async () => (await fetch(`${front.adminUrl}/ready`)).ok, "the gateway is ready");
-    expect(front.process.log).toContainEqual(expect.objectContaining({ maxConnections: 192, openFiles: 256 }));
-    const silent = Array.from({ length: 400 }, () => connect(front.port, "127.0.0.1").on("error", () => {}));
+    expect(front.process.log).toContainEqual(expect.objectContaining({ maxConnections: 384, openFiles: 512 }));
+    const silent = Array.from({ length: 700 }, () => connect(front.port, "127.0.0.1").on("error", () => {}));
     await becomes(async () => (await front.stat("svc_downstream_cx_overflow_total")) > 0, "some are refused");
     expect((await fetch(`${front.adminUrl}/ready`)).status).toBe(200);
     const said = (line: Readonly<Record<string, unknown>>) => String(line.msg).startsWith("connections are refused");
