@@ -1,5 +1,6 @@
 import { becomes } from "../becomes.ts";
 import { type BodyReader, readBody } from "../http/read-until.ts";
+import { metricSum } from "../metric-text.ts";
 import { processesWith } from "./processes-with.ts";
 import { type Service, type StartOptions, startService } from "./start-service.ts";
 
@@ -76,11 +77,13 @@ export function untilWorkerIsNew(service: Service, index: number, uptimeMs: numb
 
 /** Makes a further key that all workers know. */
 export async function createKey(service: Service, ...limits: readonly string[]): Promise<string> {
+  const known = async () => {
+    const texts = await Promise.all(service.adminUrls.map(async (url) => (await fetch(`${url}/stats`)).text()));
+    return texts.map((text) => metricSum(text, "svc_keystore_keys"));
+  };
+  const before = Math.max(...(await known()));
   const made = await service.keys("create", "--name", "limited", "--models", "*", "--json", ...limits);
   const { key } = JSON.parse(made) as { readonly key: string };
-  await becomes(async () => {
-    const texts = await Promise.all(service.adminUrls.map(async (url) => (await fetch(`${url}/stats`)).text()));
-    return texts.every((text) => /^svc_keystore_keys [2-9]$/m.test(text));
-  }, "all workers know the key");
+  await becomes(async () => (await known()).every((keys) => keys > before), "all workers know the key");
   return key;
 }
