@@ -2,6 +2,7 @@ import type { CodeRange } from "../../gbnf/gbnf.ts";
 import type { WorkBudget } from "../../work-budget.ts";
 import type { AutomatonState } from "./automaton.ts";
 import { ALL_CODES } from "./code-set.ts";
+import { FoundStates } from "./found-states.ts";
 import { UnsupportedPattern } from "./regular-expression.ts";
 
 /** An automaton that says something of a text, and what: the text must match, must not match, or it is told if it does. */
@@ -34,25 +35,15 @@ export function productOf(
 ): readonly ProductState[] {
   const isBounded = parts.some(({ match }) => match === "wanted");
   const all: readonly ProductPart[] = isBounded ? parts : [{ automaton: EVERY_TEXT, match: "wanted" }, ...parts];
-  const known = new Map<string, number>();
-  const found: (readonly number[])[] = [];
-  const stateOf = (places: readonly number[]): number => {
-    const key = places.join();
-    const before = known.get(key);
-    if (before !== undefined) return before;
-    if (found.length === maxStates) throw new UnsupportedPattern();
-    known.set(key, found.length);
-    found.push(places);
-    return found.length - 1;
-  };
-  stateOf(all.map(() => 0));
+  const found = new FoundStates(maxStates);
+  found.numberOf(all.map(() => 0));
   const states: ProductState[] = [];
   // Further states are found while the first ones are looked at.
-  for (const places of found) {
+  for (const places of found.places) {
     const steps = new Map<number, CodeRange[]>();
     for (const { range, places: next } of leaving(all, places, budget)) {
       if (isLost(all, next)) continue;
-      const to = stateOf(next);
+      const to = found.numberOf(next);
       const ranges = steps.get(to);
       if (ranges === undefined) steps.set(to, [range]);
       else ranges.push(range);

@@ -1,6 +1,7 @@
 import type { CodeRange } from "../../gbnf/gbnf.ts";
 import type { WorkBudget } from "../../work-budget.ts";
 import { ALL_CODES } from "./code-set.ts";
+import { FoundStates } from "./found-states.ts";
 import { type Expression, UnsupportedPattern } from "./regular-expression.ts";
 
 /** A state of an automaton: whether the text may end in it, and where each further character leads; others end it. */
@@ -36,26 +37,18 @@ const ANY = 1;
 export function automatonOf(expression: Expression, budget: WorkBudget): readonly AutomatonState[] {
   const nodes: Node[] = [{ kind: "end" }, { kind: "any" }];
   const start = placeOf(nodes, expression, END);
-  const known = new Map<string, number>();
-  const found: (readonly number[])[] = [];
-  const stateOf = (places: readonly number[]): number => {
-    const key = places.join();
-    const before = known.get(key);
-    if (before !== undefined) return before;
-    if (found.length === MAX_STATES) throw new UnsupportedPattern();
-    known.set(key, found.length);
-    found.push(places);
-    return found.length - 1;
-  };
-  stateOf(reachable(nodes, [start], budget));
+  const found = new FoundStates(MAX_STATES);
+  found.numberOf(reachable(nodes, [start], budget));
   const states: AutomatonState[] = [];
   // Further states are found while the first ones are looked at.
-  for (const places of found) {
+  for (const places of found.places) {
     const accepts = places.includes(END) || places.includes(ANY);
     const steps = new Map<number, CodeRange[]>();
     for (const { range, targets } of leaving(nodes, places, budget)) {
-      const to = stateOf(reachable(nodes, targets, budget));
-      steps.set(to, [...(steps.get(to) ?? []), range]);
+      const to = found.numberOf(reachable(nodes, targets, budget));
+      const ranges = steps.get(to);
+      if (ranges === undefined) steps.set(to, [range]);
+      else ranges.push(range);
     }
     states.push({ accepts, steps: [...steps].map(([to, ranges]) => ({ to, ranges })) });
   }
