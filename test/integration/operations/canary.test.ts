@@ -167,7 +167,7 @@ async function run(leaky: (text: string, log: pino.Logger) => void) {
 
   const others = await Promise.all(OTHERS.map((other) => plant(gateway, other)));
   const folder = dirname(gateway.keyFile);
-  const files = await Promise.all((await readdir(folder)).map((name) => readFile(join(folder, name), "latin1")));
+  const files = await Promise.all((await readdir(folder)).map((name) => contentOf(join(folder, name))));
   const texts = {
     "gateway log": gateway.log.join(""),
     "engine log": engine.log.join(""),
@@ -177,6 +177,16 @@ async function run(leaky: (text: string, log: pino.Logger) => void) {
     "files of the gateway": files.join("\n"),
   };
   return { canaries, direct, texts };
+}
+
+/** Resolves to what a file holds; to nothing where it has got its lasting name since its folder was read. */
+async function contentOf(path: string): Promise<string> {
+  try {
+    return await readFile(path, "latin1");
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return "";
+    throw error;
+  }
 }
 
 /** Reads a stream until `text` has come, and resets the connection. */
