@@ -1,0 +1,48 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { expect, test } from "vitest";
+import { ContinuationRoom } from "../../../../../gateway/upstream/continuation/continuation-room.ts";
+import { ResumableAnswer } from "../../../../../gateway/upstream/continuation/resumable-answer.ts";
+import { blockEnd, delta, started, textStart, toolCallStart } from "../../../../support/events/events.ts";
+
+const ANSWERS = 200;
+
+/** Returns the memory in use behind a collection, in bytes, with what lies outside the heap. */
+function usedBytes(): number {
+  setFlagsFromString("--expose-gc");
+  const collect: unknown = runInNewContext("gc");
+  if (typeof collect !== "function") throw new Error("nothing can be collected");
+  collect();
+  collect();
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return heapUsed + arrayBuffers;
+}
+
+/** Tells an answer of text and some calls, in deltas of a token each. */
+function tell(answer: ResumableAnswer, tokens: number): void {
+  answer.begin(true);
+  answer.take([started(), textStart(0)], []);
+  answer.take([delta(0, "first")], [1]);
+  for (let told = 1; told < tokens; told += 1) answer.takeDeltas([`word ${told}`], [told]);
+  answer.take([blockEnd(0), toolCallStart(1, "get_weather")], []);
+  answer.take([delta(1, '{"city":')], [tokens]);
+}
+
+test.each([1, 300, 4_000, 10_000])(
+  "a running answer of %d tokens takes at most 16 kB and 4 bytes a token",
+  (tokens) => {
+    const room = new ContinuationRoom({ maxBytes: 1e9, maxShareOfKey: 1 });
+    const beforeBytes = usedBytes();
+    const answers = Array.from({ length: ANSWERS }, (_, index) => {
+      const options = { room, tenant: `${index}`, requestBytes: 0, maxPerAnswer: 3 };
+      const answer = new ResumableAnswer({ ...options, onNotKept: () => {}, onGoesOn: () => {} });
+      tell(answer, tokens);
+      return answer;
+    });
+    const bytes = (usedBytes() - beforeBytes) / ANSWERS;
+    expect(answers.every(({ tokens: kept }) => kept === tokens + 1)).toBe(true);
+    expect(bytes).toBeLessThan(16_000 + 4 * tokens);
+    // What the room counts is about what it is.
+    expect(room.bytes / ANSWERS).toBeGreaterThan(bytes / 2);
+  },
+);
