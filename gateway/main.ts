@@ -50,6 +50,12 @@ import { EndpointOrders } from "./upstream/endpoint-orders.ts";
 import { type OrderBoard, OrderBook } from "./upstream/orders/order-board.ts";
 import { RedisOrders } from "./upstream/orders/redis-orders.ts";
 import { ORDERS_TOPIC, type OrderReply, type OrderRequest, WorkerOrders } from "./upstream/orders/worker-orders.ts";
+import { KeySeries } from "./usage/key-series.ts";
+import { KeyUsage } from "./usage/key-usage.ts";
+import { RedisUsage } from "./usage/redis-usage.ts";
+import { UsageBook } from "./usage/usage-book.ts";
+import type { UsageStore } from "./usage/usage-store.ts";
+import { USAGE_TOPIC, type UsageReply, type UsageRequest, WorkerUsage } from "./usage/worker-usage.ts";
 import { Workers } from "./workers.ts";
 
 /**
@@ -153,15 +159,18 @@ async function openShared(config: GatewayConfig, stats: Stats, log: Logger) {
   const limits = await openLimits(config, state, stats, log);
   const keys = await openKeys(config, state, stats, log);
   const tokens = await openTokens(config, keys, log);
+  const usage = openUsage(config, state, stats);
   return {
     keys,
     tokens,
     limitStore: limits.store,
+    usage,
     board: openOrderBoard(config, state),
     notes: () => limits.notes?.() ?? [],
     async close() {
       tokens?.close();
       keys.close();
+      await usage.close();
       await limits.close?.();
       state?.close();
     },
@@ -229,6 +238,19 @@ function openOrderBoard({ worker }: GatewayConfig, state: RedisState | undefined
   if (state) return new RedisOrders(state, systemClock);
   if (!worker || !cluster.isWorker) return new OrderBook();
   return new WorkerOrders(processChannel<OrderRequest, OrderReply>(process, ORDERS_TOPIC), systemClock);
+}
+
+/**
+ * Opens the counting of what keys use: in the store that gateways share, or else at whoever starts several workers, or
+ * else in this process.
+ */
+function openUsage({ worker, stats: { keySeries } }: GatewayConfig, state: RedisState | undefined, stats: Stats) {
+  const series = new KeySeries(stats.registry, keySeries, systemClock.nowMs);
+  const own = (): UsageStore =>
+    worker && cluster.isWorker
+      ? new WorkerUsage(processChannel<UsageRequest, UsageReply>(process, USAGE_TOPIC), systemClock)
+      : new UsageBook(systemClock);
+  return new KeyUsage({ store: state ? new RedisUsage(state, systemClock) : own(), series, clock: systemClock });
 }
 
 /** Opens the keys, and logs each of their later changes. Throws `ConfigError` if they cannot be used. */

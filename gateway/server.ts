@@ -44,6 +44,7 @@ import { timeoutsOf } from "./upstream/call/timeouts.ts";
 import type { ClusterManager } from "./upstream/cluster-manager.ts";
 import { ContinuationRoom, continuationBytes } from "./upstream/continuation/continuation-room.ts";
 import { Router } from "./upstream/router.ts";
+import type { KeyUsage } from "./usage/key-usage.ts";
 
 /** What the public API is built from. */
 export type GatewayDeps = {
@@ -55,6 +56,8 @@ export type GatewayDeps = {
   readonly tokens?: TokenVerifier | undefined;
   /** The store that counts what keys use of their limits. */
   readonly limitStore: LimitStore;
+  /** Counts what keys use. */
+  readonly usage: KeyUsage;
   /** The clusters that serve the models. */
   readonly clusters: ClusterManager;
   /** Seals texts for callers to carry. */
@@ -134,7 +137,7 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
 
   const { headerPrefix, ...settings } = config.limits;
   const limiter = new Limiter({ store: limitStore, ...settings });
-  const limits: RateLimitDeps = { limiter, clock, headerPrefix, stats };
+  const limits: RateLimitDeps = { limiter, clock, headerPrefix, stats, usage: deps.usage };
   const failures = new AuthFailures(config.auth.maxFailuresPerMinute, clock);
   const translator = newTranslator(deps);
   const models = new ModelDirectory(config.catalog, deps.clusters);

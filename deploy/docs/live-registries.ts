@@ -14,6 +14,7 @@ import { registerOverloadStats } from "../../gateway/overload/overload-stats.ts"
 import { registerSealingStats } from "../../gateway/sealing/sealing-stats.ts";
 import { Stats } from "../../gateway/stats/stats.ts";
 import { ClusterManager } from "../../gateway/upstream/cluster-manager.ts";
+import { KeySeries } from "../../gateway/usage/key-series.ts";
 import { systemClock } from "../runtime/time/clock.ts";
 
 const NO_KEYS: KeyStore = {
@@ -38,6 +39,7 @@ export function gatewayRegistry(): Registry {
   const { registry } = new Stats();
   const overload = new OverloadManager(overloadSchema.parse({}), systemClock);
   registerKeyStats(registry, NO_KEYS);
+  new KeySeries(registry, 0, systemClock.nowMs);
   registerClusterStats(registry, new ClusterManager([], systemClock, pino({ enabled: false })));
   registerTrafficStats(registry, []);
   registerContinuationStats(registry, { answers: 0, bytes: 0, maxBytes: 0 });

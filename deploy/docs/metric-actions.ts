@@ -116,6 +116,12 @@ export const GATEWAY_METRIC_ACTIONS: MetricActions = {
       "0: this gateway goes by its share of each limit, or refuses (`state.redis.whenAway`), as whoever counts does not answer: the store that gateways share, or the process that started the workers. Look at that, and at the log for the reason. A gateway that counts for itself does not have this metric.",
     svc_auth_failures_total:
       "A burst of `api_key_invalid` is a revoked key still in use, or somebody guessing. The log lines have the network.",
+    svc_key_requests_total:
+      "Who the load comes from. `other` are the keys beyond `stats.keySeries`; `GET /keys/{id}/usage` has each key's own counts of 31 days.",
+    svc_key_refused_total:
+      "A key that is refused again and again has outgrown its limits, or is a client that runs in a loop.",
+    svc_key_tokens_total:
+      "Who uses how much, for shares and bills; the counts of `GET /keys/{id}/usage` are exact, those here are the rates of them.",
     svc_keystore_keys: "A fall nobody made: the key file was replaced by another one.",
     svc_keystore_last_success_timestamp_seconds:
       "Older than the newest change of the key file: the change was not taken over, see the two rows below.",

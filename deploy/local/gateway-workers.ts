@@ -4,6 +4,8 @@ import { LIMITS_TOPIC } from "../../gateway/limits/limit-message.ts";
 import { MemoryLimitStore } from "../../gateway/limits/memory-limit-store.ts";
 import { OrderBook } from "../../gateway/upstream/orders/order-board.ts";
 import { answerOrders, ORDERS_TOPIC } from "../../gateway/upstream/orders/worker-orders.ts";
+import { UsageBook } from "../../gateway/usage/usage-book.ts";
+import { answerUsage, USAGE_TOPIC } from "../../gateway/usage/worker-usage.ts";
 import type { WorkersMessage } from "../../gateway/workers.ts";
 import { processChannel } from "../runtime/process/process-channel.ts";
 import { systemClock } from "../runtime/time/clock.ts";
@@ -33,12 +35,13 @@ type Place = { adminPort: number; adminUrl: string | undefined; process: ReturnT
 /**
  * Runs the gateway workers of one start. They share the public port, through this process; each has an admin port of
  * its own, which it keeps when it is started again. What keys use is counted here for all workers, and what operators
- * have ordered of endpoints is kept, so that both outlive each of them.
+ * have ordered of endpoints is kept, so that all of it outlives each of them.
  */
 export class GatewayWorkers {
   readonly #options: GatewayWorkersOptions;
   readonly #limits = new LimitHost(new MemoryLimitStore(systemClock));
   readonly #orders = new OrderBook();
+  readonly #usage = new UsageBook(systemClock);
   readonly #places: readonly Place[];
   /** The public port as the workers that run were told it: 0 where they were told to take any free one. */
   #port: number;
@@ -76,6 +79,7 @@ export class GatewayWorkers {
     const process = startWorker(program, ["--config", config]);
     process.once("exit", this.#limits.attach(processChannel(process, LIMITS_TOPIC)));
     process.once("exit", answerOrders(this.#orders, processChannel(process, ORDERS_TOPIC)));
+    answerUsage(this.#usage, processChannel(process, USAGE_TOPIC));
     place.process = process;
     const child = new Child(`gateway ${index}`, process);
     child.ready.then(

@@ -11,6 +11,18 @@ const OUTPUT_STEP_TOKENS = 256;
 /** A limit and what a request is to be charged on it; a cost of undefined charges nothing and cannot be refused. */
 export type Wanted = { readonly dimension: Dimension; readonly cost: number | undefined };
 
+/** The tokens that a request has cost its key, as engines counted them, as far as they did. */
+export type UsedTokens = {
+  /** The tokens of the prompt, those included that came from the cache; 0 where no engine has counted them. */
+  readonly inputTokens: number;
+  /** The tokens of the prompt that came from the cache. */
+  readonly cachedTokens: number;
+  /** The tokens of the answer, reasoning included; its deltas, where the answer did not come to its end. */
+  readonly outputTokens: number;
+};
+
+const NO_TOKENS: UsedTokens = { inputTokens: 0, cachedTokens: 0, outputTokens: 0 };
+
 /** What a grant works with. */
 export type GrantOptions = {
   /** The store in which charges are counted and places are taken. */
@@ -42,6 +54,7 @@ export class Grant {
   #deltas = 0;
   #outputCharged = 0;
   #settled = false;
+  #used: UsedTokens | undefined;
   #released = false;
 
   constructor(options: GrantOptions) {
@@ -51,6 +64,11 @@ export class Grant {
   /** The readings of how the key's limits stood when they were last asked, its general ones first. */
   get readings(): readonly DimensionReading[] {
     return [...this.#readings.values()];
+  }
+
+  /** What the request has cost its key; undefined until it is over, and for one that does not count at all. */
+  get used(): UsedTokens | undefined {
+    return this.#used;
   }
 
   /**
@@ -124,7 +142,9 @@ export class Grant {
     const output = usage?.outputTokens ?? this.#deltas;
     this.#correct("itpm", this.#inputCharge());
     this.#correct("otpm", output);
-    this.#correct("tokensPerDay", (this.#counted ? this.#inputTokens : 0) + output);
+    const inputTokens = this.#counted ? this.#inputTokens : 0;
+    this.#correct("tokensPerDay", inputTokens + output);
+    this.#used = { inputTokens, cachedTokens: this.#counted ? this.#cachedTokens : 0, outputTokens: output };
   }
 
   /** Ends the charges of a request that cost no tokens: it counts as a request only. */
@@ -132,6 +152,7 @@ export class Grant {
     if (this.#settled) return;
     this.#settled = true;
     for (const measure of ["itpm", "otpm", "tokensPerDay"] as const) this.#correct(measure, 0);
+    this.#used = NO_TOKENS;
   }
 
   /** Ends the charges of a request that is not to count at all. */

@@ -27,7 +27,7 @@ const POWERS_OF_FOUR: readonly number[] = Array.from({ length: 14 }, (_, power) 
 
 /**
  * Holds the gateway's measurements of requests. Label values come from tables of ours only, so that no caller can make
- * new series, and none says whose a request was.
+ * new series. What keys use is counted apart (`KeySeries`), of a bounded number of keys.
  */
 export class Stats {
   /** The registry that `/stats/prometheus` writes out. */

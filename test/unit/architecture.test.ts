@@ -93,6 +93,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       ...["gateway/keys/principal.ts", "gateway/keys/key-record.ts"],
     ],
   ],
+  ["gateway/usage/", [RUNTIME, "gateway/state/redis-state.ts", "gateway/state/redis-script.ts"]],
   ["gateway/overload/", [RUNTIME]],
   ["gateway/sealing/", [RUNTIME, "gateway/formats/format.ts"]],
   ["gateway/tracing/", [RUNTIME]],
@@ -112,6 +113,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     [
       ...[...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/limits/", "gateway/overload/", "gateway/stats/"],
       ...["gateway/sealing/", "gateway/upstream/", "gateway/config.ts", "gateway/lifecycle.ts", "gateway/workers.ts"],
+      "gateway/usage/",
     ],
   ],
   [
@@ -132,7 +134,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "gateway/http/access/",
     [
       ...[GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/limits/", "gateway/overload/", "gateway/stats/"],
-      ...["gateway/http/record/", "gateway/http/*.ts"],
+      ...["gateway/usage/key-usage.ts", "gateway/http/record/", "gateway/http/*.ts"],
     ],
   ],
   [
@@ -351,7 +353,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       ...["gateway/upstream/call/grpc-error.ts", "gateway/upstream/cluster-manager.ts", "gateway/http/admin/fleet/"],
       "deploy/monitoring/dashboards/",
       ...["gateway/keys/key-stats.ts", "gateway/keys/key-store.ts", "gateway/limits/limit-stats.ts"],
-      ...["gateway/overload/", "gateway/sealing/sealing-stats.ts", "gateway/stats/"],
+      ...["gateway/overload/", "gateway/sealing/sealing-stats.ts", "gateway/stats/", "gateway/usage/key-series.ts"],
       ...["engine/config.ts", "engine/errors.ts", "engine/metrics/", "engine/profiles/profile.ts"],
     ],
   ],
@@ -360,7 +362,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "deploy/local/",
     [
       ...[RUNTIME, "gateway/catalog.ts", "gateway/keys/", "gateway/limits/", "gateway/workers.ts"],
-      "gateway/upstream/orders/",
+      ...["gateway/upstream/orders/", "gateway/usage/"],
     ],
   ],
   [GEN, []],

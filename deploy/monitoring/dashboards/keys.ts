@@ -46,6 +46,34 @@ export const keys: Dashboard = {
       ],
     },
     {
+      title: "Use",
+      panels: [
+        {
+          title: "Tokens by key",
+          text: "Input and output tokens a second of the ten keys that use most; other: all keys without series of their own.",
+          unit: "short",
+          queries: [
+            [
+              'topk(10, sum by (key_id) (rate(svc_key_tokens_total{token_type!="cached"}[$__rate_interval])))',
+              "{{key_id}}",
+            ],
+          ],
+        },
+        {
+          title: "Requests by key",
+          text: "Requests a second of the ten keys that send most of those which count against their limits.",
+          unit: "reqps",
+          queries: [["topk(10, sum by (key_id) (rate(svc_key_requests_total[$__rate_interval])))", "{{key_id}}"]],
+        },
+        {
+          title: "Refused by key",
+          text: "Requests a second that limits refused, of the ten keys with most of them: they have outgrown their limits.",
+          unit: "reqps",
+          queries: [["topk(10, sum by (key_id) (rate(svc_key_refused_total[$__rate_interval])))", "{{key_id}}"]],
+        },
+      ],
+    },
+    {
       title: "Keys",
       panels: [
         {

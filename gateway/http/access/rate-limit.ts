@@ -7,6 +7,7 @@ import type { Expected, Limiter, Use } from "../../limits/limiter.ts";
 import { rateLimitHeaders } from "../../limits/rate-limit-headers.ts";
 import { OUTCOMES } from "../../outcome.ts";
 import type { Stats } from "../../stats/stats.ts";
+import type { KeyUsage } from "../../usage/key-usage.ts";
 import type { RequestRecord } from "../record/request-record.ts";
 import { principalOf, type ReplyUnderWay, routeOf } from "../request-context.ts";
 
@@ -20,6 +21,8 @@ export type RateLimitDeps = {
   readonly headerPrefix: string;
   /** Counts the decisions, by the limit that refused. */
   readonly stats: Stats;
+  /** Counts what keys use, whether they have limits or not. */
+  readonly usage: Pick<KeyUsage, "count">;
 };
 
 /** Holds every request of this context against the limits of its key, before a byte of the body is read. */
@@ -61,12 +64,15 @@ export async function admitRequest(
 ): Promise<void> {
   const { grant, refusal } = await timed(deps, () => deps.limiter.admit(principal, use));
   show(grant);
-  if (refusal) throw refused(refusal, deps.stats);
+  if (refusal) throw refused(refusal, principal, undefined, deps);
   // A generation is yet to ask for its tokens.
   if (use !== "generation") deps.stats.rateLimitDecisions.inc({ dim: "all", decision: "allowed" });
   record.charged(grant);
   // Every request ends here, whatever happens to it.
-  const end = () => endGrant(grant, record, reply.headersSent ? reply.statusCode : 0);
+  const end = () => {
+    endGrant(grant, record, reply.headersSent ? reply.statusCode : 0);
+    if (use !== "none" && grant.used) deps.usage.count(principal.keyId, record.model, { requests: 1, ...grant.used });
+  };
   if (reply.destroyed) end();
   else reply.once("close", end);
 }
@@ -84,7 +90,7 @@ export async function reserveTokens(
   if (!grant) return;
   const refusal = await timed(deps, () => deps.limiter.reserve(grant, principal, expected));
   show(grant);
-  if (refusal) throw refused(refusal, deps.stats);
+  if (refusal) throw refused(refusal, principal, expected.model, deps);
   deps.stats.rateLimitDecisions.inc({ dim: "all", decision: "allowed" });
 }
 
@@ -95,8 +101,14 @@ async function timed<T>({ clock, stats }: RateLimitDeps, ask: () => Promise<T>):
   return answer;
 }
 
-/** Counts a refusal under the limit that its token names, and returns it. */
-function refused(refusal: ApiError, stats: Stats): ApiError {
+/** Counts a refusal under the limit that its token names and for its key, and returns it. */
+function refused(
+  refusal: ApiError,
+  { keyId }: Principal,
+  model: string | undefined,
+  { stats, usage }: RateLimitDeps,
+): ApiError {
+  usage.count(keyId, model, { refused: 1 });
   stats.rateLimitDecisions.inc({ dim: OUTCOMES[refusal.detail].dim ?? "other", decision: "refused" });
   return refusal;
 }

@@ -7,6 +7,7 @@ import type { OverloadManager } from "../../overload/overload-manager.ts";
 import { registerForeignNames } from "../../stats/foreign-names.ts";
 import type { Stats } from "../../stats/stats.ts";
 import type { EndpointOrders } from "../../upstream/endpoint-orders.ts";
+import type { KeyUsage } from "../../usage/key-usage.ts";
 import { type AdminProof, refusal } from "./admin-access.ts";
 import type { AdminReply, AdminRoute } from "./admin-route.ts";
 import type { AdminTls } from "./admin-tls.ts";
@@ -30,6 +31,8 @@ export type AdminDeps = ServerFacts &
     readonly orders: EndpointOrders;
     /** Knows what keys have used of their limits. */
     readonly limiter: Limiter;
+    /** Knows what keys have used. */
+    readonly usage: Pick<KeyUsage, "read">;
     /** Knows the resources of the process and what is done about them. */
     readonly overload: OverloadManager;
     /** Returns the number of connections of the public listener. */
@@ -54,7 +57,7 @@ const HEADERS = {
  * may do everything here.
  */
 export function buildAdmin(deps: AdminDeps): FastifyInstance {
-  const { stats, clusters, orders, clock, lifecycle, connections, workers, keys, limiter, overload } = deps;
+  const { stats, clusters, orders, clock, lifecycle, connections, workers, keys, limiter, usage, overload } = deps;
   const { proof = {}, tls } = deps;
   // Here, where every metric that they show has been registered.
   registerForeignNames(stats.registry, deps.config.stats);
@@ -68,7 +71,7 @@ export function buildAdmin(deps: AdminDeps): FastifyInstance {
     ...clusterRoutes(clusters, orders, clock),
     ...serverRoutes(deps),
     ...processRoutes(deps, overload),
-    ...keyRoutes(keys, limiter),
+    ...keyRoutes(keys, limiter, usage),
   ];
   routes.push({
     path: "/help",

@@ -1,13 +1,15 @@
 import type { KeyStore } from "../../keys/key-store.ts";
 import type { DimensionReading } from "../../limits/dimension.ts";
 import type { Limiter } from "../../limits/limiter.ts";
+import type { KeyUsage } from "../../usage/key-usage.ts";
+import { addCounts, DAY_MS, NO_USE, type StoredUsage, type UsageEntry } from "../../usage/usage-store.ts";
 import { type AdminRoute, jsonReply } from "./admin-route.ts";
 
 /**
  * Makes the paths that show the keys in force and what they have used. They show ids only: neither secrets nor digests
  * nor names.
  */
-export function keyRoutes(keys: KeyStore, limiter: Limiter): readonly AdminRoute[] {
+export function keyRoutes(keys: KeyStore, limiter: Limiter, usage: Pick<KeyUsage, "read">): readonly AdminRoute[] {
   return [
     {
       path: "/keys/status",
@@ -43,7 +45,48 @@ export function keyRoutes(keys: KeyStore, limiter: Limiter): readonly AdminRoute
         });
       },
     },
+    {
+      path: "/keys/:keyId/usage",
+      does: "reads",
+      help: "requests and tokens of the key in the last 31 days, by day and model, at all gateways that count together",
+      async handle({ params }) {
+        const principal = keys.byId(params.keyId ?? "");
+        if (!principal) return { status: 404, body: "no such key\n" };
+        const stored = await usage.read(principal.keyId);
+        if (!stored) return { status: 503, body: "whoever counts the use of keys does not answer\n" };
+        return jsonReply({ key_id: principal.keyId, ...usageJson(stored) });
+      },
+    },
   ];
+}
+
+/** Returns what a key has used: in all, and by day, the newest first, and model. */
+function usageJson({ sinceMs, entries }: StoredUsage) {
+  const days = [...new Set(entries.map(({ day }) => day))].sort((one, other) => other - one);
+  return {
+    since: new Date(sinceMs).toISOString(),
+    total: countsJson(entries),
+    days: days.map((day) => {
+      const ofDay = entries.filter((entry) => entry.day === day);
+      const models = ofDay.filter(({ model }) => model !== "").sort((a, b) => (a.model < b.model ? -1 : 1));
+      return {
+        day: new Date(day * DAY_MS).toISOString().slice(0, 10),
+        ...countsJson(ofDay),
+        models: models.map((entry) => ({ model: entry.model, ...countsJson([entry]) })),
+      };
+    }),
+  };
+}
+
+function countsJson(entries: readonly UsageEntry[]) {
+  const sum = entries.reduce((sums, { counts }) => addCounts(sums, counts), NO_USE);
+  return {
+    requests: sum.requests,
+    refused: sum.refused,
+    input_tokens: sum.inputTokens,
+    cached_input_tokens: sum.cachedTokens,
+    output_tokens: sum.outputTokens,
+  };
 }
 
 function level({ dimension: { measure, model, limit, rule }, reading: { remaining, resetMs } }: DimensionReading) {

@@ -194,6 +194,11 @@ export class RequestRecord implements CallRecord {
     return this.#bodyBytes;
   }
 
+  /** The catalog id of the model that the body names; undefined until the body was understood. */
+  get model(): string | undefined {
+    return this.#model;
+  }
+
   /** The token of the first failure; undefined while there is none. */
   get detail(): Detail | undefined {
     return this.#detail;

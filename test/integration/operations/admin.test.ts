@@ -156,7 +156,7 @@ describe("reading", () => {
     expect(secrets.length).toBeGreaterThan(1);
     const { id } = keys[0] ?? {};
     const paths = ["/config_dump", "/stats", "/clusters", "/live", "/server_info", "/runtime", "/memory", "/"];
-    for (const path of [...paths, "/keys/status", `/limits/${id}`]) {
+    for (const path of [...paths, "/keys/status", `/limits/${id}`, `/keys/${id}/usage`]) {
       const shown = await text(path);
       for (const secret of secrets) expect(shown).not.toContain(secret);
     }
@@ -237,6 +237,31 @@ describe("reading", () => {
     service.play(HELLO);
     expect((await admin.get("/limits/nobody")).status).toBe(404);
     expect(await (await admin.get(`/limits/${CANARY}`)).text()).not.toContain(CANARY);
+  });
+
+  test("/keys/{id}/usage has what a key used by day and model, with limits or without, and what limits refused", async () => {
+    const key = await service.createKey("--name", "user", "--models", "all");
+    const id = key.split("_")[2] ?? "";
+    const used = async () => (await json(`/keys/${id}/usage`)) as Record<string, unknown>;
+    const none = { requests: 0, refused: 0, input_tokens: 0, cached_input_tokens: 0, output_tokens: 0 };
+    expect(await used()).toMatchObject({ key_id: id, total: none, days: [] });
+    const headers = { authorization: `Bearer ${key}` };
+    for (const body of [{}, { stream: true }]) await (await service.post(CHAT, body, headers)).text();
+    await becomes(async () => JSON.stringify(await used()).includes('"requests":2'), "both are counted");
+    const { input_tokens, output_tokens } = (await used()).total as Record<string, number>;
+    expect(input_tokens).toBeGreaterThan(0);
+    expect(output_tokens).toBeGreaterThan(0);
+    const [day] = (await used()).days as { readonly models: readonly Record<string, unknown>[] }[];
+    expect(day?.models).toEqual([{ model: MODEL, ...((await used()).total as object) }]);
+    const metrics = await text("/stats?filter=svc_key_");
+    expect(metrics).toContain(`svc_key_tokens_total{key_id="${id}",token_type="output"} ${output_tokens}`);
+    const small = await service.createKey("--name", "small", "--models", "all", "--rpm", "6");
+    for (const status of [200, 429])
+      expect((await service.post(CHAT, {}, { authorization: `Bearer ${small}` })).status).toBe(status);
+    const total = async () => (await json(`/keys/${small.split("_")[2]}/usage`)).total as Record<string, number>;
+    await becomes(async () => (await total()).requests === 1, "the one that was let in counts");
+    expect(await total()).toMatchObject({ requests: 1, refused: 1, input_tokens: Number(input_tokens) / 2 });
+    expect((await admin.get("/keys/nobody/usage")).status).toBe(404);
   });
 
   test("/memory has Envoy's counts, as text", async () => {

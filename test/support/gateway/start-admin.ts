@@ -43,7 +43,7 @@ export async function startAdmin(
   const lifecycle = new Lifecycle(new StopOrders(systemClock.nowMs));
   const lines: string[] = [];
   const log = pino({ level: "info" }, { write: (line) => lines.push(line) });
-  const { clusters, stats, keys, sealing, keyFile, limiter, overload } = gateway;
+  const { clusters, stats, keys, sealing, keyFile, limiter, usage, overload } = gateway;
   registerClusterStats(stats.registry, clusters);
   registerKeyStats(stats.registry, keys);
   const app = buildAdmin({
@@ -57,6 +57,7 @@ export async function startAdmin(
     keys,
     sealing,
     limiter,
+    usage,
     overload,
     connections: () => 0,
     workers,

@@ -22,6 +22,9 @@ import { buildServer } from "../../../gateway/server.ts";
 import { Stats } from "../../../gateway/stats/stats.ts";
 import { startTracing } from "../../../gateway/tracing/start-tracing.ts";
 import { ClusterManager, type ClusterSurroundings } from "../../../gateway/upstream/cluster-manager.ts";
+import { KeySeries } from "../../../gateway/usage/key-series.ts";
+import { KeyUsage } from "../../../gateway/usage/key-usage.ts";
+import { UsageBook } from "../../../gateway/usage/usage-book.ts";
 import { createKey } from "../processes/key-command.ts";
 
 /** A running gateway, and its parts. */
@@ -42,6 +45,7 @@ export type RunningGateway = {
   readonly keys: KeyStore;
   readonly sealing: Sealing;
   readonly limiter: Limiter;
+  readonly usage: KeyUsage;
   readonly overload: OverloadManager;
   readonly clusters: ClusterManager;
   /** The routes that the server has, as Fastify prints them. */
@@ -95,12 +99,18 @@ export async function startGateway(
   const { jwt } = config.auth;
   const tokens = jwt && (await TokenVerifier.open({ settings: jwt, keys, clock: systemClock, onReload: () => {} }));
   const clusters = new ClusterManager(config.clusters, systemClock, log, { ...config.upstream, ...surroundings });
+  const usage = new KeyUsage({
+    store: new UsageBook(systemClock),
+    series: new KeySeries(stats.registry, config.stats.keySeries, systemClock.nowMs),
+    clock: systemClock,
+  });
   const tracing = config.tracing && startTracing(config.tracing, log, systemClock.nowMs);
   const { app, sockets, grpc, limiter, overload } = buildServer({
     config,
     keys,
     tokens,
     limitStore: new MemoryLimitStore(systemClock),
+    usage,
     clusters,
     sealing,
     stats,
@@ -127,6 +137,7 @@ export async function startGateway(
     keys,
     sealing,
     limiter,
+    usage,
     overload,
     clusters,
     routes: app.printRoutes({ commonPrefix: false }),
@@ -146,6 +157,7 @@ export async function startGateway(
       clusters.close();
       tokens?.close();
       keys.close();
+      await usage.close();
       await tracing?.close();
       await rm(folder, { recursive: true, force: true, maxRetries: 5 });
     },

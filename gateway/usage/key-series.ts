@@ -1,0 +1,76 @@
+import { Counter, type Registry } from "prom-client";
+import type { UsageCounts } from "./usage-store.ts";
+
+/** The label of the keys that have no series of their own. */
+const OTHER = "other";
+/** The time without use after which a key may lose its series to another one, in milliseconds: a day. */
+const IDLE_MS = 86_400_000;
+
+/**
+ * Shows what keys use as metrics, with a bounded number of series: so many keys have series of their own, those that were
+ * used first and then those that take the places of keys which were not used for a day. All others count as `other`.
+ */
+export class KeySeries {
+  readonly #maxKeys: number;
+  readonly #nowMs: () => number;
+  /** The keys with series of their own and when each was last used, the one that was used longest ago first. */
+  readonly #usedMs = new Map<string, number>();
+  readonly #requests: Counter<"key_id">;
+  readonly #refused: Counter<"key_id">;
+  readonly #tokens: Counter<"key_id" | "token_type">;
+
+  /** Registers the metrics. At 0 `maxKeys` all keys count as `other`; `nowMs` is a monotonic clock in milliseconds. */
+  constructor(registry: Registry, maxKeys: number, nowMs: () => number) {
+    this.#maxKeys = maxKeys;
+    this.#nowMs = nowMs;
+    const registers = [registry];
+    this.#requests = new Counter({
+      name: "svc_key_requests_total",
+      help: "Requests that counted against the limits of their key, by the key's id; other: keys without series of their own.",
+      labelNames: ["key_id"],
+      registers,
+    });
+    this.#refused = new Counter({
+      name: "svc_key_refused_total",
+      help: "Requests that a limit of their key refused, by the key's id; other: keys without series of their own.",
+      labelNames: ["key_id"],
+      registers,
+    });
+    this.#tokens = new Counter({
+      name: "svc_key_tokens_total",
+      help: "Tokens that keys used, by the key's id and by type: input, cached (a part of input), output; other: keys without series of their own.",
+      labelNames: ["key_id", "token_type"],
+      registers,
+    });
+  }
+
+  /** Counts what a request has used. */
+  count(keyId: string, { requests, refused, inputTokens, cachedTokens, outputTokens }: UsageCounts): void {
+    const key_id = this.#labelOf(keyId);
+    this.#requests.inc({ key_id }, requests);
+    this.#refused.inc({ key_id }, refused);
+    this.#tokens.inc({ key_id, token_type: "input" }, inputTokens);
+    this.#tokens.inc({ key_id, token_type: "cached" }, cachedTokens);
+    this.#tokens.inc({ key_id, token_type: "output" }, outputTokens);
+  }
+
+  #labelOf(keyId: string): string {
+    const nowMs = this.#nowMs();
+    const known = this.#usedMs.delete(keyId);
+    if (!known && this.#usedMs.size >= this.#maxKeys && !this.#freeOne(nowMs)) return OTHER;
+    this.#usedMs.set(keyId, nowMs);
+    return keyId;
+  }
+
+  /** Takes the series of the key that was used longest ago, if that was long enough ago. Returns whether it did. */
+  #freeOne(nowMs: number): boolean {
+    const [oldest] = this.#usedMs;
+    if (!oldest || nowMs - oldest[1] < IDLE_MS) return false;
+    const [key_id] = oldest;
+    this.#usedMs.delete(key_id);
+    this.#requests.remove({ key_id });
+    this.#refused.remove({ key_id });
+    for (const token_type of ["input", "cached", "output"]) this.#tokens.remove({ key_id, token_type });
+    return true;
+  }
+}
