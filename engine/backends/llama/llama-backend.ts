@@ -230,7 +230,7 @@ export class LlamaBackend implements Backend {
         markers,
         continues: parts.grammarStates.canTake,
       },
-      engineVersion: `llama.cpp ${llama.llamaCppRelease.release}`,
+      engineVersion: `llama.cpp ${llama.llamaCppRelease.release}; ${runtime.setup}`,
       stopBeat: startBeat(parts),
     };
   }

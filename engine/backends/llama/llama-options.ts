@@ -34,6 +34,30 @@ export const llamaSchema = z.strictObject({
     .union([z.literal("auto"), z.literal(false), z.enum(["cuda", "vulkan", "metal"])])
     .default("auto")
     .describe("The accelerator that computes: auto takes the best one whose driver is found, false none."),
+  gpuLayers: z
+    .union([z.enum(["auto", "max"]), z.int().min(0).max(10_000)])
+    .default("auto")
+    .describe(
+      "The number of the model's layers that the accelerator holds, the others being computed by the CPU: auto takes as many as fit beside the KV memory of all slots, max all of them. A number that does not fit stops the start. Several accelerators share the layers.",
+    ),
+  flashAttention: z
+    .union([z.literal("auto"), z.boolean()])
+    .default("auto")
+    .describe(
+      "Whether attention is computed without writing its whole matrix, which is faster and takes less memory: auto does so where the model and the accelerator can.",
+    ),
+  memoryMap: z
+    .union([z.literal("auto"), z.boolean()])
+    .default("auto")
+    .describe(
+      "Whether the model's file is mapped into memory instead of read, so that processes share it and the start is quick: auto does so unless more layers fit the accelerator without it.",
+    ),
+  lockMemory: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Whether the system has to keep the model in memory and may never swap it out; the process needs the right to lock so much.",
+    ),
   batchTokens: z
     .int()
     .min(32)

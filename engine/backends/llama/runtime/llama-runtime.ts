@@ -22,6 +22,8 @@ export type LlamaRuntime = {
   readonly contextWindow: number;
   /** The size of the model file, in bytes. */
   readonly fileBytes: number;
+  /** What computes the model and how, for people: the accelerator, the layers that it holds, the threads. */
+  readonly setup: string;
   /** Frees the model and all that belongs to it. */
   close(): Promise<void>;
 };
@@ -36,18 +38,26 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
   const threads = threadCount(options.threads, fileBytes);
   const llama = await loadBinary(library, options.gpu, threads);
   try {
-    const model = await llama.loadModel({ modelPath: options.modelPath, loadSignal: signal });
+    const { modelPath, gpuLayers, memoryMap, lockMemory, contextTokens, slots } = options;
+    const model = await llama.loadModel({
+      ...{ modelPath, useMmap: memoryMap, useMlock: lockMemory, loadSignal: signal },
+      // Left to itself it fills the accelerator with layers, and the context of all slots finds no room.
+      gpuLayers: gpuLayers === "auto" ? { fitContext: { contextSize: contextTokens * slots } } : gpuLayers,
+    });
     const contextWindow = Math.min(options.contextTokens, model.trainContextSize);
     const context = await model.createContext({
       sequences: options.slots,
       contextSize: contextWindow,
       batchSize: options.batchTokens,
+      flashAttention: options.flashAttention,
       threads,
       // A sliding window would drop the start of a prefix that the next turn wants to find again.
       swaFullCache: true,
       createSignal: signal,
     });
-    return { library, llama, model, sequences: takeSequences(context, options.slots), contextWindow, fileBytes, close };
+    const setup = setupOf(llama, model, context, threads);
+    const sequences = takeSequences(context, slots);
+    return { library, llama, model, sequences, contextWindow, fileBytes, setup, close };
   } catch (cause) {
     await llama.dispose();
     signal.throwIfAborted();
@@ -71,6 +81,15 @@ async function fileSize(path: string): Promise<number> {
 function threadCount(threads: LlamaOptions["threads"], fileBytes: number): number {
   if (threads !== "auto") return threads;
   return fileBytes < SINGLE_THREAD_BELOW_BYTES ? 1 : Math.max(1, availableParallelism() - 1);
+}
+
+/** Returns what computes the model and how, as its operator would say it. */
+function setupOf(llama: Llama, model: LlamaModel, context: LlamaContext, threads: number): string {
+  const { gpu } = llama;
+  const where = gpu === false ? "CPU" : `${gpu} with ${model.gpuLayers} layers`;
+  const { flashAttention } = context;
+  const attention = flashAttention === "auto" ? "where it can" : flashAttention ? "on" : "off";
+  return `${where}, threads ${threads}, flash attention ${attention}`;
 }
 
 const NO_BINARY_HINT =

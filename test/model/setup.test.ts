@@ -1,0 +1,24 @@
+import { expect, test } from "vitest";
+import type { LlamaOptions } from "../../engine/backends/llama/llama-options.ts";
+import { ask, missing, request, startBackend } from "../support/engine/demo-engine.ts";
+
+const SETUPS: readonly (readonly [string, Partial<LlamaOptions>])[] = [
+  ["as shipped", {}],
+  ["without flash attention", { flashAttention: false }],
+  ["with flash attention", { flashAttention: true }],
+  ["with the file read and kept in memory", { memoryMap: false, lockMemory: true }],
+  ["with a number of layers that no accelerator is there for", { gpuLayers: 2 }],
+];
+
+test.skipIf(missing !== "").each(SETUPS)("a node %s answers, and says how it is set up", async (_name, options) => {
+  const backend = await startBackend({ slots: 1, ...options });
+  try {
+    const { text } = await ask(backend, request("Hello!", { maxOutputTokens: 8 }));
+    expect(text).not.toBe("");
+    const attention = { auto: "where it can", true: "on", false: "off" }[`${options.flashAttention ?? "auto"}`];
+    expect(backend.describe().engineVersion).toMatch(/^llama\.cpp [\w.]+; CPU, threads 1, flash attention /);
+    expect(backend.describe().engineVersion.endsWith(attention ?? "?")).toBe(true);
+  } finally {
+    await backend.close();
+  }
+});
