@@ -68,12 +68,15 @@ export class EdgeRig {
     certificates.signed("first", "authority", "DNS:localhost,IP:127.0.0.1");
     for (const part of ["pem", "key"])
       copyFileSync(certificates.file(`first.${part}`), certificates.file(`live.${part}`));
+    certificates.authority("gateways-ca");
+    certificates.signed("gateway", "gateways-ca", "DNS:svc-gateway");
+    const grpcTls = { certFile: certificates.file("gateway.pem"), keyFile: certificates.file("gateway.key") };
     const engine = await EngineProcess.start("behind", backend);
     const config = ({ port, healthPort, grpcPort }: Place) => ({
       listen: { port },
       admin: { port: 0 },
       health: { port: healthPort },
-      grpc: { port: grpcPort },
+      grpc: { port: grpcPort, tls: grpcTls },
       keys: { file: keyFile },
       clusters: [{ model: "svc-qwen", endpoints: [{ address: engine.address }] }],
       xffNumTrustedHops: 1,

@@ -67,8 +67,9 @@ export class EnvoyProcess {
   }
 
   /**
-   * Starts Envoy in front of `gateways`, with `live.pem` and `live.key` of `certificates`. Resolves when it takes
-   * connections and has found all gateways healthy. `change` may alter the text of the configuration.
+   * Starts Envoy in front of `gateways`, with `live.pem` and `live.key` of `certificates`, and with `gateways-ca.pem` as
+   * the authority of the gateways' own. Resolves when it takes connections and has found all gateways healthy. `change`
+   * may alter the text of the configuration.
    */
   static async start(
     gateways: readonly EdgeUpstream[],
@@ -78,7 +79,9 @@ export class EnvoyProcess {
     const folder = mkdtempSync(join(tmpdir(), "svc-edge-"));
     const addressFile = join(folder, "admin");
     writeFileSync(join(folder, "tls.yaml"), secretsFor(certificates));
-    writeFileSync(join(folder, "envoy.yaml"), configFor(gateways, join(folder, "tls.yaml"), change));
+    const whole = (config: string) =>
+      change(config.replace("/etc/envoy/gateways/ca.crt", certificates.file("gateways-ca.pem")));
+    writeFileSync(join(folder, "envoy.yaml"), configFor(gateways, join(folder, "tls.yaml"), whole));
     const args = [
       "--concurrency",
       "1",

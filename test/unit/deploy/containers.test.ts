@@ -9,7 +9,7 @@ import { gatewayConfigSchema } from "../../../gateway/config.ts";
 const ROOT = join(import.meta.dirname, "../../..");
 const COMPOSE = join(ROOT, "deploy/compose");
 /** What a user makes before the start. */
-const MADE = ["./secrets", "./certificates"];
+const MADE = ["./secrets", "./secrets/grpc.crt", "./certificates"];
 
 type Service = {
   readonly stop_grace_period?: string;

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { parse } from "yaml";
 import * as z from "zod";
-import { checkConfig } from "../../../../deploy/runtime/config/load-config.ts";
+import { checkConfig, loadConfig } from "../../../../deploy/runtime/config/load-config.ts";
 import { gatewayConfigSchema } from "../../../../gateway/config.ts";
 
 /* What the shipped Envoy and a gateway with its defaults have to agree on. */
@@ -17,6 +17,10 @@ const { static_resources: edge } = z
     static_resources: z.object({
       clusters: z.array(
         z.object({
+          name: z.string(),
+          transport_socket: z
+            .object({ typed_config: z.object({ sni: z.string(), common_tls_context: z.unknown() }) })
+            .optional(),
           health_checks: z.tuple([
             z.object({
               timeout: seconds,
@@ -31,6 +35,9 @@ const { static_resources: edge } = z
   })
   .parse(parse(text));
 const gateway = checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters: [] }, "test");
+
+/** The shipped configurations of gateways that stand behind this Envoy. */
+const BEHIND = ["deploy/compose/config/gateway.yaml", "deploy/kubernetes/gateway/gateway.yaml"];
 
 /** The first duration, in milliseconds, that the configuration gives under a name. */
 const durationOf = (name: string) => Number(new RegExp(`\\b${name}: ([\\d.]+)s`).exec(text)?.[1]) * 1_000;
@@ -52,4 +59,15 @@ test("no stream and no answer in one piece is silent for as long as Envoy waits"
   expect(waits).toEqual([930, 930]);
   expect(930_000).toBeGreaterThan(timeouts.maxRequestDurationMs);
   expect(durationOf("request_timeout")).toBeGreaterThan(timeouts.requestTimeoutMs);
+});
+
+test("Envoy speaks to a port of a gateway as the shipped gateways serve it: gRPC over TLS, HTTP in plain text", () => {
+  const secured = edge.clusters.flatMap(({ name, transport_socket: socket }) =>
+    socket ? [[name, socket.typed_config.sni]] : [],
+  );
+  expect(secured).toEqual([["gateways_grpc", "svc-gateway"]]);
+  for (const file of BEHIND) {
+    const { grpc } = loadConfig(gatewayConfigSchema, join(ROOT, file));
+    expect([file, grpc?.port, grpc?.tls !== undefined]).toEqual([file, 50_050, true]);
+  }
 });
