@@ -12,6 +12,8 @@ export class Lifecycle {
   readonly #drain = new AbortController();
   readonly #orders: StopOrders;
   #graceful = false;
+  /** The number of parts that are waited for. */
+  #missing = 0;
   #healthFailed = false;
 
   /** Makes a lifecycle that follows `orders`: a gateway that they tell to end drains gracefully first. */
@@ -49,7 +51,18 @@ export class Lifecycle {
   /** Returns the state of the gateway. `initialized` says whether any model can be served. */
   state(initialized: boolean): ServerState {
     if (this.#drain.signal.aborted || this.#healthFailed) return "DRAINING";
-    return initialized ? "LIVE" : "PRE_INITIALIZING";
+    return initialized && this.#missing === 0 ? "LIVE" : "PRE_INITIALIZING";
+  }
+
+  /** Has the gateway be initialized no earlier than when `part` has resolved. */
+  waitFor(part: Promise<unknown>): void {
+    this.#missing += 1;
+    void part.then(
+      () => {
+        this.#missing -= 1;
+      },
+      () => {},
+    );
   }
 
   /**

@@ -14,6 +14,7 @@ import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
 import { processChannel } from "../deploy/runtime/process/process-channel.ts";
 import { runConfigured } from "../deploy/runtime/process/run-main.ts";
 import { StopOrders } from "../deploy/runtime/process/stop-orders.ts";
+import { untilAborted } from "../deploy/runtime/time/abort.ts";
 import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { TracingConfig } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { type GatewayConfig, gatewayConfigSchema } from "./config.ts";
@@ -72,15 +73,10 @@ async function run(config: GatewayConfig): Promise<number> {
   const clock = systemClock;
   const stats = new Stats();
   const log = openLog(config, stats);
-  const stops = obeySignals();
-  const lifecycle = new Lifecycle(stops);
-  const crashed = endOnCrash(() => {
-    // A process that is not to be relied on takes nothing more, whoever has noticed.
-    lifecycle.drainListeners(false);
-    lifecycle.quit();
-  }, log);
+  const { lifecycle, crashed } = beginLife(log);
   const workers = openWorkers(config);
-  const { close: closeShared, board, ...shared } = await openShared(config, stats, log);
+  const { close: closeShared, board, keysLoaded, ...shared } = await openShared(config, stats, log);
+  lifecycle.waitFor(keysLoaded);
   const sealing = await openSealing(config.sealingKeyFile, stats, log);
   const clusters = new ClusterManager(config.clusters, clock, log, config.upstream);
   const orders = await EndpointOrders.open(clusters, board);
@@ -118,11 +114,16 @@ async function run(config: GatewayConfig): Promise<number> {
     ...shared,
     ...access,
   };
-  const apps = { admin: buildAdmin(adminDeps), ...(config.health && { health: buildHealth(adminDeps) }), public: app };
-  listeners.push(...(await listenAll(apps, config, grpc)));
-  const ready = announce(listeners, log);
-  if (workers.count === 1) workers.take({ workers: [ready.adminUrl] });
-  await drainWhenTold({ config, lifecycle, server: app.server, sockets, grpc, clock, log });
+  const apps = { admin: buildAdmin(adminDeps), ...(config.health && { health: buildHealth(adminDeps) }) };
+  listeners.push(...(await listenToOperators(apps, config)));
+  // Without keys every caller would be told that its key is wrong.
+  await Promise.race([keysLoaded, untilAborted(lifecycle.stop)]);
+  if (!lifecycle.stop.aborted) {
+    listeners.push(...(await listenToCallers(app, config, grpc)));
+    const ready = announce(listeners, log);
+    if (workers.count === 1) workers.take({ workers: [ready.adminUrl] });
+    await drainWhenTold({ config, lifecycle, server: app.server, sockets, grpc, clock, log });
+  }
   for (const part of [apps.admin, apps.health, access, orders, clusters, sealing, tracing]) await part?.close();
   await closeShared();
   log.info("stopped");
@@ -157,16 +158,20 @@ function openWorkers({ worker }: GatewayConfig): Workers {
 async function openShared(config: GatewayConfig, stats: Stats, log: Logger) {
   const state = await openState(config, log);
   const limits = await openLimits(config, state, stats, log);
-  const keys = await openKeys(config, state, stats, log);
+  const { keys, loaded: keysLoaded } = await openKeys(config, state, stats, log);
   const tokens = await openTokens(config, keys, log);
   const usage = openUsage(config, state, stats);
   return {
     keys,
+    keysLoaded,
     tokens,
     limitStore: limits.store,
     usage,
     board: openOrderBoard(config, state),
-    notes: () => limits.notes?.() ?? [],
+    notes: () => [
+      ...(keys.status().loadedAtMs === 0 ? ["keys: the shared store is away; callers are not listened to"] : []),
+      ...(limits.notes?.() ?? []),
+    ],
     async close() {
       tokens?.close();
       keys.close();
@@ -253,20 +258,28 @@ function openUsage({ worker, stats: { keySeries } }: GatewayConfig, state: Redis
   return new KeyUsage({ store: state ? new RedisUsage(state, systemClock) : own(), series, clock: systemClock });
 }
 
+/**
+ * The keys, and when there are any: at once, or once the store that gateways share is back. `loaded` rejects with
+ * `ConfigError` when its keys cannot be used.
+ */
+type OpenKeys = { readonly keys: KeyStore; readonly loaded: Promise<void> };
+
 /** Opens the keys, and logs each of their later changes. Throws `ConfigError` if they cannot be used. */
 async function openKeys(
   config: GatewayConfig,
   state: RedisState | undefined,
   stats: Stats,
   log: Logger,
-): Promise<KeyStore> {
-  const keys = await readKeys(config.keys, state);
+): Promise<OpenKeys> {
+  const { keys, loaded } = await readKeys(config.keys, state);
+  if (keys.status().fault === "unreachable")
+    log.error({ fault: "unreachable" }, "the store of keys is away: callers are not listened to until it is back");
   keys.onChange(({ keys: count, revision, fault }) => {
     if (fault) log.error({ fault }, "the newest keys cannot be used; the last good ones stay");
     else log.info({ keys: count, revision }, "keys loaded");
   });
   registerKeyStats(stats.registry, keys);
-  return keys;
+  return { keys, loaded };
 }
 
 /** Follows the keys of the issuer whose tokens are taken in the place of keys, where there is one. */
@@ -288,17 +301,25 @@ async function openTokens(
  * Reads the keys. Throws `ConfigError` where there are none: a gateway without keys would refuse everybody, and whoever
  * set it up has to know.
  */
-async function readKeys({ file, redis }: GatewayConfig["keys"], state: RedisState | undefined): Promise<KeyStore> {
-  const where = file === undefined ? "keys.redis" : "keys.file";
-  try {
-    if (file !== undefined) return await FileKeyStore.open({ file, clock: systemClock });
-    if (!redis || !state) throw new ConfigError("keys: expected one of file and redis");
-    return await RedisKeyStore.open({ state, pepperFile: redis.pepperFile, clock: systemClock });
-  } catch (error) {
+async function readKeys({ file, redis }: GatewayConfig["keys"], state: RedisState | undefined): Promise<OpenKeys> {
+  const cannotUse = (error: unknown): never => {
     if (!isKeyStoreError(error)) throw error;
-    const command = file === undefined ? "--config this-file" : `--file ${file}`;
+    const [where, command] =
+      file === undefined ? ["keys.redis", "--config this-file"] : ["keys.file", `--file ${file}`];
     const hint = error.fault === "missing" ? `; 'npm run keys -- create ${command} …' makes one` : "";
     throw new ConfigError(`${where}: ${error.message}${hint}`, { cause: error });
+  };
+  try {
+    if (file !== undefined)
+      return { keys: await FileKeyStore.open({ file, clock: systemClock }), loaded: Promise.resolve() };
+    if (!redis || !state) throw new ConfigError("keys: expected one of file and redis");
+    const keys = await RedisKeyStore.open({ state, pepperFile: redis.pepperFile, clock: systemClock });
+    const loaded = keys.loaded.catch(cannotUse);
+    // It is waited for once all else is there.
+    loaded.catch(() => {});
+    return { keys, loaded };
+  } catch (error) {
+    return cannotUse(error);
   }
 }
 
@@ -340,6 +361,17 @@ async function followSealing(file: string, log: Logger, onUnknownKey: (id: strin
       throw new ConfigError(`sealingKeyFile: ${cause.message}`, { cause });
     throw cause;
   }
+}
+
+/** Begins a life that signals end, and a fault of ours. `crashed` returns whether it was a fault. */
+function beginLife(log: Logger) {
+  const lifecycle = new Lifecycle(obeySignals());
+  const crashed = endOnCrash(() => {
+    // A process that is not to be relied on takes nothing more, whoever has noticed.
+    lifecycle.drainListeners(false);
+    lifecycle.quit();
+  }, log);
+  return { lifecycle, crashed };
 }
 
 /** Takes orders to stop from signals alone: Node would end a worker whose supervisor has gone, amid its answers. */
@@ -417,24 +449,30 @@ function openGrpcTls({ grpc }: GatewayConfig, log: Logger): FollowedPems | undef
   }
 }
 
-/** The listeners of a gateway by name; not every one has `health`. */
-type Apps = Readonly<Record<"admin" | "public", App>> & { readonly health?: App };
+/** The listeners that operators of a gateway use; not every one has `health`. */
+type Apps = { readonly admin: App; readonly health?: App };
 
 type App = GatewayServer["app"];
 
-/** Lets all listeners listen, the public one last: whoever is sent there has to find the gateway ready. */
-async function listenAll(
-  apps: Apps,
-  { admin, health, listen }: GatewayConfig,
-  grpc: GrpcListener | undefined,
-): Promise<Listener[]> {
+/** Lets those listeners listen that operators use. They come first: whoever is sent to callers' has to find all ready. */
+async function listenToOperators(apps: Apps, { admin, health }: GatewayConfig): Promise<Listener[]> {
   const listeners: Listener[] = [];
   // Of several workers each has its own.
   const exclusive = { host: admin.host, port: admin.port, exclusive: true };
   listeners.push({ name: "admin", address: await listening(apps.admin, exclusive, admin.tls ? "https" : "http") });
   if (apps.health && health) listeners.push({ name: "health", address: await listening(apps.health, health) });
+  return listeners;
+}
+
+/** Lets those listeners listen that callers use, the public one last. */
+async function listenToCallers(
+  app: App,
+  { listen }: GatewayConfig,
+  grpc: GrpcListener | undefined,
+): Promise<Listener[]> {
+  const listeners: Listener[] = [];
   if (grpc) listeners.push({ name: "grpc", address: await grpc.listen().catch(cannotListen) });
-  listeners.push({ name: "public", address: await listening(apps.public, listen) });
+  listeners.push({ name: "public", address: await listening(app, listen) });
   return listeners;
 }
 

@@ -1,4 +1,5 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import { sleep } from "../../../deploy/runtime/time/sleep.ts";
 import type { RedisState } from "../../state/redis-state.ts";
 import type { Pepper } from "../key-digest.ts";
 import { readPepper } from "../key-file.ts";
@@ -47,7 +48,8 @@ export class RedisKeyStore implements KeyStore {
   #looking: Promise<void> | undefined;
   #askedAgain = false;
   #cancelLook = () => {};
-  #closed = false;
+  #loaded = Promise.resolve();
+  readonly #end = new AbortController();
 
   private constructor(options: RedisKeyStoreOptions, pepper: Pepper) {
     this.#options = options;
@@ -58,17 +60,25 @@ export class RedisKeyStore implements KeyStore {
 
   /**
    * Reads all records and follows their changes until `close`. Throws what `isKeyStoreError` knows when there are none,
-   * or they cannot be read or used.
+   * or they cannot be used. Where the store does not answer it is opened without keys: see `loaded`.
    */
   static async open(options: RedisKeyStoreOptions): Promise<RedisKeyStore> {
     const { pepperFile } = options;
     const pepper = await readPepper(pepperFile);
     if (pepper === undefined) throw new KeyStoreError("pepper_missing", `${pepperFile} is missing`);
     const store = new RedisKeyStore(options, pepper);
-    await store.#load();
-    options.state.subscribe(KEYS_CHANNEL, () => void store.#look());
-    store.#lookLater();
+    if (!(await store.#begin())) store.#loaded = store.#beginLater();
+    // Whoever opens a store may have other things to do before it waits for the keys.
+    store.#loaded.catch(() => {});
     return store;
+  }
+
+  /**
+   * Resolves when there are keys: at once, but where the store was away when it was opened. Rejects with what
+   * `isKeyStoreError` knows when it is back and its keys cannot be used. It resolves after `close`, too.
+   */
+  get loaded(): Promise<void> {
+    return this.#loaded;
   }
 
   /** Returns who presents this key by the clock's time now; undefined for every key that does not work. */
@@ -110,9 +120,35 @@ export class RedisKeyStore implements KeyStore {
 
   /** Stops following the store and forgets all listeners; `find` goes on with the last records. */
   close(): void {
-    this.#closed = true;
+    this.#end.abort();
     this.#listeners.clear();
     this.#cancelLook();
+  }
+
+  /** Reads all records and follows their changes from then on. Resolves to whether the store answered. */
+  async #begin(): Promise<boolean> {
+    const before = this.#fault;
+    try {
+      await this.#load();
+    } catch (error) {
+      if (!(error instanceof KeyStoreError) || error.fault !== "unreachable") throw error;
+      this.#loadErrors += 1;
+      this.#fault = error.fault;
+      return false;
+    }
+    this.#fault = undefined;
+    if (before !== undefined) this.#tell();
+    this.#options.state.subscribe(KEYS_CHANNEL, () => void this.#look());
+    this.#lookLater();
+    return true;
+  }
+
+  async #beginLater(): Promise<void> {
+    const { clock } = this.#options;
+    do {
+      await sleep(clock, LOOK_MS, this.#end.signal);
+      if (this.#end.signal.aborted) return;
+    } while (!(await this.#begin()));
   }
 
   async #load(): Promise<void> {
@@ -140,7 +176,7 @@ export class RedisKeyStore implements KeyStore {
   }
 
   #lookLater(): void {
-    if (this.#closed) return;
+    if (this.#end.signal.aborted) return;
     this.#cancelLook = this.#options.clock.after(LOOK_MS, () => void this.#look().then(() => this.#lookLater()));
   }
 
@@ -157,7 +193,7 @@ export class RedisKeyStore implements KeyStore {
     do {
       this.#askedAgain = false;
       await this.#lookOnce();
-    } while (this.#askedAgain && !this.#closed);
+    } while (this.#askedAgain && !this.#end.signal.aborted);
   }
 
   async #lookOnce(): Promise<void> {
@@ -187,7 +223,7 @@ export class RedisKeyStore implements KeyStore {
   }
 
   #tell(): void {
-    if (this.#closed) return;
+    if (this.#end.signal.aborted) return;
     const status = this.status();
     for (const listener of this.#listeners) listener(status);
   }

@@ -1,0 +1,119 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { run } from "../../../gateway/keys/cli/main.ts";
+import { becomes } from "../../support/becomes.ts";
+import { Fleet, show } from "../../support/processes/fleet.ts";
+import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
+import { freePort, HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
+
+/* Gateways of several hosts whose keys stand in one store. */
+
+const fleet = new Fleet();
+const GATEWAYS = 4;
+/** The time within which a change is promised to be known everywhere, in milliseconds. */
+const PROMISED_MS = 1_000;
+/** The factor that a busy machine may take longer. */
+const PATIENCE = 10;
+
+/** A store with keys, and the command line that works on them by a gateway's configuration. */
+async function setUp() {
+  const folder = mkdtempSync(join(tmpdir(), "svc-shared-keys-"));
+  fleet.onEnd(() => rmSync(folder, { recursive: true, force: true }));
+  const redis = await RedisProcess.start("--appendonly", "yes");
+  fleet.onEnd(() => redis.end());
+  const { address } = await fleet.engine("node");
+  const cluster = { endpoints: [{ address }] };
+  const config = {
+    keys: { redis: { pepperFile: join(folder, "pepper") } },
+    state: { redis: { addresses: [redis.address] } },
+  };
+  const file = join(folder, "gateway.yaml");
+  writeFileSync(file, JSON.stringify({ listen: { port: 0 }, clusters: [], ...config }));
+  const keys = async (...args: readonly string[]) => {
+    let [out, errors] = ["", ""];
+    const io = { stdin: process.stdin, env: {}, nowMs: Date.now };
+    const said = { out: (text: string) => (out += text), err: (text: string) => (errors += text) };
+    const code = await run(["--config", file, ...args], { ...io, ...said });
+    if (code !== 0) throw new Error(`keys ${args[0]} ended with ${code}: ${errors}`);
+    return out;
+  };
+  const create = async () => JSON.parse(await keys("create", "--json", "--name", "shared", "--models", "all")).key;
+  return { redis, cluster, config, keys, create };
+}
+
+/** Resolves to how long it took until every gateway answered the key with this status, in milliseconds. */
+async function knownAfterMs(gateways: readonly GatewayProcess[], key: string, status: number): Promise<number> {
+  const beganMs = performance.now();
+  const known = async (gateway: GatewayProcess) => (await gateway.models(key)).status === status;
+  await Promise.all(gateways.map((gateway) => becomes(() => known(gateway), `${status} for the key`)));
+  return Math.round(performance.now() - beganMs);
+}
+
+describe.skipIf(!HAS_REDIS)(`keys that gateways share${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () => {
+  test("a changed key is known to four gateways within the second that is promised, with messages or without", async () => {
+    const { redis, cluster, config, keys, create } = await setUp();
+    await create();
+    const gateways = await Promise.all(Array.from({ length: GATEWAYS }, () => fleet.gateway(cluster, config)));
+    const key = await create();
+    const created = await knownAfterMs(gateways, key, 200);
+    await keys("disable", key.split("_")[2]);
+    const disabled = await knownAfterMs(gateways, key, 401);
+    // Messages of changes are lost with the connections that wait for them.
+    await redis.ask("CLIENT", "KILL", "TYPE", "pubsub");
+    await keys("enable", key.split("_")[2]);
+    const enabled = await knownAfterMs(gateways, key, 200);
+    show("a changed key is known everywhere after, in ms", { created, disabled, enabled });
+    for (const tookMs of [created, disabled, enabled]) expect(tookMs).toBeLessThan(PROMISED_MS * PATIENCE);
+  });
+
+  test("a gateway that starts while the store is away waits for it, says so and is not ready", async () => {
+    const { redis, cluster, config, create } = await setUp();
+    const key = await create();
+    await redis.stop("SIGKILL");
+    const healthPort = await freePort();
+    let ready = false;
+    const starting = fleet.gateway(cluster, { ...config, health: { port: healthPort } }).finally(() => {
+      ready = true;
+    });
+    const health = async (path: string) => {
+      const response = await fetch(`http://127.0.0.1:${healthPort}${path}`).catch(() => undefined);
+      return response && { status: response.status, text: await response.text() };
+    };
+    await becomes(async () => (await health("/healthz"))?.status === 200, "it lives");
+    expect(await health("/readyz")).toEqual({
+      status: 503,
+      text: expect.stringMatching(/^PRE_INITIALIZING\nkeys: the shared store is away; callers are not listened to\n/),
+    });
+    expect(ready).toBe(false);
+    await redis.startAgain();
+    const gateway = await starting;
+    expect((await gateway.models(key)).status).toBe(200);
+    await becomes(async () => (await health("/readyz"))?.text === "LIVE\n", "it is ready");
+    const said = gateway.process.log.map(({ msg }) => String(msg));
+    expect(said.filter((line) => line.startsWith("the store of keys is away"))).toHaveLength(1);
+    expect(said.indexOf("keys loaded")).toBeGreaterThan(0);
+  });
+
+  test("a gateway that waits for the store can be told to end, and one whose keys turn out to be wrong ends by itself", async () => {
+    const { redis, cluster, config, create } = await setUp();
+    await create();
+    await redis.stop("SIGKILL");
+    const port = await freePort();
+    const told = expect(fleet.gateway(cluster, { ...config, admin: { port } })).rejects.toThrow("ended with 0");
+    await becomes(async () => {
+      const order = await fetch(`http://127.0.0.1:${port}/quitquitquit`, { method: "POST" }).catch(() => undefined);
+      return order?.status === 200;
+    }, "it is told");
+    await told;
+    writeFileSync(config.keys.redis.pepperFile, Buffer.alloc(32, 7));
+    const wrong = expect(fleet.gateway(cluster, { ...config, health: { port } })).rejects.toThrow("ended with 2");
+    await becomes(
+      async () => (await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => undefined))?.ok === true,
+      "",
+    );
+    await redis.startAgain();
+    await wrong;
+  });
+});
