@@ -5,6 +5,7 @@ import { CATALOG, type Catalog } from "./catalog.ts";
 import { grpcSchema } from "./grpc/grpc-settings.ts";
 import { adminSchema, healthSchema } from "./http/admin/admin-settings.ts";
 import { streamSchema } from "./http/answer/stream-settings.ts";
+import { tryItSchema } from "./http/try-it/try-it-settings.ts";
 import { jsonLimitsSchema } from "./json/json-scan.ts";
 import { keysSchema } from "./keys/key-settings.ts";
 import { tokensSchema } from "./keys/tokens/token-settings.ts";
@@ -231,6 +232,7 @@ const gatewayKeys = z.strictObject({
     .describe(
       "The number of proxies in front that add to x-forwarded-for; at 0 the header means nothing, and the connection's address counts.",
     ),
+  tryIt: tryItSchema,
   cacheHeader: z
     .boolean()
     .default(false)

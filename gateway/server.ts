@@ -27,6 +27,7 @@ import { publicApp } from "./http/connection/public-app.ts";
 import type { SocketTable } from "./http/connection/sockets.ts";
 import { ModelDirectory } from "./http/model-directory.ts";
 import type { RecordSinks } from "./http/record/access-log.ts";
+import { serveTryItPage } from "./http/try-it/try-it-page.ts";
 import type { KeyStore } from "./keys/key-store.ts";
 import type { TokenVerifier } from "./keys/tokens/token-verifier.ts";
 import { AuthFailures } from "./limits/auth-failures.ts";
@@ -146,6 +147,7 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const auth = { keys, tokens: deps.tokens, failures, trustedHops, stats };
   const handlerOf = handlers(deps, answering);
   registerRoutes(app, handlerOf, ({ use }) => use === "open");
+  serveTryItPage(app, config.tryIt);
   registerKeyedRoutes(app, handlerOf, { auth, limits, overload, bodies });
   const grpc = grpcListener(deps, { ...answering, auth, bodies, sinks });
   return { app, sockets, grpc, limiter, overload };

@@ -117,6 +117,7 @@ function announce(ready: Ready, key: string): void {
   console.log(`
 Base URL  ${ready.baseUrl}     (chat and responses SDKs: ${ready.baseUrl}/v1)
 API key   ${key}
+Try it    ${ready.baseUrl}/     (for a browser; paste the key there)
 Admin     ${ready.adminUrl}     (for a browser)
 
 curl ${ready.baseUrl}/v1/chat/completions -H 'authorization: Bearer ${key}' -H 'content-type: application/json' \\

@@ -87,6 +87,7 @@ export async function writeGatewayConfig(
   return writeConfig(state, `gateway-${index}.yaml`, {
     listen: { port },
     admin: { port: adminPort },
+    tryIt: {},
     worker: { index, count: options.gateways },
     keys: { file: state.keyFile },
     sealingKeyFile: state.sealingKeyFile,

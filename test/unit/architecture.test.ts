@@ -107,6 +107,8 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   ["gateway/stats/", [RUNTIME, "gateway/outcome.ts", "gateway/routes.ts"]],
   ["gateway/http/admin/page/", ["deploy/runtime/files/project-folder.ts"]],
+  ["gateway/http/try-it/try-it-settings.ts", []],
+  ["gateway/http/try-it/", [...GATEWAY_LEAVES, RUNTIME, "gateway/routes.ts", "gateway/http/page-files.ts"]],
   ["gateway/http/admin/fleet/", [RUNTIME, "gateway/upstream/"]],
   [
     "gateway/http/admin/",
@@ -177,6 +179,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     ],
   ],
   ["gateway/http/fastify-error.ts", GATEWAY_LEAVES],
+  ["gateway/http/page-files.ts", [RUNTIME]],
   [
     "gateway/http/model-directory.ts",
     [
@@ -198,6 +201,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       ...[
         "gateway/http/admin/admin-settings.ts",
         "gateway/http/answer/stream-settings.ts",
+        "gateway/http/try-it/try-it-settings.ts",
         "gateway/state/state-settings.ts",
         "gateway/keys/key-settings.ts",
         "gateway/keys/tokens/token-settings.ts",

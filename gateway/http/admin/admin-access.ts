@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
-import { isIP, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
+import { hostName, isAddress } from "../../../deploy/runtime/net/address-host.ts";
 import { isLoopback } from "../../../deploy/runtime/net/loopback.ts";
 import type { AdminReply } from "./admin-route.ts";
 import type { AdminToken } from "./admin-token.ts";
@@ -38,7 +39,7 @@ export function refusal(request: AdminCaller, proof: AdminProof): AdminReply | u
     if (!proof.token) return { status: 403, body: REFUSED[proof.certificates ? "unproven" : "closed"] };
     return { status: 401, headers: { "www-authenticate": 'Basic realm="admin"' }, body: REFUSED.unproven };
   }
-  if (!proven && !isAddress(headers.host)) return { status: 403, body: REFUSED.host };
+  if (!proven && !isNoName(headers.host)) return { status: 403, body: REFUSED.host };
   if (method === "GET" || method === "HEAD") return undefined;
   const site = headers["sec-fetch-site"];
   const isOwn = site === undefined || site === "same-origin" || site === "none";
@@ -57,11 +58,8 @@ function isProven({ headers, socket }: AdminCaller, { token, certificates }: Adm
 }
 
 /** Returns whether a `Host` names this server by an address or as localhost; one that is absent misleads nobody. */
-function isAddress(host: string | undefined): boolean {
-  if (host === undefined) return true;
-  if (!URL.canParse(`http://${host}`)) return false;
-  const name = new URL(`http://${host}`).hostname.replace(/^\[|\]$/g, "");
-  return isIP(name) !== 0 || name === "localhost";
+function isNoName(host: string | undefined): boolean {
+  return host === undefined || isAddress(hostName(host) ?? "");
 }
 
 /**
@@ -75,7 +73,7 @@ export function isOwnOrigin(origin: string | undefined, host: string | undefined
   const url = new URL(origin);
   if (url.protocol !== "http:" && url.protocol !== "https:") return false;
   const name = url.hostname.replace(/^\[|\]$/g, "");
-  if (!proven && isIP(name) === 0 && name !== "localhost") return false;
+  if (!proven && !isAddress(name)) return false;
   // The default port is not written in an origin, but may be in `Host`.
   return url.host === host.toLowerCase().replace(url.protocol === "http:" ? /:80$/ : /:443$/, "");
 }

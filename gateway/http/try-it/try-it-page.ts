@@ -1,0 +1,28 @@
+import type { FastifyInstance } from "fastify";
+import { hostName, isAddress } from "../../../deploy/runtime/net/address-host.ts";
+import { ApiError } from "../../errors.ts";
+import type { OtherRoute } from "../../routes.ts";
+import { PAGE_HEADERS, pageFiles } from "../page-files.ts";
+import type { TryItSettings } from "./try-it-settings.ts";
+
+const FOLDER = "gateway/http/try-it/page";
+const FILES = ["try-it.html", "try-it.css", "formats.js", "try-it.js"];
+
+/** The row of a file of the page, which is no route of the API: it asks for no key, as none can be had before it. */
+function rowOf(path: string): OtherRoute {
+  return { path, methods: ["GET", "HEAD"], envelope: "a", operation: "try_it", use: "open", unrecorded: true };
+}
+
+/** Serves the page to try the API at `/`, and its files, where it is configured. It holds no key and nothing of a user. */
+export function serveTryItPage(app: FastifyInstance, settings: TryItSettings): void {
+  if (!settings) return;
+  for (const { name, type, body } of pageFiles(FOLDER, FILES)) {
+    const path = name.endsWith(".html") ? "/" : `/try-it/${name}`;
+    app.get(path, { config: { spec: rowOf(path) } }, async (request, reply) => {
+      const host = hostName(request.headers.host);
+      if (host === undefined || !(isAddress(host) || settings.hosts.includes(host)))
+        throw new ApiError("permission_denied", "This page is not served under this name.");
+      return reply.headers(PAGE_HEADERS).type(type).send(body);
+    });
+  }
+}

@@ -1,0 +1,92 @@
+import { existsSync } from "node:fs";
+
+/* A real browser, where one is installed, as far as the tests of pages use it. */
+
+const CHROMIUM = "/usr/bin/chromium";
+const FLAGS = [
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+/** As much of a page of the browser library as is used here: the library need not be installed to check the types. */
+export type Page = {
+  goto(url: string): Promise<unknown>;
+  on(event: "console" | "pageerror" | "request", listener: (what: Said) => void): void;
+  evaluate<T>(expression: string): Promise<T>;
+  fill(selector: string, text: string): Promise<void>;
+  click(selector: string): Promise<void>;
+  check(selector: string): Promise<void>;
+  uncheck(selector: string): Promise<void>;
+  selectOption(selector: string, value: string): Promise<unknown>;
+  setViewportSize(size: { readonly width: number; readonly height: number }): Promise<void>;
+  emulateMedia(options: { colorScheme: "light" | "dark" }): Promise<void>;
+};
+type Said = { type?(): string; text?(): string; url?(): string; readonly message?: string };
+type Browser = { newPage(options?: object): Promise<Page>; close(): Promise<void> };
+type Library = { readonly chromium: { launch(options: object): Promise<Browser> } };
+
+async function browserLibrary(): Promise<Library | undefined> {
+  // Not known to the compiler, so that its absence is no fault.
+  const name: string = "playwright-core";
+  return import(name).catch(() => undefined);
+}
+
+const library = existsSync(CHROMIUM) ? await browserLibrary() : undefined;
+const missing = existsSync(CHROMIUM) ? "playwright-core is not installed" : `there is no ${CHROMIUM}`;
+
+/** Whether there is a browser to test with. */
+export const HAS_BROWSER = library !== undefined;
+/** Why tests are skipped, for their titles; empty where there is a browser. */
+export const NO_BROWSER = library ? "" : ` (skipped: ${missing})`;
+
+/** A page that is open, with what went wrong in it and what it fetched. */
+export type OpenPage = {
+  readonly page: Page;
+  /** Errors of scripts and what the page's policy refused. */
+  readonly faults: string[];
+  /** The addresses that the page asked for. */
+  readonly fetched: readonly string[];
+  /** Resolves once the expression is true in the page. Not by the library's own way to wait, which a policy refuses. */
+  shown(expression: string): Promise<void>;
+  /** Resolves to the text of the first element that matches. */
+  text(selector: string): Promise<string>;
+  close(): Promise<void>;
+};
+
+/** Opens an empty page in a browser of its own. */
+export async function openPage(): Promise<OpenPage> {
+  if (!library) throw new Error(missing);
+  const browser = await library.chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+  const page = await browser.newPage();
+  const faults: string[] = [];
+  const fetched: string[] = [];
+  page.on("pageerror", ({ message }) => faults.push(String(message)));
+  page.on("console", (said) => {
+    if (said.type?.() === "error") faults.push(String(said.text?.()));
+  });
+  page.on("request", (request) => fetched.push(String(request.url?.())));
+  return {
+    page,
+    faults,
+    fetched,
+    async shown(expression) {
+      for (const lastMs = Date.now() + 20_000; !(await page.evaluate<boolean>(expression)); ) {
+        if (Date.now() > lastMs) throw new Error(`the page never showed it: ${expression}`);
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    },
+    text: (selector) => page.evaluate<string>(`document.querySelector(${JSON.stringify(selector)}).innerText`),
+    close: () => browser.close(),
+  };
+}
+
+/** Whether nothing of the page is wider than its window, so that a phone scrolls in one direction only. */
+export const FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
+
+/** The size of a phone's window. */
+export const PHONE = { width: 375, height: 700 } as const;
