@@ -1,4 +1,4 @@
-import { createHmac, type Hmac } from "node:crypto";
+import { createHash, createHmac, type Hmac, hash } from "node:crypto";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 
@@ -41,6 +41,7 @@ export function promptShape(
   const found = messages.findIndex(({ role }) => role !== Role.SYSTEM);
   const headLength = found < 0 ? messages.length : found;
 
+  setKey(key);
   const head = new Section(key, "");
   for (const { name, description, parametersJsonSchema, strict } of tools) {
     head.add("tool", name, description, parametersJsonSchema, String(strict));
@@ -111,36 +112,89 @@ function addPart(section: Section, { kind }: Part): void {
   }
 }
 
-/** Digests and measures what stands between two boundaries. */
+/** The size of a block of SHA-256, to which HMAC fills keys, in bytes. */
+const BLOCK_BYTES = 64;
+/** The bytes of a whole digest. */
+const SHA256_BYTES = 32;
+/** The size of what is gathered before it is digested, in bytes: nearly all messages of a conversation are shorter. */
+const GATHERED_BYTES = 64 * 1024;
+/** The most bytes of UTF-8 that a character of a string can take. */
+const MAX_CHARACTER_BYTES = 3;
+
+/** The two parts of HMAC, each with its form of the key before it; one section is digested at a time. */
+const inner = Buffer.allocUnsafeSlow(GATHERED_BYTES);
+const outer = Buffer.alloc(BLOCK_BYTES + SHA256_BYTES);
+
+/** Writes the key into the two parts, as HMAC has it (RFC 2104). */
+function setKey(key: Uint8Array): void {
+  const short = key.byteLength > BLOCK_BYTES ? createHash("sha256").update(key).digest() : key;
+  for (let at = 0; at < BLOCK_BYTES; at += 1) {
+    const byte = short[at] ?? 0;
+    inner[at] = byte ^ 0x36;
+    outer[at] = byte ^ 0x5c;
+  }
+}
+
+/**
+ * Digests and measures what stands between two boundaries, by HMAC with SHA-256. The fields of a section are gathered and
+ * digested in one step: making a digest that takes pieces costs several times as much as hashing a short text.
+ */
 class Section {
-  readonly #mac: Hmac;
+  readonly #key: Uint8Array;
+  /** Where what is gathered ends. */
+  #at = BLOCK_BYTES;
+  /** Takes what does not fit; undefined as long as everything has. */
+  #overflow: Hmac | undefined;
   #bytes = 0;
 
+  /** Begins a section under the key that `setKey` was called with. */
   constructor(key: Uint8Array, before: string) {
-    this.#mac = createHmac("sha256", key).update(before);
+    this.#key = key;
+    this.#put(before);
   }
 
   get bytes(): number {
     return this.#bytes;
   }
 
+  /** Digests fields with their lengths, which keep ("ab", "c") and ("a", "bc") apart, and counts their bytes. */
   add(tag: string, ...fields: readonly (string | Buffer)[]): void {
-    this.#update(tag, fields);
-    for (const field of fields) this.#bytes += Buffer.byteLength(field);
+    this.#put(`\0${tag}`);
+    for (const field of fields) this.#bytes += this.#field(field);
   }
 
   addImage(identity: string | Buffer, mimeType: string, detail: number): void {
-    this.#update("image", [identity, mimeType, String(detail)]);
+    this.#put("\0image");
+    for (const field of [identity, mimeType, String(detail)]) this.#field(field);
     this.#bytes += IMAGE_BYTES;
   }
 
   digest(): string {
-    return this.#mac.digest().subarray(0, DIGEST_BYTES).toString("base64url");
+    if (this.#overflow) return this.#flushed().digest().toString("base64url", 0, DIGEST_BYTES);
+    outer.write(hash("sha256", inner.subarray(0, this.#at), "binary"), BLOCK_BYTES, "latin1");
+    return Buffer.from(hash("sha256", outer, "binary"), "latin1").toString("base64url", 0, DIGEST_BYTES);
   }
 
-  /** Digests fields with their lengths, which keep ("ab", "c") and ("a", "bc") apart. */
-  #update(tag: string, fields: readonly (string | Buffer)[]): void {
-    this.#mac.update(`\0${tag}`);
-    for (const field of fields) this.#mac.update(`\0${Buffer.byteLength(field)}\0`).update(field);
+  /** Takes a field behind its length in bytes, which is returned. */
+  #field(field: string | Buffer): number {
+    const bytes = Buffer.byteLength(field);
+    this.#put(`\0${bytes}\0`);
+    this.#put(field);
+    return bytes;
+  }
+
+  #put(field: string | Buffer): void {
+    const mostBytes = typeof field === "string" ? field.length * MAX_CHARACTER_BYTES : field.length;
+    if (mostBytes > GATHERED_BYTES - this.#at) this.#flushed();
+    if (mostBytes > GATHERED_BYTES - this.#at) this.#overflow?.update(field);
+    else this.#at += typeof field === "string" ? inner.write(field, this.#at) : field.copy(inner, this.#at);
+  }
+
+  /** Digests what is gathered, to make room. Returns what takes the rest. */
+  #flushed(): Hmac {
+    this.#overflow ??= createHmac("sha256", this.#key);
+    this.#overflow.update(inner.subarray(BLOCK_BYTES, this.#at));
+    this.#at = BLOCK_BYTES;
+    return this.#overflow;
   }
 }
