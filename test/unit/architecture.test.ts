@@ -413,7 +413,10 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["test/real/", [GEN, "engine/", SUPPORT]],
   [
     "test/deploy/",
-    [...["deploy/", "gateway/config.ts", "engine/config.ts", "engine/backends/scripted/", "engine/profiles/"], SUPPORT],
+    [
+      ...["deploy/", "gateway/config.ts", "gateway/upstream/endpoint/", "gateway/upstream/wire/", "engine/config.ts"],
+      ...["engine/backends/scripted/", "engine/profiles/", SUPPORT],
+    ],
   ],
   ["test/browser/", [...GIVEN, SUPPORT]],
   ["test/start/", [...GIVEN, SUPPORT]],

@@ -94,7 +94,7 @@ class GenerateCall implements WireListener {
     const connected = () => endpoint.wire.connected;
     const size = { bytes: request.size, inputTokens };
     this.#watch = new TryWatch(clock, timeouts, size, connected, (limit) =>
-      this.#breakOff({ ...stalled(limit), workedMs: this.#watch.aliveMs }),
+      this.#breakOff({ ...stalled(limit), workedMs: this.#watch.aliveMs }, "silent"),
     );
     this.#handOver = new HandOver({
       lane: endpoint.handOvers,
@@ -169,14 +169,14 @@ class GenerateCall implements WireListener {
     if (wrong) this.#breakOff(wrong);
   }
 
-  #breakOff(found: UpstreamFailure): void {
+  #breakOff(found: UpstreamFailure, why?: "silent"): void {
     this.#failure ??= found;
-    this.#cancel();
+    this.#cancel(why);
   }
 
-  #cancel(): void {
+  #cancel(why?: "silent"): void {
     this.#broken = true;
-    this.#call?.cancel();
+    this.#call?.cancel(why);
   }
 }
 

@@ -109,7 +109,12 @@ export class EndpointPool {
       this.#warned = true;
       this.#options.log.warn({ endpoint: address }, "prompts and answers travel in plain text: the cluster has no tls");
     }
-    const entry = { endpoint: new Endpoint(address, tls, this.#options.wire), tls, users: 0, reports: undefined };
+    const entry = {
+      endpoint: new Endpoint(address, tls, this.#options.wire, this.#options.clock),
+      tls,
+      users: 0,
+      reports: undefined,
+    };
     if (this.#drained.has(address)) {
       entry.endpoint.setDrained(true);
       this.#options.log.warn(

@@ -1,6 +1,7 @@
 import { type ChannelCredentials, Client, connectivityState, credentials } from "@grpc/grpc-js";
 import type { Pems } from "../../../deploy/runtime/files/followed-pems.ts";
 import { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
+import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { TurnSlices } from "../../../deploy/runtime/time/turn-slices.ts";
 import type { ModelDescription } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { GenerateWire } from "../wire/generate-wire.ts";
@@ -69,13 +70,16 @@ export class Endpoint {
   #continued = 0;
   #failed = 0;
 
-  /** Speaks to `host:port`; without `tls` in plain text. Calls that generate go over the `wire`, by default `grpc`. */
-  constructor(address: string, tls?: EndpointTls, wire: WireKind = "grpc") {
+  /**
+   * Speaks to `host:port`; without `tls` in plain text. Calls that generate go over the `wire`, by default `grpc`, which
+   * keeps their deadlines by `clock`, by default the system's.
+   */
+  constructor(address: string, tls?: EndpointTls, wire: WireKind = "grpc", clock: Clock = systemClock) {
     this.address = address;
     this.#tls = tls;
     this.wire =
       wire === "fast"
-        ? new Http2Wire({ address, tls, maxMessageBytes: MAX_REPLY_BYTES })
+        ? new Http2Wire({ address, tls, maxMessageBytes: MAX_REPLY_BYTES, clock })
         : new GrpcJsWire(() => this.client);
   }
 

@@ -177,6 +177,8 @@ export class HealthChecker {
 
   #pass(): void {
     this.#failure = undefined;
+    // The checks have a connection of their own: that for calls may have been lost with the node before this one.
+    this.#options.endpoint.wire.warm();
     this.#result(() => this.#state.pass());
   }
 

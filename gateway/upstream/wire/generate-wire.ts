@@ -34,8 +34,11 @@ export type WireListener = {
 
 /** A Generate call that runs. */
 export type WireCall = {
-  /** Cancels the call, and tells the node. It ends at once, or soon. */
-  cancel(): void;
+  /**
+   * Cancels the call, and tells the node. It ends at once, or soon. "silent" says that it was for saying nothing, which
+   * may be the connection's fault: that has to show that it lives before it gets another call.
+   */
+  cancel(why?: "silent"): void;
   /** Stops reading the call, and no other: what its node goes on to send stays there once a window is full. */
   pause(): void;
   /** Reads on after `pause`. */
@@ -46,7 +49,10 @@ export type WireCall = {
 export interface GenerateWire {
   /** Whether the connection for calls stands, with TLS and the settings of HTTP/2 agreed. */
   readonly connected: boolean;
-  /** Connects where nothing else has done so yet, so that the first call finds a connection. */
+  /**
+   * Connects where there is no connection, so that the next call finds one. It is called when the endpoint is first used,
+   * and whenever a check of its health has passed.
+   */
   warm(): void;
   /** Opens a call. */
   open(request: WireRequest, listener: WireListener): WireCall;

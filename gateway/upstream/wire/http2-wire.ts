@@ -9,6 +9,7 @@ import { isIP, connect as netConnect, type Socket } from "node:net";
 import { checkServerIdentity, connect as tlsConnect } from "node:tls";
 import { Metadata, status } from "@grpc/grpc-js";
 import type { Pems } from "../../../deploy/runtime/files/followed-pems.ts";
+import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { InferenceServiceService } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { failedCall } from "./call-status.ts";
 import type { GenerateWire, WireCall, WireListener, WireRequest } from "./generate-wire.ts";
@@ -25,8 +26,13 @@ const CONNECTION_WINDOW_BYTES = 4 * 1024 * 1024;
 const CONNECT_MS = 20_000;
 /** The time after a connection could not be made in which no other is tried, in milliseconds. */
 const RECONNECT_MS = 100;
+/** The time in which a connection has to answer that is in doubt, in milliseconds. */
+const PROBE_MS = 1_000;
 /** The longest number of milliseconds that the header of a deadline can hold. */
 const MAX_TIMEOUT_MS = 99_999_999;
+
+/** What a call says that has found no connection. */
+const NO_CONNECTION = "No connection established";
 
 const UNSECURED = "http://node";
 const SECURED = "https://node";
@@ -47,11 +53,19 @@ export type Http2WireOptions = {
   readonly tls: WireTls | undefined;
   /** The size of the largest message that may come, in bytes. */
   readonly maxMessageBytes: number;
+  /**
+   * The clock by which the deadlines of calls are kept. Default: the system's. What keeps the connection itself goes by
+   * the machine's time, as with grpc-js: the other side of it does, too.
+   */
+  readonly clock?: Clock;
   /** The time between two pings, in milliseconds, which a node may ask to double. Default: 20 s. */
   readonly pingMs?: number;
   /** The time in which a ping has to be answered, in milliseconds. Default: 10 s. */
   readonly pingTimeoutMs?: number;
 };
+
+/** A call that waits for its connection, and what it asks for. */
+type WaitingCall = { readonly call: Http2Call; readonly request: WireRequest };
 
 /**
  * Carries Generate calls over one connection of `node:http2`, without the layers of a gRPC library around each message.
@@ -60,12 +74,18 @@ export type Http2WireOptions = {
  */
 export class Http2Wire implements GenerateWire {
   readonly #options: Http2WireOptions;
+  readonly #clock: Clock;
   readonly #pingTimeoutMs: number;
   #pingMs: number;
   /** The connection for new calls; undefined where there is none. */
   #session: ClientHttp2Session | undefined;
   /** The same once it stands: the node has answered in HTTP/2. */
   #standing: ClientHttp2Session | undefined;
+  /**
+   * The calls that wait for their connection to stand, by connection: how many a node takes at once is not
+   * known before, and it refuses the others.
+   */
+  readonly #waiting = new Map<ClientHttp2Session, WaitingCall[]>();
   /** All connections that are open: of those that get no new calls some may still run. */
   readonly #sockets = new Set<Socket>();
   /** The moment at which a connection could not be made, in milliseconds of the monotonic clock. */
@@ -75,6 +95,7 @@ export class Http2Wire implements GenerateWire {
   /** Makes a wire that has no connection yet. */
   constructor(options: Http2WireOptions) {
     this.#options = options;
+    this.#clock = options.clock ?? systemClock;
     this.#pingMs = options.pingMs ?? 20_000;
     this.#pingTimeoutMs = options.pingTimeoutMs ?? 10_000;
   }
@@ -87,14 +108,29 @@ export class Http2Wire implements GenerateWire {
   /** Opens a call, on a new connection where there is none. */
   open(request: WireRequest, listener: WireListener): WireCall {
     const session = this.#usable();
-    const stream = session && requested(session, this.#headers(request));
-    if (!session || !stream) return failing(listener);
+    if (!session) return failing(listener);
     const { maxMessageBytes } = this.#options;
-    return new Http2Call({ stream, request, listener, maxMessageBytes, isLost: () => session.destroyed });
+    const onSilent = (silent: ClientHttp2Session) => this.#probe(silent);
+    const call = () => new Http2Call({ request, listener, maxMessageBytes, clock: this.#clock, onSilent });
+    const waiting = this.#waiting.get(session);
+    if (waiting) {
+      const later = call();
+      waiting.push({ call: later, request });
+      return later;
+    }
+    const stream = requested(session, this.#headers(request));
+    if (!stream) return failing(listener);
+    const begun = call();
+    begun.begin(session, stream);
+    return begun;
   }
 
-  /** Connects, so that the first call finds a connection. */
+  /**
+   * Connects, so that the next call finds a connection: also where none could be made a moment ago, as whoever asks knows
+   * better.
+   */
   warm(): void {
+    this.#failedMs = Number.NEGATIVE_INFINITY;
     this.#usable();
   }
 
@@ -124,6 +160,7 @@ export class Http2Wire implements GenerateWire {
       maxSessionMemory: Number.MAX_SAFE_INTEGER,
     });
     this.#sockets.add(socket);
+    this.#waiting.set(session, []);
     const connecting = setTimeout(() => socket.destroy(), CONNECT_MS);
     connecting.unref();
     let stopPings: (() => void) | undefined;
@@ -136,6 +173,7 @@ export class Http2Wire implements GenerateWire {
       clearTimeout(connecting);
       this.#standing = session;
       stopPings = this.#ping(session, socket);
+      this.#beginWaiting(session);
     });
     session.on("goaway", (code: number, _lastId: number, why?: Buffer) => {
       const tooMany = why !== undefined && Buffer.from(why).toString("latin1") === "too_many_pings";
@@ -150,8 +188,54 @@ export class Http2Wire implements GenerateWire {
       if (!stopPings) this.#failedMs = performance.now();
       if (this.#standing === session) this.#standing = undefined;
       if (this.#session === session) this.#session = undefined;
+      this.#beginWaiting(session);
     });
     return session;
+  }
+
+  /** Puts the calls on that have waited for the connection, or ends them where it is lost. */
+  #beginWaiting(session: ClientHttp2Session): void {
+    const waiting = this.#waiting.get(session) ?? [];
+    this.#waiting.delete(session);
+    this.#put(waiting, session);
+  }
+
+  /** Puts calls on a connection, to wait with others where it does not stand; ends them where there is none. */
+  #put(calls: readonly WaitingCall[], session: ClientHttp2Session | undefined): void {
+    const waiting = session && this.#waiting.get(session);
+    if (waiting) {
+      waiting.push(...calls);
+      return;
+    }
+    for (const { call, request } of calls) {
+      if (call.over) continue;
+      const stream = session && requested(session, this.#headers(request));
+      if (stream) call.begin(session, stream);
+      else call.fail(status.UNAVAILABLE, NO_CONNECTION);
+    }
+  }
+
+  /**
+   * Has new calls wait until the node has answered on this connection: Node tells nobody of one that has brought nonsense,
+   * and reads nothing of it any more. Where no answer comes they go over another connection; what runs on this one stays
+   * until its own limits, or the next ping.
+   */
+  #probe(session: ClientHttp2Session): void {
+    if (this.#waiting.has(session) || session.destroyed) return;
+    const waiting: WaitingCall[] = [];
+    this.#waiting.set(session, waiting);
+    const timer = setTimeout(() => {
+      if (this.#waiting.get(session) !== waiting) return;
+      this.#waiting.delete(session);
+      if (this.#session === session) this.#session = undefined;
+      this.#put(waiting, this.#usable());
+    }, PROBE_MS);
+    timer.unref();
+    session.ping(() => {
+      clearTimeout(timer);
+      // It may have come too late.
+      if (this.#waiting.get(session) === waiting) this.#beginWaiting(session);
+    });
   }
 
   /** Asks again and again whether the node is still there. Returns what ends that. */
@@ -193,7 +277,7 @@ export class Http2Wire implements GenerateWire {
 
   #headers({ headers, deadline }: WireRequest): OutgoingHttpHeaders {
     const { address, tls } = this.#options;
-    const timeoutMs = Math.min(MAX_TIMEOUT_MS, Math.max(1, Math.ceil(deadline - Date.now())));
+    const timeoutMs = Math.min(MAX_TIMEOUT_MS, Math.max(1, Math.ceil(deadline - this.#clock.wallMs())));
     return {
       ":method": "POST",
       ":scheme": tls ? "https" : "http",
@@ -230,6 +314,6 @@ function failing(listener: WireListener): WireCall {
     over = true;
     listener.ended({ error: failedCall(code, details), trailers: new Metadata() });
   };
-  setImmediate(() => end(status.UNAVAILABLE, "No connection established"));
+  setImmediate(() => end(status.UNAVAILABLE, NO_CONNECTION));
   return { cancel: () => end(status.CANCELLED, "Cancelled on client"), pause() {}, resume() {} };
 }

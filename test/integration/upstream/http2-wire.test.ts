@@ -1,8 +1,8 @@
 import { once } from "node:events";
-import { type AddressInfo, connect, createServer } from "node:net";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
-import type { WireEnd } from "../../../gateway/upstream/wire/generate-wire.ts";
+import type { WireCall, WireEnd } from "../../../gateway/upstream/wire/generate-wire.ts";
 import { HandOver } from "../../../gateway/upstream/wire/hand-over.ts";
 import { Http2Wire } from "../../../gateway/upstream/wire/http2-wire.ts";
 import { FaultyWire } from "../../support/engine/faulty-wire.ts";
@@ -22,9 +22,10 @@ function call(wire: Http2Wire, timeoutMs = 60_000) {
   const handOver = new HandOver({ lane: new FairLane(), tenant: "t", bytes: 3 });
   const request = { message: new Uint8Array(3), headers: {}, deadline: Date.now() + timeoutMs, handOver };
   let messages = 0;
+  let running: WireCall | undefined;
   const ended = new Promise<string>((resolve, reject) => {
     let ends = 0;
-    wire.open(request, {
+    running = wire.open(request, {
       message: () => {
         messages += 1;
       },
@@ -35,7 +36,7 @@ function call(wire: Http2Wire, timeoutMs = 60_000) {
       },
     });
   });
-  return { ended, messages: () => messages };
+  return { ended, messages: () => messages, cancel: (why?: "silent") => running?.cancel(why) };
 }
 
 function wireTo(address: string, options: { readonly pingMs?: number; readonly pingTimeoutMs?: number } = {}) {
@@ -69,6 +70,32 @@ test("a connection whose pings nobody answers is given up with its calls, and th
   expect(await call(wire).ended).toBe("OK");
 });
 
+test("a connection on which a call heard nothing has to answer before it gets another call", async () => {
+  const node = await WireNode.start({
+    models: [],
+    play: (played) => {
+      played.send(started());
+      if (node.calls.length > 1) played.end();
+    },
+  });
+  const between = await FaultyWire.start(node.address);
+  closing.push(
+    () => node.stop(),
+    () => between.close(),
+  );
+  const wire = wireTo(between.address);
+  const first = call(wire);
+  await until(() => first.messages() === 1, "the answer begins");
+  // From here on the connection brings nothing that could be understood, and nobody is told.
+  between.garble();
+  between.silence();
+  first.cancel("silent");
+  const second = call(wire);
+  await new Promise((resolve) => setTimeout(resolve, 200));
+  between.pass();
+  expect(await second.ended).toBe("OK");
+});
+
 test("where nobody listens calls fail at once, and one that comes back is found", async () => {
   const node = await WireNode.start({ models: [], play: (played) => played.end() });
   const { address } = node;
@@ -84,6 +111,21 @@ test("where nobody listens calls fail at once, and one that comes back is found"
   expect(await call(wire).ended).toBe("OK");
   node.crash();
   await until(() => !wire.connected, "the connection is lost");
+  expect(await call(wire).ended).toBe("OK");
+});
+
+test("a wire that is warmed connects, however short a time ago it could not", async () => {
+  const first = await WireNode.start({ models: [], play: (played) => played.end() });
+  closing.push(() => first.stop());
+  const between = await FaultyWire.start(first.address);
+  closing.push(() => between.close());
+  const wire = wireTo(between.address);
+  between.vanish();
+  const lost = call(wire);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  between.restore();
+  expect(await lost.ended).toBe(UNAVAILABLE);
+  wire.warm();
   expect(await call(wire).ended).toBe("OK");
 });
 
@@ -120,8 +162,32 @@ async function recorded(): Promise<Buffer> {
   return Buffer.concat(pieces);
 }
 
+/** The bytes that a client begins a connection with, before its frames. */
+const PREFACE_BYTES = 24;
+const HEADERS_FRAME = 1;
+
+/** Returns where the first frame of headers stands in the frames from `at` on; -1 where there is none yet. */
+function headersIn(bytes: Buffer, at: number): number {
+  for (let from = at; from + 9 <= bytes.length; from += 9 + bytes.readUIntBE(from, 3))
+    if (bytes[from + 3] === HEADERS_FRAME) return from;
+  return -1;
+}
+
+/** Resolves when a client has asked for something. */
+function asked(socket: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    let had = Buffer.alloc(0);
+    socket.on("data", (bytes) => {
+      had = Buffer.concat([had, bytes]);
+      if (headersIn(had, PREFACE_BYTES) >= 0) resolve();
+    });
+    socket.on("close", () => resolve());
+  });
+}
+
 test("whatever bytes a node sends, a call ends once, and the process goes on", async () => {
   const bytes = await recorded();
+  const answerAt = headersIn(bytes, 0);
   const random = new SeededRandom(7);
   const below = (bound: number) => random.below(bound);
   const server = createServer((socket) => {
@@ -130,8 +196,12 @@ test("whatever bytes a node sends, a call ends once, and the process goes on", a
     const changes = below(4);
     for (let change = 0; change < changes; change += 1) sent[below(sent.length)] = below(256);
     const end = below(3) === 0 ? below(sent.length) : sent.length;
+    const request = asked(socket);
     socket.once("data", async () => {
-      for (let at = 0; at < end; ) {
+      // A call is put on a connection once its settings have come; what was changed in them may be that they never do.
+      socket.write(sent.subarray(0, Math.min(end, answerAt)));
+      await request;
+      for (let at = answerAt; at < end; ) {
         const next = at + 1 + below(60);
         socket.write(sent.subarray(at, Math.min(end, next)));
         at = next;

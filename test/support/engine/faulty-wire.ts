@@ -72,6 +72,11 @@ export class FaultyWire {
     this.#mode = "delay";
   }
 
+  /** Passes on again what comes, on old connections too, whatever they have lost. */
+  pass(): void {
+    this.#mode = "pass";
+  }
+
   /** Passes on again what comes. Connections that have lost something cannot go on: they end, as by a keep-alive. */
   restore(): void {
     if (this.#mode === "lose") this.reset();

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { env } from "node:process";
 import { issueLocalKey } from "../../../gateway/keys/local-key.ts";
 import { becomes } from "../becomes.ts";
 import { metricSum } from "../metric-text.ts";
@@ -39,6 +40,7 @@ export class GatewayProcess {
 
   /**
    * Starts a gateway. `config` is its configuration beside ports and keys, `through` a command as `FleetProcess` says.
+   * Its wire is that of `SVC_TEST_WIRE`, where that is set.
    */
   static async start(config: object, through: readonly string[] = []): Promise<GatewayProcess> {
     const folder = mkdtempSync(join(tmpdir(), "svc-front-"));
@@ -46,7 +48,8 @@ export class GatewayProcess {
     const nobodyLeaves = new AbortController().signal;
     const key = await issueLocalKey({ file, existing: undefined, nowMs: Date.now() }, nobodyLeaves);
     // Nobody stands in front who would have to notice that it ends.
-    const whole = { listen: { port: 0 }, admin: { port: 0 }, keys: { file }, drainGraceMs: 0, ...config };
+    const upstream = { wire: env.SVC_TEST_WIRE };
+    const whole = { listen: { port: 0 }, admin: { port: 0 }, keys: { file }, drainGraceMs: 0, upstream, ...config };
     const { process, ready } = await FleetProcess.start<Ready>("gateway/main.js", whole, through);
     return new GatewayProcess(process, ready, key, folder);
   }
