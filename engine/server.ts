@@ -34,6 +34,7 @@ import type { OrcaLoadReport } from "../proto/gen/xds/data/orca/v3/orca_load_rep
 import { OpenRcaServiceService, type OrcaLoadReportRequest } from "../proto/gen/xds/service/orca/v3/orca.ts";
 import type { Backend } from "./backend.ts";
 import type { CallerWork } from "./caller-work/caller-work.ts";
+import { WORK } from "./caller-work/work-kinds.ts";
 import { CountPlaces } from "./calls/count-places.ts";
 import { countTokensCall } from "./calls/count-tokens-call.ts";
 import { GenerationCall } from "./calls/generation-call.ts";
@@ -156,6 +157,7 @@ export class EngineServer {
         signal: this.#closing.signal,
       });
     }
+    metrics.startAtZero(models, Object.keys(WORK));
     registerNodeGauges(metrics.registry, {
       load: () => backend.load(),
       rates: () => this.#throughput.rates(),

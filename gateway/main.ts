@@ -71,7 +71,7 @@ type OpenSealing = { readonly sealing: Sealing; close(): void };
 /** Runs the gateway until it is told to stop and has drained. Resolves to the exit code. */
 async function run(config: GatewayConfig): Promise<number> {
   const clock = systemClock;
-  const stats = new Stats();
+  const stats = openStats(config);
   const log = openLog(config, stats);
   const { lifecycle, crashed } = beginLife(log);
   const workers = openWorkers(config);
@@ -128,6 +128,13 @@ async function run(config: GatewayConfig): Promise<number> {
   await closeShared();
   log.info("stopped");
   return Number(crashed());
+}
+
+/** Begins all counts, those of the clusters that are configured among them. */
+function openStats({ clusters }: GatewayConfig): Stats {
+  const stats = new Stats();
+  stats.startAtZero(clusters.map(({ model }) => model));
+  return stats;
 }
 
 /** Opens the log. One of several workers names itself in every line. */

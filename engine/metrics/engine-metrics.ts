@@ -1,5 +1,6 @@
 import { Counter, Histogram } from "prom-client";
 import { processRegistry } from "../../deploy/runtime/metrics/process-metrics.ts";
+import { REASONS } from "../errors.ts";
 
 /**
  * Counts and measures the calls that a node answers, in Prometheus' text form. Labels come from tables of the node,
@@ -107,4 +108,18 @@ export class EngineMetrics {
     labelNames: ["limit"],
     registers: this.#registers,
   });
+
+  /**
+   * Begins at 0 what can be counted of these models and of the work of callers: a count that is not there before its
+   * first event shows no rise at it.
+   */
+  startAtZero(models: readonly string[], workKinds: readonly string[]): void {
+    for (const model of models) {
+      for (const reason of ["ok", ...Object.keys(REASONS)]) this.generations.inc({ model, reason }, 0);
+      for (const type of ["input", "cached", "output", "reasoning"]) this.tokens.inc({ model, type }, 0);
+      for (const part of ["answer", "arguments"]) this.schemaMismatches.inc({ model, part }, 0);
+      this.schemaUnchecked.inc({ model }, 0);
+    }
+    for (const kind of workKinds) this.callerWork.inc({ kind, outcome: "failed" }, 0);
+  }
 }

@@ -1,6 +1,8 @@
 import { performance } from "node:perf_hooks";
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { processRegistry } from "../../deploy/runtime/metrics/process-metrics.ts";
+import { type Detail, END_REASONS, OUTCOMES, type OutcomeRow } from "../outcome.ts";
+import { ROUTES } from "../routes.ts";
 import { GapHistogram } from "./gap-histogram.ts";
 import { LiveTotals } from "./live-totals.ts";
 import { UpstreamStats } from "./upstream-stats.ts";
@@ -23,6 +25,17 @@ const SECONDS_PER_TOKEN: readonly number[] = [
 const SECONDS_TO_CANCEL: readonly number[] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
 const SECONDS_IN_STORE: readonly number[] = [0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1];
 const SECONDS_IN_QUEUE: readonly number[] = [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160];
+/** The formats that answer with event streams. */
+const STREAMED_FORMATS: ReadonlySet<string> = new Set(
+  ROUTES.flatMap(({ use, format }) => (use === "generation" ? [format.name] : [])),
+);
+/** The tokens of requests without a key that is valid now, as they are counted. */
+const WITHOUT_KEY = [
+  "api_key_missing",
+  "api_key_malformed",
+  "api_key_invalid",
+  "auth_failures_exceeded",
+] as const satisfies readonly Detail[];
 const POWERS_OF_FOUR: readonly number[] = Array.from({ length: 14 }, (_, power) => 4 ** power);
 
 /**
@@ -163,6 +176,23 @@ export class Stats {
   readonly upstream = new UpstreamStats(this.registry);
   /** The totals that the admin page shows, as things happen. */
   readonly live = new LiveTotals();
+
+  /**
+   * Begins at 0 what can be counted of these clusters and of requests by closed tables: a count that is not there before
+   * its first event shows no rise at it, and a dashboard shows that nothing is known in place of nothing.
+   */
+  startAtZero(clusters: readonly string[]): void {
+    for (const cluster of clusters) this.upstream.startAtZero(cluster);
+    for (const format of STREAMED_FORMATS) {
+      this.streamsActive.inc({ format }, 0);
+      this.streamsPaused.inc({ format }, 0);
+      for (const reason of Object.keys(END_REASONS)) this.streamEnd.inc({ format, reason }, 0);
+    }
+    this.rateLimitDecisions.inc({ dim: "all", decision: "allowed" }, 0);
+    for (const { dim } of Object.values<OutcomeRow>(OUTCOMES))
+      if (dim !== undefined) this.rateLimitDecisions.inc({ dim, decision: "refused" }, 0);
+    for (const reason of WITHOUT_KEY) this.authFailures.inc({ reason }, 0);
+  }
 
   #counter<T extends string>(name: string, help: string, ...labelNames: T[]): Counter<T> {
     return new Counter({ name, help, labelNames, registers: [this.registry] });

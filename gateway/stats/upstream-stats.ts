@@ -82,6 +82,15 @@ export class UpstreamStats {
     });
   }
 
+  /** Begins the counts of a cluster at 0: only then is the first of its failures a rise. */
+  startAtZero(cluster: string): void {
+    const counters = [this.#total, this.#retry, this.#retrySuccess, this.#noneHealthy, this.#prefillOverdue];
+    const failed = Object.values(this.#failed);
+    for (const counter of [...counters, ...failed, this.#requestsOfDeath, this.#continuation])
+      counter.inc({ cluster }, 0);
+    this.#active.inc({ cluster }, 0);
+  }
+
   /** Counts a call that begins. */
   begin(cluster: string, kind: CallKind): RunningTry {
     const labels = { cluster };

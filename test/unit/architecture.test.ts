@@ -332,7 +332,10 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   ["engine/grpc/", [...ENGINE_LEAVES, "engine/calls/generation-call.ts", "engine/load/load-report.ts"]],
   ["engine/tracing/", [...ENGINE_LEAVES, "engine/calls/generation-log.ts"]],
-  ["engine/metrics/", [RUNTIME, "engine/backend.ts", "engine/load/throughput.ts", "engine/node/node-state.ts"]],
+  [
+    "engine/metrics/",
+    [RUNTIME, "engine/backend.ts", "engine/errors.ts", "engine/load/throughput.ts", "engine/node/node-state.ts"],
+  ],
   ["engine/config.ts", [RUNTIME, "engine/backend-kinds.ts"]],
   ["engine/main.ts", ["engine/", RUNTIME]],
   ["engine/server.ts", ["engine/", GEN, RUNTIME]],

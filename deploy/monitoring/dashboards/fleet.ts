@@ -27,7 +27,7 @@ export const fleet: Dashboard = {
           unit: "percentunit",
           queries: [
             [
-              'sum(rate(svc_http_requests_total{outcome="server_error"}[$__rate_interval])) / sum(rate(svc_http_requests_total{outcome=~"ok|server_error"}[$__rate_interval]))',
+              '(sum(rate(svc_http_requests_total{outcome="server_error"}[$__rate_interval])) or vector(0)) / sum(rate(svc_http_requests_total{outcome=~"ok|server_error"}[$__rate_interval]))',
               "failed",
             ],
           ],

@@ -1,0 +1,112 @@
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parse, stringify } from "yaml";
+import { becomes } from "../becomes.ts";
+import { freePort } from "../redis/redis-process.ts";
+import { ALERTS_FILE } from "./alert-rules.ts";
+
+const CONFIG_FILE = join(ALERTS_FILE, "../prometheus.yaml");
+
+/** Whether there is a Prometheus to test with. */
+export const HAS_PROMETHEUS = spawnSync("prometheus", ["--version"]).error === undefined;
+/** The reason why a test that needs Prometheus is skipped where there is none. */
+export const NO_PROMETHEUS = "prometheus is not installed";
+
+/** A series that a query found, with its newest value. */
+export type Found = { readonly metric: Readonly<Record<string, string>>; readonly value: readonly [number, string] };
+
+/** What a Prometheus is started with. */
+export type PrometheusOptions = {
+  /** The addresses that it reads, by the name of the job in the shipped configuration. */
+  readonly targets: Readonly<Record<string, readonly string[]>>;
+  /** The number by which the times of the shipped configuration and alerts are divided: its scrapes, and `for`. */
+  readonly faster: number;
+};
+
+/** A Prometheus with the shipped configuration and alerts: only addresses are a test's, and times where it is in a hurry. */
+export class PrometheusProcess {
+  /** The time between two scrapes, in seconds. */
+  readonly scrapeSeconds: number;
+  readonly #url: string;
+  readonly #child: ChildProcess;
+  readonly #folder: string;
+
+  private constructor(port: number, scrapeSeconds: number, child: ChildProcess, folder: string) {
+    this.#url = `http://127.0.0.1:${port}/api/v1`;
+    this.scrapeSeconds = scrapeSeconds;
+    this.#child = child;
+    this.#folder = folder;
+  }
+
+  /** Starts it. Resolves when it has read all targets. */
+  static async start({ targets, faster }: PrometheusOptions): Promise<PrometheusProcess> {
+    const folder = mkdtempSync(join(tmpdir(), "svc-prometheus-"));
+    const config = parse(readFileSync(CONFIG_FILE, "utf8"));
+    const quicker = (time: string) => `${Math.max(1, Math.round(secondsOf(time) / faster))}s`;
+    const { scrape_interval: scrape, evaluation_interval: evaluation } = config.global;
+    config.global = { scrape_interval: quicker(scrape), evaluation_interval: quicker(evaluation) };
+    for (const job of config.scrape_configs) {
+      delete job.dns_sd_configs;
+      job.static_configs = [{ targets: targets[job.job_name] ?? [] }];
+    }
+    const alerts = readFileSync(ALERTS_FILE, "utf8").replaceAll(
+      /\bfor: (\d+\w)/g,
+      (_, time) => `for: ${quicker(time)}`,
+    );
+    writeFileSync(join(folder, "prometheus.yaml"), stringify(config));
+    writeFileSync(join(folder, "alerts.yaml"), alerts);
+    const port = await freePort();
+    const args = [`--config.file=${join(folder, "prometheus.yaml")}`, `--storage.tsdb.path=${join(folder, "data")}`];
+    const child = spawn("prometheus", [...args, `--web.listen-address=127.0.0.1:${port}`], { stdio: "ignore" });
+    const prometheus = new PrometheusProcess(port, secondsOf(quicker(scrape)), child, folder);
+    const wanted = Object.values(targets).flat().length;
+    await becomes(async () => {
+      if (child.exitCode !== null) throw new Error(`prometheus ended with ${child.exitCode}`);
+      return (await prometheus.query("sum(up)").catch(() => []))[0]?.value[1] === String(wanted);
+    }, "Prometheus has read all targets");
+    return prometheus;
+  }
+
+  /** Resolves to what a query finds now. */
+  async query(expr: string): Promise<readonly Found[]> {
+    const { data } = await this.#get(`/query?${new URLSearchParams({ query: expr })}`);
+    return (data as { readonly result: readonly Found[] }).result;
+  }
+
+  /** Resolves to the names of the alerts that are in this state. */
+  async alerts(state: "pending" | "firing"): Promise<readonly string[]> {
+    const { data } = await this.#get("/alerts");
+    const { alerts } = data as { readonly alerts: readonly { labels: { alertname: string }; state: string }[] };
+    return alerts.filter((alert) => alert.state === state).map(({ labels }) => labels.alertname);
+  }
+
+  /** Resolves to the names of all metrics that it has. */
+  async names(): Promise<ReadonlySet<string>> {
+    return new Set((await this.#get("/label/__name__/values")).data as readonly string[]);
+  }
+
+  /** Ends it at once and removes what it has stored. */
+  async end(): Promise<void> {
+    if (this.#child.exitCode === null && this.#child.signalCode === null) {
+      this.#child.kill("SIGKILL");
+      await once(this.#child, "close");
+    }
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  async #get(path: string): Promise<{ readonly data: unknown }> {
+    const response = await fetch(`${this.#url}${path}`);
+    const text = await response.text();
+    if (!response.ok) throw new Error(`${path}: ${text}`);
+    return JSON.parse(text);
+  }
+}
+
+/** Returns the seconds of a time in Prometheus' form with one unit, such as `15s` or `2h`. */
+function secondsOf(time: string): number {
+  const unit = { s: 1, m: 60, h: 3_600, d: 86_400 }[time.slice(-1)] ?? Number.NaN;
+  return Number(time.slice(0, -1)) * unit;
+}
