@@ -19,11 +19,16 @@ import { systemClock } from "../deploy/runtime/time/clock.ts";
 import type { TracingConfig } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { type GatewayConfig, gatewayConfigSchema } from "./config.ts";
 import { drainWhenTold } from "./drain.ts";
+import { Fleet } from "./fleet/fleet.ts";
+import { type FleetBoard, FleetBook } from "./fleet/fleet-board.ts";
+import { RedisBoard } from "./fleet/redis-board.ts";
+import { FLEET_TOPIC, type FleetReply, type FleetRequest, WorkerBoard } from "./fleet/worker-board.ts";
 import type { GrpcListener } from "./grpc/grpc-listener.ts";
 import { type AdminDeps, buildAdmin, buildHealth } from "./http/admin/admin-server.ts";
 import { openAdminTls } from "./http/admin/admin-tls.ts";
 import { AdminToken, AdminTokenError } from "./http/admin/admin-token.ts";
 import { registerClusterStats } from "./http/admin/fleet/cluster-stats.ts";
+import { ownReport } from "./http/admin/fleet/own-report.ts";
 import type { Listener } from "./http/admin/server-routes.ts";
 import { FileKeyStore } from "./keys/file-key-store.ts";
 import { registerKeyStats } from "./keys/key-stats.ts";
@@ -75,14 +80,14 @@ async function run(config: GatewayConfig): Promise<number> {
   const log = openLog(config, stats);
   const { lifecycle, crashed } = beginLife(log);
   const workers = openWorkers(config);
-  const { close: closeShared, board, keysLoaded, ...shared } = await openShared(config, stats, log);
+  const { close: closeShared, board, fleetBoard, keysLoaded, ...shared } = await openShared(config, stats, log);
   lifecycle.waitFor(keysLoaded);
   const sealing = await openSealing(config.sealingKeyFile, stats, log);
   const clusters = new ClusterManager(config.clusters, clock, log, config.upstream);
   const orders = await EndpointOrders.open(clusters, board);
   registerClusterStats(stats.registry, clusters);
   const tracing = config.tracing && (await loadTracing(config.tracing, log));
-  const { app, sockets, grpc, limiter, overload } = buildServer({
+  const { app, sockets, grpc, limiter, overload, traffic } = buildServer({
     config,
     ...shared,
     clusters,
@@ -94,23 +99,23 @@ async function run(config: GatewayConfig): Promise<number> {
     grpcTls: openGrpcTls(config, log),
     hardStop: lifecycle.hardStop,
   });
+  const connections = () => sockets.open;
+  const facts = { clusters, traffic, live: stats.live, lifecycle, connections, workers, clock };
+  const fleet = await Fleet.open({ board: fleetBoard, report: ownReport(facts), clock });
   const listeners: Listener[] = [];
   const access = await openAccess(config, log);
   const adminDeps: AdminDeps = {
     config,
     version: packageVersion(),
     listeners: () => listeners.filter(({ name }) => name !== "public" || app.server.listening),
-    lifecycle,
-    clusters,
+    ...facts,
+    fleet,
     orders,
     stats,
     sealing: sealing.sealing,
     limiter,
     overload,
-    connections: () => sockets.open,
-    workers,
     log,
-    clock,
     ...shared,
     ...access,
   };
@@ -124,7 +129,7 @@ async function run(config: GatewayConfig): Promise<number> {
     if (workers.count === 1) workers.take({ workers: [ready.adminUrl] });
     await drainWhenTold({ config, lifecycle, server: app.server, sockets, grpc, clock, log });
   }
-  for (const part of [apps.admin, apps.health, access, orders, clusters, sealing, tracing]) await part?.close();
+  for (const part of [apps.admin, apps.health, access, fleet, orders, clusters, sealing, tracing]) await part?.close();
   await closeShared();
   log.info("stopped");
   return Number(crashed());
@@ -175,6 +180,7 @@ async function openShared(config: GatewayConfig, stats: Stats, log: Logger) {
     limitStore: limits.store,
     usage,
     board: openOrderBoard(config, state),
+    fleetBoard: openFleetBoard(config, state),
     notes: () => [
       ...(keys.status().loadedAtMs === 0 ? ["keys: the shared store is away; callers are not listened to"] : []),
       ...(limits.notes?.() ?? []),
@@ -250,6 +256,13 @@ function openOrderBoard({ worker }: GatewayConfig, state: RedisState | undefined
   if (state) return new RedisOrders(state, systemClock);
   if (!worker || !cluster.isWorker) return new OrderBook();
   return new WorkerOrders(processChannel<OrderRequest, OrderReply>(process, ORDERS_TOPIC), systemClock);
+}
+
+/** Opens what carries the reports of gateways that belong together: as it is with the orders of operators. */
+function openFleetBoard({ worker }: GatewayConfig, state: RedisState | undefined): FleetBoard {
+  if (state) return new RedisBoard(state);
+  if (!worker || !cluster.isWorker) return new FleetBook(systemClock);
+  return new WorkerBoard(processChannel<FleetRequest, FleetReply>(process, FLEET_TOPIC), systemClock);
 }
 
 /**

@@ -89,6 +89,8 @@ export type GatewayServer = {
   readonly limiter: Limiter;
   /** Knows the resources of the process and what is done about them. */
   readonly overload: OverloadManager;
+  /** The traffic of the clusters, with their queues. */
+  readonly traffic: Router["traffic"];
 };
 
 /** The share of what is kept of running answers that is let go of at each look while memory is short. */
@@ -150,7 +152,7 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   serveTryItPage(app, config.tryIt);
   registerKeyedRoutes(app, handlerOf, { auth, limits, overload, bodies });
   const grpc = grpcListener(deps, { ...answering, auth, bodies, sinks });
-  return { app, sockets, grpc, limiter, overload };
+  return { app, sockets, grpc, limiter, overload, traffic: answering.router.traffic };
 }
 
 /** Makes the listener for gRPC clients, of the same parts as the public API; undefined where none is configured. */

@@ -1,4 +1,6 @@
 import cluster from "node:cluster";
+import { FleetBook } from "../../gateway/fleet/fleet-board.ts";
+import { answerReports, FLEET_TOPIC } from "../../gateway/fleet/worker-board.ts";
 import { LimitHost } from "../../gateway/limits/limit-host.ts";
 import { LIMITS_TOPIC } from "../../gateway/limits/limit-message.ts";
 import { MemoryLimitStore } from "../../gateway/limits/memory-limit-store.ts";
@@ -42,6 +44,7 @@ export class GatewayWorkers {
   readonly #limits = new LimitHost(new MemoryLimitStore(systemClock));
   readonly #orders = new OrderBook();
   readonly #usage = new UsageBook(systemClock);
+  readonly #fleet = new FleetBook(systemClock);
   readonly #places: readonly Place[];
   /** The public port as the workers that run were told it: 0 where they were told to take any free one. */
   #port: number;
@@ -79,6 +82,7 @@ export class GatewayWorkers {
     const process = startWorker(program, ["--config", config]);
     process.once("exit", this.#limits.attach(processChannel(process, LIMITS_TOPIC)));
     process.once("exit", answerOrders(this.#orders, processChannel(process, ORDERS_TOPIC)));
+    answerReports(this.#fleet, processChannel(process, FLEET_TOPIC));
     answerUsage(this.#usage, processChannel(process, USAGE_TOPIC));
     place.process = process;
     const child = new Child(`gateway ${index}`, process);

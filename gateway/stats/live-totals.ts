@@ -1,3 +1,5 @@
+import { noFirstTokens } from "./first-token-times.ts";
+
 /** The span over which times to first token are shown, in milliseconds. */
 const FIRST_TOKEN_SPAN_MS = 60_000;
 
@@ -13,6 +15,14 @@ export type ModelTotals = {
    * The number of deltas that engines sent. They stand for tokens while an answer runs, as engines send one per step.
    */
   deltas: number;
+  /** The tokens of prompts of which an engine told what was in its cache. */
+  promptTokens: number;
+  /** The tokens of these prompts that were expected in caches. */
+  expectedTokens: number;
+  /** The tokens of these prompts that were in caches. */
+  cachedTokens: number;
+  /** The number of first tokens by the time until them, a place for each of `FIRST_TOKEN_BOUNDS_MS` and one beyond. */
+  readonly firstTokenCounts: number[];
   /** The newest times to first token, in milliseconds. */
   readonly firstTokens: RecentTimes;
 };
@@ -35,7 +45,16 @@ export class LiveTotals {
     const known = this.#models.get(id);
     if (known) return known;
     const firstTokens = new RecentTimes(FIRST_TOKEN_SPAN_MS);
-    const totals = { requests: 0, errors: 0, active: 0, deltas: 0, firstTokens };
+    const counts = {
+      requests: 0,
+      errors: 0,
+      active: 0,
+      deltas: 0,
+      promptTokens: 0,
+      expectedTokens: 0,
+      cachedTokens: 0,
+    };
+    const totals = { ...counts, firstTokenCounts: noFirstTokens(), firstTokens };
     this.#models.set(id, totals);
     return totals;
   }

@@ -93,6 +93,10 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       ...["gateway/keys/principal.ts", "gateway/keys/key-record.ts"],
     ],
   ],
+  [
+    "gateway/fleet/",
+    [RUNTIME, "gateway/state/redis-state.ts", "gateway/state/redis-script.ts", "gateway/stats/first-token-times.ts"],
+  ],
   ["gateway/usage/", [RUNTIME, "gateway/state/redis-state.ts", "gateway/state/redis-script.ts"]],
   ["gateway/overload/", [RUNTIME]],
   ["gateway/sealing/", [RUNTIME, "gateway/formats/format.ts"]],
@@ -109,13 +113,19 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/http/admin/page/", ["deploy/runtime/files/project-folder.ts"]],
   ["gateway/http/try-it/try-it-settings.ts", []],
   ["gateway/http/try-it/", [...GATEWAY_LEAVES, RUNTIME, "gateway/routes.ts", "gateway/http/page-files.ts"]],
-  ["gateway/http/admin/fleet/", [RUNTIME, "gateway/upstream/"]],
+  [
+    "gateway/http/admin/fleet/",
+    [
+      ...[RUNTIME, "gateway/upstream/", "gateway/fleet/", "gateway/stats/live-totals.ts"],
+      ...["gateway/lifecycle.ts", "gateway/workers.ts"],
+    ],
+  ],
   [
     "gateway/http/admin/",
     [
       ...[...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/limits/", "gateway/overload/", "gateway/stats/"],
       ...["gateway/sealing/", "gateway/upstream/", "gateway/config.ts", "gateway/lifecycle.ts", "gateway/workers.ts"],
-      "gateway/usage/",
+      ...["gateway/usage/", "gateway/fleet/"],
     ],
   ],
   [
@@ -369,7 +379,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     "deploy/local/",
     [
       ...[RUNTIME, "gateway/catalog.ts", "gateway/keys/", "gateway/limits/", "gateway/workers.ts"],
-      ...["gateway/upstream/orders/", "gateway/usage/"],
+      ...["gateway/upstream/orders/", "gateway/usage/", "gateway/fleet/"],
     ],
   ],
   [GEN, []],

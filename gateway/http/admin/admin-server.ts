@@ -1,6 +1,7 @@
 import type { RequestListener } from "node:http";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, type RawServerDefault } from "fastify";
 import type { Logger } from "pino";
+import type { Fleet } from "../../fleet/fleet.ts";
 import type { KeyStore } from "../../keys/key-store.ts";
 import type { Limiter } from "../../limits/limiter.ts";
 import type { OverloadManager } from "../../overload/overload-manager.ts";
@@ -31,6 +32,8 @@ export type AdminDeps = ServerFacts &
     readonly orders: EndpointOrders;
     /** Knows what keys have used of their limits. */
     readonly limiter: Limiter;
+    /** Follows all gateways that belong together. */
+    readonly fleet: Fleet;
     /** Knows what keys have used. */
     readonly usage: Pick<KeyUsage, "read">;
     /** Knows the resources of the process and what is done about them. */
@@ -57,13 +60,14 @@ const HEADERS = {
  * may do everything here.
  */
 export function buildAdmin(deps: AdminDeps): FastifyInstance {
-  const { stats, clusters, orders, clock, lifecycle, connections, workers, keys, limiter, usage, overload } = deps;
+  const { stats, clusters, orders, clock, lifecycle, connections, workers, keys, limiter, usage, overload, fleet } =
+    deps;
   const { proof = {}, tls } = deps;
   // Here, where every metric that they show has been registered.
   registerForeignNames(stats.registry, deps.config.stats);
   const app = newListener(tls);
   const routes: AdminRoute[] = [
-    ...liveRoutes({ clusters, live: stats.live, lifecycle, connections, workers, clock }),
+    ...liveRoutes({ clusters, live: stats.live, lifecycle, connections, workers, fleet, clock }),
     ...workersRoutes(workers),
     ...healthRoutes(deps),
     ...stateRoutes(lifecycle),

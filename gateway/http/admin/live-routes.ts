@@ -1,11 +1,14 @@
+import { hostname } from "node:os";
 import { performance } from "node:perf_hooks";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import type { Fleet } from "../../fleet/fleet.ts";
 import type { Lifecycle } from "../../lifecycle.ts";
 import type { LiveTotals } from "../../stats/live-totals.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
 import type { Workers } from "../../workers.ts";
-import type { AdminRoute } from "./admin-route.ts";
+import { type AdminRoute, badRequest } from "./admin-route.ts";
 import { clusterStatuses } from "./fleet/cluster-status.ts";
+import { fleetView } from "./fleet/fleet-view.ts";
 import { PAGE, PAGE_SECURITY_POLICY } from "./page/page.ts";
 
 const SHARES = [0.5, 0.95];
@@ -22,6 +25,8 @@ export type LiveFacts = {
   readonly connections: () => number;
   /** The workers that share the public port; the page adds up their figures. */
   readonly workers: Workers;
+  /** Follows all gateways that belong together. */
+  readonly fleet: Fleet;
   /** The clock by which the last minute is measured. */
   readonly clock: Clock;
 };
@@ -44,9 +49,21 @@ export function liveRoutes(facts: LiveFacts): readonly AdminRoute[] {
       }),
     },
     {
+      path: "/fleet",
+      does: "reads",
+      help: "all gateways, models and nodes, and charts of the last hour, as the page shows them; ?since=, in ms since the epoch: newer points only",
+      handle({ query }) {
+        const since = Number(query.get("since") ?? 0);
+        if (!Number.isFinite(since)) return badRequest("since: expected milliseconds since the epoch");
+        const statuses = clusterStatuses(facts.clusters, facts.clock.nowMs());
+        const view = fleetView(facts.fleet, statuses, hostname(), since);
+        return { type: "application/json; charset=utf-8", body: JSON.stringify(view, rounded) };
+      },
+    },
+    {
       path: "/live",
       does: "reads",
-      help: "what the page shows, as JSON",
+      help: "this process alone, as JSON",
       handle: () => ({
         type: "application/json; charset=utf-8",
         body: JSON.stringify(snapshot(facts, startedMs), rounded),

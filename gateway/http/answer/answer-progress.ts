@@ -1,5 +1,6 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { countFirstToken } from "../../stats/first-token-times.ts";
 import type { EndpointTotals, LiveTotals, ModelTotals } from "../../stats/live-totals.ts";
 import type { RequestRecord } from "../record/request-record.ts";
 
@@ -56,6 +57,7 @@ export class AnswerProgress {
     if (firstDeltaMs === undefined) return;
     const nowMs = this.#clock.nowMs();
     this.#ofModel.firstTokens.add(firstDeltaMs, nowMs);
+    countFirstToken(this.#ofModel.firstTokenCounts, firstDeltaMs);
     this.#live.firstTokens.add(firstDeltaMs, nowMs);
   }
 }

@@ -32,6 +32,11 @@ export function countRequest(stats: Stats, request: ClosedRequest): void {
   }
   const live = stats.live.model(model);
   live.requests += 1;
+  if (usage && request.cache) {
+    live.promptTokens += usage.inputTokens;
+    live.expectedTokens += request.cache.expectedTokens;
+    live.cachedTokens += request.cache.cachedTokens;
+  }
   if (outcome === "server_error") live.errors += 1;
 }
 

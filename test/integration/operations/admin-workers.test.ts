@@ -1,5 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { systemClock } from "../../../deploy/runtime/time/clock.ts";
+import { FleetBook } from "../../../gateway/fleet/fleet-board.ts";
 import { Workers } from "../../../gateway/workers.ts";
+import { becomes } from "../../support/becomes.ts";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { type RunningAdmin, startAdmin } from "../../support/gateway/start-admin.ts";
 import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
@@ -18,9 +21,10 @@ const places = [new Workers({ index: 1, count: 3 }), new Workers({ index: 2, cou
 
 beforeAll(async () => {
   service = await startScriptedService();
-  one = await startAdmin(service.gateway, {}, places[0]);
+  const board = new FleetBook(systemClock);
+  one = await startAdmin(service.gateway, {}, places[0], {}, board);
   other = await startGateway([service.engine.address]);
-  two = await startAdmin(other, {}, places[1]);
+  two = await startAdmin(other, {}, places[1], {}, board);
   for (const place of places) place.take({ workers: [one.url, two.url, GONE] });
 });
 
@@ -58,6 +62,29 @@ describe("/workers", () => {
     ])
       expect(text.split("\n")).toContain(line);
   });
+});
+
+test("/fleet sums all of them, with one row for each gateway, model and node", async () => {
+  for (const gateway of [service.gateway, other]) await (await gateway.post(CHAT, MINIMAL[CHAT])).text();
+  const fleet = async (query = "") => (await (await one.get(`/fleet${query}`)).json()) as Record<string, never>;
+  type Row = Record<string, unknown>;
+  const rows = async (name: string): Promise<Row[]> => (await fleet())[name] ?? [];
+  const modelOf = (all: Row[]) => all.find(({ model }) => model === "svc-qwen");
+  await becomes(async () => Number(modelOf(await rows("models"))?.requests) >= 2, "both gateways have told");
+  expect((await rows("gateways")).map(({ worker, state }) => [worker, state])).toEqual([
+    [1, "LIVE"],
+    [2, "LIVE"],
+  ]);
+  const { address } = service.engine;
+  const [node, ...more] = await rows("nodes");
+  expect([node, more]).toEqual([expect.objectContaining({ address, gateways: 2, flags: [] }), []]);
+  expect(node?.models).toContain("svc-qwen");
+  await two.post(`/endpoint/${address}/drain`);
+  const flags = async () => JSON.stringify((await rows("nodes"))[0]?.flags);
+  await becomes(async () => (await flags()) === '[{"flag":"/draining","gateways":1}]', "one has told of the drain");
+  await two.post(`/endpoint/${address}/undrain`);
+  expect(await fleet()).toMatchObject({ shared: true, total: { active: 0, queued: 0 }, history: { pointMs: 10_000 } });
+  expect((await one.get("/fleet?since=x")).status).toBe(400);
 });
 
 test("a worker says which one it is", async () => {

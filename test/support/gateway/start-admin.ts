@@ -4,8 +4,11 @@ import { checkConfig } from "../../../deploy/runtime/config/load-config.ts";
 import { StopOrders } from "../../../deploy/runtime/process/stop-orders.ts";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { gatewayConfigSchema } from "../../../gateway/config.ts";
+import { Fleet } from "../../../gateway/fleet/fleet.ts";
+import { type FleetBoard, FleetBook } from "../../../gateway/fleet/fleet-board.ts";
 import { type AdminDeps, buildAdmin } from "../../../gateway/http/admin/admin-server.ts";
 import { registerClusterStats } from "../../../gateway/http/admin/fleet/cluster-stats.ts";
+import { ownReport } from "../../../gateway/http/admin/fleet/own-report.ts";
 import { registerKeyStats } from "../../../gateway/keys/key-stats.ts";
 import { Lifecycle } from "../../../gateway/lifecycle.ts";
 import { EndpointOrders } from "../../../gateway/upstream/endpoint-orders.ts";
@@ -32,20 +35,24 @@ export type RunningAdmin = {
 
 /**
  * Starts the admin listener of a gateway, on a free port. `config` is what it shows as its configuration, `access` how
- * it is secured.
+ * it is secured, `board` over what it hears of other gateways.
  */
 export async function startAdmin(
   gateway: RunningGateway,
   config: Readonly<Record<string, unknown>> = {},
   workers = new Workers({ index: 1, count: 1 }),
   access: Pick<AdminDeps, "proof" | "tls"> = {},
+  board: FleetBoard = new FleetBook(systemClock),
 ): Promise<RunningAdmin> {
   const lifecycle = new Lifecycle(new StopOrders(systemClock.nowMs));
   const lines: string[] = [];
   const log = pino({ level: "info" }, { write: (line) => lines.push(line) });
-  const { clusters, stats, keys, sealing, keyFile, limiter, usage, overload } = gateway;
+  const { clusters, stats, keys, sealing, keyFile, limiter, usage, overload, traffic } = gateway;
   registerClusterStats(stats.registry, clusters);
   registerKeyStats(stats.registry, keys);
+  const connections = () => 0;
+  const facts = { clusters, traffic, live: stats.live, lifecycle, connections, workers, clock: systemClock };
+  const fleet = await Fleet.open({ board, report: ownReport(facts), clock: systemClock });
   const app = buildAdmin({
     config: checkConfig(gatewayConfigSchema, { keys: { file: keyFile }, clusters: [], ...config }, "test"),
     version: "1.2.3",
@@ -59,7 +66,8 @@ export async function startAdmin(
     limiter,
     usage,
     overload,
-    connections: () => 0,
+    connections,
+    fleet,
     workers,
     log,
     clock: systemClock,
@@ -74,6 +82,9 @@ export async function startAdmin(
     lines,
     get: (path, headers = {}) => fetch(`${url}${path}`, { headers }),
     post: (path, headers = {}) => fetch(`${url}${path}`, { method: "POST", headers }),
-    stop: () => app.close(),
+    async stop() {
+      fleet.close();
+      await app.close();
+    },
   };
 }

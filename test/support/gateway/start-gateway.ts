@@ -18,7 +18,7 @@ import type { Limiter } from "../../../gateway/limits/limiter.ts";
 import { MemoryLimitStore } from "../../../gateway/limits/memory-limit-store.ts";
 import type { OverloadManager } from "../../../gateway/overload/overload-manager.ts";
 import { Sealing } from "../../../gateway/sealing/sealing.ts";
-import { buildServer } from "../../../gateway/server.ts";
+import { buildServer, type GatewayServer } from "../../../gateway/server.ts";
 import { Stats } from "../../../gateway/stats/stats.ts";
 import { startTracing } from "../../../gateway/tracing/start-tracing.ts";
 import { ClusterManager, type ClusterSurroundings } from "../../../gateway/upstream/cluster-manager.ts";
@@ -47,6 +47,7 @@ export type RunningGateway = {
   readonly limiter: Limiter;
   readonly usage: KeyUsage;
   readonly overload: OverloadManager;
+  readonly traffic: GatewayServer["traffic"];
   readonly clusters: ClusterManager;
   /** The routes that the server has, as Fastify prints them. */
   readonly routes: string;
@@ -105,7 +106,7 @@ export async function startGateway(
     clock: systemClock,
   });
   const tracing = config.tracing && startTracing(config.tracing, log, systemClock.nowMs);
-  const { app, sockets, grpc, limiter, overload } = buildServer({
+  const { app, sockets, grpc, limiter, overload, traffic } = buildServer({
     config,
     keys,
     tokens,
@@ -139,6 +140,7 @@ export async function startGateway(
     limiter,
     usage,
     overload,
+    traffic,
     clusters,
     routes: app.printRoutes({ commonPrefix: false }),
     log: lines,

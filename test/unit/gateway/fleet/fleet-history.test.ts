@@ -1,0 +1,80 @@
+import { expect, test } from "vitest";
+import { FleetHistory, POINT_MS } from "../../../../gateway/fleet/fleet-history.ts";
+import type { GatewayReport } from "../../../../gateway/fleet/gateway-report.ts";
+import { countFirstToken, noFirstTokens } from "../../../../gateway/stats/first-token-times.ts";
+
+const STEP_MS = 2_000;
+const SHARES = [0.5, 0.95];
+
+type ModelReport = GatewayReport["models"][number];
+
+function report(id: string, model: Partial<ModelReport> = {}, cpuMs = 0): GatewayReport {
+  const counts = { active: 0, queued: 0, requests: 0, errors: 0, deltas: 0 };
+  const tokens = { promptTokens: 0, expectedTokens: 0, cachedTokens: 0, firstTokens: noFirstTokens() };
+  return {
+    ...{ id, host: "h", worker: 1, state: "LIVE", uptimeMs: 1, connections: 0, rssBytes: 0, cpuMs, loopActiveMs: 0 },
+    models: [{ model: "m", ...counts, ...tokens, ...model }],
+    nodes: [],
+  };
+}
+
+/** Counts of so many first tokens after `ms` milliseconds. */
+function after(ms: number, times: number): number[] {
+  const counts = noFirstTokens();
+  for (let at = 0; at < times; at += 1) countFirstToken(counts, ms);
+  return counts;
+}
+
+test("a point is the sum over all gateways, and rates are by the time that has passed", () => {
+  const history = new FleetHistory();
+  history.add([report("a", { requests: 100, deltas: 1_000 }, 500), report("b")], 0, 1_000_000);
+  for (let at = 1; at <= POINT_MS / STEP_MS; at += 1) {
+    const own = { queued: 1, active: 2, promptTokens: 100 * at, expectedTokens: 80 * at, cachedTokens: 60 * at };
+    history.add(
+      [
+        report(
+          "a",
+          { ...own, requests: 100 + at, deltas: 1_000 + 20 * at, firstTokens: after(100, at) },
+          500 + 10 * at,
+        ),
+        report("b", { errors: at, requests: at, deltas: 30 * at, firstTokens: after(1_000, at) }, 15 * at),
+      ],
+      at * STEP_MS,
+      1_000_000 + at * STEP_MS,
+    );
+  }
+  expect(history.points).toHaveLength(1);
+  const [point] = history.points;
+  expect(point).toMatchObject({ requestsPerSecond: 1, errorsPerSecond: 0.5, tokensPerSecond: 25 });
+  expect(point).toMatchObject({ expectedShare: 0.8, cachedShare: 0.6, queued: 1, active: 2, cpuMsPerDelta: 0.5 });
+  expect(point?.atMs).toBe(1_000_000 + POINT_MS);
+  // The middle of the step that a time falls into is wrong by a fifth at most.
+  expect((point?.p50Ms ?? 0) / 100).toBeCloseTo(1, 0);
+  expect((point?.p95Ms ?? 0) / 1_000).toBeCloseTo(1, 0);
+  expect(history.newest("")).toMatchObject({ spanMs: STEP_MS, requests: 2, deltas: 50 });
+  expect(history.newest("m")).toMatchObject({ spanMs: STEP_MS, errors: 1 });
+  expect(history.recentFirstTokens("m", SHARES)).toEqual([point?.p50Ms, point?.p95Ms]);
+});
+
+test("a gateway that comes, or was started anew, adds nothing that it did before", () => {
+  const history = new FleetHistory();
+  history.add([report("a", { requests: 1 })], 0, 0);
+  history.add([report("a", { requests: 2 }), report("b", { requests: 9_000 })], STEP_MS, STEP_MS);
+  expect(history.newest("").requests).toBe(1);
+  history.add([report("a", { requests: 0 }), report("b", { requests: 9_001 })], 2 * STEP_MS, 2 * STEP_MS);
+  expect(history.newest("").requests).toBe(1);
+  history.add([report("b", { requests: 9_002 })], 3 * STEP_MS, 3 * STEP_MS);
+  expect(history.newest("").requests).toBe(1);
+});
+
+test("it keeps an hour and forgets what is older, also of first tokens after a minute", () => {
+  const history = new FleetHistory();
+  history.add([report("a")], 0, 0);
+  history.add([report("a", { firstTokens: after(50, 3) })], POINT_MS, POINT_MS);
+  expect(history.recentFirstTokens("", SHARES)[0]).toBeGreaterThan(40);
+  for (let at = 2; at <= 1_000; at += 1)
+    history.add([report("a", { firstTokens: after(50, 3) })], at * POINT_MS, at * POINT_MS);
+  expect(history.points).toHaveLength(360);
+  expect(history.points[0]?.atMs).toBe(641 * POINT_MS);
+  expect(history.recentFirstTokens("", SHARES)).toEqual([undefined, undefined]);
+});
