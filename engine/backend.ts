@@ -46,7 +46,9 @@ export type BackendLoad = {
   readonly kvTokensUsed?: number;
   /** The number of tokens that the KV memory holds when full. */
   readonly kvTokensTotal?: number;
-  /** The number of prompt tokens that wait for their prefill and are in no cache. */
+  /**
+   * The number of prompt tokens that have yet to be prefilled and are in no cache, of generations that run or wait.
+   */
   readonly queuedUncachedTokens?: number;
   /** The time for which a prefix lately stayed in the cache before others pushed it out, in seconds. */
   readonly observedRetentionSeconds?: number;

@@ -140,7 +140,7 @@ export class EngineServer {
     this.#clock = clock;
     this.#calls = new OpenCalls(clock);
     this.#throughput = new Throughput(() => clock.nowMs());
-    this.#loadStreams = new LoadStreams(clock, () => this.#report());
+    this.#loadStreams = new LoadStreams(clock, (readers) => this.#report(readers));
     this.#prefixStreams = backend.prefixes && new PrefixStreams(backend.prefixes, clock);
     const health = new HealthImplementation();
     this.#state = new NodeState({ nodeId, nodeVersion, models, setHealth: (name, now) => health.setStatus(name, now) });
@@ -286,9 +286,9 @@ export class EngineServer {
     });
   }
 
-  #report(): OrcaLoadReport {
+  #report(readers: number): OrcaLoadReport {
     const load = this.#options.backend.load();
-    return loadReport({ load, rates: this.#throughput.rates(), draining: this.#state.now === "draining" });
+    return loadReport({ load, rates: this.#throughput.rates(), draining: this.#state.now === "draining", readers });
   }
 
   #streamLoad(call: LoadStream): void {

@@ -9,6 +9,11 @@ export const LOAD_TRAILER = "endpoint-load-metrics-bin";
 /** A change of the KV use that is told at once, as a share of the whole: ten points. */
 const SHARP_KV_CHANGE = 0.1;
 
+/** The change of what has yet to be prefilled that is told at once, as the seconds that it takes. */
+const SHARP_PREFILL_SECONDS = 1;
+/** The prefill speed of a node that has not measured its own, in tokens a second. */
+const UNKNOWN_PREFILL_SPEED = 5_000;
+
 /** The load of a node at one moment. */
 export type NodeLoad = {
   /** The backend's load. */
@@ -17,13 +22,15 @@ export type NodeLoad = {
   readonly rates: Rates;
   /** Whether the node takes no new calls because it is leaving. */
   readonly draining: boolean;
+  /** The number of streams of load reports that are open. Every process of a gateway has one. */
+  readonly readers: number;
 };
 
 /**
  * Returns the load of a node as an ORCA report. `application_utilization` is the fullest of slots, KV memory and queue,
  * where a queue as long as there are slots counts as full. What the backend cannot tell is left out.
  */
-export function loadReport({ load, rates, draining }: NodeLoad): OrcaLoadReport {
+export function loadReport({ load, rates, draining, readers }: NodeLoad): OrcaLoadReport {
   const { slots, busySlots, waiting, kvUse } = load;
   const named: Record<string, number | undefined> = {
     "svc.running": busySlots,
@@ -35,6 +42,7 @@ export function loadReport({ load, rates, draining }: NodeLoad): OrcaLoadReport 
     "svc.decode_tokens_per_second": rates.decodeTokensPerSecond,
     "svc.observed_retention_seconds": load.observedRetentionSeconds,
     "svc.draining": draining ? 1 : undefined,
+    "svc.load_readers": readers,
   };
   const share = (count: number) => (slots > 0 ? count / slots : 0);
   return OrcaLoadReport.fromPartial({
@@ -58,12 +66,19 @@ export function requestCost({ inputTokens, cachedInputTokens, outputTokens }: Us
 
 /**
  * Returns whether a balancer should hear of `after` now rather than at the next interval: the queue or draining has
- * changed, or the KV use by more than ten points.
+ * changed, the KV use by more than ten points, or what has yet to be prefilled by more than a second's work.
  */
 export function changedSharply(before: OrcaLoadReport, after: OrcaLoadReport): boolean {
   const kv = (report: OrcaLoadReport) => report.utilization.kv_cache ?? 0;
   const same = (name: string) => before.namedMetrics[name] === after.namedMetrics[name];
-  return Math.abs(kv(after) - kv(before)) > SHARP_KV_CHANGE || !same("svc.waiting") || !same("svc.draining");
+  const unread = (report: OrcaLoadReport) => report.namedMetrics["svc.queued_uncached_tokens"] ?? 0;
+  const speed = after.namedMetrics["svc.prefill_tokens_per_second"] ?? UNKNOWN_PREFILL_SPEED;
+  return (
+    Math.abs(kv(after) - kv(before)) > SHARP_KV_CHANGE ||
+    Math.abs(unread(after) - unread(before)) > SHARP_PREFILL_SECONDS * speed ||
+    !same("svc.waiting") ||
+    !same("svc.draining")
+  );
 }
 
 function known(metrics: Readonly<Record<string, number | undefined>>): Record<string, number> {

@@ -34,19 +34,19 @@ type Stream = {
  */
 export class LoadStreams {
   readonly #clock: Clock;
-  readonly #report: () => OrcaLoadReport;
+  readonly #takeReport: (readers: number) => OrcaLoadReport;
   readonly #streams = new Set<Stream>();
   #cancel: (() => void) | undefined;
 
-  /** Makes the streams of a node whose load `report` gives. */
-  constructor(clock: Clock, report: () => OrcaLoadReport) {
+  /** Makes the streams of a node whose load `report` gives; it is told how many streams are open. */
+  constructor(clock: Clock, report: (readers: number) => OrcaLoadReport) {
     this.#clock = clock;
-    this.#report = report;
+    this.#takeReport = report;
   }
 
   /** Opens a stream to `sink`, and returns the function that ends it, which must be called when the caller leaves. */
   open(request: OrcaLoadReportRequest, sink: ReportSink): () => void {
-    const report = this.#report();
+    const report = this.#takeReport(this.#streams.size + 1);
     const intervalMs = intervalOf(request);
     const stream: Stream = { sink, intervalMs, sentMs: this.#clock.nowMs(), last: report, blocked: false };
     sink.onDrain(() => {
@@ -85,6 +85,10 @@ export class LoadStreams {
       this.#look();
       if (this.#streams.size > 0) this.#arm();
     });
+  }
+
+  #report(): OrcaLoadReport {
+    return this.#takeReport(this.#streams.size);
   }
 
   #look(): void {

@@ -72,6 +72,20 @@ describe.skipIf(missing !== "")("prompts that are read at the same time", () => 
     for (const pieces of await Promise.all([read(prompt("one")), read(prompt("two"))])) expect(pieces).toContain(64);
     await backend.close();
   });
+
+  test("count as work of the node until they are read, though nobody waits", async () => {
+    const backend = await startBackend({ slots: 1, contextTokens: 1024, batchTokens: 128 });
+    let tokens = 0;
+    for await (const { events } of backend.generate(request("word ".repeat(400), { maxOutputTokens: 1 }), never()))
+      for (const { kind } of events) {
+        if (kind?.$case === "started") tokens = kind.value.inputTokens;
+        const unread = backend.load().queuedUncachedTokens;
+        if (kind?.$case === "progress") expect(unread).toBe(tokens - kind.value.prefilledTokens);
+        if (kind?.$case === "finished") expect(unread).toBe(0);
+      }
+    expect(tokens).toBeGreaterThan(256);
+    await backend.close();
+  });
 });
 
 describe.skipIf(missing !== "")("the load", () => {

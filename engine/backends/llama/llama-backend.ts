@@ -104,7 +104,7 @@ export class LlamaBackend implements Backend {
   load(): BackendLoad {
     const running = this.#running;
     if (!running) return { slots: this.#options.slots, busySlots: 0, waiting: 0 };
-    const { slots, queue, steps } = running.parts;
+    const { slots, queue, steps, shares } = running.parts;
     const kvTokensTotal = running.described.contextWindow * slots.count;
     return {
       slots: slots.count,
@@ -114,7 +114,7 @@ export class LlamaBackend implements Backend {
       kvUse: slots.tokensInUse / kvTokensTotal,
       kvTokensUsed: slots.tokensInUse,
       kvTokensTotal,
-      queuedUncachedTokens: queue.wants().reduce((sum, { uncachedTokens }) => sum + uncachedTokens, 0),
+      queuedUncachedTokens: queue.wants().reduce((sum, { uncachedTokens }) => sum + uncachedTokens, shares.unread),
       ...(slots.retentionMs === undefined ? {} : { observedRetentionSeconds: slots.retentionMs / 1000 }),
     };
   }

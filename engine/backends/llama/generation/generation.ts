@@ -48,11 +48,12 @@ export async function* generate(
     const cachedInputTokens = Math.min(read, prepared.inputTokens);
     if (!announced) yield opening(parts, prepared, cachedInputTokens);
 
-    parts.shares.begin(slot);
+    parts.shares.reads(slot, demand.prompt.length - read);
     for (let size = parts.shares.tokens; demand.prompt.length - read > size; size = parts.shares.tokens) {
       const piece = demand.prompt.slice(read, read + size);
       await lease.run(() => slot.sequence.evaluateWithoutGeneratingNewTokens(piece));
       read += piece.length;
+      parts.shares.reads(slot, demand.prompt.length - read);
       yield stepOf([progress(0, Math.min(read, prepared.inputTokens), parts.steps.done)]);
     }
     parts.shares.end(slot);

@@ -10,7 +10,8 @@ const MIN_PIECE_TOKENS = 32;
  */
 export class BatchShares {
   readonly #batchTokens: number;
-  readonly #reading = new Set<Slot>();
+  /** The tokens that are left to evaluate, of each prompt. */
+  readonly #reading = new Map<Slot, number>();
 
   /** Makes the shares of batches of `batchTokens` tokens, with no prompt being evaluated. */
   constructor(batchTokens: number) {
@@ -22,9 +23,14 @@ export class BatchShares {
     return Math.max(MIN_PIECE_TOKENS, Math.floor(this.#batchTokens / Math.max(1, this.#reading.size)));
   }
 
-  /** Notes that a prompt is being evaluated on the slot, until `end`. */
-  begin(slot: Slot): void {
-    this.#reading.add(slot);
+  /** The number of tokens that are left to evaluate, of all prompts that are being evaluated. */
+  get unread(): number {
+    return [...this.#reading.values()].reduce((sum, tokens) => sum + tokens, 0);
+  }
+
+  /** Notes that a prompt is being evaluated on the slot, until `end`, and that `unread` tokens of it are left. */
+  reads(slot: Slot, unread: number): void {
+    this.#reading.set(slot, unread);
   }
 
   /** Notes that the prompt on the slot is evaluated. Does nothing where that was noted already. */

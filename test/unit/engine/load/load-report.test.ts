@@ -10,7 +10,7 @@ const RATES = {
 };
 
 const report = (load: Partial<BackendLoad>, draining = false) =>
-  loadReport({ load: { slots: 4, busySlots: 0, waiting: 0, ...load }, rates: RATES, draining });
+  loadReport({ load: { slots: 4, busySlots: 0, waiting: 0, ...load }, rates: RATES, draining, readers: 2 });
 
 test("a report names what is known and leaves out what is not", () => {
   expect(report({ busySlots: 1, kvTokensUsed: 10, kvTokensTotal: 40, kvUse: 0.25, queuedUncachedTokens: 7 })).toEqual({
@@ -23,6 +23,7 @@ test("a report names what is known and leaves out what is not", () => {
       "svc.kv_tokens_used": 10,
       "svc.kv_tokens_total": 40,
       "svc.prefill_tokens_per_second": 5_000,
+      "svc.load_readers": 2,
     },
     rpsFractional: 2,
     eps: 0.5,
@@ -48,6 +49,8 @@ test.each([
   ["ten points", { kvUse: 0.6 }, false],
   ["another request waiting", { kvUse: 0.5, waiting: 1 }, true],
   ["another running", { kvUse: 0.5, busySlots: 2 }, false],
+  ["more than a second of prefill", { kvUse: 0.5, queuedUncachedTokens: 5_001 }, true],
+  ["a second of prefill", { kvUse: 0.5, queuedUncachedTokens: 5_000 }, false],
 ])("%s: told at once or not", (_, load, sharp) => {
   expect(changedSharply(report({ kvUse: 0.5 }), report(load))).toBe(sharp);
 });

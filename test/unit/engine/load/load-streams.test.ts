@@ -14,9 +14,10 @@ function node() {
   const clock = new VirtualClock();
   const load = { slots: 4, busySlots: 0, waiting: 0, kvUse: 0 };
   const looks = { count: 0 };
-  const streams = new LoadStreams(clock, () => {
+  const readers: (number | undefined)[] = [];
+  const streams = new LoadStreams(clock, (readers) => {
     looks.count += 1;
-    return loadReport({ load, rates: RATES, draining: false });
+    return loadReport({ load, rates: RATES, draining: false, readers });
   });
   /** Times at which reports came, of a stream with that interval. */
   const open = (intervalMs: number | undefined) => {
@@ -29,7 +30,8 @@ function node() {
     const leave = streams.open(
       { reportInterval, requestCostNames: [] },
       {
-        write: () => {
+        write: ({ namedMetrics }) => {
+          readers.push(namedMetrics["svc.load_readers"]);
           times.push(clock.nowMs());
           return state.ready;
         },
@@ -43,7 +45,7 @@ function node() {
     );
     return { times, state, leave };
   };
-  return { clock, load, looks, streams, open };
+  return { clock, load, looks, readers, streams, open };
 }
 
 test.each([
@@ -105,6 +107,16 @@ test("nobody looks at the load while nobody listens", async () => {
   await clock.advance(60_000);
   expect(looks.count).toBe(count);
   expect(open(100).times).toHaveLength(1);
+});
+
+test("a report says how many read them", async () => {
+  const { clock, readers, open } = node();
+  const first = open(500);
+  open(500);
+  await clock.advance(500);
+  first.leave();
+  await clock.advance(500);
+  expect(readers).toEqual([1, 2, 2, 2, 1]);
 });
 
 test("closing ends all streams", async () => {
