@@ -146,7 +146,8 @@ export class ClusterAdmission<Member = ClusterMember> {
   #cancelTimer: (() => void) | undefined;
   #isDueNow = false;
 
-  constructor(cluster: AdmittedCluster<Member>, balancer: Balancer, clock: Clock) {
+  /** Begins without requests. `random` returns numbers that are even over [0, 1). */
+  constructor(cluster: AdmittedCluster<Member>, balancer: Balancer, clock: Clock, random: () => number) {
     this.#cluster = cluster;
     this.#balancer = balancer;
     this.#clock = clock;
@@ -158,6 +159,8 @@ export class ClusterAdmission<Member = ClusterMember> {
     const { prefillTurns } = circuitBreakers;
     this.#turns = new PrefillTurns({
       settings: prefillTurns,
+      clock,
+      random,
       views: cluster.views,
       hasRoom: (view) => this.#hasRoom(view),
     });
@@ -169,6 +172,7 @@ export class ClusterAdmission<Member = ClusterMember> {
     cluster.views.follow(this.#levels);
     cluster.onMembersChange(() => {
       for (const address of this.#heldBack.keys()) if (!cluster.member(address)) this.#endHoldBack(address);
+      this.#turns.forgetLeft();
       this.#serve();
     });
     cluster.onHealthChange(() => (this.#queue.size > 0 ? this.#serve() : this.#followEndpoints()));

@@ -88,6 +88,10 @@ class MemberView implements EndpointView {
     return Math.max(this.#work.outstanding(this.address), this.load.queuedUncachedTokens);
   }
 
+  get gateways(): number {
+    return this.load.readers;
+  }
+
   get prefillTokensPerSecond(): number {
     return this.load.prefillTokensPerSecond ?? this.#work.speed(this.address) ?? DEFAULT_PREFILL_TOKENS_PER_SECOND;
   }

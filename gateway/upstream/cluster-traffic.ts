@@ -34,7 +34,7 @@ export class ClusterTraffic {
     onEjection: (ejection: Ejection) => void,
   ) {
     this.cluster = cluster;
-    this.admission = new ClusterAdmission(cluster, new Balancer(cluster, work, clock, random), clock);
+    this.admission = new ClusterAdmission(cluster, new Balancer(cluster, work, clock, random), clock, random);
     this.budget = new RetryBudget(cluster.settings.circuitBreakers.retryBudget);
     this.ledger = new CacheLedger({
       prefixes: cluster.prefixes,

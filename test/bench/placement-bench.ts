@@ -73,7 +73,7 @@ async function measured(port: number, count: number, repetitions: number): Promi
     const { views, prefixes } = cluster;
     const onMembersChange = (listener: () => void) => cluster.onMembersChange(listener);
     const balanced = { settings: { ...cluster.settings, lbPolicy }, views, prefixes, onMembersChange };
-    return new ClusterAdmission(cluster, new Balancer(balanced, manager.work, clock, Math.random), clock);
+    return new ClusterAdmission(cluster, new Balancer(balanced, manager.work, clock, Math.random), clock, Math.random);
   };
   const costs: Record<string, number> = {};
   for (const name of LB_POLICIES) costs[name] = await placing(admissionBy(name), repetitions);

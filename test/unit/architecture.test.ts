@@ -53,7 +53,12 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["gateway/upstream/load-balancing/", [GEN, ...GATEWAY_LEAVES, RUNTIME, "gateway/upstream/queue/"]],
   [
     "gateway/upstream/admission/",
-    ["gateway/upstream/queue/", "gateway/upstream/load-balancing/*.ts", "gateway/upstream/prefixes/bounded-map.ts"],
+    [
+      RUNTIME,
+      "gateway/upstream/queue/",
+      "gateway/upstream/load-balancing/*.ts",
+      "gateway/upstream/prefixes/bounded-map.ts",
+    ],
   ],
   ["gateway/upstream/outlier/", [RUNTIME]],
   ["gateway/upstream/retry/", [...GATEWAY_LEAVES, RUNTIME]],

@@ -1,6 +1,15 @@
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { EndpointView } from "../load-balancing/endpoint-view.ts";
 import type { PolicyPick } from "../load-balancing/policy.ts";
 import type { PrefillTurnSettings } from "../queue/circuit-breaker-settings.ts";
+
+/**
+ * How far apart the gateways that share an endpoint look whether it is idle, on the average, in milliseconds: some times
+ * as long as it takes until a node has told the others of what one of them has sent it. And the longest time for which
+ * one of them waits for the others; an endpoint is idle with some seconds of work left, which pass meanwhile.
+ */
+const APART_MS = 500;
+const MAX_APART_MS = 5_000;
 
 /** What a request waits for although some endpoint would take it: going there now would cost others more than it gains. */
 export type PrefillWait = {
@@ -23,6 +32,10 @@ export type PrefillTurnParts = {
   readonly views: { get(address: string): EndpointView | undefined; [Symbol.iterator](): Iterator<EndpointView> };
   /** Returns whether an endpoint takes one more request. */
   readonly hasRoom: (endpoint: EndpointView) => boolean;
+  /** The clock by which gateways that share an endpoint wait for each other. */
+  readonly clock: Clock;
+  /** Returns a random number that is even over [0, 1). */
+  readonly random: () => number;
 };
 
 /** One look at those who wait, all in the same turn of the event loop. */
@@ -54,9 +67,20 @@ export type PrefillPrompt = {
  */
 export class PrefillTurns {
   readonly #parts: PrefillTurnParts;
+  /**
+   * For each endpoint that was busy when it was last looked at, from when on it is idle, in milliseconds of the monotonic
+   * clock; undefined while it still is busy.
+   */
+  readonly #idleFromMs = new Map<string, number | undefined>();
 
   constructor(parts: PrefillTurnParts) {
     this.#parts = parts;
+  }
+
+  /** Forgets the endpoints that have left. */
+  forgetLeft(): void {
+    const { views } = this.#parts;
+    for (const address of this.#idleFromMs.keys()) if (!views.get(address)) this.#idleFromMs.delete(address);
   }
 
   /** Returns what a request has to wait for before it goes where the policy picked; undefined where it may go now. */
@@ -103,7 +127,24 @@ export class PrefillTurns {
     return seconds > this.#parts.settings.longSeconds;
   }
 
-  #isIdle({ outstandingPrefillTokens, prefillTokensPerSecond }: EndpointView): boolean {
-    return outstandingPrefillTokens <= this.#parts.settings.maxAheadSeconds * prefillTokensPerSecond;
+  /**
+   * Returns whether an endpoint has little to prefill. Gateways that share it see at the same moment that this has come,
+   * and would all send it a long prompt: each of them takes it for idle at a moment of its own, and then no more if
+   * another one came first.
+   */
+  #isIdle({ address, outstandingPrefillTokens, prefillTokensPerSecond, gateways }: EndpointView): boolean {
+    const { settings, clock, random } = this.#parts;
+    if (outstandingPrefillTokens > settings.maxAheadSeconds * prefillTokensPerSecond) {
+      this.#idleFromMs.set(address, undefined);
+      return false;
+    }
+    if (!this.#idleFromMs.has(address)) return true;
+    const nowMs = clock.nowMs();
+    const spreadMs = gateways > 1 ? Math.min(MAX_APART_MS, gateways * APART_MS) : 0;
+    const idleFromMs = this.#idleFromMs.get(address) ?? nowMs + spreadMs * random();
+    this.#idleFromMs.set(address, idleFromMs);
+    if (nowMs < idleFromMs) return false;
+    this.#idleFromMs.delete(address);
+    return true;
   }
 }

@@ -12,12 +12,14 @@ export type EndpointLoad = {
   readonly waiting: number;
   /** The share of the KV cache that running calls hold, from 0 to 1. */
   readonly kvUse: number;
-  /** The prompt tokens that wait for their prefill and are in no cache. */
+  /** The prompt tokens that have yet to be prefilled and are in no cache. */
   readonly queuedUncachedTokens: number;
   /** The prompt tokens that the node reads in a second. */
   readonly prefillTokensPerSecond: number | undefined;
   /** The tokens that one generation gets in a second. */
   readonly decodeTokensPerSecond: number | undefined;
+  /** The number of gateways that follow the load of the node, this one among them. */
+  readonly readers: number;
   /** The time for which the cache has kept unused prefixes before it evicted them, in milliseconds. */
   readonly retentionMs: number | undefined;
 };
@@ -30,6 +32,7 @@ export const UNKNOWN_LOAD: EndpointLoad = {
   queuedUncachedTokens: 0,
   prefillTokensPerSecond: undefined,
   decodeTokensPerSecond: undefined,
+  readers: 0,
   retentionMs: undefined,
 };
 
@@ -115,6 +118,7 @@ function loadOf(report: OrcaLoadReport, model: string): EndpointLoad {
     queuedUncachedTokens: named("svc.queued_uncached_tokens"),
     prefillTokensPerSecond: named("svc.prefill_tokens_per_second") || undefined,
     decodeTokensPerSecond: named("svc.decode_tokens_per_second") || undefined,
+    readers: named("svc.load_readers"),
     retentionMs: 1_000 * named("svc.observed_retention_seconds") || undefined,
   };
 }

@@ -44,6 +44,11 @@ export type EndpointView = {
    * says more.
    */
   readonly outstandingPrefillTokens: number;
+  /**
+   * The number of gateways that send requests to the node, this one among them, as the node reported; 0 or 1 where no
+   * other one is known of.
+   */
+  readonly gateways: number;
   /** The speed at which the node prefills, in tokens per second; above 0. */
   readonly prefillTokensPerSecond: number;
   /**

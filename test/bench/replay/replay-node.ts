@@ -7,7 +7,7 @@ export const PREFILL_TOKENS_PER_SECOND = 12_000;
 /** The time that a node takes for a token of an answer, in milliseconds, however many answers it writes. */
 const DECODE_MS_PER_TOKEN = 20;
 
-/** What a node says of itself, once a second. */
+/** What a node says of itself. */
 export type NodeReport = {
   readonly running: number;
   readonly waiting: number;
@@ -32,11 +32,22 @@ export type Job = {
 /** Time integrals since the start, in milliseconds: of the requests on a node, and of its prefilling. */
 export type NodeUse = { readonly requestMs: number; readonly prefillMs: number };
 
+/** What a node is made of. */
+export type ReplayNodeParts = {
+  readonly time: EventQueue;
+  readonly caches: PieceCaches;
+  /** The number of the cache in which the node keeps prompts. */
+  readonly cache: number;
+  /** Called when the node has another prompt to prefill, or has prefilled one. */
+  readonly onChange: () => void;
+};
+
 /** A node in virtual time: it prefills one prompt after the other in order of arrival, and decodes side by side. */
 export class ReplayNode {
   readonly #time: EventQueue;
   readonly #caches: PieceCaches;
   readonly #cache: number;
+  readonly #onChange: () => void;
   readonly #queue: { readonly job: Job; readonly uncachedTokens: number }[] = [];
   #queuedTokens = 0;
   #prefilling = 0;
@@ -46,9 +57,10 @@ export class ReplayNode {
   #requestMs = 0;
   #prefillMs = 0;
 
-  /** Makes an idle node that keeps prompts in one of the caches. */
-  constructor(time: EventQueue, caches: PieceCaches, cache: number) {
+  /** Makes an idle node. */
+  constructor({ time, caches, cache, onChange }: ReplayNodeParts) {
     this.#time = time;
+    this.#onChange = onChange;
     this.#caches = caches;
     this.#cache = cache;
   }
@@ -77,6 +89,7 @@ export class ReplayNode {
     this.#queue.push({ job, uncachedTokens });
     this.#queuedTokens += uncachedTokens;
     this.#prefillNext();
+    this.#onChange();
   }
 
   #prefillNext(): void {
@@ -97,6 +110,7 @@ export class ReplayNode {
       this.#decoding += 1;
       this.#caches.use(this.#cache, prompt.last);
       job.onFirstToken();
+      this.#onChange();
       this.#time.after(prompt.outputTokens * DECODE_MS_PER_TOKEN, () => {
         this.#account();
         this.#decoding -= 1;

@@ -7,6 +7,7 @@ import type { Fleet, Router } from "./routers/router.ts";
 /** What the router of one gateway is made of. */
 type RouterParts = {
   readonly fleet: Fleet;
+  readonly gateways: number;
   readonly world: PlayedWorld;
   readonly time: EventQueue;
   readonly random: () => number;
@@ -25,9 +26,9 @@ export type ReplayPolicy =
 
 const gateway =
   (lbPolicy: "least_request" | "ring_hash" | "prefix_affinity", exact = false) =>
-  ({ fleet: { nodes, caches }, world, time, random }: RouterParts): Router => {
+  ({ fleet: { nodes, caches }, gateways, world, time, random }: RouterParts): Router => {
     const prefixes = exact ? exactPrefixes(caches, nodes.length, world.digests) : undefined;
-    return new Gateway({ lbPolicy, nodes: nodes.length, clock: time, random, prefixes });
+    return new Gateway({ lbPolicy, nodes: nodes.length, gateways, clock: time, random, prefixes });
   };
 
 /** Makes the router of one gateway, for each policy: of other projects, and of this one without and with exact state. */

@@ -10,7 +10,10 @@ import { REPLAY_POLICIES, type ReplayPolicy } from "./replay-policies.ts";
 import { ReplayRecord, type ReplayResult } from "./replay-result.ts";
 import { playArrivals, playUsers } from "./traffic.ts";
 
-const REPORT_INTERVAL_MS = 1_000;
+/** The time between two reports of a node that has nothing new to tell, in milliseconds. */
+const REPORT_INTERVAL_MS = 500;
+/** The time after which gateways hear of a change, in milliseconds: a node looks at its load that often. */
+const REPORT_LAG_MS = 100;
 
 /** The traffic of a replay: sessions whose turns wait for each other, or requests that come at their own times. */
 export type ReplayTraffic =
@@ -42,10 +45,26 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
   const world = new PlayedWorld(store);
   const pooled = policy === "oracle";
   const caches = new PieceCaches(store, pooled ? 1 : count, pooled ? count * cacheTokens : cacheTokens, nowMs);
-  const nodes = Array.from({ length: count }, (_, node) => new ReplayNode(time, caches, pooled ? 0 : node));
+  const tell = (number: number) => {
+    const node = nodes[number];
+    if (node) for (const gateway of gateways) gateway.reported?.(number, node.report);
+  };
+  const changed = new Set<number>();
+  const tellSoon = (number: number) => {
+    if (changed.has(number)) return;
+    changed.add(number);
+    time.after(REPORT_LAG_MS, () => {
+      changed.delete(number);
+      tell(number);
+    });
+  };
+  const nodes: readonly ReplayNode[] = Array.from(
+    { length: count },
+    (_, node) => new ReplayNode({ time, caches, cache: pooled ? 0 : node, onChange: () => tellSoon(node) }),
+  );
   const random = seededRandom(seed + 2_000);
   const gateways = Array.from({ length: scenario.gateways }, () =>
-    REPLAY_POLICIES[policy]({ fleet: { nodes, caches }, world, time, random }),
+    REPLAY_POLICIES[policy]({ fleet: { nodes, caches }, gateways: scenario.gateways, world, time, random }),
   );
   const record = new ReplayRecord(time, warmUpMs);
   const entrance = seededRandom(seed + 3_000);
@@ -73,8 +92,7 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
     );
   };
   const report = () => {
-    const reports = nodes.map((node) => node.report);
-    for (const gateway of gateways) gateway.reported?.(reports);
+    for (const number of nodes.keys()) tell(number);
     time.after(REPORT_INTERVAL_MS, report);
   };
   report();

@@ -127,6 +127,7 @@ export class SimulatedGateway {
         return work.speed(address) ?? INITIAL_SPEED;
       },
       decodeTokensPerSecond: undefined,
+      gateways: 1,
       retentionMs: undefined,
     };
   }

@@ -35,7 +35,12 @@ async function admitting(circuitBreakers: object = {}, nodeCount = 1, timeoutMs 
   opened.push(rig);
   await rig.ready();
   const { cluster, manager, clock } = rig;
-  const admission = new ClusterAdmission(cluster, new Balancer(cluster, manager.work, clock, () => 0.5), clock);
+  const admission = new ClusterAdmission(
+    cluster,
+    new Balancer(cluster, manager.work, clock, () => 0.5),
+    clock,
+    () => 0.5,
+  );
   opened.push(admission);
   const ask = (
     key = "a",
@@ -509,7 +514,12 @@ describe("what a request costs while all endpoints are full", () => {
       onMembersChange: () => () => {},
       onHealthChange: () => () => {},
     };
-    const admission = new ClusterAdmission(counted, new Balancer(cluster, manager.work, clock, () => 0.5), clock);
+    const admission = new ClusterAdmission(
+      counted,
+      new Balancer(cluster, manager.work, clock, () => 0.5),
+      clock,
+      () => 0.5,
+    );
     opened.push(admission);
     for (const address of addresses) admission.holdBack(address, 60_000);
     const never = new AbortController().signal;

@@ -18,6 +18,7 @@ export function endpointWith(given: Partial<EndpointView> & { readonly address: 
     locality: "",
     healthySinceMs: undefined,
     outstandingPrefillTokens: 0,
+    gateways: 1,
     prefillTokensPerSecond: 10_000,
     decodeTokensPerSecond: undefined,
     retentionMs: undefined,

@@ -40,27 +40,31 @@ const HINTS: RoutingHints = {
 export type GatewayParts = {
   readonly lbPolicy: LbPolicy;
   readonly nodes: number;
+  /** The number of gateways in front of the nodes. */
+  readonly gateways: number;
   readonly clock: Clock;
   readonly random: () => number;
   /** What the nodes tell of their caches; undefined where they tell nothing. */
   readonly prefixes: HeldPrefixes | undefined;
 };
 
-/** One gateway: the real `Balancer` with the default settings, in front of nodes that report once a second. */
+/** One gateway: the real `Balancer` with the default settings, in front of nodes that report their load. */
 export class Gateway implements Router {
   readonly #addresses: readonly string[];
   readonly #clock: Clock;
+  readonly #gateways: number;
   readonly #views = new EndpointViews();
   readonly #admission: ClusterAdmission<string>;
   readonly #work = new WorkLedger();
   readonly #active: number[];
   readonly #averages: (LoadAverage | undefined)[] = [];
-  #reports: readonly NodeReport[] = [];
+  readonly #reports: NodeReport[] = [];
 
-  constructor({ lbPolicy, nodes, clock, random, prefixes = NOTHING_TOLD }: GatewayParts) {
+  constructor({ lbPolicy, nodes, gateways, clock, random, prefixes = NOTHING_TOLD }: GatewayParts) {
     this.#addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
     this.#active = this.#addresses.map(() => 0);
     this.#clock = clock;
+    this.#gateways = gateways;
     const [settings] = clustersSchema.parse([
       {
         ...{ type: "static", model: MODEL, lbPolicy },
@@ -81,15 +85,16 @@ export class Gateway implements Router {
       onMembersChange: () => () => {},
       onHealthChange: () => () => {},
     };
-    this.#admission = new ClusterAdmission(cluster, new Balancer(cluster, this.#work, clock, random), clock);
+    this.#admission = new ClusterAdmission(cluster, new Balancer(cluster, this.#work, clock, random), clock, random);
   }
 
-  /** Takes what the nodes say of themselves, once a second. */
-  reported(reports: readonly NodeReport[]): void {
-    this.#reports = reports;
-    for (const [node, { running, waiting }] of reports.entries())
-      this.#averages[node] = averageLoad(this.#averages[node], running + waiting, this.#clock.nowMs());
-    for (const view of this.#views) this.#views.set(view);
+  /** Takes what a node says of itself. */
+  reported(node: number, report: NodeReport): void {
+    this.#reports[node] = report;
+    const { running, waiting } = report;
+    this.#averages[node] = averageLoad(this.#averages[node], running + waiting, this.#clock.nowMs());
+    const view = this.#views.get(addressOf(node));
+    if (view) this.#views.set(view);
   }
 
   /** Sends a request where the balancer picks, at once or when its turn has come. */
@@ -165,6 +170,7 @@ export class Gateway implements Router {
       get outstandingPrefillTokens() {
         return Math.max(work.outstanding(address), report()?.queuedUncachedTokens ?? 0);
       },
+      gateways: this.#gateways,
       get prefillTokensPerSecond() {
         return work.speed(address) ?? INITIAL_SPEED;
       },

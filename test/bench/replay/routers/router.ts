@@ -15,8 +15,8 @@ export type Follower = {
 export type Router = {
   /** Sends a request to a node, at once or when its turn has come, by calling `dispatch` once. */
   send(prompt: Prompt, dispatch: (node: number, follower?: Follower) => void): void;
-  /** Takes what the nodes say of themselves, once a second. */
-  reported?(reports: readonly NodeReport[]): void;
+  /** Takes what a node says of itself, twice a second and shortly after a change. */
+  reported?(node: number, report: NodeReport): void;
 };
 
 /** What routers that know everything look at. */
@@ -27,11 +27,11 @@ export type Fleet = {
 
 /** A router that picks a node on the spot, by a rule without a memory. */
 export function ruleRouter(pick: (prompt: Prompt, reports: readonly NodeReport[]) => number): Router {
-  let reports: readonly NodeReport[] = [];
+  const reports: NodeReport[] = [];
   return {
     send: (prompt, dispatch) => dispatch(pick(prompt, reports)),
-    reported(newest) {
-      reports = newest;
+    reported(node, report) {
+      reports[node] = report;
     },
   };
 }

@@ -51,7 +51,7 @@ function admitting(count: number, circuitBreakers: object = {}) {
     onMembersChange: () => () => {},
     onHealthChange: () => () => {},
   };
-  const admission = new ClusterAdmission(cluster, new Balancer(cluster, work, clock, () => 0.5), clock);
+  const admission = new ClusterAdmission(cluster, new Balancer(cluster, work, clock, () => 0.5), clock, () => 0.5);
   const order: string[] = [];
   const ask = (name: string, { session = name, ofUser = false, bytes = LONG_BYTES, mayHold = true }: Turn = {}) => {
     const controller = new AbortController();

@@ -3,17 +3,25 @@ import { PrefillTurns } from "../../../../../gateway/upstream/admission/prefill-
 import type { EndpointView } from "../../../../../gateway/upstream/load-balancing/endpoint-view.ts";
 import { EndpointViews } from "../../../../../gateway/upstream/load-balancing/endpoint-views.ts";
 import { endpointWith } from "../../../../support/gateway/endpoint-with.ts";
+import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 /** Endpoints that prefill 10,000 tokens a second. */
 const view = (address: string, outstandingPrefillTokens = 0) => endpointWith({ address, outstandingPrefillTokens });
 
-function turnsOf(endpoints: readonly EndpointView[], full: readonly string[] = []) {
+function turnsOf(
+  endpoints: readonly EndpointView[],
+  full: readonly string[] = [],
+  random = () => 0,
+  clock = new VirtualClock(),
+) {
   const views = new EndpointViews();
   for (const endpoint of endpoints) views.set(endpoint);
   return new PrefillTurns({
     settings: { longSeconds: 2, maxAheadSeconds: 2 },
     views,
     hasRoom: ({ address }) => !full.includes(address),
+    clock,
+    random,
   });
 }
 
@@ -79,4 +87,40 @@ test("a wait is over when the endpoint has room and little to prefill, or has le
       .look()
       .anyIdle(),
   ).toBe(false);
+});
+
+/** Returns when an endpoint that was busy until now is taken for idle by a gateway of so many, by its chance. */
+async function idleAfterMs(gateways: number, chance: number): Promise<number> {
+  const clock = new VirtualClock();
+  const node = { ...view("a"), gateways, outstandingPrefillTokens: 90_000 };
+  const turns = turnsOf([node], [], () => chance, clock);
+  const isIdle = () => turns.look().isOver({ kind: "prefill", address: "a", seconds: 9 });
+  expect(isIdle()).toBe(false);
+  node.outstandingPrefillTokens = 0;
+  while (!isIdle()) await clock.advance(50);
+  return clock.nowMs();
+}
+
+test("gateways that share an endpoint take it for idle one after the other, the more of them the further apart", async () => {
+  expect(await idleAfterMs(1, 0.9)).toBe(0);
+  const [first, second, ofMore] = [await idleAfterMs(4, 0.1), await idleAfterMs(4, 0.9), await idleAfterMs(8, 0.9)];
+  expect(first).toBeLessThan(second);
+  expect(second).toBeLessThan(ofMore);
+  expect(await idleAfterMs(1_000, 0.9)).toBeLessThanOrEqual(5_000);
+});
+
+test("an endpoint that another gateway was faster with is busy again, and idle at another moment", async () => {
+  const clock = new VirtualClock();
+  const node = { ...view("a"), gateways: 2, outstandingPrefillTokens: 90_000 };
+  const turns = turnsOf([node], [], () => 0.5, clock);
+  const isIdle = () => turns.look().isOver({ kind: "prefill", address: "a", seconds: 9 });
+  const at = async (ms: number, tokens: number) => {
+    await clock.advance(ms);
+    node.outstandingPrefillTokens = tokens;
+    return isIdle();
+  };
+  expect([await at(0, 90_000), await at(0, 0), await at(400, 90_000), await at(400, 0), await at(400, 0)]).toEqual(
+    Array.from({ length: 5 }, () => false),
+  );
+  expect(await at(400, 0)).toBe(true);
 });

@@ -20,6 +20,7 @@ test("a report is read by its names", () => {
       "svc.queued_uncached_tokens": 5_000,
       "svc.prefill_tokens_per_second": 8_000,
       "svc.decode_tokens_per_second": 60,
+      "svc.load_readers": 3,
     },
     utilization: { kv_cache: 0.25 },
   });
@@ -30,6 +31,7 @@ test("a report is read by its names", () => {
     queuedUncachedTokens: 5_000,
     prefillTokensPerSecond: 8_000,
     decodeTokensPerSecond: 60,
+    readers: 3,
   });
 });
 
