@@ -20,6 +20,7 @@ import { requestBench } from "./request-bench.ts";
 import { routingBench } from "./routing-bench.ts";
 import { schemasBench } from "./schemas-bench.ts";
 import type { BenchSettings } from "./settings.ts";
+import { standBench } from "./stand-bench.ts";
 import { streamBench } from "./stream-bench.ts";
 
 /** The benches that bring what they measure; the others share processes that are started once. */
@@ -33,6 +34,7 @@ const ALONE: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchR
   hostile: hostileBench,
   schemas: schemasBench,
   llama: llamaBench,
+  stand: standBench,
 };
 
 const PROCESSES: Readonly<Record<string, (targets: Targets, settings: BenchSettings) => Promise<BenchResult>>> = {
@@ -51,6 +53,8 @@ type Options = {
   readonly profile?: string;
   readonly against?: string;
   readonly data?: string;
+  readonly full: boolean;
+  readonly page?: string;
   readonly trace?: string;
   readonly nodes: number;
   readonly gateways: readonly number[];
@@ -66,6 +70,8 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
     quick,
     seconds: quick ? Math.min(2, options.seconds) : options.seconds,
     repetitions: quick ? 3 : 5,
+    full: options.full,
+    ...(options.page !== undefined && { page: resolve(options.page) }),
     ...(options.data !== undefined && { data: resolve(options.data) }),
     replay: replaySettings(options),
   };
@@ -142,6 +148,8 @@ async function main(): Promise<number> {
     .option("--json <file>", "where the results go; default: bench-results/<date>.json")
     .option("--seconds <n>", "length of one measured stretch under load", positive, 4)
     .option("--quick", "fewer and shorter rounds, smaller loads", false)
+    .option("--full", "every cell of the stand", false)
+    .option("--page <file>", "the page that the stand writes, with its plots beside it")
     .option("--profile <folder>", "leave a CPU profile of the gateway there")
     .option("--against <file>", "the gateway/main.js of another build, measured in the same run")
     .option("--data <folder>", "public data that a bench reads: for `schemas` a folder with checkouts")

@@ -8,6 +8,10 @@ export type BenchSettings = {
   readonly repetitions: number;
   /** Smaller loads too: for a look, not for a release. */
   readonly quick: boolean;
+  /** Every cell of a bench that has cells: for hours, not minutes. Default: those that a release wants. */
+  readonly full?: boolean;
+  /** The file of the page that the stand writes, with its plots beside it. Default: none. */
+  readonly page?: string;
   /** The folder of public data that a bench reads. Default: none, and only data of our own is measured. */
   readonly data?: string;
   /** What the replay runs. */

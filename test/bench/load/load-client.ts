@@ -13,6 +13,8 @@ export type Reading = {
    * The times from an event's writing in the engine to its reading here, in milliseconds; only of counts that are kept.
    */
   readonly delaysMs: readonly number[];
+  /** The times between two readings of one stream that brought events, in milliseconds; where delays are kept. */
+  readonly gapsMs: readonly number[];
 };
 
 /** Opens many streams to one target, over sockets of their own, and reads them as fast as they come. */
@@ -23,6 +25,7 @@ export class LoadClient {
   #events = 0;
   #frames = 0;
   #delaysMs: number[] | undefined;
+  #gapsMs: number[] = [];
 
   private constructor(sockets: Socket[]) {
     this.#sockets = sockets;
@@ -43,12 +46,13 @@ export class LoadClient {
   start(keepDelays: boolean): void {
     this.#events = 0;
     this.#frames = 0;
+    this.#gapsMs = [];
     this.#delaysMs = keepDelays ? [] : undefined;
   }
 
   /** Returns what came since `start`. */
   read(): Reading {
-    return { events: this.#events, frames: this.#frames, delaysMs: this.#delaysMs ?? [] };
+    return { events: this.#events, frames: this.#frames, delaysMs: this.#delaysMs ?? [], gapsMs: this.#gapsMs };
   }
 
   /** Leaves all streams. */
@@ -61,6 +65,7 @@ export class LoadClient {
     return new Promise((resolve, reject) => {
       let sentUs = 0;
       let rest = "";
+      let lastUs = 0;
       socket.once("connect", () => {
         sentUs = nowUs();
         socket.write(request);
@@ -74,7 +79,12 @@ export class LoadClient {
         }
         const before = this.#events;
         rest = this.#take(rest + bytes.toString("latin1"));
-        if (this.#events > before) resolve(socket);
+        if (this.#events === before) return;
+        resolve(socket);
+        if (!this.#delaysMs) return;
+        const readUs = nowUs();
+        if (lastUs > 0) this.#gapsMs.push((readUs - lastUs) / 1000);
+        lastUs = readUs;
       });
       socket.once("error", reject);
       socket.once("close", () => reject(new Error(`${target.name} closed a stream`)));

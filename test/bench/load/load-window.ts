@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Directive, ENDLESS } from "../processes/directive.ts";
 import type { Target } from "../processes/targets.ts";
-import { cpuMs } from "../report/cpu.ts";
+import { cpuMs, residentMb } from "../report/cpu.ts";
 import { percentile } from "../report/percentile.ts";
 import { LoadClient } from "./load-client.ts";
 
@@ -22,6 +22,10 @@ export type Window = {
   readonly delayP50Ms: number;
   readonly delayP99Ms: number;
   readonly firstByteP50Ms: number;
+  /** The time between two events of one stream that one in a hundred is longer than, in milliseconds. */
+  readonly gapP99Ms: number;
+  /** The resident memory of the process in the middle with all its streams, in MB. */
+  readonly residentMb: number;
 };
 
 /**
@@ -40,7 +44,7 @@ export async function measureWindow(target: Target, load: Load, seconds: number,
     client.start(keepDelays);
     const cpuBefore = target.pid === undefined ? Number.NaN : cpuMs(target.pid);
     await sleep(seconds * 1000);
-    const { events, frames, delaysMs } = client.read();
+    const { events, frames, delaysMs, gapsMs } = client.read();
     const cpuAfter = target.pid === undefined ? Number.NaN : cpuMs(target.pid);
     return {
       events,
@@ -49,6 +53,8 @@ export async function measureWindow(target: Target, load: Load, seconds: number,
       delayP50Ms: percentile(delaysMs, 0.5),
       delayP99Ms: percentile(delaysMs, 0.99),
       firstByteP50Ms: percentile(client.firstByteMs, 0.5),
+      gapP99Ms: percentile(gapsMs, 0.99),
+      residentMb: target.pid === undefined ? Number.NaN : residentMb(target.pid),
     };
   } finally {
     client.close();

@@ -20,12 +20,13 @@ import { nowUs, stamp } from "./stamp.ts";
  */
 export type LeftReport = { readonly leftId: string; readonly atUs: number };
 
-const pacers = new Map<number, Pacer>();
+const pacers = new Map<string, Pacer>();
 
-function paceOf(eventsPerSecond: number): Pace | undefined {
+function paceOf({ eventsPerSecond, phases }: Directive): Pace | undefined {
   if (eventsPerSecond === 0) return undefined;
-  const pacer = pacers.get(eventsPerSecond) ?? new Pacer(eventsPerSecond);
-  pacers.set(eventsPerSecond, pacer);
+  const kind = `${eventsPerSecond}/${phases}`;
+  const pacer = pacers.get(kind) ?? new Pacer(eventsPerSecond, phases);
+  pacers.set(kind, pacer);
   return new Pace(pacer);
 }
 
@@ -40,9 +41,10 @@ function directiveOf(request: GenerateRequest): Directive {
 }
 
 const paced: Script = async function* (request, signal): AsyncGenerator<readonly Event[]> {
-  const { events, eventsPerSecond, eventsPerWrite, id } = directiveOf(request);
+  const directive = directiveOf(request);
+  const { events, eventsPerWrite, id } = directive;
   if (id !== undefined) signal.addEventListener("abort", () => reportLeft(id), { once: true });
-  const pace = paceOf(eventsPerSecond);
+  const pace = paceOf(directive);
   try {
     yield [started(), textStart(0)];
     for (let sent = 0; sent < events; sent += eventsPerWrite) {

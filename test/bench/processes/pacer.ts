@@ -1,23 +1,24 @@
 /** Streams of one rate are spread over this many moments of a period, as if several engines were at work. */
-const GROUPS = 8;
+export const DEFAULT_PHASES = 8;
 
 /** Calls its members at one rate, group after group, from one timer. */
 export class Pacer {
   readonly #tickMs: number;
-  readonly #groups = Array.from({ length: GROUPS }, () => new Set<() => void>());
+  readonly #groups: readonly Set<() => void>[];
   #joined = 0;
   #members = 0;
   #tick = 0;
   #dueMs = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(timesPerSecond: number) {
-    this.#tickMs = 1000 / timesPerSecond / GROUPS;
+  constructor(timesPerSecond: number, phases = DEFAULT_PHASES) {
+    this.#groups = Array.from({ length: phases }, () => new Set<() => void>());
+    this.#tickMs = 1000 / timesPerSecond / phases;
   }
 
   /** Calls `onTick` from now on; the returned function ends that and may be called twice. */
   join(onTick: () => void): () => void {
-    const group = this.#groups[this.#joined++ % GROUPS];
+    const group = this.#groups[this.#joined++ % this.#groups.length];
     group?.add(onTick);
     this.#members += 1;
     if (!this.#timer) {
@@ -41,7 +42,7 @@ export class Pacer {
   /** Timers know whole milliseconds only, so a run makes up for all ticks that are due. */
   #run(): void {
     for (; this.#dueMs <= performance.now(); this.#dueMs += this.#tickMs)
-      for (const onTick of this.#groups[this.#tick++ % GROUPS] ?? []) onTick();
+      for (const onTick of this.#groups[this.#tick++ % this.#groups.length] ?? []) onTick();
     this.#dueMs -= this.#tickMs;
     if (this.#members > 0) this.#schedule();
   }

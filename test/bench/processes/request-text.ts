@@ -23,17 +23,48 @@ const SHAPES: Readonly<Record<BenchFormat, { readonly path: string; body(prompt:
   },
 };
 
-/** Returns the bytes of a request that asks for what the directive says, as ASCII. */
-export function requestText(format: BenchFormat, key: string, directive: Directive): string {
+/**
+ * Returns the bytes of a request that asks for what the directive says, as ASCII. `headers` stand beside those of the
+ * format.
+ */
+export function requestText(
+  format: BenchFormat,
+  key: string,
+  directive: Directive,
+  headers: readonly string[] = [],
+): string {
   const { path, body } = SHAPES[format];
-  const content = JSON.stringify(body(JSON.stringify(directive)));
+  return withHead(path, key, JSON.stringify(body(JSON.stringify(directive))), headers);
+}
+
+function withHead(path: string, key: string, content: string, headers: readonly string[]): string {
   return [
     `POST ${path} HTTP/1.1`,
     "host: bench",
     `authorization: Bearer ${key}`,
     "content-type: application/json",
+    ...headers,
     `content-length: ${content.length}`,
     "",
     content,
   ].join("\r\n");
+}
+
+/** The size of the messages that a long request is made of, in bytes. */
+const MESSAGE_BYTES = 1_000;
+
+/**
+ * Returns the bytes of a request in the format of chat for an answer in one piece of `tokens` events, whose body has
+ * about `bytes` bytes: a conversation of messages of some kilobyte. `headers` stand beside those of the format.
+ */
+export function replyRequestText(key: string, bytes: number, tokens: number, headers: readonly string[] = []): string {
+  const directive = JSON.stringify({ events: tokens, eventsPerSecond: 0, eventsPerWrite: tokens });
+  const padded = Math.max(0, bytes - 200);
+  const length = Math.max(1, Math.min(MESSAGE_BYTES, padded));
+  const earlier = Array.from({ length: Math.floor(padded / length) }, (_, at) => ({
+    role: at % 2 === 0 ? "user" : "assistant",
+    content: `${at} ${"lorem ipsum ".repeat(length)}`.slice(0, Math.max(1, length - 40)),
+  }));
+  const messages = [...earlier, { role: "user", content: directive }];
+  return withHead("/v1/chat/completions", key, JSON.stringify({ model: MODEL, messages }), headers);
 }

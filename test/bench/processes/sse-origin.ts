@@ -18,17 +18,32 @@ const [BEFORE = "", AFTER = ""] = `data: ${JSON.stringify({
   choices: [{ index: 0, delta: { content: HOLE }, logprobs: null, finish_reason: null }],
 })}\n\n`.split(HOLE);
 
+/** What the server says of itself, to whoever asks: enough for gateways that look for a model's name. */
+const ABOUT = JSON.stringify({
+  ...{ status: "ok", object: "list", data: [{ id: "svc-qwen", object: "model" }] },
+  ...{ model_path: "svc-qwen", served_model_name: "svc-qwen" },
+});
+
 /**
  * Starts a server that plays directives as server-sent events over plain HTTP, in the body of a Format A request: what
  * the floors pass on. `reportLeft` gets the id of a request whose caller left before its end. Resolves to the port.
  */
 export async function startSseOrigin(
-  paceOf: (eventsPerSecond: number) => Pace | undefined,
+  paceOf: (directive: Directive) => Pace | undefined,
   reportLeft: (id: string) => void,
 ): Promise<number> {
   const server = createServer(async (request, response) => {
-    const directive = await directiveOf(request);
-    const pace = paceOf(directive.eventsPerSecond);
+    if (request.method === "GET") {
+      // What gateways ask a server about itself before they use it.
+      response.setHeader("content-type", "application/json").end(ABOUT);
+      return;
+    }
+    const { directive, streamed } = await askedFor(request);
+    if (!streamed) {
+      response.setHeader("content-type", "application/json").end(replyText(directive.events));
+      return;
+    }
+    const pace = paceOf(directive);
     response.once("close", () => {
       pace?.end();
       if (!response.writableFinished && directive.id !== undefined) reportLeft(directive.id);
@@ -65,7 +80,19 @@ function drained(response: ServerResponse): Promise<void> {
   });
 }
 
-async function directiveOf(request: IncomingMessage): Promise<Directive> {
-  const body = JSON.parse(await text(request)) as { messages: readonly { content: string }[] };
-  return parseDirective(body.messages[0]?.content ?? "");
+/** Returns an answer in one piece, of so many events. */
+function replyText(events: number): string {
+  const choice = { index: 0, message: { role: "assistant", content: "word ".repeat(events) }, finish_reason: "stop" };
+  const usage = { prompt_tokens: 1, completion_tokens: events, total_tokens: events + 1 };
+  const head = { id: "chatcmpl-000000000000000000000000", object: "chat.completion", created: 1_763_596_800 };
+  return JSON.stringify({ ...head, model: "svc-qwen", choices: [{ ...choice, logprobs: null }], usage });
+}
+
+/** Returns what a Format A request asks for, in its last message, and whether as a stream. */
+async function askedFor(request: IncomingMessage): Promise<{ directive: Directive; streamed: boolean }> {
+  const { messages, stream } = JSON.parse(await text(request)) as {
+    readonly messages: readonly { readonly content: string }[];
+    readonly stream?: boolean;
+  };
+  return { directive: parseDirective(messages.at(-1)?.content ?? ""), streamed: stream === true };
 }

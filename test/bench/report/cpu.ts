@@ -18,3 +18,9 @@ export function parseProcessStat(stat: string): number {
 export function cpuMs(pid: number): number {
   return parseProcessStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
 }
+
+/** Returns the resident memory of a process, in MB. Throws when there is no such process. */
+export function residentMb(pid: number): number {
+  const kilobytes = /^VmRSS:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
+  return Number(kilobytes) / 1024;
+}

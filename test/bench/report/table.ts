@@ -23,3 +23,10 @@ function cell(value: number | string | undefined, digits: number): string {
   if (typeof value === "string") return value;
   return value === undefined || Number.isNaN(value) ? "-" : value.toFixed(digits);
 }
+
+/** Formats rows as a table of Markdown. */
+export function markdownTable(columns: readonly Column[], rows: readonly Row[]): string {
+  const line = (texts: readonly string[]) => `| ${texts.join(" | ")} |`;
+  const cells = rows.map((row) => line(columns.map(({ key, digits }) => cell(row[key], digits ?? 1))));
+  return [line(columns.map(({ title }) => title)), line(columns.map(() => "---")), ...cells].join("\n");
+}

@@ -1,0 +1,88 @@
+import { connect, type Socket } from "node:net";
+import { nowUs } from "../processes/stamp.ts";
+import type { Target } from "../processes/targets.ts";
+
+const HEAD_END = "\r\n\r\n";
+const LAST_CHUNK = "0\r\n\r\n";
+/** The requests that a connection is used for: the gateway closes one after a thousand. */
+const REQUESTS_PER_CONNECTION = 900;
+
+/** Asks one target for answers in one piece, over some connections each of which asks again when it has its answer. */
+export class SaturatingClient {
+  readonly #target: Target;
+  readonly #request: string;
+  readonly #sockets = new Set<Socket>();
+  #timesMs: number[] = [];
+  #over = false;
+  #failure: Error | undefined;
+
+  /** Begins to ask over so many connections. */
+  constructor(target: Target, request: string, connections: number) {
+    this.#target = target;
+    this.#request = request;
+    for (let at = 0; at < connections; at += 1) this.#connect();
+  }
+
+  /** Counts from zero. */
+  start(): void {
+    this.#timesMs = [];
+  }
+
+  /**
+   * Returns the time from each request's writing to the last byte of its answer, in milliseconds, of the answers since
+   * `start`. Throws where the target has answered with anything but 200, or ended a connection amid an answer.
+   */
+  read(): readonly number[] {
+    if (this.#failure) throw this.#failure;
+    return this.#timesMs;
+  }
+
+  /** Leaves all connections. */
+  close(): void {
+    this.#over = true;
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  #connect(): void {
+    const socket = connect({ port: this.#target.port, host: "127.0.0.1", noDelay: true });
+    this.#sockets.add(socket);
+    let had = "";
+    let sentUs = 0;
+    let asked = 0;
+    const ask = () => {
+      had = "";
+      asked += 1;
+      sentUs = nowUs();
+      socket.write(this.#request);
+    };
+    socket.on("connect", ask);
+    socket.on("data", (bytes) => {
+      had += bytes.toString("latin1");
+      if (!isWhole(had)) return;
+      if (!had.startsWith("HTTP/1.1 200")) this.#fail(`answered "${had.slice(0, 200)}"`);
+      this.#timesMs.push((nowUs() - sentUs) / 1000);
+      if (asked < REQUESTS_PER_CONNECTION && !/^connection: close/im.test(had)) ask();
+      else socket.destroy();
+    });
+    socket.on("error", (error) => this.#fail(error.message));
+    socket.on("close", () => {
+      this.#sockets.delete(socket);
+      if (!this.#over && !this.#failure) this.#connect();
+    });
+  }
+
+  #fail(why: string): void {
+    if (this.#over) return;
+    this.#failure ??= new Error(`${this.#target.name}: ${why}`);
+    this.close();
+  }
+}
+
+/** Returns whether a text holds a whole answer of HTTP. */
+function isWhole(text: string): boolean {
+  const headEnd = text.indexOf(HEAD_END);
+  if (headEnd === -1) return false;
+  const length = /^content-length: *(\d+)/im.exec(text.slice(0, headEnd))?.[1];
+  if (length === undefined) return text.endsWith(LAST_CHUNK);
+  return text.length >= headEnd + HEAD_END.length + Number(length);
+}

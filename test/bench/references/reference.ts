@@ -1,0 +1,130 @@
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { accessSync, closeSync, constants, openSync, readFileSync } from "node:fs";
+import { type AddressInfo, connect, createServer } from "node:net";
+import { delimiter, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+/** The longest time that a reference may take to start, in milliseconds; some read thousands of modules. */
+const START_MS = 90_000;
+
+/** What a user would take instead of the gateway, running in front of the engine's plain HTTP. */
+export type Reference = {
+  /** The name of the program. */
+  readonly name: string;
+  /** The process whose time counts. */
+  readonly pid: number;
+  /** The port on this machine. */
+  readonly port: number;
+  /** The headers that it needs beside those of the format. */
+  readonly headers: readonly string[];
+  /** Ends the process, and waits until it has ended. */
+  stop(): Promise<void>;
+};
+
+/** How a reference is started. */
+export type ReferenceProgram = {
+  /** The name of the program. */
+  readonly name: string;
+  /** The path of the program. */
+  readonly program: string;
+  /** Its arguments. */
+  readonly args: readonly string[];
+  /** The port that it is told to listen on. */
+  readonly port: number;
+  /** The folder that it runs in, and in which its log is written. */
+  readonly folder: string;
+  /** The headers that it needs beside those of the format. Default: none. */
+  readonly headers?: readonly string[];
+};
+
+/** Starts a reference; resolves when it takes connections. Rejects with the end of its log when it does not start. */
+export async function startReference(options: ReferenceProgram): Promise<Reference> {
+  const { name, port, folder, headers = [] } = options;
+  const log = join(folder, `${name}.log`);
+  const child = spawned(options, log);
+  child.once("error", () => {});
+  // It knows nothing of us, so that nobody else would end it.
+  const end = () => child.kill("SIGKILL");
+  process.once("exit", end);
+  const ended = once(child, "close");
+  try {
+    for (const lastMs = Date.now() + START_MS; !(await accepts(port)); await sleep(50))
+      if (child.exitCode !== null || Date.now() > lastMs) throw new Error(readFileSync(log, "utf8").slice(-2_000));
+  } catch (cause) {
+    end();
+    throw new Error(`${name} did not start`, { cause });
+  }
+  return {
+    ...{ name, port, headers, pid: child.pid ?? 0 },
+    async stop() {
+      process.off("exit", end);
+      end();
+      await ended;
+    },
+  };
+}
+
+function spawned({ program, args, folder }: ReferenceProgram, log: string): ChildProcess {
+  const file = openSync(log, "a");
+  const child = spawn(program, args, { cwd: folder, stdio: ["ignore", file, file] });
+  closeSync(file);
+  return child;
+}
+
+/** Has a process, with all its threads, run on one processor. Does nothing where `taskset` is not there to see to it. */
+export function pin(pid: number, processor: number | undefined): void {
+  const taskset = processor === undefined ? undefined : programOf("taskset");
+  if (taskset !== undefined) execFileSync(taskset, ["-acp", String(processor), String(pid)], { stdio: "ignore" });
+}
+
+/** The folders that references are looked for in beside the PATH: an environment of Python, or what npm has installed. */
+function folders(): readonly string[] {
+  const named = process.env.SVC_BENCH_REFERENCES?.split(delimiter) ?? [];
+  return [...named, join(process.cwd(), ".tools/references"), join(process.cwd(), ".tools")];
+}
+
+/** Returns the path of a program on the PATH or in a folder of references; undefined where there is none. */
+export function programOf(name: string): string | undefined {
+  const path = (process.env.PATH ?? "").split(delimiter).map((folder) => join(folder, name));
+  return [...folders().map((folder) => join(folder, "bin", name)), ...path].find((file) =>
+    isThere(file, constants.X_OK),
+  );
+}
+
+/** Returns the path of a file of a package of npm in a folder of references; undefined where there is none. */
+export function moduleOf(file: string): string | undefined {
+  return folders()
+    .map((folder) => join(folder, "node_modules", file))
+    .find((found) => isThere(found, constants.R_OK));
+}
+
+function isThere(file: string, mode: number): boolean {
+  try {
+    accessSync(file, mode);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Returns a port of this machine that nobody listens on. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, "127.0.0.1");
+    socket.once("connect", () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once("error", () => resolve(false));
+  });
+}

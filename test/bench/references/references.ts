@@ -1,0 +1,190 @@
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { stringify } from "yaml";
+import { freePort, moduleOf, programOf, type Reference, type ReferenceProgram, startReference } from "./reference.ts";
+
+/** What a reference stands in front of, and where it may write. */
+type Place = { readonly originPort: number; readonly folder: string; readonly port: number };
+
+/** The program of a reference that is installed. */
+type Started = Pick<ReferenceProgram, "program" | "args" | "headers">;
+
+/**
+ * What a user would take instead of the gateway: proxies that understand nothing of what they pass on, and gateways for
+ * models. Each runs as one process on one thread of work where it can be told so, and logs every request, as the gateway
+ * does.
+ */
+const REFERENCES: Readonly<Record<string, (place: Place) => Promise<Started | undefined>>> = {
+  nginx: withFile("nginx", "nginx.conf", nginxConfig, () => ["-p", ".", "-c", "nginx.conf", "-e", "error.log"]),
+  haproxy: withFile("haproxy", "haproxy.cfg", haproxyConfig, () => ["-f", "haproxy.cfg"]),
+  envoy: withFile("envoy", "envoy.yaml", envoyConfig, () => [
+    ...["-c", "envoy.yaml", "--concurrency", "1", "--log-level", "warning", "--use-dynamic-base-id"],
+  ]),
+  smg,
+  litellm: withFile("litellm", "litellm.yaml", litellmConfig, ({ port }) => [
+    ...["--config", "litellm.yaml", "--host", "127.0.0.1", "--port", String(port), "--num_workers", "1"],
+  ]),
+  portkey,
+};
+
+/** The names of all references. */
+export const REFERENCE_NAMES: readonly string[] = Object.keys(REFERENCES);
+
+/**
+ * Starts the references that are installed, of those named, in front of `originPort`. Returns the names of those that are
+ * not, or did not start, with why.
+ */
+export async function startReferences(
+  names: readonly string[],
+  originPort: number,
+  folder: string,
+): Promise<{ readonly running: readonly Reference[]; readonly absent: readonly string[] }> {
+  const running: Reference[] = [];
+  const absent: string[] = [];
+  for (const name of names) {
+    const own = join(folder, name);
+    await mkdir(own, { recursive: true });
+    const port = await freePort();
+    const found = await REFERENCES[name]?.({ originPort, folder: own, port });
+    if (!found) {
+      absent.push(`${name} (not installed)`);
+      continue;
+    }
+    try {
+      running.push(await startReference({ name, port, folder: own, ...found }));
+    } catch (error) {
+      absent.push(`${name} (${error instanceof Error ? error.message : error})`);
+    }
+  }
+  return { running, absent };
+}
+
+/** Makes what runs a program with one file of configuration. */
+function withFile(
+  name: string,
+  file: string,
+  config: (place: Place) => string,
+  args: (place: Place) => readonly string[],
+): (place: Place) => Promise<Started | undefined> {
+  return async (place) => {
+    const program = programOf(name);
+    if (program === undefined) return undefined;
+    await writeFile(join(place.folder, file), config(place));
+    return { program, args: args(place) };
+  };
+}
+
+function nginxConfig({ port, originPort }: Place): string {
+  const kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+  return `
+daemon off;
+master_process off;
+pid nginx.pid;
+events { worker_connections 16384; }
+http {
+  ${kinds.map((kind) => `${kind}_temp_path ${kind};`).join("\n  ")}
+  access_log access.log combined buffer=64k;
+  client_max_body_size 64m;
+  client_body_buffer_size 2m;
+  keepalive_requests 1000000;
+  upstream origin { server 127.0.0.1:${originPort}; keepalive 64; keepalive_requests 1000000; }
+  server {
+    listen 127.0.0.1:${port} backlog=8192;
+    location / {
+      proxy_pass http://origin;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_buffering off;
+      proxy_read_timeout 600s;
+    }
+  }
+}
+`;
+}
+
+function haproxyConfig({ port, originPort }: Place): string {
+  return `
+global
+  nbthread 1
+  maxconn 9000
+  log stdout format raw local0 info
+defaults
+  mode http
+  log global
+  option httplog
+  option http-no-delay
+  timeout connect 5s
+  timeout client 600s
+  timeout server 600s
+frontend public
+  bind 127.0.0.1:${port}
+  default_backend origin
+backend origin
+  http-reuse always
+  server origin 127.0.0.1:${originPort}
+`;
+}
+
+function envoyConfig({ port, originPort }: Place): string {
+  const socket = (number: number) => ({ socket_address: { address: "127.0.0.1", port_value: number } });
+  const type = (name: string) => ({ "@type": `type.googleapis.com/envoy.extensions.${name}` });
+  const limits = { thresholds: [{ max_connections: 20_000, max_pending_requests: 20_000, max_requests: 20_000 }] };
+  const manager = {
+    ...type("filters.network.http_connection_manager.v3.HttpConnectionManager"),
+    stat_prefix: "public",
+    access_log: [
+      { name: "file", typed_config: { ...type("access_loggers.file.v3.FileAccessLog"), path: "access.log" } },
+    ],
+    http_filters: [{ name: "router", typed_config: type("filters.http.router.v3.Router") }],
+    route_config: {
+      virtual_hosts: [
+        {
+          name: "all",
+          domains: ["*"],
+          routes: [{ match: { prefix: "/" }, route: { cluster: "origin", timeout: "0s" } }],
+        },
+      ],
+    },
+  };
+  const endpoints = [{ lb_endpoints: [{ endpoint: { address: socket(originPort) } }] }];
+  return stringify({
+    static_resources: {
+      listeners: [
+        {
+          name: "public",
+          address: socket(port),
+          filter_chains: [{ filters: [{ name: "http", typed_config: manager }] }],
+        },
+      ],
+      clusters: [
+        {
+          ...{ name: "origin", type: "STATIC", connect_timeout: "5s", circuit_breakers: limits },
+          load_assignment: { cluster_name: "origin", endpoints },
+        },
+      ],
+    },
+  });
+}
+
+/** SMG in front of a worker that speaks HTTP. */
+async function smg({ originPort, port }: Place): Promise<Started | undefined> {
+  const program = programOf("smg");
+  if (program === undefined) return undefined;
+  const worker = `http://127.0.0.1:${originPort}`;
+  const limits = ["--max-concurrent-requests", "20000", "--disable-load-monitoring"];
+  const where = ["--host", "127.0.0.1", "--port", String(port), "--worker-urls", worker];
+  return { program, args: ["launch", ...where, "--policy", "round_robin", "--log-level", "info", ...limits] };
+}
+
+function litellmConfig({ originPort }: Place): string {
+  const origin = { model: "openai/svc-qwen", api_base: `http://127.0.0.1:${originPort}/v1`, api_key: "none" };
+  return stringify({ model_list: [{ model_name: "svc-qwen", litellm_params: origin }] });
+}
+
+/** Portkey's gateway, which is told by each request where it goes. */
+async function portkey({ originPort, port }: Place): Promise<Started | undefined> {
+  const program = moduleOf("@portkey-ai/gateway/build/start-server.js");
+  if (program === undefined) return undefined;
+  const headers = ["x-portkey-provider: openai", `x-portkey-custom-host: http://127.0.0.1:${originPort}/v1`];
+  return { program: process.execPath, args: [program, `--port=${port}`, "--headless"], headers };
+}

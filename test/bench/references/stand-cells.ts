@@ -1,0 +1,40 @@
+/** The load of one cell: streams that run at once, or requests at saturation. */
+export type Cell =
+  | {
+      readonly kind: "stream";
+      readonly streams: number;
+      readonly eventsPerSecond: number;
+      readonly clocks: "random" | "step";
+      /** Whether the other formats of the gateway are measured, too. */
+      readonly formats: boolean;
+    }
+  | { readonly kind: "request"; readonly bytes: number };
+
+/** How much is measured: a look, what a release wants, or every cell. */
+export type Extent = "quick" | "default" | "full";
+
+const stream = (
+  streams: number,
+  eventsPerSecond = 50,
+  clocks: "random" | "step" = "random",
+  formats = false,
+): Cell => ({
+  ...{ kind: "stream", streams, eventsPerSecond, clocks, formats },
+});
+const request = (bytes: number): Cell => ({ kind: "request", bytes });
+
+/** The cells of each extent. Thousands of streams get one delta a second: the client could not read more. */
+export const CELLS: Readonly<Record<Extent, readonly Cell[]>> = {
+  quick: [stream(200), request(1_000)],
+  default: [stream(200), request(1_000)],
+  full: [
+    ...[stream(1), stream(100), stream(200, 50, "random", true), stream(200, 50, "step"), stream(1_000)],
+    ...[stream(1_000, 1), stream(5_000, 1), request(1_000), request(100_000), request(1_000_000)],
+  ],
+};
+
+/** Returns what a cell measures, for people. */
+export function cellTitle(cell: Cell): string {
+  if (cell.kind === "request") return `requests of ${cell.bytes / 1_000} KB, 16 tokens in one piece, at saturation`;
+  return `${cell.streams} streams x ${cell.eventsPerSecond} deltas/s, ${cell.clocks} clocks`;
+}

@@ -1,0 +1,41 @@
+/** A bar of a chart: its value, and the range that it was drawn from. */
+export type Bar = { readonly name: string; readonly value: number; readonly least: number; readonly most: number };
+
+const WIDTH = 760;
+const NAMES = 200;
+const VALUES = 90;
+const ROW = 26;
+const HEAD = 34;
+
+/**
+ * Draws horizontal bars with their ranges, as SVG; what was not measured has none. Beyond ten times the least value bars
+ * are cut off, so that the short ones can still be told apart.
+ */
+export function barChart(title: string, bars: readonly Bar[]): string {
+  const measured = bars.filter(({ value }) => Number.isFinite(value));
+  const least = Math.min(...measured.map(({ value }) => value));
+  const end = Math.min(10 * least, Math.max(...measured.map(({ most }) => most)));
+  const x = (value: number) => NAMES + (Math.min(value, end) / end) * (WIDTH - NAMES - VALUES);
+  const rows = measured.map(({ name, value, least: from, most: to }, at) => {
+    const top = HEAD + at * ROW;
+    const middle = top + ROW / 2 - 2;
+    const color = name.startsWith("gateway") ? "#2f6f9f" : "#9aa5b1";
+    return [
+      `<text x="${NAMES - 8}" y="${middle + 4}" text-anchor="end">${escaped(name)}</text>`,
+      `<rect x="${NAMES}" y="${top}" width="${(x(value) - NAMES).toFixed(1)}" height="${ROW - 8}" fill="${color}"/>`,
+      `<line x1="${x(from).toFixed(1)}" x2="${x(to).toFixed(1)}" y1="${middle}" y2="${middle}" stroke="#222"/>`,
+      `<text x="${(x(Math.max(value, to)) + 6).toFixed(1)}" y="${middle + 4}">${value.toFixed(1)}${value > end ? " \u2026" : ""}</text>`,
+    ].join("\n");
+  });
+  const height = HEAD + measured.length * ROW + 8;
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" font-family="sans-serif" font-size="13">
+<rect width="${WIDTH}" height="${height}" fill="#fff"/>
+<text x="8" y="20" font-weight="bold">CPU us each: ${escaped(title)}</text>
+${rows.join("\n")}
+</svg>
+`;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");
+}

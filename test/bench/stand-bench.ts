@@ -1,0 +1,207 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { cpus, tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { measureWindow } from "./load/load-window.ts";
+import { SaturatingClient } from "./load/saturating-client.ts";
+import { startChild } from "./processes/child-process.ts";
+import { type BenchGateway, GATEWAY_PROGRAM, startBenchGateway } from "./processes/gateway-process.ts";
+import { BENCH_FORMATS, replyRequestText, requestText } from "./processes/request-text.ts";
+import type { Target } from "./processes/targets.ts";
+import { pin, type Reference } from "./references/reference.ts";
+import { REFERENCE_NAMES, startReferences } from "./references/references.ts";
+import { CELLS, type Cell, cellTitle, type Extent } from "./references/stand-cells.ts";
+import type { BenchResult, Row } from "./report/bench-result.ts";
+import { cpuMs, residentMb } from "./report/cpu.ts";
+import { interleave } from "./report/interleave.ts";
+import { writePage } from "./report/page.ts";
+import { median, percentile } from "./report/percentile.ts";
+import type { BenchSettings } from "./settings.ts";
+
+/** The processor of what is measured; the client and the engine have another one. */
+const MEASURED = 0;
+const OTHERS = 1;
+/** The connections at saturation. */
+const CONNECTIONS = 32;
+const REPLY_TOKENS = 16;
+/** What of a client's load comes before it counts: whoever stood idle meanwhile is cold again. */
+const WARM_MS = 1_500;
+const PHASES = { random: 64, step: 1 } as const;
+
+/** What stands on the stand. */
+type Stood = Target & { readonly pid: number; readonly key: string; readonly headers: readonly string[] };
+
+/** One reading of one target in one cell; NaN where the cell has no such number. */
+export type StandReading = {
+  /** The processor time of a delta or a request, in microseconds. */
+  readonly cpuUs: number;
+  /** Deltas or requests in a second. */
+  readonly perSecond: number;
+  /** From the engine's writing to the client's reading, or from a request to its answer, in milliseconds. */
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  /** Between two deltas of one stream, in milliseconds. */
+  readonly gapP99Ms: number;
+  /** The resident memory of the process under this load, in MB. */
+  readonly residentMb: number;
+};
+
+const READINGS = ["cpuUs", "perSecond", "p50Ms", "p99Ms", "gapP99Ms", "residentMb"] as const;
+/** What ratios are given to, where it runs. */
+const COMPARED = ["nginx", "smg", "envoy"] as const;
+
+/** Measures the gateway beside what a user would take instead, in one run on the same processor. */
+export async function standBench(settings: BenchSettings): Promise<BenchResult> {
+  const extent: Extent = settings.full ? "full" : settings.quick ? "quick" : "default";
+  const folder = await mkdtemp(join(tmpdir(), "svc-stand-"));
+  const several = cpus().length > 1;
+  if (several) pin(process.pid, OTHERS);
+  const engine = await startChild("engine", join(import.meta.dirname, "processes/engine-process.js"), [], folder);
+  const { address, ssePort } = engine.ready as { readonly address: string; readonly ssePort: number };
+  const gateways = await startGateways(address, folder);
+  const names = extent === "quick" ? REFERENCE_NAMES.filter((name) => name !== "litellm") : REFERENCE_NAMES;
+  const { running, absent } = await startReferences(names, ssePort, folder);
+  try {
+    const all = [
+      ...gateways.flatMap(([name, gateway]) => gatewayTargets(name, gateway)),
+      ...running.map(referenceTarget),
+    ];
+    if (several) for (const { pid } of all) pin(pid, MEASURED);
+    const rows: Row[] = [];
+    for (const cell of CELLS[extent]) rows.push(...(await measureCell(cell, all, settings)));
+    const result = resultOf(rows, absent, settings, several);
+    if (settings.page !== undefined) await writePage(settings.page, result);
+    return result;
+  } finally {
+    for (const { stop } of [...running, ...gateways.map(([, gateway]) => gateway), engine]) await stop();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Starts the gateway with each of its wires, the default one first. */
+async function startGateways(address: string, folder: string): Promise<readonly (readonly [string, BenchGateway])[]> {
+  const start = async (name: string, settings: object) =>
+    [name, await startBenchGateway(GATEWAY_PROGRAM, join(folder, name), { engines: [address], settings })] as const;
+  return [
+    await start("gateway", { upstream: { wire: "fast" } }),
+    await start("gateway-grpc", { upstream: { wire: "grpc" } }),
+    await start("gateway-joining", { upstream: { wire: "fast" }, stream: { maxJoinMs: 20 } }),
+  ];
+}
+
+function gatewayTargets(name: string, { pid, port, key }: BenchGateway): readonly Stood[] {
+  return BENCH_FORMATS.map((format) => ({
+    ...{ name: format === "chat" ? name : `${name} ${format}`, pid, port, key, headers: [] },
+    request: (directive) => requestText(format, key, directive),
+  }));
+}
+
+function referenceTarget({ name, pid, port, headers }: Reference): Stood {
+  return {
+    name,
+    pid,
+    port,
+    key: "none",
+    headers,
+    request: (directive) => requestText("chat", "none", directive, headers),
+  };
+}
+
+async function measureCell(cell: Cell, all: readonly Stood[], settings: BenchSettings): Promise<readonly Row[]> {
+  const chosen = all.filter(({ name }) => !name.includes(" ") || (cell.kind === "stream" && cell.formats));
+  const failed = new Map<string, string>();
+  const rounds = await interleave(chosen, settings.quick ? 1 : 3, async (target) => {
+    try {
+      return cell.kind === "stream" ? await streams(target, cell, settings) : await requests(target, cell, settings);
+    } catch (error) {
+      failed.set(target.name, error instanceof Error ? error.message : String(error));
+      return undefined;
+    }
+  });
+  for (const [name, why] of failed) console.error(`${name}, ${cellTitle(cell)}: ${why}`);
+  const readings = (name: string) => rounds.flatMap((round) => round.get(name) ?? []);
+  const ratio = (name: string, to: string) =>
+    median(rounds.flatMap((round) => (round.get(name)?.cpuUs ?? Number.NaN) / (round.get(to)?.cpuUs ?? Number.NaN)));
+  return chosen.map(({ name }): Row => {
+    const values = (reading: (typeof READINGS)[number]) => readings(name).map((one) => one[reading]);
+    const range = values("cpuUs").map((us) => us.toFixed(1));
+    return {
+      ...{ cell: cellTitle(cell), target: name },
+      ...Object.fromEntries(READINGS.map((reading) => [reading, median(values(reading))])),
+      cpuLeastUs: Math.min(...values("cpuUs")),
+      cpuMostUs: Math.max(...values("cpuUs")),
+      range: range.length > 0 ? `${range.sort((a, b) => Number(a) - Number(b))[0]}-${range.at(-1)}` : "failed",
+      ...Object.fromEntries(COMPARED.map((to) => [`to_${to}`, ratio(name, to)])),
+    };
+  });
+}
+
+async function streams(
+  target: Stood,
+  { streams: count, eventsPerSecond, clocks }: Cell & { readonly kind: "stream" },
+  { seconds }: BenchSettings,
+): Promise<StandReading> {
+  const load = { streams: count, eventsPerSecond, eventsPerWrite: 1, phases: PHASES[clocks] };
+  const window = await measureWindow(target, load, seconds, true);
+  return {
+    ...{ cpuUs: window.cpuUs / window.events, perSecond: window.events / seconds },
+    ...{ p50Ms: window.delayP50Ms, p99Ms: window.delayP99Ms, gapP99Ms: window.gapP99Ms },
+    residentMb: window.residentMb,
+  };
+}
+
+async function requests(
+  target: Stood,
+  { bytes }: Cell & { readonly kind: "request" },
+  { seconds }: BenchSettings,
+): Promise<StandReading> {
+  const text = replyRequestText(target.key, bytes, REPLY_TOKENS, target.headers);
+  const client = new SaturatingClient(target, text, CONNECTIONS);
+  try {
+    await sleep(WARM_MS);
+    client.start();
+    const before = cpuMs(target.pid);
+    await sleep(seconds * 1_000);
+    const timesMs = client.read();
+    const cpuUs = (cpuMs(target.pid) - before) * 1_000;
+    return {
+      ...{ cpuUs: cpuUs / timesMs.length, perSecond: timesMs.length / seconds },
+      ...{ p50Ms: percentile(timesMs, 0.5), p99Ms: percentile(timesMs, 0.99), gapP99Ms: Number.NaN },
+      residentMb: residentMb(target.pid),
+    };
+  } finally {
+    client.close();
+  }
+}
+
+function resultOf(
+  rows: readonly Row[],
+  absent: readonly string[],
+  settings: BenchSettings,
+  several: boolean,
+): BenchResult {
+  return {
+    title: "stand: the gateway beside what a user would take instead",
+    columns: [
+      { key: "cell", title: "load" },
+      { key: "target", title: "in the middle" },
+      { key: "cpuUs", title: "CPU us each" },
+      { key: "range", title: "range" },
+      ...COMPARED.map((to) => ({ key: `to_${to}`, title: `to ${to}`, digits: 2 })),
+      { key: "perSecond", title: "each/s", digits: 0 },
+      { key: "p50Ms", title: "p50 ms", digits: 2 },
+      { key: "p99Ms", title: "p99 ms", digits: 1 },
+      { key: "gapP99Ms", title: "p99 gap ms", digits: 1 },
+      { key: "residentMb", title: "MB", digits: 0 },
+    ],
+    rows,
+    notes: [
+      "CPU: user and system time of the process in the middle, for a delta or a request. p50 and p99: from the engine's writing to the client's reading of a delta; the whole of a request.",
+      `Medians of ${settings.quick ? 1 : 3} interleaved rounds of ${settings.seconds} s, each warmed right before; ratios are taken within a round.`,
+      several
+        ? "What is measured has a processor to itself, client and engine share another."
+        : "All share one processor.",
+      absent.length > 0 ? `Absent: ${absent.join(", ")}.` : "No reference is absent.",
+    ],
+  };
+}
