@@ -69,15 +69,16 @@ export class GoingOn {
   }
 
   /**
-   * Decides after a failed try on the endpoint at `address`. Returns how long to wait before the next one, in
-   * milliseconds; undefined where the answer is not to be continued.
+   * Decides after a failed try on the endpoint at `address`, where `mostInARow` endpoints may be lost without a new
+   * token. Returns how long to wait before the next try, in milliseconds; undefined where the answer is not to be
+   * continued.
    */
-  after(failure: UpstreamFailure, address: string): number | undefined {
+  after(failure: UpstreamFailure, address: string, mostInARow: number): number | undefined {
     this.#error ??= failure.error;
     if (failure.retriable) this.#lost.add(address);
     // What ends here would end on any endpoint.
     if (!this.#broken && !failure.retriable) return undefined;
-    const refusal = this.#refusal(failure);
+    const refusal = this.#refusal(failure, mostInARow);
     if (refusal) {
       this.giveUp(refusal);
       return undefined;
@@ -165,7 +166,7 @@ export class GoingOn {
   }
 
   /** Returns why another engine is not to go on; undefined where it may. */
-  #refusal(failure: UpstreamFailure): ContinuationOutcome | undefined {
+  #refusal(failure: UpstreamFailure, mostInARow: number): ContinuationOutcome | undefined {
     const { answer } = this.#options;
     if (!answer.begun) return "not_kept";
     if (failure.otherAnswer) return "other_answer";
@@ -173,7 +174,7 @@ export class GoingOn {
     if (!answer.workedOn) return undefined;
     // A node that drains has told that it goes: the answer is not what it is lost by.
     const saidSo = failure.ending.kind === "status" && failure.ending.notReady;
-    return answer.lose(saidSo) ? undefined : "lost_too_often";
+    return answer.lose(saidSo, mostInARow) ? undefined : "lost_too_often";
   }
 
   /** Returns whether another endpoint can begin the answer anew: its caller does not wait for one that can go on. */

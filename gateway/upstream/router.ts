@@ -185,10 +185,10 @@ export class Router {
           return;
         }
         dispatch.record.tryFailed(end.error.detail);
-        await this.#reportDeath(journey, place.member, end, signal);
+        const inDoubt = await this.#reportDeath(journey, place.member, end, signal);
         if (signal.aborted) throw clientClosed();
         last = end.error;
-        const goOnMs = await this.#goOn(journey, end, place.member.endpoint.address, signal);
+        const goOnMs = await this.#goOn(journey, end, { address: place.member.endpoint.address, inDoubt }, signal);
         const waitMs = goOnMs ?? this.#startAnew(journey, end);
         if (waitMs > 0) await sleep(this.#options.clock, waitMs, signal);
         if (signal.aborted) throw clientClosed();
@@ -298,25 +298,28 @@ export class Router {
   }
 
   /**
-   * Decides whether another engine goes on with the answer of a lost one. Resolves to how long to wait before it is
-   * asked, in milliseconds; to undefined where none is.
+   * Decides whether another engine goes on with the answer of the one at `address` that was lost, where `inDoubt` says
+   * that others were lost with it. Resolves to how long to wait before it is asked, in milliseconds; to undefined where
+   * none is.
    */
   async #goOn(
     { identity, answer, goingOn, retries }: Journey,
     end: UpstreamFailure,
-    address: string,
+    { address, inDoubt }: { readonly address: string; readonly inDoubt: boolean },
     signal: AbortSignal,
   ): Promise<number | undefined> {
-    const { clock } = this.#options;
+    const { clock, requestOfDeath: settings } = this.#options;
     if (!answer.begun && retries.state.at !== "committed") return undefined;
-    const waitMs = goingOn.after(end, address);
+    // What was lost along with others need not be what they were lost by.
+    const waitMs = goingOn.after(end, address, inDoubt ? settings.mostDeaths : settings.endpoints);
+    if (waitMs !== undefined && answer.lostInARow >= settings.endpoints) await sleep(clock, settings.apartMs, signal);
     while (waitMs !== undefined) {
       const verdict = this.#deaths.judge(identity, clock.nowMs());
+      if (signal.aborted) throw clientClosed();
       if (verdict === "allowed") return waitMs;
       if (verdict === "denied") break;
       // Its caller loses nothing by the time for which it is to stay away.
       await sleep(clock, verdict.laterMs, signal);
-      if (signal.aborted) throw clientClosed();
     }
     if (waitMs !== undefined) goingOn.giveUp("suspected");
     return undefined;
@@ -444,23 +447,24 @@ export class Router {
 
   /**
    * Notes a request that may have killed the endpoint, or made it fall silent. Resolves when the others that were lost
-   * with it have been told of: at once where the connection broke, a little later where the silence of each had to be
-   * noticed.
+   * with it have been told of, to whether there were any: at once where the connection broke, a little later where the
+   * silence of each had to be noticed.
    */
   async #reportDeath(
     { identity, answer }: Journey,
     member: ClusterMember,
     { ending, workedMs }: UpstreamFailure,
     signal: AbortSignal,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const { clock, requestOfDeath: settings } = this.#options;
     const nowMs = clock.nowMs();
     const isDeath = ending.kind === "reset" || ending.kind === "stalled";
-    if (!isDeath || workedMs === undefined || member.isLeaving(nowMs)) return;
+    if (!isDeath || workedMs === undefined || member.isLeaving(nowMs)) return false;
     // An answer that has got on since it lost another engine is not what this one died of.
     const blamedMs = answer.continued && answer.gotOn ? Number.POSITIVE_INFINITY : workedMs;
-    this.#deaths.killed(identity, { address: member.endpoint.address, workedMs: blamedMs }, nowMs);
+    const loss = this.#deaths.killed(identity, { address: member.endpoint.address, workedMs: blamedMs }, nowMs);
     await (ending.kind === "reset" ? setImmediate() : sleep(clock, settings.oneDeathMs, signal));
+    return loss.requests > 1;
   }
 
   /** Throws where the request kills engines, or may do so. */

@@ -24,7 +24,7 @@ export const continuationSchema = z
       .max(1_000)
       .default(16)
       .describe(
-        "The number of engines that an answer may lose and be continued. One that is lost twice in a row without a new token is not continued at all, as it may be what the engines are lost by.",
+        "The number of engines that an answer may lose and be continued. One that is lost twice in a row without a new token is not continued, as it may be what the engines are lost by; where others were lost with it, it is continued after a wait, up to `retry.requestOfDeath.mostDeaths`.",
       ),
     budgetPercent: z
       .number()

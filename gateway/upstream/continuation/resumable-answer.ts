@@ -7,9 +7,6 @@ import type { Resumption } from "./resumable-message.ts";
 /** What an answer takes up beside its request and its tokens, in bytes: what is known of its blocks, and of itself. */
 const ANSWER_BYTES = 2_048;
 
-/** The number of engines that may be lost one after the other without a new token: an answer may be what kills them. */
-const LOST_IN_A_ROW = 2;
-
 /** What keeping one answer goes by. */
 export type ResumableAnswerOptions = {
   /** The room that all kept answers share. */
@@ -153,15 +150,20 @@ export class ResumableAnswer {
     this.#isBetween = true;
   }
 
+  /** The number of engines that were lost one after the other without a new token: the answer may be what kills them. */
+  get lostInARow(): number {
+    return this.#lostInARow;
+  }
+
   /**
    * Notes that the engine of the try that has just ended was lost while it worked; `foretold` where it had said that it
-   * goes. Returns whether another one may go on.
+   * goes. Returns whether another one may go on, when `mostInARow` may be lost one after the other without a new token.
    */
-  lose(foretold: boolean): boolean {
+  lose(foretold: boolean, mostInARow: number): boolean {
     this.#lost += 1;
     if (this.gotOn) this.#lostInARow = 0;
     if (!foretold) this.#lostInARow += 1;
-    return this.#lostInARow < LOST_IN_A_ROW && this.#lost <= this.#options.maxPerAnswer;
+    return this.#lostInARow < mostInARow && this.#lost <= this.#options.maxPerAnswer;
   }
 
   /** Forgets the answer and gives its room back: no engine can go on with it any more. A second call does nothing. */

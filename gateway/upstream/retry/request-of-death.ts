@@ -23,6 +23,14 @@ type Loss = {
    * denied.
    */
   readonly suspects: Set<string>;
+  /** The number of requests that the endpoint worked on, as far as they have been told of. */
+  requests: number;
+};
+
+/** What others may know of the loss of an endpoint. */
+export type KnownLoss = {
+  /** The number of requests that the endpoint worked on, as far as they have been told of by now. */
+  readonly requests: number;
 };
 
 type Suspect = { readonly losses: ReadonlySet<Loss>; readonly newest: Loss };
@@ -55,12 +63,13 @@ export class RequestsOfDeath {
 
   /**
    * Tells of a request that an endpoint was lost with. It is to be judged when the other requests of that death have
-   * been told of, too.
+   * been told of, too. Returns what is known of the loss, which grows until then.
    */
-  killed(digest: string, { address, workedMs }: Death, nowMs: number): void {
+  killed(digest: string, { address, workedMs }: Death, nowMs: number): KnownLoss {
     const { endpoints, withinMs, maxEntries } = this.#settings;
     const newest = this.#lossOf(address, nowMs);
-    if (workedMs > withinMs) return;
+    newest.requests += 1;
+    if (workedMs > withinMs) return newest;
     const losses = new Set([...(this.#suspect(digest, nowMs)?.losses ?? []), newest]);
     if (addressesOf(losses) >= endpoints) newest.suspects.add(digest);
     this.#suspects.delete(digest);
@@ -69,6 +78,7 @@ export class RequestsOfDeath {
       if (this.#suspects.size <= maxEntries) break;
       this.#suspects.delete(oldest);
     }
+    return newest;
   }
 
   /** Tells of a request that an endpoint has answered to its end: it is not suspected any more. */
@@ -111,7 +121,7 @@ export class RequestsOfDeath {
     const { oneDeathMs, suspectMs } = this.#settings;
     const known = this.#losses.find((loss) => loss.address === address && nowMs - loss.atMs < oneDeathMs);
     if (known) return known;
-    const loss: Loss = { address, atMs: nowMs, suspects: new Set() };
+    const loss: Loss = { address, atMs: nowMs, suspects: new Set(), requests: 0 };
     // The newest death of whoever is in doubt is no older than that, and looks back as far again.
     this.#losses = [...this.#losses.filter(({ atMs }) => nowMs - atMs < 2 * suspectMs), loss];
     return loss;

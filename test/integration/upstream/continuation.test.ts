@@ -2,6 +2,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { ResumableNode, type ResumableNodeOptions, stepsOf } from "../../support/engine/resumable-node.ts";
 import { reasoningStart, textStart, toolCallStart } from "../../support/events/events.ts";
+import { DEFAULT_REQUEST_OF_DEATH } from "../../support/gateway/default-settings.ts";
 import { FrontRig, type FrontRigOptions, type Sent } from "../../support/gateway/front-rig.ts";
 import { metricSum } from "../../support/metric-text.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
@@ -102,6 +103,25 @@ describe("an answer whose engine is lost", () => {
     first?.node.stop();
     expect(await settle(rig, sent)).toBe("ok");
     expect(textOf(sent.events)).toBe(TEXT);
+  });
+
+  test("goes on at a third one after a wait, where others were lost with it twice", async () => {
+    const always = { stopAfter: () => 3 };
+    const [first, second, third] = await nodes(always, always, {});
+    const rig = await inFrontOf([first, second, third] as ResumableNode[]);
+    const sent = ["one", "two", "three"].map((text) => rig.send(generateRequest({}, text)));
+    for (const node of [first, second]) {
+      await settleUntil(rig, () => node?.standing === sent.length);
+      node?.node.stop();
+    }
+    const lostMs = rig.clock.nowMs();
+    for (const one of sent) {
+      expect(await settle(rig, one)).toBe("ok");
+      expect(textOf(one.events)).toBe(TEXT);
+      expect(one.calls).toMatchObject({ attempts: 3, continuedFrom: [3, 3] });
+    }
+    expect(rig.clock.nowMs() - lostMs).toBeGreaterThanOrEqual(DEFAULT_REQUEST_OF_DEATH.apartMs);
+    await rig.atRest();
   });
 
   test("keeps its calls and their ids, and its reasoning", async () => {

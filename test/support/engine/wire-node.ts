@@ -1,6 +1,6 @@
 import { once } from "node:events";
-import { createServer, type Http2Server, type Http2Session, type ServerHttp2Stream } from "node:http2";
-import type { AddressInfo } from "node:net";
+import { createServer, type Http2Server, type ServerHttp2Stream } from "node:http2";
+import type { AddressInfo, Socket } from "node:net";
 import { status } from "@grpc/grpc-js";
 import { HealthCheckResponse, HealthCheckResponse_ServingStatus } from "../../../proto/gen/grpc/health/v1/health.ts";
 import {
@@ -83,16 +83,17 @@ export type WireNodeOptions = {
 export class WireNode {
   readonly #server: Http2Server;
   readonly #options: WireNodeOptions;
-  readonly #sessions = new Set<Http2Session>();
+  readonly #sockets = new Set<Socket>();
   /** The calls of Generate so far, of which the newest is last. */
   readonly calls: WireCall[] = [];
 
   private constructor(options: WireNodeOptions) {
     this.#options = options;
     this.#server = createServer();
-    this.#server.on("session", (session) => {
-      this.#sessions.add(session);
-      session.once("close", () => this.#sessions.delete(session));
+    // A process that dies says nothing more: a session that is destroyed would still end its streams.
+    this.#server.on("connection", (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once("close", () => this.#sockets.delete(socket));
     });
     this.#server.on("stream", (stream, headers) => {
       // A caller may leave in the middle of its request.
@@ -114,7 +115,7 @@ export class WireNode {
 
   /** Breaks all connections and takes new ones, as a process that dies and is started again at once. */
   crash(): void {
-    for (const session of this.#sessions) session.destroy();
+    for (const socket of this.#sockets) socket.resetAndDestroy();
   }
 
   /** Stops the node at once, with all calls on it. */

@@ -34,6 +34,20 @@ describe("a request that kills engines", () => {
     expect(story.is("other", 1)).toBe("allowed");
   });
 
+  test("is known to have been alone, or not, when the others have been told of", () => {
+    const { requests } = new Story().dies("a", ["other"], 0);
+    const death = { address: "a", workedMs: 50 };
+    const loss = requests.killed(
+      "r",
+      { ...death, workedMs: Number.POSITIVE_INFINITY },
+      DEFAULT_REQUEST_OF_DEATH.oneDeathMs,
+    );
+    expect(loss.requests).toBe(1);
+    requests.killed("another", death, DEFAULT_REQUEST_OF_DEATH.oneDeathMs + 1);
+    requests.killed("elsewhere", { ...death, address: "b" }, DEFAULT_REQUEST_OF_DEATH.oneDeathMs + 1);
+    expect(loss.requests).toBe(2);
+  });
+
   test("is not told from a sick endpoint by that one alone", () => {
     const story = new Story();
     for (let nowMs = 0; nowMs < 60_000; nowMs += 6_000)
