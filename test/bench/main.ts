@@ -18,6 +18,8 @@ import type { BenchResult } from "./report/bench-result.ts";
 import { loadAverage, type Measured, machineFacts, type RunFacts, resultText } from "./report/report.ts";
 import { requestBench } from "./request-bench.ts";
 import { routingBench } from "./routing-bench.ts";
+import { scaleBench } from "./scale/scale-bench.ts";
+import { parseScale, QUICK_SCALE, type ScaleSettings, WHOLE_SCALE } from "./scale/scale-settings.ts";
 import { schemasBench } from "./schemas-bench.ts";
 import type { BenchSettings } from "./settings.ts";
 import { standBench } from "./stand-bench.ts";
@@ -32,6 +34,7 @@ const ALONE: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchR
   replay: replayBench,
   fleet: fleetBench,
   hostile: hostileBench,
+  scale: scaleBench,
   schemas: schemasBench,
   llama: llamaBench,
   stand: standBench,
@@ -61,6 +64,7 @@ type Options = {
   readonly sessionsPerNode: readonly number[];
   readonly seed: readonly number[];
   readonly policies: readonly ReplayPolicy[];
+  readonly scale?: ScaleSettings;
 };
 
 async function runAll(names: readonly string[], options: Options): Promise<void> {
@@ -74,6 +78,7 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
     ...(options.page !== undefined && { page: resolve(options.page) }),
     ...(options.data !== undefined && { data: resolve(options.data) }),
     replay: replaySettings(options),
+    scale: options.scale ?? (quick ? QUICK_SCALE : WHOLE_SCALE),
   };
   const results: Measured[] = [];
   let targets: Targets | undefined;
@@ -139,6 +144,13 @@ function policies(value: string): readonly ReplayPolicy[] {
   return names;
 }
 
+function scale(value: string): ScaleSettings {
+  const sizes = parseScale(value);
+  if (!sizes)
+    throw new InvalidArgumentError("Sizes such as endpoints=100,keys=1000,streams=500,gateways=2 are expected.");
+  return sizes;
+}
+
 /** Exit codes: 0 fine, 2 usage, 1 anything else. */
 async function main(): Promise<number> {
   const command = new Command("bench")
@@ -159,6 +171,7 @@ async function main(): Promise<number> {
     .option("--sessions-per-node <n,...>", "sessions for each node of the replay", positives, [12, 20, 32])
     .option("--seed <n,...>", "seeds of the replay", positives, [1, 2, 3])
     .option("--policies <name,...>", "policies of the replay", policies, ALL_REPLAY_POLICIES)
+    .option("--scale <size=n,...>", "sizes of the bench of scale: endpoints, keys, streams, gateways", scale)
     .exitOverride();
   try {
     command.parse();

@@ -1,4 +1,5 @@
 import type { ReplaySettings } from "./replay/replay-settings.ts";
+import type { ScaleSettings } from "./scale/scale-settings.ts";
 
 /** How long and how often to measure. */
 export type BenchSettings = {
@@ -16,4 +17,6 @@ export type BenchSettings = {
   readonly data?: string;
   /** What the replay runs. */
   readonly replay: ReplaySettings;
+  /** How large the installation of the bench of scale is. */
+  readonly scale: ScaleSettings;
 };

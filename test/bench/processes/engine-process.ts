@@ -10,7 +10,8 @@ import { nowUs, stamp } from "./stamp.ts";
 
 /*
  * The engine of the benches, a program of its own: an engine node that plays what a request asks for, and the same over
- * plain HTTP for what the gateway is compared with. Prints `ready {"address":…,"ssePort":…}`; tells its parent who
+ * plain HTTP for what the gateway is compared with. Its argument is the address that it listens on, 127.0.0.1 without one.
+ * Prints `ready {"address":…,"ssePort":…}`; tells its parent who
  * left.
  */
 
@@ -58,7 +59,8 @@ const paced: Script = async function* (request, signal): AsyncGenerator<readonly
   }
 };
 
-const engine = await startEngine(paced, { slots: 100_000 });
+const host = process.argv[2];
+const engine = await startEngine(paced, { slots: 100_000, ...(host !== undefined && { host }) });
 const ssePort = await startSseOrigin(paceOf, reportLeft);
 process.on("disconnect", () => process.exit());
 process.stdout.write(`ready ${JSON.stringify({ address: engine.address, ssePort })}\n`);

@@ -17,10 +17,10 @@ export type RunningEngine = {
   stop(): Promise<void>;
 };
 
-/** Starts a scripted engine node over real gRPC, on a free port or on `port`. */
+/** Starts a scripted engine node over real gRPC, on a free port or on `port`, of `host` or of 127.0.0.1. */
 export async function startEngine(
   script: Script,
-  options: Partial<ScriptedOptions> & { readonly port?: number } = {},
+  options: Partial<ScriptedOptions> & { readonly port?: number; readonly host?: string } = {},
 ): Promise<RunningEngine> {
   const nodeId = options.nodeId ?? "scripted";
   const models = options.models ?? CATALOG.map((model) => model.id);
@@ -28,7 +28,7 @@ export async function startEngine(
   const metrics = new EngineMetrics();
   const log = pino({ level: "silent" });
   const server = new EngineServer({ nodeId, nodeVersion: "test", models, backend, work: workHere, metrics, log });
-  const port = await server.listen("127.0.0.1", options.port ?? 0);
+  const port = await server.listen(options.host ?? "127.0.0.1", options.port ?? 0);
   server.serve();
   return {
     address: `127.0.0.1:${port}`,

@@ -1,0 +1,113 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { HAS_REDIS, NO_REDIS } from "../../support/redis/redis-process.ts";
+import { LoadClient } from "../load/load-client.ts";
+import { ENDLESS } from "../processes/directive.ts";
+import { requestText } from "../processes/request-text.ts";
+import type { BenchResult, Row } from "../report/bench-result.ts";
+import { percentile } from "../report/percentile.ts";
+import type { BenchSettings } from "../settings.ts";
+import { type Cost, Installation } from "./installation.ts";
+import { storeKeys } from "./stored-keys.ts";
+
+/** The time that is measured of each state, as a multiple of the benches' own: health checks come every 5 s. */
+const LENGTH_FACTOR = 4;
+const HEALTHY_WITHIN_MS = 60_000;
+
+/** Plays a large installation on this machine and measures what its parts cost; nothing is demanded of the figures. */
+export async function scaleBench({ scale, seconds }: BenchSettings): Promise<BenchResult> {
+  const { endpoints, keys, streams, gateways } = scale;
+  const result = {
+    title: `scale: ${gateways} gateways on one store, ${endpoints} endpoints, ${keys} keys, ${streams} streams`,
+    columns: [
+      { key: "state", title: "while" },
+      { key: "gatewayCpu", title: "gateway CPU %" },
+      { key: "loopP99Ms", title: "loop late ms (p99)" },
+      { key: "gatewayMiB", title: "gateway MiB", digits: 0 },
+      { key: "storeCpu", title: "store CPU %" },
+      { key: "storeCommands", title: "commands/s", digits: 0 },
+      { key: "endpointsCpu", title: "endpoints CPU %" },
+    ],
+  };
+  if (!HAS_REDIS) return { ...result, rows: [], notes: [`Not measured: ${NO_REDIS}.`] };
+  const folder = await mkdtemp(join(tmpdir(), "svc-bench-scale-"));
+  const installation = await Installation.start(scale, folder);
+  try {
+    return { ...result, ...(await measure(installation, endpoints, 1_000 * seconds * LENGTH_FACTOR)) };
+  } finally {
+    await installation.stop();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function measure(installation: Installation, endpoints: number, lengthMs: number) {
+  const { gateways, keys, keysWrittenMs, startedMs } = installation;
+  const allHealthyMs = await timeOf(async () => (await installation.healthy()) === endpoints);
+  const idle = await installation.cost(() => sleep(lengthMs));
+  const openedMs = performance.now();
+  const clients = await Promise.all(gateways.map((gateway, at) => openStreams(gateway, at, gateways.length, keys)));
+  const opened = performance.now() - openedMs;
+  try {
+    for (const client of clients) client.start(true);
+    const streaming = await installation.cost(() => sleep(lengthMs));
+    const read = clients.map((client) => client.read());
+    const delaysMs = read.flatMap((each) => each.delaysMs);
+    const events = read.reduce((sum, each) => sum + each.events, 0);
+    const knownMs = await changeKnownMs(installation);
+    const figure = (value: number, digits = 0) => value.toFixed(digits);
+    return {
+      rows: [rowOf("all is idle", idle), rowOf("all streams run", streaming)],
+      notes: [
+        `Writing the keys took ${figure(keysWrittenMs / 1_000, 1)} s; the store has ${figure(await installation.storeMiB())} MiB.`,
+        `All gateways started at once, and had all keys and an endpoint after ${figure(Math.max(...startedMs) / 1_000, 1)} s, all endpoints ${figure(allHealthyMs / 1_000, 1)} s later.`,
+        `${keys.length} streams were opened in ${figure(opened / 1_000, 1)} s; ${figure((1_000 * events) / lengthMs)} deltas a second came, ${figure(percentile(delaysMs, 0.5), 1)} ms after the engine wrote them (p50), ${figure(percentile(delaysMs, 0.99), 1)} ms (p99).`,
+        `A new key was known to all gateways ${figure(knownMs)} ms after it was asked for.`,
+        "CPU is in percent of one core, that of a gateway the mean of all; the client and all else share this machine.",
+      ],
+    };
+  } finally {
+    for (const client of clients) client.close();
+  }
+}
+
+function rowOf(state: string, cost: Cost): Row {
+  return { state, ...cost };
+}
+
+/** Opens the streams of one gateway, those of every key whose number is its own. */
+function openStreams(
+  { port }: { readonly port: number },
+  at: number,
+  gateways: number,
+  keys: readonly string[],
+): Promise<LoadClient> {
+  const directive = { events: ENDLESS, eventsPerSecond: 1, eventsPerWrite: 1 };
+  const own = keys.filter((_, number) => number % gateways === at);
+  const target = { name: `gateway ${at}`, port, pid: undefined, request: () => "" };
+  return LoadClient.open(
+    target,
+    own.map((key) => requestText("chat", key, directive)),
+  );
+}
+
+/** Resolves to how long it took until all gateways knew a key, from the order to make it, in milliseconds. */
+async function changeKnownMs({ gateways, store, pepperFile }: Installation): Promise<number> {
+  const beganMs = performance.now();
+  const { keys } = await storeKeys(store.address, pepperFile, { count: 1, shown: 1 });
+  const headers = { authorization: `Bearer ${keys[0]}` };
+  const known = async (port: number) => (await fetch(`http://127.0.0.1:${port}/v1/models`, { headers })).status === 200;
+  await Promise.all(gateways.map(({ port }) => timeOf(() => known(port))));
+  return performance.now() - beganMs;
+}
+
+/** Resolves to how long it took until the condition held, in milliseconds. Rejects when it does not come to hold. */
+async function timeOf(condition: () => Promise<boolean>): Promise<number> {
+  const beganMs = performance.now();
+  while (!(await condition())) {
+    if (performance.now() - beganMs > HEALTHY_WITHIN_MS) throw new Error("the installation did not come to rest");
+    await sleep(20);
+  }
+  return performance.now() - beganMs;
+}
