@@ -66,7 +66,7 @@ describe("buf", () => {
     expect(answered.out).toContain("Hello");
   });
 
-  test("is told nothing without a key", async () => {
+  test("G5 is told nothing without a key", async () => {
     const listed = await bufCurl(service.gateway.grpcAddress, "", "--list-methods");
     expect(listed.code).not.toBe(0);
     expect(listed.out + listed.error).not.toContain("InferenceService");

@@ -18,7 +18,7 @@ afterEach(async () => {
 });
 
 test.skipIf(!HAS_ENVOY)(
-  `a rolling SIGTERM of two gateways behind Envoy loses no request (${NO_ENVOY})`,
+  `J5 a rolling SIGTERM of two gateways behind Envoy loses no request (${NO_ENVOY})`,
   {
     timeout: 1_800_000,
   },

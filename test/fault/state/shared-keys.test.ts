@@ -68,7 +68,7 @@ describe.skipIf(!HAS_REDIS)(`keys that gateways share${HAS_REDIS ? "" : ` (${NO_
     for (const tookMs of [created, disabled, enabled]) expect(tookMs).toBeLessThan(PROMISED_MS * PATIENCE);
   });
 
-  test("a gateway that starts while the store is away waits for it, says so and is not ready", async () => {
+  test("J6 a gateway that starts while the store is away waits for it, says so and is not ready", async () => {
     const { redis, cluster, config, create } = await setUp();
     const key = await create();
     await redis.stop("SIGKILL");

@@ -79,7 +79,7 @@ describe("answers", () => {
     expect(block?.$case === "toolCall" ? block.value.callId : "").toMatch(/^call_[0-9a-f]{24}$/);
   });
 
-  test("what the gateway alone may say of a request is its own", async () => {
+  test("G4 what the gateway alone may say of a request is its own", async () => {
     service.play(HELLO);
     const theirs = generateRequest({
       requestId: "mine",
@@ -285,12 +285,12 @@ describe("requests that are refused", () => {
     expect({ code: ended.code, reason: ended.info?.reason, field: fieldOf(ended) }).toEqual({ code, reason, field });
   });
 
-  test("a message that is too large", async () => {
+  test("G2 a message that is too large", async () => {
     const ended = await refusalOf(generateRequest({}, "x".repeat(5_000_000)));
     expect(ended).toMatchObject({ code: 8, info: { reason: "MESSAGE_TOO_LARGE" } });
   });
 
-  test("one of too many pieces", async () => {
+  test("G1 one of too many pieces", async () => {
     const messages = [{ role: Role.USER, parts: Array(250_000).fill({ kind: undefined, cacheBreakpoint: undefined }) }];
     const ended = await refusalOf(generateRequest({ messages }));
     expect(ended).toMatchObject({ code: 3, info: { reason: "INVALID_REQUEST" } });
@@ -299,7 +299,7 @@ describe("requests that are refused", () => {
   test.each([
     ["DescribeNode", () => client.describe()],
     ["DrainNode", () => client.drain()],
-  ])("%s is for gateways", async (_, call) => {
+  ])("G5 %s is for gateways", async (_, call) => {
     await expect(call()).rejects.toMatchObject({ code: 12 });
     await expect(client.watchPrefixes("svc-qwen").ended).resolves.toMatchObject({ code: 12 });
   });
@@ -317,7 +317,7 @@ describe("failures of engines", () => {
     });
   });
 
-  test("one that is lost in mid-answer is told as UNAVAILABLE, and nothing of its words", async () => {
+  test("G9 one that is lost in mid-answer is told as UNAVAILABLE, and nothing of its words", async () => {
     service.play(async function* () {
       yield [started(), textStart(0), delta(0, "a")];
       throw new EngineError("ENGINE_ERROR", "secret");
@@ -331,7 +331,7 @@ describe("failures of engines", () => {
 });
 
 describe("callers that leave", () => {
-  test("by cancelling free the engine, and count as clients that closed", async () => {
+  test("G6 by cancelling free the engine, and count as clients that closed", async () => {
     const { passed, open } = gate();
     service.play(async function* () {
       yield [started(), textStart(0), delta(0, "held ")];
@@ -345,7 +345,7 @@ describe("callers that leave", () => {
     open();
   });
 
-  test("by their deadline are told of it, and the engine is free", async () => {
+  test("G6 by their deadline are told of it, and the engine is free", async () => {
     const { passed, open } = gate();
     service.play(async function* () {
       yield [started(), textStart(0), delta(0, "held ")];
@@ -357,7 +357,7 @@ describe("callers that leave", () => {
     open();
   });
 
-  test("a slow reader holds its own engine, and loses nothing", async () => {
+  test("G7 a slow reader holds its own engine, and loses nothing", async () => {
     const text = "x".repeat(16_384);
     let played = 0;
     service.play(async function* () {

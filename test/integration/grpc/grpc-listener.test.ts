@@ -53,7 +53,7 @@ test("health needs no key, and tells of the service but not of models", async ()
   expect(await healthOf(service, "svc.model/svc-qwen")).toBe(-5);
 });
 
-test("a drain is announced by health, ends with GOAWAY, and lets running answers come to their end", async () => {
+test("G10 a drain is announced by health, ends with GOAWAY, and lets running answers come to their end", async () => {
   const service = await start();
   const { passed, open } = gate();
   service.play(async function* () {
@@ -81,14 +81,14 @@ test("a drain is announced by health, ends with GOAWAY, and lets running answers
   await drain;
 });
 
-test("no more connections are taken than may be open", async () => {
+test("G8 no more connections are taken than may be open", async () => {
   const service = await start({ maxConnections: 1 });
   service.play(HELLO);
   expect(await callerOf(service).generate(generateRequest()).ended).toMatchObject({ code: 0 });
   expect(await callerOf(service).generate(generateRequest()).ended).toMatchObject({ code: 14 });
 });
 
-test("a reader that takes nothing for too long is cut, and its engine is free", async () => {
+test("G7 a reader that takes nothing for too long is cut, and its engine is free", async () => {
   const service = await start({}, { timeouts: { clientWriteStallMs: 300 } });
   service.play(async function* () {
     yield [started(), textStart(0)];
@@ -108,7 +108,7 @@ test("a reader that takes nothing for too long is cut, and its engine is free", 
   expect(line).toMatchObject({ end_reason: "slow_reader", format: "grpc" });
 });
 
-test("whoever sends too many wrong keys is told so once more, and loses the connection each time", async () => {
+test("G3 whoever sends too many wrong keys is told so once more, and loses the connection each time", async () => {
   const service = await start({}, { auth: { maxFailuresPerMinute: 1 } });
   const session = connect(`http://${service.gateway.grpcAddress}`);
   const closed = once(session, "close");

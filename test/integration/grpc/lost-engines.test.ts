@@ -37,7 +37,7 @@ function textOf(reading: Reading): string {
   return reading.events.map(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.text : "")).join("");
 }
 
-test("one that is lost before its first delta is replaced, and its caller sees one answer", async () => {
+test("G9 one that is lost before its first delta is replaced, and its caller sees one answer", async () => {
   let tries = 0;
   const reading = await answered(async function* () {
     tries += 1;
@@ -50,7 +50,7 @@ test("one that is lost before its first delta is replaced, and its caller sees o
   expect(textOf(reading)).toBe("whole");
 });
 
-test("one that is lost in mid-answer is gone on from by another", async () => {
+test("G9 one that is lost in mid-answer is gone on from by another", async () => {
   let tries = 0;
   const reading = await answered(async function* () {
     tries += 1;
