@@ -77,6 +77,8 @@ export class FleetHistory {
   #before: ReadonlyMap<string, GatewayReport> = new Map();
   #beforeMs: number | undefined;
   #newest: ReadonlyMap<string, Traffic> = new Map();
+  /** The tokens a second of each node, by address. */
+  #nodes: ReadonlyMap<string, number> = new Map();
   /** What went on in the span of the point that is not complete, by model, and in the points of the last minute. */
   #spans: ReadonlyMap<string, Traffic>[] = [new Map()];
 
@@ -89,6 +91,7 @@ export class FleetHistory {
   add(reports: readonly GatewayReport[], nowMs: number, wallMs: number): void {
     const spanMs = this.#beforeMs === undefined ? 0 : nowMs - this.#beforeMs;
     this.#newest = this.#differences(reports, spanMs);
+    this.#nodes = spanMs > 0 ? this.#nodeRates(reports, spanMs) : new Map();
     this.#before = new Map(reports.map((report) => [report.id, report]));
     this.#beforeMs = nowMs;
     const [span = new Map(), ...older] = this.#spans;
@@ -106,10 +109,27 @@ export class FleetHistory {
     return this.#newest.get(model) ?? NOTHING;
   }
 
+  /** Returns the tokens a second that all gateways got from a node between the newest two looks; undefined before. */
+  nodeTokensPerSecond(address: string): number | undefined {
+    return this.#nodes.get(address);
+  }
+
   /** Returns the times to first token of the last minute below which these shares lie, of one model or, as "", of all. */
   recentFirstTokens(model: string, shares: readonly number[]): readonly (number | undefined)[] {
     const { firstTokens } = sumOf(this.#spans.map((span) => span.get(model) ?? NOTHING));
     return shares.map((share) => percentile(firstTokens, share));
+  }
+
+  #nodeRates(reports: readonly GatewayReport[], spanMs: number): ReadonlyMap<string, number> {
+    const rates = new Map<string, number>();
+    for (const { id, nodes } of reports) {
+      const before = new Map(this.#before.get(id)?.nodes.map(({ address, deltas }) => [address, deltas]));
+      for (const { address, deltas } of nodes) {
+        const since = Math.max(0, deltas - (before.get(address) ?? deltas));
+        rates.set(address, (rates.get(address) ?? 0) + (1_000 * since) / spanMs);
+      }
+    }
+    return rates;
   }
 
   #differences(reports: readonly GatewayReport[], spanMs: number): ReadonlyMap<string, Traffic> {

@@ -1,138 +1,143 @@
-import { existsSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { systemClock } from "../../deploy/runtime/time/clock.ts";
+import { FleetBook } from "../../gateway/fleet/fleet-board.ts";
 import { Workers } from "../../gateway/workers.ts";
+import { FITS, HAS_BROWSER, NO_BROWSER, type OpenPage, openPage, PHONE } from "../support/browser-page.ts";
 import { type ScriptedService, startScriptedService } from "../support/gateway/scripted-service.ts";
 import { type RunningAdmin, startAdmin } from "../support/gateway/start-admin.ts";
-import { startGateway } from "../support/gateway/start-gateway.ts";
+import { type RunningGateway, startGateway } from "../support/gateway/start-gateway.ts";
 
-/* The admin page in a real browser, over a real gateway. */
+/* The admin page in a real browser, over two real gateways that know of each other. */
 
-const CHROMIUM = "/usr/bin/chromium";
-const FLAGS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
 const MODEL = "svc-qwen";
 const CHAT = "/v1/chat/completions";
+const NODE_ROW = `document.querySelector("#nodes tbody tr")`;
 
-/** As much of the browser library as is used here: the library need not be installed to check the types. */
-type Page = {
-  goto(url: string): Promise<unknown>;
-  on(event: "console" | "pageerror" | "request", listener: (what: Said) => void): void;
-  evaluate<T>(expression: string): Promise<T>;
-  fill(selector: string, text: string): Promise<void>;
-  check(selector: string): Promise<void>;
-  uncheck(selector: string): Promise<void>;
-  emulateMedia(options: { colorScheme: "light" | "dark" }): Promise<void>;
-};
-type Said = { type?(): string; text?(): string; url?(): string; readonly message?: string };
-type Browser = { newPage(): Promise<Page>; close(): Promise<void> };
-type Library = { readonly chromium: { launch(options: object): Promise<Browser> } };
-
-async function browserLibrary(): Promise<Library | undefined> {
-  // Not known to the compiler, so that its absence is no fault.
-  const name: string = "playwright-core";
-  return import(name).catch(() => undefined);
-}
-
-const library = existsSync(CHROMIUM) ? await browserLibrary() : undefined;
-const missing = existsSync(CHROMIUM) ? "playwright-core is not installed" : `there is no ${CHROMIUM}`;
-
-describe.skipIf(!library)(`the admin page${library ? "" : ` (skipped: ${missing})`}`, () => {
-  const faults: string[] = [];
-  const fetched: string[] = [];
+describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
   let service: ScriptedService;
+  let other: RunningGateway;
   let admin: RunningAdmin;
-  let browser: Browser;
-  let page: Page;
+  let second: RunningAdmin;
+  let opened: OpenPage;
 
   beforeAll(async () => {
     service = await startScriptedService();
-    admin = await startAdmin(service.gateway);
-    if (!library) throw new Error(missing);
-    browser = await library.chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
-    page = await browser.newPage();
-    page.on("pageerror", ({ message }) => faults.push(String(message)));
-    page.on("console", (said) => {
-      if (said.type?.() === "error") faults.push(String(said.text?.()));
-    });
-    page.on("request", (request) => fetched.push(String(request.url?.())));
-    await page.goto(admin.url);
-    await shown(`document.querySelectorAll("tbody tr").length > 0`);
+    other = await startGateway([service.engine.address]);
+    const board = new FleetBook(systemClock);
+    admin = await startAdmin(service.gateway, {}, new Workers({ index: 1, count: 2 }), {}, board);
+    second = await startAdmin(other, {}, new Workers({ index: 2, count: 2 }), {}, board);
+    opened = await openPage();
+    await opened.page.goto(admin.url);
+    await opened.shown(`document.querySelectorAll("#gateways tbody tr").length === 2`);
   });
 
   afterAll(async () => {
-    await browser?.close();
+    await opened?.close();
+    await second?.stop();
     await admin?.stop();
+    await other?.stop();
     await service?.stop();
   });
 
-  /**
-   * Until the expression is true in the page. Not by the library's own way to wait, which the page's policy refuses.
-   */
-  async function shown(expression: string): Promise<void> {
-    for (const lastMs = Date.now() + 20_000; !(await page.evaluate<boolean>(expression)); ) {
-      if (Date.now() > lastMs) throw new Error(`the page never showed it: ${expression}`);
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-  }
-
-  /** The text of the first element that matches. */
-  const text = (selector: string) =>
-    page.evaluate<string>(`document.querySelector(${JSON.stringify(selector)}).innerText`);
   const tile = (name: string) =>
-    page.evaluate<string>(
-      `[...document.querySelectorAll("dt")].find((dt) => dt.textContent === ${JSON.stringify(name)}).nextSibling.textContent`,
-    );
+    `[...document.querySelectorAll("dt")].find((dt) => dt.textContent === ${JSON.stringify(name)}).nextSibling.textContent`;
   const visibleRows = () =>
-    page.evaluate<number>(`[...document.querySelectorAll("tbody tr")].filter((row) => row.offsetParent).length`);
-
-  test("shows state, clusters and endpoints", async () => {
-    expect(await text("#state")).toBe("LIVE");
-    expect(await page.evaluate<string[]>(`[...document.querySelectorAll("h2")].map((h) => h.textContent)`)).toContain(
-      MODEL,
+    opened.page.evaluate<number>(
+      `[...document.querySelectorAll("#nodes tbody tr")].filter((row) => row.offsetParent).length`,
     );
-    expect(await text("tbody tr")).toContain(service.engine.address);
-    expect(await text("tbody tr")).toContain("healthy");
-    expect(await tile("endpoints healthy")).toBe("1 / 1");
+  const buttonOf = (name: string) => `#nodes button[aria-label^=${JSON.stringify(name)}]`;
+
+  test("shows the fleet: its gateways, each model once and each node once", async () => {
+    const { page, text, shown } = opened;
+    await shown(`document.querySelector("#state").innerText === "2 of 2 gateways live"`);
+    expect(await page.evaluate<string>("document.title")).toBe(`${await text("#host")} · gateways`);
+    const models = await page.evaluate<string[]>(
+      `[...document.querySelectorAll("#models tbody td:first-child")].map((cell) => cell.textContent)`,
+    );
+    expect(models).toContain(MODEL);
+    expect(new Set(models).size).toBe(models.length);
+    expect(await page.evaluate<number>(`document.querySelectorAll("#nodes tbody tr").length`)).toBe(1);
+    expect(await text("#nodes tbody tr")).toContain(service.engine.address);
+    expect(await text("#nodes tbody tr")).toContain("healthy");
+    expect(await page.evaluate<string>(tile("nodes healthy"))).toBe("1 / 1");
   });
 
-  test("follows what happens", async () => {
-    await service.stream(CHAT);
-    await shown(
-      `[...document.querySelectorAll("dt")].find((dt) => dt.textContent.startsWith("first token p50")).nextSibling.textContent !== "–"`,
-    );
-    await admin.post(`/endpoint/${service.engine.address}/drain`);
-    await shown(`document.querySelector("tbody tr").innerText.includes("draining")`);
-    expect(await tile("endpoints healthy")).toBe("0 / 1");
-    await admin.post(`/endpoint/${service.engine.address}/undrain`);
-    await shown(`document.querySelector("tbody tr").innerText.includes("healthy")`);
-    await admin.post("/healthcheck/fail");
-    await shown(`document.querySelector("#state").innerText === "DRAINING"`);
-    await admin.post("/healthcheck/ok");
+  test("sums what happens at all gateways", async () => {
+    for (const gateway of [service.gateway, other])
+      await (await gateway.post(CHAT, { model: MODEL, messages: [{ role: "user", content: "x" }] })).text();
+    await opened.shown(`${tile("first token p50, 1 min")} !== "–"`);
+    const total = `[...document.querySelectorAll("#models tbody tr")].find((row) => row.cells[0].textContent === "${MODEL}").cells[10].textContent`;
+    await opened.shown(`${total} === "2"`);
   });
 
-  test("filters endpoints by word and by trouble", async () => {
-    const all = await visibleRows();
-    expect(all).toBeGreaterThan(0);
-    await page.fill("#words", "no such endpoint");
-    expect(await visibleRows()).toBe(0);
-    await page.fill("#words", service.engine.address.slice(0, 9));
-    expect(await visibleRows()).toBe(all);
-    await page.fill("#words", "");
+  test("drains a node at the second press, at the gateways that follow, and takes it back", async () => {
+    const { page, shown, text } = opened;
+    await page.click(buttonOf("drain"));
+    expect(await text(buttonOf("drain"))).toBe("drain: sure?");
+    expect(await page.evaluate<string>(`${NODE_ROW}.innerText`)).toContain("healthy");
+    await page.click(buttonOf("drain"));
+    await shown(`document.querySelector("#said").innerText.includes("OK")`);
+    await shown(`${NODE_ROW}.innerText.includes("draining at 1 of 2")`);
+    expect(service.gateway.clusters.drained.has(service.engine.address)).toBe(true);
+    await shown(`document.querySelector(${JSON.stringify(buttonOf("undrain"))})`);
+    await page.click(buttonOf("undrain"));
+    await shown(`${NODE_ROW}.innerText.includes("healthy")`);
+    expect(service.gateway.clusters.drained.size).toBe(0);
+  });
+
+  test("filters nodes by word and by trouble", async () => {
+    const { page } = opened;
+    for (const [words, rows] of [
+      ["no such node", 0],
+      [service.engine.address.slice(0, 9), 1],
+      [MODEL, 1],
+      ["", 1],
+    ] as const) {
+      await page.fill("#words", words);
+      expect(await visibleRows()).toBe(rows);
+    }
     await page.check("#troubled");
     expect(await visibleRows()).toBe(0);
     await page.uncheck("#troubled");
-    expect(await visibleRows()).toBe(all);
   });
 
-  test("has other colours in the dark", async () => {
-    const background = () => page.evaluate<string>(`getComputedStyle(document.body).backgroundColor`);
+  test("shows what a key used and may use, by its id", async () => {
+    const { page, shown, text } = opened;
+    const key = await service.createKey("--name", "shown", "--models", "all", "--rpm", "60");
+    await (await service.post(CHAT, {}, { authorization: `Bearer ${key}` })).text();
+    await page.fill("#key-id", "<b>nobody</b>");
+    await page.click("#key-form button");
+    await shown(`document.querySelector("#key-said").innerText === "no such key"`);
+    await page.fill("#key-id", key.split("_")[2] ?? "");
+    await page.click("#key-form button");
+    await shown(`!document.querySelector("#usage").hidden`);
+    expect(await text("#usage tbody tr")).toMatch(/^31 days\tall\t1\t0\t\d+/);
+    expect(await text("#limits tbody")).toContain("60 / minute");
+    // A key that is not there is said in the console, too.
+    opened.faults.splice(0);
+  });
+
+  test("has charts of the last hour with words for what they show", async () => {
+    const { page, shown } = opened;
+    const labels = `[...document.querySelectorAll("#charts svg")].map((svg) => svg.getAttribute("aria-label") ?? "")`;
+    await shown(`document.querySelector("#charts path").getAttribute("d")`);
+    expect((await page.evaluate<string[]>(labels)).map((label) => label.split(",")[0])).toEqual([
+      "Tokens a second",
+      "Time to the first token",
+      "Prompt tokens from caches",
+      "Answers",
+      "Errors a second",
+      "Processor time of gateways a token",
+    ]);
+  });
+
+  test("fits a phone, and has other colours in the dark", async () => {
+    const { page } = opened;
+    await page.setViewportSize(PHONE);
+    expect(await page.evaluate<boolean>(FITS)).toBe(true);
+    await page.setViewportSize({ width: 1280, height: 800 });
+    expect(await page.evaluate<boolean>(FITS)).toBe(true);
+    const background = () => page.evaluate<string>("getComputedStyle(document.body).backgroundColor");
     await page.emulateMedia({ colorScheme: "light" });
     const light = await background();
     await page.emulateMedia({ colorScheme: "dark" });
@@ -140,37 +145,13 @@ describe.skipIf(!library)(`the admin page${library ? "" : ` (skipped: ${missing}
   });
 
   test("its policy is kept: nothing was refused, and nothing fetched from elsewhere", () => {
-    expect(faults).toEqual([]);
-    expect(fetched.filter((url) => !url.startsWith(admin.url) && !url.startsWith("data:"))).toEqual([]);
-    expect(fetched).toContain(`${admin.url}/live`);
-  });
-
-  test("of several workers shows them all, with links to the others", async () => {
-    const workers = new Workers({ index: 2, count: 3 });
-    const gateway = await startGateway([service.engine.address]);
-    const worker = await startAdmin(gateway, {}, workers);
-    workers.take({ workers: [admin.url, worker.url, "http://127.0.0.1:9"] });
-    await page.goto(worker.url);
-    await shown(`!document.querySelector("#workers").hidden`);
-    const rows = await page.evaluate<string[]>(
-      `[...document.querySelectorAll("#workers tbody tr")].map((row) => row.innerText.split("\\t").slice(0, 2).join(" "))`,
-    );
-    expect(rows).toEqual(["1 LIVE", "2 LIVE", "3 no answer", "2 of 3 "]);
-    expect(await page.evaluate<string[]>(`[...document.querySelectorAll("#workers a")].map((a) => a.href)`)).toEqual([
-      `${admin.url}/`,
-      "http://127.0.0.1:9/",
-    ]);
-    expect(await text("#worker")).toBe("worker 2 of 3");
-    expect(faults).toEqual([]);
-    await worker.stop();
-    await gateway.stop();
-    await page.goto(admin.url);
-    await shown(`document.querySelectorAll("tbody tr").length > 0`);
-    expect(await page.evaluate<boolean>(`document.querySelector("#workers").hidden`)).toBe(true);
+    expect(opened.faults).toEqual([]);
+    expect(opened.fetched.filter((url) => !url.startsWith(admin.url) && !url.startsWith("data:"))).toEqual([]);
+    expect(opened.fetched.filter((url) => url.includes("/fleet?since=")).length).toBeGreaterThan(1);
   });
 
   test("says when the gateway answers no more", async () => {
     await admin.stop();
-    await shown(`!document.querySelector("#lost").hidden`);
+    await opened.shown(`!document.querySelector("#lost").hidden`);
   });
 });

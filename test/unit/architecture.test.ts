@@ -115,7 +115,6 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     ],
   ],
   ["gateway/stats/", [RUNTIME, "gateway/outcome.ts", "gateway/routes.ts"]],
-  ["gateway/http/admin/page/", ["deploy/runtime/files/project-folder.ts"]],
   ["gateway/http/try-it/try-it-settings.ts", []],
   ["gateway/http/try-it/", [...GATEWAY_LEAVES, RUNTIME, "gateway/routes.ts", "gateway/http/page-files.ts"]],
   [
@@ -130,7 +129,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     [
       ...[...GATEWAY_LEAVES, RUNTIME, "gateway/keys/", "gateway/limits/", "gateway/overload/", "gateway/stats/"],
       ...["gateway/sealing/", "gateway/upstream/", "gateway/config.ts", "gateway/lifecycle.ts", "gateway/workers.ts"],
-      ...["gateway/usage/", "gateway/fleet/"],
+      ...["gateway/usage/", "gateway/fleet/", "gateway/http/page-files.ts"],
     ],
   ],
   [
@@ -436,7 +435,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       ...["engine/backends/scripted/", "engine/profiles/", SUPPORT],
     ],
   ],
-  ["test/browser/", [...GIVEN, SUPPORT]],
+  ["test/browser/", [...GIVEN, RUNTIME, "gateway/fleet/fleet-board.ts", SUPPORT]],
   ["test/start/", [...GIVEN, SUPPORT]],
   ["test/fault/", [GEN, ...GIVEN, SUPPORT]],
   [

@@ -6,10 +6,13 @@ import type { Lifecycle } from "../../lifecycle.ts";
 import type { LiveTotals } from "../../stats/live-totals.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
 import type { Workers } from "../../workers.ts";
-import { type AdminRoute, badRequest } from "./admin-route.ts";
+import { PAGE_HEADERS, pageFiles } from "../page-files.ts";
+import { type AdminReply, type AdminRoute, badRequest } from "./admin-route.ts";
 import { clusterStatuses } from "./fleet/cluster-status.ts";
 import { fleetView } from "./fleet/fleet-view.ts";
-import { PAGE, PAGE_SECURITY_POLICY } from "./page/page.ts";
+
+const PAGE_FOLDER = "gateway/http/admin/page";
+const PAGE_FILES = ["page.html", "page.css", "page.js", "charts.js", "dom.js", "keys.js", "nodes.js"];
 
 const SHARES = [0.5, 0.95];
 
@@ -36,18 +39,20 @@ export type LiveFacts = {
  * percentiles.
  */
 export function liveRoutes(facts: LiveFacts): readonly AdminRoute[] {
+  const files = new Map(pageFiles(PAGE_FOLDER, PAGE_FILES).map((file) => [file.name, file]));
+  const page = (name = ""): AdminReply => {
+    const file = files.get(name);
+    return file ? { ...file, headers: PAGE_HEADERS } : { status: 404, body: "no such file\n" };
+  };
   const startedMs = facts.clock.nowMs();
   return [
     {
       path: "/",
       does: "reads",
-      help: "this gateway, live, for a browser",
-      handle: () => ({
-        type: "text/html; charset=utf-8",
-        headers: { "content-security-policy": PAGE_SECURITY_POLICY },
-        body: PAGE,
-      }),
+      help: "all gateways, live, for a browser",
+      handle: () => page("page.html"),
     },
+    { path: "/page/:name", does: "reads", help: "the files of the page", handle: ({ params }) => page(params.name) },
     {
       path: "/fleet",
       does: "reads",
@@ -56,7 +61,7 @@ export function liveRoutes(facts: LiveFacts): readonly AdminRoute[] {
         const since = Number(query.get("since") ?? 0);
         if (!Number.isFinite(since)) return badRequest("since: expected milliseconds since the epoch");
         const statuses = clusterStatuses(facts.clusters, facts.clock.nowMs());
-        const view = fleetView(facts.fleet, statuses, hostname(), since);
+        const view = fleetView(facts.fleet, { statuses, drained: facts.clusters.drained }, hostname(), since);
         return { type: "application/json; charset=utf-8", body: JSON.stringify(view, rounded) };
       },
     },

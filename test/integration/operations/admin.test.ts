@@ -63,6 +63,7 @@ describe("reading", () => {
     "/listeners",
     "/help",
     "/live",
+    "/fleet",
     "/",
   ])("%s answers GET, and is never kept or framed", async (path) => {
     const response = await admin.get(path);
@@ -155,7 +156,17 @@ describe("reading", () => {
     );
     expect(secrets.length).toBeGreaterThan(1);
     const { id } = keys[0] ?? {};
-    const paths = ["/config_dump", "/stats", "/clusters", "/live", "/server_info", "/runtime", "/memory", "/"];
+    const paths = [
+      "/config_dump",
+      "/stats",
+      "/clusters",
+      "/live",
+      "/fleet",
+      "/server_info",
+      "/runtime",
+      "/memory",
+      "/",
+    ];
     for (const path of [...paths, "/keys/status", `/limits/${id}`, `/keys/${id}/usage`]) {
       const shown = await text(path);
       for (const secret of secrets) expect(shown).not.toContain(secret);
@@ -413,10 +424,28 @@ describe("/live", () => {
     expect(after.endpoints).toMatchObject([{ address: service.engine.address, healthFlags: [], rqActive: 0 }]);
   });
 
-  test("the page's policy stands in its header", async () => {
-    const policy = (await admin.get("/")).headers.get("content-security-policy");
-    expect(policy).toContain("default-src 'none'");
-    expect(policy).toContain("frame-ancestors 'none'");
+  test("the files of the page name no other origin, write nothing as markup, and stand under a strict policy", async () => {
+    const names = ["/"];
+    const texts: string[] = [];
+    for (const name of names) {
+      const reply = await admin.get(name);
+      expect([name, reply.status]).toEqual([name, 200]);
+      const policy = reply.headers.get("content-security-policy") ?? "";
+      expect(policy).toContain("default-src 'none'");
+      expect(policy).toContain("frame-ancestors 'none'");
+      expect(policy).not.toMatch(/unsafe|\*|http/);
+      const body = await reply.text();
+      texts.push(body);
+      for (const [, file = ""] of body.matchAll(/(?:"\/page|from "\.)\/([\w.]+)"/g))
+        if (!names.includes(`/page/${file}`)) names.push(`/page/${file}`);
+    }
+    expect(names).toHaveLength(7);
+    for (const body of texts) {
+      expect(body.replaceAll("http://www.w3.org/2000/svg", "")).not.toMatch(/https?:\/\//);
+      expect(body).not.toMatch(/innerHTML|outerHTML|insertAdjacentHTML|document\.write|\son\w+=|eval\(/);
+    }
+    for (const name of ["/page/page.ts", "/page/..%2fpage.css", "/page/"])
+      expect((await admin.get(name)).status).toBe(404);
   });
 });
 

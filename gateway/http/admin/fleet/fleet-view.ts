@@ -23,13 +23,20 @@ export type FleetView = {
   readonly history: { readonly pointMs: number; readonly points: readonly FleetPoint[] };
 };
 
+/** What the gateway that is asked knows of the nodes. */
+export type KnownHere = {
+  /** The state of the clusters and their endpoints. */
+  readonly statuses: readonly ClusterStatus[];
+  /** The addresses that are drained by order. */
+  readonly drained: ReadonlySet<string>;
+};
+
 /**
- * Returns what the page shows: `seen` is what gateways told, `statuses` what the one that is asked knows of the nodes.
- * Only points of the charts are returned that are newer than `sinceMs`, in milliseconds since the epoch.
+ * Returns what the page shows: what all gateways told, and `known`, what the one that is asked knows itself. Only points of the charts are returned that are newer than `sinceMs`, in milliseconds since the epoch.
  */
 export function fleetView(
   fleet: Pick<Fleet, "seen" | "shared" | "history" | "lateMs">,
-  statuses: readonly ClusterStatus[],
+  known: KnownHere,
   host: string,
   sinceMs: number,
 ): FleetView {
@@ -50,8 +57,8 @@ export function fleetView(
       rssBytes: sum(living, ({ rssBytes }) => rssBytes),
     },
     gateways: inOrder.map((one) => gatewayRow(one, isLate(one))),
-    models: modelRows(living, statuses, history),
-    nodes: nodeRows(living, statuses),
+    models: modelRows(living, known.statuses, history),
+    nodes: nodeRows(living, known, history),
     history: { pointMs: POINT_MS, points: history.points.filter(({ atMs }) => atMs > sinceMs) },
   };
 }
@@ -115,7 +122,11 @@ function ratesOf(history: Fleet["history"], model: string): object {
 }
 
 /** Returns a row for each node. What it reports of itself is what the gateway that is asked has heard. */
-function nodeRows(reports: readonly GatewayReport[], statuses: readonly ClusterStatus[]): readonly object[] {
+function nodeRows(
+  reports: readonly GatewayReport[],
+  { statuses, drained }: KnownHere,
+  history: Fleet["history"],
+): readonly object[] {
   const known = new Map<string, { readonly models: string[]; readonly all: EndpointStatus[] }>();
   for (const { model, endpoints } of statuses)
     for (const endpoint of endpoints) {
@@ -131,6 +142,8 @@ function nodeRows(reports: readonly GatewayReport[], statuses: readonly ClusterS
       address,
       models,
       gateways: told.length,
+      drained: drained.has(address),
+      tokensPerSecond: history.nodeTokensPerSecond(address),
       flags: flags.map((flag) => ({ flag, gateways: told.filter((node) => node.flags.includes(flag)).length })),
       active: sum(told, ({ active }) => active),
       total: sum(told, ({ total }) => total),

@@ -1,0 +1,65 @@
+/* What one key has used and may use yet, by the id of its record: never the key itself. */
+import { byId, number, put, span, Table } from "./dom.js";
+
+const limits = new Table(byId("limits").querySelector("table"), [
+  ["limit", "", (l) => l.limit ?? l.of],
+  ["model", "", (l) => l.model ?? "all"],
+  ["value", "", (l) => `${number(l.value)}${l.per ? ` / ${l.per}` : " at once"}`],
+  ["left", "of what may be used at once, or today; of places, at this gateway", (l) => number(l.left)],
+  ["full again in", "", (l) => (l.full_in_ms === undefined ? "–" : span(l.full_in_ms))],
+]);
+const usage = new Table(byId("usage").querySelector("table"), [
+  ["day", "in UTC", (d) => d.day],
+  ["model", "", (d) => d.model],
+  ["requests", "that counted", (d) => number(d.requests)],
+  ["refused", "by limits of the key", (d) => number(d.refused), (d) => (d.refused ? "warn" : "")],
+  ["input tokens", "", (d) => number(d.input_tokens)],
+  ["cached", "a part of the input", (d) => number(d.cached_input_tokens)],
+  ["output tokens", "", (d) => number(d.output_tokens)],
+]);
+
+const say = (text) => put(byId("key-said"), text);
+
+async function ask(path) {
+  const reply = await fetch(path, { signal: AbortSignal.timeout(5_000) });
+  if (!reply.ok) throw new Error((await reply.text()).trim());
+  return await reply.json();
+}
+
+/** Says how many keys are in force. */
+export async function sayKeys() {
+  try {
+    const { keys, active, stale } = await ask("/keys/status");
+    say(`${number(active)} of ${number(keys)} keys are active${stale ? "; the newest change cannot be used" : ""}`);
+  } catch {
+    say("");
+  }
+}
+
+async function show(id) {
+  const [used, may] = await Promise.all([
+    ask(`/keys/${encodeURIComponent(id)}/usage`),
+    ask(`/limits/${encodeURIComponent(id)}`),
+  ]);
+  const rows = [
+    ...may.limits.map((limit) => ({ ...limit, left: limit.remaining })),
+    ...may.places.map((place) => ({ ...place, value: place.limit, limit: undefined, left: place.limit - place.taken })),
+  ];
+  limits.show(new Map(rows.map((row, at) => [at, row])));
+  const days = used.days.flatMap((day) => [
+    { ...day, model: "all" },
+    ...day.models.map((model) => ({ ...model, day: "" })),
+  ]);
+  usage.show(new Map([{ ...used.total, day: "31 days", model: "all" }, ...days].map((row, at) => [at, row])));
+  byId("limits").hidden = rows.length === 0;
+  byId("usage").hidden = false;
+  say(`counted since ${new Date(used.since).toLocaleString()}`);
+}
+
+byId("key-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const id = byId("key-id").value.trim();
+  if (id === "") return;
+  for (const part of ["limits", "usage"]) byId(part).hidden = true;
+  show(id).catch((error) => say(error.message || "no answer"));
+});

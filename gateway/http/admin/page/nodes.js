@@ -1,0 +1,129 @@
+/* The table of nodes, with what may be done to each. Nodes are asked for by address, whatever models they have. */
+import { byId, make, number, paint, percent, put, span, Table } from "./dom.js";
+
+/** The time, in milliseconds, for which a button waits to be pressed again. */
+const SURE_MS = 4_000;
+
+/** The state of a node in words, and the class that colours it. */
+export function stateOf({ flags, gateways, ejectedForMs }) {
+  if (flags.length === 0) return ["healthy", "good"];
+  const names = flags.map(({ flag, gateways: some }) => {
+    const at = some < gateways ? ` at ${some} of ${gateways}` : "";
+    if (flag === "/failed_outlier_check")
+      return `ejected${ejectedForMs === undefined ? "" : `, ${span(ejectedForMs)} left`}${at}`;
+    return `${flag.slice(1).replaceAll("_", " ").replace(/ hc$/, " health check")}${at}`;
+  });
+  return [names.join(", "), flags.every(({ flag }) => flag === "/draining") ? "warn" : "bad"];
+}
+
+/** Orders something of a node, at all gateways, and says what became of it. */
+async function order(address, what) {
+  try {
+    const reply = await fetch(`/endpoint/${encodeURIComponent(address)}/${what}`, {
+      method: "POST",
+      signal: AbortSignal.timeout(5_000),
+    });
+    put(byId("said"), `${what} ${address}: ${(await reply.text()).trim()}`);
+  } catch {
+    put(byId("said"), `${what} ${address}: no answer`);
+  }
+}
+
+/** Makes a button that does something; one that takes a node out of service asks first. */
+function button(cell, name, address, what, asks) {
+  const node = make("button", cell, name);
+  node.type = "button";
+  node.setAttribute("aria-label", `${name} ${address}`);
+  let sure = !asks;
+  node.addEventListener("click", () => {
+    if (sure) {
+      void order(address, what);
+      put(node, name);
+      sure = !asks;
+      return;
+    }
+    sure = true;
+    put(node, `${name}: sure?`);
+    setTimeout(() => {
+      sure = false;
+      put(node, name);
+    }, SURE_MS);
+  });
+}
+
+/** Shows the buttons that make sense for a node, made anew only where others do. */
+function buttons({ address, drained, flags }) {
+  const wanted = [
+    drained ? "undrain" : "drain",
+    ...(flags.some(({ flag }) => flag === "/failed_outlier_check") ? ["uneject"] : []),
+  ];
+  return (cell) => {
+    if (cell.dataset.shown === wanted.join()) return;
+    cell.dataset.shown = wanted.join();
+    cell.replaceChildren();
+    for (const what of wanted)
+      button(cell, what === "uneject" ? "end ejection" : what, address, what, what === "drain");
+  };
+}
+
+/** Shows how many generations a node runs, as a number and as a bar. */
+function load({ running, active, slots }) {
+  return (cell) => {
+    if (slots === undefined) return put(cell, "–");
+    let bar = cell.querySelector("i");
+    if (!bar) {
+      const box = make("span", cell, undefined, "load");
+      make("span", box);
+      bar = make("i", make("span", box, undefined, "bar"));
+    }
+    // A node that reports nothing runs at least what gateways sent it, as far as it has slots.
+    const now = running || Math.min(active, slots);
+    put(cell.querySelector(".load > span"), `${now} / ${slots}`);
+    bar.style.width = `${Math.min(100, (100 * now) / slots)}%`;
+    paint(bar, now >= slots ? "full" : "");
+  };
+}
+
+const table = new Table(byId("nodes").querySelector("table"), [
+  ["node", "", (n) => n.address],
+  ["state", "as Envoy's health flags", (n) => stateOf(n)[0], (n) => stateOf(n)[1]],
+  ["orders", "to all gateways", buttons],
+  ["models", "", (n) => n.models.join(", ") || "–", () => "wrap"],
+  ["zone / priority", "", (n) => (n.zone === undefined ? "–" : `${n.zone || "–"} / ${n.priority}`)],
+  ["weight", "", (n) => number(n.weight)],
+  ["load", "generations that run there, by its slots", load],
+  ["waiting", "in the engine's own queue", (n) => number(n.waiting)],
+  ["KV", "share of the KV cache in use", (n) => percent(n.kvUse)],
+  ["prefill", "prompt tokens of this gateway that are yet to be read", (n) => number(n.outstandingPrefillTokens)],
+  ["calls", "of all gateways, that run now", (n) => number(n.active)],
+  ["tokens/s", "of all gateways", (n) => number(n.tokensPerSecond)],
+  ["total", "calls of all gateways so far", (n) => number(n.total)],
+  ["errors", "calls that failed", (n) => number(n.errors), (n) => (n.errors ? "bad" : "")],
+]);
+let nodes = [];
+
+/** Hides the nodes that the filter leaves out. */
+function filter() {
+  const words = byId("words").value.toLowerCase();
+  const troubled = byId("troubled").checked;
+  let shown = 0;
+  for (const node of nodes) {
+    const [state, cls] = stateOf(node);
+    const { tr } = table.rows.get(node.address);
+    const text = `${node.address} ${node.models.join(" ")} ${node.zone ?? ""} ${state}`.toLowerCase();
+    tr.hidden = !text.includes(words) || (troubled && cls === "good");
+    if (!tr.hidden) shown += 1;
+  }
+  put(byId("none"), nodes.length === 0 ? "no nodes" : shown === 0 ? "none to show" : "");
+  byId("none").hidden = shown > 0;
+}
+
+/** Shows the nodes of the fleet. */
+export function showNodes(all) {
+  nodes = all;
+  table.show(new Map(all.map((node) => [node.address, node])));
+  filter();
+}
+
+byId("filter").addEventListener("input", filter);
+byId("filter").addEventListener("submit", (event) => event.preventDefault());
