@@ -1,8 +1,10 @@
 import type { PriorityClass } from "../../deploy/runtime/queue/class-share.ts";
 import { onAbort } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import { type Holdable, OutageHold } from "./admission/outage-hold.ts";
 import { PrefillTurns, type PrefillWait } from "./admission/prefill-turns.ts";
-import { FIRST_RANK, OVERDUE_RANK, SessionService } from "./admission/session-service.ts";
+import { type PrefillWaiter, PrefillWaits } from "./admission/prefill-waits.ts";
+import { FIRST_RANK, SessionService } from "./admission/session-service.ts";
 import type { Cluster } from "./cluster.ts";
 import type { ClusterMember } from "./cluster-member.ts";
 import type { Balancer } from "./load-balancing/balancer.ts";
@@ -14,7 +16,6 @@ import type { Placement, PolicyPick } from "./load-balancing/policy.ts";
 import type { Route } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import { CircuitBreaker, type CircuitBreakerState, limitsForSlots, type Permit } from "./queue/circuit-breaker.ts";
-import { HeldRoom } from "./queue/held-room.ts";
 import { OUTPUT_RESERVE_TOKENS, type Pending, PendingQueue } from "./queue/pending-queue.ts";
 import { type PlaceDemand, TenantPlaces } from "./queue/tenant-places.ts";
 
@@ -103,18 +104,12 @@ type Arriving<Member> = {
   readonly first: Admitted<Member> | NotAdmitted | NoRoom;
 };
 
-type Waiting<Member> = Attempting & {
-  readonly request: PlaceRequest;
-  readonly settle: (result: Admitted<Member> | NotAdmitted) => void;
-  /** The room of the request while it is held; undefined while it waits as usual. */
-  held: Permit | undefined;
-  /** The moment until which the request is held at most, once it has been held. */
-  holdUntilMs: number | undefined;
-  /** What the request waits for, where that is the prefill or the place of an endpoint, not any place. */
-  wait: PrefillWait | undefined;
-  /** Whether the request has waited for that for as long as it may. */
-  overdue: boolean;
-};
+type Waiting<Member> = Attempting &
+  Holdable &
+  PrefillWaiter & {
+    readonly request: PlaceRequest;
+    readonly settle: (result: Admitted<Member> | NotAdmitted) => void;
+  };
 
 /**
  * Lets a cluster's requests onto its endpoints: as many at once as the circuit breaker allows, the others wait in a
@@ -128,19 +123,16 @@ export class ClusterAdmission<Member = ClusterMember> {
   readonly #breaker = new CircuitBreaker({ maxRequests: 0, maxPendingRequests: 0 });
   readonly #queue: PendingQueue<Waiting<Member>>;
   readonly #places: TenantPlaces;
-  readonly #room: HeldRoom;
+  readonly #outage: OutageHold<Waiting<Member>>;
   readonly #turns: PrefillTurns;
   readonly #service = new SessionService();
-  /** The number of requests that wait for their prefill. */
-  #waitForPrefill = 0;
+  readonly #waits: PrefillWaits<Waiting<Member>>;
   /** The endpoints, and which of them have room: they are told whenever that may have changed. */
   readonly #levels: EndpointLevels;
   /** The endpoints that have said that they have no room for a while, with what cancels the end of that. */
   readonly #heldBack = new Map<string, () => void>();
   /** What the endpoints' number of changes was when those were last let go for whom there is none any more. */
   #hopelessAt = 0;
-  /** The moment since which no endpoint is usable, in milliseconds of the monotonic clock; undefined while one is. */
-  #noneSinceMs: number | undefined;
   /** Whether there may be room that none of those who wait can take. */
   #hasSpareRoom = false;
   #cancelTimer: (() => void) | undefined;
@@ -155,8 +147,13 @@ export class ClusterAdmission<Member = ClusterMember> {
     const { maxPendingRequestsPerKey: maxPendingPerKey, classShares, adaptiveLifo } = circuitBreakers;
     this.#queue = new PendingQueue({ maxPendingPerKey, classShares, adaptiveLifo });
     this.#places = new TenantPlaces(circuitBreakers.tenantReservePercent);
-    this.#room = new HeldRoom(circuitBreakers);
-    const { prefillTurns } = circuitBreakers;
+    this.#outage = new OutageHold({
+      settings: circuitBreakers,
+      queue: this.#queue,
+      mayHaveEndpoints: () => cluster.mayHaveEndpoints,
+    });
+    const { prefillTurns, workingSetWaitMs } = circuitBreakers;
+    this.#waits = new PrefillWaits({ queue: this.#queue, service: this.#service, workingSetWaitMs });
     this.#turns = new PrefillTurns({
       settings: prefillTurns,
       clock,
@@ -200,8 +197,8 @@ export class ClusterAdmission<Member = ClusterMember> {
   }
 
   /** The room of the requests that are held while no endpoint is there, for statistics. */
-  get held(): Pick<HeldRoom, "requests" | "bytes"> {
-    return this.#room;
+  get held(): OutageHold<Waiting<Member>>["room"] {
+    return this.#outage.room;
   }
 
   /**
@@ -209,8 +206,9 @@ export class ClusterAdmission<Member = ClusterMember> {
    * an endpoint announces itself that is not usable yet.
    */
   outageMs(): number | undefined {
-    if (this.#noneSinceMs === undefined) return undefined;
-    return this.#clock.nowMs() - Math.max(this.#noneSinceMs, this.#cluster.announcedMs);
+    const { sinceMs } = this.#outage;
+    if (sinceMs === undefined) return undefined;
+    return this.#clock.nowMs() - Math.max(sinceMs, this.#cluster.announcedMs);
   }
 
   /**
@@ -239,7 +237,7 @@ export class ClusterAdmission<Member = ClusterMember> {
     // Nobody passes those who wait but where they cannot go; bad news may. Coming makes no room.
     const mayAsk = request.underWay || this.#queue.size === 0 || this.#levels.usable === 0 || this.#hasSpareRoom;
     const first = mayAsk
-      ? this.#attempt({ ...request, demand, overdue: false }, this.#waitForPrefill > 0)
+      ? this.#attempt({ ...request, demand, overdue: false }, this.#waits.count > 0)
       : noPick(this.#levels.levels, request.tried);
     if (!isNoRoom(first) && !(request.mayHold && isOutage(first))) {
       if (typeof first === "string") demand.end();
@@ -262,25 +260,25 @@ export class ClusterAdmission<Member = ClusterMember> {
     signal: AbortSignal,
     resolve: (result: Admitted<Member> | NotAdmitted) => void,
   ): void {
-    const inOutage = this.#noneSinceMs !== undefined;
+    const inOutage = this.#outage.sinceMs !== undefined;
     let permit: Permit | undefined;
     let letGo = () => {};
     const settle = (result: Admitted<Member> | NotAdmitted) => {
       permit?.release();
       item.value.held?.release();
       letGo();
-      this.#waitFor(item, undefined);
+      this.#waits.waitFor(item, undefined, this.#clock.nowMs());
       if (typeof result === "string") demand.end();
       resolve(result);
     };
     const item = this.#waiting(request, demand, settle);
-    if (isWait(first)) this.#waitFor(item, first);
+    if (isWait(first)) this.#waits.waitFor(item, first, item.queuedMs);
     this.#dismissLate(item.queuedMs);
     const leave = (why: NotAdmitted) => {
       this.#queue.cancel(item);
       settle(why);
     };
-    if (inOutage && !this.#hold(item, item.queuedMs)) {
+    if (inOutage && !this.#outage.hold(item, item.queuedMs)) {
       settle("none_available");
       return;
     }
@@ -308,7 +306,7 @@ export class ClusterAdmission<Member = ClusterMember> {
       keyId: hints.keyId,
       // While requests are held, the share of their tenant bounds those of a key that has no bound of its own.
       maxPendingPerKey:
-        hints.maxPendingRequests ?? (this.#noneSinceMs === undefined ? undefined : Number.POSITIVE_INFINITY),
+        hints.maxPendingRequests ?? (this.#outage.sinceMs === undefined ? undefined : Number.POSITIVE_INFINITY),
       underWay,
       priorityClass: hints.priorityClass,
       weight: hints.weight,
@@ -333,37 +331,6 @@ export class ClusterAdmission<Member = ClusterMember> {
     };
   }
 
-  /** Holds a request from now on, as no endpoint is there. Returns false where it may not be, or finds no room. */
-  #hold(item: Pending<Waiting<Member>>, nowMs: number): boolean {
-    const { value } = item;
-    const { tenant, bytes, tried } = value.request;
-    const mayHold = value.request.mayHold && this.#cluster.mayHaveEndpoints;
-    const holdUntilMs = value.holdUntilMs ?? nowMs + this.#cluster.settings.circuitBreakers.noEndpointHoldMs;
-    if (!mayHold || holdUntilMs <= nowMs) return false;
-    value.held = this.#room.tryHold(tenant, bytes);
-    if (!value.held) return false;
-    value.holdUntilMs = holdUntilMs;
-    item.outwaits = true;
-    this.#queue.reschedule(item, holdUntilMs);
-    tried.clear();
-    return true;
-  }
-
-  /**
-   * Lets those wait in the queue who were held, now that an endpoint is there: for as long again as they may be held, as
-   * what has gathered in an outage takes its time.
-   */
-  #resume(nowMs: number): void {
-    const { noEndpointHoldMs } = this.#cluster.settings.circuitBreakers;
-    for (const item of this.#queue.order()) {
-      const { value } = item;
-      if (!value.held) continue;
-      value.held.release();
-      value.held = undefined;
-      this.#queue.reschedule(item, nowMs + Math.max(noEndpointHoldMs, value.request.timeoutMs));
-    }
-  }
-
   /** Tries to find a place. `isLast` says that others wait for their prefill, behind whom this request comes with its own. */
   #attempt(asking: Attempting, isLast = false): Admitted<Member> | NotAdmitted | NoRoom {
     const { route, tried, underWay, demand } = asking;
@@ -379,7 +346,7 @@ export class ClusterAdmission<Member = ClusterMember> {
 
   /** Returns what a request has to wait for before it goes where the policy picked; undefined where it may go now. */
   #turnOf({ route, tried, underWay, overdue }: Attempting, pick: PolicyPick, isLast: boolean): PrefillWait | undefined {
-    if (underWay || this.#workingSetWaitMs === 0) return undefined;
+    if (underWay || this.#cluster.settings.circuitBreakers.workingSetWaitMs === 0) return undefined;
     return this.#turns.waitFor(pick, {
       tokens: this.#balancer.expectedTokens(route),
       isLast,
@@ -424,43 +391,6 @@ export class ClusterAdmission<Member = ClusterMember> {
     return { member, placement, overdue, release };
   }
 
-  get #workingSetWaitMs(): number {
-    return this.#cluster.settings.circuitBreakers.workingSetWaitMs;
-  }
-
-  /** Has a request that waits, or begins to, wait for its prefill; for a place alone where `wait` is undefined. */
-  #waitFor(item: Pending<Waiting<Member>>, wait: PrefillWait | undefined): void {
-    const { value } = item;
-    const { wait: before } = value;
-    if (!wait === !before && wait?.kind === before?.kind) {
-      value.wait = wait;
-      return;
-    }
-    value.wait = wait;
-    this.#waitForPrefill += Number(wait?.kind === "prefill") - Number(before?.kind === "prefill");
-    if (!wait) return;
-    const nowMs = this.#clock.nowMs();
-    const { session, ofUser } = value.route;
-    if (!item.outwaits) {
-      const { mayHold, timeoutMs } = value.request;
-      // Of a caller who is shown no signs of life the patience is that for a place.
-      const waitMs = mayHold ? this.#workingSetWaitMs : Math.min(this.#workingSetWaitMs, timeoutMs / 2);
-      item.outwaits = true;
-      this.#queue.reschedule(item, nowMs + waitMs);
-    }
-    const turn = { session, ofUser, seconds: wait.seconds, overdue: value.overdue };
-    this.#queue.rerank(item, wait.kind === "place" ? FIRST_RANK : this.#service.rankOf(turn, nowMs));
-  }
-
-  /** Lets a request go first that has waited for its prefill for as long as it may. */
-  #beOverdue(item: Pending<Waiting<Member>>, nowMs: number): void {
-    const { mayHold, timeoutMs } = item.value.request;
-    item.value.overdue = true;
-    item.deadlineMs = nowMs + (mayHold ? Math.max(timeoutMs, this.#workingSetWaitMs) : timeoutMs / 2);
-    item.rank = OVERDUE_RANK;
-    this.#queue.pushAgain(item);
-  }
-
   #cap({ slots }: EndpointView): number {
     return this.#cluster.settings.circuitBreakers.maxRequestsPerEndpoint ?? slots;
   }
@@ -491,20 +421,7 @@ export class ClusterAdmission<Member = ClusterMember> {
     const maxWaiting = usable > 0 ? (maxPendingRequests ?? bySlots.maxPendingRequests) : maxHeldRequests;
     this.#breaker.setLimits({ maxRequests: maxRequests ?? bySlots.maxRequests, maxPendingRequests: maxWaiting });
     this.#queue.setMaxPending(maxWaiting);
-    this.#noteOutage(usable);
-  }
-
-  /** Notes when an outage begins or ends, and what that means for those who wait. */
-  #noteOutage(usable: number): void {
-    const nowMs = this.#clock.nowMs();
-    if (usable > 0 && this.#noneSinceMs !== undefined) {
-      this.#noneSinceMs = undefined;
-      this.#resume(nowMs);
-    } else if (usable === 0 && this.#noneSinceMs === undefined) {
-      this.#noneSinceMs = nowMs;
-      // Who finds no room, or may not be held, has the time left that a wait may take.
-      for (const item of this.#queue.order()) this.#hold(item, nowMs);
-    }
+    this.#outage.note(usable, this.#clock.nowMs());
   }
 
   /** Gives free places to those who wait, and lets those go for whom there will be none in time. */
@@ -547,7 +464,7 @@ export class ClusterAdmission<Member = ClusterMember> {
     const late = this.#queue.expire(nowMs, SENT_AWAY_PER_TURN);
     for (const item of late) {
       const { value } = item;
-      if (value.wait && !value.overdue && !value.held) this.#beOverdue(item, nowMs);
+      if (value.wait && !value.overdue && !value.held) this.#waits.beOverdue(item, nowMs);
       else value.settle(this.#levels.usable > 0 ? "pending_timeout" : "none_available");
     }
     return late.length === SENT_AWAY_PER_TURN;
@@ -593,7 +510,7 @@ export class ClusterAdmission<Member = ClusterMember> {
       item.value.settle(result);
     }
     this.#queue.putBack(passedOver.map(({ item }) => item));
-    for (const { item, wait } of passedOver) this.#waitFor(item, wait);
+    for (const { item, wait } of passedOver) this.#waits.waitFor(item, wait, nowMs);
     this.#hasSpareRoom = this.#hasRoomAnywhere();
   }
 

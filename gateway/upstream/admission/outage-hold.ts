@@ -1,0 +1,106 @@
+import type { Permit } from "../queue/circuit-breaker.ts";
+import { HeldRoom, type HeldRoomSettings } from "../queue/held-room.ts";
+import type { Pending, PendingQueue } from "../queue/pending-queue.ts";
+
+/** A request that may be held while a cluster has no endpoint. */
+export type Holdable = {
+  /** What asks for a place. */
+  readonly request: {
+    /** The tenant that the request belongs to: some room is kept from every tenant. */
+    readonly tenant: string;
+    /** The size of the request in bytes, roughly. */
+    readonly bytes: number;
+    /** The addresses of the endpoints that have had their try. It is emptied when the request is held. */
+    readonly tried: Set<string>;
+    /** The longest time that the request waits for a place on an endpoint that is there, in milliseconds. */
+    readonly timeoutMs: number;
+    /** Whether the request may be held, as its caller is shown signs of life. */
+    readonly mayHold: boolean;
+  };
+  /** The room of the request while it is held; undefined while it waits as usual. */
+  held: Permit | undefined;
+  /** The moment until which the request is held at most, once it has been held, in monotonic milliseconds. */
+  holdUntilMs: number | undefined;
+};
+
+/** What requests are held by. */
+export type OutageHoldParts<Value extends Holdable> = {
+  /** How many requests are held, and for how long. */
+  readonly settings: HeldRoomSettings & {
+    /** The longest time for which a request is held, in milliseconds. */
+    readonly noEndpointHoldMs: number;
+  };
+  /** The queue in which those wait that are held, as all others do. */
+  readonly queue: Pick<PendingQueue<Value>, "order" | "reschedule">;
+  /** Returns whether the cluster may have an endpoint again. */
+  readonly mayHaveEndpoints: () => boolean;
+};
+
+/**
+ * Knows since when a cluster has no endpoint, and holds its requests meanwhile: they wait in the cluster's queue, longer
+ * than they would for an endpoint that is there, and within bounds of their own.
+ */
+export class OutageHold<Value extends Holdable> {
+  readonly #parts: OutageHoldParts<Value>;
+  readonly #room: HeldRoom;
+  #sinceMs: number | undefined;
+
+  /** Begins with endpoints, and holds nothing. */
+  constructor(parts: OutageHoldParts<Value>) {
+    this.#parts = parts;
+    this.#room = new HeldRoom(parts.settings);
+  }
+
+  /** The room of the requests that are held, for statistics. */
+  get room(): Pick<HeldRoom, "requests" | "bytes"> {
+    return this.#room;
+  }
+
+  /** The moment since which no endpoint is usable, in monotonic milliseconds; undefined while one is. */
+  get sinceMs(): number | undefined {
+    return this.#sinceMs;
+  }
+
+  /** Notes how many endpoints are usable at `nowMs`: an outage begins without any, and ends with the first. */
+  note(usable: number, nowMs: number): void {
+    if (usable > 0 && this.#sinceMs !== undefined) {
+      this.#sinceMs = undefined;
+      this.#resume(nowMs);
+    } else if (usable === 0 && this.#sinceMs === undefined) {
+      this.#sinceMs = nowMs;
+      // Who finds no room, or may not be held, has the time left that a wait may take.
+      for (const item of this.#parts.queue.order()) this.hold(item, nowMs);
+    }
+  }
+
+  /** Holds a request from now on, as no endpoint is there. Returns false where it may not be, or finds no room. */
+  hold(item: Pending<Value>, nowMs: number): boolean {
+    const { value } = item;
+    const { tenant, bytes, tried, mayHold } = value.request;
+    const { settings, queue, mayHaveEndpoints } = this.#parts;
+    const holdUntilMs = value.holdUntilMs ?? nowMs + settings.noEndpointHoldMs;
+    if (!mayHold || !mayHaveEndpoints() || holdUntilMs <= nowMs) return false;
+    value.held = this.#room.tryHold(tenant, bytes);
+    if (!value.held) return false;
+    value.holdUntilMs = holdUntilMs;
+    item.outwaits = true;
+    queue.reschedule(item, holdUntilMs);
+    tried.clear();
+    return true;
+  }
+
+  /**
+   * Lets those wait in the queue who were held, now that an endpoint is there: for as long again as they may be held, as
+   * what has gathered in an outage takes its time.
+   */
+  #resume(nowMs: number): void {
+    const { settings, queue } = this.#parts;
+    for (const item of queue.order()) {
+      const { value } = item;
+      if (!value.held) continue;
+      value.held.release();
+      value.held = undefined;
+      queue.reschedule(item, nowMs + Math.max(settings.noEndpointHoldMs, value.request.timeoutMs));
+    }
+  }
+}

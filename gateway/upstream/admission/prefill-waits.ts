@@ -1,0 +1,82 @@
+import type { Pending, PendingQueue } from "../queue/pending-queue.ts";
+import type { PrefillWait } from "./prefill-turns.ts";
+import { FIRST_RANK, OVERDUE_RANK, type SessionService } from "./session-service.ts";
+
+/** A request that may have to wait for its prefill. */
+export type PrefillWaiter = {
+  /** Whose turn it is. */
+  readonly route: {
+    /** The session that the turn belongs to. */
+    readonly session: string;
+    /** Whether the turn begins with a message of the user, not with what a tool returned. */
+    readonly ofUser: boolean;
+  };
+  /** What asks for a place. */
+  readonly request: {
+    /** The longest time that the request waits for a place, in milliseconds. */
+    readonly timeoutMs: number;
+    /** Whether the caller is shown signs of life while the request waits. */
+    readonly mayHold: boolean;
+  };
+  /** What the request waits for, where that is the prefill or the place of an endpoint, not any place. */
+  wait: PrefillWait | undefined;
+  /** Whether the request has waited for that for as long as it may. */
+  overdue: boolean;
+};
+
+/** What waits are ordered by. */
+export type PrefillWaitsParts<Value extends PrefillWaiter> = {
+  /** The queue in which they wait. */
+  readonly queue: Pick<PendingQueue<Value>, "reschedule" | "rerank" | "pushAgain">;
+  /** What each session was served of late. */
+  readonly service: SessionService;
+  /** The time after which a request that waits for its prefill is overdue, in milliseconds. */
+  readonly workingSetWaitMs: number;
+};
+
+/** Gives the requests that wait for their prefill their time and their rank in a cluster's queue. */
+export class PrefillWaits<Value extends PrefillWaiter> {
+  readonly #parts: PrefillWaitsParts<Value>;
+  #count = 0;
+
+  /** Begins with nobody who waits. */
+  constructor(parts: PrefillWaitsParts<Value>) {
+    this.#parts = parts;
+  }
+
+  /** The number of requests that wait for their prefill, not for a place alone. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Has a request that waits, or begins to, wait for its prefill; for a place alone where `wait` is undefined. */
+  waitFor(item: Pending<Value>, wait: PrefillWait | undefined, nowMs: number): void {
+    const { queue, service, workingSetWaitMs } = this.#parts;
+    const { value } = item;
+    const { wait: before } = value;
+    value.wait = wait;
+    if (!wait === !before && wait?.kind === before?.kind) return;
+    this.#count += Number(wait?.kind === "prefill") - Number(before?.kind === "prefill");
+    if (!wait) return;
+    if (!item.outwaits) {
+      const { mayHold, timeoutMs } = value.request;
+      // Of a caller who is shown no signs of life the patience is that for a place.
+      const waitMs = mayHold ? workingSetWaitMs : Math.min(workingSetWaitMs, timeoutMs / 2);
+      item.outwaits = true;
+      queue.reschedule(item, nowMs + waitMs);
+    }
+    const { session, ofUser } = value.route;
+    const turn = { session, ofUser, seconds: wait.seconds, overdue: value.overdue };
+    queue.rerank(item, wait.kind === "place" ? FIRST_RANK : service.rankOf(turn, nowMs));
+  }
+
+  /** Lets a request go first that has waited for its prefill for as long as it may, and that the queue has let go of. */
+  beOverdue(item: Pending<Value>, nowMs: number): void {
+    const { queue, workingSetWaitMs } = this.#parts;
+    const { mayHold, timeoutMs } = item.value.request;
+    item.value.overdue = true;
+    item.deadlineMs = nowMs + (mayHold ? Math.max(timeoutMs, workingSetWaitMs) : timeoutMs / 2);
+    item.rank = OVERDUE_RANK;
+    queue.pushAgain(item);
+  }
+}
