@@ -1,7 +1,7 @@
 import { readlinkSync } from "node:fs";
-import { setPriority } from "node:os";
+import { constants, getPriority, setPriority } from "node:os";
 
-/** How far a thread stands back where processors are short, as `nice` has it: behind those that serve everybody. */
+/** How far a thread stands back behind those of its process that serve everybody, in steps of `nice`. */
 const NICENESS = 5;
 
 /**
@@ -10,7 +10,8 @@ const NICENESS = 5;
  */
 export function standBack(): void {
   try {
-    setPriority(Number(readlinkSync("/proc/thread-self").split("/").at(-1)), NICENESS);
+    const thread = Number(readlinkSync("/proc/thread-self").split("/").at(-1));
+    setPriority(thread, Math.min(constants.priority.PRIORITY_LOW, getPriority() + NICENESS));
   } catch {
     // No Linux, or no right to.
   }
