@@ -214,7 +214,7 @@ export class LlamaBackend implements Backend {
       leases: new Set(),
       queue,
       steps,
-      shares: new BatchShares(batchTokens),
+      shares: new BatchShares({ batchTokens, hasCompany: () => slots.busy > 1 }),
       clock,
     };
     const { longestTokenBytes } = parts.prompts;

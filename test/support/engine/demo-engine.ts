@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { LlamaBackend } from "../../../engine/backends/llama/llama-backend.ts";
 import type { LlamaOptions } from "../../../engine/backends/llama/llama-options.ts";
 import { loadLibrary } from "../../../engine/backends/llama/runtime/load-library.ts";
@@ -35,8 +36,11 @@ export const missing = await whyMissing();
 if (missing !== "") process.stderr.write(`skipping tests with a real model: ${missing}\n`);
 
 /** Starts a backend of its own with `OPTIONS`, and `options` over them. Whoever starts it closes it. */
-export async function startBackend(options: Partial<LlamaOptions> = {}): Promise<LlamaBackend> {
-  const backend = new LlamaBackend({ ...OPTIONS, ...options }, workHere);
+export async function startBackend(
+  options: Partial<LlamaOptions> = {},
+  clock: Clock = systemClock,
+): Promise<LlamaBackend> {
+  const backend = new LlamaBackend({ ...OPTIONS, ...options }, workHere, clock);
   await backend.start(new AbortController().signal);
   return backend;
 }

@@ -7,6 +7,7 @@ import type {
 import { EngineError } from "../../../errors.ts";
 import { SignsOfLife } from "../../signs-of-life.ts";
 import { finished, progress, started, stepOf, timings } from "../../stream-events.ts";
+import type { PromptReading } from "../slots/batch-shares.ts";
 import type { Slot } from "../slots/slot.ts";
 import { SlotLease } from "../slots/slot-lease.ts";
 import type { AnswerStep } from "./answer-course.ts";
@@ -42,21 +43,23 @@ export async function* generate(
   const { slot, announced } = yield* admit(parts, prepared, request, signal);
   const lease = new SlotLease({ slots: parts.slots, slot, steps: parts.steps, keepMs, signal });
   parts.leases.add(lease);
+  let reading: PromptReading | undefined;
   try {
     const slotMs = parts.clock.nowMs();
     let read = await lease.adapt(demand);
     const cachedInputTokens = Math.min(read, prepared.inputTokens);
     if (!announced) yield opening(parts, prepared, cachedInputTokens);
 
-    parts.shares.reads(slot, demand.prompt.length - read);
-    for (let size = parts.shares.tokens; demand.prompt.length - read > size; size = parts.shares.tokens) {
+    reading = parts.shares.begin(request.tenant, demand.prompt.length - read);
+    for (let size = reading.pieceTokens(); demand.prompt.length - read > size; size = reading.pieceTokens()) {
       const piece = demand.prompt.slice(read, read + size);
+      const beginMs = parts.clock.nowMs();
       await lease.run(() => slot.sequence.evaluateWithoutGeneratingNewTokens(piece));
+      reading.evaluated(piece.length, parts.clock.nowMs() - beginMs);
       read += piece.length;
-      parts.shares.reads(slot, demand.prompt.length - read);
       yield stepOf([progress(0, Math.min(read, prepared.inputTokens), parts.steps.done)]);
     }
-    parts.shares.end(slot);
+    reading.end();
 
     const decoding = new Decoding(parts, prepared, lease, demand.prompt.slice(read));
     let step: DecodingStep = { ...NOTHING, over: false };
@@ -70,7 +73,7 @@ export async function* generate(
     await lease.close();
     yield closing(prepared, step, cachedInputTokens, times);
   } finally {
-    parts.shares.end(slot);
+    reading?.end();
     await lease.close();
     parts.leases.delete(lease);
   }
