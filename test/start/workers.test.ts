@@ -54,6 +54,26 @@ test("each worker has an admin listener of its own, names itself and shows all o
     expect(workers.map((worker: { adminUrl: string }) => worker.adminUrl)).toEqual(adminUrls);
     expect([answered, total.active]).toEqual([3, streams.length]);
   }
+  const fleetOf = async (adminUrl: string) => JSON.parse(await adminText(adminUrl, "/fleet"));
+  for (const adminUrl of adminUrls)
+    await becomes(async () => (await fleetOf(adminUrl)).total.active === streams.length, "each knows the sums of all");
+  const { gateways, nodes } = await fleetOf(service.adminUrl);
+  expect(gateways.map(({ worker, state }: { worker: number; state: string }) => [worker, state])).toEqual(
+    adminUrls.map((_, at) => [at + 1, "LIVE"]),
+  );
+  expect(nodes).toMatchObject([{ gateways: 3, active: streams.length, flags: [] }]);
+});
+
+test("what a key used is counted for all workers, and outlives each of them", async () => {
+  service = await startWorkers();
+  const answers = await Promise.all(Array.from({ length: 9 }, () => ask(service, { max_tokens: 1 })));
+  expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 9 }, () => 200));
+  const keyId = service.key.split("_")[2];
+  const usedAt = async (adminUrl: string | undefined) =>
+    JSON.parse(await adminText(adminUrl, `/keys/${keyId}/usage`)).total.requests;
+  await becomes(async () => (await usedAt(service.adminUrls[1])) === 9, "the second worker knows of all requests");
+  process.kill(workerProcess(service, 1), "SIGKILL");
+  expect(await usedAt(service.adminUrls[2])).toBe(9);
 });
 
 onLinux("a worker that is killed", () => {

@@ -275,6 +275,32 @@ describe("reading", () => {
     expect((await admin.get("/keys/nobody/usage")).status).toBe(404);
   });
 
+  test("/keys/{id}/usage counts what an answer cost whose caller left", async () => {
+    const key = await service.createKey("--name", "leaver", "--models", "all");
+    const headers = { authorization: `Bearer ${key}` };
+    const total = async () => (await json(`/keys/${key.split("_")[2]}/usage`)).total as Record<string, number>;
+    const { passed, open } = gate();
+    service.play(async function* () {
+      yield [started(), textStart(0), delta(0, "one "), delta(0, "two ")];
+      await passed;
+    });
+    const leaving = new AbortController();
+    const left = await fetch(`${service.gateway.baseUrl}${CHAT}`, {
+      method: "POST",
+      headers: { ...headers, "content-type": "application/json" },
+      body: JSON.stringify({ model: MODEL, messages: [{ role: "user", content: "x" }], stream: true }),
+      signal: leaving.signal,
+    });
+    await readBody(left).until((text) => text.includes("two "));
+    expect(await total()).toMatchObject({ requests: 0 });
+    leaving.abort();
+    await becomes(async () => (await total()).requests === 1, "the answer that was left counts");
+    expect(await total()).toMatchObject({ requests: 1, refused: 0, output_tokens: 2 });
+    expect((await total()).input_tokens).toBeGreaterThan(0);
+    open();
+    service.play(HELLO);
+  });
+
   test("/memory has Envoy's counts, as text", async () => {
     const memory = await json("/memory");
     for (const name of ["allocated", "heap_size", "total_physical_bytes"]) expect(memory[name]).toMatch(/^[1-9]\d+$/);
