@@ -23,11 +23,6 @@ export class MessageCutter {
     this.#onMessage = onMessage;
   }
 
-  /** Whether a message has begun that is not whole. */
-  get isInside(): boolean {
-    return this.#heldBytes > 0;
-  }
-
   /** Takes the next piece. Returns what is wrong with it; undefined where nothing is. */
   take(piece: Buffer): CutFault | undefined {
     if (this.#heldBytes === 0) return this.#cut(piece);

@@ -153,6 +153,7 @@ const ROWS: readonly (readonly [string, Answer, string])[] = [
   ["404 with a text", (s) => ends(s, { ":status": 404 }, "not here"), "upstream_internal"],
   ["an end without a status", (s) => ends(s, HEAD, ANSWER), "upstream_internal"],
   ["OK before the answer is whole", (s) => reply(s, message(started()), OK), "upstream_protocol_error"],
+  ["an end in the middle of a message", (s) => reply(s, ANSWER.subarray(0, -1), OK), "upstream_protocol_error"],
   ["a stream that is refused", (s) => s.close(constants.NGHTTP2_REFUSED_STREAM), "upstream_connect_failure"],
   ["a stream that is reset", (s) => begins(s, () => s.close(constants.NGHTTP2_INTERNAL_ERROR)), "upstream_internal"],
   ["a stream that is to calm down", (s) => s.close(constants.NGHTTP2_ENHANCE_YOUR_CALM), "upstream_queue_full"],
