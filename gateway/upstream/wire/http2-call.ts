@@ -74,10 +74,7 @@ export class Http2Call implements WireCall {
     stream.on("error", () => {});
     stream.on("close", () => this.#closed(stream));
     if (this.#paused) stream.pause();
-    if (!this.#request) return;
-    const { message, handOver } = this.#request;
-    this.#request = undefined;
-    handOver.begin(() => this.#send(stream, message, () => handOver.taken()));
+    this.#handOver(stream);
   }
 
   /** Cancels the call, which ends it at once. */
@@ -101,6 +98,14 @@ export class Http2Call implements WireCall {
   resume(): void {
     this.#paused = false;
     this.#stream?.resume();
+  }
+
+  /** Has the message sent. It has a scope to itself: what follows the stream would else keep the message, too. */
+  #handOver(stream: ClientHttp2Stream): void {
+    if (!this.#request) return;
+    const { message, handOver } = this.#request;
+    this.#request = undefined;
+    handOver.begin(() => this.#send(stream, message, () => handOver.taken()));
   }
 
   #send(stream: ClientHttp2Stream, message: Uint8Array, onTaken: () => void): void {

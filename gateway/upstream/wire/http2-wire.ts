@@ -91,6 +91,8 @@ export class Http2Wire implements GenerateWire {
   /** The moment at which a connection could not be made, in milliseconds of the monotonic clock. */
   #failedMs = Number.NEGATIVE_INFINITY;
   #closed = false;
+  /** Made once: one that was made with a call would keep the message of the call. */
+  readonly #onSilent = (session: ClientHttp2Session) => this.#probe(session);
 
   /** Makes a wire that has no connection yet. */
   constructor(options: Http2WireOptions) {
@@ -110,8 +112,8 @@ export class Http2Wire implements GenerateWire {
     const session = this.#usable();
     if (!session) return failing(listener);
     const { maxMessageBytes } = this.#options;
-    const onSilent = (silent: ClientHttp2Session) => this.#probe(silent);
-    const call = () => new Http2Call({ request, listener, maxMessageBytes, clock: this.#clock, onSilent });
+    const call = () =>
+      new Http2Call({ request, listener, maxMessageBytes, clock: this.#clock, onSilent: this.#onSilent });
     const waiting = this.#waiting.get(session);
     if (waiting) {
       const later = call();
