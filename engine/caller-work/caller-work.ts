@@ -70,12 +70,13 @@ export class CallerWork {
 
   constructor({ clock, threads, onEnd = () => {}, ...options }: CallerWorkOptions) {
     const cores = Math.min(MAX_THREADS, Math.max(MIN_THREADS, availableParallelism() - 1));
+    const count = threads ?? cores;
     const program = "program" in options ? options.program : PROGRAM;
     this.#onEnd = onEnd;
     this.#threads =
       program && canRun(program)
         ? new WorkThreads({
-            ...{ clock, program, threads: threads ?? cores, maxHeapMiB: MAX_HEAP_MIB },
+            ...{ clock, program, threads: count, readyThreads: count, maxHeapMiB: MAX_HEAP_MIB },
             ...{ maxWaitingOfTenant: MAX_WAITING_OF_TENANT, maxWaiting: MAX_WAITING },
           })
         : undefined;

@@ -120,6 +120,18 @@ test("who waits hears that the threads get on, and nothing from threads that do 
   expect(work.moves).toBe(3);
 });
 
+test("all threads are there before anybody waits for one", async () => {
+  const channel = new BroadcastChannel("caller-work-started");
+  let started = 0;
+  channel.onmessage = () => {
+    started += 1;
+  };
+  const told = `data:text/javascript,import { parentPort } from "node:worker_threads"; parentPort.on("message", () => {}); new BroadcastChannel("caller-work-started").postMessage(0);`;
+  work = new CallerWork({ clock: systemClock, threads: 3, program: new URL(told) });
+  await expect.poll(() => started, { timeout: 20_000 }).toBe(3);
+  channel.close();
+}, 30_000);
+
 test("work that takes too long is given up, and what waits behind it is not", async () => {
   const clock = new VirtualClock();
   work = new CallerWork({ clock, threads: 1, program: program("if (input.mustCall) for (;;);") });
