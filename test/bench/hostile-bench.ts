@@ -11,6 +11,7 @@ import { startChild } from "./processes/child-process.ts";
 import type { Attack } from "./processes/hostile-process.ts";
 import { DEMONSTRATION, type NodeFleet, startNodeFleet } from "./processes/node-fleet.ts";
 import type { BenchResult, Row } from "./report/bench-result.ts";
+import { cpuMs } from "./report/cpu.ts";
 import { percentile } from "./report/percentile.ts";
 import type { BenchSettings } from "./settings.ts";
 
@@ -38,8 +39,26 @@ const SETTLE_MS = 20_000;
 const SEED = 1;
 const MEBIBYTE = 1024 * 1024;
 
-/** One stretch: what honest callers got, and the memory of the gateway at its end, in bytes. */
-type Stretch = { readonly ended: readonly Ended[]; readonly peakBytes: number; readonly tally: HostileTally };
+/** The bounds that the service promises to keep beside a hostile key. */
+const MAX_P99_RATIO = 2;
+const MAX_MEMORY_RATIO = 1.1;
+
+/** One stretch: what honest callers got, the gateway's largest memory in bytes, and the cores that programs took. */
+type Stretch = {
+  readonly ended: readonly Ended[];
+  readonly peakBytes: number;
+  readonly gatewayCores: number;
+  readonly nodeCores: number;
+  readonly attackerCores: number;
+  readonly tally: HostileTally;
+};
+/** An attack that runs. */
+type RunningAttack = {
+  /** Returns the CPU time that the attacker has used, in milliseconds. */
+  readonly cpuMs: () => number;
+  /** Ends the attack; resolves to what became of it. */
+  readonly stop: () => Promise<HostileTally>;
+};
 
 /** Lets one key do all it can to hold the service, and measures what honest callers beside it get. */
 export async function hostileBench({ seconds, quick }: BenchSettings): Promise<BenchResult> {
@@ -56,6 +75,8 @@ export async function hostileBench({ seconds, quick }: BenchSettings): Promise<B
     await sleep(SETTLE_MS);
     const after = memoryOf(fleet);
     const ejections = await statOf(fleet, "svc_cluster_outlier_ejections_total");
+    const rows = [rowOf("quiet", quiet, quiet), rowOf("attacked", attacked, quiet)];
+    const memory = after.map((bytes, at) => bytes / (before[at] ?? Number.NaN));
     return {
       title: `hostile: ${HONEST} honest callers beside one hostile key, ${NODES} nodes with the demonstration model`,
       columns: [
@@ -67,18 +88,40 @@ export async function hostileBench({ seconds, quick }: BenchSettings): Promise<B
         { key: "p50Ms", title: "first token p50 ms", digits: 0 },
         { key: "p99Ms", title: "p99 ms", digits: 0 },
         { key: "peakMiB", title: "gateway's peak MiB", digits: 0 },
+        { key: "gatewayCores", title: "cores: gateway", digits: 2 },
+        { key: "nodeCores", title: "nodes", digits: 2 },
+        { key: "attackerCores", title: "attacker", digits: 2 },
       ],
-      rows: [rowOf("quiet", quiet, quiet), rowOf("attacked", attacked, quiet)],
+      rows,
       notes: [
-        `Ejections: ${ejections}. Honest answers: ${JSON.stringify(tallyOf(attacked.ended))}.`,
+        ...verdicts(rows[1] ?? {}, ejections, memory),
+        `Each stretch had ${lengthMs / 1_000} s; --seconds 60 makes it the five minutes that are promised.`,
+        `Honest answers: ${JSON.stringify(tallyOf(attacked.ended))}.`,
         `The hostile key's own: ${JSON.stringify(attacked.tally)}.`,
-        `Memory ${SETTLE_MS / 1_000} s after the attack over before it: ${after.map((bytes, at) => (bytes / (before[at] ?? Number.NaN)).toFixed(2)).join(", ")} (gateway, nodes).`,
       ],
     };
   } finally {
     await fleet.stop();
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** Says of each promise whether it was kept beside the attack. */
+function verdicts(attacked: Row, ejections: number, memory: readonly number[]): readonly string[] {
+  const line = (isKept: boolean, promise: string, measured: string) =>
+    `${isKept ? "Kept" : "NOT KEPT"}: ${promise}: ${measured}.`;
+  const whole = Number(attacked.whole);
+  const ratio = Number(attacked.p99Ratio);
+  return [
+    line(whole === 100, "all honest answers whole", `${whole.toFixed(2)} %`),
+    line(ratio <= MAX_P99_RATIO, `p99 of the first token at most ${MAX_P99_RATIO} times quiet`, ratio.toFixed(2)),
+    line(ejections === 0, "no node ejected", String(ejections)),
+    line(
+      memory.every((one) => one <= MAX_MEMORY_RATIO),
+      `memory ${SETTLE_MS / 1_000} s later at most ${MAX_MEMORY_RATIO} times that before, of the gateway and each node`,
+      memory.map((one) => one.toFixed(2)).join(", "),
+    ),
+  ];
 }
 
 async function honestKeys(file: string): Promise<readonly string[]> {
@@ -90,7 +133,7 @@ async function honestKeys(file: string): Promise<readonly string[]> {
 
 /** Lets the honest callers ask for so long, beside the hostile one where there is one. */
 async function stretch(
-  { gateway }: NodeFleet,
+  { gateway, nodePids }: NodeFleet,
   keys: readonly string[],
   lengthMs: number,
   hostility: Hostility | undefined,
@@ -105,7 +148,10 @@ async function stretch(
     });
   const fields = (path: string) =>
     path === "/v1/responses" ? { max_output_tokens: ANSWER_TOKENS } : { max_tokens: ANSWER_TOKENS };
-  const stopAttack = hostility && (await startAttack(gateway, hostility, folder));
+  const running = hostility && (await startAttack(gateway, hostility, folder));
+  const nodesMs = () => nodePids.reduce((sum, pid) => sum + cpuMs(pid), 0);
+  const used = () => [performance.now(), cpuMs(gateway.pid), nodesMs(), running?.cpuMs() ?? 0] as const;
+  const begin = used();
   let peakBytes = 0;
   const watch = setInterval(() => {
     peakBytes = Math.max(peakBytes, residentBytes(gateway.pid));
@@ -114,25 +160,34 @@ async function stretch(
   await sleep(lengthMs);
   const ended = await load.finish(load.ended.length);
   clearInterval(watch);
-  return { ended, peakBytes, tally: (await stopAttack?.()) ?? {} };
+  const end = used();
+  const cores = (at: 1 | 2 | 3) => (end[at] - begin[at]) / (end[0] - begin[0]);
+  return {
+    ...{ ended, peakBytes, gatewayCores: cores(1), nodeCores: cores(2), attackerCores: cores(3) },
+    tally: (await running?.stop()) ?? {},
+  };
 }
 
 async function startAttack(
   { port, key }: { readonly port: number; readonly key: string },
   hostility: Hostility,
   folder: string,
-): Promise<() => Promise<HostileTally>> {
+): Promise<RunningAttack> {
   const task: Attack = { victim: { port, key }, hostility, seed: SEED };
   const program = join(import.meta.dirname, "processes", "hostile-process.js");
   const child = await startChild("hostile", program, [JSON.stringify(task)], folder);
   const tally = new Promise<HostileTally>((resolve) => child.process.once("message", resolve));
-  return async () => {
-    child.process.kill("SIGTERM");
-    return await tally;
+  return {
+    cpuMs: () => cpuMs(child.pid),
+    stop() {
+      child.process.kill("SIGTERM");
+      return tally;
+    },
   };
 }
 
-function rowOf(callers: string, { ended, peakBytes }: Stretch, quiet: Stretch): Row {
+function rowOf(callers: string, { ended, peakBytes, ...measured }: Stretch, quiet: Stretch): Row {
+  const { gatewayCores, nodeCores, attackerCores } = measured;
   const [p50Ms, p99Ms] = firstTokenMs(ended);
   const [quietP50Ms, quietP99Ms] = firstTokenMs(quiet.ended);
   return {
@@ -144,6 +199,7 @@ function rowOf(callers: string, { ended, peakBytes }: Stretch, quiet: Stretch): 
     p50Ms,
     p99Ms,
     peakMiB: peakBytes / MEBIBYTE,
+    ...{ gatewayCores, nodeCores, attackerCores },
   };
 }
 
