@@ -1,9 +1,9 @@
 import type { FileError } from "../../deploy/runtime/files/file-error.ts";
 import { FollowedFile } from "../../deploy/runtime/files/followed-file.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import { type KeyFile, pepperFileOf, readKeyFile } from "./key-file.ts";
+import { type KeyFile, KeySetReader, pepperFileOf, readKeyFile } from "./key-file.ts";
 import type { KeyEnv } from "./key-format.ts";
-import { indexKeys, type KeyIndex } from "./key-index.ts";
+import { indexKeys, type KeyTable, reindexKeys } from "./key-index.ts";
 import { EMPTY_KEY_SET, type KeySet } from "./key-record.ts";
 import type { KeyCounts, KeyStore, KeyStoreStatus } from "./key-store.ts";
 import { isKeyStoreError, KeyStoreError } from "./key-store-error.ts";
@@ -44,10 +44,11 @@ export class FileKeyStore implements KeyStore {
   readonly #options: FileKeyStoreOptions;
   readonly #env: KeyEnv;
   readonly #followed: FollowedFile;
+  readonly #reader = new KeySetReader();
   readonly #listeners = new Set<(status: KeyStoreStatus) => void>();
   #set: KeySet = EMPTY_KEY_SET;
   #counts = countKeys(EMPTY_KEY_SET);
-  #index: KeyIndex;
+  #index: KeyTable;
   #loadedAtMs = 0;
   #failure: KeyStoreError | FileError | undefined;
   #loadErrors = 0;
@@ -63,7 +64,7 @@ export class FileKeyStore implements KeyStore {
     this.#followed = new FollowedFile({
       files: [file, pepperFileOf(file)],
       clock,
-      take: (signal) => this.#take(signal),
+      take: (signal, onRead) => this.#take(signal, onRead),
       onHang: () => this.#failed(new KeyStoreError("unreadable", `${file} cannot be read: the file system hangs`)),
     });
   }
@@ -128,12 +129,15 @@ export class FileKeyStore implements KeyStore {
     this.#followed.close();
   }
 
-  async #take(signal: AbortSignal): Promise<"taken" | "again"> {
+  async #take(signal: AbortSignal, onRead: () => void): Promise<"taken" | "again"> {
     try {
       const { file } = this.#options;
-      const [loaded, seen] = await Promise.all([readKeyFile(file), readSeenRevision(file)]);
+      const seen = await readSeenRevision(file);
+      const loaded = await readKeyFile(file, this.#reader, onRead);
       if (signal.aborted) return "again";
-      this.#use(loaded, seen);
+      const { set, index } = await this.#usable(loaded, seen);
+      if (signal.aborted) return "again";
+      this.#use(set, index);
       this.#failure = undefined;
       this.#tell();
       await this.#note();
@@ -169,14 +173,19 @@ export class FileKeyStore implements KeyStore {
     }
   }
 
-  #use(loaded: KeyFile | undefined, seen: number): void {
-    const { file, clock } = this.#options;
+  async #usable(loaded: KeyFile | undefined, seen: number): Promise<{ set: KeySet; index: KeyTable }> {
+    const { file } = this.#options;
     if (loaded === undefined) throw new KeyStoreError("missing", `there is no key file at ${file}`);
-    assertNotOlder(file, loaded.set.revision, Math.max(seen, this.#set.revision));
-    assertNotEmptied(file, loaded.set, this.#set);
-    this.#index = indexKeys(loaded.set, loaded.pepper, this.#env);
-    this.#set = loaded.set;
-    this.#counts = countKeys(loaded.set);
-    this.#loadedAtMs = clock.wallMs();
+    const { set, pepper } = loaded;
+    assertNotOlder(file, set.revision, Math.max(seen, this.#set.revision));
+    assertNotEmptied(file, set, this.#set);
+    return { set, index: await reindexKeys(set, pepper, this.#env, this.#index) };
+  }
+
+  #use(set: KeySet, index: KeyTable): void {
+    this.#index = index;
+    this.#set = set;
+    this.#counts = countKeys(set);
+    this.#loadedAtMs = this.#options.clock.wallMs();
   }
 }

@@ -1,13 +1,15 @@
-import { randomBytes } from "node:crypto";
+import { hash, randomBytes } from "node:crypto";
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import type { core } from "zod";
 import { withFileLock } from "../../deploy/runtime/files/file-lock.ts";
 import { readPrivateFile, writePrivateFile } from "../../deploy/runtime/files/private-file.ts";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
+import { WorkTurns } from "../../deploy/runtime/time/work-turns.ts";
 import { type AuditAddition, appendAudit, auditFileOf, readAudit } from "./audit-log.ts";
 import { keyChanges } from "./key-change.ts";
 import { makePepper, PEPPER_BYTES, type Pepper } from "./key-digest.ts";
-import { EMPTY_KEY_SET, type KeySet, keySetSchema } from "./key-record.ts";
+import { EMPTY_KEY_SET, type KeyRecord, type KeySet, keyRecordSchema, keySetSchema } from "./key-record.ts";
 import { KeyStoreError } from "./key-store-error.ts";
 import { assertNotOlder, readSeenRevision } from "./seen-revision.ts";
 
@@ -29,19 +31,123 @@ export function pepperFileOf(keyFile: string): string {
 
 /** Parses the bytes of a key file. Throws KeyStoreError, whose message names `path` and the field at fault. */
 export function parseKeySet(path: string, bytes: Buffer): KeySet {
-  let json: unknown;
+  const checked = keySetSchema.safeParse(parseJson(path, bytes));
+  if (checked.success) return checked.data;
+  throw notValid(path, checked.error.issues[0], []);
+}
+
+function parseJson(path: string, bytes: Buffer): unknown {
   try {
-    json = JSON.parse(bytes.toString("utf8"));
+    return JSON.parse(bytes.toString("utf8"));
   } catch {
     // The parser's own message quotes the text.
     throw new KeyStoreError("not_json", `${path} is not valid JSON`);
   }
-  const checked = keySetSchema.safeParse(json);
-  if (checked.success) return checked.data;
-  const issue = checked.error.issues[0];
-  const where = issue?.path.join(".") || "the top level";
+}
+
+function notValid(path: string, issue: core.$ZodIssue | undefined, at: readonly PropertyKey[]): KeyStoreError {
+  const where = [...at, ...(issue?.path ?? [])].join(".") || "the top level";
   const unknown = issue?.code === "unrecognized_keys" ? `: unknown field ${issue.keys.join(", ")}` : "";
-  throw new KeyStoreError("not_valid", `${path} is not a valid key file, at ${where}${unknown}`);
+  return new KeyStoreError("not_valid", `${path} is not a valid key file, at ${where}${unknown}`);
+}
+
+/** The bytes that are looked at between two looks at the clock. */
+const SCANNED_BYTES = 64 * 1024;
+const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
+const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY] = [0x7b, 0x7d, 0x5b, 0x5d];
+
+/** Where the records of a key file stand in its bytes. */
+type Cut = {
+  /** What is before and behind the list of records, which was not looked into. */
+  readonly frame: Buffer;
+  /** Where each record begins and ends, one after the other. */
+  readonly bounds: readonly number[];
+};
+
+/**
+ * Finds the records in the bytes of a key file as our commands write it: one list `keys` of objects, with commas between
+ * them. It takes the JSON within a record for right, which is seen when that is parsed. Resolves to undefined for every
+ * other form.
+ */
+async function cutRecords(bytes: Buffer, turns: WorkTurns): Promise<Cut | undefined> {
+  const name = bytes.indexOf('"keys"');
+  const list = bytes.indexOf("[", name);
+  const between = bytes.toString("latin1", name + 6, list);
+  if (name < 0 || list < 0 || !/^\s*:\s*$/.test(between)) return undefined;
+  const bounds: number[] = [];
+  let depth = 0;
+  let inText = false;
+  let wantsComma = false;
+  for (let at = list + 1; at < bytes.length; at += 1) {
+    if (at % SCANNED_BYTES === 0 && turns.isOver) await turns.next();
+    const byte = bytes[at] ?? 0;
+    if (inText) {
+      if (byte === BACKSLASH) at += 1;
+      else if (byte === QUOTE) inText = false;
+    } else if (depth > 0) {
+      if (byte === QUOTE) inText = true;
+      else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) depth += 1;
+      else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) depth -= 1;
+      if (depth === 0 && !inText) bounds.push(at + 1);
+      wantsComma = true;
+    } else if (byte === OPEN_OBJECT && !wantsComma) {
+      bounds.push(at);
+      depth = 1;
+    } else if (byte === COMMA && wantsComma) wantsComma = false;
+    else if (byte === CLOSE_ARRAY && (wantsComma || bounds.length === 0))
+      return { frame: Buffer.concat([bytes.subarray(0, list + 1), bytes.subarray(at)]), bounds };
+    else if (byte > 0x20) return undefined;
+  }
+  return undefined;
+}
+
+/**
+ * Reads key files in turns of the event loop, so that 100,000 keys hold nobody up, and looks again only into records that
+ * have changed since it read the file last.
+ */
+export class KeySetReader {
+  /** The records of the newest file, by the digests of their texts. */
+  #known: ReadonlyMap<string, KeyRecord> = new Map();
+  /** The number of records that were parsed and checked. */
+  parsed = 0;
+  /** The number of turns of the event loop that reading has taken. */
+  turns = 0;
+
+  /**
+   * Parses the bytes of a key file; a record that has not changed is the object that it was. Throws KeyStoreError, whose
+   * message names `path` and the field at fault.
+   */
+  async read(path: string, bytes: Buffer): Promise<KeySet> {
+    const turns = new WorkTurns();
+    const cut = await cutRecords(bytes, turns);
+    // Of a name that stands there twice the last one counts, and a name can be written in several ways.
+    const isPlain = cut && cut.frame.indexOf('"keys"') === cut.frame.lastIndexOf('"keys"') && !cut.frame.includes("\\");
+    if (!isPlain) return parseKeySet(path, bytes);
+    const frame = parseKeySet(path, cut.frame);
+    const known = new Map<string, KeyRecord>();
+    const ids = new Set<string>();
+    const keys: KeyRecord[] = [];
+    for (let at = 0; at < cut.bounds.length; at += 2) {
+      if (turns.isOver) await turns.next();
+      const text = bytes.subarray(cut.bounds[at], cut.bounds[at + 1]);
+      const digest = hash("sha256", text, "base64");
+      const record = this.#known.get(digest) ?? this.#parse(path, text, keys.length);
+      known.set(digest, record);
+      keys.push(record);
+      ids.add(record.id);
+    }
+    if (ids.size < keys.length) throw notValid(path, undefined, ["keys"]);
+    this.#known = known;
+    this.turns += turns.turns;
+    return { ...frame, keys };
+  }
+
+  #parse(path: string, text: Buffer, at: number): KeyRecord {
+    this.parsed += 1;
+    const checked = keyRecordSchema.safeParse(parseJson(path, text));
+    if (checked.success) return checked.data;
+    throw notValid(path, checked.error.issues[0], ["keys", at]);
+  }
 }
 
 /** Reads a pepper; undefined when there is none. Throws what `isKeyStoreError` knows when it cannot be used. */
@@ -65,12 +171,22 @@ function assertPepperFits(keyFile: string, set: KeySet, pepper: Pepper | undefin
     throw new KeyStoreError("pepper_mismatch", `${path} is not the pepper that the keys of ${keyFile} were made with`);
 }
 
-/** Reads the key file; undefined when there is none. Throws what `isKeyStoreError` knows when it cannot be used. */
-export async function readKeyFile(path: string): Promise<KeyFile | undefined> {
+/**
+ * Reads the key file, with a reader of its own by default; undefined when there is none. `onRead` is called when the file
+ * system has answered; by default nobody is told. Throws what `isKeyStoreError` knows when the file cannot be used.
+ */
+export async function readKeyFile(
+  path: string,
+  reader = new KeySetReader(),
+  onRead = () => {},
+): Promise<KeyFile | undefined> {
   const bytes = await readPrivateFile(path);
   if (bytes === undefined) return undefined;
-  const set = parseKeySet(path, bytes);
-  const pepper = await readPepper(pepperFileOf(path));
+  const pepper = await readPepper(pepperFileOf(path)).catch((error: unknown) => ({ error }));
+  onRead();
+  const set = await reader.read(path, bytes);
+  // What is wrong with the keys is said first.
+  if (pepper !== undefined && "error" in pepper) throw pepper.error;
   assertPepperFits(path, set, pepper);
   return { set, pepper };
 }

@@ -1,3 +1,4 @@
+import { WorkTurns } from "../../deploy/runtime/time/work-turns.ts";
 import { keyDigest, makePepper, matchDigest, PEPPER_BYTES, type Pepper } from "./key-digest.ts";
 import { type KeyEnv, parseKey } from "./key-format.ts";
 import type { KeyRecord, KeySet } from "./key-record.ts";
@@ -28,6 +29,8 @@ export type KeyIndex = {
 };
 
 type Entry = {
+  /** The record that the entry was made of. */
+  readonly record: KeyRecord;
   readonly principal: Principal;
   readonly status: KeyRecord["status"];
   readonly mustEnd: boolean;
@@ -45,6 +48,7 @@ function instantMs(text: string | null): number {
 
 function makeEntry(record: KeyRecord, pepper: Pepper): Entry {
   return {
+    record,
     principal: makePrincipal(record, pepper),
     status: record.status,
     mustEnd: record.status !== "active" && record.endRunning === true,
@@ -70,6 +74,14 @@ export class KeyTable implements KeyIndex {
   /** Adds a record, or puts it in the place of the one with its id. */
   put(record: KeyRecord): void {
     if (record.env === this.#env) this.#entries.set(record.id, makeEntry(record, this.#pepper));
+  }
+
+  /** Does as `put`, with what another table has made of the same record, where it has: the digests of a key are dear. */
+  adopt(record: KeyRecord, from: KeyTable): void {
+    const entry = from.#entries.get(record.id);
+    const isSame = entry?.record === record && from.#pepper.id === this.#pepper.id && from.#env === this.#env;
+    if (isSame) this.#entries.set(record.id, entry);
+    else this.put(record);
   }
 
   /** Looks a presented key up at `nowMs`, in milliseconds since the epoch. */
@@ -106,8 +118,27 @@ export class KeyTable implements KeyIndex {
  * Makes the index of a set. `pepper` may be missing only where the set is empty. Keys of another `env` than the given
  * one are unknown.
  */
-export function indexKeys(set: KeySet, pepper: Pepper | undefined, env: KeyEnv): KeyIndex {
+export function indexKeys(set: KeySet, pepper: Pepper | undefined, env: KeyEnv): KeyTable {
   const table = new KeyTable(pepper, env);
   for (const record of set.keys) table.put(record);
+  return table;
+}
+
+/**
+ * Makes the index of a set as `indexKeys` does, in turns of the event loop. Records that are the same objects as in
+ * `before` are not looked at again.
+ */
+export async function reindexKeys(
+  set: KeySet,
+  pepper: Pepper | undefined,
+  env: KeyEnv,
+  before: KeyTable,
+): Promise<KeyTable> {
+  const table = new KeyTable(pepper, env);
+  const turns = new WorkTurns();
+  for (const record of set.keys) {
+    if (turns.isOver) await turns.next();
+    table.adopt(record, before);
+  }
   return table;
 }

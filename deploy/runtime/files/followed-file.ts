@@ -26,8 +26,10 @@ export type FollowedFileOptions = {
    * Reads the files. It is called at the first look and after each look that found a change, and must not reject. It
    * resolves to "again" when what could not be read may be readable at the next look although nothing of it changed,
    * else to "taken". Once `signal` is aborted the look was given up, and what it reads yet is old: it must not be used.
+   * Where much is to be done with what was read, `onRead` says that the file system has answered: the look is not given
+   * up any more.
    */
-  readonly take: (signal: AbortSignal) => Promise<"taken" | "again">;
+  readonly take: (signal: AbortSignal, onRead: () => void) => Promise<"taken" | "again">;
   /** Called when a look was given up, as the file system did not answer for 5 s. Default: nobody is told. */
   readonly onHang?: () => void;
 };
@@ -97,11 +99,16 @@ export class FollowedFile {
   async #lookOnce(): Promise<void> {
     if (this.#hanging === MOST_HANGING) return;
     const over = new AbortController();
-    const reading = this.#read(over.signal);
+    let onRead = () => {};
+    const answered = new Promise<void>((resolve) => {
+      onRead = resolve;
+    });
+    const reading = this.#read(over.signal, onRead);
     const hangs = await Promise.race([
-      reading.then(() => false),
+      Promise.race([reading, answered]).then(() => false),
       sleep(this.#options.clock, GIVE_UP_MS, over.signal).then(() => true),
     ]);
+    if (!hangs) await reading;
     over.abort();
     if (!hangs || this.#closed) return;
     this.#hanging += 1;
@@ -112,10 +119,10 @@ export class FollowedFile {
     this.#options.onHang?.();
   }
 
-  async #read(signal: AbortSignal): Promise<void> {
+  async #read(signal: AbortSignal, onRead: () => void): Promise<void> {
     const now = (await Promise.all(this.#options.files.map(fingerprint))).join(" ");
     if (this.#closed || signal.aborted || now === this.#seen) return;
-    const taken = await this.#options.take(signal);
+    const taken = await this.#options.take(signal, onRead);
     if (!signal.aborted) this.#seen = taken === "taken" ? now : undefined;
   }
 }

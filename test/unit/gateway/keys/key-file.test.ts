@@ -5,7 +5,15 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { auditFileOf } from "../../../../gateway/keys/audit-log.ts";
 import { createKey, type KeyRequest, revokeKey } from "../../../../gateway/keys/key-admin.ts";
-import { pepperFileOf, readKeyFile, updateKeyFile } from "../../../../gateway/keys/key-file.ts";
+import {
+  KeySetReader,
+  parseKeySet,
+  pepperFileOf,
+  readKeyFile,
+  updateKeyFile,
+} from "../../../../gateway/keys/key-file.ts";
+import { generateKeyId } from "../../../../gateway/keys/key-format.ts";
+import type { KeySet } from "../../../../gateway/keys/key-record.ts";
 
 const request: KeyRequest = {
   name: "ci",
@@ -126,5 +134,70 @@ describe("readKeyFile", () => {
     await addKey();
     await writeFile(pepperFileOf(path), pepper);
     await expect(readKeyFile(path)).rejects.toMatchObject({ fault });
+  });
+});
+
+describe("KeySetReader", () => {
+  /** A set of many keys, of which each has its own name. */
+  async function many(count: number): Promise<KeySet> {
+    await addKey();
+    const set = (await readKeyFile(path))?.set;
+    const [record] = set?.keys ?? [];
+    if (!set || !record) throw new Error("a key was made");
+    const keys = Array.from({ length: count }, (_, at) => ({
+      ...record,
+      id: generateKeyId(randomBytes),
+      name: `"}],\\${at}{[`,
+    }));
+    return { ...set, keys };
+  }
+
+  const bytesOf = (set: object, indent?: number) => Buffer.from(JSON.stringify(set, null, indent));
+  const outcome = async (read: () => unknown) => {
+    try {
+      return await read();
+    } catch (error) {
+      return String(error);
+    }
+  };
+
+  test("reads what reading at once gives, or refuses it for the same reason", async () => {
+    const set = await many(3);
+    const [first, ...rest] = set.keys;
+    const compact = bytesOf(set).toString();
+    const texts = [
+      ...[compact, bytesOf(set, 2).toString(), bytesOf({ ...set, keys: [] }, 2).toString()],
+      ...[bytesOf({ ...set, keys: [{ ...first, name: "" }, ...rest] }), bytesOf({ ...set, keys: [first, first] })],
+      ...[bytesOf({ ...set, keys: [...rest, { ...first, more: 1 }] }), bytesOf({ ...set, more: { keys: [] } })],
+      ...[compact.replace("},{", "}{"), compact.replace("},{", "},,{"), compact.replace("[{", "[,{")],
+      ...[compact.replace("}]}", "},]}"), compact.slice(0, -3), compact.replace("{", "["), "", "{}", "[]", "nonsense"],
+      ...[
+        compact.replace(/}$/, ',"keys":[]}'),
+        compact.replace(/}$/, ',"\\u006beys":[]}'),
+        '{"keys":[1]}',
+        '{"keys":7}',
+      ],
+      compact.replace("{", `{"\\u006beys":${JSON.stringify(set.keys)},`),
+    ];
+    for (const text of texts) {
+      const bytes = Buffer.from(text);
+      const expected = await outcome(() => parseKeySet("k", bytes));
+      expect([text, await outcome(() => new KeySetReader().read("k", bytes))]).toEqual([text, expected]);
+    }
+  });
+
+  test("takes many turns for many keys, and looks into changed records only", async () => {
+    const set = await many(4_000);
+    const reader = new KeySetReader();
+    const before = await reader.read("k", bytesOf(set, 2));
+    expect(before).toEqual(set);
+    expect(reader.turns).toBeGreaterThan(1);
+    expect(reader.parsed).toBe(4_000);
+    const [first, ...rest] = set.keys;
+    if (!first) throw new Error("there are keys");
+    const after = await reader.read("k", bytesOf({ ...set, revision: 2, keys: [...rest, { ...first, name: "b" }] }, 2));
+    expect(reader.parsed).toBe(4_001);
+    expect(after.keys[0]).toBe(before.keys[1]);
+    expect(after.keys.at(-1)?.name).toBe("b");
   });
 });
