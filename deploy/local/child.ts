@@ -26,7 +26,13 @@ export function startWorker(program: string, args: readonly string[]): ChildProc
   return cluster.fork({ ...MEMORY_ENV, ...process.env }).process;
 }
 
-/** The error for a process that ended before it was ready. The process has said why on its standard error. */
+/** What the system does to a process for which there is no memory: it cannot say so itself. */
+const FOR_MEMORY = "SIGKILL";
+
+/**
+ * The error for a process that ended before it was ready. The process has said why on its standard error, but where it
+ * was killed.
+ */
 export class ChildFailed extends Error {
   override readonly name = "ChildFailed";
   /** The exit code of the process; 1 when a signal ended it or it could not be run. */
@@ -35,7 +41,7 @@ export class ChildFailed extends Error {
   readonly how: string;
 
   constructor(name: string, exitCode: number, how: string) {
-    super(`the ${name} did not start (${how})`);
+    super(`the ${name} did not start (${how}${how === FOR_MEMORY ? ": was there too little memory for it?" : ""})`);
     this.how = how;
     this.exitCode = exitCode;
   }

@@ -1,5 +1,6 @@
 import { access } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { errnoOf } from "../runtime/files/errno.ts";
 
 /** The `backend` of the engines of a local start: what they serve. */
 export type LocalModel =
@@ -85,7 +86,17 @@ async function download(uri: string, folder: string): Promise<string> {
     const { resolveModelFile } = await import("node-llama-cpp");
     return await resolveModelFile(uri, folder);
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message.split("\n")[0] : String(cause);
-    throw new ModelError(`--model: ${uri} could not be downloaded: ${why}`, { cause });
+    throw new ModelError(`--model: ${uri} could not be downloaded: ${whyFailed(cause)}`, { cause });
   }
+}
+
+/** Returns why a download failed: the first line of what the library says, and the system's code of what lies below it. */
+export function whyFailed(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const [said = ""] = error.message.split("\n");
+  for (let { cause } = error; cause instanceof Error; { cause } = cause) {
+    const code = errnoOf(cause);
+    if (code !== "") return `${said} (${code})`;
+  }
+  return said;
 }

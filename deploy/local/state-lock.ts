@@ -1,5 +1,5 @@
-import { lstat, mkdir } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { lstat, mkdir, stat } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
 import { errnoOf } from "../runtime/files/errno.ts";
 import { FileError } from "../runtime/files/file-error.ts";
 import { withFileLock } from "../runtime/files/file-lock.ts";
@@ -31,7 +31,7 @@ const WRITABLE_BY_OTHERS = 0o022;
 export async function stateFolder(stateDir: string): Promise<string> {
   const folder = resolve(stateDir);
   try {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await makeFolder(folder);
     const { uid, mode } = await lstat(folder);
     // Elsewhere than on systems with owners and modes there is nothing to see.
     const us = process.getuid?.();
@@ -43,6 +43,22 @@ export async function stateFolder(stateDir: string): Promise<string> {
     throw new StateFolderError(`--state-dir: ${folder} cannot be made (${errnoOf(cause)})`, { cause });
   }
   return folder;
+}
+
+/**
+ * Makes a folder and those above it that are missing. Node's own way to do that never ends where a file system takes no
+ * folders and says that the one above is missing, as `/proc` does.
+ */
+async function makeFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { mode: 0o700 });
+  } catch (cause) {
+    const errno = errnoOf(cause);
+    if (errno === "EEXIST" && (await stat(folder)).isDirectory()) return;
+    if (errno !== "ENOENT" || dirname(folder) === folder) throw cause;
+    await makeFolder(dirname(folder));
+    await mkdir(folder, { mode: 0o700 });
+  }
 }
 
 /**

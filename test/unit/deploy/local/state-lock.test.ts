@@ -1,0 +1,26 @@
+import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { stateFolder } from "../../../../deploy/local/state-lock.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "svc-state-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test("a state folder is made with those above it, for its owner alone", async () => {
+  const path = join(folder, "a/b/c");
+  expect(await stateFolder(path)).toBe(path);
+  expect(statSync(path).mode & 0o777).toBe(0o700);
+  expect(await stateFolder(path)).toBe(path);
+});
+
+test("one that cannot be made is told as that", async () => {
+  writeFileSync(join(folder, "file"), "");
+  await expect(stateFolder(join(folder, "file"))).rejects.toThrow("cannot be made (EEXIST)");
+  await expect(stateFolder(join(folder, "file/below"))).rejects.toThrow("cannot be made (ENOTDIR)");
+});
+
+// Node's own recursive way never ends there.
+test.skipIf(process.platform !== "linux")("one on a file system that takes no folders ends in an error", async () => {
+  await expect(stateFolder("/proc/svc-state/x")).rejects.toThrow("cannot be made (ENOENT)");
+});
