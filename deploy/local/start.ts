@@ -27,6 +27,9 @@ const PROGRAM = {
   gateway: join(HERE, "..", "..", "gateway", "main.js"),
 };
 
+/** The time after which engines that are not ready are said to load, in milliseconds. */
+const SILENT_MS = 1_000;
+
 const say = (text: string): void => console.error(text);
 
 /** Runs the service until it is told to stop. */
@@ -61,9 +64,10 @@ async function bringUp(
   const state = await openState(folder);
   const model = await findModel(projectFolder(), folder, options.model, options.contextTokens);
   const key = await localKey(state, stop);
-  const engines = await supervisor.start(
-    Array.from({ length: options.engines }, (_, index) => engineProgram(state, options, model, index)),
-  );
+  const notice = setTimeout(() => say("loading the model …"), SILENT_MS);
+  const engines = await supervisor
+    .start(Array.from({ length: options.engines }, (_, index) => engineProgram(state, options, model, index)))
+    .finally(() => clearTimeout(notice));
   const addresses = engines.map((ready) => String(ready.address));
   const workers = new GatewayWorkers({ program: PROGRAM.gateway, state, options, engines: addresses });
   const [gateway] = await supervisor.start(workers.programs);

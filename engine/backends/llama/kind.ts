@@ -1,5 +1,6 @@
-import { existsSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
+import { errnoOf } from "../../../deploy/runtime/files/errno.ts";
 import type { BackendKind } from "../backend-kind.ts";
 import { llamaSchema } from "./llama-options.ts";
 
@@ -7,9 +8,26 @@ import { llamaSchema } from "./llama-options.ts";
 export const llama: BackendKind<typeof llamaSchema> = {
   schema: llamaSchema,
   async create(config, node, work) {
-    if (!existsSync(config.modelPath)) throw new ConfigError(`backend.modelPath: there is no file ${config.modelPath}`);
+    await assertGguf(config.modelPath);
     // Only a node that runs llama.cpp itself loads the module, and with it the optional dependency.
     const { LlamaBackend } = await import("./llama-backend.ts");
     return new LlamaBackend({ ...config, ...node }, work);
   },
 };
+
+/** The first bytes of every file of weights that llama.cpp reads. */
+const MAGIC = "GGUF";
+
+/** Throws `ConfigError` where there is no file of weights at `path`: only what is in one is for llama.cpp to judge. */
+async function assertGguf(path: string): Promise<void> {
+  const head = Buffer.alloc(MAGIC.length);
+  try {
+    const file = await open(path);
+    await file.read(head).finally(() => file.close());
+  } catch (cause) {
+    const errno = errnoOf(cause);
+    const why = errno === "ENOENT" ? `there is no file ${path}` : `${path} cannot be read (${errno})`;
+    throw new ConfigError(`backend.modelPath: ${why}`, { cause });
+  }
+  if (head.toString("latin1") !== MAGIC) throw new ConfigError(`backend.modelPath: ${path} is no GGUF file`);
+}
