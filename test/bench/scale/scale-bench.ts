@@ -14,7 +14,7 @@ import { storeKeys } from "./stored-keys.ts";
 
 /** The time that is measured of each state, as a multiple of the benches' own: health checks come every 5 s. */
 const LENGTH_FACTOR = 4;
-const HEALTHY_WITHIN_MS = 60_000;
+const PATIENCE_MS = 60_000;
 
 /** Plays a large installation on this machine and measures what its parts cost; nothing is demanded of the figures. */
 export async function scaleBench({ scale, seconds }: BenchSettings): Promise<BenchResult> {
@@ -45,6 +45,7 @@ export async function scaleBench({ scale, seconds }: BenchSettings): Promise<Ben
 async function measure(installation: Installation, endpoints: number, lengthMs: number) {
   const { gateways, keys, keysWrittenMs, startedMs } = installation;
   const allHealthyMs = await timeOf(async () => (await installation.healthy()) === endpoints);
+  const healthy = await installation.healthy();
   const idle = await installation.cost(() => sleep(lengthMs));
   const openedMs = performance.now();
   const clients = await Promise.all(gateways.map((gateway, at) => openStreams(gateway, at, gateways.length, keys)));
@@ -61,7 +62,7 @@ async function measure(installation: Installation, endpoints: number, lengthMs: 
       rows: [rowOf("all is idle", idle), rowOf("all streams run", streaming)],
       notes: [
         `Writing the keys took ${figure(keysWrittenMs / 1_000, 1)} s; the store has ${figure(await installation.storeMiB())} MiB.`,
-        `All gateways started at once, and had all keys and an endpoint after ${figure(Math.max(...startedMs) / 1_000, 1)} s, all endpoints ${figure(allHealthyMs / 1_000, 1)} s later.`,
+        `All gateways started at once, and had all keys and an endpoint after ${figure(Math.max(...startedMs) / 1_000, 1)} s; ${healthy} of ${endpoints} endpoints were healthy to all ${figure(allHealthyMs / 1_000, 1)} s later.`,
         `${keys.length} streams were opened in ${figure(opened / 1_000, 1)} s; ${figure((1_000 * events) / lengthMs)} deltas a second came, ${figure(percentile(delaysMs, 0.5), 1)} ms after the engine wrote them (p50), ${figure(percentile(delaysMs, 0.99), 1)} ms (p99).`,
         `A new key was known to all gateways ${figure(knownMs)} ms after it was asked for.`,
         "CPU is in percent of one core, that of a gateway the mean of all; the client and all else share this machine.",
@@ -102,12 +103,12 @@ async function changeKnownMs({ gateways, store, pepperFile }: Installation): Pro
   return performance.now() - beganMs;
 }
 
-/** Resolves to how long it took until the condition held, in milliseconds. Rejects when it does not come to hold. */
+/** Resolves to how long it took until the condition held, in milliseconds, or to how long was waited for it in vain. */
 async function timeOf(condition: () => Promise<boolean>): Promise<number> {
   const beganMs = performance.now();
   while (!(await condition())) {
-    if (performance.now() - beganMs > HEALTHY_WITHIN_MS) throw new Error("the installation did not come to rest");
-    await sleep(20);
+    if (performance.now() - beganMs > PATIENCE_MS) break;
+    await sleep(100);
   }
   return performance.now() - beganMs;
 }
