@@ -2,7 +2,7 @@
 import { byId, make, number, paint, percent, put, span, Table } from "./dom.js";
 
 /** The time, in milliseconds, for which a button waits to be pressed again. */
-const SURE_MS = 4_000;
+const SURE_MS = 10_000;
 
 /** The state of a node in words, and the class that colours it. */
 export function stateOf({ flags, gateways, ejectedForMs }) {
