@@ -62,7 +62,12 @@ test.each([
   ["is missing", undefined, 0o600, ": FILE is not there"],
   ["is short", "0123456789abcdef".repeat(3), 0o600, ": FILE: a sealing key has fewer than 32 bytes"],
   ["was thought up", "correct horse battery staple and more", 0o600, ": FILE: a line of it is not hex digits"],
-  ["everyone can read", "x".repeat(32), 0o644, ": FILE is open to other users; its mode should be 0600"],
+  [
+    "everyone can read",
+    "x".repeat(32),
+    0o644,
+    ": FILE is open to other users; its mode should be 0600, or 0440 for a mounted secret",
+  ],
 ])("with a sealing key that %s it ends with code 2", async (_what, text, mode, reason) => {
   await writeFile(file, '{"v":1,"revision":0,"keys":[]}', { mode: 0o600 });
   const sealingKeyFile = join(folder, "sealing-key");

@@ -25,7 +25,10 @@ function assertPrivate(path: string, stats: Stats): void {
   const uid = process.getuid?.();
   if (uid === undefined) return; // a system without owners and modes
   if ((stats.mode & FORBIDDEN_BITS) !== 0)
-    throw new FileError("permissions", `${path} is open to other users; its mode should be 0600`);
+    throw new FileError(
+      "permissions",
+      `${path} is open to other users; its mode should be 0600, or 0440 for a mounted secret`,
+    );
   if (uid !== 0 && stats.uid !== uid && stats.uid !== 0)
     throw new FileError("permissions", `${path} belongs to another user`);
 }
