@@ -94,7 +94,11 @@ class GenerateCall implements WireListener {
     const connected = () => endpoint.wire.connected;
     const size = { bytes: request.size, inputTokens };
     this.#watch = new TryWatch(clock, timeouts, size, connected, (limit) =>
-      this.#breakOff({ ...stalled(limit), workedMs: this.#watch.aliveMs }, "silent"),
+      // A connection that takes a message slowly is no silent one: what asks whether it lives waits behind the message.
+      this.#breakOff(
+        { ...stalled(limit), workedMs: this.#watch.aliveMs },
+        limit === "hand_over" ? undefined : "silent",
+      ),
     );
     this.#handOver = new HandOver({
       lane: endpoint.handOvers,
