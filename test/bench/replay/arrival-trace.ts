@@ -52,7 +52,25 @@ export function readArrivals(text: string): RecordedArrivals {
     const agent = own[1] ?? own[0] ?? 0;
     return { agent, pauseMs: 0, ofUser: true, tokens, outputTokens, lastPiece, boundaries: own, lastTurn };
   });
-  return { requests: { turns, pieces: cutter.pieces, boundaries }, arrivalsMs: raws.map(({ timestamp }) => timestamp) };
+  return { requests: { turns, pieces: cutter.pieces, boundaries }, arrivalsMs: arrivalsOf(raws) };
+}
+
+/**
+ * Returns the times at which requests come. The trace rounds them, so that a dozen come at once every three seconds: those
+ * of one time are spread evenly until the next one, as gateways that share nothing would otherwise all go by what was
+ * before the dozen.
+ */
+function arrivalsOf(raws: readonly RawArrival[]): readonly number[] {
+  const arrivalsMs: number[] = [];
+  for (let from = 0; from < raws.length; ) {
+    const atMs = raws[from]?.timestamp ?? 0;
+    let to = from + 1;
+    while (raws[to]?.timestamp === atMs) to += 1;
+    const stepMs = ((raws[to]?.timestamp ?? atMs) - atMs) / (to - from);
+    for (let index = from; index < to; index += 1) arrivalsMs.push(atMs + (index - from) * stepMs);
+    from = to;
+  }
+  return arrivalsMs;
 }
 
 /** Returns the ids of the blocks behind which prompts differ. */

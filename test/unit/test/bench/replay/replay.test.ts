@@ -46,3 +46,10 @@ test("replays requests at their own times", async () => {
   expect(result.answers).toBe(3);
   expect(result.hitRatio).toBeCloseTo((1_024 + 512) / (1_100 + 2_100 + 1_024));
 });
+
+test("spreads requests whose times were rounded to the same one", () => {
+  const lines = [0, 0, 3_000, 3_000, 3_000, 6_000].map((timestamp, index) =>
+    JSON.stringify({ timestamp, input_length: 600, output_length: 1, hash_ids: [index, 10 + index] }),
+  );
+  expect(readArrivals(lines.join("\n")).arrivalsMs).toEqual([0, 1_500, 3_000, 4_000, 5_000, 6_000]);
+});
