@@ -26,7 +26,7 @@ const RECHECK_MS = 100;
 const SENT_AWAY_PER_TURN = 32;
 
 /** The number of requests that are looked at in one turn of those that wait for their prefill. */
-const LOOKED_AT_PER_TURN = 64;
+const LOOKED_AT_PER_TURN = 256;
 
 /** The longest time for which an endpoint is believed that it has no room, in milliseconds. */
 const MAX_HOLD_BACK_MS = 60_000;
