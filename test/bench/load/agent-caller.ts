@@ -29,6 +29,8 @@ export type Turn = {
   readonly promptTokens: number;
   /** The tokens of the prompt that were in a cache, as the answer counts them. */
   readonly cachedTokens: number;
+  /** The tokens of the prompt that the gateway expected in the cache when it sent the request; NaN where it did not say. */
+  readonly expectedTokens: number;
 };
 
 type Message = { readonly role: "system" | "user" | "assistant"; readonly content: string };
@@ -105,5 +107,6 @@ async function ask(gateway: BenchGateway, messages: readonly Message[]): Promise
   }
   if (!usage) throw new Error("the answer ended without its usage");
   const cachedTokens = usage.prompt_tokens_details?.cached_tokens ?? 0;
-  return { text, sentAtMs, firstTokenMs, promptTokens: usage.prompt_tokens, cachedTokens };
+  const expectedTokens = Number(/expected=(\d+)/.exec(response.headers.get("x-svc-cache") ?? "")?.[1]);
+  return { text, sentAtMs, firstTokenMs, promptTokens: usage.prompt_tokens, cachedTokens, expectedTokens };
 }

@@ -31,7 +31,7 @@ export type BenchGatewayOptions = {
 };
 
 /**
- * Starts the gateway as it is deployed, with its defaults, in a process of its own. Resolves when an engine is healthy
+ * Starts the gateway as it is deployed, with its defaults but for the header that tells of caches, in a process of its own. Resolves when an engine is healthy
  * to it. `program` is the path of its built `main.js`.
  */
 export async function startBenchGateway(
@@ -51,6 +51,7 @@ export async function startBenchGateway(
     admin: { port: 0 },
     keys: { file: keyFile },
     clusters: CATALOG.map(({ id }) => ({ model: id, endpoints, ...cluster })),
+    cacheHeader: true,
     drainGraceMs: 0,
     drainTimeoutMs: 1_000,
     ...settings,
