@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { listenSchema, logSchema } from "../deploy/runtime/config/process-schema.ts";
+import { listenerTlsSchema, listenFields, logSchema } from "../deploy/runtime/config/process-schema.ts";
 import { tracingSchema } from "../deploy/runtime/tracing/tracing-schema.ts";
 import { CATALOG, type Catalog } from "./catalog.ts";
 import { grpcSchema } from "./grpc/grpc-settings.ts";
@@ -134,7 +134,10 @@ function refuseUnlisted(
 
 /** The keys of the configuration, each checked by itself. */
 const gatewayKeys = z.strictObject({
-  listen: listenSchema(8080).describe("Where the public API listens."),
+  listen: z
+    .strictObject({ ...listenFields(8080), tls: listenerTlsSchema })
+    .prefault({})
+    .describe("Where the public API listens."),
   admin: adminSchema,
   health: healthSchema,
   grpc: grpcSchema,

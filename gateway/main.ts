@@ -96,7 +96,7 @@ async function run(config: GatewayConfig): Promise<number> {
     clock,
     log,
     tracing,
-    grpcTls: openGrpcTls(config, log),
+    ...openCallersTls(config, log),
     hardStop: lifecycle.hardStop,
   });
   const connections = () => sockets.open;
@@ -450,19 +450,23 @@ function warnOfAdmin({ host, tokenFile, tls }: GatewayConfig["admin"], log: Logg
 }
 
 /**
- * Opens the certificates of the listener for gRPC clients, if it has some; warns where keys would travel in plain text.
- * Throws `ConfigError` where the files cannot be used.
+ * Opens the certificates of the listeners that callers use, of those that have some; warns where keys would travel in
+ * plain text. Throws `ConfigError` where the files cannot be used.
  */
-function openGrpcTls({ grpc }: GatewayConfig, log: Logger): FollowedPems | undefined {
-  if (!grpc) return undefined;
-  const { host, tls } = grpc;
-  if (!tls) {
-    if (!isLoopback(host))
-      log.warn({ host }, "gRPC clients on other machines send their keys in plain text: there is no grpc.tls");
-    return undefined;
-  }
+function openCallersTls({ listen, grpc }: GatewayConfig, log: Logger) {
+  if (grpc && !grpc.tls && !isLoopback(grpc.host))
+    log.warn({ host: grpc.host }, "gRPC clients on other machines send their keys in plain text: there is no grpc.tls");
+  return { tls: openTls(listen, "listen.tls", log), grpcTls: grpc && openTls(grpc, "grpc.tls", log) };
+}
+
+/**
+ * Opens the certificates of a listener, if it has some; `at` is where the configuration names them. Throws `ConfigError`
+ * where the files cannot be used.
+ */
+function openTls({ tls }: GatewayConfig["listen"], at: string, log: Logger): FollowedPems | undefined {
+  if (!tls) return undefined;
   try {
-    return followTls(tls, systemClock, log, "grpc.tls");
+    return followTls(tls, systemClock, log, at);
   } catch (cause) {
     if (cause instanceof PemError) throw new ConfigError(cause.message, { cause });
     throw cause;
@@ -492,7 +496,7 @@ async function listenToCallers(
 ): Promise<Listener[]> {
   const listeners: Listener[] = [];
   if (grpc) listeners.push({ name: "grpc", address: await grpc.listen().catch(cannotListen) });
-  listeners.push({ name: "public", address: await listening(app, listen) });
+  listeners.push({ name: "public", address: await listening(app, listen, listen.tls ? "https" : "http") });
   return listeners;
 }
 
@@ -503,10 +507,14 @@ function cannotListen(cause: unknown): never {
 /** Lets `app` listen. Resolves to its URL. */
 async function listening(
   app: App,
-  where: GatewayConfig["listen"] & { readonly exclusive?: boolean },
+  {
+    host,
+    port: wanted,
+    exclusive = false,
+  }: { readonly host: string; readonly port: number; readonly exclusive?: boolean },
   scheme = "http",
 ): Promise<string> {
-  await app.listen(where);
+  await app.listen({ host, port: wanted, exclusive });
   const { address, family, port } = app.server.address() as AddressInfo;
   return `${scheme}://${family === "IPv6" ? `[${address}]` : address}:${port}`;
 }

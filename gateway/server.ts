@@ -71,6 +71,8 @@ export type GatewayDeps = {
   readonly log: Logger;
   /** Exports traces. Default: none is exported. */
   readonly tracing?: Tracing | undefined;
+  /** The certificates of the public listener, which follow their files until it is closed. Default: it speaks plain text. */
+  readonly tls?: FollowedPems | undefined;
   /** The certificates of the listener for gRPC clients. Default: it speaks plain text, where there is one. */
   readonly grpcTls?: FollowedPems | undefined;
   /** The signal that is aborted when running answers must end now. */
@@ -117,12 +119,15 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const { timeouts, xffNumTrustedHops: trustedHops, accessLog } = config;
   const sampled = () => 100 * Math.random() < accessLog.percentSampled;
   const sinks: RecordSinks = { log, stats, clock, tracing, trustedHops, sampled };
-  const { app, sockets } = publicApp(timeouts, sinks);
+  const { app, sockets } = publicApp(timeouts, sinks, deps.tls);
   const overload = new OverloadManager(config.overloadManager, clock, ({ action, active, pressures }) => {
     if (active) log.warn({ action, pressures }, "an action against overload begins");
     else log.info({ action, pressures }, "an action against overload ends");
   });
-  app.server.once("close", () => overload.close());
+  app.server.once("close", () => {
+    overload.close();
+    deps.tls?.close();
+  });
   limitConnections(app, deps);
   registerOverloadStats(stats.registry, overload);
   const bodies: BodyLimits = {

@@ -1,24 +1,11 @@
 import * as z from "zod";
-import { listenFields } from "../../deploy/runtime/config/process-schema.ts";
-
-const file = (text: string) => z.string().min(1).describe(text);
+import { listenerTlsSchema, listenFields } from "../../deploy/runtime/config/process-schema.ts";
 
 /** The schema of the listener on which gRPC clients reach the contract itself. */
 export const grpcSchema = z
   .strictObject({
     ...listenFields(50_050),
-    tls: z
-      .strictObject({
-        certFile: file("The path of a PEM file with the certificate that the listener shows, and its chain."),
-        keyFile: file(
-          "The path of a PEM file with the private key of certFile, which nobody but its owner and group may read.",
-        ),
-        clientCaFile: file(
-          "The path of a PEM file with authorities, one of which must have signed the certificate of every caller; without it, callers show none. A key is asked for either way.",
-        ).optional(),
-      })
-      .optional()
-      .describe("How the listener is secured; without this section it speaks plain text. The files are followed."),
+    tls: listenerTlsSchema,
     maxConnections: z
       .int()
       .min(1)

@@ -1,5 +1,7 @@
 import * as z from "zod";
 
+const file = (text: string) => z.string().min(1).describe(text);
+
 /** Makes the settings of a listener: the address it binds, 127.0.0.1 by default, and its port, `port` by default. */
 export function listenFields(port: number) {
   return {
@@ -21,6 +23,20 @@ export function listenFields(port: number) {
 export function listenSchema(port: number) {
   return z.strictObject(listenFields(port)).prefault({});
 }
+
+/** The schema of how a listener that callers use is secured. */
+export const listenerTlsSchema = z
+  .strictObject({
+    certFile: file("The path of a PEM file with the certificate that the listener shows, and its chain."),
+    keyFile: file(
+      "The path of a PEM file with the private key of certFile, which nobody but its owner and group may read.",
+    ),
+    clientCaFile: file(
+      "The path of a PEM file with authorities, one of which must have signed the certificate of every caller; without it, callers show none. A key is asked for either way.",
+    ).optional(),
+  })
+  .optional()
+  .describe("How the listener is secured; without this section it speaks plain text. The files are followed.");
 
 /**
  * Makes the schema of a length of time in whole milliseconds that is never zero. Its default is `value`; `text` says

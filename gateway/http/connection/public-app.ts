@@ -1,5 +1,7 @@
 import type { Server } from "node:http";
+import { Server as SecureServer } from "node:https";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { FollowedPems, Pems } from "../../../deploy/runtime/files/followed-pems.ts";
 import { TurnSlices } from "../../../deploy/runtime/time/turn-slices.ts";
 import { envelopeOf } from "../../routes.ts";
 import { fromFastify } from "../fastify-error.ts";
@@ -32,11 +34,13 @@ export type ReceiveTimeouts = {
 
 /**
  * Makes a server without routes: it knows how requests are read, what answers those that cannot be, and that each has
- * its record from its beginning and a line of the log at its end.
+ * its record from its beginning and a line of the log at its end. With `tls` it speaks TLS by these certificates, and
+ * by those that they are replaced with on new connections; without, plain text.
  */
 export function publicApp(
   timeouts: ReceiveTimeouts,
   sinks: RecordSinks,
+  tls?: FollowedPems,
 ): { readonly app: FastifyInstance; readonly sockets: SocketTable } {
   const { clock, tracing } = sinks;
   const begin = (request: FastifyRequest, reply: FastifyReply) => {
@@ -54,7 +58,14 @@ export function publicApp(
     if (!spec?.unrecorded) logWhenClosed(record, raw, reply.raw, sinks);
   };
   const slices = new TurnSlices();
-  const app = Fastify({
+  const http = {
+    maxHeaderSize: MAX_HEADER_BYTES,
+    headersTimeout: timeouts.requestHeadersTimeoutMs,
+    connectionsCheckingInterval: CONNECTIONS_CHECK_MS,
+    // Node would answer a missing one itself, in no envelope.
+    requireHostHeader: false,
+  };
+  const app: FastifyInstance = Fastify({
     keepAliveTimeout: CONNECTION_IDLE_MS,
     requestTimeout: timeouts.requestTimeoutMs,
     maxRequestsPerSocket: MAX_REQUESTS_PER_SOCKET,
@@ -62,13 +73,7 @@ export function publicApp(
     exposeHeadRoutes: false,
     return503OnClosing: false,
     routerOptions: { maxParamLength: 512 },
-    http: {
-      maxHeaderSize: MAX_HEADER_BYTES,
-      headersTimeout: timeouts.requestHeadersTimeoutMs,
-      connectionsCheckingInterval: CONNECTIONS_CHECK_MS,
-      // Node would answer a missing one itself, in no envelope.
-      requireHostHeader: false,
-    },
+    ...(tls ? { https: { ...http, ...secured(tls, timeouts) } } : { http }),
     // Node finds all connections that were too slow in one turn.
     clientErrorHandler: (error, socket) => slices.run(() => answerBrokenRequest(error, socket, sockets)),
     frameworkErrors: (error, request, reply) => {
@@ -76,8 +81,22 @@ export function publicApp(
       void sendError(request, reply as never, envelopeOf(pathOf(request.raw)), fromFastify(error));
     },
   });
-  const sockets = new SocketTable(app.server as Server);
+  const { server } = app;
+  if (server instanceof SecureServer) tls?.onChange((renewed) => server.setSecureContext(secureContext(renewed)));
+  const sockets = new SocketTable(server as Server);
   app.decorateRequest("record");
   app.addHook("onRequest", async (request, reply) => begin(request, reply));
   return { app, sockets };
+}
+
+/** Returns what a server shows and accepts, of these texts: nothing older than TLS 1.2. */
+function secureContext({ cert, key, ca }: Pems) {
+  return { ...(cert && { cert }), ...(key && { key }), ...(ca && { ca }), minVersion: "TLSv1.2" as const };
+}
+
+/** Returns what makes a server speak TLS. Whether callers must show a certificate stays as it was at the start. */
+function secured({ now }: FollowedPems, { requestHeadersTimeoutMs }: ReceiveTimeouts) {
+  const asksCallers = now.ca !== undefined;
+  const asked = { requestCert: asksCallers, rejectUnauthorized: asksCallers };
+  return { ...secureContext(now), ...asked, handshakeTimeout: requestHeadersTimeoutMs };
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { Server as SecureServer } from "node:https";
 import type { Socket } from "node:net";
 
 /**
@@ -6,6 +7,8 @@ import type { Socket } from "node:net";
  * never sent anything, and cuts none that becomes idle later: draining needs this table.
  */
 export class SocketTable {
+  /** The connections whose TLS is not agreed yet, by the address of their caller: nothing can be due on them. */
+  readonly #arriving = new Map<string, Socket>();
   /** The answers that are due on each connection, and what they answer. */
   readonly #requests = new Map<Socket, Map<ServerResponse, IncomingMessage>>();
   readonly #closing = new WeakSet<Socket>();
@@ -14,12 +17,15 @@ export class SocketTable {
   #whenEmpty: (() => void)[] = [];
 
   constructor(server: Server) {
+    const isSecure = server instanceof SecureServer;
     server.on("connection", (socket: Socket) => {
-      this.#requests.set(socket, new Map());
-      socket.once("close", () => {
-        this.#requests.delete(socket);
-        if (this.#requests.size === 0) for (const resolve of this.#whenEmpty.splice(0)) resolve();
-      });
+      if (isSecure) this.#arrives(socket);
+      else this.#stands(socket);
+    });
+    // The same connection in another object, which has its address.
+    server.on("secureConnection", (socket: Socket) => {
+      this.#arriving.delete(callerOf(socket));
+      this.#stands(socket);
     });
     // Before whoever answers: an answer may be written in this very turn.
     server.prependListener("request", (request: IncomingMessage, response: ServerResponse) => {
@@ -33,12 +39,12 @@ export class SocketTable {
 
   /** The number of connections that are open. */
   get open(): number {
-    return this.#requests.size;
+    return this.#arriving.size + this.#requests.size;
   }
 
   /** The number of connections on which no answer is due. */
   get idle(): number {
-    return [...this.#requests.values()].filter(({ size }) => size === 0).length;
+    return this.#arriving.size + [...this.#requests.values()].filter(({ size }) => size === 0).length;
   }
 
   /** Makes every answer from now on ask its client to open another connection for what comes next. */
@@ -50,14 +56,15 @@ export class SocketTable {
   drain(): Promise<void> {
     this.#draining = true;
     this.#leaving = true;
+    for (const socket of this.#arriving.values()) socket.destroy();
     for (const [socket, running] of this.#requests) if (running.size === 0) socket.destroy();
-    if (this.#requests.size === 0) return Promise.resolve();
+    if (this.open === 0) return Promise.resolve();
     return new Promise((resolve) => this.#whenEmpty.push(resolve));
   }
 
   /** Cuts all connections at once, with the answers under way on them. */
   destroyAll(): void {
-    for (const socket of this.#requests.keys()) socket.destroy();
+    for (const socket of [...this.#arriving.values(), ...this.#requests.keys()]) socket.destroy();
   }
 
   /**
@@ -79,9 +86,35 @@ export class SocketTable {
     this.#closing.add(socket);
   }
 
+  #arrives(socket: Socket): void {
+    const caller = callerOf(socket);
+    this.#arriving.set(caller, socket);
+    socket.once("close", () => {
+      if (this.#arriving.get(caller) === socket) this.#arriving.delete(caller);
+      this.#closed();
+    });
+  }
+
+  #stands(socket: Socket): void {
+    this.#requests.set(socket, new Map());
+    socket.once("close", () => {
+      this.#requests.delete(socket);
+      this.#closed();
+    });
+  }
+
+  #closed(): void {
+    if (this.open === 0) for (const resolve of this.#whenEmpty.splice(0)) resolve();
+  }
+
   #requestDone(socket: Socket, response: ServerResponse): void {
     const running = this.#requests.get(socket);
     running?.delete(response);
     if (running?.size === 0 && (this.#draining || this.#closing.has(socket))) socket.end();
   }
+}
+
+/** Returns the address and port of whoever has opened a connection, which no two have at one time. */
+function callerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
 }

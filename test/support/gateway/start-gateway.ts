@@ -47,6 +47,8 @@ export type RunningGateway = {
   readonly limiter: Limiter;
   readonly usage: KeyUsage;
   readonly overload: OverloadManager;
+  /** The connections of the public API. */
+  readonly sockets: GatewayServer["sockets"];
   readonly traffic: GatewayServer["traffic"];
   readonly clusters: ClusterManager;
   /** The routes that the server has, as Fastify prints them. */
@@ -118,13 +120,15 @@ export async function startGateway(
     clock: systemClock,
     log,
     tracing,
+    tls: config.listen.tls && followTls(config.listen.tls, systemClock, log, "listen.tls"),
     grpcTls: config.grpc?.tls && followTls(config.grpc.tls, systemClock, log, "grpc.tls"),
     hardStop: never,
   });
-  await app.listen(config.listen);
+  const { host, port: wanted } = config.listen;
+  await app.listen({ host, port: wanted });
   const { port } = app.server.address() as AddressInfo;
   const grpcAddress = (await grpc?.listen()) ?? "";
-  const baseUrl = `http://127.0.0.1:${port}`;
+  const baseUrl = `${config.listen.tls ? "https" : "http"}://127.0.0.1:${port}`;
   if (endpoints.length > 0) await untilHealthy(clusters);
   const authorization = `Bearer ${key}`;
   return {
@@ -140,6 +144,7 @@ export async function startGateway(
     limiter,
     usage,
     overload,
+    sockets,
     traffic,
     clusters,
     routes: app.printRoutes({ commonPrefix: false }),

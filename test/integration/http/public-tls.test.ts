@@ -1,0 +1,165 @@
+import { once } from "node:events";
+import { copyFileSync, readFileSync } from "node:fs";
+import type { IncomingMessage } from "node:http";
+import { Agent, request } from "node:https";
+import { connect } from "node:net";
+import { connect as connectTls, type TLSSocket } from "node:tls";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { becomes } from "../../support/becomes.ts";
+import { Certificates, HAS_OPENSSL, NO_OPENSSL } from "../../support/certificates.ts";
+import { textAnswer } from "../../support/events/events.ts";
+import { gate } from "../../support/gate.ts";
+import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
+import { ANSWER_PATHS, endOf } from "../../support/http/answer-check.ts";
+import { MINIMAL } from "../../support/requests/minimal-bodies.ts";
+import { until } from "../../support/until.ts";
+
+/* The public API with TLS of its own, as where no edge stands before it. */
+
+const certificates = new Certificates();
+const file = (name: string) => certificates.file(name);
+let service: ScriptedService;
+let guarded: ScriptedService;
+
+beforeAll(async () => {
+  if (!HAS_OPENSSL) return;
+  for (const name of ["authority", "stranger"]) certificates.authority(name);
+  for (const name of ["first", "second", "caller"]) certificates.signed(name, "authority");
+  certificates.signed("intruder", "stranger");
+  show("first");
+  const tls = { certFile: file("live.pem"), keyFile: file("live.key") };
+  service = await startScriptedService({ gateway: { listen: { port: 0, tls } } });
+  const both = { ...tls, clientCaFile: file("authority.pem") };
+  guarded = await startScriptedService({ gateway: { listen: { port: 0, tls: both } } });
+});
+
+afterAll(async () => {
+  await service?.stop();
+  await guarded?.stop();
+  certificates.remove();
+});
+
+/** Has the listeners show a certificate from now on. */
+function show(name: string): void {
+  for (const part of ["pem", "key"]) copyFileSync(file(`${name}.${part}`), file(`live.${part}`));
+}
+
+/** Sends a streamed request over a connection of its own, with the certificate of `who`. Resolves to the reply. */
+async function begin({ gateway }: ScriptedService, path: keyof typeof MINIMAL, who?: string) {
+  const pair = who ? { cert: readFileSync(file(`${who}.pem`)), key: readFileSync(file(`${who}.key`)) } : {};
+  const headers = { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" };
+  const ca = readFileSync(file("authority.pem"));
+  const agent = new Agent({ ...pair, ca, servername: "localhost", keepAlive: true });
+  const sent = request(`${gateway.baseUrl}${path}`, { method: "POST", headers, agent });
+  sent.end(JSON.stringify({ ...MINIMAL[path], stream: true }));
+  const [reply] = (await once(sent, "response")) as [IncomingMessage];
+  return { reply, agent, socket: reply.socket as TLSSocket };
+}
+
+async function textOf(reply: IncomingMessage): Promise<string> {
+  let text = "";
+  for await (const piece of reply) text += piece;
+  return text;
+}
+
+/** Opens a connection without TLS, and resolves to what comes on it until it closes; `bytes` are sent first. */
+async function spokenTo({ gateway }: ScriptedService, bytes: string): Promise<string> {
+  const socket = connect(gateway.port, "127.0.0.1");
+  let text = "";
+  socket
+    .on("error", () => {})
+    .on("data", (piece) => {
+      text += piece.toString("latin1");
+    });
+  socket.write(bytes);
+  await new Promise((resolve) => socket.once("close", resolve));
+  return text;
+}
+
+describe.skipIf(!HAS_OPENSSL)(`a public listener with TLS (${NO_OPENSSL})`, () => {
+  test.each(ANSWER_PATHS)("streams %s", async (path) => {
+    const { reply, agent } = await begin(service, path);
+    expect(reply.statusCode).toBe(200);
+    expect(endOf(path, await textOf(reply), false).end).toBe("complete");
+    agent.destroy();
+  });
+
+  test("answers nobody in plain text", async () => {
+    expect(await spokenTo(service, "GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n")).not.toContain("HTTP");
+  });
+
+  test("answers what is no HTTP in an envelope", async () => {
+    const socket = connectTls({ ...trusting(), port: service.gateway.port });
+    socket.write("no HTTP at all\r\n\r\n");
+    let text = "";
+    for await (const piece of socket) text += piece;
+    expect(text).toContain("400 Bad Request");
+    expect(text).toContain('{"error":');
+  });
+
+  test("lets nobody in without a certificate where it asks for one", async () => {
+    await expect(begin(guarded, "/v1/messages")).rejects.toThrow();
+    await expect(begin(guarded, "/v1/messages", "intruder")).rejects.toThrow();
+    const { reply, agent } = await begin(guarded, "/v1/messages", "caller");
+    expect(reply.statusCode).toBe(200);
+    await textOf(reply);
+    agent.destroy();
+  });
+
+  test("shows a renewed certificate to new connections, and what runs goes on", async () => {
+    const goOn = halfAnswered();
+    const running = await begin(service, "/v1/chat/completions");
+    expect(running.socket.getPeerCertificate().subject.CN).toBe("first");
+    show("second");
+    await becomes(async () => (await shownNow()) === "second", "the new certificate is shown");
+    goOn.open();
+    expect(endOf("/v1/chat/completions", await textOf(running.reply), false).end).toBe("complete");
+    running.agent.destroy();
+  });
+
+  test("drains: what is idle or was never agreed on ends at once, and the rest behind its answer", async () => {
+    const { sockets } = service.gateway;
+    const goOn = halfAnswered();
+    const running = await begin(service, "/v1/messages");
+    const idle = connectTls({ ...trusting(), port: service.gateway.port });
+    const silent = connect(service.gateway.port, "127.0.0.1");
+    await Promise.all([once(idle, "secureConnect"), once(silent, "connect")]);
+    await until(() => sockets.open === 3 && sockets.idle === 2, "all connections are known");
+    const closed = Promise.all([once(idle.resume(), "close"), once(silent.resume(), "close")]);
+    const drained = sockets.drain();
+    await closed;
+    expect(sockets).toMatchObject({ open: 1, idle: 0 });
+    goOn.open();
+    expect(endOf("/v1/messages", await textOf(running.reply), false).end).toBe("complete");
+    await drained;
+    expect(sockets.open).toBe(0);
+    running.agent.destroy();
+  });
+});
+
+/** Has the engine stand still in the middle of its next answer until the result is opened. */
+function halfAnswered() {
+  const goOn = gate();
+  service.play(async function* () {
+    const [first, ...rest] = textAnswer("Half ", "an answer.");
+    yield first ? [first] : [];
+    yield rest.slice(0, 2);
+    await goOn.passed;
+    yield rest.slice(2);
+  });
+  return goOn;
+}
+
+/** Resolves to the name in the certificate that a new connection is shown. */
+async function shownNow(): Promise<string> {
+  const socket = connectTls({ ...trusting(), port: service.gateway.port });
+  await once(socket, "secureConnect");
+  const { CN } = socket.getPeerCertificate().subject;
+  socket.destroy();
+  return String(CN);
+}
+
+/** What a connection to the gateway trusts. */
+function trusting() {
+  return { host: "127.0.0.1", ca: readFileSync(file("authority.pem")), servername: "localhost" };
+}
