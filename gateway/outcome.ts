@@ -471,3 +471,11 @@ export function costOf(details: Iterable<Detail>): RequestCost {
 export function mendedByRepeating(detail: Detail): boolean {
   return END_REASONS[OUTCOMES[detail].end ?? "error"].mendedByRepeating === true;
 }
+
+/** The tokens of requests without a key that is valid now. */
+export const WITHOUT_KEY = [
+  "api_key_missing",
+  "api_key_malformed",
+  "api_key_invalid",
+  "auth_failures_exceeded",
+] as const satisfies readonly Detail[];

@@ -1,7 +1,7 @@
 import { performance } from "node:perf_hooks";
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { processRegistry } from "../../deploy/runtime/metrics/process-metrics.ts";
-import { type Detail, END_REASONS, OUTCOMES, type OutcomeRow } from "../outcome.ts";
+import { END_REASONS, OUTCOMES, type OutcomeRow, WITHOUT_KEY } from "../outcome.ts";
 import { ROUTES } from "../routes.ts";
 import { GapHistogram } from "./gap-histogram.ts";
 import { LiveTotals } from "./live-totals.ts";
@@ -29,13 +29,6 @@ const SECONDS_IN_QUEUE: readonly number[] = [0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 
 const STREAMED_FORMATS: ReadonlySet<string> = new Set(
   ROUTES.flatMap(({ use, format }) => (use === "generation" ? [format.name] : [])),
 );
-/** The tokens of requests without a key that is valid now, as they are counted. */
-const WITHOUT_KEY = [
-  "api_key_missing",
-  "api_key_malformed",
-  "api_key_invalid",
-  "auth_failures_exceeded",
-] as const satisfies readonly Detail[];
 const POWERS_OF_FOUR: readonly number[] = Array.from({ length: 14 }, (_, power) => 4 ** power);
 
 /**
