@@ -28,6 +28,7 @@ import { promptBytes } from "./load-balancing/boundary-hashes.ts";
 import { type Route, routeOf } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
 import type { Ejection } from "./outlier/outlier-detector.ts";
+import { type LostTry, Patience } from "./patience.ts";
 import { explained } from "./prefixes/explained-placement.ts";
 import { beyondWindows } from "./prompt-bound.ts";
 import { RequestsOfDeath } from "./retry/request-of-death.ts";
@@ -55,6 +56,9 @@ const BYTES_PER_TOKEN = 4;
  * that had no other is then held or told that there is none.
  */
 const LOSS_KNOWN_MS = 250;
+
+/** The time between two looks for an endpoint that is not to be avoided any more, in milliseconds. */
+const LOOK_MS = 250;
 
 /** The detail token for each way in which the wait for an endpoint ends badly. */
 const PENDING_DETAIL = {
@@ -107,6 +111,8 @@ type Journey = {
   readonly answer: ResumableAnswer;
   /** Decides whether and where another engine goes on with the answer. */
   readonly goingOn: GoingOn;
+  /** Knows how long the request is tried again before its answer has begun. */
+  readonly patience: Patience;
 };
 
 /** What the router works with. */
@@ -188,8 +194,8 @@ export class Router {
         const inDoubt = await this.#reportDeath(journey, place.member, end, signal);
         if (signal.aborted) throw clientClosed();
         last = end.error;
-        const goOnMs = await this.#goOn(journey, end, { address: place.member.endpoint.address, inDoubt }, signal);
-        const waitMs = goOnMs ?? this.#startAnew(journey, end);
+        const lost = { address: place.member.endpoint.address, failure: end, inDoubt };
+        const waitMs = (await this.#goOn(journey, lost, signal)) ?? (await this.#startAnew(journey, lost, signal));
         if (waitMs > 0) await sleep(this.#options.clock, waitMs, signal);
         if (signal.aborted) throw clientClosed();
       }
@@ -254,7 +260,11 @@ export class Router {
     if (beyond) throw contextExceeded(beyond.tokens, beyond.window);
     const route = routeOf(facts, hints);
     const identity = route.shape.boundaries.at(-1)?.hash ?? "";
-    const retries = new Retries({ numRetries, backOff: retryBackOff, budget: traffic.budget, random });
+    const { timeouts, continuation: settings, stats } = this.#options;
+    const retries = new Retries({
+      ...{ numRetries, backOff: retryBackOff, budget: traffic.budget, random },
+      ...{ patientRetries: settings.maxPerAnswer, patientPercent: settings.budgetPercent },
+    });
     const gate = new CommitGate(sink, () => {
       retries.commit();
       if (answer.kept) request.taken();
@@ -265,16 +275,23 @@ export class Router {
       goingOn.goesOn();
       sink.wentOn?.();
     });
-    const { timeouts, continuation: settings, stats } = this.#options;
     const goingOn = new GoingOn({
       ...{ answer, traffic, tried, settings, clock, random, stats: stats.continuations },
       backOff: retryBackOff,
       pendingMs: timeouts.pendingMs,
       isCommitted: () => retries.state.at === "committed",
     });
-    const journey = { dispatch, traffic, route, identity, deadline, tried, retries, gate, answer, goingOn };
+    const patience = this.#patienceOf(dispatch, traffic, tried);
+    const journey = { dispatch, traffic, route, identity, deadline, tried, retries, gate, answer, goingOn, patience };
     this.#refuseSuspect(journey);
     return journey;
+  }
+
+  /** Makes what knows how long a request is tried again before its answer has begun. */
+  #patienceOf({ mayHold }: Dispatch, { cluster }: ClusterTraffic, tried: Set<string>): Patience {
+    const { noEndpointHoldMs: holdMs } = cluster.settings.circuitBreakers;
+    const addresses = () => cluster.members.map(({ endpoint }) => endpoint.address);
+    return new Patience({ mayHold, holdMs, tried, addresses, clock: this.#options.clock });
   }
 
   /** Makes what keeps the answer of a request. `onGoesOn` is called each time when another engine goes on with it. */
@@ -298,20 +315,18 @@ export class Router {
   }
 
   /**
-   * Decides whether another engine goes on with the answer of the one at `address` that was lost, where `inDoubt` says
-   * that others were lost with it. Resolves to how long to wait before it is asked, in milliseconds; to undefined where
-   * none is.
+   * Decides whether another engine goes on with the answer of one that was lost. Resolves to how long to wait before it
+   * is asked, in milliseconds; to undefined where none is.
    */
   async #goOn(
     { identity, answer, goingOn, retries }: Journey,
-    end: UpstreamFailure,
-    { address, inDoubt }: { readonly address: string; readonly inDoubt: boolean },
+    { address, failure, inDoubt }: LostTry,
     signal: AbortSignal,
   ): Promise<number | undefined> {
     const { clock, requestOfDeath: settings } = this.#options;
     if (!answer.begun && retries.state.at !== "committed") return undefined;
     // What was lost along with others need not be what they were lost by.
-    const waitMs = goingOn.after(end, address, inDoubt ? settings.mostDeaths : settings.endpoints);
+    const waitMs = goingOn.after(failure, address, inDoubt ? settings.mostDeaths : settings.endpoints);
     if (waitMs !== undefined && answer.lostInARow >= settings.endpoints) await sleep(clock, settings.apartMs, signal);
     while (waitMs !== undefined) {
       const verdict = this.#deaths.judge(identity, clock.nowMs());
@@ -326,17 +341,31 @@ export class Router {
   }
 
   /**
-   * Decides whether a request whose answer does not go on is tried again from the beginning. Returns how long to wait
-   * before that, in milliseconds. Throws where it is not.
+   * Decides whether a request whose answer does not go on is tried again from the beginning. Resolves to how long to
+   * wait before that, in milliseconds. Throws where it is not.
    */
-  #startAnew(journey: Journey, end: UpstreamFailure): number {
-    const { answer, goingOn, retries, traffic } = journey;
+  async #startAnew(journey: Journey, lost: LostTry, signal: AbortSignal): Promise<number> {
+    const { answer, goingOn, retries, traffic, patience } = journey;
+    const { error, retriable } = lost.failure;
+    const patient = retries.state.at !== "committed" && patience.failed(lost);
+    if (patient) await this.#stayAway(journey, signal);
     this.#refuseSuspect(journey);
-    if (retries.state.at === "committed") throw goingOn.error ?? end.error;
+    if (retries.state.at === "committed") throw goingOn.error ?? error;
     goingOn.forget();
     answer.forget();
-    if (!end.retriable && !answer.continued) throw this.#exhausted(end.error, traffic);
-    return this.#repeat(journey, end.error);
+    if (!retriable && !answer.continued) throw this.#exhausted(error, traffic);
+    return this.#repeat(journey, error, patient);
+  }
+
+  /** Resolves when a request that is suspected along with others may come again; at once where it is not. */
+  async #stayAway({ identity }: Journey, signal: AbortSignal): Promise<void> {
+    const { clock } = this.#options;
+    for (;;) {
+      const verdict = this.#deaths.judge(identity, clock.nowMs());
+      if (typeof verdict === "string") return;
+      await sleep(clock, verdict.laterMs, signal);
+      if (signal.aborted) throw clientClosed();
+    }
   }
 
   /** Resolves to a place on an endpoint that goes on with an answer. Throws where there is none in time. */
@@ -367,10 +396,10 @@ export class Router {
 
   /** Resolves to a place for the next try, at once or after a wait in the queue, or to why there is none. */
   async #acquire(journey: Journey, signal: AbortSignal): Promise<Admitted | NotAdmitted> {
-    const { traffic, route, tried, goingOn } = journey;
+    const { traffic, route, tried, goingOn, patience } = journey;
     const { request, hints, mayHold } = journey.dispatch;
     const { pendingMs: timeoutMs } = this.#options.timeouts;
-    const underWay = goingOn.error !== undefined;
+    const underWay = goingOn.error !== undefined || patience.waits;
     const asked = { route, tenant: request.tenant, hints, tried, timeoutMs, bytes: request.size };
     const place = await traffic.admission.acquire({ ...asked, underWay, mayHold: mayHold || underWay }, signal);
     if (!signal.aborted) return place;
@@ -383,9 +412,15 @@ export class Router {
    * before.
    */
   async #admit(journey: Journey, signal: AbortSignal, last: ApiError | undefined): Promise<Admitted> {
-    const { traffic, tried } = journey;
+    const { traffic, tried, patience } = journey;
     const { facts } = journey.dispatch;
-    const place = await this.#acquire(journey, signal);
+    let place = await this.#acquire(journey, signal);
+    // What was avoided at first may be asked after a wait in which everything has changed.
+    while (place === "all_tried" && patience.waits) {
+      patience.forgive();
+      await sleep(this.#options.clock, LOOK_MS, signal);
+      place = await this.#acquire(journey, signal);
+    }
     if (typeof place === "string")
       throw last && !hasUntried(journey)
         ? this.#exhausted(last, traffic)
@@ -430,14 +465,17 @@ export class Router {
     });
   }
 
-  /** Returns how long to wait before the failed try is repeated, in milliseconds. Throws where it is not. */
-  #repeat(journey: Journey, error: ApiError): number {
+  /**
+   * Returns how long to wait before the failed try is repeated, in milliseconds. Throws where it is not. `patient` says
+   * that neither its tries nor the endpoints are counted.
+   */
+  #repeat(journey: Journey, error: ApiError, patient: boolean): number {
     const { dispatch, traffic, tried, retries } = journey;
     const untouched = OUTCOMES[error.detail].untouched ?? false;
     // What an engine worked on when it was lost may be what it died of: it is not sent again to one that comes back.
     const waitMs = retries.repeat({
       hasUntried: hasUntried(journey) || (dispatch.mayHold && untouched),
-      untouched,
+      ...{ untouched, patient },
       activeAndPending: traffic.admission.breaker.activeAndPending + 1,
     });
     if (waitMs === undefined) throw this.#exhausted(error, traffic);

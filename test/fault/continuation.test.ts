@@ -240,7 +240,11 @@ async function threeNodes(
     { lbPolicy: "round_robin", outlierDetection: { baseEjectionTimeMs: 1_000 } },
     {
       // A node that is stopped, or a connection that brings nonsense, is noticed soon.
-      timeouts: { acceptTimeoutMs: silentMs, perTryIdleTimeoutMs: silentMs, connectTimeoutMs: 1_000 },
+      timeouts: {
+        ...{ acceptTimeoutMs: silentMs, perTryIdleTimeoutMs: silentMs, connectTimeoutMs: 1_000 },
+        // Few cores serve all clients, and two nodes of three at times.
+        pendingTimeoutMs: 120_000,
+      },
     },
   );
   return { gateway, places };

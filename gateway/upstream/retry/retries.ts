@@ -24,6 +24,10 @@ export type RetriesOptions = {
   readonly backOff: BackOffSettings;
   /** The retry budget of the cluster. */
   readonly budget: RetryBudget;
+  /** The most tries after the first one of a request that is patient. */
+  readonly patientRetries: number;
+  /** The retries of patient requests at once, in percent of the cluster's requests, as for answers that are continued. */
+  readonly patientPercent: number;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
 };
@@ -34,6 +38,11 @@ export type FailedTry = {
   readonly hasUntried: boolean;
   /** Whether no engine had worked on the request: then a repeated try takes no place in the budget. */
   readonly untouched: boolean;
+  /**
+   * Whether the caller is shown that the request waits, and an engine was lost: it is tried again as answers are
+   * continued that have begun.
+   */
+  readonly patient: boolean;
   /** The number of requests of the cluster that run or wait, this one included. */
   readonly activeAndPending: number;
 };
@@ -70,10 +79,13 @@ export class Retries {
    * undefined where there shall be none. What no engine has worked on costs nothing to send again, as with gRPC's
    * transparent retries.
    */
-  repeat({ hasUntried, untouched, activeAndPending }: FailedTry): number | undefined {
-    const { numRetries, backOff, budget, random } = this.#options;
-    if (this.#state.at === "committed" || this.#count >= numRetries || !hasUntried) return undefined;
-    const permit = untouched ? undefined : budget.tryRetry(activeAndPending);
+  repeat({ hasUntried, untouched, patient, activeAndPending }: FailedTry): number | undefined {
+    const { numRetries, patientRetries, patientPercent, backOff, budget, random } = this.#options;
+    const most = patient ? Math.max(numRetries, patientRetries) : numRetries;
+    if (this.#state.at === "committed" || this.#count >= most || !(hasUntried || patient)) return undefined;
+    const take = () =>
+      patient ? budget.tryContinue(activeAndPending, patientPercent) : budget.tryRetry(activeAndPending);
+    const permit = untouched ? undefined : take();
     if (!untouched && !permit) return undefined;
     this.#count += 1;
     this.#moveTo({ at: "retrying", permit });

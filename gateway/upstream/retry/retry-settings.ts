@@ -79,7 +79,9 @@ export const retrySchema = z
       .min(0)
       .max(5)
       .default(2)
-      .describe("The number of further tries that a request may have after its first, before its first delta."),
+      .describe(
+        "The number of further tries that a request may have after its first, before its first delta. A streamed one that loses engines is tried again for as long as it may be held (noEndpointHoldMs), in the budget of continuation and up to its maxPerAnswer.",
+      ),
     retryBackOff: backOffSchema,
     requestOfDeath: requestOfDeathSchema,
   })

@@ -124,6 +124,23 @@ describe("an answer whose engine is lost", () => {
     await rig.atRest();
   });
 
+  test("begins at a fourth one where it had not begun, its caller waits, and others were lost with it", async () => {
+    const always = { stopAfter: () => 0 };
+    const some = await nodes(always, always, always, {});
+    const rig = await inFrontOf(some);
+    const sent = ["one", "two"].map((text) => rig.send(generateRequest({}, text), { mayHold: true }));
+    for (const node of some.slice(0, 3)) {
+      await settleUntil(rig, () => node.standing === sent.length);
+      node.node.stop();
+    }
+    for (const one of sent) {
+      expect(await settle(rig, one)).toBe("ok");
+      expect(textOf(one.events)).toBe(TEXT);
+      expect(one.calls).toMatchObject({ attempts: 4, continuedFrom: [] });
+    }
+    await rig.atRest();
+  });
+
   test("keeps its calls and their ids, and its reasoning", async () => {
     const steps = [
       ...stepsOf(reasoningStart(0), "Let me", " see.").slice(0, -1),

@@ -28,7 +28,9 @@ const NEW_EACH_TIME = new Set([
   "completed_at",
   "sequence_number",
   "signature",
+  // What a stream says of its engine's settings depends on whether it had one yet when it began.
   "max_output_tokens",
+  "top_p",
 ]);
 const CACHE = new Set(["prompt_tokens_details", "input_tokens_details", "cache_creation"]);
 const CACHED = ["cache_read_input_tokens", "cache_creation_input_tokens"];

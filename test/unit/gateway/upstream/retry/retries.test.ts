@@ -2,13 +2,15 @@ import { describe, expect, test } from "vitest";
 import { Retries } from "../../../../../gateway/upstream/retry/retries.ts";
 import { RetryBudget } from "../../../../../gateway/upstream/retry/retry-budget.ts";
 
-const FAILED = { hasUntried: true, untouched: false, activeAndPending: 1 };
+const FAILED = { hasUntried: true, untouched: false, patient: false, activeAndPending: 1 };
+
+const PATIENT = { patientRetries: 4, patientPercent: 100 };
 
 /** A request of a cluster whose budget has room for `most` retries at once. */
 function retries({ most = 3, numRetries = 2 } = {}) {
   const budget = new RetryBudget({ budgetPercent: 0, minRetryConcurrency: most });
   const backOff = { baseIntervalMs: 100, maxIntervalMs: 1_000 };
-  return { budget, of: new Retries({ numRetries, backOff, budget, random: () => 0.5 }) };
+  return { budget, of: new Retries({ ...{ numRetries, backOff, budget }, ...PATIENT, random: () => 0.5 }) };
 }
 
 describe("a failed try", () => {
@@ -19,6 +21,14 @@ describe("a failed try", () => {
 
   test("is not repeated where every endpoint has had its try", () => {
     expect(retries().of.repeat({ ...FAILED, hasUntried: false })).toBeUndefined();
+  });
+
+  test("is repeated as often as answers are continued where its caller waits, in their budget", () => {
+    const { of, budget } = retries({ most: 0 });
+    const patient = { ...FAILED, hasUntried: false, patient: true };
+    const waits = Array.from({ length: 5 }, () => of.repeat(patient));
+    expect(waits).toEqual([50, 150, 350, 500, undefined]);
+    expect([budget.activeRetries, budget.activeContinuations]).toEqual([0, 1]);
   });
 
   test("is not repeated beyond the budget, unless no engine had worked on the request", () => {

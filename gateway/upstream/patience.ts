@@ -1,0 +1,70 @@
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import { OUTCOMES } from "../outcome.ts";
+import type { UpstreamFailure } from "./call/grpc-error.ts";
+
+/** What the patience of one request goes by. */
+export type PatienceOptions = {
+  /** Whether the caller is shown that the request waits. */
+  readonly mayHold: boolean;
+  /** The longest time, from the first loss on, in which the request is tried again, in milliseconds. */
+  readonly holdMs: number;
+  /** The addresses of the endpoints that are not to be asked now. */
+  readonly tried: Set<string>;
+  /** Returns the addresses of all endpoints of the cluster. */
+  readonly addresses: () => Iterable<string>;
+  /** The clock of the request. */
+  readonly clock: Pick<Clock, "nowMs">;
+};
+
+/** A try that has failed. */
+export type LostTry = {
+  /** The address of the endpoint. */
+  readonly address: string;
+  /** What went wrong. */
+  readonly failure: UpstreamFailure;
+  /** Whether the endpoint was lost with other requests, too, any of which may be what it was lost by. */
+  readonly inDoubt: boolean;
+};
+
+/**
+ * Knows for one request how long it is tried again where engines are lost before the first word of its answer. One whose
+ * caller is shown that it waits loses nothing by another try, just as an answer that has begun; with the few tries that
+ * others have, engines that are replaced one after the other would fail it. What an engine was lost with alone is not
+ * sent there again: it may be what the engine was lost by.
+ */
+export class Patience {
+  readonly #options: PatienceOptions;
+  readonly #alone = new Set<string>();
+  #sinceMs: number | undefined;
+
+  constructor(options: PatienceOptions) {
+    this.#options = options;
+  }
+
+  /** Whether the request has lost an engine and is still to be tried again. */
+  get waits(): boolean {
+    const { holdMs, clock } = this.#options;
+    return this.#sinceMs !== undefined && clock.nowMs() - this.#sinceMs <= holdMs;
+  }
+
+  /** Notes a try that has failed. Returns whether the request is tried again, however many tries it has had. */
+  failed({ address, failure, inDoubt }: LostTry): boolean {
+    const { mayHold, addresses, clock } = this.#options;
+    if (!mayHold || !isLoss(failure)) return false;
+    this.#sinceMs ??= clock.nowMs();
+    if (failure.workedMs !== undefined && !inDoubt) this.#alone.add(address);
+    return this.waits && [...addresses()].some((one) => !this.#alone.has(one));
+  }
+
+  /** Lets all endpoints be asked again but those that were lost with this request alone. */
+  forgive(): void {
+    const { tried } = this.#options;
+    tried.clear();
+    for (const address of this.#alone) tried.add(address);
+  }
+}
+
+/** Returns whether the endpoint was lost, fell silent or goes: not what it says of the request. */
+function isLoss({ ending: { kind }, error }: UpstreamFailure): boolean {
+  return kind === "reset" || kind === "stalled" || OUTCOMES[error.detail].untouched === true;
+}
