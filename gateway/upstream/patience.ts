@@ -1,5 +1,4 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import { OUTCOMES } from "../outcome.ts";
 import type { UpstreamFailure } from "./call/grpc-error.ts";
 
 /** What the patience of one request goes by. */
@@ -64,7 +63,7 @@ export class Patience {
   }
 }
 
-/** Returns whether the endpoint was lost, fell silent or goes: not what it says of the request. */
-function isLoss({ ending: { kind }, error }: UpstreamFailure): boolean {
-  return kind === "reset" || kind === "stalled" || OUTCOMES[error.detail].untouched === true;
+/** Returns whether the endpoint was lost or fell silent: one that says something has said it to the request. */
+function isLoss({ ending: { kind } }: UpstreamFailure): boolean {
+  return kind === "reset" || kind === "connect_failure" || kind === "stalled";
 }
