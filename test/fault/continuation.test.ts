@@ -128,7 +128,7 @@ const FAULTS: readonly Fault[] = [
 
 /** The faults that a small machine has the time for: those that differ most from one another. */
 const QUICK: Readonly<Record<NodeKind, readonly string[]>> = {
-  "of the simulator": ["is killed", "is told to end", "is stopped", "falls into nonsense"],
+  "of the simulator": ["is killed", "is told to end", "falls into nonsense"],
   "of llama.cpp": ["is killed"],
 };
 
