@@ -15,7 +15,7 @@ import type { BackOffSettings } from "./retry/retry-settings.ts";
  * The time between two looks at whether an endpoint is there that fits, in milliseconds. It is also about the time in
  * which the health checks get to know of one that was lost.
  */
-const LOOK_MS = 250;
+export const LOOK_MS = 250;
 
 /** What going on with the answers of one request goes by. */
 export type GoingOnOptions = {

@@ -23,7 +23,7 @@ import { ResumableAnswer } from "./continuation/resumable-answer.ts";
 import { messageFor } from "./continuation/resumable-message.ts";
 import type { PromptFacts } from "./encoded-request.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
-import { GoingOn } from "./going-on.ts";
+import { GoingOn, LOOK_MS } from "./going-on.ts";
 import { promptBytes } from "./load-balancing/boundary-hashes.ts";
 import { type Route, routeOf } from "./load-balancing/route.ts";
 import type { RoutingHints } from "./load-balancing/routing-hints.ts";
@@ -56,9 +56,6 @@ const BYTES_PER_TOKEN = 4;
  * that had no other is then held or told that there is none.
  */
 const LOSS_KNOWN_MS = 250;
-
-/** The time between two looks for an endpoint that is not to be avoided any more, in milliseconds. */
-const LOOK_MS = 250;
 
 /** The detail token for each way in which the wait for an endpoint ends badly. */
 const PENDING_DETAIL = {
