@@ -1,10 +1,9 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { accessSync, constants } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
-import { type AddressInfo, connect, createServer } from "node:net";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { accepts, freePort, programOf } from "../references/reference.ts";
 
 /** A running nginx: its process id, its port on this machine, and how to end it. */
 export type RunningNginx = {
@@ -14,11 +13,10 @@ export type RunningNginx = {
 };
 
 /**
- * Starts nginx as a streaming proxy in front of `originPort`, in one process. Resolves to undefined when there is none
- * on the PATH.
+ * Starts nginx as a streaming proxy in front of `originPort`, in one process. Resolves to undefined when there is none.
  */
 export async function startNginx(originPort: number, folder: string): Promise<RunningNginx | undefined> {
-  const program = onPath("nginx");
+  const program = programOf("nginx");
   if (program === undefined) return undefined;
   const prefix = join(folder, "nginx");
   await mkdir(prefix, { recursive: true });
@@ -72,36 +70,4 @@ http {
   }
 }
 `;
-}
-
-function onPath(name: string): string | undefined {
-  const files = (process.env.PATH ?? "").split(delimiter).map((folder) => join(folder, name));
-  return files.find((file) => {
-    try {
-      accessSync(file, constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
-}
-
-function accepts(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, "127.0.0.1");
-    socket.once("connect", () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.once("error", () => resolve(false));
-  });
 }
