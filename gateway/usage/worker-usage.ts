@@ -1,12 +1,10 @@
+import { OpenQuestions } from "../../deploy/runtime/process/open-questions.ts";
 import type { Channel } from "../../deploy/runtime/process/process-channel.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { StoredUsage, UsageBatch, UsageStore } from "./usage-store.ts";
 
 /** The field by which messages about usage are told from others on the same process channel. */
 export const USAGE_TOPIC = "usage";
-
-/** The time after which the process that keeps usage counts as silent, in milliseconds: on one machine it is stuck then. */
-const ANSWER_MS = 1_000;
 
 /** What a gateway worker says to the process that keeps the usage of all. The worker uses each `id` once. */
 export type UsageRequest =
@@ -27,18 +25,13 @@ export function answerUsage(store: UsageStore, channel: Channel<UsageReply, Usag
 /** The usage of keys as one gateway worker sees it: the process that started it keeps it for all. */
 export class WorkerUsage implements UsageStore {
   readonly #channel: Channel<UsageRequest, UsageReply>;
-  readonly #clock: Pick<Clock, "after">;
-  readonly #unanswered = new Map<number, (found: StoredUsage | undefined) => void>();
-  #lastId = 0;
+  readonly #questions: OpenQuestions<StoredUsage | undefined>;
 
   /** Makes the store at the worker's end of `channel`; `clock` times the other end's answers. */
   constructor(channel: Channel<UsageRequest, UsageReply>, clock: Pick<Clock, "after">) {
     this.#channel = channel;
-    this.#clock = clock;
-    channel.onMessage(({ id, found }) => {
-      this.#unanswered.get(id)?.(found);
-      this.#unanswered.delete(id);
-    });
+    this.#questions = new OpenQuestions(clock);
+    channel.onMessage(({ id, found }) => this.#questions.answer(id, found));
   }
 
   /** Passes a batch on and resolves to true: the channel loses nothing while both ends live. */
@@ -49,18 +42,6 @@ export class WorkerUsage implements UsageStore {
 
   /** Resolves to what all workers have told of a key; undefined where there is no answer within a second. */
   read(keyId: string): Promise<StoredUsage | undefined> {
-    this.#lastId += 1;
-    const id = this.#lastId;
-    return new Promise((resolve) => {
-      const cancel = this.#clock.after(ANSWER_MS, () => {
-        this.#unanswered.delete(id);
-        resolve(undefined);
-      });
-      this.#unanswered.set(id, (found) => {
-        cancel();
-        resolve(found);
-      });
-      this.#channel.send({ usage: "read", id, keyId });
-    });
+    return this.#questions.ask((id) => this.#channel.send({ usage: "read", id, keyId }));
   }
 }
