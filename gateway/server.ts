@@ -291,8 +291,9 @@ function registerKeyedRoutes(app: FastifyInstance, handlerOf: HandlerOf, gates: 
       // From the key to the body, cheapest refusal first.
       requireKey(context, gates.auth);
       if (envelope === "b") takeApiVersion(context);
-      limitRequests(context, gates.limits);
+      // A process in trouble asks no store of limits, and has nothing to give back to whom it turns away.
       shedRequests(context, gates.overload, Math.random);
+      limitRequests(context, gates.limits);
       limitBodies(context, gates.bodies);
       registerRoutes(context, handlerOf, (spec) => spec.use !== "open" && spec.envelope === envelope);
     });

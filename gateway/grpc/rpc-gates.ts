@@ -186,11 +186,11 @@ export class RpcGatekeeper {
     const onTooMany = () => rpc.endConnection();
     const principal = await authenticate({ record, rawHeaders: rawHeadersOf(metadata), address, onTooMany }, auth);
     const { use } = method;
+    refuseInTrouble({ use, priority: principal.priority }, bodies.overload, bodies.random);
     const show: NonNullable<RpcCall["limited"]>["show"] = ({ readings }) =>
       rpc.tell(rateLimitHeaders("a", readings, { prefix: limits.headerPrefix, wallMs: limits.clock.wallMs() }));
     rpc.limited = { record, principal, use, reply: rpc, show };
     await admitRequest(rpc.limited, limits);
-    refuseInTrouble({ use, priority: principal.priority }, bodies.overload, bodies.random);
     if (use === "none") return;
     const announced = announcedBytes(metadata);
     const maxBytes = maxBytesOf(record, bodies);
