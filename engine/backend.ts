@@ -80,6 +80,11 @@ export interface Backend {
    * empty.
    */
   describe(): BackendDescription;
+  /**
+   * Returns, once it has started, what an operator should know of how it serves the model: a sentence each, for the log.
+   * Absent: nothing ever is.
+   */
+  startNotes?(): readonly string[];
   /** Returns the load now. It is asked several times a second, and must not wait. */
   load(): BackendLoad;
   /**

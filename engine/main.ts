@@ -59,6 +59,7 @@ async function run(config: EngineConfig): Promise<number> {
   log.info(startingFacts(config), "starting");
   warnOfOpenPort(config, log);
   if (!(await started(backend, orders.stop))) return crashed() ? 1 : 0;
+  for (const note of backend.startNotes?.() ?? []) log.warn(note);
   server.serve();
   const ready = { address: hostPort(config.listen.host, port), metricsPort: metricsServer.port, models: config.models };
   log.info(ready, "serving");

@@ -15,7 +15,7 @@ const MAX_CALLS = 32;
 /** All that the grammar of an answer depends on: plain data, which can go to another thread. */
 export type GrammarInput = Pick<
   OutputGrammarOptions,
-  "mustCall" | "constraint" | "reasoning" | "markers" | "onlyPromised"
+  "mustCall" | "constraint" | "reasoning" | "markers" | "onlyPromised" | "undeclared"
 > & {
   /** The tools that may be called. */
   readonly tools: readonly CallableTool[];

@@ -4,7 +4,7 @@ import { EngineError } from "../errors.ts";
 import type { CallIdRule } from "./call-ids.ts";
 import type { ControlTokens } from "./control-tokens.ts";
 import { type HistoryMessage, modelHistory, reasoningOf, textOf, writtenBy } from "./model-history.ts";
-import { parseMarkedTemplate, parseTemplate } from "./parse-template.ts";
+import { IS_NUMBER, parseMarkedTemplate, parseTemplate } from "./parse-template.ts";
 import { Placeholders, type Span } from "./placeholders.ts";
 import type { JsonStandIns } from "./template-json.ts";
 import { type TemplateMessage, toTemplateMessages, toTemplateTools } from "./template-messages.ts";
@@ -233,6 +233,7 @@ export class ChatTemplate {
         ...effortVariables,
         bos_token: this.#options.bosToken,
         eos_token: this.#options.eosToken,
+        [IS_NUMBER]: (value: unknown) => placeholders.isNumber(value),
         ...(marking && { [MARK]: mark }),
       });
     } catch (cause) {

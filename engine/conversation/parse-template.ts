@@ -2,17 +2,24 @@ import { Template } from "@huggingface/jinja";
 
 type SyntaxNode = { readonly type: string; readonly [field: string]: unknown };
 
+/** The name of the function that tells whether a string stands for a number, which every rendering has to be given. */
+export const IS_NUMBER = "svc_is_number";
+
+/** The names of the tests of a value's type, each with what it says of a number. */
+const OF_NUMBERS: Readonly<Record<string, boolean>> = { string: false, number: true };
+
 /** The names of the interpreter's tests, each with what Python writes for the one value that passes it. */
 const PYTHON_WORDS = { none: "None", true: "True", false: "False" } as const;
 
 /**
  * Parses the Jinja source of a chat template. Templates are written for Python, where the filter `string` takes any
  * value; the interpreter's own fails for null and writes booleans in JavaScript's way, so that it is not asked for
- * these. Throws where the source is not Jinja.
+ * these. Tests of a type take the strings that stand for numbers for these, by the function `IS_NUMBER`. Throws where the source is not Jinja.
  */
 export function parseTemplate(source: string): Template {
   const template = new Template(source);
   writeAsPython(template.parsed);
+  seeNumbers(template.parsed);
   return template;
 }
 
@@ -44,6 +51,24 @@ function writeAsPython(parent: object): void {
     if (typeof child !== "object" || child === null) continue;
     writeAsPython(child);
     if (isStringFilter(child)) Reflect.set(parent, key, conditional(child));
+  }
+}
+
+/** Puts conditions around the tests of a type below a node, as a number may be held by a string. */
+function seeNumbers(parent: object): void {
+  for (const [key, child] of Object.entries(parent)) {
+    if (typeof child !== "object" || child === null) continue;
+    seeNumbers(child);
+    if (!isNode(child) || child.type !== "TestExpression" || !isNode(child.operand) || !isNode(child.test)) continue;
+    const { operand, test, negate } = child;
+    const says = OF_NUMBERS[String(test.value)];
+    if (says === undefined || (operand.type !== "Identifier" && operand.type !== "MemberExpression")) continue;
+    Reflect.set(parent, key, {
+      type: "Ternary",
+      condition: { type: "CallExpression", callee: { type: "Identifier", value: IS_NUMBER }, args: [operand] },
+      trueExpr: { type: "Identifier", value: String(says !== negate) },
+      falseExpr: child,
+    });
   }
 }
 

@@ -56,6 +56,14 @@ export class Placeholders {
     return this.#hold({ text: lexeme, kind: "number" });
   }
 
+  /** Returns whether a value is the placeholder of a number, and nothing beside it. */
+  isNumber(value: unknown): boolean {
+    if (typeof value !== "string" || !value.startsWith(`${EDGE}${this.#secret}:`) || !value.endsWith(EDGE))
+      return false;
+    const at = value.slice(EDGE.length + this.#secret.length + 1, -EDGE.length);
+    return /^\d+$/.test(at) && this.#held[Number(at)]?.kind === "number";
+  }
+
   /** Returns a placeholder that marks a place with a number. */
   forMark(mark: number): string {
     return this.#hold({ text: "", kind: "mark", mark });

@@ -10,6 +10,12 @@ const BLOCK = 16;
 /** The count from which on a repetition is a rule of its own. */
 const LONG = 4;
 
+/**
+ * The count that no answer reaches: repetitions that end there or beyond are written without an end. Counting so far
+ * takes rules that grow with the square of the count's logarithm, and callers write counts like 1e300.
+ */
+const BEYOND_ANSWERS = 2 ** 30;
+
 /** The most states of the automata of all patterns of a grammar; each is a rule. */
 const MAX_PATTERN_STATES = 4096;
 
@@ -130,10 +136,11 @@ export class GrammarRules {
   }
 
   /**
-   * Matches between `min` and `max` times `part` (undefined: without end), in space that grows with the logarithm of
-   * the counts. Many places share a repetition of the same part, as reading each costs its length.
+   * Matches between `min` and `most` times `part` (undefined, and all from 2^30 on: without end), in space that grows
+   * with the logarithm of the counts. Many places share a repetition of the same part, as reading each costs its length.
    */
-  times(part: Gbnf, min: number, max: number | undefined): Gbnf {
+  times(part: Gbnf, min: number, most: number | undefined): Gbnf {
+    const max = most !== undefined && most < BEYOND_ANSWERS ? most : undefined;
     const name =
       part.kind === "rule"
         ? part.name

@@ -10,12 +10,11 @@ export type PrunedGrammar = { readonly root: Gbnf; readonly rules: ReadonlyMap<s
 export function prune(root: Gbnf, rules: ReadonlyMap<string, Gbnf>): PrunedGrammar | undefined {
   const finishing = new FinishingRules(rules);
   if (!finishing.canFinish(root)) return undefined;
-  const isAlive = (node: Gbnf) => finishing.canFinish(node);
   const kept = new Map<string, Gbnf>();
   /** The rules that are kept and whose bodies are still to be gone through. */
   const open: string[] = [];
   const visit = (node: Gbnf): Gbnf => {
-    const alive = withoutDeadEnds(node, isAlive);
+    const alive = withoutDeadEnds(node, finishing) ?? NEVER;
     for (const name of references(alive)) {
       if (kept.has(name) || !rules.has(name)) continue;
       kept.set(name, NEVER);
@@ -47,6 +46,11 @@ export class FinishingRules {
     const waiting = this.#look(added);
     for (const name of waiting) this.#never.add(name);
     return this.#finishes(node);
+  }
+
+  /** Returns whether a rule can be finished that an expression leads to which was asked about; false for another. */
+  isFinishing(name: string): boolean {
+    return this.#finishing.has(name);
   }
 
   /** Finds out about rules, each of which comes behind those that it refers to, and returns those that never finish. */
@@ -118,14 +122,33 @@ export class FinishingRules {
   }
 }
 
-function withoutDeadEnds(node: Gbnf, isAlive: (node: Gbnf) => boolean): Gbnf {
+/**
+ * Returns what of an expression can be finished; undefined where nothing can. The rules in it must have been asked about
+ * before. It goes through the expression once: grammars of callers' schemas are deep.
+ */
+function withoutDeadEnds(node: Gbnf, finishing: FinishingRules): Gbnf | undefined {
   switch (node.kind) {
-    case "sequence":
-      return sequence(...node.parts.map((part) => withoutDeadEnds(part, isAlive)));
-    case "choice":
-      return choice(...node.options.filter(isAlive).map((option) => withoutDeadEnds(option, isAlive)));
-    case "repeat":
-      return isAlive(node.part) ? repeat(withoutDeadEnds(node.part, isAlive), node.min, node.max) : EMPTY;
+    case "rule":
+      return finishing.isFinishing(node.name) ? node : undefined;
+    case "sequence": {
+      const parts = node.parts.map((part) => withoutDeadEnds(part, finishing));
+      if (parts.every((part, at) => part === node.parts[at])) return node;
+      const alive = parts.filter((part) => part !== undefined);
+      return alive.length === parts.length ? sequence(...alive) : undefined;
+    }
+    case "choice": {
+      const options = node.options.map((option) => withoutDeadEnds(option, finishing));
+      const alive = options.filter((option) => option !== undefined);
+      if (alive.length === 0) return undefined;
+      return alive.every((option, at) => option === node.options[at]) && alive.length === options.length
+        ? node
+        : choice(...alive);
+    }
+    case "repeat": {
+      const part = withoutDeadEnds(node.part, finishing);
+      if (part === undefined) return node.min === 0 ? EMPTY : undefined;
+      return part === node.part ? node : repeat(part, node.min, node.max);
+    }
     default:
       return node;
   }

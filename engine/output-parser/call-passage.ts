@@ -204,7 +204,8 @@ export class CallPassage {
   #between(): PassageStep {
     const { reading, pending, visible } = this.#options;
     const lead = skipSpace(pending.text, 0);
-    const found = lead > MAX_SPACE_BETWEEN ? undefined : markAt(pending.text, lead, [reading.close, reading.next]);
+    const marks = [reading.close, reading.next, ...(reading.otherCloses ?? [])];
+    const found = lead > MAX_SPACE_BETWEEN ? undefined : markAt(pending.text, lead, marks);
     if (found === "partly") return "needs-more";
     const markup = found === undefined ? "" : pending.take(lead + found.mark.length);
     if (found !== undefined && found.mark === reading.next) {

@@ -13,9 +13,11 @@ export const reasoningMarkers = z.strictObject({
   beforeClose: text.describe("The white space that the template writes before `close`."),
   afterClose: text.describe("The white space that the template writes behind `close`."),
   endedByCall: z
-    .boolean()
+    .union([z.boolean(), z.literal("as-written")])
     .optional()
-    .describe("Whether the mark of a call ends the reasoning, too; without it, such a mark is only mentioned there."),
+    .describe(
+      "Whether a call ends the reasoning, too: `true`, by any mark that begins one; `as-written`, by the marks before its name as the template writes them, where a mark alone is often only mentioned; without it, all marks are only mentioned there.",
+    ),
 });
 
 /** The marks of a family's reasoning, and the white space beside them, of which at most that much is taken off. */

@@ -68,6 +68,6 @@ export function earliest(
 }
 
 /** Returns the texts with which a call can begin. */
-export function withSeparator({ openers, separator }: CallReading): readonly string[] {
+function withSeparator({ openers, separator }: CallReading): readonly string[] {
   return [...openers, ...openers.map((opener) => separator + opener)];
 }

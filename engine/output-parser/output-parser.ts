@@ -1,5 +1,5 @@
 import type { Event, TokenLogprob } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { formOf } from "../tool-calls/forms.ts";
+import { formOf, type ToolCallMarkers } from "../tool-calls/forms.ts";
 import type { ArgumentTypes } from "../tool-calls/readers/argument-types.ts";
 import { heldSuffixLength } from "../tool-calls/readers/held-suffix.ts";
 import type { CallReading } from "../tool-calls/tool-call-form.ts";
@@ -7,7 +7,7 @@ import { BlockWriter } from "./block-writer.ts";
 import { CallIds } from "./call-ids.ts";
 import { CallPassage, type PassageStep } from "./call-passage.ts";
 import type { OutputMarkers, ReasoningMarkers } from "./markers.ts";
-import { earliest, nextMark, withSeparator } from "./next-mark.ts";
+import { earliest, nextMark } from "./next-mark.ts";
 import { PendingText } from "./pending-text.ts";
 import { VisibleText } from "./visible-text.ts";
 
@@ -47,7 +47,12 @@ type State =
   | { readonly at: "done" };
 
 /** The rules of how calls stand in the text, and what reads them. */
-type Calls = { readonly reading: CallReading; readonly passage: CallPassage };
+type Calls = {
+  readonly reading: CallReading;
+  readonly passage: CallPassage;
+  /** The marks of calls that end the reasoning too. */
+  readonly endReasoning: readonly string[];
+};
 
 const TEXT: State = { at: "text" };
 const ANY_TYPE: ArgumentTypes = () => undefined;
@@ -171,7 +176,7 @@ export class OutputParser {
       visible: this.#visible,
       writer: this.#writer,
     });
-    return { reading, passage };
+    return { reading, passage, endReasoning: reasoningEnds(markers.reasoning, toolCall, reading) };
   }
 
   /**
@@ -226,16 +231,17 @@ export class OutputParser {
 
   #inReasoning(markers: ReasoningMarkers): boolean {
     const { close, beforeClose, afterClose } = markers;
-    const calls = markers.endedByCall ? this.#calls?.reading : undefined;
+    const marks = this.#calls?.endReasoning ?? [];
+    const separator = this.#calls?.reading.separator ?? "";
     const { text } = this.#pending;
-    const found = earliest(text, [close, ...(calls?.openers ?? [])]);
+    const found = earliest(text, [close, ...marks]);
     if (found === undefined) {
-      const ends = [close, beforeClose + close, ...(calls ? withSeparator(calls) : [])];
+      const ends = [close, beforeClose + close, ...marks, ...marks.map((mark) => separator + mark)];
       this.#think(text.length - heldSuffixLength(text, ends));
       return false;
     }
     const isClose = found.mark === close;
-    const lead = isClose ? beforeClose : (calls?.separator ?? "");
+    const lead = isClose ? beforeClose : separator;
     const padding = text.slice(0, found.at).endsWith(lead) ? lead.length : 0;
     this.#think(found.at - padding);
     this.#writer.end(true);
@@ -266,4 +272,15 @@ export class OutputParser {
     const start = this.#pending.offset;
     this.#writer.append("reasoning", this.#pending.take(length), start);
   }
+}
+
+/** Returns the marks of calls that end a family's reasoning. */
+function reasoningEnds(
+  reasoning: ReasoningMarkers | undefined,
+  toolCall: ToolCallMarkers,
+  reading: CallReading,
+): readonly string[] {
+  if (reasoning?.endedByCall !== "as-written") return reasoning?.endedByCall ? reading.openers : [];
+  const markup = formOf(toolCall).markup(toolCall);
+  return markup === undefined ? [] : [markup.open + markup.behindOpen];
 }

@@ -24,15 +24,18 @@ const FALLBACK = "hermes-thinking";
 
 /**
  * Returns the profile of a model file: of those whose conditions all hold the one that has most of them, else one for
- * ChatML models. `profiles` are those that this service brings, by default.
+ * ChatML models, which then does not fit (`fits`). `profiles` are those that this service brings, by default.
  */
-export function chooseProfile(file: ModelFile, profiles: readonly NamedProfile[] = builtInProfiles()): NamedProfile {
+export function chooseProfile(
+  file: ModelFile,
+  profiles: readonly NamedProfile[] = builtInProfiles(),
+): NamedProfile & { readonly fits: boolean } {
   let best: { readonly named: NamedProfile; readonly conditions: number } | undefined;
   for (const named of profiles) {
     const conditions = conditionsMet(named.profile.gguf, file);
     if (conditions > (best?.conditions ?? 0)) best = { named, conditions };
   }
-  return best?.named ?? { name: FALLBACK, profile: loadProfile(FALLBACK) };
+  return best ? { ...best.named, fits: true } : { name: FALLBACK, profile: loadProfile(FALLBACK), fits: false };
 }
 
 /** Returns how many conditions there are; 0 where one of them does not hold. */

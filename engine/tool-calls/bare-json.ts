@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { ARGUMENTS_KEY, jsonObjectCall } from "./json-object-call.ts";
+import { ARGUMENTS_KEYS, jsonObjectCall } from "./json-object-call.ts";
 import { mark, openersOf, opening, text } from "./marks.ts";
 import { JsonCallReader } from "./readers/json-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
@@ -28,7 +28,7 @@ export const bareJson = toolCallForm({
   },
 
   reading({ argumentsKey, prefix, separator }, { names }) {
-    const argumentsKeys = [...new Set([argumentsKey, ARGUMENTS_KEY])];
+    const argumentsKeys = [...new Set([argumentsKey, ...ARGUMENTS_KEYS])];
     const options = { close: "", argumentsKeys, otherKeys: PASSED_KEYS } as const;
     return {
       openers: openersOf(prefix),

@@ -9,6 +9,10 @@ export type GroupMarks = {
   readonly open: string;
   /** The outer closing mark; "" where a template writes none. */
   readonly close: string;
+  /** Marks that models write in the place of `open` by mistake. Default: none. */
+  readonly otherOpens?: readonly string[];
+  /** Marks that models write in the place of `close` by mistake. Default: none. */
+  readonly otherCloses?: readonly string[];
   /** The opening mark of each call. */
   readonly callOpen: string;
   /** White space that the template writes before the first mark and behind the last; "" where it writes none. */
@@ -19,15 +23,20 @@ export type GroupMarks = {
  * Returns the rules of how calls inside an outer pair of marks are read; `newReader` makes a reader for what stands
  * behind the mark of a call. Models forget the outer opening mark, so that of a call counts as well.
  */
-export function groupedCalls({ separator, ...marks }: GroupMarks, newReader: () => CallReader): CallReading {
+export function groupedCalls(
+  { separator, otherOpens = [], otherCloses = [], ...marks }: GroupMarks,
+  newReader: () => CallReader,
+): CallReading {
   const open = marks.open.trim();
+  const outer = openersOf(open, ...otherOpens);
   const next = marks.callOpen.trim();
   return {
-    openers: [...openersOf(open), next],
+    openers: [...outer, next],
     opensAtBrace: false,
     next: open === "" ? "" : next,
     close: marks.close.trim(),
+    otherCloses,
     separator,
-    newReader: (mark) => (mark === open && open !== "" ? new LeadingMarkReader(next, newReader()) : newReader()),
+    newReader: (mark) => (outer.includes(mark) ? new LeadingMarkReader(next, newReader()) : newReader()),
   };
 }

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { ARGUMENTS_KEY, jsonObjectCall } from "./json-object-call.ts";
+import { ARGUMENTS_KEY, ARGUMENTS_KEYS, jsonObjectCall } from "./json-object-call.ts";
 import { mark, opening, text } from "./marks.ts";
 import { JsonCallReader } from "./readers/json-call-reader.ts";
 import { LeadingMarkReader } from "./readers/leading-mark-reader.ts";
@@ -19,7 +19,7 @@ export const jsonList = toolCallForm({
 
   reading(markers, { names }) {
     const open = markers.open.trim();
-    const options = { close: "", argumentsKeys: [ARGUMENTS_KEY], otherKeys: "any" } as const;
+    const options = { close: "", argumentsKeys: ARGUMENTS_KEYS, otherKeys: "any" } as const;
     const newReader = () => new JsonCallReader(options, names);
     return {
       openers: [open],

@@ -3,6 +3,8 @@ import type { CallMarkup } from "./tool-call-form.ts";
 
 /** The key that most templates give the arguments of a call. */
 export const ARGUMENTS_KEY = "arguments";
+/** The keys under which models write the arguments of a call, whatever their template says. */
+export const ARGUMENTS_KEYS: readonly string[] = [ARGUMENTS_KEY, "parameters"];
 
 /** Returns how a grammar writes a call that is an object, `{"name": …, argumentsKey: {…}}`, with `end` behind it. */
 export function jsonObjectCall(argumentsKey: string, end: string): CallMarkup["call"] {

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { ARGUMENTS_KEY, jsonObjectCall } from "./json-object-call.ts";
+import { ARGUMENTS_KEY, ARGUMENTS_KEYS, jsonObjectCall } from "./json-object-call.ts";
 import { mark, opening, text } from "./marks.ts";
 import { JsonCallReader } from "./readers/json-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
@@ -23,7 +23,7 @@ export const json = toolCallForm({
   usable: (markers, { isKnown }) => (isKnown(markers.open) && isKnown(markers.close) ? markers : undefined),
 
   reading({ open, close, separator }, { names }) {
-    const options = { close, argumentsKeys: [ARGUMENTS_KEY], otherKeys: "any" } as const;
+    const options = { close, argumentsKeys: ARGUMENTS_KEYS, otherKeys: "any" } as const;
     const newReader = () => new JsonCallReader(options, names);
     return { openers: [open], opensAtBrace: false, next: "", close: "", separator, newReader };
   },

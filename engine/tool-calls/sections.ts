@@ -15,6 +15,14 @@ export const sections = toolCallForm({
       form: z.literal("sections"),
       open: text.describe("The mark before all calls; empty where none is written."),
       close: text.describe("The mark behind all calls; empty where none is written."),
+      otherOpens: z
+        .array(mark)
+        .default([])
+        .describe("The marks that models write in the place of `open` by mistake; they are read, and never written."),
+      otherCloses: z
+        .array(mark)
+        .default([])
+        .describe("The marks that models write in the place of `close` by mistake; they are read, and never written."),
       callOpen: mark.describe("The mark before a call."),
       nameEnd: mark.describe("The mark between the name and the arguments."),
       callClose: text.describe("The mark behind a call; empty where none is written."),
@@ -32,11 +40,12 @@ export const sections = toolCallForm({
   reading: (markers, { names }) =>
     groupedCalls({ ...markers, separator: "" }, () => new SectionCallReader(markers, names)),
 
-  markup({ open, callOpen, nameEnd, callClose, nameIsId, close }) {
+  markup({ open, otherOpens, callOpen, nameEnd, callClose, nameIsId, close }) {
     const index = repeat(charsOf("09"), 1, 4);
     const head = (name: string) => (nameIsId ? sequence(literal(`functions.${name}:`), index) : literal(name));
     return {
       ...(open === "" ? opening(callOpen, "") : opening(open, callOpen, callOpen)),
+      otherOpens,
       call: (name, args) => sequence(head(name), literal(nameEnd), args, literal(callClose)),
       between: callOpen,
       close,

@@ -21,6 +21,8 @@ export type CallReading = {
   readonly next: string;
   /** The mark at the end of a group; "" where a group has none. */
   readonly close: string;
+  /** Marks that models write in the place of `close` by mistake. Absent: none are known. */
+  readonly otherCloses?: readonly string[];
   /** White space that the template writes before the first mark of the calls and behind the last. */
   readonly separator: string;
   /**
@@ -46,6 +48,8 @@ export type CallMarkup = {
   readonly open: string;
   /** The text between `open` and the first call. */
   readonly behindOpen: string;
+  /** Marks that models write in the place of `open` by mistake. Absent: none are known. */
+  readonly otherOpens?: readonly string[];
   /** A mark that begins calls as well, for models that forget `open`; "" where there is none. */
   readonly otherOpen: string;
   /** The text between `otherOpen` and the first call. */

@@ -38,6 +38,8 @@ type Running = {
   readonly parts: EngineParts;
   readonly described: DescribedModel;
   readonly engineVersion: string;
+  /** What an operator should know of how the model is served. */
+  readonly notes: readonly string[];
   readonly stopBeat: () => void;
 };
 
@@ -167,6 +169,11 @@ export class LlamaBackend implements Backend {
     return this.#running.parts;
   }
 
+  /** Returns what an operator should know of how the model is served. */
+  startNotes(): readonly string[] {
+    return this.#running?.notes ?? [];
+  }
+
   /** Makes one token, so that whatever does not fit shows before the first request. */
   async #warmUp({ model, sequences }: LlamaRuntime): Promise<void> {
     const [sequence] = sequences;
@@ -184,7 +191,7 @@ export class LlamaBackend implements Backend {
     const vocabulary = readVocabulary(model);
     const source = metadata.tokenizer.chat_template;
     if (source === undefined) throw new EngineError("ENGINE_DOWN", "The model file holds no chat template.");
-    const profile = profileOf(this.#options.profile, metadata.general, source);
+    const { profile, fits } = profileOf(this.#options.profile, metadata.general, source);
     const markers = usableMarkers(profile, source, (mark) => withoutTokens(mark, vocabulary));
     const format = promptFormat(source, vocabulary, profile, markers);
     const revision = await modelRevision(modelPath, metadata, markers);
@@ -207,6 +214,7 @@ export class LlamaBackend implements Backend {
       markTokens: markTokens(markers, vocabulary),
       prompts: newEncoder({ model, vocabulary, format, contextWindow, work: this.#work }),
       grammars: new GrammarCache(llama, this.#work),
+      undeclared: this.#options.undeclaredProperties ? "any" : "declared",
       grammarStates: grammarStates(runtime.library, llama, model),
       work: this.#work,
       samplingDefaults: samplingDefaults(metadata.general),
@@ -214,12 +222,13 @@ export class LlamaBackend implements Backend {
       leases: new Set(),
       queue,
       steps,
-      shares: new BatchShares({ batchTokens, hasCompany: () => slots.busy > 1 }),
+      shares: new BatchShares(batchTokens),
       clock,
     };
     const { longestTokenBytes } = parts.prompts;
     return {
       parts,
+      notes: notesOf(fits, profile, markers),
       described: {
         revision,
         contextWindow,
@@ -236,6 +245,20 @@ export class LlamaBackend implements Backend {
   }
 }
 
+/** Returns what an operator should know of a model whose file no profile fits, and of calls that nobody reads. */
+function notesOf(fits: boolean, profile: ModelProfile, { toolCall, reasoning }: OutputMarkers): readonly string[] {
+  const lost = [...(toolCall ? [] : ["tool calls"]), ...(reasoning ? [] : ["reasoning"])].join(" and ");
+  if (!fits)
+    return [
+      `no profile fits the chat template of the model's file${lost === "" ? "" : `: ${lost} come out as text`}; backend.profile may name one`,
+    ];
+  return profile.toolCall && !toolCall
+    ? [
+        `the profile ${JSON.stringify(profile.family)} has no calls that this backend reads: tools are refused or ignored`,
+      ]
+    : [];
+}
+
 /**
  * Returns the configured profile, or the one that fits the file. Throws `ConfigError` for one that is not there or is
  * wrong.
@@ -244,9 +267,9 @@ function profileOf(
   configured: string | undefined,
   general: { readonly architecture: string; readonly name?: string | undefined },
   template: string,
-): ModelProfile {
-  if (configured !== undefined) return loadProfile(configured);
-  return chooseProfile({ architecture: general.architecture, name: general.name ?? "", template }).profile;
+): { readonly profile: ModelProfile; readonly fits: boolean } {
+  if (configured !== undefined) return { profile: loadProfile(configured), fits: true };
+  return chooseProfile({ architecture: general.architecture, name: general.name ?? "", template });
 }
 
 function promptFormat(

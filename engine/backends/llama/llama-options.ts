@@ -58,6 +58,12 @@ export const llamaSchema = z.strictObject({
     .describe(
       "Whether the system has to keep the model in memory and may never swap it out; the process needs the right to lock so much.",
     ),
+  undeclaredProperties: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Whether an object in JSON that is held to a schema may have properties that the schema does not declare, where it is silent about them. With it, declared properties may also come in another order than the schema's, as far as that costs little. Without it a model writes what is declared, in that order.",
+    ),
   batchTokens: z
     .int()
     .min(32)

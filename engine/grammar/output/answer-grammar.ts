@@ -1,11 +1,20 @@
 import type { OutputConstraint } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { anyObject, anyValue } from "../../gbnf/json-value.ts";
+import type { UndeclaredMembers } from "../schema/schema-facets.ts";
 import { type SchemaGrammar, toGrammar } from "../values/json-schema.ts";
 import { parseSchema, refuseUnenforced } from "./constraint-grammar.ts";
 
 /** The field that holds the schema of the answer, for error messages. */
 export const ANSWER_FIELD = "output_constraint.json_schema.schema_json";
+
+/** The settings of the grammar of an answer. */
+export type AnswerGrammarOptions = {
+  /** Whether a schema that is not strict allows any value. Default: false. */
+  readonly onlyStrict?: boolean;
+  /** Which members an object may have where its schema declares some and is silent about others. Default: `declared`. */
+  readonly undeclared?: UndeclaredMembers | undefined;
+};
 
 /**
  * Makes the grammar of a constrained answer: one JSON object, or one value of a schema, and nothing behind it.
@@ -16,7 +25,7 @@ export const ANSWER_FIELD = "output_constraint.json_schema.schema_json";
 export function answerGrammar(
   constraint: OutputConstraint | undefined,
   rules: GrammarRules,
-  onlyStrict: boolean,
+  { onlyStrict = false, undeclared }: AnswerGrammarOptions = {},
 ): SchemaGrammar | undefined {
   switch (constraint?.kind?.$case) {
     case "jsonObject":
@@ -24,7 +33,10 @@ export function answerGrammar(
     case "jsonSchema": {
       const { schemaJson, strict } = constraint.kind.value;
       if (onlyStrict && !strict) return { root: anyValue(rules), unenforced: [] };
-      const grammar = toGrammar(parseSchema(schemaJson, ANSWER_FIELD, rules.budget), rules, { at: ANSWER_FIELD });
+      const grammar = toGrammar(parseSchema(schemaJson, ANSWER_FIELD, rules.budget), rules, {
+        at: ANSWER_FIELD,
+        undeclared,
+      });
       if (strict) refuseUnenforced(grammar.unenforced);
       return grammar;
     }

@@ -10,7 +10,10 @@ import { finishGrammar, withinBudget } from "./constraint-grammar.ts";
 import { type ToolCallGrammar, type ToolCallGrammarOptions, toolCallGrammar } from "./tool-call-grammar.ts";
 
 /** The parts of the output that a request fixes, and how the model writes them. */
-export type OutputGrammarOptions = Pick<ToolCallGrammarOptions, "tools" | "maxCalls" | "argumentTypes"> & {
+export type OutputGrammarOptions = Pick<
+  ToolCallGrammarOptions,
+  "tools" | "maxCalls" | "argumentTypes" | "undeclared"
+> & {
   /** The marks by which the model tells reasoning and calls from text. */
   readonly markers: OutputMarkers;
   /** Whether the output has to be calls. */
@@ -85,7 +88,9 @@ function rootOf(options: OutputGrammarOptions, rules: GrammarRules, onlyPromised
     markers.toolCall && tools.length > 0
       ? toolCallGrammar({ ...options, markers: markers.toolCall, held }, rules)
       : undefined;
-  const value = mustCall ? undefined : answerGrammar(constraint, rules, onlyPromised)?.root;
+  const value = mustCall
+    ? undefined
+    : answerGrammar(constraint, rules, { onlyStrict: onlyPromised, undeclared: options.undeclared })?.root;
   const isFree = !mustCall && value === undefined;
   if (isFree && calls === undefined) return undefined;
   const answer = rules.named(BEHIND_REASONING, () =>
@@ -118,7 +123,15 @@ function thinking(
   return rules.named("reasoning", () => {
     const lead = [...reasoning.afterClose].map((char) => optional(literal(char)));
     const close = { mark: reasoning.close, behind: mayEnd ? answer : sequence(...lead, answer) };
-    const opens = reasoning.endedByCall ? (calls?.openers ?? []).filter(({ onlyFirst }) => !onlyFirst) : [];
-    return textUntil(rules, [close, ...opens], mayEnd);
+    return textUntil(rules, [close, ...reasoningEnds(reasoning, calls)], mayEnd);
   });
+}
+
+/** Returns the marks of calls that end a family's reasoning, and the calls behind them. */
+function reasoningEnds(
+  { endedByCall }: NonNullable<OutputMarkers["reasoning"]>,
+  calls: ToolCallGrammar | undefined,
+): readonly TextEnd[] {
+  if (!endedByCall || calls === undefined) return [];
+  return endedByCall === "as-written" ? calls.written : calls.openers.filter(({ onlyFirst }) => !onlyFirst);
 }

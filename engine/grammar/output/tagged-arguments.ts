@@ -5,6 +5,7 @@ import type { ParameterTags } from "../../tool-calls/tool-call-form.ts";
 import { ALL_CODES, subtract } from "../expressions/code-set.ts";
 import { textWithout } from "../expressions/text-until.ts";
 import { isList, isObject, SchemaDocument, type SchemaObject, shown } from "../schema/schema-document.ts";
+import type { UndeclaredMembers } from "../schema/schema-facets.ts";
 import { keyword, type SchemaType } from "../schema/schema-keywords.ts";
 import { writtenFormat } from "../schema/string-format.ts";
 import { SchemaGrammars } from "../values/json-schema.ts";
@@ -16,6 +17,8 @@ export type TaggedArgumentsOptions = {
   readonly tags: ParameterTags;
   /** The field that held the schema, for error messages. */
   readonly at: string;
+  /** Which members an object inside a parameter may have where its schema is silent. Default: `declared`. */
+  readonly undeclared?: UndeclaredMembers | undefined;
   /** Returns the types that the schema allows for a parameter; undefined for any. */
   readonly typesOf: (key: string) => ReadonlySet<string> | undefined;
 };
@@ -33,11 +36,11 @@ export function taggedArguments(
   rules: GrammarRules,
   options: TaggedArgumentsOptions,
 ): { readonly root: Gbnf; readonly unenforced: readonly string[] } {
-  const { at } = options;
+  const { at, undeclared } = options;
   const document = new SchemaDocument(schema, at);
   // The limits on a schema as a whole are those of every other schema.
   new SchemaGrammars(document, new GrammarRules(rules.budget)).whole(true);
-  const grammars = new SchemaGrammars(document, rules);
+  const grammars = new SchemaGrammars(document, rules, undeclared);
   if (!isSchemaObject(schema)) return { root: EMPTY, unenforced: [] };
   const unenforced = Object.keys(schema)
     .filter((name) => speaksOf(name, "object") && !OF_THE_WHOLE.includes(name))

@@ -6,6 +6,7 @@ import { formOf, type ToolCallMarkers } from "../../tool-calls/forms.ts";
 import type { CallMarkup } from "../../tool-calls/tool-call-form.ts";
 import type { WorkBudget } from "../../work-budget.ts";
 import type { TextEnd } from "../expressions/text-until.ts";
+import type { UndeclaredMembers } from "../schema/schema-facets.ts";
 import { type SchemaGrammar, toGrammar } from "../values/json-schema.ts";
 import { parseSchema, refuseUnenforced, withinBudget } from "./constraint-grammar.ts";
 import { anyTaggedArguments, taggedArguments } from "./tagged-arguments.ts";
@@ -28,6 +29,8 @@ export type ToolCallGrammarOptions = {
    * or `only-strict`, where not even those are. Default: `all`.
    */
   readonly held?: "all" | "strict" | "only-strict";
+  /** Which members an object may have where its schema declares some and is silent about others. Default: `declared`. */
+  readonly undeclared?: UndeclaredMembers | undefined;
   /** The most calls in one answer. Default: 1. */
   readonly maxCalls?: number;
   /**
@@ -44,6 +47,8 @@ const NO_PARAMETERS = '{"type":"object","additionalProperties":false}';
 export type ToolCallGrammar = SchemaGrammar & {
   /** The marks where calls begin in another text, and what comes behind: the calls, and nothing more. */
   readonly openers: readonly TextEnd[];
+  /** The marks in front of the name as the template writes them, as one. */
+  readonly written: readonly TextEnd[];
 };
 
 /**
@@ -56,7 +61,7 @@ export function toolCallGrammar(options: ToolCallGrammarOptions, rules: GrammarR
   const { markers, tools, maxCalls = 1 } = options;
   const unenforced: string[] = [];
   const markup = formOf(markers).markup(markers);
-  if (markup === undefined) return { root: NEVER, openers: [], unenforced };
+  if (markup === undefined) return { root: NEVER, openers: [], written: [], unenforced };
   const calls = tools.map((tool, i) => {
     const at = `tools.${tool.position ?? i}.parameters_json_schema`;
     const found = withinBudget(at, () => argumentsOf(tool, at, rules, markup, options));
@@ -68,13 +73,14 @@ export function toolCallGrammar(options: ToolCallGrammarOptions, rules: GrammarR
   const next = rules.fresh(() => sequence(literal(markup.between), call));
   const group = rules.fresh(() => sequence(call, repeat(next, 0, maxCalls - 1), literal(markup.close)));
   const root = sequence(literal(markup.open + markup.behindOpen), group);
-  return { root, openers: openersOf(markup, group), unenforced };
+  const written = [{ mark: (markup.open + markup.behindOpen).trimStart(), behind: group }];
+  return { root, openers: openersOf(markup, group), written, unenforced };
 }
 
 function openersOf(markup: CallMarkup, group: Gbnf): readonly TextEnd[] {
-  const { open, behindOpen, otherOpen, behindOtherOpen, opensAtBrace } = markup;
+  const { open, behindOpen, otherOpens = [], otherOpen, behindOtherOpen, opensAtBrace } = markup;
   const marks = [
-    { mark: open.trimStart(), behind: sequence(literal(behindOpen), group) },
+    ...[open, ...otherOpens].map((mark) => ({ mark: mark.trimStart(), behind: sequence(literal(behindOpen), group) })),
     { mark: otherOpen.trimStart(), behind: sequence(literal(behindOtherOpen), group) },
   ];
   const brace: TextEnd = { mark: "{", behind: group, onlyFirst: true, isKept: true };
@@ -86,12 +92,17 @@ function argumentsOf(
   at: string,
   rules: GrammarRules,
   { tags }: CallMarkup,
-  { argumentTypes, held = "all" }: ToolCallGrammarOptions,
+  { argumentTypes, undeclared, held = "all" }: ToolCallGrammarOptions,
 ): SchemaGrammar {
   if (!strict && tags === undefined && held !== "all") return { root: anyObject(rules), unenforced: [] };
   if (!strict && tags !== undefined && held === "only-strict")
     return { root: anyTaggedArguments(rules, tags), unenforced: [] };
   const schema = parseSchema(parametersJsonSchema === "" ? NO_PARAMETERS : parametersJsonSchema, at, rules.budget);
-  if (tags === undefined) return toGrammar(schema, rules, { at, objectOnly: true });
-  return taggedArguments(schema, rules, { tags, at, typesOf: (key) => argumentTypes?.(name, key, rules.budget) });
+  if (tags === undefined) return toGrammar(schema, rules, { at, objectOnly: true, undeclared });
+  return taggedArguments(schema, rules, {
+    tags,
+    at,
+    undeclared,
+    typesOf: (key) => argumentTypes?.(name, key, rules.budget),
+  });
 }

@@ -1,7 +1,18 @@
 import { EngineError } from "../../errors.ts";
 import { choice, type Gbnf, literal } from "../../gbnf/gbnf.ts";
 import { GrammarRules } from "../../gbnf/grammar-rules.ts";
-import { anyOfTexts, anyValue, boolean, fixedValue, type JsonValue } from "../../gbnf/json-value.ts";
+import {
+  anyArray,
+  anyInteger,
+  anyNumber,
+  anyObject,
+  anyOfTexts,
+  anyString,
+  anyValue,
+  boolean,
+  fixedValue,
+  type JsonValue,
+} from "../../gbnf/json-value.ts";
 import { FinishingRules } from "../../gbnf/prune.ts";
 import { WorkBudget, WorkSpent } from "../../work-budget.ts";
 import { patternExpression } from "../expressions/string-pattern.ts";
@@ -39,7 +50,7 @@ export type SchemaGrammarOptions = {
   /** Whether to allow objects only, whatever the schema says besides. Default: false. */
   readonly objectOnly?: boolean;
   /** Which members an object may have where its schema declares some and is silent about others. Default: `declared`. */
-  readonly undeclared?: UndeclaredMembers;
+  readonly undeclared?: UndeclaredMembers | undefined;
 };
 
 /** The most schemas inside each other by `$ref`, which may go on where the text of the schema is not nested. */
@@ -50,11 +61,19 @@ const MAX_COMPARED = 32;
 const COMPARING_WORK = 60_000;
 /** The number of times that reading a schema costs as much as going through its text. */
 const READINGS_OF_SCHEMA = 4;
-/** The share of the work that is left that turning schemas round, and all that belongs to it, may take. */
-const EXACT_SHARE = 0.6;
+/** The share of the work that is left that an attempt may take behind which a cheaper one comes. */
+const ATTEMPT_SHARE = 0.6;
+/** The share that letting members come in a free order may take first. */
+const FREE_SHARE = 0.4;
+/** The most bytes of a schema whose members may come in a free order, which makes grammars several times larger. */
+const MAX_FREE_BYTES = 24 * 1024;
+/** The most alternatives that may be objects whose members come in a free order. */
+const MAX_FREE_ALTERNATIVES = 4;
 /** Work that converting what holds together costs beside what each of its keywords does. */
 const PLAIN_WORK = 16;
 const ROOT = "root";
+/** The keywords that give alternatives. */
+const ALTERNATIVES = ["anyOf", "oneOf", "if", "dependentSchemas", "dependencies", "allOf", "$ref", "$dynamicRef"];
 const OBJECT = { type: "object" };
 
 /**
@@ -77,9 +96,9 @@ export class SchemaGrammars {
   readonly #document: SchemaDocument;
   readonly #rules: GrammarRules;
   readonly #undeclared: UndeclaredMembers;
-  /** The conversion that turns schemas round; undefined once that was too costly. */
-  #exact: SchemaConverter | undefined;
-  #plain: SchemaConverter | undefined;
+  readonly #converters = new Map<Mode, SchemaConverter>();
+  readonly #tooCostly = new Set<Mode>();
+  readonly #attempts: readonly Mode[];
 
   /**
    * Makes the grammars of a document, with rules that are added to `rules`. `undeclared` says which members an object may
@@ -89,7 +108,8 @@ export class SchemaGrammars {
     this.#document = document;
     this.#rules = rules;
     this.#undeclared = undeclared;
-    this.#exact = new SchemaConverter(document, rules, { undeclared, mode: "exact" });
+    const isFree = undeclared === "any" && document.bytes <= MAX_FREE_BYTES;
+    this.#attempts = isFree ? ["free", "exact", "plain"] : ["exact", "plain"];
   }
 
   /**
@@ -113,36 +133,48 @@ export class SchemaGrammars {
   #ofAll(nodes: readonly SchemaNode[], payFirst = () => {}): SchemaGrammar {
     try {
       payFirst();
-      return this.#exactOf(nodes) ?? this.#plainOf(nodes);
+      for (const mode of this.#attempts) {
+        const found = this.#attempt(mode, nodes);
+        if (found !== undefined) return found;
+      }
+      return this.#converter("loose").whole(nodes);
     } catch (error) {
       if (error instanceof WorkSpent) return this.#document.tooCostly("", "is too costly to be turned into a grammar");
       throw error;
     }
   }
 
-  /** Returns the grammar of nodes in which schemas are turned round; undefined where that is too costly. */
-  #exactOf(nodes: readonly SchemaNode[]): SchemaGrammar | undefined {
-    const exact = this.#exact;
-    if (exact === undefined) return undefined;
+  /** Returns the grammar of nodes in one way of converting; undefined where that is too costly, now or before. */
+  #attempt(mode: Mode, nodes: readonly SchemaNode[]): SchemaGrammar | undefined {
+    if (this.#tooCostly.has(mode)) return undefined;
     try {
-      return this.#rules.attempt(EXACT_SHARE * this.#rules.budget.left, () => exact.whole(nodes));
+      const share = mode === "free" ? FREE_SHARE : ATTEMPT_SHARE;
+      return this.#rules.attempt(share * this.#rules.budget.left, () => this.#converter(mode).whole(nodes));
     } catch (error) {
+      if (!(error instanceof WorkSpent || error instanceof CostlySchema)) throw error;
       // What was made before may refer to what is gone now.
-      this.#exact = undefined;
-      if (error instanceof WorkSpent || error instanceof CostlySchema) return undefined;
-      throw error;
+      this.#tooCostly.add(mode);
+      return undefined;
     }
   }
 
-  #plainOf(nodes: readonly SchemaNode[]): SchemaGrammar {
-    const options = { undeclared: this.#undeclared, mode: "plain" } as const;
-    this.#plain ??= new SchemaConverter(this.#document, this.#rules, options);
-    return this.#plain.whole(nodes);
+  #converter(mode: Mode): SchemaConverter {
+    const known = this.#converters.get(mode);
+    if (known !== undefined) return known;
+    const made = new SchemaConverter(this.#document, this.#rules, { undeclared: this.#undeclared, mode });
+    this.#converters.set(mode, made);
+    return made;
   }
 }
 
-/** How a conversion is done: `exact` turns schemas round, `plain` notes what it would need that for, and what `compares` makes is thrown away. */
-type ConverterOptions = { readonly undeclared: UndeclaredMembers; readonly mode: "exact" | "plain" | "compares" };
+/**
+ * How a conversion is done: `free` turns schemas round and lets members come in other orders, `exact` turns schemas round, `plain` notes what it would need that for, `loose` also notes
+ * alternatives that look alike and holds a value to their types only.
+ */
+type Mode = "free" | "exact" | "plain" | "loose";
+
+/** The settings of a conversion; what one that `compares` makes is thrown away. */
+type ConverterOptions = { readonly undeclared: UndeclaredMembers; readonly mode: Mode | "compares" };
 
 class SchemaConverter implements Conversion, Reading {
   readonly rules: GrammarRules;
@@ -176,7 +208,7 @@ class SchemaConverter implements Conversion, Reading {
     this.#finishing = new FinishingRules(rules.all);
     this.#validator = new SchemaValidator(document);
     this.negation =
-      mode === "exact"
+      mode === "exact" || mode === "free"
         ? new SchemaNegation(
             (schema) => document.resolve(document.node(schema, ""))?.schema,
             () => rules.budget,
@@ -215,15 +247,37 @@ class SchemaConverter implements Conversion, Reading {
   value(nodes: readonly SchemaNode[]): Gbnf {
     const found = alternatives(nodes, this);
     const readings = readingsOf(found, this.budget);
-    return choice(...found.map((plain) => this.#plain(plain, readings)));
+    const [first] = nodes;
+    if (this.#mode === "loose" && readings > 1 && first !== undefined && typeof first.schema === "object")
+      return this.#ofTypes({ ...first, schema: first.schema }, found);
+    const objects = this.#mode === "free" ? this.#countObjects(found) : 0;
+    const isFree = objects > 0 && objects <= MAX_FREE_ALTERNATIVES;
+    const most = isFree ? Math.max(readings, objects) : readings;
+    return choice(...found.map((plain) => this.#plain(plain, most, isFree)));
   }
 
-  #plain(nodes: readonly PlainNode[], readings: number): Gbnf {
+  /** Returns what any of the alternatives may be by its types, and notes that nothing else is held. */
+  #ofTypes(node: PlainNode, found: readonly (readonly PlainNode[])[]): Gbnf {
+    this.skip(node, ALTERNATIVES.find((keyword) => node.schema[keyword] !== undefined) ?? "");
+    const types = found.map((plain) => this.#typesOf(plain));
+    const all = new Set(types.flatMap((each) => [...(each ?? [])]));
+    if (types.includes(undefined)) return anyValue(this.rules);
+    if (all.has("number")) all.delete("integer");
+    return choice(...[...all].map((type) => anyOfType(this.rules, type)));
+  }
+
+  /** Returns how many of the alternatives may be objects: in a free order nothing tells these apart. */
+  #countObjects(found: readonly (readonly PlainNode[])[]): number {
+    return found.filter((plain) => allowedTypes(plain, this.budget)?.has("object") ?? true).length;
+  }
+
+  #plain(nodes: readonly PlainNode[], readings: number, isFree: boolean): Gbnf {
     this.budget.pay(PLAIN_WORK + nodes.length);
-    const key = nodes
+    const ids = nodes
       .map(({ id }) => id)
       .sort((a, b) => a - b)
       .join();
+    const key = isFree ? `${ids} free` : ids;
     this.#readings.add(this.#current, key, readings);
     const known = this.#known.get(key);
     if (known !== undefined) return known;
@@ -233,14 +287,14 @@ class SchemaConverter implements Conversion, Reading {
       this.#current = key;
       this.#depth += 1;
       if (this.#depth > MAX_DEPTH) this.document.tooCostly("", "has too long a chain of references");
-      const converted = this.#convert(nodes);
+      const converted = this.#convert(nodes, isFree);
       this.#depth -= 1;
       this.#current = around;
       return converted;
     });
   }
 
-  #convert(nodes: readonly PlainNode[]): Gbnf {
+  #convert(nodes: readonly PlainNode[], isFree: boolean): Gbnf {
     for (const node of nodes)
       for (const keyword of NOT_ENFORCED) if (node.schema[keyword] !== undefined) this.skip(node, keyword);
     const types = this.#typesOf(nodes);
@@ -248,7 +302,7 @@ class SchemaConverter implements Conversion, Reading {
     if (values !== undefined) return this.#fixed(values, nodes);
     if (types === undefined) return anyValue(this.rules);
     const wanted = [...types].filter((type) => type !== "integer" || !types.has("number"));
-    return choice(...wanted.map((type) => this.#ofType(type, nodes)));
+    return choice(...wanted.map((type) => this.#ofType(type, nodes, isFree)));
   }
 
   /** Returns the types that nodes allow; undefined for any. What asks for the presence of members speaks of objects. */
@@ -320,7 +374,7 @@ class SchemaConverter implements Conversion, Reading {
     return choice(anyOfTexts(texts), ...others);
   }
 
-  #ofType(type: SchemaType, nodes: readonly PlainNode[]): Gbnf {
+  #ofType(type: SchemaType, nodes: readonly PlainNode[], isFree: boolean): Gbnf {
     switch (type) {
       case "null":
         return literal("null");
@@ -334,7 +388,27 @@ class SchemaConverter implements Conversion, Reading {
       case "array":
         return arrayGrammar(this, nodes);
       case "object":
-        return objectGrammar(this, nodes);
+        return objectGrammar(this, nodes, isFree);
     }
+  }
+}
+
+/** Matches any value of a type. */
+function anyOfType(rules: GrammarRules, type: SchemaType): Gbnf {
+  switch (type) {
+    case "null":
+      return literal("null");
+    case "boolean":
+      return boolean();
+    case "string":
+      return anyString(rules);
+    case "integer":
+      return anyInteger(rules);
+    case "number":
+      return anyNumber(rules);
+    case "array":
+      return anyArray(rules);
+    case "object":
+      return anyObject(rules);
   }
 }

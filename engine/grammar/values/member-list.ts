@@ -21,11 +21,17 @@ export type MemberRules = {
   readonly min: number;
   /** The greatest number of members; undefined without a bound. */
   readonly max: number | undefined;
+  /** Whether members may come in another order than the schema's, as far as that costs little. */
+  readonly isFree: boolean;
 };
+
+/** The most named members that may come in any order: there is a rule for each set of those that are still to come. */
+const MAX_FREE_MEMBERS = 6;
 
 /**
  * Matches the members of an object between its braces: those that are named in their order, optional ones may be left
- * out, and behind them `other` ones, of which undefined is none. Every text has one reading. Throws `WorkSpent`.
+ * out, and behind them `other` ones, of which undefined is none. Where the order is free `other` ones may stand anywhere,
+ * and up to six named ones in any order. Every text has one reading. Throws `WorkSpent`.
  */
 export function memberList(
   rules: GrammarRules,
@@ -33,6 +39,8 @@ export function memberList(
   other: Gbnf | undefined,
   asked: MemberRules,
 ): Gbnf {
+  if (asked.isFree && (other !== undefined || members.length <= MAX_FREE_MEMBERS))
+    return new FreeList(rules, members, other, asked).all();
   const required = members.filter(({ isRequired }) => isRequired).length;
   const most = asked.max ?? Number.POSITIVE_INFINITY;
   const isFree =
@@ -77,7 +85,19 @@ function plainList(rules: GrammarRules, members: readonly Member[], other: Gbnf 
   return choice(...starts);
 }
 
-/** A place in a list of members: how many names were gone through, how many members came, and what is still asked. */
+/** Returns what is asked of the members before the first one is written: those that are required will come. */
+function stillAsked({ budget }: GrammarRules, members: readonly Member[], { presence }: MemberRules): Presence {
+  let asked = allOf(presence);
+  for (const { name, isRequired } of members) if (isRequired) asked = knowing(asked, name, true, budget);
+  return asked;
+}
+
+/** Returns the count of members from which on no bound tells counts apart. */
+function countableOf({ min, max }: MemberRules): number {
+  return Math.max(1, min, max === undefined ? 0 : max + 1);
+}
+
+/** A place in a list of members that stand in their order: how many names were gone through, how many members came, and what is still asked. */
 type Place = { readonly at: number; readonly count: number; readonly asked: Presence };
 
 /** Writes a rule for each place at which something else may follow, as far as what was asked tells the places apart. */
@@ -95,13 +115,11 @@ class CountedList {
     this.#members = members;
     this.#other = other && rules.fresh(() => other);
     this.#asked = asked;
-    this.#countable = Math.max(1, asked.min, asked.max === undefined ? 0 : asked.max + 1);
+    this.#countable = countableOf(asked);
   }
 
   all(): Gbnf {
-    let asked = allOf(this.#asked.presence);
-    for (const { name, isRequired } of this.#members)
-      if (isRequired) asked = knowing(asked, name, true, this.#rules.budget);
+    const asked = stillAsked(this.#rules, this.#members, this.#asked);
     return this.#from({ at: 0, count: 0, asked });
   }
 
@@ -142,5 +160,112 @@ class CountedList {
       least,
       most,
     );
+  }
+}
+
+/**
+ * A place in a list of members in a free order: the named ones that may still come, how many came, what is still asked,
+ * and whether an other one may come before the next named one.
+ */
+type FreePlace = {
+  readonly left: readonly number[];
+  readonly count: number;
+  readonly asked: Presence;
+  readonly takesOthers: boolean;
+};
+
+/** Writes a rule for each place in a list whose members come in a free order. */
+class FreeList {
+  readonly #rules: GrammarRules;
+  readonly #members: readonly Member[];
+  readonly #other: Gbnf | undefined;
+  readonly #asked: MemberRules;
+  readonly #isOrdered: boolean;
+  /** The count from which on no bound tells counts apart. */
+  readonly #countable: number;
+  readonly #made = new Map<string, Gbnf>();
+
+  constructor(rules: GrammarRules, members: readonly Member[], other: Gbnf | undefined, asked: MemberRules) {
+    this.#rules = rules;
+    this.#members = members;
+    this.#other = other && rules.fresh(() => other);
+    this.#asked = asked;
+    this.#isOrdered = members.length > MAX_FREE_MEMBERS;
+    this.#countable = countableOf(asked);
+  }
+
+  all(): Gbnf {
+    const asked = stillAsked(this.#rules, this.#members, this.#asked);
+    return this.#from({ left: [...this.#members.keys()], count: 0, asked, takesOthers: true });
+  }
+
+  #from(place: FreePlace): Gbnf {
+    const { left, count, asked, takesOthers } = place;
+    if (asked === false || count > (this.#asked.max ?? count)) return NEVER;
+    const names = this.#isOrdered ? left.length : left.join();
+    const key = `${names} ${count} ${takesOthers} ${asked === true ? "" : JSON.stringify(asked)}`;
+    const known = this.#made.get(key);
+    if (known !== undefined) return known;
+    this.#rules.budget.payForText(key.length);
+    const reference = this.#rules.declared();
+    this.#made.set(key, reference);
+    this.#rules.define(reference, choice(...this.#otherFirst(place), ...this.#namedFirst(place)));
+    return reference;
+  }
+
+  /** Returns the way on by a member that is not named. */
+  #otherFirst(place: FreePlace): readonly Gbnf[] {
+    if (this.#other === undefined || !place.takesOthers) return [];
+    return [this.#written(this.#other, { ...place, count: this.#next(place.count) }, place.count)];
+  }
+
+  /** Returns the ways on by named members, and the end. */
+  #namedFirst({ left, count, asked }: FreePlace): readonly Gbnf[] {
+    const [first] = left;
+    if (first === undefined) return asked === true && count >= this.#asked.min ? [EMPTY] : [];
+    if (!this.#isOrdered) {
+      const ways = left.map((each) =>
+        this.#present(each, { left: left.filter((other) => other !== each), count, asked }),
+      );
+      return this.#mayEnd(left, count, asked) ? [...ways, EMPTY] : ways;
+    }
+    const behind = left.slice(1);
+    const present = this.#present(first, { left: behind, count, asked });
+    const { name, isRequired } = this.#member(first);
+    if (isRequired) return [present];
+    const isNotThere = knowing(asked, name, false, this.#rules.budget);
+    // Others stand right behind what was written, so that a text has one reading.
+    return [present, this.#from({ left: behind, count, asked: isNotThere, takesOthers: false })];
+  }
+
+  #present(at: number, { left, count, asked }: Omit<FreePlace, "takesOthers">): Gbnf {
+    const { name, text } = this.#member(at);
+    if (text === NEVER) return NEVER;
+    const isThere = knowing(asked, name, true, this.#rules.budget);
+    return this.#written(text, { left, count: this.#next(count), asked: isThere, takesOthers: true }, count);
+  }
+
+  #written(text: Gbnf, behind: FreePlace, count: number): Gbnf {
+    return sequence(...(count > 0 ? [comma(this.#rules)] : []), text, this.#from(behind));
+  }
+
+  /** Returns whether the list may end where some members are not there. */
+  #mayEnd(left: readonly number[], count: number, asked: Presence): boolean {
+    if (count < this.#asked.min) return false;
+    let known = asked;
+    for (const at of left) {
+      const { name, isRequired } = this.#member(at);
+      if (isRequired) return false;
+      known = knowing(known, name, false, this.#rules.budget);
+    }
+    return known === true;
+  }
+
+  #next(count: number): number {
+    return Math.min(count + 1, this.#countable);
+  }
+
+  #member(at: number): Member {
+    return this.#members[at] ?? { name: "", text: NEVER, isRequired: false };
   }
 }

@@ -16,9 +16,10 @@ const MAX_OPTIONAL = 512;
 /**
  * Matches objects: declared properties in the order of the schema, optional ones may be left out; behind them others,
  * where `additionalProperties` or `patternProperties` says so, or where no properties are declared. Whether an object
- * that declares some and says nothing about others may have these is a setting.
+ * that declares some and says nothing about others may have these is a setting. `isFree` says that the members may come
+ * in other orders too.
  */
-export function objectGrammar(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
+export function objectGrammar(conversion: Conversion, nodes: readonly PlainNode[], isFree: boolean): Gbnf {
   const { rules } = conversion;
   for (const { schema } of nodes)
     rules.budget.pay(requiredOf(schema.required).length + namesOf(schema.properties).length);
@@ -53,7 +54,7 @@ export function objectGrammar(conversion: Conversion, nodes: readonly PlainNode[
     other === undefined ? members.length : Number.POSITIVE_INFINITY,
   );
   if (min > most || required.size > most) return NEVER;
-  return sequence(literal("{"), memberList(rules, members, other, { presence, min, max }), literal("}"));
+  return sequence(literal("{"), memberList(rules, members, other, { presence, min, max, isFree }), literal("}"));
 }
 
 /** Returns whether a node declares properties by itself, and not as the opposite of another. */

@@ -28,7 +28,8 @@ const anyValue = () => new JsonScanner({ root: "any" });
  * Reads `{"name": …, "arguments": {…}}` and the closing mark behind it, from the character after the opening mark.
  *
  * Arguments that are a string holding JSON are unwrapped; missing ones, and `null`, are an empty object; other keys are
- * passed over where they may be; a missing last brace of the outer object is forgiven.
+ * passed over where they may be, but without arguments an object under one of them is no call, as these might be the
+ * arguments; a missing last brace of the outer object is forgiven.
  */
 export class JsonCallReader implements CallReader {
   readonly #options: JsonCallOptions;
@@ -38,6 +39,8 @@ export class JsonCallReader implements CallReader {
   #name: string | undefined;
   #argumentsSeen = false;
   #argumentsWhole = false;
+  /** Whether a key that was passed over had an object. */
+  #passedObject = false;
   /** The text of arguments that wait for the name. */
   #waiting = "";
 
@@ -136,6 +139,7 @@ export class JsonCallReader implements CallReader {
     }
     if (!argumentsKeys.includes(this.#key) || this.#argumentsSeen) {
       if (otherKeys !== "any" && !otherKeys.includes(this.#key)) return MALFORMED;
+      this.#passedObject ||= char === "{";
       this.#position = { at: "in-other", scanner: anyValue(), raw: "" };
       return AGAIN;
     }
@@ -204,6 +208,7 @@ export class JsonCallReader implements CallReader {
 
   #endObject(): Step {
     if (this.#name === undefined) return MALFORMED;
+    if (!this.#argumentsSeen && this.#passedObject) return MALFORMED;
     if (!this.#argumentsSeen) this.#noArguments();
     this.#position = { at: "after-object" };
     return this.#options.close === "" ? { consumed: 1, state: "closed" } : TAKE_ONE;

@@ -158,12 +158,17 @@ export class TaggedCallReader implements CallReader {
 
   #startValue(at: number): Step {
     const { name, end } = this.#key;
-    const bySchema = end === "by-schema" ? this.#types(this.#name ?? "", name) : undefined;
-    const types = end === "text" ? TEXT_ONLY : end === "json" ? ANY_BUT_TEXT : bySchema;
-    this.#writer.startValue(name, types);
+    this.#writer.startValue(name, end === "json" ? ANY_BUT_TEXT : this.#typesOf(name, end));
     this.#isStarted = true;
     this.#lead = this.#marks.valueLead;
     return this.#go("value-lead", at);
+  }
+
+  /** Returns the types of a value that is by its schema, or that says that it is text where its schema allows none. */
+  #typesOf(name: string, end: "by-schema" | "text"): ReadonlySet<JsonType> | undefined {
+    const bySchema = this.#types(this.#name ?? "", name);
+    if (end === "by-schema") return bySchema;
+    return bySchema === undefined || bySchema.has("string") ? TEXT_ONLY : bySchema;
   }
 
   #readLead(text: string, at: number): Step {

@@ -1,6 +1,7 @@
 import type { Token } from "node-llama-cpp";
 import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
 import type { CallerWork } from "../../../caller-work/caller-work.ts";
+import type { UndeclaredMembers } from "../../../grammar/schema/schema-facets.ts";
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
 import type { GrammarCache } from "../grammar/grammar-cache.ts";
@@ -46,6 +47,8 @@ export type EngineParts = {
   readonly work: Pick<CallerWork, "moves" | "parseFailed">;
   /** Makes and keeps grammars. */
   readonly grammars: GrammarCache;
+  /** Which members an object may have where its schema is silent. */
+  readonly undeclared: UndeclaredMembers;
   /** Keeps the places of outputs in them. */
   readonly grammarStates: GrammarStates;
   /** The parameters of sampling where a request does not say. */

@@ -7,11 +7,10 @@ import type {
 import { EngineError } from "../../../errors.ts";
 import { SignsOfLife } from "../../signs-of-life.ts";
 import { finished, progress, started, stepOf, timings } from "../../stream-events.ts";
-import type { PromptReading } from "../slots/batch-shares.ts";
 import type { Slot } from "../slots/slot.ts";
 import { SlotLease } from "../slots/slot-lease.ts";
 import type { AnswerStep } from "./answer-course.ts";
-import { Decoding, type DecodingStep } from "./decoding.ts";
+import { Decoding } from "./decoding.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import { type PreparedGeneration, prepareGeneration } from "./prepared-generation.ts";
 
@@ -43,14 +42,14 @@ export async function* generate(
   const { slot, announced } = yield* admit(parts, prepared, request, signal);
   const lease = new SlotLease({ slots: parts.slots, slot, steps: parts.steps, keepMs, signal });
   parts.leases.add(lease);
-  let reading: PromptReading | undefined;
+  const reading = parts.shares.begin(request.tenant, demand.prompt.length - slot.reusable(demand));
   try {
     const slotMs = parts.clock.nowMs();
     let read = await lease.adapt(demand);
+    reading.expect(demand.prompt.length - read);
     const cachedInputTokens = Math.min(read, prepared.inputTokens);
     if (!announced) yield opening(parts, prepared, cachedInputTokens);
 
-    reading = parts.shares.begin(request.tenant, demand.prompt.length - read);
     for (let size = reading.pieceTokens(); demand.prompt.length - read > size; size = reading.pieceTokens()) {
       const piece = demand.prompt.slice(read, read + size);
       const beginMs = parts.clock.nowMs();
@@ -59,10 +58,13 @@ export async function* generate(
       read += piece.length;
       yield stepOf([progress(0, Math.min(read, prepared.inputTokens), parts.steps.done)]);
     }
-    reading.end();
 
-    const decoding = new Decoding(parts, prepared, lease, demand.prompt.slice(read));
-    let step: DecodingStep = { ...NOTHING, over: false };
+    const tail = demand.prompt.slice(read);
+    const decoding = new Decoding(parts, prepared, lease, tail);
+    const beginMs = parts.clock.nowMs();
+    let step = await decoding.step();
+    reading.evaluated(tail.length, parts.clock.nowMs() - beginMs);
+    reading.end();
     while (!step.over) {
       if (step.events.length + step.tokens.length > 0) yield stepOf(step.events, step.tokens);
       step = await decoding.step();
@@ -73,8 +75,8 @@ export async function* generate(
     await lease.close();
     yield closing(prepared, step, cachedInputTokens, times);
   } finally {
-    reading?.end();
     await lease.close();
+    reading.close();
     parts.leases.delete(lease);
   }
 }

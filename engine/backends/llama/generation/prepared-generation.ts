@@ -194,7 +194,7 @@ function newAnswer(
 }
 
 async function newGate(
-  { markers, grammars, grammarStates }: EngineParts,
+  { markers, grammars, grammarStates, undeclared }: EngineParts,
   { conversation, fixed, mustCall, json }: AnswerPlan,
   prompt: Prompt,
   order: WorkOrder,
@@ -203,7 +203,7 @@ async function newGate(
     throw new EngineError("UNSUPPORTED_FEATURE", "tool_choice: this model calls no tools.");
   }
   const reasoning = prompt.startsInReasoning ? "opened" : conversation.reasoning ? "may-open" : "none";
-  const grammar = await grammars.get({ ...fixed, markers, reasoning }, order);
+  const grammar = await grammars.get({ ...fixed, markers, reasoning, undeclared }, order);
   if ((mustCall || json !== undefined) && prompt.continuesText) {
     throw new EngineError("UNSUPPORTED_FEATURE", "messages: an answer of a fixed form cannot be begun by the caller.");
   }

@@ -79,11 +79,20 @@ export class Slot {
   }
 
   /**
-   * Makes the cache a true prefix of the prompt. Resolves to its length, which is always less than the prompt's: the
-   * last token is evaluated anew, as that gives the first token of the answer.
+   * Returns how many tokens of a prompt need no evaluation as the cache has them. The last one is always evaluated anew,
+   * as that gives the first token of the answer.
    */
-  async adapt({ prompt, isolation, line }: SlotPrompt): Promise<number> {
-    const wanted = prompt.slice(0, this.commonPrefix(prompt.slice(0, -1), isolation));
+  reusable({ prompt, isolation }: SlotPrompt): number {
+    return Math.min(this.commonPrefix(prompt, isolation), prompt.length - 1);
+  }
+
+  /**
+   * Makes the cache a true prefix of the prompt. Resolves to its length, which is what `reusable` says, or less where the
+   * library cannot keep so much.
+   */
+  async adapt(wish: SlotPrompt): Promise<number> {
+    const { prompt, isolation, line } = wish;
+    const wanted = prompt.slice(0, this.reusable(wish));
     this.#isolation = isolation;
     this.#line = line;
     if (this.sequence.nextTokenIndex === 0) return 0;

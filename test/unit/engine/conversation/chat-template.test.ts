@@ -158,6 +158,18 @@ test("arguments keep digits, number forms and the order of their keys", () => {
   );
 });
 
+test("numbers of earlier calls are numbers to the template, however they are spelled", () => {
+  const source = `{% for message in messages %}{% for call in message.tool_calls or [] %}{% for key, value in call.function.arguments.items() -%}
+    {{ key }}={{ "string" if value is string else "other" }},{{ value is number }},{{ value is not string }},{{ value }}={{ value | tojson }};
+    {%- endfor %}{% endfor %}{% endfor %}`;
+  const json = '{"a": 1.0, "b": 1e-7, "c": 12345678901234567890, "d": 5, "e": "1.0"}';
+  const found = joined(render({ messages: [user("Hi"), assistant(call("f", json)), user("Hi")] }, source));
+  const asNumber = (text: string) => `other,true,true,${text}=${text};`;
+  expect(found).toBe(
+    `a=${asNumber("1.0")}b=${asNumber("1e-7")}c=${asNumber("12345678901234567890")}d=${asNumber("5")}e=string,false,false,1.0="1.0";`,
+  );
+});
+
 describe("what the model cannot take is refused with the path of the field", () => {
   const image = part({
     $case: "image",

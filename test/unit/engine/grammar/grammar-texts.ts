@@ -7,7 +7,7 @@ import type { OutputConstraint } from "../../../../proto/gen/svc/inference/v1/in
 /** The grammar of a constrained answer as text; "" where nothing is constrained. */
 export function answerText(constraint: OutputConstraint): string {
   const rules = new GrammarRules();
-  const found = answerGrammar(constraint, rules, false);
+  const found = answerGrammar(constraint, rules);
   return found ? finishGrammar(found.root, rules, "") : "";
 }
 

@@ -183,6 +183,49 @@ const SAMPLES: readonly Sample[] = [
     ],
   ],
   [
+    "a call inside reasoning that was not closed",
+    "qwen3.5",
+    "<think>\nI look.\n<tool_call>\n<function=search>\n<parameter=q>\na\n</parameter>\n</function>\n</tool_call>",
+    [
+      ["reasoning", "I look."],
+      ["search", '{"q": "a"}'],
+    ],
+  ],
+  [
+    "the marks of a section with one letter missing",
+    "kimi-k2",
+    "Ok.<|tool_call_section_begin|><|tool_call_begin|>functions.run:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_call_section_end|>Done.",
+    [
+      ["text", "Ok."],
+      ["run", "{}"],
+      ["text", "Done."],
+    ],
+  ],
+  [
+    "parameters for arguments",
+    "hermes",
+    '<tool_call>{"name": "search", "parameters": {"q": "x"}}</tool_call>',
+    [["search", '{"q": "x"}']],
+  ],
+  [
+    "parameters for arguments in a list",
+    "mistral",
+    '[TOOL_CALLS][{"name": "search", "parameters": {"q": "x"}}]',
+    [["search", '{"q": "x"}']],
+  ],
+  [
+    "arguments under a key that nobody knows are no call that has lost them",
+    "hermes",
+    '<tool_call>{"name": "search", "params": {"q": "x"}}</tool_call>',
+    [["text", '<tool_call>{"name": "search", "params": {"q": "x"}}</tool_call>']],
+  ],
+  [
+    "a number that is called a string where the schema allows none",
+    "deepseek-v3.2",
+    '<｜DSML｜function_calls>\n<｜DSML｜invoke name="search">\n<｜DSML｜parameter name="n" string="true">42</｜DSML｜parameter>\n<｜DSML｜parameter name="q" string="true">42</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
+    [["search", '{"n": 42, "q": "42"}']],
+  ],
+  [
     "arguments that are no object",
     "deepseek-v3.1",
     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>run<｜tool▁sep｜>[]<｜tool▁call▁end｜>",

@@ -19,6 +19,7 @@ describe("the profile of a model file", () => {
     ["<tool_call>\n<function=x>\n<parameter=y> <think> enable_thinking is false", "qwen3.5"],
     ["'<minimax:tool_call>' <invoke name=\"x\"> <think>", "minimax-m2"],
     ["<|tool_calls_section_begin|>", "kimi-k2"],
+    ["]<]minimax[>[<tool_call> <mm:think> </mm:think>", "minimax-m3"],
     ["<think></think> <|tool_calls_section_begin|>", "kimi-k2-thinking"],
     ["'<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + '<｜tool▁sep｜>' + '```json'", "deepseek-v3"],
     ["'<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + '<｜tool▁sep｜>' + '```json' <think>", "deepseek-r1"],
@@ -32,6 +33,15 @@ describe("the profile of a model file", () => {
   ];
   test.each(cases)("with %j is known by its template: %s", (template, profile) => {
     expect(choose(template)).toBe(profile);
+  });
+
+  test("says whether one fits at all", () => {
+    const fits = (template: string) => chooseProfile({ architecture: "llama", name: "", template }).fits;
+    expect([fits("<tool_call>"), fits("<start_of_turn>user"), fits("<|channel|>analysis")]).toEqual([
+      true,
+      false,
+      false,
+    ]);
   });
 
   test("can be told by its architecture and its name", () => {

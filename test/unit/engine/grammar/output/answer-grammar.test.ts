@@ -12,8 +12,8 @@ const jsonSchema = (schemaJson: string, strict = true): OutputConstraint => ({
 
 describe("answerGrammar", () => {
   test("gives nothing where nothing is constrained", () => {
-    expect(answerGrammar(undefined, new GrammarRules(), false)).toBeUndefined();
-    expect(answerGrammar({ kind: undefined }, new GrammarRules(), false)).toBeUndefined();
+    expect(answerGrammar(undefined, new GrammarRules())).toBeUndefined();
+    expect(answerGrammar({ kind: undefined }, new GrammarRules())).toBeUndefined();
   });
 
   test("takes one JSON object and nothing behind it", () => {
@@ -34,7 +34,7 @@ describe("answerGrammar", () => {
     expect(() => answerText(jsonSchema(schema))).toThrow(
       "Invalid JSON Schema at output_constraint.json_schema.schema_json#/properties/list/uniqueItems: this keyword cannot be enforced",
     );
-    expect(answerGrammar(jsonSchema(schema, false), new GrammarRules(), false)?.unenforced).toEqual([
+    expect(answerGrammar(jsonSchema(schema, false), new GrammarRules())?.unenforced).toEqual([
       "output_constraint.json_schema.schema_json#/properties/list/uniqueItems",
     ]);
   });

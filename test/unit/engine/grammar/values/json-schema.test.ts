@@ -34,6 +34,16 @@ describe("toGrammar", () => {
     for (const text of accepts) expect(() => JSON.parse(text)).not.toThrow();
   });
 
+  test("writes counts that no answer reaches in few rules, and keeps those below", () => {
+    const endless = { maxLength: 1e300, minItems: 2, maxItems: 1e308, maxProperties: Number.MAX_VALUE };
+    const { text } = compile(endless);
+    expect(text.split("\n").length).toBeLessThan(60);
+    const matches = matcherOf(text);
+    for (const whole of ['"abc"', "[1,2]", "{}", '{"a":1}']) expect(matches(whole), whole).toBe(true);
+    expect(matches("[1]")).toBe(false);
+    expect(compile({ type: "string", maxLength: 2 ** 30 - 1 }).text).not.toBe(compile({ type: "string" }).text);
+  });
+
   test.each([
     ["a type that does not exist", { type: "text" }, "#/type"],
     ["no types", { properties: { a: { type: [] } } }, "#/properties/a/type"],
@@ -116,8 +126,86 @@ describe("toGrammar", () => {
     ["objects without a reference", nestedChoices(7)],
     ["strings", { anyOf: Array.from({ length: 70 }, (_, n) => ({ type: "string", maxLength: n + 5 })) }],
     ["numbers", { anyOf: Array.from({ length: 70 }, (_, n) => ({ type: "integer", minimum: n })) }],
-  ])("refuses alternatives whose readings multiply with the depth of a text: %s", (_, schema) => {
-    expect(() => compile(schema)).toThrow("Invalid JSON Schema at #: has alternatives that are too much alike.");
+  ])(
+    "does not hold a value to alternatives whose readings multiply with the depth of a text, and notes them: %s",
+    (_, schema) => {
+      const { text, unenforced } = compile(schema);
+      expect(unenforced[0]).toMatch(/(?:anyOf|\$ref)$/);
+      expect(text.length).toBeLessThan(8_000);
+    },
+  );
+
+  test("holds a value to the types of alternatives that are too much alike, and to all that stands beside them", () => {
+    const { text } = compile({
+      properties: { a: nestedChoices(7), n: { type: "integer" } },
+      required: ["a", "n"],
+      ...{ $defs: nestedChoices(7).$defs },
+    });
+    const matches = matcherOf(text);
+    expect(['{"a": [["x"]], "n": 1}', '{"a": [], "n": 2}'].filter((each) => !matches(each))).toEqual([]);
+    expect(['{"a": {}, "n": 1}', '{"a": [], "n": "1"}'].filter(matches)).toEqual([]);
+  });
+
+  describe("where undeclared properties are allowed", () => {
+    const matching = (schema: unknown) => {
+      const rules = new GrammarRules();
+      const { root, unenforced } = toGrammar(schema, rules, { undeclared: "any" });
+      expect(unenforced).toEqual([]);
+      return matcherOf(finishGrammar(root, rules, ""));
+    };
+    const FEW = {
+      type: "object",
+      properties: { a: { type: "integer" }, b: { type: "string" }, c: {} },
+      required: ["a", "b"],
+    };
+    const MANY = {
+      type: "object",
+      properties: Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`p${i}`, { type: "integer" }])),
+      required: ["p1", "p8"],
+    };
+
+    test("they stand anywhere, and a few declared ones come in any order, each once", () => {
+      const matches = matching(FEW);
+      const right = ['{"b": "", "a": 1}', '{"x": 1, "b": "", "y": [], "a": 1, "c": null, "z": 0}', '{"a": 1, "b": ""}'];
+      const wrong = [
+        '{"a": 1}',
+        '{"x": 1}',
+        '{"a": 1, "b": "", "a": 2}',
+        '{"b": 1, "a": 1}',
+        '{"a": 1, "b": "", }',
+        "{}",
+      ];
+      expect(right.filter((text) => !matches(text))).toEqual([]);
+      expect(wrong.filter(matches)).toEqual([]);
+    });
+
+    test("they stand between many declared ones, which keep their order", () => {
+      const matches = matching(MANY);
+      const right = ['{"p1": 1, "p8": 1}', '{"x": "", "p0": 1, "y": 1, "z": 1, "p1": 1, "p5": 1, "p8": 1, "x": 1}'];
+      const wrong = ['{"p1": 1}', '{"p8": 1, "p1": 1}', '{"p1": 1, "p0": 1, "p8": 1}', '{"p1": "", "p8": 1}'];
+      expect(right.filter((text) => !matches(text))).toEqual([]);
+      expect(wrong.filter(matches)).toEqual([]);
+    });
+
+    test("bounds of the count, and what depends on members, hold in every order", () => {
+      const matches = matching({
+        ...FEW,
+        required: [],
+        maxProperties: 2,
+        minProperties: 1,
+        dependentRequired: { b: ["a"] },
+      });
+      const right = ['{"b": "", "a": 1}', '{"c": 1}', '{"x": 1, "a": 1}'];
+      const wrong = ["{}", '{"b": ""}', '{"x": 1, "b": ""}', '{"c": 1, "b": "", "a": 1}', '{"x": 1, "y": 1, "z": 1}'];
+      expect(right.filter((text) => !matches(text))).toEqual([]);
+      expect(wrong.filter(matches)).toEqual([]);
+    });
+
+    test("an object whose schema closes it has the declared ones only, in any order", () => {
+      const matches = matching({ ...FEW, additionalProperties: false });
+      expect(['{"c": 1, "b": "", "a": 1}', '{"a": 1, "b": ""}'].filter((text) => !matches(text))).toEqual([]);
+      expect(['{"x": 1, "b": "", "a": 1}', '{"b": "", "c": 1}'].filter(matches)).toEqual([]);
+    });
   });
 
   test.each([

@@ -3,9 +3,11 @@ import { BatchShares, type PromptReading } from "../../../../../../engine/backen
 
 const BATCH = 256;
 
-/** Makes shares beside so many other requests. */
-function shares(others: number): BatchShares {
-  return new BatchShares({ batchTokens: BATCH, hasCompany: () => others > 0 });
+/** Makes shares beside so many answers of as many tenants. */
+function shares(answers: number): BatchShares {
+  const made = new BatchShares(BATCH);
+  for (let index = 0; index < answers; index += 1) made.begin(`answer ${index}`, 1).end();
+  return made;
 }
 
 /** Evaluates so many pieces at a speed of `msPerToken`; returns the size of the next one. */
@@ -28,18 +30,21 @@ test("beside other requests a step takes as many tokens as fit the time that oth
 });
 
 test("what is learned while a prompt is alone holds for the first one beside it", () => {
-  let others = 0;
-  const both = new BatchShares({ batchTokens: BATCH, hasCompany: () => others > 0 });
+  const both = shares(0);
   const first = both.begin("a", 10_000);
   readOn(first, 16, 1);
-  others = 1;
+  const other = both.begin("b", 1);
+  other.end();
   expect(first.pieceTokens()).toBeLessThan(BATCH / 2);
+  other.close();
+  other.close();
+  expect(first.pieceTokens()).toBe(BATCH);
 });
 
 test("a slow engine still gets on with prompts, and one that has become quick reads whole batches again", () => {
   const reading = shares(1).begin("a", 10_000);
   expect(readOn(reading, 32, 50)).toBe(32);
-  expect(readOn(reading, 64, 0.01)).toBe(BATCH);
+  expect(readOn(reading, 40, 0.01)).toBe(BATCH);
 });
 
 test("a tenant's flood of prompts leaves half of a step to the one prompt of another", () => {
@@ -76,4 +81,66 @@ test("what is left of all prompts is told, and forgotten with a prompt that is g
   expect(both.unread).toBe(300 - BATCH / 2);
   one.end();
   expect(both.unread).toBe(0);
+});
+
+test("tenants with more slots stand aside for the step that brings a first token", () => {
+  const both = shares(0);
+  const flood = Array.from({ length: 4 }, () => both.begin("flood", 10_000));
+  const one = both.begin("other", 16);
+  expect(flood.map((reading) => reading.pieceTokens())).toEqual([2, 2, 2, 2]);
+  expect(one.pieceTokens()).toBe(16);
+  one.evaluated(16, 1);
+  one.end();
+  expect(flood.map((reading) => reading.pieceTokens())).toEqual([64, 64, 64, 64]);
+});
+
+test("answers count among the slots that a tenant holds", () => {
+  const both = shares(0);
+  both.begin("flood", 1).end();
+  const flood = both.begin("flood", 10_000);
+  both.begin("other", 16);
+  expect(flood.pieceTokens()).toBe(8);
+});
+
+test("nobody stands aside for a tenant that holds as many slots, or for a prompt that takes several steps", () => {
+  const both = shares(0);
+  const equal = both.begin("equal", 10_000);
+  const flood = [both.begin("flood", 16), both.begin("flood", 10_000)];
+  expect(equal.pieceTokens()).toBe(BATCH / 2);
+  expect(flood.map((reading) => reading.pieceTokens())).toEqual([16, BATCH / 4]);
+});
+
+test("no prompt stands aside twice in a row, however many newcomers there are", () => {
+  const both = shares(0);
+  const heavy = [both.begin("heavy", 10_000), both.begin("heavy", 10_000)];
+  const sizes: number[] = [];
+  for (let step = 0; step < 4; step += 1) {
+    const newcomer = both.begin(`newcomer ${step}`, 8);
+    sizes.push(heavy[0]?.pieceTokens() ?? 0);
+    newcomer.close();
+  }
+  expect(sizes).toEqual([4, BATCH / 4, 4, BATCH / 4]);
+});
+
+test("what a cache turns out to lack is left to evaluate too", () => {
+  const one = shares(0);
+  const reading = one.begin("a", 1);
+  reading.expect(100);
+  expect(one.unread).toBe(100);
+  expect(reading.pieceTokens()).toBe(100);
+  reading.close();
+  expect(one.unread).toBe(0);
+});
+
+test("a step that is much smaller than it may be changes nothing of what is taken for the right size", () => {
+  const both = shares(1);
+  const long = both.begin("a", 10_000);
+  const tokens = readOn(long, 16, 0.4);
+  long.evaluated(tokens, tokens * 0.4);
+  for (let newcomer = 0; newcomer < 16; newcomer += 1) {
+    const one = both.begin("b", 8);
+    readOn(one, 1, 10);
+    one.close();
+  }
+  expect(long.pieceTokens()).toBeGreaterThan(80);
 });
