@@ -10,6 +10,9 @@ import { isKeyStoreError, KeyStoreError } from "./key-store-error.ts";
 import type { Principal } from "./principal.ts";
 import { assertNotOlder, noteSeenRevision, readSeenRevision } from "./seen-revision.ts";
 
+/** The longest time, in milliseconds, for which the end of a store waits for the file system. */
+const CLOSE_MS = 1_000;
+
 /** What a file key store works with. */
 export type FileKeyStoreOptions = {
   /** The path of the key file; the pepper lies beside it. */
@@ -54,6 +57,7 @@ export class FileKeyStore implements KeyStore {
   #loadErrors = 0;
   #closed = false;
   #forgetful = false;
+  #noting: Promise<void> | undefined;
 
   private constructor(options: FileKeyStoreOptions) {
     this.#options = options;
@@ -77,7 +81,7 @@ export class FileKeyStore implements KeyStore {
     const store = new FileKeyStore(options);
     await store.#followed.look();
     if (store.#failure === undefined) return store;
-    store.close();
+    await store.close();
     throw store.#failure;
   }
 
@@ -122,11 +126,21 @@ export class FileKeyStore implements KeyStore {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Stops following the files and forgets all listeners; `find` goes on with the last set. */
-  close(): void {
+  /**
+   * Stops following the files and forgets all listeners; `find` goes on with the last set. Resolves when the revision in
+   * use is noted, or after a second, as a file system may hang.
+   */
+  async close(): Promise<void> {
     this.#closed = true;
     this.#listeners.clear();
     this.#followed.close();
+    if (!this.#noting) return;
+    let cancel = () => {};
+    const late = new Promise<void>((resolve) => {
+      cancel = this.#options.clock.after(CLOSE_MS, resolve);
+    });
+    await Promise.race([this.#noting.catch(() => {}), late]);
+    cancel();
   }
 
   async #take(signal: AbortSignal, onRead: () => void): Promise<"taken" | "again"> {
@@ -136,11 +150,14 @@ export class FileKeyStore implements KeyStore {
       const loaded = await readKeyFile(file, this.#reader, onRead);
       if (signal.aborted) return "again";
       const { set, index } = await this.#usable(loaded, seen);
-      if (signal.aborted) return "again";
+      if (signal.aborted || this.#closed) return "again";
       this.#use(set, index);
       this.#failure = undefined;
+      this.#noting = this.#note();
       this.#tell();
-      await this.#note();
+      await this.#noting.finally(() => {
+        this.#noting = undefined;
+      });
     } catch (error) {
       if (signal.aborted) return "again";
       this.#failed(isKeyStoreError(error) ? error : new KeyStoreError("unreadable", String(error)));

@@ -48,6 +48,6 @@ export interface KeyStore {
   status(): KeyStoreStatus;
   /** Calls `listener`, which must not throw, after each change of `status()`. The returned function ends that. */
   onChange(listener: (status: KeyStoreStatus) => void): () => void;
-  /** Stops following the store; `find` goes on with the last set. */
-  close(): void;
+  /** Stops following the store; `find` goes on with the last set. Resolves when nothing is written any more. */
+  close(): Promise<void>;
 }

@@ -3,13 +3,20 @@ import type { ApiError } from "../errors.ts";
 import type { Dimension, DimensionReading, Measure, PlaceLimit } from "./dimension.ts";
 import type { HeldPlaces } from "./held-places.ts";
 import { limitExceeded, limitsUnknown, placesTaken } from "./limit-exceeded.ts";
-import type { LimitStore, Place } from "./limit-store.ts";
+import type { ChargeItem, LimitStore, Place, Postponed } from "./limit-store.ts";
 
 /** The step, in tokens, in which output is charged that goes beyond what was expected. */
 const OUTPUT_STEP_TOKENS = 256;
 
 /** A limit and what a request is to be charged on it; a cost of undefined charges nothing and cannot be refused. */
 export type Wanted = { readonly dimension: Dimension; readonly cost: number | undefined };
+
+/** What a store will be asked together with more. */
+type Later = {
+  readonly places: PlaceLimit | undefined;
+  readonly wanted: readonly Wanted[];
+  readonly note: Postponed;
+};
 
 /** The tokens that a request has cost its key, as engines counted them, as far as they did. */
 export type UsedTokens = {
@@ -46,6 +53,8 @@ export class Grant {
   readonly #charged = new Map<string, { readonly measure: Measure; readonly amount: number }>();
   readonly #readings = new Map<string, DimensionReading>();
   readonly #taken: Place[] = [];
+  /** What the store will be asked together with the next charge, or when the request is over. */
+  #postponed: Later | undefined;
   /** The tokens of the prompt: estimated, until an engine has counted them. */
   #inputTokens = 0;
   #counted = false;
@@ -72,18 +81,39 @@ export class Grant {
   }
 
   /**
-   * Takes all charges of `wanted`, and a place where `places` limits them, or nothing. Returns the refusal, or undefined
-   * when the request may go on.
+   * Leaves charges and places until more is known, where the store would be asked twice and nothing speaks against them.
+   * Returns whether it did: then the next `take` asks for all together.
+   */
+  postpone(places: PlaceLimit | undefined, wanted: readonly Wanted[]): boolean {
+    const { store, keyId } = this.#options;
+    const note = store.postpone?.(keyId, wanted.map(itemOf), ...(places ? [places] : []));
+    if (note) this.#postponed = { places, wanted, note };
+    return note !== undefined;
+  }
+
+  /**
+   * Takes all charges of `wanted`, and a place where `places` limits them, or nothing, with what was postponed. Returns
+   * the refusal, or undefined when the request may go on.
    */
   async take(places: PlaceLimit | undefined, wanted: readonly Wanted[]): Promise<ApiError | undefined> {
-    if (!places && wanted.length === 0) return undefined;
+    const before = this.#postponed;
+    this.#postponed = undefined;
+    const refusal = await this.#take(
+      [before?.places, places].filter((one) => one !== undefined),
+      before ? merged(before.wanted, wanted) : wanted,
+    );
+    before?.note.end();
+    return refusal;
+  }
+
+  async #take(places: readonly PlaceLimit[], wanted: readonly Wanted[]): Promise<ApiError | undefined> {
+    if (places.length === 0 && wanted.length === 0) return undefined;
     const { store, held, keyId } = this.#options;
-    const items = wanted.map(({ dimension, cost }) => ({ name: dimension.name, rule: dimension.rule, cost }));
-    const { ok, refusedBy, place, readings } = await store.charge(keyId, items, places);
-    if (place && places) {
+    const { ok, refusedBy, full, place, readings } = await store.charge(keyId, wanted.map(itemOf), ...places);
+    if (place) {
       // The caller may have left while the store was asked.
       if (this.#released) place.release();
-      else this.#taken.push(held.hold(keyId, places.name, place));
+      else this.#taken.push(places.reduce((one, { name }) => held.hold(keyId, name, one), place));
     }
     const found: DimensionReading[] = [];
     for (const [index, { dimension, cost }] of wanted.entries()) {
@@ -94,7 +124,8 @@ export class Grant {
     for (const one of found) this.#readings.set(one.dimension.name, one);
     if (ok) return undefined;
     if (refusedBy === "store") return limitsUnknown();
-    return refusedBy === "place" && places ? placesTaken(places) : limitExceeded(found);
+    const taken = places.find(({ name }) => name === full);
+    return taken ? placesTaken(taken) : limitExceeded(found);
   }
 
   /** Notes how many input and output tokens have been charged in advance. */
@@ -153,6 +184,7 @@ export class Grant {
     this.#settled = true;
     for (const measure of ["itpm", "otpm", "tokensPerDay"] as const) this.#correct(measure, 0);
     this.#used = NO_TOKENS;
+    this.#chargePostponed();
   }
 
   /** Ends the charges of a request that is not to count at all. */
@@ -165,7 +197,19 @@ export class Grant {
   /** Gives the places of the request back. */
   release(): void {
     this.#released = true;
+    this.#postponed?.note.end();
+    this.#postponed = undefined;
     for (const place of this.#taken.splice(0)) place.release();
+  }
+
+  /** Charges a request that ended before anything was asked for it: nobody waits for it any more. */
+  #chargePostponed(): void {
+    const postponed = this.#postponed;
+    if (!postponed) return;
+    this.#postponed = undefined;
+    const { store, keyId } = this.#options;
+    const items = postponed.wanted.filter(({ cost = 0 }) => cost > 0).map(itemOf);
+    void store.charge(keyId, items).then(() => postponed.note.end());
   }
 
   #note({ name, measure }: Dimension, cost: number): void {
@@ -192,4 +236,18 @@ export class Grant {
     this.#charged.set(name, { measure, amount });
     this.#options.store.settle(this.#options.keyId, name, amount - before);
   }
+}
+
+function itemOf({ dimension: { name, rule }, cost }: Wanted): ChargeItem {
+  return { name, rule, cost };
+}
+
+/** Returns what is wanted in all, in the order of `first`: of a limit that is in both, what `then` says. */
+function merged(first: readonly Wanted[], then: readonly Wanted[]): readonly Wanted[] {
+  const later = new Map(then.map((one) => [one.dimension.name, one]));
+  const known = new Set(first.map(({ dimension }) => dimension.name));
+  return [
+    ...first.map((one) => later.get(one.dimension.name) ?? one),
+    ...then.filter(({ dimension }) => !known.has(dimension.name)),
+  ];
 }

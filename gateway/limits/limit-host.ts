@@ -24,7 +24,7 @@ export class LimitHost {
     const answer = async (request: LimitRequest): Promise<void> => {
       switch (request.limits) {
         case "charge": {
-          const { place, ...charged } = await this.#store.charge(request.keyId, request.items, request.place);
+          const { place, ...charged } = await this.#store.charge(request.keyId, request.items, ...request.places);
           if (place && attached) places.set(request.id, place);
           else place?.release();
           channel.send({ limits: "charged", id: request.id, charged, placed: place !== undefined });

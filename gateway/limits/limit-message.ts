@@ -5,7 +5,7 @@ export const LIMITS_TOPIC = "limits";
 
 /**
  * What a gateway worker asks the process that keeps the counts of all workers. The worker chooses each `id` and never
- * uses one twice; `release` names the `id` of the `charge` that got the place.
+ * uses one twice; `release` names the `id` of the `charge` that got the places.
  */
 export type LimitRequest =
   | {
@@ -16,8 +16,8 @@ export type LimitRequest =
       readonly keyId: string;
       /** The limits of the key, and what each is charged. */
       readonly items: readonly ChargeItem[];
-      /** The place that is wanted; absent where none is. */
-      readonly place?: PlaceItem | undefined;
+      /** The places that are wanted. */
+      readonly places: readonly PlaceItem[];
     }
   | { readonly limits: "settle"; readonly keyId: string; readonly name: string; readonly amount: number }
   | { readonly limits: "release"; readonly id: number };
@@ -28,8 +28,8 @@ export type LimitReply = {
   readonly limits: "charged";
   /** The id of the request. */
   readonly id: number;
-  /** The outcome, without the place, which cannot be sent. */
+  /** The outcome, without the places, which cannot be sent. */
   readonly charged: Omit<Charged, "place">;
-  /** Whether a place was taken, which the worker gives back by `release`. */
+  /** Whether places were taken, which the worker gives back by `release`. */
   readonly placed: boolean;
 };

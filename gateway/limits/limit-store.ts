@@ -39,14 +39,16 @@ export type PlaceItem = {
 
 /** The outcome of a charge. */
 export type Charged = {
-  /** Whether every item passed and was taken, and the place where one was asked for; otherwise nothing was. */
+  /** Whether every item passed and was taken, and all places that were asked for; otherwise nothing was. */
   readonly ok: boolean;
   /**
-   * The reason why a charge did not pass, other than an item: all places are taken, or nobody may be let in as the
-   * store does not answer. Absent where the charge passed, or an item did not.
+   * The reason why a charge did not pass, other than an item: all places of a limit are taken, or nobody may be let in
+   * as the store does not answer. Absent where the charge passed, or an item did not.
    */
   readonly refusedBy?: "place" | "store" | undefined;
-  /** The place that was taken, which the holder releases, whatever happens; absent where none was. */
+  /** The name of the places of which none is free, the first of those asked for; absent where no place refused. */
+  readonly full?: string | undefined;
+  /** All places that were taken, as one, which the holder releases, whatever happens; absent where none was. */
   readonly place?: Place | undefined;
   /**
    * The readings of how the limits stand, in the order of the items, after the charge where it passed. Where places
@@ -55,10 +57,16 @@ export type Charged = {
   readonly readings: readonly Reading[];
 };
 
-/** A place among the generations, or the token counts, that a key may have under way at one time. */
+/** A place among the generations, or the token counts, that a key may have under way at one time, or several of them. */
 export type Place = {
   /** Gives the place back. Further calls do nothing. */
   release(): void;
+};
+
+/** A question that a store was not asked yet, as nothing speaks against the request that it is about. */
+export type Postponed = {
+  /** Says that the question was asked, or never will be. Further calls do nothing. */
+  end(): void;
 };
 
 /**
@@ -67,8 +75,14 @@ export type Place = {
  * itself for that time.
  */
 export interface LimitStore {
-  /** Takes the costs of all items and a place, or nothing when one of them does not pass or no place is free. */
-  charge(keyId: string, items: readonly ChargeItem[], place?: PlaceItem): Promise<Charged>;
+  /** Takes the costs of all items and all places, or nothing when one of them does not pass or no place is free. */
+  charge(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Promise<Charged>;
+  /**
+   * Notes that these costs and places will be asked for together with more, once that is known, and returns what ends
+   * the note. Undefined where the store is to be asked at once: it costs nothing, or is likely to refuse, as far as this
+   * gateway knows. Absent where asking never costs anything.
+   */
+  postpone?(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Postponed | undefined;
   /**
    * Takes `amount` from a count that was charged before, whatever is left of it; a negative amount gives back. It does
    * nothing for a name that was never charged.

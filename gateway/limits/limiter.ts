@@ -71,12 +71,16 @@ export class Limiter {
 
   /**
    * Takes a place and one request before the body is read. A key that owes tokens or has used up its quota is refused
-   * here, too.
+   * here, too. Where the store is far away and will be asked for tokens anyway, all of that is asked then, unless it is
+   * likely to be refused.
    */
   async admit(principal: Principal, use: Use): Promise<Admission> {
     const { store, cachedInputWeight } = this.#options;
     const grant = new Grant({ store, held: this.#held, keyId: principal.keyId, cachedInputWeight });
-    const refusal = await grant.take(this.#admissionPlaces(principal, use), this.#admissionCosts(principal, use));
+    const [places, costs] = [this.#admissionPlaces(principal, use), this.#admissionCosts(principal, use)];
+    if (use === "generation" && this.#asksForMore(principal) && grant.postpone(places, costs))
+      return { grant, refusal: undefined };
+    const refusal = await grant.take(places, costs);
     if (refusal) abandon(grant);
     return { grant, refusal };
   }
@@ -119,6 +123,11 @@ export class Limiter {
       }),
       places: places.map((one) => ({ ...one, taken: this.#held.of(keyId, one.name) })),
     };
+  }
+
+  /** Whether a key has limits that only the body of a generation says what to ask of. */
+  #asksForMore({ limits }: Principal): boolean {
+    return limits.itpm !== undefined || limits.otpm !== undefined || limits.perModel !== undefined;
   }
 
   #admissionPlaces(principal: Principal, use: Use): PlaceLimit | undefined {

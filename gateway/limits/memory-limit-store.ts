@@ -21,13 +21,15 @@ export class MemoryLimitStore implements LimitStore {
     this.#clock = clock;
   }
 
-  /** Takes the costs of all items and a place, or nothing when one of them does not pass or no place is free. */
-  async charge(keyId: string, items: readonly ChargeItem[], place?: PlaceItem): Promise<Charged> {
+  /** Takes the costs of all items and all places, or nothing when one of them does not pass or no place is free. */
+  async charge(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Promise<Charged> {
     const { counts, placesInUse } = this.#account(keyId);
-    const full = place !== undefined && (placesInUse.get(place.name) ?? 0) >= place.limit;
+    const full = places.find(({ name, limit }) => (placesInUse.get(name) ?? 0) >= limit)?.name;
     const before = items.map(({ name, rule }) => this.#current(counts.get(name), rule));
-    const waits = items.map(({ cost }, index) => (full || cost === undefined ? 0 : this.#waitMs(before[index], cost)));
-    const ok = !full && waits.every((wait) => wait === 0);
+    const waits = items.map(({ cost }, index) =>
+      full !== undefined || cost === undefined ? 0 : this.#waitMs(before[index], cost),
+    );
+    const ok = full === undefined && waits.every((wait) => wait === 0);
     const readings: Reading[] = [];
     for (const [index, { name, cost }] of items.entries()) {
       const found = before[index];
@@ -36,8 +38,9 @@ export class MemoryLimitStore implements LimitStore {
       counts.set(name, count);
       readings.push({ ...this.#state(count), waitMs: waits[index] ?? 0 });
     }
-    if (full) return { ok, readings, refusedBy: "place" };
-    return ok && place ? { ok, readings, place: takePlace(placesInUse, place.name) } : { ok, readings };
+    if (full !== undefined) return { ok, readings, refusedBy: "place", full };
+    if (!ok || places.length === 0) return { ok, readings };
+    return { ok, readings, place: takePlaces(placesInUse, places) };
   }
 
   /** Takes `amount` from a count that was charged before; a negative amount gives back. */
@@ -85,15 +88,15 @@ export class MemoryLimitStore implements LimitStore {
   }
 }
 
-/** Takes one of the places that are called `name`, until it is released. */
-function takePlace(inUse: Map<string, number>, name: string): Place {
-  inUse.set(name, (inUse.get(name) ?? 0) + 1);
+/** Takes one of the places of each name, until they are released. */
+function takePlaces(inUse: Map<string, number>, places: readonly PlaceItem[]): Place {
+  for (const { name } of places) inUse.set(name, (inUse.get(name) ?? 0) + 1);
   let held = true;
   return {
     release() {
       if (!held) return;
       held = false;
-      inUse.set(name, (inUse.get(name) ?? 1) - 1);
+      for (const { name } of places) inUse.set(name, (inUse.get(name) ?? 1) - 1);
     },
   };
 }

@@ -1,3 +1,4 @@
+import { OpenQuestions } from "../../deploy/runtime/process/open-questions.ts";
 import type { Channel } from "../../deploy/runtime/process/process-channel.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { LimitReply, LimitRequest } from "./limit-message.ts";
@@ -5,11 +6,6 @@ import { placeShareOf, shareOf } from "./limit-share.ts";
 import type { Charged, ChargeItem, LimitStore, Place, PlaceItem } from "./limit-store.ts";
 import { MemoryLimitStore } from "./memory-limit-store.ts";
 
-/**
- * The time, in milliseconds, after which a host without an answer counts as silent. On the same machine it answers in a
- * fraction of a millisecond: one that takes so long is stuck.
- */
-const ANSWER_MS = 1_000;
 /** The most requests that may wait for the host at one time; more are counted here alone. */
 const MAX_UNANSWERED = 10_000;
 const SAY_EVERY_MS = 60_000;
@@ -26,8 +22,6 @@ export type SharedLimitStoreOptions = {
   readonly onSilence: () => void;
 };
 
-type Answer = (reply: LimitReply) => void;
-
 /** An amount that the host is yet to be told. */
 type Owed = { readonly keyId: string; readonly name: string; readonly amount: number };
 
@@ -39,10 +33,9 @@ type Owed = { readonly keyId: string; readonly name: string; readonly amount: nu
 export class SharedLimitStore implements LimitStore {
   readonly #options: SharedLimitStoreOptions;
   readonly #alone: MemoryLimitStore;
-  readonly #unanswered = new Map<number, Answer>();
+  readonly #questions: OpenQuestions<LimitReply>;
   /** The amounts that the host is yet to be told, by key and name of the count. */
   readonly #owed = new Map<string, Owed>();
-  #lastId = 0;
   /**
    * The number of questions that waited too long. The channel loses nothing: the host is back when it has answered
    * them, too.
@@ -53,11 +46,8 @@ export class SharedLimitStore implements LimitStore {
   constructor(options: SharedLimitStoreOptions) {
     this.#options = options;
     this.#alone = new MemoryLimitStore(options.clock);
-    options.channel.onMessage((reply) => {
-      const answer = this.#unanswered.get(reply.id);
-      this.#unanswered.delete(reply.id);
-      answer?.(reply);
-    });
+    this.#questions = new OpenQuestions(options.clock);
+    options.channel.onMessage((reply) => this.#questions.answer(reply.id, reply));
   }
 
   /** Whether the host answers, so that the limits hold for all workers together. */
@@ -66,23 +56,36 @@ export class SharedLimitStore implements LimitStore {
   }
 
   /**
-   * Has the host take the costs of all items and a place, or nothing when one of them does not pass or no place is free;
-   * where the host is silent, counts here alone.
+   * Has the host take the costs of all items and all places, or nothing when one of them does not pass or no place is
+   * free; where the host is silent, counts here alone.
    */
-  charge(keyId: string, items: readonly ChargeItem[], place?: PlaceItem): Promise<Charged> {
-    return this.#ask(
-      (id) => ({ limits: "charge", id, keyId, items, ...(place && { place }) }),
-      ({ id, charged, placed }) => (placed ? { ...charged, place: this.#placeOf(id) } : charged),
-      () => {
-        const shares = items.map((item) => ({ ...item, rule: shareOf(item.rule, this.#options.workers) }));
-        return this.#alone.charge(keyId, shares, place && placeShareOf(place, this.#options.workers));
-      },
-      (own, late) => {
-        late?.place?.release();
-        const times = Number(own.ok) - Number(late?.ok ?? false);
-        for (const { name, cost } of items) if (cost !== undefined) this.#tell(keyId, name, times * cost);
+  async charge(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Promise<Charged> {
+    const { channel } = this.#options;
+    const settleUp = (own: Charged, late: Charged | undefined) => {
+      late?.place?.release();
+      const times = Number(own.ok) - Number(late?.ok ?? false);
+      for (const { name, cost } of items) if (cost !== undefined) this.#tell(keyId, name, times * cost);
+    };
+    if (!this.shared || this.#questions.open >= MAX_UNANSWERED) {
+      this.#saySilence();
+      const own = await this.#chargeAlone(keyId, items, places);
+      settleUp(own, undefined);
+      return own;
+    }
+    let alone: Promise<Charged> | undefined;
+    const reply = await this.#questions.ask(
+      (id) => channel.send({ limits: "charge", id, keyId, items, places }),
+      (late) => {
+        void alone?.then((own) => settleUp(own, this.#chargedBy(late)));
+        this.#overdue -= 1;
+        if (this.shared) this.#tellOwed();
       },
     );
+    if (reply) return this.#chargedBy(reply);
+    this.#overdue += 1;
+    this.#saySilence();
+    alone = this.#chargeAlone(keyId, items, places);
+    return alone;
   }
 
   /** Tells the host to take `amount` from a count that was charged before; a negative amount gives back. */
@@ -91,44 +94,15 @@ export class SharedLimitStore implements LimitStore {
     this.#tell(keyId, name, amount);
   }
 
-  /**
-   * Asks the host, or counts `alone` where it is silent. `settleUp` then gets the worker's own result and the host's
-   * late answer, which is undefined when the host was not asked.
-   */
-  #ask(
-    request: (id: number) => LimitRequest,
-    read: (reply: LimitReply) => Charged,
-    alone: () => Promise<Charged>,
-    settleUp: (own: Charged, late: Charged | undefined) => void,
-  ): Promise<Charged> {
-    const { channel, clock } = this.#options;
-    if (!this.shared || this.#unanswered.size >= MAX_UNANSWERED) {
-      this.#saySilence();
-      return alone().then((own) => {
-        settleUp(own, undefined);
-        return own;
-      });
-    }
-    return new Promise((resolve) => {
-      this.#lastId += 1;
-      const id = this.#lastId;
-      const cancel = clock.after(ANSWER_MS, () => {
-        this.#overdue += 1;
-        this.#saySilence();
-        const own = alone();
-        resolve(own);
-        this.#unanswered.set(id, (reply) => {
-          void own.then((value) => settleUp(value, read(reply)));
-          this.#overdue -= 1;
-          if (this.shared) this.#tellOwed();
-        });
-      });
-      this.#unanswered.set(id, (reply) => {
-        cancel();
-        resolve(read(reply));
-      });
-      channel.send(request(id));
-    });
+  /** Counts here, by this worker's share. */
+  #chargeAlone(keyId: string, items: readonly ChargeItem[], places: readonly PlaceItem[]): Promise<Charged> {
+    const { workers } = this.#options;
+    const shares = items.map((item) => ({ ...item, rule: shareOf(item.rule, workers) }));
+    return this.#alone.charge(keyId, shares, ...places.map((place) => placeShareOf(place, workers)));
+  }
+
+  #chargedBy({ id, charged, placed }: LimitReply): Charged {
+    return placed ? { ...charged, place: this.#placeOf(id) } : charged;
   }
 
   #placeOf(id: number): Place {

@@ -4,7 +4,10 @@ import type { Clock } from "../../deploy/runtime/time/clock.ts";
 export type InflightBodiesOptions = {
   /** The most bytes that all bodies together may take up. */
   readonly maxBytes: number;
-  /** The share of these bytes, from 0 to 1, that the bodies of one tenant may take up. A single body may be larger. */
+  /**
+   * The share, from 0 to 1, that the bodies of one tenant may take up of what others leave of these bytes: with 0.5 one
+   * tenant takes half, two a third each, and a newcomer always finds room; 1 bounds no tenant. A single body may be larger.
+   */
   readonly maxShareOfKey: number;
   /** The longest time that a body waits for room, in milliseconds. */
   readonly maxWaitMs: number;
@@ -42,7 +45,7 @@ const BIG_BODY_BYTES = 4 * 1024 * 1024;
 
 /**
  * Counts the bytes of all request bodies on their way. A body that finds no room waits, unread, while others go: first
- * come, first served within a tenant, and tenants in turn. No tenant fills more than its share.
+ * come, first served within a tenant, and tenants in turn. No tenant fills more than its share of what others leave.
  */
 export class InflightBodies {
   readonly #options: InflightBodiesOptions;
@@ -127,7 +130,9 @@ export class InflightBodies {
   #lacks(tenant: string, bytes: number): NoRoom | undefined {
     const { maxBytes, maxShareOfKey } = this.#options;
     const ofTenant = this.#bytesOf.get(tenant) ?? 0;
-    if (ofTenant > 0 && ofTenant + bytes > maxShareOfKey * maxBytes) return "key_body_bytes";
+    const leftByOthers = maxBytes - (this.#bytes - ofTenant);
+    const share = maxShareOfKey * leftByOthers;
+    if (maxShareOfKey < 1 && ofTenant > 0 && ofTenant + bytes > share) return "key_body_bytes";
     return this.#bytes + bytes > maxBytes ? "inflight_body_bytes" : undefined;
   }
 

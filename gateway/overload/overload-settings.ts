@@ -89,7 +89,7 @@ const resourceMonitors = z
           .max(1)
           .default(0.5)
           .describe(
-            "The share of maxBytes, up to 1, that the bodies of one owner's keys take up; a single one may be larger.",
+            "The share, up to 1, that the bodies of one owner's keys take up of what others' leave of maxBytes: with 0.5 one owner takes half, two a third each, and there is room for another one. A single body may be larger.",
           ),
         maxWaitMs: milliseconds(
           10_000,

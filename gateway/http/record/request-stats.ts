@@ -32,6 +32,13 @@ export function countRequest(stats: Stats, request: ClosedRequest): void {
   }
   const live = stats.live.model(model);
   live.requests += 1;
+  if (request.cache) {
+    const { reason, lostTokens } = request.cache;
+    const totals = live.cacheReasons.get(reason) ?? { requests: 0, lostTokens: 0 };
+    totals.requests += 1;
+    totals.lostTokens += lostTokens;
+    live.cacheReasons.set(reason, totals);
+  }
   if (usage && request.cache) {
     live.promptTokens += usage.inputTokens;
     live.expectedTokens += request.cache.expectedTokens;

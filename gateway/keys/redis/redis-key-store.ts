@@ -119,7 +119,7 @@ export class RedisKeyStore implements KeyStore {
   }
 
   /** Stops following the store and forgets all listeners; `find` goes on with the last records. */
-  close(): void {
+  async close(): Promise<void> {
     this.#end.abort();
     this.#listeners.clear();
     this.#cancelLook();

@@ -28,6 +28,8 @@ export class IssuerKeys {
   readonly #options: IssuerKeysOptions;
   readonly #followed: FollowedFile | undefined;
   #set: JWTVerifyGetKey = createLocalJWKSet({ keys: [] });
+  #text = "";
+  #edition = 0;
   #reading: Promise<void> | undefined;
   #readAtMs = Number.NEGATIVE_INFINITY;
   #fault: string | undefined;
@@ -54,6 +56,11 @@ export class IssuerKeys {
     if (keys.#followed) await keys.#followed.look();
     else await keys.#readAgainAndAgain();
     return keys;
+  }
+
+  /** The number of different sets of keys so far: what an earlier one has verified may be by a key that is withdrawn. */
+  get edition(): number {
+    return this.#edition;
   }
 
   /** Finds the key that a token names. Rejects with an error of jose where there is none. */
@@ -92,7 +99,12 @@ export class IssuerKeys {
     const before = this.#fault;
     this.#readAtMs = this.#options.clock.nowMs();
     try {
-      this.#set = createLocalJWKSet(JSON.parse(await this.#text()));
+      const text = await this.#published();
+      if (text !== this.#text) {
+        this.#set = createLocalJWKSet(JSON.parse(text));
+        this.#text = text;
+        this.#edition += 1;
+      }
       this.#fault = undefined;
     } catch {
       // Neither an address nor what stands there is for the log.
@@ -101,7 +113,7 @@ export class IssuerKeys {
     if (this.#fault !== before && !this.#closed) this.#options.onReload(this.#fault);
   }
 
-  async #text(): Promise<string> {
+  async #published(): Promise<string> {
     const { url, file } = this.#options;
     if (file !== undefined) return bounded(await readFile(file));
     const headers = { accept: "application/jwk-set+json, application/json" };

@@ -24,13 +24,18 @@ export type TokenVerifierOptions = {
   readonly onReload: (fault: string | undefined) => void;
 };
 
-/** What a verified token says: until when it is valid, and whose rights it has. */
-type Verified = { readonly untilMs: number; readonly keyId: string; readonly subject: string | undefined };
+/** What a verified token says: until when it is valid, and whose rights it has; and which keys of the issuer say so. */
+type Verified = {
+  readonly untilMs: number;
+  readonly keyId: string;
+  readonly subject: string | undefined;
+  readonly edition: number;
+};
 
 /**
  * Takes tokens in the place of keys. A token has the rights of the key record that it names, for as long as that is in
- * force and the token has not ended. Its signature is checked by threads of Node's own, once, and remembered by a
- * digest of the token.
+ * force and the token has not ended. Its signature is checked by threads of Node's own, once for each set of keys of the
+ * issuer, and remembered by a digest of the token.
  */
 export class TokenVerifier {
   readonly #options: TokenVerifierOptions;
@@ -63,6 +68,8 @@ export class TokenVerifier {
     const { clock, keys, settings } = this.#options;
     if (presented.length > this.longest || !FORM.test(presented)) return undefined;
     const digest = createHash("sha256").update(presented).digest("base64url");
+    const known = this.#remembered.get(digest);
+    if (known && known.edition !== this.#issuer.edition) this.#remembered.delete(digest);
     const verified = this.#remembered.get(digest) ?? (await this.#verifyOnce(presented, digest));
     if (verified === undefined) return undefined;
     if (clock.wallMs() >= verified.untilMs) {
@@ -101,6 +108,7 @@ export class TokenVerifier {
   }
 
   async #verify(token: string): Promise<Verified | undefined> {
+    const { edition } = this.#issuer;
     const payload = await this.#payloadOf(token);
     if (payload?.exp === undefined) return undefined;
     const { keyClaim, leewaySeconds, maxLifetimeSeconds, subjectIsTenant } = this.#options.settings;
@@ -110,7 +118,7 @@ export class TokenVerifier {
     if (untilMs - this.#options.clock.wallMs() > (maxLifetimeSeconds + leewaySeconds) * 1_000) return undefined;
     // Without a subject nobody could say whose turn it is.
     if (subjectIsTenant && payload.sub === undefined) return undefined;
-    return { untilMs, keyId, subject: payload.sub };
+    return { untilMs, keyId, subject: payload.sub, edition };
   }
 
   async #payloadOf(token: string): Promise<JWTPayload | undefined> {

@@ -34,7 +34,8 @@ local function text(number) return string.format('%.17g', number) end
 /**
  * The script of everything that is done with the counts of one key. Its argument is JSON: `kind` is `charge`,
  * `settle` or `fence`. It returns what became of the question and, for a charge, three numbers for each item: what
- * remains, the milliseconds until all is there again, and those until the item passes.
+ * remains, the milliseconds until all is there again, and those until the item passes; then, where places refused, which
+ * of them, from 1.
  */
 export const KEY_SCRIPT = new RedisScript(`${COMMON}
 local KEEP, DAY, MOST, ROUNDING = ${KEEP_MS}, 86400000, 31622400000, 1e-6
@@ -155,14 +156,19 @@ local function addPlaces(name, number)
 end
 
 local function charge()
-  local full = request.place and placesTaken(request.place.name) >= request.place.limit
+  local full
+  for at, place in ipairs(request.places) do
+    if not full and placesTaken(place.name) >= place.limit then full = at end
+  end
   local passed, counts, waits = not full, {}, {}
   for i, item in ipairs(request.items) do
     counts[i] = current(item.name, item.rule)
     waits[i] = (not full and item.cost) and waitFor(counts[i], item.cost) or 0
     passed = passed and waits[i] == 0
   end
-  if passed and request.place then addPlaces(request.place.name, 1) end
+  if passed then
+    for _, place in ipairs(request.places) do addPlaces(place.name, 1) end
+  end
   local reply = { passed and '1' or full and 'f' or '0' }
   for i, item in ipairs(request.items) do
     local count = counts[i]
@@ -172,6 +178,7 @@ local function charge()
     reply[#reply + 1] = text(count.day and untilMidnight() or waitFor(count, count.rule.capacity))
     reply[#reply + 1] = text(waits[i])
   end
+  if full then reply[#reply + 1] = text(full) end
   return reply
 end
 

@@ -1,4 +1,4 @@
-import type { LimitRule } from "../limit-store.ts";
+import type { ChargeItem, LimitRule, PlaceItem, Postponed, Reading } from "../limit-store.ts";
 
 /** A question about a key that the store may or may not have taken, as its answer is still out. */
 export type OpenQuestion = {
@@ -29,6 +29,12 @@ export class RedisAccount {
   #amounts = new Map<string, number>();
   /** The changes of places that the store is yet to be told, by name. */
   #places = new Map<string, number>();
+  /** How each count stood when the store last told, by name, and the moment of that in monotonic milliseconds. */
+  readonly #known = new Map<string, Reading & { readonly atMs: number }>();
+  /** What will be asked for by requests that were let on without asking, by name of the count. */
+  readonly #postponedCosts = new Map<string, number>();
+  /** The same of places. */
+  readonly #postponedPlaces = new Map<string, number>();
   #last = 0;
 
   constructor(keyId: string) {
@@ -62,10 +68,52 @@ export class RedisAccount {
     return this.#last;
   }
 
+  /** Notes how counts stand, as the store told at `nowMs` in monotonic milliseconds. */
+  learn(items: readonly ChargeItem[], readings: readonly Reading[], nowMs: number): void {
+    for (const [at, { name }] of items.entries()) {
+      const reading = readings[at];
+      if (reading) this.#known.set(name, { ...reading, atMs: nowMs });
+    }
+  }
+
+  /**
+   * Notes what will be asked for later; undefined where that is likely to be refused, by what the store last told and
+   * by what else this gateway will ask for.
+   */
+  postpone(items: readonly ChargeItem[], places: readonly PlaceItem[], nowMs: number): Postponed | undefined {
+    const taken = (name: string) => (this.held.get(name) ?? 0) + (this.#postponedPlaces.get(name) ?? 0);
+    if (places.some(({ name, limit }) => taken(name) >= limit)) return undefined;
+    if (!items.every((item) => this.#isLikely(item, nowMs))) return undefined;
+    const note = (sign: 1 | -1) => {
+      for (const { name, cost = 0 } of items) add(this.#postponedCosts, name, sign * cost);
+      for (const { name } of places) add(this.#postponedPlaces, name, sign);
+    };
+    note(1);
+    let open = true;
+    return {
+      end() {
+        if (open) note(-1);
+        open = false;
+      },
+    };
+  }
+
+  #isLikely({ name, rule, cost }: ChargeItem, nowMs: number): boolean {
+    if (cost === undefined) return true;
+    const known = this.#known.get(name);
+    const ageMs = known ? nowMs - known.atMs : 0;
+    if (rule.kind === "day") return !known || known.remaining > 0 || ageMs >= known.resetMs;
+    const inflow = (ageMs * rule.perMinute) / 60_000;
+    const level = known ? Math.min(rule.capacity, known.remaining + inflow) : rule.capacity;
+    return level - (this.#postponedCosts.get(name) ?? 0) >= Math.min(cost, rule.capacity);
+  }
+
   /** Adds to what a count is to be charged; nothing for a count that this gateway has never charged. */
   owe(name: string, amount: number): void {
     if (!this.rules.has(name) || !Number.isFinite(amount)) return;
     add(this.#amounts, name, amount);
+    const known = this.#known.get(name);
+    if (known) this.#known.set(name, { ...known, remaining: known.remaining - amount });
   }
 
   /** Notes that a request holds a place; `told` says whether the store knows that. */

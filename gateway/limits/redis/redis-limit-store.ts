@@ -3,7 +3,7 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { RedisState } from "../../state/redis-state.ts";
 import { faultOf } from "../../state/redis-state.ts";
 import { placeShareOf, shareOf } from "../limit-share.ts";
-import type { Charged, ChargeItem, LimitStore, Place, PlaceItem, Reading } from "../limit-store.ts";
+import type { Charged, ChargeItem, LimitStore, Place, PlaceItem, Postponed, Reading } from "../limit-store.ts";
 import { MemoryLimitStore } from "../memory-limit-store.ts";
 import { BEAT_SCRIPT, KEY_SCRIPT } from "./limit-scripts.ts";
 import { RedisAccount } from "./redis-account.ts";
@@ -88,16 +88,26 @@ export class RedisLimitStore implements LimitStore {
     return { shared: !this.#away, gateways: this.#gateways };
   }
 
-  /** Takes the costs of all items and a place, or nothing when one of them does not pass or no place is free. */
-  async charge(keyId: string, items: readonly ChargeItem[], place?: PlaceItem): Promise<Charged> {
+  /** Takes the costs of all items and all places, or nothing when one of them does not pass or no place is free. */
+  async charge(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Promise<Charged> {
     const account = this.#account(keyId);
     const bounded = items.slice(0, MAX_ITEMS);
     for (const { name, rule } of bounded) account.rules.set(name, rule);
     if (this.#away || this.#open.size >= MAX_OPEN || !(this.#isInStep(account) || (await this.#inStep(account))))
-      return this.#chargeAlone(account, bounded, place, true);
+      return this.#chargeAlone(account, bounded, places, true);
     // What was given back before is free for this request.
     void this.#send(account);
-    return new Promise((resolve) => this.#askToCharge(account, bounded, place, resolve));
+    return new Promise((resolve) => this.#askToCharge(account, bounded, places, resolve));
+  }
+
+  /**
+   * Notes what will be asked for, where this gateway knows nothing against it. Without the store nothing is postponed:
+   * deciding alone costs nothing.
+   */
+  postpone(keyId: string, items: readonly ChargeItem[], ...places: readonly PlaceItem[]): Postponed | undefined {
+    const account = this.#account(keyId);
+    if (this.#away || !this.#isInStep(account)) return undefined;
+    return account.postpone(items, places, this.#options.clock.nowMs());
   }
 
   /** Takes `amount` from a count that was charged before; a negative amount gives back. */
@@ -134,13 +144,13 @@ export class RedisLimitStore implements LimitStore {
   #askToCharge(
     account: RedisAccount,
     items: readonly ChargeItem[],
-    place: PlaceItem | undefined,
+    places: readonly PlaceItem[],
     resolve: (charged: Charged | Promise<Charged>) => void,
   ): void {
     let own: Promise<Charged> | undefined;
     const giveUp = () => {
       this.#open.delete(giveUp);
-      own ??= this.#chargeAlone(account, items, place, false);
+      own ??= this.#chargeAlone(account, items, places, false);
       resolve(own);
     };
     const question = account.ask({
@@ -153,20 +163,23 @@ export class RedisLimitStore implements LimitStore {
         }),
     });
     this.#open.add(giveUp);
-    const asked = this.#ask(account, question, "charge", { items, place, live: this.#live, seen: this.#seenMs });
+    const asked = this.#ask(account, question, "charge", { items, places, live: this.#live, seen: this.#seenMs });
     asked.then(
       ([outcome, ...numbers]) => {
         if (own) return;
         this.#open.delete(giveUp);
         account.open.delete(question);
         // It was ruled out before it arrived.
-        if (outcome === "x") return resolve(this.#chargeAlone(account, items, place, true));
-        if (outcome === "1" && place) account.hold(place.name, true);
+        if (outcome === "x") return resolve(this.#chargeAlone(account, items, places, true));
+        const ok = outcome === "1";
+        if (ok) for (const { name } of places) account.hold(name, true);
+        const readings = items.map((_, at) => readingOf(numbers, at));
+        account.learn(items, readings, this.#options.clock.nowMs());
+        const full = outcome === "f" ? places[Number(numbers[3 * items.length] ?? 1) - 1]?.name : undefined;
         return resolve({
-          ok: outcome === "1",
-          ...(outcome === "f" && { refusedBy: "place" }),
-          ...(outcome === "1" && place && { place: this.#placeOf(account, place.name) }),
-          readings: items.map((_, at) => readingOf(numbers, at)),
+          ...{ ok, readings },
+          ...(outcome === "f" && { refusedBy: "place", full }),
+          ...(ok && places.length > 0 && { place: this.#placeOf(account, places) }),
         });
       },
       (error: unknown) => {
@@ -182,35 +195,36 @@ export class RedisLimitStore implements LimitStore {
   async #chargeAlone(
     account: RedisAccount,
     items: readonly ChargeItem[],
-    place: PlaceItem | undefined,
+    places: readonly PlaceItem[],
     owed: boolean,
   ): Promise<Charged> {
-    const wants = place !== undefined || items.some(({ cost }) => cost !== undefined);
+    const wants = places.length > 0 || items.some(({ cost }) => cost !== undefined);
     if (this.#options.state.settings.whenAway === "refuse")
       return wants ? { ok: false, refusedBy: "store", readings: [] } : { ok: true, readings: [] };
     if (this.#away) this.#sayAway();
     const gateways = this.#gateways;
     // Those that were taken before the store went away count, too.
-    const full = place && (account.held.get(place.name) ?? 0) >= placeShareOf(place, gateways).limit;
+    const taken = (place: PlaceItem) => (account.held.get(place.name) ?? 0) >= placeShareOf(place, gateways).limit;
+    const full = places.find(taken)?.name;
     const shares = items.map(({ name, rule, cost }) => {
-      return { name, rule: shareOf(rule, gateways), cost: full ? undefined : cost };
+      return { name, rule: shareOf(rule, gateways), cost: full === undefined ? cost : undefined };
     });
-    if (!full && place) account.hold(place.name, false);
+    if (full === undefined) for (const { name } of places) account.hold(name, false);
     const { ok, readings } = await this.#alone.charge(account.keyId, shares);
-    if (full) return { ok: false, refusedBy: "place", readings };
-    if (!ok && place) account.free(place.name);
+    if (full !== undefined) return { ok: false, refusedBy: "place", full, readings };
+    if (!ok) for (const { name } of places) account.free(name);
     if (ok && owed) for (const { name, cost = 0 } of items) account.owe(name, cost);
     this.#sendSoon(account);
-    return ok && place ? { ok, readings, place: this.#placeOf(account, place.name) } : { ok, readings };
+    return ok && places.length > 0 ? { ok, readings, place: this.#placeOf(account, places) } : { ok, readings };
   }
 
-  #placeOf(account: RedisAccount, name: string): Place {
+  #placeOf(account: RedisAccount, places: readonly PlaceItem[]): Place {
     let held = true;
     return {
       release: () => {
         if (!held) return;
         held = false;
-        account.free(name);
+        for (const { name } of places) account.free(name);
         this.#sendSoon(account);
       },
     };

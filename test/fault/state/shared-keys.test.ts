@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { run } from "../../../gateway/keys/cli/main.ts";
 import { becomes } from "../../support/becomes.ts";
+import { readBody } from "../../support/http/read-until.ts";
 import { Fleet, show } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { freePort, HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
@@ -17,13 +18,17 @@ const PROMISED_MS = 1_000;
 /** The factor that a busy machine may take longer. */
 const PATIENCE = 10;
 
+const ENDLESS_REQUEST = { model: "svc-qwen", max_tokens: 100_000, messages: [{ role: "user", content: "go on" }] };
+/** An engine whose answers come to no end while a test runs. */
+const ENDLESS = { answerTokens: { min: 100_000, max: 100_000 }, tokensPerSecond: 20 };
+
 /** A store with keys, and the command line that works on them by a gateway's configuration. */
-async function setUp() {
+async function setUp(backend: object = {}) {
   const folder = mkdtempSync(join(tmpdir(), "svc-shared-keys-"));
   fleet.onEnd(() => rmSync(folder, { recursive: true, force: true }));
   const redis = await RedisProcess.start("--appendonly", "yes");
   fleet.onEnd(() => redis.end());
-  const { address } = await fleet.engine("node");
+  const { address } = await fleet.engine("node", backend);
   const cluster = { endpoints: [{ address }] };
   const config = {
     keys: { redis: { pepperFile: join(folder, "pepper") } },
@@ -52,8 +57,8 @@ async function knownAfterMs(gateways: readonly GatewayProcess[], key: string, st
 }
 
 describe.skipIf(!HAS_REDIS)(`keys that gateways share${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () => {
-  test("a changed key is known to four gateways within the second that is promised, with messages or without", async () => {
-    const { redis, cluster, config, keys, create } = await setUp();
+  test("a changed key is known to four gateways within the second that is promised, with messages or without, and one that is ended ends what runs at all of them", async () => {
+    const { redis, cluster, config, keys, create } = await setUp(ENDLESS);
     await create();
     const gateways = await Promise.all(Array.from({ length: GATEWAYS }, () => fleet.gateway(cluster, config)));
     const key = await create();
@@ -66,6 +71,16 @@ describe.skipIf(!HAS_REDIS)(`keys that gateways share${HAS_REDIS ? "" : ` (${NO_
     const enabled = await knownAfterMs(gateways, key, 200);
     show("a changed key is known everywhere after, in ms", { created, disabled, enabled });
     for (const tookMs of [created, disabled, enabled]) expect(tookMs).toBeLessThan(PROMISED_MS * PATIENCE);
+    const running = await Promise.all(
+      gateways.map(async (gateway) => {
+        const response = await gateway.post("/v1/messages", { ...ENDLESS_REQUEST, stream: true }, undefined, key);
+        const body = readBody(response);
+        await body.until((text) => text.includes("text_delta"));
+        return body;
+      }),
+    );
+    await keys("revoke", key.split("_")[2], "--kill");
+    for (const body of running) expect(await body.toEnd()).toContain("revoked");
   });
 
   test("J6 a gateway that starts while the store is away waits for it, says so and is not ready", async () => {

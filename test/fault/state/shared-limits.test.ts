@@ -8,7 +8,7 @@ import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-pro
 /* Gateways of several hosts that count the limits of keys in one store. */
 
 const fleet = new Fleet();
-const GATEWAYS = 4;
+const GATEWAYS = size(3, 4);
 /** Answers that outlast a test. */
 const ENDLESS = { tokensPerSecond: 2, answerTokens: { min: 5_000, max: 5_000 }, slots: 400 };
 const QUICK = { tokensPerSecond: 2_000, answerTokens: { min: 1, max: 9 }, slots: 400 };
@@ -110,7 +110,7 @@ describe.skipIf(!HAS_REDIS)(`limits that gateways share${HAS_REDIS ? "" : ` (${N
     "what a key has used is counted to the token, also over an outage of the store (%s)",
     async (whenAway) => {
       const { redis, gateways, key } = await setUp(QUICK, { whenAway });
-      const text = await key("--tokens-per-day", "1000000000", "--concurrency", "100");
+      const text = await key("--tokens-per-day", "1000000000", "--otpm", "1000000000", "--concurrency", "100");
       const awayMs = size(3_000, 30_000);
       const count = size(200, 10_000);
       const before = await used(gateways, text, count);

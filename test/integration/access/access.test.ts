@@ -100,6 +100,28 @@ describe("keys", () => {
     expect(new Set(lines.map(({ key_id }) => key_id))).toEqual(new Set([keyId]));
   });
 
+  test("behind a proxy that is trusted a key is bound to its caller's network, and nobody can say to be in it", async () => {
+    const behind = await startGateway([engine.address], { xffNumTrustedHops: 1 });
+    try {
+      for (const [to, address, status] of [
+        [behind, "192.0.2.7", 200],
+        [behind, "198.51.100.1, 192.0.2.7", 200],
+        [behind, "198.51.100.1", 403],
+        // Only the last one was added by the proxy.
+        [behind, "192.0.2.7, 198.51.100.1", 403],
+        [behind, "", 403],
+        [gateway, "192.0.2.7", 403],
+      ] as const) {
+        const key = await to.createKey("--name", "bound", "--models", "all", "--allow-ips", "192.0.2.0/24");
+        await becomes(async () => to.keys.find(key) !== undefined, "the key is known");
+        const headers = { authorization: `Bearer ${key}`, "x-forwarded-for": address };
+        expect([address, (await to.get("/v1/models", headers)).status]).toEqual([address, status]);
+      }
+    } finally {
+      await behind.stop();
+    }
+  });
+
   test("a key for one model sees one, and the others are not there for it", async () => {
     const key = await gateway.createKey("--name", "narrow", "--models", "svc-qwen");
     const authorization = `Bearer ${key}`;

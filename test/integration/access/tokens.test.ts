@@ -120,7 +120,8 @@ test("an issuer's keys are followed by their address, also when they are changed
     ...{ keyClaim: "svc_key", subjectIsTenant: true, leewaySeconds: 0, maxLifetimeSeconds: 3_600, maxBytes: 4_096 },
   };
   const verifier = await TokenVerifier.open({ settings, keys: gateway.keys, clock, onReload: () => {} });
-  const ada = await verifier.find(await token());
+  const seen = await token();
+  const ada = await verifier.find(seen);
   const grace = await verifier.find(await token({ sub: "grace" }));
   expect(ada?.keyId).toBe(keyId);
   expect(grace?.keyId).toBe(keyId);
@@ -130,10 +131,13 @@ test("an issuer's keys are followed by their address, also when they are changed
   keys = [await jwk(others, "two")];
   const newer = await token({}, { pair: others, kid: "two" });
   expect(await verifier.find(newer)).toBeUndefined();
+  expect(await verifier.find(seen)).toBeDefined();
   expect(reads).toBe(1);
   nowMs = 30_000;
   const all = Array.from({ length: 20 }, () => verifier.find(newer));
   expect((await Promise.all(all)).every((principal) => principal?.keyId === keyId)).toBe(true);
+  // Its key was withdrawn.
+  expect(await verifier.find(seen)).toBeUndefined();
   for (let at = 0; at < 5; at += 1) await verifier.find(await token({ at }, { kid: `made-up-${at}` }));
   expect(reads).toBe(2);
   // An issuer that is down takes no key away.

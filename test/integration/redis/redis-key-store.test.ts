@@ -44,7 +44,7 @@ async function open(): Promise<RedisKeyStore> {
   const state = await connectTo(redis, { keyPrefix });
   const store = await RedisKeyStore.open({ state, pepperFile: join(folder, "pepper"), clock: systemClock });
   closing.push(() => {
-    store.close();
+    void store.close();
     state.close();
   });
   return store;

@@ -86,7 +86,7 @@ describe.skipIf(!HAS_REDIS)(`a Redis${HAS_REDIS ? "" : ` (${NO_REDIS})`}`, () =>
     expect(limits.said.at(-1)).toBe("back");
   });
 
-  if (sizeOf({ quick: 0, promised: 1 }) === 1) {
+  if (sizeOf({ quick: 0, exhaustive: 1 }) === 1) {
     test("that Sentinels name, also after its master was lost", async () => {
       const master = await started("--appendonly", "yes");
       const replica = await started("--replicaof", "127.0.0.1", String(master.port));

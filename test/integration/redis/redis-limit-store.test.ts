@@ -1,7 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import type { ChargeItem } from "../../../gateway/limits/limit-store.ts";
+import type { Grant } from "../../../gateway/limits/grant.ts";
+import type { ChargeItem, LimitStore } from "../../../gateway/limits/limit-store.ts";
+import { Limiter } from "../../../gateway/limits/limiter.ts";
 import { becomes } from "../../support/becomes.ts";
 import { limitStoreConformance } from "../../support/gateway/limit-store-conformance.ts";
+import { principalWith } from "../../support/gateway/principal-with.ts";
 import { takePlace } from "../../support/gateway/take-place.ts";
 import { type OpenLimits, openLimits } from "../../support/redis/open-limits.ts";
 import { HAS_REDIS, NO_REDIS, RedisProcess } from "../../support/redis/redis-process.ts";
@@ -10,11 +13,12 @@ let redis: RedisProcess;
 let opened: OpenLimits[] = [];
 let prefixes = 0;
 
-/** A store whose counts are those of one test; `gateways` of them count together. */
-async function open(gateways = 1, settings: object = {}): Promise<OpenLimits[]> {
+/** A store whose counts are those of one test; `gateways` of them count together, by a time of their own with `nowMs`. */
+async function open(gateways = 1, settings: object = {}, own: { nowMs?: () => number } = {}): Promise<OpenLimits[]> {
   prefixes += 1;
   const keyPrefix = `test${prefixes}:`;
-  const all = await Promise.all(Array.from({ length: gateways }, () => openLimits(redis, { keyPrefix, ...settings })));
+  const opening = Array.from({ length: gateways }, () => openLimits(redis, { keyPrefix, ...settings }, own));
+  const all = await Promise.all(opening);
   opened.push(...all);
   return all;
 }
@@ -77,6 +81,53 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     expect(second.ok).toBe(true);
     // What was told besides is not waited for. A beat may have come in between.
     expect((await commands("evalsha")) - before).toBeLessThanOrEqual(3);
+  });
+
+  test("a generation of a key with limits of every kind takes one round trip, and is refused as with two", async () => {
+    const principal = principalWith({
+      ...{ rpm: 40, itpm: 1_000_000, otpm: 1_000_000, concurrency: 30 },
+      perModel: { "svc-qwen": { rpm: 25, concurrency: 26 } },
+    });
+    const limiters = (await open(2, {}, { nowMs: () => 1e12 })).map(({ store }) => limiterOf(store));
+    const before = await commands("evalsha");
+    const grants: Grant[] = [];
+    const run = async (at: number) => {
+      const limiter = limiters[at % 2];
+      if (!limiter) throw new Error("there are two");
+      const { grant, refusal } = await limiter.admit(principal, "generation");
+      grants.push(grant);
+      return refusal ?? (await limiter.reserve(grant, principal, EXPECTED));
+    };
+    for (let at = 0; at < 20; at += 1) expect(await run(at)).toBeUndefined();
+    // Beats may have come in between.
+    expect((await commands("evalsha")) - before).toBeLessThan(30);
+    const refusals = await Promise.all(Array.from({ length: 20 }, (_, at) => run(at)));
+    expect(refusals.filter((refusal) => refusal === undefined)).toHaveLength(5);
+    expect(new Set(refusals.map((refusal) => refusal?.detail))).toEqual(new Set([undefined, "key_model_rpm_exceeded"]));
+    for (const grant of grants) {
+      grant.settleWithoutTokens();
+      grant.release();
+    }
+    const [limiter] = limiters;
+    const rpm = async () =>
+      (await limiter?.look(principal))?.counted.find(({ dimension }) => dimension.name === "rpm")?.reading.remaining;
+    await becomes(async () => Math.floor((await rpm()) ?? 0) === 15, "those that were refused count for nothing");
+  });
+
+  test("who owes is refused before the body is read, and one that ends before its body is known counts once", async () => {
+    const [one] = await open(1, {}, { nowMs: () => 1e12 });
+    if (!one) throw new Error("there is one");
+    const [limiter, principal] = [limiterOf(one.store), principalWith({ rpm: 2, otpm: 1_000 })];
+    const { grant } = await limiter.admit(principal, "generation");
+    grant.settleWithoutTokens();
+    grant.release();
+    const rpm = async () => Math.round((await one.store.charge("keyA", [rule(undefined)])).readings[0]?.remaining ?? 2);
+    const rule = (cost: number | undefined): ChargeItem => ({ ...bucket(2, cost), name: "rpm" });
+    await becomes(async () => (await rpm()) === 1, "it is counted");
+    const second = await limiter.admit(principal, "generation");
+    expect(await limiter.reserve(second.grant, principal, EXPECTED)).toBeUndefined();
+    const third = await limiter.admit(principal, "generation");
+    expect(third.refusal).toMatchObject({ detail: "key_rpm_exceeded" });
   });
 
   test("however many places it holds, a gateway renews them by one command a second", async () => {
@@ -180,6 +231,18 @@ describe.skipIf(!HAS_REDIS)(`a limit store in Redis${HAS_REDIS ? "" : ` (${NO_RE
     await becomes(async () => (await remainingIn(one)) === 1_000 - granted - 100, "all is counted once");
   });
 });
+
+const EXPECTED = { model: "svc-qwen", inputTokens: 10, maxOutputTokens: 10 };
+
+function limiterOf(store: LimitStore): Limiter {
+  return new Limiter({
+    store,
+    requestBurstSeconds: 60,
+    tokenBurstSeconds: 60,
+    cachedInputWeight: 0,
+    countConcurrency: 3,
+  });
+}
 
 /** How often the store was sent a command. */
 async function commands(name: string): Promise<number> {

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../../deploy/runtime/time/clock.ts";
+import type { OrderedEjection } from "../../../gateway/upstream/orders/order-board.ts";
 import { RedisOrders } from "../../../gateway/upstream/orders/redis-orders.ts";
 import { becomes } from "../../support/becomes.ts";
 import { connectTo } from "../../support/redis/open-limits.ts";
@@ -15,10 +16,15 @@ let prefixes = 0;
 async function gateway() {
   const state = await connectTo(redis, { keyPrefix, commandTimeoutMs: 500 });
   const board = new RedisOrders(state, systemClock);
-  const told = { drained: [] as readonly string[], unejected: [] as string[] };
+  const told = {
+    drained: [] as readonly string[],
+    ejected: [] as readonly OrderedEjection[],
+    unejected: [] as string[],
+  };
   const unfollow = await board.follow({
-    drained: (addresses) => {
-      told.drained = addresses;
+    standing({ drained, ejected }) {
+      told.drained = drained;
+      told.ejected = ejected;
     },
     unejected: (address) => told.unejected.push(address),
   });
@@ -63,13 +69,31 @@ describe.skipIf(!HAS_REDIS)(`what operators order at one of several hosts (${NO_
     expect(one.told.unejected).toContain(NODE);
   });
 
+  test("ejects until its end by the store's time, also at those that come later, or until it is taken back", async () => {
+    const [one, two] = [await gateway(), await gateway()];
+    expect(await one.board.give({ order: "eject", address: NODE, forMs: 60_000 })).toBe(true);
+    expect(await one.board.give({ order: "eject", address: "engine-2:50051", forMs: 1_000 })).toBe(true);
+    await becomes(async () => two.told.ejected.length === 2, "the other host knows");
+    const three = await gateway();
+    const [ejection] = three.told.ejected.filter(({ address }) => address === NODE);
+    expect(ejection?.leftMs).toBeGreaterThan(30_000);
+    expect(ejection?.leftMs).toBeLessThanOrEqual(60_000);
+    expect(one.told.ejected.find(({ address }) => address === NODE)?.endsAtMs).toBe(ejection?.endsAtMs);
+    const name = `${keyPrefix}orders:ejected`;
+    await becomes(async () => Number(await redis.ask("ZCARD", name)) === 1, "what has ended is forgotten");
+    expect(await three.board.give({ order: "uneject", address: NODE })).toBe(true);
+    await becomes(async () => one.told.ejected.length + two.told.ejected.length === 0, "all know");
+  });
+
   test("while the store is away reaches the others when it is back", async () => {
     const [one, two] = [await gateway(), await gateway()];
     await redis.stop("SIGKILL");
     expect(await one.board.give({ order: "drain", address: NODE })).toBe(false);
     expect(await one.board.give({ order: "uneject", address: NODE })).toBe(false);
+    expect(await one.board.give({ order: "eject", address: NODE, forMs: 60_000 })).toBe(false);
     await redis.startAgain();
     await becomes(async () => two.told.drained.includes(NODE), "the other host knows");
     expect(one.told.drained).toEqual([NODE]);
+    expect(two.told.ejected).toMatchObject([{ address: NODE }]);
   });
 });

@@ -167,6 +167,24 @@ export function limitStoreConformance(open: (clock: VirtualClock) => LimitStore 
       expect((await store.charge("k", [bucket("rpm", 10, 1)], place)).place).toBeDefined();
     });
 
+    test("may be of several places, of which all are taken or none", async () => {
+      const { store } = await setUp();
+      const [all, one] = [
+        { name: "concurrency", limit: 2 },
+        { name: "concurrency:m", limit: 1 },
+      ];
+      const both = await store.charge("k", [bucket("rpm", 10, 1)], all, one);
+      expect(both.ok).toBe(true);
+      const refused = await store.charge("k", [bucket("rpm", 10, 1)], all, one);
+      expect(refused).toMatchObject({ ok: false, refusedBy: "place", full: "concurrency:m" });
+      expect(await takePlace(store, "k", "concurrency", 2)).toBeDefined();
+      expect(await store.charge("k", [], all, one)).toMatchObject({ refusedBy: "place", full: "concurrency" });
+      both.place?.release();
+      expect(await takePlace(store, "k", "concurrency:m", 1)).toBeDefined();
+      expect(await takePlace(store, "k", "concurrency", 2)).toBeDefined();
+      expect(await takePlace(store, "k", "concurrency", 2)).toBeUndefined();
+    });
+
     test("give out exactly the places that there are", async () => {
       const { store } = await setUp();
       const asked = Array.from({ length: 64 }, () =>

@@ -274,7 +274,7 @@ describe("after a restart", () => {
     const { id, key } = await addKey();
     const old = await readFile(file, "utf8");
     await change((set) => revokeKey(set, id, NOW));
-    (await openStore()).close();
+    await (await openStore()).close();
     return { old, key };
   }
 
@@ -331,12 +331,25 @@ describe("after a restart", () => {
   });
 });
 
+test("a store that is closed while it notes a revision has noted it then", async () => {
+  await addKey();
+  const store = await openStore();
+  const closed = new Promise<void>((resolve) => {
+    store.onChange(({ revision }) => {
+      if (revision === 2) resolve(store.close());
+    });
+  });
+  await addKey();
+  await closed;
+  expect(await readFile(`${file}.seen`, "utf8")).toBe("2\n");
+});
+
 test("a closed store calls nobody, waits for nothing and still finds its keys", async () => {
   const { key } = await addKey();
   const store = await openStore();
   const calls: KeyStoreStatus[] = [];
   store.onChange((status) => calls.push(status));
-  store.close();
+  await store.close();
   expect(clock.waiting).toBe(0);
   // A second store sees the change, so the first would have, too.
   const witness = await openStore();

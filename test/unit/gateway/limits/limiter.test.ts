@@ -4,8 +4,8 @@ import type { Grant } from "../../../../gateway/limits/grant.ts";
 import { type Expected, Limiter, type Use } from "../../../../gateway/limits/limiter.ts";
 import { MemoryLimitStore } from "../../../../gateway/limits/memory-limit-store.ts";
 import type { Usage } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { principalWith } from "../../../support/gateway/principal-with.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
-import { principalWith } from "./principal-with.ts";
 
 const SHORT: Expected = { model: "svc-qwen", inputTokens: 100, maxOutputTokens: 50 };
 

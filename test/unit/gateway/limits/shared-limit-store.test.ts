@@ -79,7 +79,7 @@ describe("while the host answers", () => {
     await takePlace(one.store, "k", "concurrency", 2);
     one.channel.worker.send({
       ...{ limits: "charge", id: 999, keyId: "k", items: [] },
-      place: { name: "concurrency", limit: 2 },
+      places: [{ name: "concurrency", limit: 2 }],
     });
     one.detach();
     const places = [

@@ -147,6 +147,17 @@ describe("the share of a tenant", () => {
     expect(bodies.bytes).toBe(2 * MIB);
   });
 
+  test("is one of what others leave, so that a newcomer finds room beside any two who take all they can", async () => {
+    const { clock, bodies, log, announce } = room(12 * MIB, 0.5);
+    for (let body = 0; body < 12; body += 1)
+      for (const tenant of ["a", "b"]) announce(`${tenant}${body}`, tenant, MIB / 2);
+    await clock.advance(0);
+    expect(bodies.bytes).toBe(8 * MIB);
+    announce("newcomer", "c", 4 * MIB);
+    await clock.advance(0);
+    expect(log.at(-1)).toBe("newcomer in");
+  });
+
   test("keeps no single body out", async () => {
     const { clock, log, announce } = room(4 * MIB, 0.5);
     announce("a1", "a", 3 * MIB);

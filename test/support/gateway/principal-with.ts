@@ -1,5 +1,5 @@
-import type { KeyLimits, KeyQuota } from "../../../../gateway/keys/key-record.ts";
-import type { Principal } from "../../../../gateway/keys/principal.ts";
+import type { KeyLimits, KeyQuota } from "../../../gateway/keys/key-record.ts";
+import type { Principal } from "../../../gateway/keys/principal.ts";
 
 /** A key with these limits, and nothing else about it that matters. */
 export function principalWith(limits: KeyLimits, quota: KeyQuota = {}, keyId = "keyA"): Principal {
