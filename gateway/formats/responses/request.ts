@@ -62,6 +62,13 @@ type Compacting = Answering & { readonly kept: readonly KeptMessage[] };
 
 const SEALED_REASONING = "reasoning.encrypted_content";
 const LOGPROBS = "message.output_text.logprobs";
+/**
+ * The longest instructions, and tools altogether, that a response repeats, in UTF-16 units: every event with a response
+ * object has them again, and writing it is done where all answers are written.
+ */
+const MAX_REPEATED_UNITS = 1_048_576;
+/** The longest word of the caller's own that a response repeats, in UTF-16 units. */
+const MAX_REPEATED_WORD_UNITS = 1_024;
 
 /** Translates a checked body. `compacts` asks for a summary of the conversation, as the last item of it may, too. */
 function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolean): Prepared<Answering> {
@@ -103,7 +110,7 @@ function prepared(body: ResponsesBody, context: PrepareContext, compacts: boolea
     compacts: input.compacts,
     obfuscate: body.stream_options?.include_obfuscation ?? false,
   };
-  const echo = echoOf(body, model.id, { parallel, tools: tools.echo, format: format.echo });
+  const echo = echoOf(body, model.id, { parallel, tools: repeatedTools(tools), format: format.echo });
   return {
     model: model.id,
     stream: body.stream ?? false,
@@ -163,10 +170,25 @@ function sampling(body: ResponsesBody, logprobs: boolean): Sampling {
 
 type Derived = { readonly parallel: boolean; readonly tools: readonly object[]; readonly format: object };
 
+/** Returns the tools that a response repeats: all, or none where they are longer than may be repeated. */
+function repeatedTools({ tools, echo }: ReturnType<typeof declaredTools>): readonly object[] {
+  const units = tools.reduce(
+    (sum, { name, description, parametersJsonSchema }) =>
+      sum + name.length + description.length + parametersJsonSchema.length,
+    0,
+  );
+  return units <= MAX_REPEATED_UNITS ? echo : [];
+}
+
+/** Returns a text that a response repeats; null where there is none, or one that is longer than `mostUnits`. */
+function repeated(text: string | null | undefined, mostUnits = MAX_REPEATED_WORD_UNITS): string | null {
+  return text !== null && text !== undefined && text.length <= mostUnits ? text : null;
+}
+
 function echoOf(body: ResponsesBody, model: string, { parallel, tools, format }: Derived): Echo {
   return {
     frequency_penalty: body.frequency_penalty ?? 0,
-    instructions: body.instructions ?? null,
+    instructions: repeated(body.instructions, MAX_REPEATED_UNITS),
     max_output_tokens: body.max_output_tokens ?? null,
     max_tool_calls: body.max_tool_calls ?? null,
     metadata: metadataOf(body.metadata),
@@ -174,15 +196,15 @@ function echoOf(body: ResponsesBody, model: string, { parallel, tools, format }:
     parallel_tool_calls: parallel,
     presence_penalty: body.presence_penalty ?? 0,
     prompt_cache_key: body.prompt_cache_key ?? null,
-    prompt_cache_retention: body.prompt_cache_retention ?? null,
+    prompt_cache_retention: repeated(body.prompt_cache_retention),
     reasoning: { effort: body.reasoning?.effort ?? null, summary: summaryOf(body) },
-    safety_identifier: body.safety_identifier ?? null,
+    safety_identifier: repeated(body.safety_identifier),
     temperature: body.temperature ?? 1,
     text: { format },
     tool_choice: body.tool_choice ?? "auto",
     tools,
     top_logprobs: body.top_logprobs ?? 0,
     top_p: body.top_p ?? 1,
-    user: body.user ?? null,
+    user: repeated(body.user),
   };
 }

@@ -106,6 +106,23 @@ describe("the response object", () => {
     expect(reply).toMatchObject({ ...echoed, model: "svc-qwen", reasoning: { effort: "low", summary: "concise" } });
   });
 
+  test("does not repeat what would make every event of it large", () => {
+    const most = 1_048_576;
+    const tool = (length: number) => ({ type: "function", name: "f", description: "d".repeat(length), parameters: {} });
+    const long = { instructions: "i".repeat(most + 1), tools: [tool(most)] };
+    const words = {
+      user: "u".repeat(1_025),
+      safety_identifier: "s".repeat(1_025),
+      prompt_cache_retention: "p".repeat(1_025),
+    };
+    expect(replyTo(answer([]), { ...long, ...words })).toMatchObject({
+      ...{ instructions: null, tools: [] },
+      ...{ user: null, safety_identifier: null, prompt_cache_retention: null },
+    });
+    const fits = { instructions: "i".repeat(most), tools: [tool(most / 2)], user: "u".repeat(1_024) };
+    expect(replyTo(answer([]), fits)).toMatchObject(fits);
+  });
+
   test.each(["auto", "flex", "priority", "scale", "fast"])("serves tier %s as the default one", (service_tier) => {
     expect(replyTo(answer([]), { service_tier }).service_tier).toBe("default");
   });
