@@ -1,14 +1,28 @@
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { Endpoint, Outcome } from "../endpoint/endpoint.ts";
+import type { Endpoint } from "../endpoint/endpoint.ts";
 import type { AttemptEnd } from "./call-record.ts";
 import type { Deltas } from "./delta-reader.ts";
 import { callGenerate, type Flow, type GenerateCallOptions } from "./generate-call.ts";
 import { otherAnswer, ourFault } from "./grpc-error.ts";
 
+/** How a try ended, as the statistics of its endpoint count it. */
+export type Outcome = "ok" | "failed" | "cancelled" | "refused";
+
+/** A try that counts as running on its endpoint until it is ended. */
+export type RunningTry = {
+  /** Takes the try off the endpoint, and counts how it ended. A second call does nothing. */
+  end(outcome: Outcome): void;
+};
+
 /** The place on an endpoint that one try of a request holds. */
 export type AttemptPlace = {
   /** The member of the cluster on whose endpoint the place is. */
-  readonly member: { readonly endpoint: Endpoint };
+  readonly member: {
+    /** The endpoint that is called. */
+    readonly endpoint: Endpoint;
+    /** Counts a try as running; `continues` says that it goes on with an answer which another endpoint began. */
+    beginCall(continues: boolean): RunningTry;
+  };
   /** Follows the try for the load-balancing policy; undefined where the policy learns nothing from tries. */
   readonly placement: { see(events: readonly Event[]): void } | undefined;
   /** Gives the place back when the try is over. A second call does nothing. */
@@ -39,7 +53,7 @@ export type AttemptOptions = {
     pass(events: readonly Event[], flow: Flow): void;
     passDeltas(deltas: Deltas, flow: Flow): void;
   };
-  /** Called once with how the try ended, when everything that it held is free again. */
+  /** Called once with how the try ended, before its place is free for others. */
   readonly onEnd: (end: AttemptEnd) => void;
 };
 
@@ -59,7 +73,7 @@ export class Attempt {
     const { answer, call, continues, gate, place } = this.#options;
     const { placement } = place;
     const { endpoint } = place.member;
-    const load = endpoint.beginCall(continues);
+    const load = place.member.beginCall(continues);
     const onEvents = (events: readonly Event[], tokens: readonly number[], flow: Flow) => {
       placement?.see(events);
       const passed = answer.take(events, tokens);
@@ -76,8 +90,8 @@ export class Attempt {
     const failure = await callGenerate({ ...call, endpoint, onEvents, onDeltas }, signal).catch(ourFault);
     const end = signal.aborted ? "cancelled" : (failure ?? "answered");
     load.end(outcomeOf(end));
-    place.release();
     this.#options.onEnd(end);
+    place.release();
     return end;
   }
 }

@@ -91,7 +91,7 @@ class GenerateCall implements WireListener {
     this.#options = options;
     this.#signal = signal;
     this.#resolve = resolve;
-    const connected = () => endpoint.wire.connected;
+    const connected = () => this.#call?.connected ?? false;
     const size = { bytes: request.size, inputTokens };
     this.#watch = new TryWatch(clock, timeouts, size, connected, (limit) =>
       // A connection that takes a message slowly is no silent one: what asks whether it lives waits behind the message.

@@ -53,7 +53,7 @@ export class TryWatch {
   #cancel: () => void = () => {};
 
   /**
-   * Begins to watch a call that is about to be sent. `connected` says whether the connection of the endpoint stands;
+   * Begins to watch a call that is about to be sent. `connected` says whether the connection of the call stands;
    * the library has no time limit for that.
    */
   constructor(

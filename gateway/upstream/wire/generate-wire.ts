@@ -35,6 +35,11 @@ export type WireListener = {
 /** A Generate call that runs. */
 export type WireCall = {
   /**
+   * Whether the connection that the call goes over stands, with TLS and the settings of HTTP/2 agreed: it stays true for
+   * a connection that gets no new calls.
+   */
+  readonly connected: boolean;
+  /**
    * Cancels the call, and tells the node. It ends at once, or soon. "silent" says that it was for saying nothing, which
    * may be the connection's fault: that has to show that it lives before it gets another call.
    */
@@ -47,8 +52,6 @@ export type WireCall = {
 
 /** What carries Generate calls to one endpoint. All wires keep the contract alike; nobody else sees which one it is. */
 export interface GenerateWire {
-  /** Whether the connection for calls stands, with TLS and the settings of HTTP/2 agreed. */
-  readonly connected: boolean;
   /**
    * Connects where there is no connection, so that the next call finds one. It is called when the endpoint is first used,
    * and whenever a check of its health has passed.

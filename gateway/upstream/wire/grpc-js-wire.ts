@@ -25,14 +25,10 @@ export class GrpcJsWire implements GenerateWire {
     this.#client = client;
   }
 
-  /** Whether the channel stands. */
-  get connected(): boolean {
-    return this.#client().getChannel().getConnectivityState(false) === connectivityState.READY;
-  }
-
   /** Opens a call. */
   open({ message, headers, deadline, handOver }: WireRequest, listener: WireListener): WireCall {
-    const call = this.#client().makeServerStreamRequest(
+    const client = this.#client();
+    const call = client.makeServerStreamRequest(
       InferenceServiceService.generate.path,
       asBuffer,
       (bytes) => bytes,
@@ -65,6 +61,9 @@ export class GrpcJsWire implements GenerateWire {
       if (last) end(last.metadata);
     });
     return {
+      get connected() {
+        return client.getChannel().getConnectivityState(false) === connectivityState.READY;
+      },
       cancel: () => {
         call.cancel();
         // The call may be over while its last messages wait behind a paused stream: then nothing more will come.

@@ -57,9 +57,14 @@ export class Http2Call implements WireCall {
     this.#stopDeadline = clock.after(leftMs, () => this.fail(status.DEADLINE_EXCEEDED, "Deadline exceeded"));
   }
 
-  /** Whether the call has ended. */
-  get over(): boolean {
-    return this.#over;
+  /** Whether the call has its stream, which it gets on a connection that stands. */
+  get connected(): boolean {
+    return this.#stream !== undefined;
+  }
+
+  /** What is still to be sent; undefined once the message has gone, or the call has ended. */
+  get request(): WireRequest | undefined {
+    return this.#request;
   }
 
   /** Follows the stream on the connection, whose headers are on their way, and sends the message when it is its turn. */

@@ -64,9 +64,6 @@ export type Http2WireOptions = {
   readonly pingTimeoutMs?: number;
 };
 
-/** A call that waits for its connection, and what it asks for. */
-type WaitingCall = { readonly call: Http2Call; readonly request: WireRequest };
-
 /**
  * Carries Generate calls over one connection of `node:http2`, without the layers of a gRPC library around each message.
  * It connects when it is warmed or at its first call, and again at the next one after a connection was lost or is to get
@@ -85,7 +82,7 @@ export class Http2Wire implements GenerateWire {
    * The calls that wait for their connection to stand, by connection: how many a node takes at once is not
    * known before, and it refuses the others.
    */
-  readonly #waiting = new Map<ClientHttp2Session, WaitingCall[]>();
+  readonly #waiting = new Map<ClientHttp2Session, Http2Call[]>();
   /** All connections that are open: of those that get no new calls some may still run. */
   readonly #sockets = new Set<Socket>();
   /** The moment at which a connection could not be made, in milliseconds of the monotonic clock. */
@@ -117,7 +114,7 @@ export class Http2Wire implements GenerateWire {
     const waiting = this.#waiting.get(session);
     if (waiting) {
       const later = call();
-      waiting.push({ call: later, request });
+      waiting.push(later);
       return later;
     }
     const stream = requested(session, this.#headers(request));
@@ -203,14 +200,15 @@ export class Http2Wire implements GenerateWire {
   }
 
   /** Puts calls on a connection, to wait with others where it does not stand; ends them where there is none. */
-  #put(calls: readonly WaitingCall[], session: ClientHttp2Session | undefined): void {
+  #put(calls: readonly Http2Call[], session: ClientHttp2Session | undefined): void {
     const waiting = session && this.#waiting.get(session);
     if (waiting) {
       waiting.push(...calls);
       return;
     }
-    for (const { call, request } of calls) {
-      if (call.over) continue;
+    for (const call of calls) {
+      const { request } = call;
+      if (!request) continue;
       const stream = session && requested(session, this.#headers(request));
       if (stream) call.begin(session, stream);
       else call.fail(status.UNAVAILABLE, NO_CONNECTION);
@@ -224,7 +222,7 @@ export class Http2Wire implements GenerateWire {
    */
   #probe(session: ClientHttp2Session): void {
     if (this.#waiting.has(session) || session.destroyed) return;
-    const waiting: WaitingCall[] = [];
+    const waiting: Http2Call[] = [];
     this.#waiting.set(session, waiting);
     const timer = setTimeout(() => {
       if (this.#waiting.get(session) !== waiting) return;
@@ -317,5 +315,5 @@ function failing(listener: WireListener): WireCall {
     listener.ended({ error: failedCall(code, details), trailers: new Metadata() });
   };
   setImmediate(() => end(status.UNAVAILABLE, NO_CONNECTION));
-  return { cancel: () => end(status.CANCELLED, "Cancelled on client"), pause() {}, resume() {} };
+  return { connected: false, cancel: () => end(status.CANCELLED, "Cancelled on client"), pause() {}, resume() {} };
 }

@@ -1,5 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { afterEach, expect, test } from "vitest";
 import { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
 import type { WireCall, WireEnd } from "../../../gateway/upstream/wire/generate-wire.ts";
@@ -36,7 +38,8 @@ function call(wire: Http2Wire, timeoutMs = 60_000) {
       },
     });
   });
-  return { ended, messages: () => messages, cancel: (why?: "silent") => running?.cancel(why) };
+  const connected = () => running?.connected;
+  return { ended, messages: () => messages, connected, cancel: (why?: "silent") => running?.cancel(why) };
 }
 
 function wireTo(address: string, options: { readonly pingMs?: number; readonly pingTimeoutMs?: number } = {}) {
@@ -75,7 +78,7 @@ test("a connection on which a call heard nothing has to answer before it gets an
     models: [],
     play: (played) => {
       played.send(started());
-      if (node.calls.length > 1) played.end();
+      if (node.calls.length > 2) played.end();
     },
   });
   const between = await FaultyWire.start(node.address);
@@ -85,15 +88,19 @@ test("a connection on which a call heard nothing has to answer before it gets an
   );
   const wire = wireTo(between.address);
   const first = call(wire);
-  await until(() => first.messages() === 1, "the answer begins");
+  const beside = call(wire);
+  await until(() => first.messages() + beside.messages() === 2, "the answers begin");
   // From here on the connection brings nothing that could be understood, and nobody is told.
   between.garble();
   between.silence();
   first.cancel("silent");
   const second = call(wire);
+  // Only the one that waits is late with connecting.
+  expect([second.connected(), beside.connected()]).toEqual([false, true]);
   await new Promise((resolve) => setTimeout(resolve, 200));
   between.pass();
   expect(await second.ended).toBe("OK");
+  expect(beside.connected()).toBe(true);
 });
 
 test("where nobody listens calls fail at once, and one that comes back is found", async () => {
@@ -112,6 +119,31 @@ test("where nobody listens calls fail at once, and one that comes back is found"
   node.crash();
   await until(() => !wire.connected, "the connection is lost");
   expect(await call(wire).ended).toBe("OK");
+});
+
+test("a call that is given up while it waits for its connection keeps nothing of its message", async () => {
+  const sockets = new Set<Socket>();
+  const silent = createServer((socket) => void sockets.add(socket)).listen(0, "127.0.0.1");
+  await once(silent, "listening");
+  closing.push(() => {
+    silent.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  const wire = wireTo(`127.0.0.1:${(silent.address() as AddressInfo).port}`);
+  const listener = { message() {}, ended() {} };
+  const messages = Array.from({ length: 3 }, () => {
+    const message = new Uint8Array(1_000_000);
+    const handOver = new HandOver({ lane: new FairLane(), tenant: "t", bytes: message.length });
+    wire.open({ message, headers: {}, deadline: Date.now() + 60_000, handOver }, listener).cancel();
+    return new WeakRef(message);
+  });
+  setFlagsFromString("--expose-gc");
+  const collect: unknown = runInNewContext("gc");
+  if (typeof collect !== "function") throw new Error("nothing can be collected");
+  // The connection itself is given up much later.
+  await until(() => sockets.size === 1, "it has connected");
+  collect();
+  expect(messages.map((message) => message.deref()?.length)).toEqual([undefined, undefined, undefined]);
 });
 
 test("a wire that is warmed connects, however short a time ago it could not", async () => {
@@ -213,7 +245,7 @@ test("whatever bytes a node sends, a call ends once, and the process goes on", a
   await once(server, "listening");
   closing.push(() => server.close());
   const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const calls = sizeOf({ quick: 150, exhaustive: 2_000, promised: 20_000 });
+  const calls = sizeOf({ quick: 150, exhaustive: 1_000, promised: 20_000 });
   const outcomes = new Map<string, number>();
   for (let at = 0; at < calls; at += 50) {
     // Each on a connection of its own. Where the rest never comes, it is the deadline that ends the call.
