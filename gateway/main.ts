@@ -84,7 +84,7 @@ async function run(config: GatewayConfig): Promise<number> {
   lifecycle.waitFor(keysLoaded);
   const sealing = await openSealing(config.sealingKeyFile, stats, log);
   const clusters = new ClusterManager(config.clusters, clock, log, config.upstream);
-  const orders = await EndpointOrders.open(clusters, board);
+  const orders = await EndpointOrders.open(clusters, board, systemClock);
   registerClusterStats(stats.registry, clusters);
   const tracing = config.tracing && (await loadTracing(config.tracing, log));
   const { app, sockets, grpc, limiter, overload, traffic } = buildServer({
@@ -187,7 +187,7 @@ async function openShared(config: GatewayConfig, stats: Stats, log: Logger) {
     ],
     async close() {
       tokens?.close();
-      keys.close();
+      await keys.close();
       await usage.close();
       await limits.close?.();
       state?.close();
@@ -254,7 +254,7 @@ async function openSharedLimits(state: RedisState, stats: Stats, log: Logger): P
  */
 function openOrderBoard({ worker }: GatewayConfig, state: RedisState | undefined): OrderBoard {
   if (state) return new RedisOrders(state, systemClock);
-  if (!worker || !cluster.isWorker) return new OrderBook();
+  if (!worker || !cluster.isWorker) return new OrderBook(systemClock);
   return new WorkerOrders(processChannel<OrderRequest, OrderReply>(process, ORDERS_TOPIC), systemClock);
 }
 

@@ -30,7 +30,7 @@ export type Traffic = {
   readonly cpuMs: number;
 };
 
-/** One point of the charts: the whole fleet over ten seconds. What is not known is undefined. */
+/** One point of the charts: the whole fleet, or one model of it, over ten seconds. What is not known is undefined. */
 export type FleetPoint = {
   /** The end of the span, in milliseconds since the epoch. */
   readonly atMs: number;
@@ -52,7 +52,7 @@ export type FleetPoint = {
   readonly queued: number;
   /** The number of answers that ran at the end of the span. */
   readonly active: number;
-  /** The processor time of gateways for each delta, in milliseconds. */
+  /** The processor time of gateways for each delta, in milliseconds; undefined of one model, as it is not told apart. */
   readonly cpuMsPerDelta: number | undefined;
 };
 
@@ -73,7 +73,8 @@ const NOTHING: Traffic = {
  * gateway counts from the second of its reports on, and one that comes back counts from there on.
  */
 export class FleetHistory {
-  #points: readonly FleetPoint[] = [];
+  /** The points by model, and of all models together as "". */
+  #points: ReadonlyMap<string, readonly FleetPoint[]> = new Map();
   #before: ReadonlyMap<string, GatewayReport> = new Map();
   #beforeMs: number | undefined;
   #newest: ReadonlyMap<string, Traffic> = new Map();
@@ -82,9 +83,12 @@ export class FleetHistory {
   /** What went on in the span of the point that is not complete, by model, and in the points of the last minute. */
   #spans: ReadonlyMap<string, Traffic>[] = [new Map()];
 
-  /** The points of the last hour, oldest first. */
-  get points(): readonly FleetPoint[] {
-    return this.#points;
+  /**
+   * Returns the points of the last hour, oldest first, of one model or, as "", of all together; none of a model that no
+   * gateway serves.
+   */
+  points(model: string): readonly FleetPoint[] {
+    return this.#points.get(model) ?? [];
   }
 
   /** Takes the newest report of each gateway, at `nowMs` in monotonic milliseconds and `wallMs` since the epoch. */
@@ -98,9 +102,11 @@ export class FleetHistory {
     const summed = new Map(span);
     for (const [name, traffic] of this.#newest) summed.set(name, sumOf([summed.get(name) ?? NOTHING, traffic]));
     this.#spans = [summed, ...older];
-    const all = summed.get("");
-    if (!all || all.spanMs < POINT_MS) return;
-    this.#points = [...this.#points, pointOf(all, reports, wallMs)].slice(-POINTS);
+    const pointMs = summed.get("")?.spanMs ?? 0;
+    if (pointMs < POINT_MS) return;
+    const pointsOf = (name: string, traffic: Traffic) =>
+      [...this.points(name), pointOf(name, { ...traffic, spanMs: pointMs }, reports, wallMs)].slice(-POINTS);
+    this.#points = new Map([...summed].map(([name, traffic]) => [name, pointsOf(name, traffic)]));
     this.#spans = [new Map(), ...this.#spans].slice(0, RECENT_POINTS + 1);
   }
 
@@ -180,10 +186,10 @@ function sumOf(all: readonly Traffic[]): Traffic {
   };
 }
 
-function pointOf(traffic: Traffic, reports: readonly GatewayReport[], atMs: number): FleetPoint {
+function pointOf(name: string, traffic: Traffic, reports: readonly GatewayReport[], atMs: number): FleetPoint {
   const seconds = traffic.spanMs / 1_000;
   const share = (part: number, whole: number) => (whole > 0 ? part / whole : undefined);
-  const models = reports.flatMap((report) => report.models);
+  const models = reports.flatMap((report) => report.models).filter(({ model }) => name === "" || model === name);
   return {
     atMs,
     requestsPerSecond: traffic.requests / seconds,
@@ -195,6 +201,6 @@ function pointOf(traffic: Traffic, reports: readonly GatewayReport[], atMs: numb
     cachedShare: share(traffic.cachedTokens, traffic.promptTokens),
     queued: models.reduce((sum, { queued }) => sum + queued, 0),
     active: models.reduce((sum, { active }) => sum + active, 0),
-    cpuMsPerDelta: share(traffic.cpuMs, traffic.deltas),
+    cpuMsPerDelta: name === "" ? share(traffic.cpuMs, traffic.deltas) : undefined,
   };
 }

@@ -7,6 +7,15 @@ import * as z from "zod";
 
 const count = z.number();
 
+const cacheReasonReport = z.object({
+  /** Why not more of prompts was in caches; `hit` where nothing needs explaining. */
+  reason: z.string().max(64),
+  /** The number of requests of which it was the reason. */
+  requests: count,
+  /** The tokens of their prompts that might have been in the cache and were not. */
+  lostTokens: count,
+});
+
 const modelReport = z.object({
   /** The catalog id of the model. */
   model: z.string(),
@@ -28,6 +37,8 @@ const modelReport = z.object({
   expectedTokens: count,
   /** The tokens of these prompts that were in caches. */
   cachedTokens: count,
+  /** The reasons for what was not in caches, as far as there were any; none from a gateway that does not tell. */
+  cacheReasons: z.array(cacheReasonReport).max(64).default([]),
 });
 
 const nodeReport = z.object({

@@ -21,10 +21,20 @@ export type ModelTotals = {
   expectedTokens: number;
   /** The tokens of these prompts that were in caches. */
   cachedTokens: number;
+  /** Why not more of these prompts was in caches, by the reason's name: `hit` where nothing needs explaining. */
+  readonly cacheReasons: Map<string, CacheReasonTotals>;
   /** The number of first tokens by the time until them, a place for each of `FIRST_TOKEN_BOUNDS_MS` and one beyond. */
   readonly firstTokenCounts: number[];
   /** The newest times to first token, in milliseconds. */
   readonly firstTokens: RecentTimes;
+};
+
+/** The totals of one reason why prompts were not in caches as far as they might have been, since the start. */
+export type CacheReasonTotals = {
+  /** The number of requests of which it was the reason. */
+  requests: number;
+  /** The tokens of their prompts that might have been in the cache and were not. */
+  lostTokens: number;
 };
 
 /** The totals of one endpoint since the start: the number of deltas that it sent. */
@@ -54,7 +64,7 @@ export class LiveTotals {
       expectedTokens: 0,
       cachedTokens: 0,
     };
-    const totals = { ...counts, firstTokenCounts: noFirstTokens(), firstTokens };
+    const totals = { ...counts, cacheReasons: new Map(), firstTokenCounts: noFirstTokens(), firstTokens };
     this.#models.set(id, totals);
     return totals;
   }

@@ -93,6 +93,8 @@ type NoRoom = "all_full" | "kept_for_others" | PrefillWait;
 /** What an attempt needs to know of a request. */
 type Attempting = Pick<PlaceRequest, "route" | "tried" | "underWay"> & {
   readonly demand: PlaceDemand;
+  /** Monotonic milliseconds at which the request came. */
+  readonly sinceMs: number;
   /** Whether the request has waited for its prefill for as long as it may. */
   readonly overdue: boolean;
 };
@@ -232,12 +234,13 @@ export class ClusterAdmission<Member = ClusterMember> {
    * Aborting the signal takes the request out of the queue at once; the result then means nothing.
    */
   acquire(request: PlaceRequest, signal: AbortSignal): Promise<Admitted<Member> | NotAdmitted> {
-    const demand = this.#places.want(request.tenant, this.#clock.nowMs());
+    const sinceMs = this.#clock.nowMs();
+    const demand = this.#places.want(request.tenant, sinceMs);
     this.#followEndpoints();
     // Nobody passes those who wait but where they cannot go; bad news may. Coming makes no room.
     const mayAsk = request.underWay || this.#queue.size === 0 || this.#levels.usable === 0 || this.#hasSpareRoom;
     const first = mayAsk
-      ? this.#attempt({ ...request, demand, overdue: false }, this.#waits.count > 0)
+      ? this.#attempt({ ...request, demand, sinceMs, overdue: false }, this.#waits.count > 0)
       : noPick(this.#levels.levels, request.tried);
     if (!isNoRoom(first) && !(request.mayHold && isOutage(first))) {
       if (typeof first === "string") demand.end();
@@ -264,11 +267,15 @@ export class ClusterAdmission<Member = ClusterMember> {
     let permit: Permit | undefined;
     let letGo = () => {};
     const settle = (result: Admitted<Member> | NotAdmitted) => {
+      const nowMs = this.#clock.nowMs();
       permit?.release();
       item.value.held?.release();
       letGo();
-      this.#waits.waitFor(item, undefined, this.#clock.nowMs());
-      if (typeof result === "string") demand.end();
+      this.#waits.waitFor(item, undefined, nowMs);
+      if (typeof result === "string") {
+        demand.end();
+        this.#service.want(request.route.session, (nowMs - item.queuedMs) / 1_000, nowMs);
+      }
       resolve(result);
     };
     const item = this.#waiting(request, demand, settle);
@@ -322,6 +329,7 @@ export class ClusterAdmission<Member = ClusterMember> {
         tried,
         underWay,
         demand,
+        sinceMs: nowMs,
         settle,
         held: undefined,
         holdUntilMs: undefined,
@@ -360,7 +368,7 @@ export class ClusterAdmission<Member = ClusterMember> {
 
   /** Takes a place for a request where the policy picked. */
   #take(
-    { demand, route, overdue }: Attempting,
+    { demand, route, sinceMs, overdue }: Attempting,
     { endpoint, placement, uncachedTokens = 0 }: PolicyPick,
   ): Admitted<Member> | NoRoom {
     const { address, prefillTokensPerSecond, outstandingPrefillTokens } = endpoint;
@@ -370,7 +378,8 @@ export class ClusterAdmission<Member = ClusterMember> {
     const aheadMs = (1_000 * outstandingPrefillTokens) / prefillTokensPerSecond;
     const prefillMs = (1_000 * uncachedTokens) / prefillTokensPerSecond;
     const beganMs = this.#clock.nowMs();
-    this.#service.serve(route.session, prefillMs / 1_000, beganMs);
+    const { session } = route;
+    this.#service.serve(session, prefillMs / 1_000, beganMs);
     this.#reconsider(address);
     demand.take();
     // At once: whoever is let in behind this request in the same turn is to know of its work.
@@ -381,7 +390,8 @@ export class ClusterAdmission<Member = ClusterMember> {
       held = false;
       placement?.end();
       const nowMs = this.#clock.nowMs();
-      this.#service.serve(route.session, Math.max(0, nowMs - beganMs - aheadMs - prefillMs) / 1_000, nowMs);
+      this.#service.serve(session, Math.max(0, nowMs - beganMs - aheadMs - prefillMs) / 1_000, nowMs);
+      this.#service.want(session, (nowMs - sinceMs) / 1_000, nowMs);
       demand.end();
       this.#queue.ended(this.#breaker.active);
       permit.release();

@@ -1,4 +1,6 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import type { RunningTry } from "./call/attempt.ts";
 import type { ClusterSettings } from "./cluster-settings.ts";
 import type { EndpointSpec } from "./discovery/endpoint-schema.ts";
 import type { Endpoint } from "./endpoint/endpoint.ts";
@@ -40,6 +42,18 @@ export type ClusterMemberOptions = {
   readonly onChange: (member: ClusterMember) => void;
   /** Called with the view of the member, for the first time and whenever more of it has changed than a count. */
   readonly onView: (view: EndpointView) => void;
+};
+
+/** The numbers of calls of this gateway to a member of a cluster, for the model of the cluster. */
+export type CallCounts = {
+  /** The calls that run. */
+  readonly active: number;
+  /** The calls that have begun since the endpoint was taken into the cluster. */
+  readonly total: number;
+  /** Of `total` those that failed. */
+  readonly failed: number;
+  /** Of `total` those that went on with an answer which another endpoint had begun. */
+  readonly continued: number;
 };
 
 /** What picks see of a member: counts are read where they are kept, all else is as the member last found it. */
@@ -114,6 +128,7 @@ export class ClusterMember {
   readonly #prefixes: PrefixWatch | undefined;
   readonly #view: MemberView;
   readonly #stopListening: () => void;
+  readonly #calls = { active: 0, total: 0, failed: 0, continued: 0 };
   /** The moment at which the view is looked through again, as it changes by time alone. */
   #refreshAtMs = Number.POSITIVE_INFINITY;
   #cancelRefresh = () => {};
@@ -160,8 +175,10 @@ export class ClusterMember {
     return this.#spec;
   }
 
-  /** Takes what discovery now says about the endpoint. */
+  /** Takes what discovery now says about the endpoint; what it has said before changes nothing. */
   setSpec(spec: EndpointSpec): void {
+    // Whoever joins or leaves has discovery name all others again, and each of them would be looked through.
+    if (isDeepStrictEqual(spec, this.#spec)) return;
     this.#spec = spec;
     this.refresh();
   }
@@ -255,6 +272,33 @@ export class ClusterMember {
     this.#prefixes?.stop();
     this.#stopListening();
     this.#cancelRefresh();
+  }
+
+  /** The calls of this gateway to the endpoint for the cluster's model. */
+  get calls(): CallCounts {
+    return this.#calls;
+  }
+
+  /**
+   * Counts one more call as running here and on the endpoint until the result is ended. `continues` says that it goes on
+   * with an answer which another endpoint began.
+   */
+  beginCall(continues: boolean): RunningTry {
+    const calls = this.#calls;
+    const call = this.endpoint.beginCall();
+    calls.active += 1;
+    calls.total += 1;
+    if (continues) calls.continued += 1;
+    let open = true;
+    return {
+      end(outcome) {
+        if (!open) return;
+        open = false;
+        calls.active -= 1;
+        if (outcome === "failed") calls.failed += 1;
+        call.end();
+      },
+    };
   }
 
   /** Sees to it that the view is looked through again at the first of these moments that is still to come. */

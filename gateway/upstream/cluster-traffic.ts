@@ -9,6 +9,12 @@ import { outlierOutcome } from "./outlier/outlier-outcome.ts";
 import { CacheLedger } from "./prefixes/cache-ledger.ts";
 import { RetryBudget } from "./retry/retry-budget.ts";
 
+/**
+ * The time after which the health checks know of an endpoint that was lost or cannot be connected to, in milliseconds: a
+ * request that had no other is then held or told that there is none.
+ */
+export const LOSS_KNOWN_MS = 250;
+
 /** A cluster and everything that decides which of its endpoints a request meets, and whether and when. */
 export class ClusterTraffic {
   /** The cluster that the traffic belongs to. */
@@ -54,6 +60,8 @@ export class ClusterTraffic {
     const fullForMs = failure?.error.retryAfterMs;
     if (ending.kind === "status" && ending.notReady && fullForMs !== undefined)
       this.admission.holdBack(address, fullForMs);
+    // Else the places that have become free there would go to those who wait, each of whom would lose a try by it.
+    if (ending.kind === "reset" || ending.kind === "connect_failure") this.admission.holdBack(address, LOSS_KNOWN_MS);
   }
 
   /** Judges the rates of an interval and lets the memory of ejections fade, interval by interval. */

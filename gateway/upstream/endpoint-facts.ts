@@ -62,15 +62,17 @@ export class EndpointFacts<E extends Pick<Endpoint, "description"> = Endpoint> {
 
   #summed(): Summary<E> {
     if (this.#summary) return this.#summary;
-    const all = [...this.#facts];
-    const up = all.filter(([, { isUp }]) => isUp);
-    const described = describedModel(up.flatMap(([, { description }]) => description ?? []));
-    this.#lastDescribed = described ?? this.#lastDescribed;
-    this.#summary = {
-      up: up.map(([endpoint]) => endpoint),
-      described: this.#lastDescribed,
-      acceptsImages: all.some(([, { description }]) => description?.inputModalities.includes(Modality.IMAGE)),
-    };
+    const up: E[] = [];
+    const descriptions: ModelDescription[] = [];
+    let acceptsImages = false;
+    for (const [endpoint, { isUp, description }] of this.#facts) {
+      acceptsImages ||= description?.inputModalities.includes(Modality.IMAGE) ?? false;
+      if (!isUp) continue;
+      up.push(endpoint);
+      if (description) descriptions.push(description);
+    }
+    this.#lastDescribed = describedModel(descriptions) ?? this.#lastDescribed;
+    this.#summary = { up, described: this.#lastDescribed, acceptsImages };
     return this.#summary;
   }
 }

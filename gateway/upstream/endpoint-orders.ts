@@ -1,28 +1,43 @@
+import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import type { ClusterManager } from "./cluster-manager.ts";
-import type { EndpointOrder, OrderBoard } from "./orders/order-board.ts";
+import type { EndpointOrder, OrderBoard, OrderedEjection } from "./orders/order-board.ts";
 
 /** What orders do to the endpoints of a gateway. */
 type OrderedClusters = Pick<ClusterManager, "clusters" | "drained" | "setDrained">;
+
+/** An ejection as this gateway obeys it: which order it is, and its end in monotonic milliseconds. */
+type Obeyed = { readonly endsAtMs: number | undefined; readonly untilMs: number };
 
 /** Does in this gateway what operators order of endpoints here and, over a board, at other gateways. */
 export class EndpointOrders {
   readonly #clusters: OrderedClusters;
   readonly #board: OrderBoard;
+  readonly #clock: Pick<Clock, "nowMs">;
+  /** The ejections that were ordered, by address. */
+  #ejected: ReadonlyMap<string, Obeyed> = new Map();
   #unfollow = () => {};
 
-  private constructor(clusters: OrderedClusters, board: OrderBoard) {
+  private constructor(clusters: OrderedClusters, board: OrderBoard, clock: Pick<Clock, "nowMs">) {
     this.#clusters = clusters;
     this.#board = board;
+    this.#clock = clock;
   }
 
   /**
-   * Follows the orders on `board`, and resolves once what they drain is drained in `clusters`: a gateway that takes
-   * requests before that would send them where none are to go.
+   * Follows the orders on `board`, and resolves once those that hold are obeyed in `clusters`: a gateway that takes
+   * requests before that would send them where none are to go. `clock` is that of the clusters.
    */
-  static async open(clusters: OrderedClusters, board: OrderBoard): Promise<EndpointOrders> {
-    const orders = new EndpointOrders(clusters, board);
+  static async open(
+    clusters: OrderedClusters,
+    board: OrderBoard,
+    clock: Pick<Clock, "nowMs">,
+  ): Promise<EndpointOrders> {
+    const orders = new EndpointOrders(clusters, board, clock);
     orders.#unfollow = await board.follow({
-      drained: (addresses) => clusters.setDrained(new Set(addresses)),
+      standing({ drained, ejected }) {
+        clusters.setDrained(new Set(drained));
+        orders.#setEjected(ejected);
+      },
       unejected: (address) => orders.#uneject(address),
     });
     return orders;
@@ -35,20 +50,48 @@ export class EndpointOrders {
   async give(given: EndpointOrder): Promise<boolean> {
     if (await this.#board.give(given)) return true;
     const { order, address } = given;
-    if (order === "uneject") {
-      this.#uneject(address);
-      return false;
+    switch (order) {
+      case "drain":
+        this.#clusters.setDrained(new Set([...this.#clusters.drained, address]));
+        return false;
+      case "undrain":
+        this.#clusters.setDrained(new Set([...this.#clusters.drained].filter((one) => one !== address)));
+        return false;
+      case "eject":
+        this.#obey(new Map(this.#ejected).set(address, this.#endingIn(given.forMs, undefined)));
+        return false;
+      case "uneject":
+        this.#obey(new Map([...this.#ejected].filter(([one]) => one !== address)));
+        this.#uneject(address);
+        return false;
+      default:
+        return order satisfies never;
     }
-    const drained = new Set(this.#clusters.drained);
-    if (order === "drain") drained.add(address);
-    else drained.delete(address);
-    this.#clusters.setDrained(drained);
-    return false;
   }
 
   /** Stops following the orders of others. */
   close(): void {
     this.#unfollow();
+  }
+
+  /** Takes the ejections that hold. One that is known already keeps its end, however long its being told took. */
+  #setEjected(ejected: readonly OrderedEjection[]): void {
+    const obeyed = ejected.map(({ address, endsAtMs, leftMs }) => {
+      const known = this.#ejected.get(address);
+      return [address, known?.endsAtMs === endsAtMs ? known : this.#endingIn(leftMs, endsAtMs)] as const;
+    });
+    this.#obey(new Map(obeyed));
+  }
+
+  #endingIn(leftMs: number, endsAtMs: number | undefined): Obeyed {
+    return { endsAtMs, untilMs: this.#clock.nowMs() + leftMs };
+  }
+
+  #obey(ejected: ReadonlyMap<string, Obeyed>): void {
+    this.#ejected = ejected;
+    const ends = new Map([...ejected].map(([address, { untilMs }]) => [address, untilMs]));
+    const nowMs = this.#clock.nowMs();
+    for (const { outliers } of this.#clusters.clusters) outliers.setOrdered(ends, nowMs);
   }
 
   #uneject(address: string): void {

@@ -21,15 +21,16 @@ export type LostTry = {
   readonly address: string;
   /** What went wrong. */
   readonly failure: UpstreamFailure;
-  /** Whether the endpoint was lost with other requests, too, any of which may be what it was lost by. */
+  /** Whether the loss may be the doing of other requests, or of something that takes endpoints without any. */
   readonly inDoubt: boolean;
 };
 
 /**
- * Knows for one request how long it is tried again where engines are lost before the first word of its answer. One whose
- * caller is shown that it waits loses nothing by another try, just as an answer that has begun; with the few tries that
- * others have, engines that are replaced one after the other would fail it. What an engine was lost with alone is not
- * sent there again: it may be what the engine was lost by.
+ * Knows for one request how long it is tried again where engines are lost before the first word of its answer. Its caller
+ * loses nothing by another try, just as with an answer that has begun; with the few tries that other failures have,
+ * engines that are replaced one after the other would fail it. A caller who is shown nothing meanwhile is soon told
+ * where no engine could be had in the first place. What an engine was lost with alone is not sent there again: it may be
+ * what the engine was lost by.
  */
 export class Patience {
   readonly #options: PatienceOptions;
@@ -49,9 +50,10 @@ export class Patience {
   /** Notes a try that has failed. Returns whether the request is tried again, however many tries it has had. */
   failed({ address, failure, inDoubt }: LostTry): boolean {
     const { mayHold, addresses, clock } = this.#options;
-    if (!mayHold || !isLoss(failure)) return false;
+    const wasWorkedOn = failure.workedMs !== undefined;
+    if (!isLoss(failure) || !(mayHold || wasWorkedOn || this.#sinceMs !== undefined)) return false;
     this.#sinceMs ??= clock.nowMs();
-    if (failure.workedMs !== undefined && !inDoubt) this.#alone.add(address);
+    if (wasWorkedOn && !inDoubt) this.#alone.add(address);
     return this.waits && [...addresses()].some((one) => !this.#alone.has(one));
   }
 

@@ -1,4 +1,3 @@
-import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { sleep } from "../../deploy/runtime/time/sleep.ts";
 import { Capability, type ModelDescription } from "../../proto/gen/svc/inference/v1/node_service.ts";
@@ -16,7 +15,7 @@ import type { Cluster } from "./cluster.ts";
 import type { Admitted, NotAdmitted } from "./cluster-admission.ts";
 import type { ClusterManager } from "./cluster-manager.ts";
 import type { ClusterMember } from "./cluster-member.ts";
-import { ClusterTraffic } from "./cluster-traffic.ts";
+import { ClusterTraffic, LOSS_KNOWN_MS } from "./cluster-traffic.ts";
 import type { ContinuationRoom } from "./continuation/continuation-room.ts";
 import type { ContinuationSettings } from "./continuation/continuation-settings.ts";
 import { ResumableAnswer } from "./continuation/resumable-answer.ts";
@@ -41,6 +40,7 @@ import {
   tooManyWaiting,
 } from "./retry/retry-errors.ts";
 import type { BackOffSettings, RequestOfDeathSettings } from "./retry/retry-settings.ts";
+import { Suspicion } from "./retry/suspicion.ts";
 
 /**
  * The time that counting the tokens of a prompt may take, in milliseconds. It is quick: a node that takes longer is not
@@ -50,12 +50,6 @@ const COUNT_TIMEOUT_MS = 30_000;
 
 /** The rough number of bytes of prompt to a token, by which time limits grow with the prompt. */
 const BYTES_PER_TOKEN = 4;
-
-/**
- * The time after which the health checks know of an endpoint that cannot be connected to, in milliseconds: a request
- * that had no other is then held or told that there is none.
- */
-const LOSS_KNOWN_MS = 250;
 
 /** The detail token for each way in which the wait for an endpoint ends badly. */
 const PENDING_DETAIL = {
@@ -96,8 +90,6 @@ type Journey = {
   readonly dispatch: Dispatch;
   readonly traffic: ClusterTraffic;
   readonly route: Route;
-  /** A keyed digest of the whole prompt, by which requests that kill engines are known. */
-  readonly identity: string;
   /** The deadline of the whole answer, in milliseconds of the wall clock. */
   readonly deadline: number;
   /** The addresses of the endpoints that have had their try. */
@@ -110,6 +102,8 @@ type Journey = {
   readonly goingOn: GoingOn;
   /** Knows how long the request is tried again before its answer has begun. */
   readonly patience: Patience;
+  /** Knows whether the request may be what its engines were lost by. */
+  readonly suspicion: Suspicion;
 };
 
 /** What the router works with. */
@@ -168,7 +162,7 @@ export class Router {
    */
   async dispatch(dispatch: Dispatch, signal: AbortSignal): Promise<void> {
     const journey = this.#begin(dispatch, signal);
-    const { traffic, retries, identity, answer, goingOn } = journey;
+    const { retries, answer, goingOn, suspicion } = journey;
     let last: ApiError | undefined;
     try {
       for (;;) {
@@ -177,22 +171,17 @@ export class Router {
         retries.tryEnded();
         answer.tryEnded();
         if (end === "cancelled") throw clientClosed();
-        traffic.report(
-          place.member.endpoint.address,
-          end === "answered" ? undefined : end,
-          this.#options.clock.nowMs(),
-        );
         // What is lost behind the last event is nothing that the caller misses.
         if (end === "answered" || answer.finished) {
-          this.#deaths.answered(identity);
+          suspicion.answered();
           return;
         }
         dispatch.record.tryFailed(end.error.detail);
-        const inDoubt = await this.#reportDeath(journey, place.member, end, signal);
+        const inDoubt = await this.#reportLoss(journey, place.member, end);
         if (signal.aborted) throw clientClosed();
         last = end.error;
         const lost = { address: place.member.endpoint.address, failure: end, inDoubt };
-        const waitMs = (await this.#goOn(journey, lost, signal)) ?? (await this.#startAnew(journey, lost, signal));
+        const waitMs = (await this.#goOn(journey, lost, signal)) ?? (await this.#startAnew(journey, lost));
         if (waitMs > 0) await sleep(this.#options.clock, waitMs, signal);
         if (signal.aborted) throw clientClosed();
       }
@@ -279,9 +268,10 @@ export class Router {
       isCommitted: () => retries.state.at === "committed",
     });
     const patience = this.#patienceOf(dispatch, traffic, tried);
-    const journey = { dispatch, traffic, route, identity, deadline, tried, retries, gate, answer, goingOn, patience };
-    this.#refuseSuspect(journey);
-    return journey;
+    const { requestOfDeath } = this.#options;
+    const suspicion = new Suspicion({ deaths: this.#deaths, identity, settings: requestOfDeath, clock, signal });
+    this.#refuseSuspect(suspicion, model);
+    return { dispatch, traffic, route, deadline, tried, retries, gate, answer, goingOn, patience, suspicion };
   }
 
   /** Makes what knows how long a request is tried again before its answer has begun. */
@@ -316,7 +306,7 @@ export class Router {
    * is asked, in milliseconds; to undefined where none is.
    */
   async #goOn(
-    { identity, answer, goingOn, retries }: Journey,
+    { answer, goingOn, retries, suspicion }: Journey,
     { address, failure, inDoubt }: LostTry,
     signal: AbortSignal,
   ): Promise<number | undefined> {
@@ -324,16 +314,11 @@ export class Router {
     if (!answer.begun && retries.state.at !== "committed") return undefined;
     // What was lost along with others need not be what they were lost by.
     const waitMs = goingOn.after(failure, address, inDoubt ? settings.mostDeaths : settings.endpoints);
-    if (waitMs !== undefined && answer.lostInARow >= settings.endpoints) await sleep(clock, settings.apartMs, signal);
-    while (waitMs !== undefined) {
-      const verdict = this.#deaths.judge(identity, clock.nowMs());
-      if (signal.aborted) throw clientClosed();
-      if (verdict === "allowed") return waitMs;
-      if (verdict === "denied") break;
-      // Its caller loses nothing by the time for which it is to stay away.
-      await sleep(clock, verdict.laterMs, signal);
-    }
-    if (waitMs !== undefined) goingOn.giveUp("suspected");
+    if (waitMs === undefined) return undefined;
+    if (answer.lostInARow >= settings.endpoints) await sleep(clock, settings.apartMs, signal);
+    // Its caller loses nothing by the time for which it is to stay away.
+    if ((await suspicion.stayAway()) === "allowed") return waitMs;
+    goingOn.giveUp("suspected");
     return undefined;
   }
 
@@ -341,28 +326,17 @@ export class Router {
    * Decides whether a request whose answer does not go on is tried again from the beginning. Resolves to how long to
    * wait before that, in milliseconds. Throws where it is not.
    */
-  async #startAnew(journey: Journey, lost: LostTry, signal: AbortSignal): Promise<number> {
-    const { answer, goingOn, retries, traffic, patience } = journey;
+  async #startAnew(journey: Journey, lost: LostTry): Promise<number> {
+    const { dispatch, answer, goingOn, retries, traffic, patience, suspicion } = journey;
     const { error, retriable } = lost.failure;
     const patient = retries.state.at !== "committed" && patience.failed(lost);
-    if (patient) await this.#stayAway(journey, signal);
-    this.#refuseSuspect(journey);
+    if (patient) await suspicion.stayAway();
+    this.#refuseSuspect(suspicion, dispatch.facts.model);
     if (retries.state.at === "committed") throw goingOn.error ?? error;
     goingOn.forget();
     answer.forget();
     if (!retriable && !answer.continued) throw this.#exhausted(error, traffic);
     return this.#repeat(journey, error, patient);
-  }
-
-  /** Resolves when a request that is suspected along with others may come again; at once where it is not. */
-  async #stayAway({ identity }: Journey, signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
-    for (;;) {
-      const verdict = this.#deaths.judge(identity, clock.nowMs());
-      if (typeof verdict === "string") return;
-      await sleep(clock, verdict.laterMs, signal);
-      if (signal.aborted) throw clientClosed();
-    }
   }
 
   /** Resolves to a place on an endpoint that goes on with an answer. Throws where there is none in time. */
@@ -458,6 +432,7 @@ export class Router {
       onEnd: (end) => {
         trace.ended(end);
         running.end(typeof end === "string" ? end : { failed: end.error.detail });
+        if (end !== "cancelled") traffic.report(endpoint.address, end === "answered" ? undefined : end, clock.nowMs());
       },
     });
   }
@@ -480,35 +455,24 @@ export class Router {
     return dispatch.mayHold && untouched && mayBeLast ? LOSS_KNOWN_MS : waitMs;
   }
 
-  /**
-   * Notes a request that may have killed the endpoint, or made it fall silent. Resolves when the others that were lost
-   * with it have been told of, to whether there were any: at once where the connection broke, a little later where the
-   * silence of each had to be noticed.
-   */
-  async #reportDeath(
-    { identity, answer }: Journey,
+  /** Notes a try whose endpoint may be lost. Resolves to whether that may be the doing of other requests. */
+  async #reportLoss(
+    { suspicion, answer }: Journey,
     member: ClusterMember,
-    { ending, workedMs }: UpstreamFailure,
-    signal: AbortSignal,
+    { ending: { kind }, workedMs }: UpstreamFailure,
   ): Promise<boolean> {
-    const { clock, requestOfDeath: settings } = this.#options;
-    const nowMs = clock.nowMs();
-    const isDeath = ending.kind === "reset" || ending.kind === "stalled";
-    if (!isDeath || workedMs === undefined || member.isLeaving(nowMs)) return false;
+    const isDeath = kind === "reset" || kind === "stalled";
+    if (!isDeath || workedMs === undefined || member.isLeaving(this.#options.clock.nowMs())) return false;
     // An answer that has got on since it lost another engine is not what this one died of.
     const blamedMs = answer.continued && answer.gotOn ? Number.POSITIVE_INFINITY : workedMs;
-    const loss = this.#deaths.killed(identity, { address: member.endpoint.address, workedMs: blamedMs }, nowMs);
-    await (ending.kind === "reset" ? setImmediate() : sleep(clock, settings.oneDeathMs, signal));
-    return loss.requests > 1;
+    return suspicion.lost({ address: member.endpoint.address, workedMs: blamedMs }, kind === "stalled");
   }
 
   /** Throws where the request kills engines, or may do so. */
-  #refuseSuspect({ identity, dispatch }: Pick<Journey, "identity" | "dispatch">): void {
-    const { clock, stats } = this.#options;
-    const verdict = this.#deaths.judge(identity, clock.nowMs());
+  #refuseSuspect({ verdict }: Suspicion, model: string): void {
     if (verdict === "allowed") return;
     if (verdict !== "denied") throw overloaded("request_of_death_suspected", this.#retryAfterMs(verdict.laterMs));
-    stats.requestDenied(dispatch.facts.model);
+    this.#options.stats.requestDenied(model);
     throw requestOfDeath();
   }
 

@@ -71,6 +71,12 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     await opened.shown(`${total} === "2"`);
   });
 
+  test("tells why prompts were not in caches, with a row for each model and reason", async () => {
+    const row = `[...document.querySelector("#misses tbody tr").cells].map((cell) => cell.textContent)`;
+    await opened.shown(`document.querySelector("#misses tbody tr")?.offsetParent && ${row}[2] === "2"`);
+    expect(await opened.page.evaluate<string[]>(row)).toEqual([MODEL, "new", "2", "0", "0 %"]);
+  });
+
   test("drains a node at the second press, at the gateways that follow, and takes it back", async () => {
     const { page, shown, text } = opened;
     await page.click(buttonOf("drain"));
@@ -84,6 +90,15 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
     await page.click(buttonOf("undrain"));
     await shown(`${NODE_ROW}.innerText.includes("healthy")`);
     expect(service.gateway.clusters.drained.size).toBe(0);
+  });
+
+  test("ejects a node at the second press, at the gateways that follow, and takes it back", async () => {
+    const { page, shown } = opened;
+    await page.click(buttonOf("eject"));
+    await page.click(buttonOf("eject"));
+    await shown(`${NODE_ROW}.innerText.includes("ejected") && ${NODE_ROW}.innerText.includes("left at 1 of 2")`);
+    await page.click(buttonOf("end ejection"));
+    await shown(`${NODE_ROW}.innerText.includes("healthy")`);
   });
 
   test("filters nodes by word and by trouble", async () => {
@@ -133,6 +148,17 @@ describe.skipIf(!HAS_BROWSER)(`the admin page${NO_BROWSER}`, () => {
       "Errors a second",
       "Processor time of gateways a token",
     ]);
+  });
+
+  test("has the same charts of one model", async () => {
+    const { page, shown } = opened;
+    const label = (at: number) => `document.querySelectorAll("#charts svg")[${at}].getAttribute("aria-label")`;
+    await shown(`!${label(5)}.endsWith("now –") && document.querySelectorAll("#charted option").length > 2`);
+    await page.selectOption("#charted", MODEL);
+    await shown(`${label(5)}.endsWith("now –") && !${label(0)}.endsWith("now –")`);
+    expect(opened.fetched.some((url) => url.includes(`model=${MODEL}`))).toBe(true);
+    await page.selectOption("#charted", "");
+    await shown(`!${label(5)}.endsWith("now –")`);
   });
 
   test("fits a phone, and has other colours in the dark", async () => {

@@ -17,7 +17,7 @@ import { keyCommand } from "../support/processes/key-command.ts";
  * these may fail. The gateways behind Envoy: test/fault/edge/rolling.test.ts. The nodes: test/fault/continuation.test.ts.
  */
 
-const CLIENTS = size(6, 40);
+const CLIENTS = size(3, 40);
 const ROUNDS = size(1, 10);
 /** The nodes of a fleet where one does as well as several. */
 const NODES = size(1, 2);

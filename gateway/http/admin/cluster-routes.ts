@@ -2,7 +2,15 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { ClusterManager } from "../../upstream/cluster-manager.ts";
 import type { EndpointOrders } from "../../upstream/endpoint-orders.ts";
 import type { EndpointOrder } from "../../upstream/orders/order-board.ts";
-import { type AdminReply, type AdminRoute, jsonReply, OK, wantsJson } from "./admin-route.ts";
+import {
+  type AdminReply,
+  type AdminRequest,
+  type AdminRoute,
+  badRequest,
+  jsonReply,
+  OK,
+  wantsJson,
+} from "./admin-route.ts";
 import { type ClusterStatus, clusterStatuses, type EndpointStatus } from "./fleet/cluster-status.ts";
 
 /** The reply to an order that is obeyed here while whoever passes orders on to the others is silent. */
@@ -10,6 +18,11 @@ const HERE: AdminReply = {
   status: 202,
   body: "OK here; other gateways follow when whoever passes orders on answers\n",
 };
+
+/** The time for which an endpoint is ejected by hand where the order does not say, in seconds: time to look at it. */
+const EJECT_SECONDS = 300;
+/** The longest time for which an endpoint is ejected by hand, in seconds: whoever wants more drains it. */
+const MOST_EJECT_SECONDS = 86_400;
 
 /**
  * Makes the paths that show `/clusters` as Envoy prints it, and that do to the endpoints at an address what may be done by
@@ -20,12 +33,15 @@ export function clusterRoutes(clusters: ClusterManager, orders: EndpointOrders, 
     path: `/endpoint/:address/${order}`,
     does: "changes",
     help,
-    async handle({ params: { address = "" } }): Promise<AdminReply> {
+    async handle(request): Promise<AdminReply> {
+      const { address = "" } = request.params;
+      const given = orderOf(order, address, request);
+      if (!given) return badRequest(`expected seconds from 1 to ${MOST_EJECT_SECONDS}`);
       // One that has left its clusters can still be undrained, so that it is not drained when it comes back.
       const known =
         clusters.drained.has(address) || clusters.endpoints.some((endpoint) => endpoint.address === address);
       if (!known) return { status: 404, body: "no such endpoint\n" };
-      return (await orders.give({ order, address })) ? OK : HERE;
+      return (await orders.give(given)) ? OK : HERE;
     },
   });
   return [
@@ -41,8 +57,20 @@ export function clusterRoutes(clusters: ClusterManager, orders: EndpointOrders, 
     },
     change("drain", "give it no new requests, in any cluster, from any worker"),
     change("undrain", "take that back"),
+    change(
+      "eject",
+      `eject it, in any cluster, from any worker; ?seconds= says for how long, ${EJECT_SECONDS} by default`,
+    ),
     change("uneject", "end its ejection, in all clusters of all workers"),
   ];
+}
+
+/** Returns the order that a request gives about an address; undefined where it says a time that cannot be. */
+function orderOf(order: EndpointOrder["order"], address: string, { query }: AdminRequest): EndpointOrder | undefined {
+  if (order !== "eject") return { order, address };
+  const seconds = Number(query.get("seconds") ?? EJECT_SECONDS);
+  if (!Number.isInteger(seconds) || seconds < 1 || seconds > MOST_EJECT_SECONDS) return undefined;
+  return { order, address, forMs: seconds * 1_000 };
 }
 
 /** Returns the state of clusters as text: one `cluster::endpoint::name::value` a line. */

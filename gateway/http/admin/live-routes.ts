@@ -56,12 +56,13 @@ export function liveRoutes(facts: LiveFacts): readonly AdminRoute[] {
     {
       path: "/fleet",
       does: "reads",
-      help: "all gateways, models and nodes, and charts of the last hour, as the page shows them; ?since=, in ms since the epoch: newer points only",
+      help: "all gateways, models and nodes, and charts of the last hour, as the page shows them; ?model=: its charts alone; ?since=, in ms since the epoch: newer points only",
       handle({ query }) {
-        const since = Number(query.get("since") ?? 0);
-        if (!Number.isFinite(since)) return badRequest("since: expected milliseconds since the epoch");
+        const sinceMs = Number(query.get("since") ?? 0);
+        if (!Number.isFinite(sinceMs)) return badRequest("since: expected milliseconds since the epoch");
         const statuses = clusterStatuses(facts.clusters, facts.clock.nowMs());
-        const view = fleetView(facts.fleet, { statuses, drained: facts.clusters.drained }, hostname(), since);
+        const wanted = { model: query.get("model") ?? "", sinceMs };
+        const view = fleetView(facts.fleet, { statuses, drained: facts.clusters.drained }, hostname(), wanted);
         return { type: "application/json; charset=utf-8", body: JSON.stringify(view, rounded) };
       },
     },
@@ -103,6 +104,7 @@ function snapshot({ clusters, live, lifecycle, connections, workers, clock }: Li
         requests: totals.requests,
         errors: totals.errors,
         deltas: totals.deltas,
+        cacheReasons: Object.fromEntries(totals.cacheReasons),
         p50: modelP50,
         p95: modelP95,
         endpoints: endpoints.map((endpoint) => ({ ...endpoint, deltas: live.endpoint(endpoint.address).deltas })),

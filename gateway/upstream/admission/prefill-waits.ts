@@ -66,7 +66,7 @@ export class PrefillWaits<Value extends PrefillWaiter> {
       queue.reschedule(item, nowMs + waitMs);
     }
     const { session, ofUser } = value.route;
-    const turn = { session, ofUser, seconds: wait.seconds, overdue: value.overdue };
+    const turn = { session, ofUser, seconds: wait.seconds, sinceMs: item.queuedMs, overdue: value.overdue };
     queue.rerank(item, wait.kind === "place" ? FIRST_RANK : service.rankOf(turn, nowMs));
   }
 

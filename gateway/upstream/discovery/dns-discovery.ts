@@ -24,7 +24,8 @@ export class DnsDiscovery implements Discovery {
   readonly #family: DnsLookupFamily;
   readonly #options: DiscoveryOptions;
   readonly #record: DiscoveryRecord;
-  #known: string | undefined;
+  /** The endpoints of the last answer by their addresses. */
+  #known: ReadonlyMap<string, EndpointSpec> = new Map();
   #failuresInRow = 0;
   #cancel: () => void = () => {};
   #closed = false;
@@ -73,11 +74,12 @@ export class DnsDiscovery implements Discovery {
 
   #take(addresses: readonly string[]): void {
     this.#record.succeeded();
-    const endpoints = [...new Set(addresses)].sort().map((ip) => this.#endpoint(ip));
-    const known = endpoints.map(({ address }) => address).join(" ");
-    if (known === this.#known) return;
-    this.#known = known;
-    this.#options.onEndpoints(endpoints);
+    const before = this.#known;
+    const found = new Set(addresses);
+    // An answer is never empty here, so that the first one always differs.
+    if (found.size === before.size && addresses.every((ip) => before.has(ip))) return;
+    this.#known = new Map([...found].sort().map((ip) => [ip, before.get(ip) ?? this.#endpoint(ip)]));
+    this.#options.onEndpoints([...this.#known.values()]);
   }
 
   #endpoint(ip: string): EndpointSpec {

@@ -72,7 +72,8 @@ export class EndpointPool {
     const entry = this.#find(address, tls) ?? this.#add(address, tls);
     entry.users += 1;
     entry.endpoint.whenIdle(undefined);
-    entry.reports ??= new LoadReports({ endpoint: entry.endpoint, clock, random });
+    const nodes = () => this.#entries.size;
+    entry.reports ??= new LoadReports({ endpoint: entry.endpoint, clock, random, nodes });
     return entry.endpoint;
   }
 

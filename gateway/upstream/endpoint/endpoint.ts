@@ -34,13 +34,10 @@ export type EndpointTls = {
   readonly serverName: string | undefined;
 };
 
-/** How a call on an endpoint ended, as its statistics count it. */
-export type Outcome = "ok" | "failed" | "cancelled" | "refused";
-
 /** A call that counts as running on its endpoint until it is ended. */
 export type EndpointCall = {
   /** Takes the call off the endpoint, however it ended. A second call does nothing. */
-  end(outcome: Outcome): void;
+  end(): void;
 };
 
 /**
@@ -66,9 +63,6 @@ export class Endpoint {
   #drained = false;
   #whenIdle: (() => void) | undefined;
   #active = 0;
-  #total = 0;
-  #continued = 0;
-  #failed = 0;
 
   /**
    * Speaks to `host:port`; without `tls` in plain text. Calls that generate go over the `wire`, by default `grpc`, which
@@ -131,24 +125,6 @@ export class Endpoint {
   /** The number of calls of this gateway that run on the endpoint, of all its models. */
   get activeRequests(): number {
     return this.#active;
-  }
-
-  /** The number of calls of this gateway that began on the endpoint since it was taken in. */
-  get totalRequests(): number {
-    return this.#total;
-  }
-
-  /**
-   * The number of calls of this gateway on the endpoint, since it was taken in, that went on with an answer which another
-   * endpoint had begun.
-   */
-  get continuedRequests(): number {
-    return this.#continued;
-  }
-
-  /** The number of calls of this gateway that failed on the endpoint since it was taken in. */
-  get failedRequests(): number {
-    return this.#failed;
   }
 
   /**
@@ -220,21 +196,15 @@ export class Endpoint {
     return () => this.#failNow.delete(listener);
   }
 
-  /**
-   * Counts one more call as running on the endpoint until the result is ended. `continues` says that it goes on with an
-   * answer which another endpoint began. Default: false.
-   */
-  beginCall(continues = false): EndpointCall {
+  /** Counts one more call as running on the endpoint until the result is ended. */
+  beginCall(): EndpointCall {
     this.#active += 1;
-    this.#total += 1;
-    if (continues) this.#continued += 1;
     let open = true;
     return {
-      end: (outcome) => {
+      end: () => {
         if (!open) return;
         open = false;
         this.#active -= 1;
-        if (outcome === "failed") this.#failed += 1;
         if (this.#active === 0) this.#whenIdle?.();
       },
     };

@@ -1,11 +1,16 @@
 import { type ClientReadableStream, status } from "@grpc/grpc-js";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
+import { toDuration } from "../../../deploy/runtime/time/proto-duration.ts";
 import type { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { OpenRcaServiceService } from "../../../proto/gen/xds/service/orca/v3/orca.ts";
 import type { Endpoint } from "./endpoint.ts";
 
 /** The longest time between two reports of a node, in milliseconds; it also reports when something has changed much. */
 const REPORT_INTERVAL_MS = 500;
+/** The longest time between two reports where there are very many nodes: a report counts for twice as long. */
+const MAX_REPORT_INTERVAL_MS = 5_000;
+/** What each node adds to that time where there are many, in milliseconds: all together report 500 times a second. */
+const INTERVAL_MS_PER_NODE = 2;
 const MIN_RECONNECT_MS = 250;
 const MAX_RECONNECT_MS = 5_000;
 /**
@@ -22,11 +27,14 @@ export type LoadReportsOptions = {
   readonly clock: Clock;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
+  /** Returns how many nodes are followed, this one among them. */
+  readonly nodes: () => number;
 };
 
 /**
  * Follows the load of a node by ORCA's out-of-band reports. Nothing depends on them but the quality of picks: a node
- * that has none is as good as any.
+ * that has none is as good as any. A node is asked to report every half a second; beyond 250 nodes less often, down to
+ * every 5 s, as a gateway would be busy with reports alone. What changes much the node tells at once in any case.
  */
 export class LoadReports {
   readonly #options: LoadReportsOptions;
@@ -50,8 +58,7 @@ export class LoadReports {
   #open(): void {
     const { endpoint, clock, random } = this.#options;
     const { path, requestSerialize, responseDeserialize } = OpenRcaServiceService.streamCoreMetrics;
-    const reportInterval = { seconds: 0, nanos: REPORT_INTERVAL_MS * 1e6 };
-    const request = { reportInterval, requestCostNames: [] };
+    const request = { reportInterval: toDuration(reportIntervalMs(this.#options.nodes())), requestCostNames: [] };
     const call = endpoint.client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request);
     this.#call = call;
     call.on("data", (report: OrcaLoadReport) => {
@@ -69,4 +76,8 @@ export class LoadReports {
       this.#cancelTimer = clock.after(waitMs * (0.8 + 0.4 * random()), () => this.#open());
     });
   }
+}
+
+function reportIntervalMs(nodes: number): number {
+  return Math.min(MAX_REPORT_INTERVAL_MS, Math.max(REPORT_INTERVAL_MS, nodes * INTERVAL_MS_PER_NODE));
 }

@@ -9,6 +9,8 @@ const POSITION_BYTES = 6;
 const POSITIONS_PER_DIGEST = 5;
 /** The number of members that join or leave the ring in one turn of the event loop; a thousand others cost little. */
 const MEMBERS_PER_TURN = 32;
+/** What the room of a row of points grows by when it is full. */
+const GROWTH = 1.25;
 
 /** An endpoint that owns a part of the ring. */
 export type RingMember = {
@@ -18,8 +20,8 @@ export type RingMember = {
   readonly weight: number;
 };
 
-/** A member as the ring has it. */
-type Owner = { readonly address: string; readonly points: number; isLeaving: boolean };
+/** A member as the ring has it. `slot` is the number by which the row of points names it. */
+type Owner = { readonly address: string; readonly points: number; readonly slot: number };
 
 /** A place on the ring, which belongs to one owner. */
 type Point = { readonly position: number; readonly owner: Owner };
@@ -31,10 +33,11 @@ type Point = { readonly position: number; readonly owner: Owner };
  * not only the healthy ones: an endpoint that is not to be picked is passed over.
  */
 export class HashRing {
-  /** The positions of all points, the smallest one first, and beside them whom each belongs to. */
-  #positions = new Float64Array();
-  #ownersByPoint: readonly Owner[] = [];
+  readonly #row = new PointRow();
   readonly #owners = new Map<string, Owner>();
+  /** The owners by their slots; a slot without an owner is free. */
+  readonly #bySlot: (Owner | undefined)[] = [];
+  readonly #freeSlots: number[] = [];
   /** The number of points that each member shall have. */
   #wanted: ReadonlyMap<string, number> = new Map();
   readonly #slices = new TurnSlices(1);
@@ -57,17 +60,19 @@ export class HashRing {
   }
 
   /**
-   * Yields the addresses of all members in the order in which `key` prefers them. It is to be walked as far as needed.
+   * Yields the addresses of all members in the order in which `key` prefers them. It is to be walked as far as needed,
+   * and within one turn of the event loop: the ring may be another one in the next.
    */
   *ownersOf(key: string): Generator<string> {
-    const [positions, owners] = [this.#positions, this.#ownersByPoint];
+    const row = this.#row;
     const members = this.#owners.size;
-    const seen = new Set<Owner>();
-    const start = firstFrom(positions, positionOf(key));
-    for (let step = 0; step < owners.length && seen.size < members; step += 1) {
-      const owner = owners[(start + step) % owners.length];
-      if (!owner || seen.has(owner)) continue;
-      seen.add(owner);
+    const seen = new Set<number>();
+    const start = row.firstFrom(positionOf(key));
+    for (let step = 0; step < row.length && seen.size < members; step += 1) {
+      const slot = row.slotAt((start + step) % row.length);
+      const owner = this.#bySlot[slot];
+      if (!owner || seen.has(slot)) continue;
+      seen.add(slot);
       yield owner.address;
     }
   }
@@ -82,48 +87,120 @@ export class HashRing {
 
   /** Brings some members closer to what is wanted. Returns whether there may be more to do. */
   #changeSome(): boolean {
-    const joining: Owner[] = [];
-    let changes = 0;
+    const leaving: Owner[] = [];
     for (const [address, owner] of this.#owners) {
-      if (changes >= MEMBERS_PER_TURN) break;
-      if (this.#wanted.get(address) === owner.points) continue;
-      owner.isLeaving = true;
-      this.#owners.delete(address);
-      changes += 1;
+      if (leaving.length >= MEMBERS_PER_TURN) break;
+      if (this.#wanted.get(address) !== owner.points) leaving.push(owner);
     }
+    for (const owner of leaving) this.#leave(owner);
+    if (leaving.length > 0) this.#row.takeOut(leaving.flatMap(pointsOn).sort(inOrder));
+    const joining: Owner[] = [];
     for (const [address, points] of this.#wanted) {
       if (joining.length >= MEMBERS_PER_TURN) break;
-      if (this.#owners.has(address)) continue;
-      const owner = { address, points, isLeaving: false };
-      this.#owners.set(address, owner);
-      joining.push(owner);
+      if (!this.#owners.has(address)) joining.push(this.#join(address, points));
     }
-    if (changes + joining.length > 0) this.#merge(joining.flatMap(pointsOn).sort(inOrder));
-    return Math.max(changes, joining.length) >= MEMBERS_PER_TURN;
+    if (joining.length > 0) this.#row.putIn(joining.flatMap(pointsOn).sort(inOrder), (slot) => this.#bySlot[slot]);
+    return Math.max(leaving.length, joining.length) >= MEMBERS_PER_TURN;
   }
 
-  /** Makes one row of the points of those that stay and of the new ones. */
-  #merge(added: readonly Point[]): void {
-    const positions = new Float64Array(this.#positions.length + added.length);
-    const owners: Owner[] = [];
-    const put = (position: number, owner: Owner) => {
-      positions[owners.length] = position;
-      owners.push(owner);
-    };
-    let next = 0;
-    for (let index = 0; index < this.#ownersByPoint.length; index += 1) {
-      const owner = this.#ownersByPoint[index];
-      if (!owner || owner.isLeaving) continue;
-      const point = { position: this.#positions[index] ?? 0, owner };
-      for (let first = added[next]; first && inOrder(first, point) < 0; first = added[next]) {
-        put(first.position, first.owner);
-        next += 1;
-      }
-      put(point.position, owner);
+  #join(address: string, points: number): Owner {
+    const owner = { address, points, slot: this.#freeSlots.pop() ?? this.#bySlot.length };
+    this.#owners.set(address, owner);
+    this.#bySlot[owner.slot] = owner;
+    return owner;
+  }
+
+  #leave({ address, slot }: Owner): void {
+    this.#owners.delete(address);
+    this.#bySlot[slot] = undefined;
+    this.#freeSlots.push(slot);
+  }
+}
+
+/**
+ * The points of a ring in their order. A member that joins or leaves moves the others' points in place and in blocks, at
+ * the cost of copying memory: with a thousand members these are a hundred thousand, and a loop over them that runs once
+ * in an hour is never compiled, just as a new row for each change would be megabytes of garbage.
+ */
+class PointRow {
+  /** The positions of all points, the smallest one first, and behind them room for more. */
+  #positions = new Float64Array();
+  /** The slot of the owner of the point at the same index. */
+  #slots = new Uint32Array();
+  #length = 0;
+
+  get length(): number {
+    return this.#length;
+  }
+
+  slotAt(index: number): number {
+    return this.#slots[index] ?? 0;
+  }
+
+  /**
+   * Returns the index of the first point from `low` on that is not before `position`; `high` where there is none before
+   * that index.
+   */
+  firstFrom(position: number, low = 0, high = this.#length): number {
+    let [from, to] = [low, high];
+    while (from < to) {
+      const middle = (from + to) >>> 1;
+      if ((this.#positions[middle] ?? 0) < position) from = middle + 1;
+      else to = middle;
     }
-    for (const { position, owner } of added.slice(next)) put(position, owner);
-    this.#positions = positions.subarray(0, owners.length);
-    this.#ownersByPoint = owners;
+    return from;
+  }
+
+  /** Takes points out, which are in their order and all there. */
+  takeOut(points: readonly Point[]): void {
+    let from = 0;
+    let kept = 0;
+    const keepUpTo = (end: number) => {
+      this.#move(from, end, kept);
+      kept += end - from;
+    };
+    for (const { position, owner } of points) {
+      let at = this.firstFrom(position, from);
+      while (at < this.#length && this.slotAt(at) !== owner.slot) at += 1;
+      keepUpTo(at);
+      from = at + 1;
+    }
+    keepUpTo(this.#length);
+    this.#length = kept;
+  }
+
+  /** Puts points in, which are in their order; `ownerOf` tells whom a slot belongs to. */
+  putIn(points: readonly Point[], ownerOf: (slot: number) => Owner | undefined): void {
+    // From the end on, so that each block of points behind a new one is moved once.
+    let end = this.#length;
+    let free = this.#length + points.length;
+    this.#reserve(free);
+    this.#length = free;
+    for (const { position, owner } of points.toReversed()) {
+      let at = this.firstFrom(position, 0, end);
+      while (at < end && this.#positions[at] === position && isBefore(ownerOf(this.slotAt(at)), owner)) at += 1;
+      free -= end - at;
+      this.#move(at, end, free);
+      end = at;
+      free -= 1;
+      this.#positions[free] = position;
+      this.#slots[free] = owner.slot;
+    }
+  }
+
+  #move(from: number, end: number, to: number): void {
+    this.#positions.copyWithin(to, from, end);
+    this.#slots.copyWithin(to, from, end);
+  }
+
+  #reserve(length: number): void {
+    if (length <= this.#positions.length) return;
+    const capacity = Math.max(length, Math.ceil(GROWTH * this.#positions.length));
+    const [positions, slots] = [new Float64Array(capacity), new Uint32Array(capacity)];
+    positions.set(this.#positions.subarray(0, this.#length));
+    slots.set(this.#slots.subarray(0, this.#length));
+    this.#positions = positions;
+    this.#slots = slots;
   }
 }
 
@@ -152,19 +229,12 @@ function pointsOn(owner: Owner): Point[] {
 }
 
 function inOrder(a: Point, b: Point): number {
-  return a.position - b.position || (a.owner.address < b.owner.address ? -1 : 1);
+  return a.position - b.position || (isBefore(a.owner, b.owner) ? -1 : 1);
 }
 
-/** Returns the index of the first position that is not before `position`; their number where there is none. */
-function firstFrom(positions: Float64Array, position: number): number {
-  let low = 0;
-  let high = positions.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((positions[middle] ?? 0) < position) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+/** Returns whether an owner comes before another one that has a point at the same position. */
+function isBefore(one: Owner | undefined, other: Owner): boolean {
+  return one !== undefined && one.address < other.address;
 }
 
 /** Returns a number for a text that is the same everywhere, and even over [0, 1) for all texts together. */

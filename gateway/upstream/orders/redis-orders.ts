@@ -1,44 +1,53 @@
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { RedisState } from "../../state/redis-state.ts";
-import type { EndpointOrder, OrderBoard, OrderFollower } from "./order-board.ts";
+import type { EndpointOrder, OrderBoard, OrderedEjection, OrderFollower } from "./order-board.ts";
 
 /** The name of the set of all addresses that are drained by order. */
 const DRAINED = "orders:drained";
-/** The channel of the messages about orders: an address whose ejection is to end, or nothing where the set has changed. */
+/** The name of the sorted set of all addresses that are ejected by order, each with its end by the store's own time. */
+const EJECTED = "orders:ejected";
+/** The channel of the messages about orders: an address whose ejection is to end, or nothing where the sets have changed. */
 const CHANNEL = "orders";
-/** The time between two looks at the set, in milliseconds, as messages may be lost. */
+/** The time between two looks at the sets, in milliseconds, as messages may be lost. */
 const LOOK_MS = 1_000;
 
 /**
- * Keeps what is drained by order in the store that gateways of several hosts share, where it stays until it is undrained.
- * What is ordered while the store is away is taken there when it is back.
+ * Keeps which orders hold in the store that gateways of several hosts share, where they stay until they are taken back,
+ * or end. What is ordered while the store is away is taken there when it is back.
  */
 export class RedisOrders implements OrderBoard {
   readonly #state: RedisState;
-  readonly #clock: Pick<Clock, "after">;
+  readonly #clock: Pick<Clock, "after" | "nowMs">;
   /** The orders that the store does not have yet: by address, whether it is to be drained. */
-  readonly #owed = new Map<string, boolean>();
+  readonly #owedDrains = new Map<string, boolean>();
+  /** The same of ejections: by address, their end in monotonic milliseconds; undefined where one is taken back. */
+  readonly #owedEjections = new Map<string, number | undefined>();
   readonly #followers = new Set<OrderFollower>();
   #looked: Promise<void> = Promise.resolve();
   #cancelLook = () => {};
 
   /** Makes the board of the gateway that is connected to `state`; `clock` says when the store is looked at again. */
-  constructor(state: RedisState, clock: Pick<Clock, "after">) {
+  constructor(state: RedisState, clock: Pick<Clock, "after" | "nowMs">) {
     this.#state = state;
     this.#clock = clock;
   }
 
   /** Resolves to whether the store has the order. */
-  async give({ order, address }: EndpointOrder): Promise<boolean> {
-    if (order === "uneject") {
-      const told = await this.#tell(address);
-      // Its own message may be lost, too.
-      if (told) for (const follower of this.#followers) follower.unejected(address);
-      return told;
+  async give(given: EndpointOrder): Promise<boolean> {
+    const { order, address } = given;
+    if (order === "drain" || order === "undrain") {
+      this.#owedDrains.set(address, order === "drain");
+      await this.#look();
+      return !this.#owedDrains.has(address);
     }
-    this.#owed.set(address, order === "drain");
+    this.#owedEjections.set(address, order === "eject" ? this.#clock.nowMs() + given.forMs : undefined);
     await this.#look();
-    return !this.#owed.has(address);
+    if (this.#owedEjections.has(address)) return false;
+    if (order === "eject") return true;
+    const told = await this.#tell(address);
+    // Its own message may be lost, too.
+    if (told) for (const follower of this.#followers) follower.unejected(address);
+    return told;
   }
 
   /** Tells `follower` what the store has of orders, within a second of each. */
@@ -69,18 +78,42 @@ export class RedisOrders implements OrderBoard {
   /** Gives the store what it lacks, and tells followers what it has. Rejects where the store is away. */
   async #exchange(): Promise<void> {
     const state = this.#state;
-    const name = state.nameOf(DRAINED);
-    for (const [address, drain] of [...this.#owed]) {
-      await state.ask((client) => (drain ? client.sadd(name, address) : client.srem(name, address)));
-      if (this.#owed.get(address) === drain) this.#owed.delete(address);
+    const [drainedName, ejectedName] = [state.nameOf(DRAINED), state.nameOf(EJECTED)];
+    for (const [address, drain] of [...this.#owedDrains]) {
+      await state.ask((client) => (drain ? client.sadd(drainedName, address) : client.srem(drainedName, address)));
+      if (this.#owedDrains.get(address) === drain) this.#owedDrains.delete(address);
       await this.#tell("");
     }
-    const drained = new Set(await state.ask((client) => client.smembers(name)));
-    for (const [address, drain] of this.#owed) {
+    for (const [address, endMs] of [...this.#owedEjections]) {
+      await this.#giveEjection(address, endMs);
+      if (this.#owedEjections.get(address) === endMs) this.#owedEjections.delete(address);
+      await this.#tell("");
+    }
+    const [addresses, ends, now] = await state.ask((client) =>
+      Promise.all([client.smembers(drainedName), client.zrange(ejectedName, "0", "-1", "WITHSCORES"), client.time()]),
+    );
+    const nowMs = msOf(now);
+    const ejected = ejectionsOf(ends, nowMs);
+    if (ends.length > 2 * ejected.length)
+      await state.ask((client) => client.zremrangebyscore(ejectedName, "-inf", String(nowMs)));
+    const drained = new Set(addresses);
+    for (const [address, drain] of this.#owedDrains) {
       if (drain) drained.add(address);
       else drained.delete(address);
     }
-    for (const follower of this.#followers) follower.drained([...drained]);
+    for (const follower of this.#followers) follower.standing({ drained: [...drained], ejected });
+  }
+
+  /** Tells the store when an ejection ends, by its own time, or that one is taken back. */
+  async #giveEjection(address: string, endMs: number | undefined): Promise<void> {
+    const name = this.#state.nameOf(EJECTED);
+    const leftMs = endMs === undefined ? 0 : endMs - this.#clock.nowMs();
+    if (leftMs <= 0) {
+      await this.#state.ask((client) => client.zrem(name, address));
+      return;
+    }
+    const nowMs = msOf(await this.#state.ask((client) => client.time()));
+    await this.#state.ask((client) => client.zadd(name, Math.round(nowMs + leftMs), address));
   }
 
   /** Sends a message to all who share the store. Resolves to whether the store took it. */
@@ -93,4 +126,17 @@ export class RedisOrders implements OrderBoard {
         () => false,
       );
   }
+}
+
+/** Returns the time that a store tells as seconds and microseconds, in milliseconds since the epoch. */
+function msOf([seconds = 0, microseconds = 0]: readonly (number | string)[]): number {
+  return Number(seconds) * 1_000 + Math.floor(Number(microseconds) / 1_000);
+}
+
+/** Returns the ejections that have not ended, of a list of addresses, each followed by its end. */
+function ejectionsOf(ends: readonly string[], nowMs: number): OrderedEjection[] {
+  return ends.flatMap((address, at) => {
+    const endsAtMs = Number(ends[at + 1]);
+    return at % 2 === 0 && endsAtMs > nowMs ? [{ address, endsAtMs, leftMs: endsAtMs - nowMs }] : [];
+  });
 }

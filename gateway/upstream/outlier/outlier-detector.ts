@@ -49,10 +49,13 @@ export class OutlierDetector {
   readonly #random: () => number;
   readonly #onChange: (address: string) => void;
   readonly #hosts = new Map<string, Host>();
+  /** The ends of the ejections that operators have ordered, in monotonic milliseconds, by address. */
+  #ordered: ReadonlyMap<string, number> = new Map();
 
   /**
    * Makes a detector for one cluster. `random` gives numbers that are even over [0, 1); `onChange` is called with the
-   * address of an endpoint that was ejected or put back by hand, not when its ejection has lasted long enough.
+   * address of an endpoint that was ejected, by its calls or by order, or put back by hand, not when its ejection has
+   * lasted long enough.
    */
   constructor(settings: OutlierSettings, random: () => number, onChange: (address: string) => void = () => {}) {
     this.#settings = settings;
@@ -72,8 +75,7 @@ export class OutlierDetector {
 
   /** Returns whether the endpoint is ejected at `nowMs`, in milliseconds of the monotonic clock. */
   isEjected(address: string, nowMs: number): boolean {
-    const host = this.#hosts.get(address);
-    return host !== undefined && isOut(host, nowMs);
+    return nowMs < (this.ejectedUntilMs(address) ?? nowMs);
   }
 
   /**
@@ -81,7 +83,28 @@ export class OutlierDetector {
    * start begins. Undefined for one that was never ejected.
    */
   ejectedUntilMs(address: string): number | undefined {
-    return this.#hosts.get(address)?.ejectedUntilMs;
+    const found = this.#hosts.get(address)?.ejectedUntilMs;
+    const ordered = this.#ordered.get(address);
+    return found === undefined || ordered === undefined ? (found ?? ordered) : Math.max(found, ordered);
+  }
+
+  /**
+   * Ejects the endpoints at these addresses until the moment beside each, in milliseconds of the monotonic clock, those
+   * that join later included. Ejections by earlier orders that are not among them end. No share that may be ejected
+   * counts here: whoever orders it knows why.
+   */
+  setOrdered(untilMs: ReadonlyMap<string, number>, nowMs: number): void {
+    const before = this.#ordered;
+    this.#ordered = new Map(untilMs);
+    for (const [address, endedMs] of before) {
+      const host = this.#hosts.get(address);
+      // Its slow start goes by the end that it came to.
+      if (host && !untilMs.has(address) && endedMs <= nowMs)
+        host.ejectedUntilMs = Math.max(endedMs, host.ejectedUntilMs ?? endedMs);
+    }
+    for (const address of new Set([...before.keys(), ...untilMs.keys()])) {
+      if (before.get(address) !== untilMs.get(address)) this.#onChange(address);
+    }
   }
 
   /**
@@ -91,7 +114,7 @@ export class OutlierDetector {
   report(address: string, outcome: OutlierOutcome, nowMs: number): Ejection | undefined {
     const host = this.#hosts.get(address);
     // Calls from before its ejection that end only now say nothing new.
-    if (!host || outcome === "neutral" || isOut(host, nowMs)) return undefined;
+    if (!host || outcome === "neutral" || this.isEjected(address, nowMs)) return undefined;
     // It was reached, and answered: as far as that goes a wrong answer is a success, too.
     if (outcome !== "local_failure") succeeded(host.tallies.local);
     if (outcome === "success") {
@@ -116,7 +139,7 @@ export class OutlierDetector {
    */
   tick(nowMs: number): readonly Ejection[] {
     const ejections: Ejection[] = [];
-    const within = [...this.#hosts].filter(([, host]) => !isOut(host, nowMs));
+    const within = [...this.#hosts].filter(([address]) => !this.isEjected(address, nowMs));
     for (const [, host] of within) host.multiplier = Math.max(0, host.multiplier - 1);
     for (const origin of ORIGINS) {
       const counts = within.map(([address, { tallies }]): CallCounts => ({ address, ...tallies[origin] }));
@@ -126,7 +149,7 @@ export class OutlierDetector {
       ] as const) {
         for (const address of addresses) {
           const host = this.#hosts.get(address);
-          if (host && !isOut(host, nowMs)) ejections.push(this.#eject(address, host, type, nowMs));
+          if (host && !this.isEjected(address, nowMs)) ejections.push(this.#eject(address, host, type, nowMs));
         }
       }
     }
@@ -134,7 +157,7 @@ export class OutlierDetector {
     return ejections;
   }
 
-  /** Puts an endpoint back by hand, with a clean record. */
+  /** Puts an endpoint back by hand, with a clean record; an ordered ejection stays. */
   uneject(address: string): void {
     if (!this.#hosts.has(address)) return;
     this.#hosts.set(address, newHost());
@@ -159,7 +182,7 @@ export class OutlierDetector {
 
   #mayEject(nowMs: number): boolean {
     const { maxEjectionPercent, alwaysEjectOneHost } = this.#settings;
-    const out = [...this.#hosts.values()].filter((host) => isOut(host, nowMs)).length;
+    const out = [...this.#hosts.keys()].filter((address) => this.isEjected(address, nowMs)).length;
     if (out === 0 && alwaysEjectOneHost) return true;
     return ((out + 1) * 100) / this.#hosts.size <= maxEjectionPercent;
   }
@@ -173,10 +196,6 @@ function succeeded(tally: Tally): void {
 function newHost(): Host {
   const tally = () => ({ consecutive: 0, successes: 0, failures: 0 });
   return { tallies: { external: tally(), local: tally() }, ejectedUntilMs: undefined, multiplier: 0 };
-}
-
-function isOut({ ejectedUntilMs }: Host, nowMs: number): boolean {
-  return ejectedUntilMs !== undefined && nowMs < ejectedUntilMs;
 }
 
 function clearRates({ tallies }: Host): void {

@@ -8,6 +8,8 @@ const MAX_PLACES = 100_000;
 const MAX_CONVERSATIONS = 5_000;
 /** The boundaries at the end of a conversation's last prompt by which it is found what was changed in it. */
 const COMPARED_TAIL = 62;
+/** The boundaries at its beginning by whose sizes it is found that a prompt is the same behind another system part. */
+const COMPARED_BEGIN = 8;
 /**
  * The boundaries at the beginning and at the end of a prompt whose last use is remembered: those in between were at the
  * end of an earlier turn's.
@@ -88,8 +90,8 @@ type LastPrompt = {
   /** The last boundaries, and the index of the first of them. */
   readonly tail: readonly Boundary[];
   readonly from: number;
-  /** The first boundary. */
-  readonly head: Boundary | undefined;
+  /** The first boundaries. */
+  readonly begin: readonly Boundary[];
 };
 
 /** What is known of a request when it is sent. */
@@ -108,6 +110,8 @@ type Loss = {
   readonly reason: CacheReason;
   readonly upToBytes: number;
   readonly fromBytes: number | undefined;
+  /** The tokens before what was lost, where they are known better than by bytes. */
+  readonly fromTokens?: number | undefined;
   readonly upToTokens: number | undefined;
   readonly changedMessage?: number;
 };
@@ -120,6 +124,10 @@ export class CacheLedger {
   readonly #parts: CacheLedgerParts;
   readonly #uses = new BoundedMap<string, Use>(MAX_PLACES);
   readonly #conversations = new BoundedMap<string, LastPrompt>(MAX_CONVERSATIONS);
+  /** The newest prompt by affinity key and system part: a conversation that is summarised begins with another message. */
+  readonly #newestOfAgent = new BoundedMap<string, LastPrompt>(MAX_CONVERSATIONS);
+  /** The newest prompt by affinity key: with other tools or another system message nothing of a prompt is the same. */
+  readonly #newestOfKey = new BoundedMap<string, LastPrompt>(MAX_CONVERSATIONS);
 
   /** Begins without a memory. */
   constructor(parts: CacheLedgerParts) {
@@ -162,26 +170,65 @@ export class CacheLedger {
     const { prefixes, lifeOf, believedMs } = this.#parts;
     const loss = { upToBytes: boundary.bytes, fromBytes: undefined, upToTokens: use.tokens };
     if (lifeOf(use.address) !== use.life) return [{ ...loss, reason: "node_restarted" }];
-    const holders = [...prefixes.holders(boundary.hash)];
-    const isElsewhere = holders.some((holder) => holder.address !== address);
-    if (isElsewhere && !holders.some((holder) => holder.address === address)) return [{ ...loss, reason: "moved" }];
-    if (use.address === address || prefixes.fillOf(use.address)) return [{ ...loss, reason: "evicted" }];
+    const elsewhere = this.#heldElsewhere(boundaries.slice(0, seen.index + 1), address);
+    // What is behind the part that another one holds, that one has evicted as well.
+    const losses = elsewhere ? [elsewhere, { ...loss, fromTokens: elsewhere.upToTokens }] : [loss];
+    if (elsewhere || use.address === address || prefixes.fillOf(use.address))
+      return losses.map((one) => ({ reason: "evicted", ...one }));
     const isBelieved = nowMs - use.atMs < believedMs(use.address);
     return [{ ...loss, reason: isBelieved ? "moved" : "belief_expired" }];
+  }
+
+  /** Returns the longest part of a prompt that another endpoint than the one at `address` tells that it holds. */
+  #heldElsewhere(boundaries: readonly Boundary[], address: string): Loss | undefined {
+    let upToBytes = boundaries.at(-1)?.bytes ?? 0;
+    for (const { hash, bytes } of boundaries.toReversed()) {
+      for (const holder of this.#parts.prefixes.holders(hash)) {
+        if (holder.address === address) continue;
+        const upToTokens = holder.tokens + holder.tailTokens;
+        return { reason: "moved", upToBytes, fromBytes: undefined, upToTokens };
+      }
+      // What an endpoint holds behind a digest ends at the next one.
+      upToBytes = bytes;
+    }
+    return undefined;
   }
 
   /** Returns what of the conversation's last prompt is not there again, and what of its last turn never came by here. */
   #lostToOthers(request: LedgerRequest, seenIndex: number | undefined): readonly Loss[] {
     const { shape } = request;
-    const last = this.#conversations.get(conversationOf(request));
-    const changed = last && changeOf(last, shape);
-    if (changed) return [changed];
     const turn = shape.lastTurn;
+    const changed = this.#changedIn(request);
+    if (changed && !this.#wasSent(shape, changed.changedMessage ?? 0, seenIndex)) return [changed];
     if (turn === undefined || (seenIndex ?? -1) >= turn) return [];
     const fromBytes = seenIndex === undefined ? 0 : (shape.boundaries[seenIndex]?.bytes ?? 0);
     return [
       { reason: "other_gateway", upToBytes: shape.boundaries[turn]?.bytes ?? 0, fromBytes, upToTokens: undefined },
     ];
+  }
+
+  /**
+   * Returns whether an earlier prompt had the message that is another one than in the last prompt: then this prompt goes on
+   * from that one, or it came by another gateway like this.
+   */
+  #wasSent({ boundaries, lastTurn = -1 }: PromptShape, message: number, seenIndex = -1): boolean {
+    if (seenIndex >= message) return true;
+    const [holder] = lastTurn < message ? [] : this.#parts.prefixes.holders(boundaries[lastTurn]?.hash ?? "");
+    return holder !== undefined;
+  }
+
+  #changedIn(request: LedgerRequest): Loss | undefined {
+    const { shape } = request;
+    const last = this.#conversations.get(conversationOf(request));
+    if (last) return changeOf(last, shape);
+    const ofAgent = this.#newestOfAgent.get(agentOf(request));
+    if (ofAgent) {
+      const changed = changeOf(ofAgent, shape);
+      // What is no summary and goes on with nothing may be another conversation of the same agent.
+      return shape.lastTurn === undefined && changed?.reason !== "compaction" ? undefined : changed;
+    }
+    const ofKey = this.#newestOfKey.get(request.affinityKey);
+    return ofKey && isOfSameSizes(ofKey, shape) ? changeOf(ofKey, shape) : undefined;
   }
 
   #expected({ boundaries }: PromptShape, address: string, use: Use | undefined, nowMs: number): number {
@@ -205,12 +252,15 @@ export class CacheLedger {
       this.#uses.set(hash, { ...use, tokens: bytes > 0 ? Math.round((use.tokens * at) / bytes) : 0 });
     }
     const from = Math.max(0, boundaries.length - COMPARED_TAIL);
-    this.#conversations.set(conversationOf(request), { tail: boundaries.slice(from), from, head: boundaries[0] });
+    const last = { tail: boundaries.slice(from), from, begin: boundaries.slice(0, COMPARED_BEGIN) };
+    this.#conversations.set(conversationOf(request), last);
+    this.#newestOfAgent.set(agentOf(request), last);
+    this.#newestOfKey.set(request.affinityKey, last);
   }
 }
 
 /** Returns what of a conversation's last prompt is not in its next one; undefined where all of it is. */
-function changeOf({ tail, from, head }: LastPrompt, shape: PromptShape): Loss | undefined {
+function changeOf({ tail, from, begin: [head] }: LastPrompt, shape: PromptShape): Loss | undefined {
   const { boundaries } = shape;
   // As each digest is of all in front of it, one that is the same says that all before are.
   const same = tail.findLastIndex(({ hash }, index) => boundaries[from + index]?.hash === hash);
@@ -231,6 +281,19 @@ function conversationOf({ shape, affinityKey }: LedgerRequest): string {
   return `${affinityKey} ${headOf(shape)}`;
 }
 
+/** Returns whether most of the first messages of a prompt are as long as those of the last one. */
+function isOfSameSizes({ begin }: LastPrompt, { boundaries }: PromptShape): boolean {
+  const sizeOf = (list: readonly Boundary[], at: number) => (list[at]?.bytes ?? 0) - (list[at - 1]?.bytes ?? 0);
+  const compared = Math.min(begin.length, boundaries.length) - 1;
+  let same = 0;
+  for (let at = 1; at <= compared; at += 1) if (sizeOf(begin, at) === sizeOf(boundaries, at)) same += 1;
+  return same > 0 && same >= compared / 2;
+}
+
+function agentOf({ shape, affinityKey }: LedgerRequest): string {
+  return `${affinityKey} ${shape.boundaries[0]?.hash ?? ""}`;
+}
+
 /** A request on its way to an endpoint, until the engine has told what was cached. */
 export class SentRequest {
   readonly #facts: SentFacts;
@@ -248,10 +311,14 @@ export class SentRequest {
     const bytes = promptBytes(shape);
     const tokensPerByte = bytes > 0 && inputTokens > 0 ? inputTokens / bytes : TOKENS_PER_BYTE;
     const tolerated = TOLERATED.tokens + TOLERATED.share * inputTokens;
+    // Where all turns are cached as they stand, the change that is seen here was paid for by way of another gateway.
+    const turnBytes = shape.boundaries[shape.lastTurn ?? -1]?.bytes ?? Number.POSITIVE_INFINITY;
+    const isOld = cachedTokens >= turnBytes * tokensPerByte - tolerated;
     let worst: { readonly tokens: number; readonly loss: Loss } | undefined;
     for (const loss of losses) {
+      if (isOld && loss.changedMessage !== undefined && loss.changedMessage <= (shape.lastTurn ?? -1)) continue;
       const upTo = Math.min(loss.upToTokens ?? Number.POSITIVE_INFINITY, loss.upToBytes * tokensPerByte);
-      const unchanged = tokensPerByte * (loss.fromBytes ?? 0);
+      const unchanged = loss.fromTokens ?? tokensPerByte * (loss.fromBytes ?? 0);
       // What a client has changed is lost whatever else was cached.
       const from = loss.changedMessage === undefined ? Math.max(cachedTokens, unchanged) : unchanged;
       const tokens = Math.round(upTo - from);

@@ -29,6 +29,8 @@ type Loss = {
 
 /** What others may know of the loss of an endpoint. */
 export type KnownLoss = {
+  /** The moment of the loss, in milliseconds of the monotonic clock. */
+  readonly atMs: number;
   /** The number of requests that the endpoint worked on, as far as they have been told of by now. */
   readonly requests: number;
 };
@@ -43,8 +45,9 @@ type Suspect = { readonly losses: ReadonlySet<Loss>; readonly newest: Loss };
  * the other, on different endpoints, and no answer to it in between. Deaths of endpoints that had said they would go
  * are not to be told of. Where several requests went through both, or other endpoints died at that time, as when nodes
  * are killed one after another for reasons of their own, it cannot be seen which of them it was, or whether any: they
- * stay away for a moment, which ends the walk too. Then the innocent ones are answered, and one that goes through a
- * fourth death is denied.
+ * stay away for a moment, which ends the walk too. Then the innocent ones are answered, and one that goes through one
+ * death after another is denied, by default at the sixth. One that went through both alone among others, of which many
+ * move from one endpoint to the next, is kept away first, and is denied if nothing dies meanwhile.
  *
  * Two limits remain. An innocent request that is the only one to be new on two nodes, and no other dies, is denied. And
  * one that kills late, in the middle of a long answer, is never found; such a request is not tried again by itself, as
@@ -81,6 +84,15 @@ export class RequestsOfDeath {
     return newest;
   }
 
+  /**
+   * Returns whether the newest loss that a request has been through, the last of `losses`, may be the doing of others:
+   * the endpoint worked on more than this request, or endpoints were lost at about that time that it never was on.
+   */
+  inDoubt(losses: ReadonlySet<KnownLoss>): boolean {
+    const newest = [...losses].at(-1);
+    return newest !== undefined && (newest.requests > 1 || this.#othersDied(losses, newest));
+  }
+
   /** Tells of a request that an endpoint has answered to its end: it is not suspected any more. */
   answered(digest: string): void {
     this.#suspects.delete(digest);
@@ -90,9 +102,21 @@ export class RequestsOfDeath {
   judge(digest: string, nowMs: number): Verdict {
     const suspect = this.#suspect(digest, nowMs);
     if (!suspect || addressesOf(suspect.losses) < this.#settings.endpoints) return "allowed";
-    if (!this.#isDoubtful(suspect)) return "denied";
-    const laterMs = suspect.newest.atMs + this.#settings.apartMs - nowMs;
-    return laterMs > 0 ? { laterMs } : "allowed";
+    const isDoubtful = this.#isDoubtful(suspect);
+    const laterMs = suspect.newest.atMs + (isDoubtful ? this.#settings.apartMs : this.#watchMs(suspect.losses)) - nowMs;
+    if (laterMs > 0) return { laterMs };
+    return isDoubtful ? "allowed" : "denied";
+  }
+
+  /**
+   * Returns the time after its newest death, in milliseconds, for which a request is kept away to see whether endpoints
+   * die without it: 0 where one died with this request alone. It is about the time that a node takes to start, in which
+   * whoever kills nodes one after another may wait for it, and as long again.
+   */
+  #watchMs(losses: ReadonlySet<KnownLoss>): number {
+    const { mostDeaths, apartMs } = this.#settings;
+    const isClear = losses.size >= mostDeaths || [...losses].some(({ requests }) => requests === 1);
+    return isClear ? 0 : 2 * apartMs;
   }
 
   /**
@@ -100,11 +124,16 @@ export class RequestsOfDeath {
    * this one never was.
    */
   #isDoubtful({ losses, newest }: Suspect): boolean {
-    const { mostDeaths, suspectMs, apartMs } = this.#settings;
-    if (losses.size >= mostDeaths) return false;
-    const unexplained = (loss: Loss) =>
-      !losses.has(loss) && loss.atMs > newest.atMs - suspectMs && loss.atMs < newest.atMs + apartMs;
-    return newest.suspects.size > 1 || this.#losses.some(unexplained);
+    if (losses.size >= this.#settings.mostDeaths) return false;
+    return newest.suspects.size > 1 || this.#othersDied(losses, newest);
+  }
+
+  /** Returns whether endpoints were lost at about the time of the newest of some losses that are not among these. */
+  #othersDied(losses: ReadonlySet<KnownLoss>, newest: KnownLoss): boolean {
+    const { suspectMs, apartMs } = this.#settings;
+    const afterMs = Math.max(apartMs, this.#watchMs(losses));
+    const isNear = ({ atMs }: Loss) => atMs > newest.atMs - suspectMs && atMs < newest.atMs + afterMs;
+    return this.#losses.some((loss) => !losses.has(loss) && isNear(loss));
   }
 
   #suspect(digest: string, nowMs: number): Suspect | undefined {

@@ -39,8 +39,8 @@ export type FailedTry = {
   /** Whether no engine had worked on the request: then a repeated try takes no place in the budget. */
   readonly untouched: boolean;
   /**
-   * Whether the caller is shown that the request waits, and an engine was lost: it is tried again as answers are
-   * continued that have begun.
+   * Whether an engine was lost and the request may wait for another: it is tried again as answers are continued that have
+   * begun.
    */
   readonly patient: boolean;
   /** The number of requests of the cluster that run or wait, this one included. */

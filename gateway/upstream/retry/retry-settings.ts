@@ -57,8 +57,10 @@ export const requestOfDeathSchema = z
       .int()
       .min(2)
       .max(100)
-      .default(4)
-      .describe("The number of deaths after which a request is denied even if it was never the only one in question."),
+      .default(6)
+      .describe(
+        "The number of deaths after which a request is denied even if it was never the only one in question. Where nodes are killed one after another for reasons of their own, four in a row befall one of a thousand innocent requests.",
+      ),
     maxEntries: z
       .int()
       .min(1)
@@ -80,7 +82,7 @@ export const retrySchema = z
       .max(5)
       .default(2)
       .describe(
-        "The number of further tries that a request may have after its first, before its first delta. A streamed one that loses engines is tried again for as long as it may be held (noEndpointHoldMs), in the budget of continuation and up to its maxPerAnswer.",
+        "The number of further tries that a request may have after its first, before its first delta. One that loses engines which work on it is tried again for as long as a request may be held (noEndpointHoldMs), in the budget of continuation and up to its maxPerAnswer.",
       ),
     retryBackOff: backOffSchema,
     requestOfDeath: requestOfDeathSchema,

@@ -15,7 +15,7 @@ async function service() {
   const gateway = await startGateway([node.address], { clusters });
   onTestFinished(() => gateway.stop());
   const [cluster] = gateway.clusters.clusters;
-  return { gateway, sent: () => cluster?.endpoints[0]?.totalRequests };
+  return { gateway, sent: () => cluster?.members[0]?.calls.total };
 }
 
 test("a prompt that cannot fit is refused in the words of its format before it is sent", async () => {

@@ -389,6 +389,21 @@ describe("changing", () => {
     expect(await status("/endpoint/127.0.0.1:1/drain")).toBe(404);
   });
 
+  test("an endpoint is ejected for a time, and gets no requests until it is put back", async () => {
+    const { address } = service.engine;
+    const flags = async () => (await text("/clusters")).split("\n").find((line) => line.includes("::health_flags::"));
+    for (const seconds of ["0", "x", "1.5", "86401"])
+      expect(await status(`/endpoint/${address}/eject?seconds=${seconds}`)).toBe(400);
+    expect(await status("/endpoint/127.0.0.1:1/eject")).toBe(404);
+    expect(await status(`/endpoint/${address}/eject?seconds=3600`)).toBe(200);
+    expect(await flags()).toMatch(/::\/failed_outlier_check$/);
+    expect(await stat("svc_cluster_outlier_ejections_active", `cluster="${MODEL}"`)).toBe(1);
+    expect((await service.post(CHAT)).status).toBe(503);
+    expect(await status(`/endpoint/${address}/uneject`)).toBe(200);
+    expect(await flags()).toMatch(/::healthy$/);
+    expect((await service.post(CHAT)).status).toBe(200);
+  });
+
   test("an ejected endpoint is put back by hand", async () => {
     const { address } = service.engine;
     const cluster = service.gateway.clusters.cluster(MODEL);

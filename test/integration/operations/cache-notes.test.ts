@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { becomes } from "../../support/becomes.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { type RunningNode, startNode } from "../../support/engine/start-node.ts";
+import { type RunningAdmin, startAdmin } from "../../support/gateway/start-admin.ts";
 import { type RunningGateway, startGateway } from "../../support/gateway/start-gateway.ts";
 import { until } from "../../support/until.ts";
 
@@ -9,14 +11,17 @@ const MODEL = "svc-qwen";
 
 let node: RunningNode;
 let gateway: RunningGateway;
+let admin: RunningAdmin;
 
 beforeAll(async () => {
   node = await startNode(fastSimulator());
   const clusters = [{ model: MODEL, endpoints: [{ address: node.address }] }];
   gateway = await startGateway([node.address], { clusters, cacheHeader: true });
+  admin = await startAdmin(gateway);
 });
 
 afterAll(async () => {
+  await admin.stop();
   await gateway.stop();
   await node.stop();
 });
@@ -62,4 +67,24 @@ test("log line, metric and header say what was expected in the cache, what was t
   const page = await gateway.stats.registry.metrics();
   expect(page).toMatch(/svc_cache_requests_total\{model="svc-qwen",reason="client_changed"\} 1/);
   expect(page).toMatch(/svc_cache_lost_tokens_total\{model="svc-qwen",reason="client_changed"\} [1-9]/);
+});
+
+test("the admin port has the reasons of each model, with their requests and lost tokens", async () => {
+  const modelOf = async (path: string, list: string) => {
+    const all = (await (await admin.get(path)).json()) as Record<string, readonly Record<string, unknown>[]>;
+    return all[list]?.find(({ model }) => model === MODEL);
+  };
+  const lostTokens = expect.any(Number);
+  expect((await modelOf("/live", "clusters"))?.cacheReasons).toEqual({
+    new: { requests: 1, lostTokens: 0 },
+    hit: { requests: 2, lostTokens: 0 },
+    client_changed: { requests: 1, lostTokens },
+  });
+  const told = async () => (await modelOf("/fleet", "models"))?.cacheReasons;
+  await becomes(async () => JSON.stringify(await told())?.includes("client_changed") ?? false, "the gateway has told");
+  expect(await told()).toEqual([
+    { reason: "client_changed", requests: 1, lostTokens },
+    { reason: "hit", requests: 2, lostTokens: 0 },
+    { reason: "new", requests: 1, lostTokens: 0 },
+  ]);
 });

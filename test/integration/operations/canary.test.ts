@@ -2,7 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { Writable } from "node:stream";
 import { pino } from "pino";
-import { afterEach, describe, expect, test } from "vitest";
+import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type Script, ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError } from "../../../engine/errors.ts";
 import { EngineMetrics } from "../../../engine/metrics/engine-metrics.ts";
@@ -200,8 +200,13 @@ async function leaveStream(gateway: RunningGateway, body: string, text: string):
 }
 
 describe("zero retention", () => {
-  test("nothing that callers or engines said is in a log, a metric, a file or the reply to another", async () => {
-    const { canaries, direct, texts } = await run(() => {});
+  let clean: Awaited<ReturnType<typeof run>>;
+  beforeAll(async () => {
+    clean = await run(() => {});
+  });
+
+  test("nothing that callers or engines said is in a log, a metric, a file or the reply to another", () => {
+    const { canaries, direct, texts } = clean;
     expect(texts["gateway log"]).toContain('"msg":"request"');
     expect(texts["gateway metrics"]).toContain("svc_cluster_membership_healthy");
     expect(texts["replies to others"]).toContain("invalid_api_key");
@@ -212,8 +217,8 @@ describe("zero retention", () => {
     expect(direct.get("chat user text")).toContain(canaries.get("engine arguments"));
   });
 
-  test("an error does not repeat what its own caller sent, beyond the name of a field or a model", async () => {
-    const { canaries, direct } = await run(() => {});
+  test("an error does not repeat what its own caller sent, beyond the name of a field or a model", () => {
+    const { canaries, direct } = clean;
     const refusals = [...direct].filter(([, text]) => text.includes('"error":{'));
     expect(refusals.length).toBeGreaterThan(20);
     const repeating = refusals.filter(([place, text]) => text.includes(canaries.get(place) ?? "?"));

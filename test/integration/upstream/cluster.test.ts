@@ -185,7 +185,7 @@ describe("a view", () => {
       outstandingPrefillTokens: 700,
       prefillTokensPerSecond: 9_000,
     });
-    call?.end("ok");
+    call?.end();
     managed.manager.work.add(one.address, 1_000);
     expect(managed.view(one.address)).toMatchObject({ activeRequests: 0, outstandingPrefillTokens: 1_400 });
   });
@@ -233,9 +233,9 @@ describe("endpoints that leave and join", () => {
     expect(managed.cluster().outliers.ejectedUntilMs(one.address)).toBeUndefined();
     const channel = leaving?.client.getChannel();
     expect(managed.manager.endpoints).toContain(leaving);
-    calls[0]?.end("ok");
+    calls[0]?.end();
     expect(channel?.getConnectivityState(false)).not.toBe(SHUTDOWN);
-    calls[1]?.end("ok");
+    calls[1]?.end();
     expect(channel?.getConnectivityState(false)).toBe(SHUTDOWN);
     expect(managed.manager.endpoints).not.toContain(leaving);
   });
@@ -247,7 +247,7 @@ describe("endpoints that leave and join", () => {
     await answered(managed, ["127.0.0.9"]);
     await answered(managed, ["127.0.0.1"]);
     expect(managed.cluster().endpoints).toEqual([leaving]);
-    call?.end("ok");
+    call?.end();
     expect(leaving?.client.getChannel().getConnectivityState(false)).not.toBe(SHUTDOWN);
     await managed.becomes(one.address, "healthy");
     expect(managed.view(one.address)?.healthySinceMs).toBe(managed.clock.nowMs());
@@ -261,6 +261,21 @@ describe("endpoints that leave and join", () => {
     expect(managed.health(one.address)).toBe("healthy");
     expect(managed.cluster().members).toHaveLength(2);
     expect(one.watches).toBe(watches);
+  });
+
+  test("of those who stay nobody hears anything when others join and leave", async () => {
+    const { one, managed } = await byName();
+    // Nothing else is to come from the node that stays: both models are known there, and it has refused load reports.
+    await managed.becomes(one.address, "healthy", "svc-glm53");
+    await until(() => one.loadIntervalsMs.length > 0, "the node to be asked for load reports");
+    const heard = new Set<string>();
+    managed.cluster().views.follow({ changed: ({ address }) => heard.add(address), left: () => {} });
+    heard.clear();
+    await answered(managed, ["127.0.0.1", "127.0.0.9"]);
+    expect([...heard]).toEqual([`127.0.0.9:${one.port}`]);
+    heard.clear();
+    await answered(managed, ["127.0.0.1"]);
+    expect(heard).not.toContain(one.address);
   });
 
   test("views and listeners follow the members", async () => {

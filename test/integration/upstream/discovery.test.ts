@@ -221,7 +221,7 @@ describe("health", () => {
       expect(response.status).toBe(200);
       await response.text();
     }
-    expect(gateway.clusters.cluster(MODEL)?.member(wrong.address)?.endpoint.totalRequests).toBe(0);
+    expect(gateway.clusters.cluster(MODEL)?.member(wrong.address)?.calls.total).toBe(0);
   });
 });
 

@@ -9,11 +9,12 @@ import { until } from "../../support/until.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
 const random = () => 0.5;
+const one = () => 1;
 
 test("reports come at once, are void when the node is lost, and come again when it is back", async () => {
   const engine = await startEngine(fixedSentence);
   const endpoint = new Endpoint(engine.address);
-  const reports = new LoadReports({ endpoint, clock: systemClock, random });
+  const reports = new LoadReports({ endpoint, clock: systemClock, random, nodes: one });
   const fresh = () => endpoint.report.isFresh(systemClock.nowMs());
   await until(fresh, "the first report");
   await engine.stop();
@@ -29,13 +30,27 @@ test("a node without load reports is not asked again and again", async () => {
   const node = await HealthNode.start({ models: ["svc-qwen"] });
   const endpoint = new Endpoint(node.address);
   const clock = new VirtualClock();
-  const reports = new LoadReports({ endpoint, clock, random });
+  const reports = new LoadReports({ endpoint, clock, random, nodes: one });
   await until(() => {
     void clock.advance(1_000);
-    return node.loadCalls === 2;
+    return node.loadIntervalsMs.length === 2;
   }, "the second question");
   expect(clock.nowMs()).toBeGreaterThanOrEqual(60_000);
   reports.close();
   endpoint.close();
+  node.stop();
+});
+
+test("the more nodes there are, the less often each is to report what has changed little", async () => {
+  const node = await HealthNode.start({ models: ["svc-qwen"] });
+  for (const nodes of [1, 250, 1_000, 100_000]) {
+    const endpoint = new Endpoint(node.address);
+    const asked = node.loadIntervalsMs.length;
+    const reports = new LoadReports({ endpoint, clock: new VirtualClock(), random, nodes: () => nodes });
+    await until(() => node.loadIntervalsMs.length > asked, "the question");
+    reports.close();
+    endpoint.close();
+  }
+  expect(node.loadIntervalsMs).toEqual([500, 500, 2_000, 5_000]);
   node.stop();
 });

@@ -59,7 +59,7 @@ export async function startAdmin(
     listeners: () => [{ name: "public", address: gateway.baseUrl }],
     lifecycle,
     clusters,
-    orders: await EndpointOrders.open(clusters, new OrderBook()),
+    orders: await EndpointOrders.open(clusters, new OrderBook(systemClock), systemClock),
     stats,
     keys,
     sealing,

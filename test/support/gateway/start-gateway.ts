@@ -163,7 +163,7 @@ export async function startGateway(
       await grpc?.close();
       clusters.close();
       tokens?.close();
-      keys.close();
+      await keys.close();
       await usage.close();
       await tracing?.close();
       await rm(folder, { recursive: true, force: true, maxRetries: 5 });

@@ -1,6 +1,6 @@
 import type { ClusterManager } from "../../../upstream/cluster-manager.ts";
 
-/** The state of an endpoint as one cluster sees it. Calls are counted over all models that the endpoint serves. */
+/** The state of an endpoint as one cluster sees it. Calls are those for the cluster's model. */
 export type EndpointStatus = {
   /** The address of the endpoint, host and port. */
   readonly address: string;
@@ -52,16 +52,16 @@ export function clusterStatuses({ clusters }: ClusterManager, nowMs: number): re
     model,
     lbPolicy: settings.lbPolicy,
     endpoints: members.map((member): EndpointStatus => {
-      const { address, totalRequests, failedRequests, continuedRequests } = member.endpoint;
-      const { view } = member;
+      const { view, calls } = member;
+      const { address } = member.endpoint;
       return {
         address,
         healthFlags: member.healthFlags(nowMs),
         healthFailure: member.healthFailure,
-        rqActive: view.activeRequests,
-        rqTotal: totalRequests,
-        rqError: failedRequests,
-        rqContinued: continuedRequests,
+        rqActive: calls.active,
+        rqTotal: calls.total,
+        rqError: calls.failed,
+        rqContinued: calls.continued,
         weight: view.weight,
         priority: view.priority,
         zone: view.locality,

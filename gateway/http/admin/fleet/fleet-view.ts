@@ -31,14 +31,20 @@ export type KnownHere = {
   readonly drained: ReadonlySet<string>;
 };
 
-/**
- * Returns what the page shows: what all gateways told, and `known`, what the one that is asked knows itself. Only points of the charts are returned that are newer than `sinceMs`, in milliseconds since the epoch.
- */
+/** The points of the charts that are asked for. */
+export type WantedPoints = {
+  /** The catalog id of the model that they are of; "" for all models together. */
+  readonly model: string;
+  /** The time, in milliseconds since the epoch, than which they are newer. */
+  readonly sinceMs: number;
+};
+
+/** Returns what the page shows: what all gateways told, and `known`, what the one that is asked knows itself. */
 export function fleetView(
   fleet: Pick<Fleet, "seen" | "shared" | "history" | "lateMs">,
   known: KnownHere,
   host: string,
-  sinceMs: number,
+  { model, sinceMs }: WantedPoints,
 ): FleetView {
   const { seen, shared, history, lateMs } = fleet;
   const isLate = ({ ageMs }: SeenReport) => ageMs >= lateMs;
@@ -59,7 +65,7 @@ export function fleetView(
     gateways: inOrder.map((one) => gatewayRow(one, isLate(one))),
     models: modelRows(living, known.statuses, history),
     nodes: nodeRows(living, known, history),
-    history: { pointMs: POINT_MS, points: history.points.filter(({ atMs }) => atMs > sinceMs) },
+    history: { pointMs: POINT_MS, points: history.points(model).filter(({ atMs }) => atMs > sinceMs) },
   };
 }
 
@@ -102,8 +108,21 @@ function modelRows(
       queued: sum(told, ({ queued }) => queued),
       requests: sum(told, ({ requests }) => requests),
       errors: sum(told, ({ errors }) => errors),
+      promptTokens: sum(told, ({ promptTokens }) => promptTokens),
+      cacheReasons: cacheReasonRows(told),
     };
   });
+}
+
+/** Returns why prompts of a model were not in caches as far as they might have been, the dearest reason first. */
+function cacheReasonRows(told: GatewayReport["models"]): readonly object[] {
+  const all = told.flatMap(({ cacheReasons }) => cacheReasons);
+  const rows = [...new Set(all.map(({ reason }) => reason))].map((name) => {
+    const same = all.filter(({ reason }) => reason === name);
+    const requests = sum(same, (one) => one.requests);
+    return { reason: name, requests, lostTokens: sum(same, ({ lostTokens }) => lostTokens) };
+  });
+  return rows.sort((a, b) => b.lostTokens - a.lostTokens || b.requests - a.requests);
 }
 
 /** Returns what went on since the look before, a second, and how long first tokens took in the last minute. */

@@ -51,9 +51,10 @@ export function ownReport(facts: ReportFacts): () => GatewayReport {
       cpuMs: Math.round((user + system) / 1_000),
       loopActiveMs: Math.round(performance.eventLoopUtilization().active),
       models: clusters.clusters.map(({ model }) => {
-        const { firstTokens: _, firstTokenCounts, ...totals } = live.model(model);
+        const { firstTokens: _, firstTokenCounts, cacheReasons, ...totals } = live.model(model);
         const queued = traffic.find(({ cluster }) => cluster.model === model)?.admission.pending ?? 0;
-        return { model, queued, ...totals, firstTokens: [...firstTokenCounts] };
+        const reasons = [...cacheReasons].map(([reason, counts]) => ({ reason, ...counts }));
+        return { model, queued, ...totals, cacheReasons: reasons, firstTokens: [...firstTokenCounts] };
       }),
       nodes: nodesOf(facts, nowMs),
     };
@@ -65,9 +66,12 @@ function nodesOf({ clusters, live }: ReportFacts, nowMs: number): GatewayReport[
   const nodes = new Map<string, GatewayReport["nodes"][number]>();
   for (const { endpoints } of clusterStatuses(clusters, nowMs))
     for (const { address, healthFlags, rqActive, rqTotal, rqError } of endpoints) {
-      const flags = [...new Set([...(nodes.get(address)?.flags ?? []), ...healthFlags])];
+      const { flags, active, total, errors } = nodes.get(address) ?? { flags: [], active: 0, total: 0, errors: 0 };
       const { deltas } = live.endpoint(address);
-      nodes.set(address, { address, flags, active: rqActive, total: rqTotal, errors: rqError, deltas });
+      nodes.set(address, {
+        ...{ address, deltas, flags: [...new Set([...flags, ...healthFlags])] },
+        ...{ active: active + rqActive, total: total + rqTotal, errors: errors + rqError },
+      });
     }
   return [...nodes.values()];
 }

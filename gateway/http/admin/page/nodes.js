@@ -52,17 +52,20 @@ function button(cell, name, address, what, asks) {
 }
 
 /** Shows the buttons that make sense for a node, made anew only where others do. */
-function buttons({ address, drained, flags }) {
+function buttons({ address, drained, flags, gateways }) {
+  const out = flags.filter(({ flag }) => flag === "/failed_outlier_check");
+  const everywhere = out.some(({ gateways: some }) => some === gateways);
   const wanted = [
     drained ? "undrain" : "drain",
-    ...(flags.some(({ flag }) => flag === "/failed_outlier_check") ? ["uneject"] : []),
+    ...(everywhere ? [] : ["eject"]),
+    ...(out.length > 0 ? ["uneject"] : []),
   ];
   return (cell) => {
     if (cell.dataset.shown === wanted.join()) return;
     cell.dataset.shown = wanted.join();
     cell.replaceChildren();
     for (const what of wanted)
-      button(cell, what === "uneject" ? "end ejection" : what, address, what, what === "drain");
+      button(cell, what === "uneject" ? "end ejection" : what, address, what, what === "drain" || what === "eject");
   };
 }
 

@@ -17,6 +17,15 @@ const tiles = new Map();
 /** The newest different report of each gateway, and what happened since the one before. */
 const gateways = new Map();
 let points = [];
+/** The model that the charts show, "" for all. */
+let charted = "";
+
+/** Offers the models to choose the charts of, once each. */
+function offer(models) {
+  const select = byId("charted");
+  const known = new Set([...select.options].map(({ value }) => value));
+  for (const { model } of models) if (!known.has(model)) make("option", select, model).value = model;
+}
 
 /** Shows one of the figures at the top. */
 function tile(name, text, cls = "") {
@@ -59,6 +68,23 @@ const modelTable = new Table(byId("models").querySelector("table"), [
   ["requests", "so far", (m) => number(m.requests)],
   ["errors", "so far", (m) => number(m.errors), (m) => (m.errors ? "bad" : "")],
 ]);
+
+const missTable = new Table(byId("misses").querySelector("table"), [
+  ["model", "", (m) => m.model],
+  ["reason", "why not more of the prompts was in the caches of nodes", (m) => m.reason.replaceAll("_", " ")],
+  ["requests", "so far", (m) => number(m.requests)],
+  ["tokens lost", "that might have been cached and were not, so far", (m) => number(m.lostTokens)],
+  ["of all prompt tokens", "of the model", (m) => (m.promptTokens ? percent(m.lostTokens / m.promptTokens) : "–")],
+]);
+
+/** Shows why prompts were not in caches, a row for each model and reason. */
+function showMisses(models) {
+  const rows = models.flatMap(({ model, promptTokens, cacheReasons }) =>
+    cacheReasons.map((reason) => [`${model} ${reason.reason}`, { model, promptTokens, ...reason }]),
+  );
+  byId("misses").hidden = rows.length === 0;
+  missTable.show(new Map(rows));
+}
 
 /** Returns a gateway with what it did between its newest two reports. */
 function withRates(gateway) {
@@ -110,25 +136,48 @@ function show(fleet) {
   gatewayTable.show(new Map(fleet.gateways.map((gateway) => [gateway.id, withRates(gateway)])));
   for (const id of gateways.keys()) if (!fleet.gateways.some((gateway) => gateway.id === id)) gateways.delete(id);
   modelTable.show(new Map(models.map((model) => [model.model, model])));
+  showMisses(models);
+  offer(models);
   showNodes(nodes);
   points = [...points, ...history.points].slice(-POINTS);
   showCharts(points, history.pointMs);
 }
 
-/** Asks, shows, and comes again. */
-async function poll() {
-  if (!document.hidden) {
-    try {
-      const since = points.at(-1)?.atMs ?? 0;
-      const reply = await fetch(`/fleet?since=${since}`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
-      if (!reply.ok) throw new Error(String(reply.status));
-      show(await reply.json());
-      byId("lost").hidden = true;
-    } catch {
-      byId("lost").hidden = false;
-    }
+/** Asks and shows. */
+async function ask() {
+  const model = charted;
+  try {
+    const query = new URLSearchParams({ since: points.at(-1)?.atMs ?? 0, model });
+    const reply = await fetch(`/fleet?${query}`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+    if (!reply.ok) throw new Error(String(reply.status));
+    const fleet = await reply.json();
+    // Another model has been chosen meanwhile: these points are not its.
+    if (model === charted) show(fleet);
+    byId("lost").hidden = true;
+  } catch {
+    byId("lost").hidden = false;
   }
+}
+
+/** The running question: the next one waits for it, so that no point is shown twice. */
+let asking = Promise.resolve();
+
+/** Asks after what is being asked. */
+function askNext() {
+  asking = asking.then(ask);
+  return asking;
+}
+
+/** Asks, and comes again. */
+async function poll() {
+  if (!document.hidden) await askNext();
   setTimeout(poll, POLL_MS);
 }
+
+byId("charted").addEventListener("change", (event) => {
+  charted = event.target.value;
+  points = [];
+  void askNext();
+});
 
 await Promise.all([poll(), sayKeys()]);

@@ -64,7 +64,7 @@ describe("what is left out", () => {
         noEndpointHoldMs: 120_000,
         maxHeldRequests: 512,
         maxHeldBytes: 67_108_864,
-        workingSetWaitMs: 120_000,
+        workingSetWaitMs: 240_000,
         prefillTurns: { longSeconds: 2, maxAheadSeconds: 2 },
         classShares: { high: 80, default: 15, low: 5 },
         adaptiveLifo: { targetMs: 5_000, intervalMs: 10_000, timeoutMs: 5_000 },
@@ -105,7 +105,7 @@ describe("what is left out", () => {
         denyMs: 600_000,
         oneDeathMs: 1_000,
         apartMs: 10_000,
-        mostDeaths: 4,
+        mostDeaths: 6,
         maxEntries: 1_024,
       },
     });

@@ -10,10 +10,10 @@ type ModelReport = GatewayReport["models"][number];
 
 function report(id: string, model: Partial<ModelReport> = {}, cpuMs = 0): GatewayReport {
   const counts = { active: 0, queued: 0, requests: 0, errors: 0, deltas: 0 };
-  const tokens = { promptTokens: 0, expectedTokens: 0, cachedTokens: 0, firstTokens: noFirstTokens() };
+  const caches = { promptTokens: 0, expectedTokens: 0, cachedTokens: 0, cacheReasons: [] };
   return {
     ...{ id, host: "h", worker: 1, state: "LIVE", uptimeMs: 1, connections: 0, rssBytes: 0, cpuMs, loopActiveMs: 0 },
-    models: [{ model: "m", ...counts, ...tokens, ...model }],
+    models: [{ model: "m", ...counts, ...caches, firstTokens: noFirstTokens(), ...model }],
     nodes: [],
   };
 }
@@ -43,8 +43,8 @@ test("a point is the sum over all gateways, and rates are by the time that has p
       1_000_000 + at * STEP_MS,
     );
   }
-  expect(history.points).toHaveLength(1);
-  const [point] = history.points;
+  expect(history.points("")).toHaveLength(1);
+  const [point] = history.points("");
   expect(point).toMatchObject({ requestsPerSecond: 1, errorsPerSecond: 0.5, tokensPerSecond: 25 });
   expect(point).toMatchObject({ expectedShare: 0.8, cachedShare: 0.6, queued: 1, active: 2, cpuMsPerDelta: 0.5 });
   expect(point?.atMs).toBe(1_000_000 + POINT_MS);
@@ -54,6 +54,21 @@ test("a point is the sum over all gateways, and rates are by the time that has p
   expect(history.newest("")).toMatchObject({ spanMs: STEP_MS, requests: 2, deltas: 50 });
   expect(history.newest("m")).toMatchObject({ spanMs: STEP_MS, errors: 1 });
   expect(history.recentFirstTokens("m", SHARES)).toEqual([point?.p50Ms, point?.p95Ms]);
+});
+
+test("a model has points of its own, without the processor time that gateways tell of all", () => {
+  const history = new FleetHistory();
+  const both = (deltas: number, cpuMs: number): GatewayReport => {
+    const one = report("a", { deltas, queued: 1 }, cpuMs);
+    const [two] = report("a", { model: "n", deltas: 3 * deltas }).models;
+    return { ...one, models: [...one.models, ...(two ? [two] : [])] };
+  };
+  history.add([both(0, 0)], 0, 0);
+  history.add([both(10, 100)], POINT_MS, POINT_MS);
+  expect(["m", "n", ""].map((model) => history.points(model)[0]?.tokensPerSecond)).toEqual([1, 3, 4]);
+  expect(["m", "n", ""].map((model) => history.points(model)[0]?.queued)).toEqual([1, 0, 1]);
+  expect(["m", "n", ""].map((model) => history.points(model)[0]?.cpuMsPerDelta)).toEqual([undefined, undefined, 2.5]);
+  expect(history.points("other")).toEqual([]);
 });
 
 test("a gateway that comes, or was started anew, adds nothing that it did before", () => {
@@ -74,7 +89,7 @@ test("it keeps an hour and forgets what is older, also of first tokens after a m
   expect(history.recentFirstTokens("", SHARES)[0]).toBeGreaterThan(40);
   for (let at = 2; at <= 1_000; at += 1)
     history.add([report("a", { firstTokens: after(50, 3) })], at * POINT_MS, at * POINT_MS);
-  expect(history.points).toHaveLength(360);
-  expect(history.points[0]?.atMs).toBe(641 * POINT_MS);
+  expect(history.points("")).toHaveLength(360);
+  expect(history.points("")[0]?.atMs).toBe(641 * POINT_MS);
   expect(history.recentFirstTokens("", SHARES)).toEqual([undefined, undefined]);
 });

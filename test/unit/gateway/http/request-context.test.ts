@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { routingHints } from "../../../../gateway/http/request-context.ts";
-import { principalWith } from "../limits/principal-with.ts";
+import { principalWith } from "../../../support/gateway/principal-with.ts";
 
 const principal = principalWith({ queued: 3 });
 

@@ -28,6 +28,8 @@ function admitting(count: number, circuitBreakers: object = {}) {
   const work = new WorkLedger();
   const views = new EndpointViews();
   const waiting = new Map<string, number>();
+  /** The times that somebody asked whether an endpoint has room, by its address. */
+  const looks = new Map<string, number>();
   const addresses = Array.from({ length: count }, (_, at) => `10.0.0.${at + 1}:1`);
   const settings = checkConfig(
     clustersSchema,
@@ -41,6 +43,7 @@ function admitting(count: number, circuitBreakers: object = {}) {
       return work.outstanding(address);
     },
     get waiting() {
+      looks.set(address, (looks.get(address) ?? 0) + 1);
       return waiting.get(address) ?? 0;
     },
   });
@@ -91,7 +94,7 @@ function admitting(count: number, circuitBreakers: object = {}) {
     const view = views.get(address);
     if (view) views.set(view);
   };
-  return { clock, admission, addresses, order, ask, report };
+  return { clock, admission, addresses, order, ask, report, looks };
 }
 
 describe("prompts that need much prefill", () => {
@@ -126,7 +129,7 @@ describe("prompts that need much prefill", () => {
     expect(asked.every(({ result }) => result !== undefined)).toBe(true);
   });
 
-  test("come in the order of what their sessions were served, those in which a user waits before all", async () => {
+  test("come in the order of what their sessions were served, of one session first where a user waits", async () => {
     const { clock, ask, order } = admitting(1);
     const first = ask("first", { session: "much" });
     await clock.advance(0);
@@ -141,7 +144,7 @@ describe("prompts that need much prefill", () => {
       await clock.advance(1_000);
       for (const one of waiting) if (one.result !== undefined) one.prefilled();
     }
-    expect(order).toEqual(["first", "user", "new", "much"]);
+    expect(order).toEqual(["first", "new", "user", "much"]);
   });
 
   test("come first after workingSetWaitMs, and are known to have waited so long", async () => {
@@ -190,18 +193,50 @@ describe("prompts that need much prefill", () => {
   });
 });
 
-test("a conversation waits for the full endpoint that has it in its cache instead of being prefilled elsewhere", async () => {
-  const { clock, ask, report } = admitting(2);
+/** Has session "a" served by an endpoint, which is full afterwards. Resolves to its address. */
+async function fullHome({ clock, ask, report }: ReturnType<typeof admitting>): Promise<string> {
   const first = ask("first", { session: "a" });
   await clock.advance(0);
   first.prefilled();
   const home = first.result ?? "";
   first.end();
   report(home, 5);
+  return home;
+}
+
+test("a conversation waits for the full endpoint that has it in its cache instead of being prefilled elsewhere", async () => {
+  const rig = admitting(2);
+  const { clock, ask, report } = rig;
+  const home = await fullHome(rig);
   const again = ask("again", { session: "a" });
   await clock.advance(5_000);
   expect(again.result).toBeUndefined();
   report(home, 0);
   await clock.advance(200);
   expect(again.result).toBe(home);
+});
+
+test("a turn looks for a place for 256 of those who wait; those behind come after them, and nobody is lost", async () => {
+  const rig = admitting(2, { maxPendingRequests: 1_000, maxPendingRequestsPerKey: 1_000 });
+  const { clock, ask, report, looks, order, admission } = rig;
+  const home = await fullHome(rig);
+  // The other endpoint has room all the time, so that everybody's turn has to be looked at.
+  const names = Array.from({ length: 300 }, (_, at) => `turn ${at}`);
+  const turns = names.map((name) => ask(name, { session: "a" }));
+  await clock.advance(0);
+  for (let turn = 0; turn < 3; turn += 1) {
+    looks.clear();
+    await clock.advance(100);
+    expect(looks.get(home)).toBe(256);
+  }
+  expect([order, admission.pending]).toEqual([["first"], 300]);
+  report(home, 0);
+  await clock.advance(0);
+  for (const turn of turns) {
+    turn.prefilled();
+    turn.end();
+    await clock.advance(0);
+  }
+  expect(order).toEqual(["first", ...names]);
+  expect(admission.pending).toBe(0);
 });

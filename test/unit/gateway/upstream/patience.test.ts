@@ -38,6 +38,15 @@ describe("a request that has lost an engine before its first word", () => {
     expect(of.failed({ address: "b", failure: RESET, inDoubt: false })).toBe(false);
   });
 
+  test("waits from the loss of one that worked on it, where its caller is shown nothing", () => {
+    const { of } = patience({ mayHold: false });
+    const unreached: UpstreamFailure = { ...RESET, ending: { kind: "connect_failure" }, workedMs: undefined };
+    expect(of.failed({ address: "a", failure: unreached, inDoubt: false })).toBe(false);
+    expect(of.waits).toBe(false);
+    expect(of.failed({ address: "b", failure: RESET, inDoubt: true })).toBe(true);
+    expect(of.failed({ address: "a", failure: unreached, inDoubt: false })).toBe(true);
+  });
+
   test("goes again where no engine had worked on it", () => {
     const { of, tried } = patience({ addresses: ["a"] });
     const failure = { ...RESET, error: engineLost("upstream_connect_failure"), workedMs: undefined };
@@ -49,11 +58,9 @@ describe("a request that has lost an engine before its first word", () => {
     expect(tried.size).toBe(0);
   });
 
-  test.each([
-    ["whose caller is shown nothing", patience({ mayHold: false }), RESET],
-    ["that the engine has refused", patience(), REFUSED],
-  ])("%s does not wait", (_what, { of }, failure) => {
-    expect(of.failed({ address: "a", failure, inDoubt: true })).toBe(false);
+  test("does not wait where the engine has refused it", () => {
+    const { of } = patience();
+    expect(of.failed({ address: "a", failure: REFUSED, inDoubt: true })).toBe(false);
     expect(of.waits).toBe(false);
   });
 });

@@ -7,9 +7,9 @@ import type { Span } from "../../../../../gateway/tracing/span.ts";
 import type { AttemptEnd } from "../../../../../gateway/upstream/call/call-record.ts";
 import { fromGrpc, stalled } from "../../../../../gateway/upstream/call/grpc-error.ts";
 import { FinishReason } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { principalWith } from "../../../../support/gateway/principal-with.ts";
 import { closedRequest, newRecord } from "../../../../support/requests/closed-request.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
-import { principalWith } from "../../limits/principal-with.ts";
 
 const ROUTE = "/v1/messages";
 const FAILED: Partial<ClosedRequest> = { code: 503, outcome: "server_error" };

@@ -1,7 +1,10 @@
 import { expect, test } from "vitest";
 import { FIRST_RANK, SessionService } from "../../../../../gateway/upstream/admission/session-service.ts";
 
-const turn = (session: string, change = {}) => ({ session, ofUser: false, seconds: 10, overdue: false, ...change });
+const turn = (session: string, change = {}) => ({
+  ...{ session, ofUser: false, seconds: 10, sinceMs: 0, overdue: false },
+  ...change,
+});
 
 test("the session that was served least comes first, its own prefill counted", () => {
   const service = new SessionService();
@@ -13,29 +16,54 @@ test("the session that was served least comes first, its own prefill counted", (
   expect(rank("little", 55)).toBeLessThan(rank("much", 10));
 });
 
-test("what a session was served counts half after five minutes, and adds up", () => {
+test("of two sessions that were served alike, the one comes first that waited longer for it", () => {
   const service = new SessionService();
-  service.serve("a", 60, 0);
-  expect(service.of("a", 300_000)).toBeCloseTo(30);
-  service.serve("a", 10, 300_000);
-  expect(service.of("a", 600_000)).toBeCloseTo(20);
-  expect(service.of("b", 0)).toBe(0);
+  for (const [session, wanted] of [["rare", 30] as const, ["starved", 400] as const]) {
+    service.serve(session, 20, 0);
+    service.want(session, wanted, 0);
+  }
+  expect(service.rankOf(turn("starved"), 0)).toBeGreaterThan(service.rankOf(turn("rare"), 0));
+  // A long turn of the one that starves comes before a short one of the other.
+  expect(service.rankOf(turn("starved", { seconds: 40 }), 0)).toBeGreaterThan(service.rankOf(turn("rare"), 0));
+});
+
+test("a turn that waits comes before later ones of sessions that were served a little less, and then not before all", () => {
+  const service = new SessionService();
+  const waits = service.rankOf(turn("waits", { seconds: 12 }), 0);
+  expect(waits).toBeLessThan(service.rankOf(turn("short", { sinceMs: 15_000 }), 15_000));
+  expect(waits).toBeGreaterThan(service.rankOf(turn("later", { sinceMs: 25_000 }), 25_000));
+});
+
+test("what was counted ten minutes ago counts half", () => {
+  const service = new SessionService();
+  service.serve("earlier", 60, 0);
+  service.serve("now", 29, 600_000);
+  service.serve("more", 31, 600_000);
+  const rank = (session: string) => service.rankOf(turn(session), 600_000);
+  expect(rank("now")).toBeGreaterThan(rank("earlier"));
+  expect(rank("earlier")).toBeGreaterThan(rank("more"));
 });
 
 test("overdue turns come before those of users, these before what tools returned, and all behind who needs no prefill", () => {
   const service = new SessionService();
-  service.serve("a", 1e9, 0);
-  const ranks = [turn("a", { overdue: true }), turn("a", { ofUser: true }), turn("b"), turn("a")].map((one) =>
-    service.rankOf(one, 0),
-  );
+  service.serve("a", 1e12, 0);
+  service.want("c", 1e12, 0);
+  const ranks = [
+    turn("a", { overdue: true }),
+    turn("c"),
+    turn("b", { ofUser: true }),
+    turn("b"),
+    turn("a", { ofUser: true }),
+  ].map((one) => service.rankOf(one, 0));
   expect(ranks).toEqual(ranks.toSorted((x, y) => y - x));
-  expect(new Set(ranks).size).toBe(4);
+  expect(new Set(ranks).size).toBe(5);
   expect(ranks[0]).toBeLessThan(FIRST_RANK);
 });
 
 test("forgets the sessions that were not served for longest where there are too many", () => {
   const service = new SessionService();
   for (let at = 0; at <= 20_000; at += 1) service.serve(`s${at}`, 1, 0);
-  expect(service.of("s0", 0)).toBe(0);
-  expect(service.of("s20000", 0)).toBe(1);
+  const rank = (session: string) => service.rankOf(turn(session), 0);
+  expect(rank("s0")).toBe(rank("nobody"));
+  expect(rank("s20000")).toBeLessThan(rank("nobody"));
 });

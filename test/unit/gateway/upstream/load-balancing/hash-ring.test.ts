@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { HashRing } from "../../../../../gateway/upstream/load-balancing/hash-ring.ts";
 import { tally } from "../../../../support/gateway/endpoint-with.ts";
+import { SeededRandom } from "../../../../support/seeded-random.ts";
 
 const KEYS = Array.from({ length: 2_000 }, (_, index) => `key ${index}`);
 
@@ -74,6 +75,21 @@ describe("a ring that changes", () => {
       ring.update(step);
       await turn();
       expect(owners(ring)).toEqual(owners(new HashRing(step.toReversed())));
+    }
+  });
+
+  test("has nothing left of whoever came and went, and nothing in another order", async () => {
+    const random = new SeededRandom(12);
+    const ring = new HashRing();
+    let now: readonly { readonly address: string; readonly weight: number }[] = members(40);
+    for (let change = 0; change < 60; change += 1) {
+      const weight = random.pick([1, 1, 1, 2]);
+      const at = random.below(now.length);
+      now = random.below(2) === 0 ? now.toSpliced(at, 1) : now.toSpliced(at, 0, { address: `new ${change}`, weight });
+      ring.update(now);
+      for (let turns = 0; turns < 3; turns += 1) await turn();
+      const anew = new HashRing(now.toReversed());
+      for (const key of KEYS.slice(0, 3)) expect([...ring.ownersOf(key)]).toEqual([...anew.ownersOf(key)]);
     }
   });
 

@@ -215,6 +215,44 @@ describe("rates, judged once an interval", () => {
   });
 });
 
+describe("an ejection by order", () => {
+  test("holds until its end or until it is taken back, for who joins later and for the last one, too", () => {
+    const changed: string[] = [];
+    const made = new OutlierDetector(
+      { ...DEFAULT_OUTLIER_DETECTION },
+      () => 0,
+      (address) => changed.push(address),
+    );
+    made.setOrdered(
+      new Map([
+        ["e0", 1_000],
+        ["e1", 2_000],
+      ]),
+      0,
+    );
+    made.add("e0");
+    made.add("e1");
+    expect(["e0", "e1"].map((address) => made.isEjected(address, 999))).toEqual([true, true]);
+    expect(made.isEjected("e0", 1_000)).toBe(false);
+    expect(made.ejectedUntilMs("e0")).toBe(1_000);
+    made.setOrdered(new Map([["e1", 2_000]]), 1_000);
+    // Its slow start goes on.
+    expect(made.ejectedUntilMs("e0")).toBe(1_000);
+    made.setOrdered(new Map(), 1_500);
+    expect(made.isEjected("e1", 1_500)).toBe(false);
+    expect(changed).toEqual(["e0", "e1", "e0", "e1"]);
+  });
+
+  test("counts in the share that may be ejected, and what ends meanwhile says nothing", () => {
+    const made = detector(3);
+    made.setOrdered(new Map([["e0", 1_000]]), 0);
+    expect(fail(made, "e0")).toBeUndefined();
+    expect(fail(made, "e1")?.enforced).toBe(false);
+    made.setOrdered(new Map(), 1_000);
+    expect(fail(made, "e1", 1_000)?.enforced).toBe(true);
+  });
+});
+
 test("whatever happens, no more are ejected than may be, and all come back", () => {
   const random = seededRandom(4);
   const made = detector(6);

@@ -80,6 +80,25 @@ describe("the one reason why a prompt was not in the cache is", () => {
     expect(gateway.ask("head u1 summary", "A", 2)).toMatchObject({ reason: "compaction", changedMessage: 2 });
   });
 
+  test("the client, also where it begins with a summary, or has other tools", () => {
+    const gateway = new Gateway();
+    gateway.ask("head u1 a1 u2 a2 u3", "A", 0);
+    expect(gateway.ask("head summary", "A", 1)).toMatchObject({ reason: "compaction", changedMessage: 1 });
+    gateway.ask("head summary a3 u4 a4 u5", "A", 2);
+    expect(gateway.ask("tools summary a3 u4 a4 u5 a5 u6", "A", 0)).toMatchObject({
+      ...{ reason: "client_changed", changedMessage: 0, lostTokens: 6_000 },
+    });
+  });
+
+  test("not the client, where it begins another conversation or goes on with an earlier one", () => {
+    const gateway = new Gateway();
+    gateway.ask("head u1 a1 u2", "A", 0);
+    gateway.ask("head u1 a1 u2 a2 u3", "A", 4);
+    gateway.ask("head u1 x1 u2", "A", 2);
+    expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4", "B", 0)).toMatchObject({ reason: "moved", lostTokens: 6_000 });
+    expect(gateway.ask("head other question of the user", "A", 1)).toMatchObject({ reason: "hit", lostTokens: 0 });
+  });
+
   test("another gateway, where the last turn never came by here and its endpoint was not found", () => {
     const gateway = new Gateway();
     expect(gateway.ask("head u1 a1 u2 a2 u3", "A", 0)).toMatchObject({ reason: "other_gateway", lostTokens: 4_000 });
@@ -102,6 +121,15 @@ describe("an endpoint that tells what it holds", () => {
     const gateway = new Gateway(told({ "head u1": { address: "A", tokens: 1_990, tailTokens: 210 } }));
     gateway.ask("head u1", "A", 0);
     expect(gateway.ask("head u1 a1 u2", "A", 2.2)).toMatchObject({ reason: "hit", expectedTokens: 2_200 });
+  });
+
+  test("has evicted what is behind the part that another one holds", () => {
+    const parts = (tokens: number) => told({ "head u1": { address: "B", tokens: 2_000, tailTokens: tokens } });
+    for (const [tailTokens, reason] of [[3_500, "moved"] as const, [500, "evicted"] as const]) {
+      const gateway = new Gateway(parts(tailTokens));
+      gateway.ask("head u1 a1 u2 a2 u3", "B", 0);
+      expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4", "A", 0).reason).toBe(reason);
+    }
   });
 
   test("was not moved away from when it had lost the prefix by itself", () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { RequestsOfDeath } from "../../../../../gateway/upstream/retry/request-of-death.ts";
 import { DEFAULT_REQUEST_OF_DEATH } from "../../../../support/gateway/default-settings.ts";
 
-const { denyMs: DENY_MS, suspectMs: SUSPECT_MS, apartMs: APART_MS } = DEFAULT_REQUEST_OF_DEATH;
+const { denyMs: DENY_MS, suspectMs: SUSPECT_MS, apartMs: APART_MS, mostDeaths: MOST_DEATHS } = DEFAULT_REQUEST_OF_DEATH;
 
 type Change = Partial<typeof DEFAULT_REQUEST_OF_DEATH>;
 
@@ -34,18 +34,29 @@ describe("a request that kills engines", () => {
     expect(story.is("other", 1)).toBe("allowed");
   });
 
-  test("is known to have been alone, or not, when the others have been told of", () => {
-    const { requests } = new Story().dies("a", ["other"], 0);
-    const death = { address: "a", workedMs: 50 };
-    const loss = requests.killed(
-      "r",
-      { ...death, workedMs: Number.POSITIVE_INFINITY },
-      DEFAULT_REQUEST_OF_DEATH.oneDeathMs,
-    );
-    expect(loss.requests).toBe(1);
-    requests.killed("another", death, DEFAULT_REQUEST_OF_DEATH.oneDeathMs + 1);
-    requests.killed("elsewhere", { ...death, address: "b" }, DEFAULT_REQUEST_OF_DEATH.oneDeathMs + 1);
-    expect(loss.requests).toBe(2);
+  test("is in doubt where others were lost with it, as soon as they have been told of", () => {
+    const { requests } = new Story();
+    const late = { address: "a", workedMs: Number.POSITIVE_INFINITY };
+    const losses = new Set([requests.killed("r", late, 0)]);
+    expect(requests.inDoubt(losses)).toBe(false);
+    requests.killed("another", late, 1);
+    expect(requests.inDoubt(losses)).toBe(true);
+  });
+
+  test.each([
+    [SUSPECT_MS - 1, true],
+    [SUSPECT_MS, false],
+  ])("where another endpoint was lost %i ms before, is in doubt: %s", (laterMs, doubt) => {
+    const { requests } = new Story().dies("elsewhere", ["other"], 0);
+    const losses = new Set([requests.killed("r", { address: "a", workedMs: 50 }, laterMs)]);
+    expect(requests.inDoubt(losses)).toBe(doubt);
+  });
+
+  test("is in no doubt by the endpoints that it was lost with itself", () => {
+    const { requests } = new Story();
+    const losses = new Set([requests.killed("r", { address: "a", workedMs: Number.POSITIVE_INFINITY }, 0)]);
+    losses.add(requests.killed("r", { address: "b", workedMs: 50 }, 1));
+    expect(requests.inDoubt(losses)).toBe(false);
   });
 
   test("is not told from a sick endpoint by that one alone", () => {
@@ -114,16 +125,36 @@ describe("requests that went through the same two deaths", () => {
     expect([story.is("r", 5_000), story.is("s", 5_000)]).toEqual([{ laterMs: APART_MS }, "allowed"]);
   });
 
-  test("are denied by the fourth death, however many are in question", () => {
-    const story = both().dies("c", ["r", "s"], 20_000);
-    for (const digest of ["r", "s"]) expect(story.is(digest, 20_000)).toEqual({ laterMs: APART_MS });
-    story.dies("a", ["r", "s"], 40_000);
-    expect(["r", "s"].map((digest) => story.is(digest, 40_000))).toEqual(["denied", "denied"]);
+  test("are denied by the last death that any may go through, however many are in question", () => {
+    const story = both();
+    let nowMs = 20_000;
+    for (let deaths = 3; deaths < MOST_DEATHS; deaths += 1) {
+      story.dies("abc"[deaths % 3] ?? "", ["r", "s"], nowMs);
+      for (const digest of ["r", "s"]) expect(story.is(digest, nowMs)).toEqual({ laterMs: APART_MS });
+      nowMs += 20_000;
+    }
+    story.dies("d", ["r", "s"], nowMs);
+    expect(["r", "s"].map((digest) => story.is(digest, nowMs))).toEqual(["denied", "denied"]);
   });
 
   test("are not suspected for longer than others are", () => {
     const story = both();
     expect(story.dies("c", ["r"], 5_000 + SUSPECT_MS).is("r", 5_000 + SUSPECT_MS)).toBe("allowed");
+  });
+
+  describe("that had no endpoint for itself", () => {
+    const shared = () => new Story().dies("a", ["r", "s"], 0).dies("b", ["r", "t"], 1_000);
+
+    test("is kept away, and denied if nothing dies meanwhile", () => {
+      const story = shared();
+      expect(story.is("r", 1_000)).toEqual({ laterMs: 2 * APART_MS });
+      expect(story.is("r", 1_000 + 2 * APART_MS)).toBe("denied");
+    });
+
+    test("may come again where endpoints die without it", () => {
+      const story = shared().dies("c", ["u"], 2 * APART_MS);
+      expect(story.is("r", 2 * APART_MS)).toBe("allowed");
+    });
   });
 
   test("are not those of which one was new to it", () => {
