@@ -31,7 +31,7 @@ const NO_KEYS: KeyStore = {
     fault: undefined,
   }),
   onChange: () => () => {},
-  close: () => {},
+  close: async () => {},
 };
 
 /** Returns every metric of a gateway, those of one worker among several included, without a gateway. */

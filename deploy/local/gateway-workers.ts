@@ -42,7 +42,7 @@ type Place = { adminPort: number; adminUrl: string | undefined; process: ReturnT
 export class GatewayWorkers {
   readonly #options: GatewayWorkersOptions;
   readonly #limits = new LimitHost(new MemoryLimitStore(systemClock));
-  readonly #orders = new OrderBook();
+  readonly #orders = new OrderBook(systemClock);
   readonly #usage = new UsageBook(systemClock);
   readonly #fleet = new FleetBook(systemClock);
   readonly #places: readonly Place[];

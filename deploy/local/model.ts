@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { access } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { errnoOf } from "../runtime/files/errno.ts";
@@ -37,6 +38,9 @@ const REAL = { contextTokens: 32_768, slots: 2 };
  * model.
  */
 const SCRIPTED = "scripted";
+/** The channel on which Node tells of the connections that `fetch` could not make. */
+const CONNECT_FAILED = "undici:client:connectError";
+
 /**
  * The model name, not a file, for the engine that writes words of no meaning at a set rate, as many as a caller asks
  * for, to try many callers at once.
@@ -82,21 +86,33 @@ export async function findModel(
 }
 
 async function download(uri: string, folder: string): Promise<string> {
+  // Why it could not connect, the library keeps to itself; Node tells whoever listens.
+  let unconnected: unknown;
+  const note = (told: unknown) => {
+    if (typeof told === "object" && told !== null && "error" in told) unconnected = told.error;
+  };
+  subscribe(CONNECT_FAILED, note);
   try {
     const { resolveModelFile } = await import("node-llama-cpp");
     return await resolveModelFile(uri, folder);
   } catch (cause) {
-    throw new ModelError(`--model: ${uri} could not be downloaded: ${whyFailed(cause)}`, { cause });
+    throw new ModelError(`--model: ${uri} could not be downloaded: ${whyFailed(cause, unconnected)}`, { cause });
+  } finally {
+    unsubscribe(CONNECT_FAILED, note);
   }
 }
 
-/** Returns why a download failed: the first line of what the library says, and the system's code of what lies below it. */
-export function whyFailed(error: unknown): string {
+/**
+ * Returns why a download failed: the first line of what the library says, and the system's code of what lies below it,
+ * or else of `unconnected`, the error of a connection that was not made, where there was one.
+ */
+export function whyFailed(error: unknown, unconnected?: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const [said = ""] = error.message.split("\n");
   for (let { cause } = error; cause instanceof Error; { cause } = cause) {
     const code = errnoOf(cause);
     if (code !== "") return `${said} (${code})`;
   }
-  return said;
+  const code = errnoOf(unconnected);
+  return code === "" ? said : `${said} (${code})`;
 }

@@ -7,6 +7,7 @@ const ANSWER_MS = 1_000;
 export class OpenQuestions<Answer> {
   readonly #clock: Pick<Clock, "after">;
   readonly #unanswered = new Map<number, (answer: Answer) => void>();
+  readonly #late = new Map<number, (answer: Answer) => void>();
   #lastId = 0;
 
   /** Begins without questions; `clock` times the other end's answers. */
@@ -14,16 +15,22 @@ export class OpenQuestions<Answer> {
     this.#clock = clock;
   }
 
+  /** The number of questions that have no answer, those included that are only waited for by who takes late ones. */
+  get open(): number {
+    return this.#unanswered.size + this.#late.size;
+  }
+
   /**
    * Has `send` put a question under an id that no other one has. Resolves to what `answer` is called with for this id;
-   * undefined where there is no answer within a second.
+   * undefined where there is no answer within a second. One that comes later goes to `late`, or is dropped without it.
    */
-  ask(send: (id: number) => void): Promise<Answer | undefined> {
+  ask(send: (id: number) => void, late?: (answer: Answer) => void): Promise<Answer | undefined> {
     this.#lastId += 1;
     const id = this.#lastId;
     return new Promise((resolve) => {
       const cancel = this.#clock.after(ANSWER_MS, () => {
         this.#unanswered.delete(id);
+        if (late) this.#late.set(id, late);
         resolve(undefined);
       });
       this.#unanswered.set(id, (answer) => {
@@ -34,9 +41,12 @@ export class OpenQuestions<Answer> {
     });
   }
 
-  /** Takes the answer to a question; one that comes too late is dropped. */
+  /** Takes the answer to a question. */
   answer(id: number, answer: Answer): void {
-    this.#unanswered.get(id)?.(answer);
-    this.#unanswered.delete(id);
+    for (const questions of [this.#unanswered, this.#late]) {
+      const take = questions.get(id);
+      questions.delete(id);
+      take?.(answer);
+    }
   }
 }
