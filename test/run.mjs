@@ -7,6 +7,7 @@
 // summary is its end. The exit code is 1 when anything has failed.
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -56,7 +57,9 @@ async function check(script) {
 async function tests() {
   const lanes = LANES[set].map((name) => `--project=${name}`);
   const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
-  const args = [vitest, "run", "--config", "test/vitest.config.ts", ...lanes, ...more];
+  // Files of the slow lanes wait for processes, health checks and drains for a fifth of their time.
+  const workers = set === "rest" ? [`--maxWorkers=${availableParallelism() + 1}`] : [];
+  const args = [vitest, "run", "--config", "test/vitest.config.ts", ...lanes, ...workers, ...more];
   const end = await start(process.execPath, args, ["ignore", "inherit", "inherit"]).ended;
   if (end !== 0) process.stderr.write(`the tests FAILED (${end})\n`);
   return end === 0;

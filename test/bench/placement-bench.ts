@@ -6,6 +6,7 @@ import { type Admitted, ClusterAdmission } from "../../gateway/upstream/cluster-
 import { ClusterManager } from "../../gateway/upstream/cluster-manager.ts";
 import { Balancer } from "../../gateway/upstream/load-balancing/balancer.ts";
 import { LB_POLICIES, type LbPolicy } from "../../gateway/upstream/load-balancing/policies.ts";
+import { CacheLedger } from "../../gateway/upstream/prefixes/cache-ledger.ts";
 import { HealthNode } from "../support/engine/health-node.ts";
 import { HINTS, routeFor } from "../support/gateway/front-rig.ts";
 import { generateRequest } from "../support/requests/generate-request.ts";
@@ -22,9 +23,14 @@ const REQUESTS = 300;
 const WAITING = 512;
 /** The time within which a thousand endpoints have become healthy, in milliseconds. */
 const HEALTHY_WITHIN_MS = 120_000;
-/** The time between two look-ups of the fleet's addresses, in milliseconds: too short for checks of health to fall due. */
+/** The time between two look-ups of the fleet's addresses, in milliseconds. */
 const LOOK_UP_MS = 1_000;
+/** The time between two checks of an endpoint's health, in milliseconds: none falls due while something is measured. */
+const CHECK_MS = 86_400_000;
 const NEVER = new AbortController().signal;
+
+/** The number of messages at the beginning of a conversation whose cached tokens are explained. */
+const CONVERSATION = 100;
 
 /** A cluster of many endpoints, all of which are one node under many loopback addresses. */
 type Fleet = {
@@ -53,6 +59,7 @@ export async function placementBench({ quick, repetitions }: BenchSettings): Pro
       ...LB_POLICIES.map((name) => ({ key: name, title: `${name} us` })),
       { key: "arrival", title: "arrival, all full us" },
       { key: "freed", title: `place freed, ${WAITING} wait us` },
+      { key: "reason", title: "cache reason us" },
       { key: "joinMs", title: "join holds ms" },
       { key: "leaveMs", title: "leave holds ms" },
       { key: "startMs", title: "start holds ms", digits: 0 },
@@ -61,6 +68,7 @@ export async function placementBench({ quick, repetitions }: BenchSettings): Pro
     notes: [
       `Least of ${2 * repetitions} stretches of ${REQUESTS} requests; of joins and leaves the middle one.`,
       "Arrival: one more waits while no endpoint has room. Freed: a request ends, and the next one gets its place.",
+      `Cache reason: what it costs to explain the cached tokens of a turn, in conversations of ${CONVERSATION} to ${CONVERSATION + REQUESTS} messages.`,
       "All times are of the processor. Holds: the longest turn of the event loop until the change is through, the connection and the ring included.",
     ],
   };
@@ -75,18 +83,22 @@ async function measured(port: number, count: number, repetitions: number): Promi
     const balanced = { settings: { ...cluster.settings, lbPolicy }, views, prefixes, onMembersChange };
     return new ClusterAdmission(cluster, new Balancer(balanced, manager.work, clock, Math.random), clock, Math.random);
   };
-  const costs: Record<string, number> = {};
-  for (const name of LB_POLICIES) costs[name] = await placing(admissionBy(name), repetitions);
-  const waiting = await queueing(admissionBy("least_request"), cluster, repetitions);
+  // First of all, as every admission that is made follows the cluster's members: a gateway has one.
+  await placing(admissionBy(cluster.settings.lbPolicy), 1);
+  await turns();
   const joins: number[] = [];
   const leaves: number[] = [];
   for (let round = 0; round < repetitions; round += 1) {
     joins.push(await longestTurnMs(() => fleet.resize(count + 1)));
     leaves.push(await longestTurnMs(() => fleet.resize(count)));
   }
+  const costs: Record<string, number> = {};
+  for (const name of LB_POLICIES) costs[name] = await placing(admissionBy(name), repetitions);
+  const waiting = await queueing(admissionBy("least_request"), cluster, repetitions);
+  const reason = explaining(cluster, repetitions);
   manager.close();
   const { startMs } = fleet;
-  return { endpoints: count, ...costs, ...waiting, joinMs: middle(joins), leaveMs: middle(leaves), startMs };
+  return { endpoints: count, ...costs, ...waiting, reason, joinMs: middle(joins), leaveMs: middle(leaves), startMs };
 }
 
 /** Returns the least time that a request took to get its place and to give it back, in microseconds. */
@@ -120,6 +132,33 @@ async function queueing(admission: ClusterAdmission, cluster: Cluster, repetitio
   return { arrival, freed };
 }
 
+/** Returns the middle time that the reason for what was cached takes, of the quickest conversation, in microseconds. */
+function explaining({ prefixes, members }: Cluster, repetitions: number): number {
+  const ledger = new CacheLedger({ prefixes, lifeOf: () => 0, believedMs: () => 600_000 });
+  let nowMs = 0;
+  const explain = (session: number, messages: number) => {
+    // Every fifth turn has another third message than the turn before, and every third one goes to another endpoint.
+    const edited = Math.floor(messages / 5);
+    const boundaries = Array.from({ length: messages }, (_, at) => ({
+      ...{ hash: `${session} ${at < 2 ? 0 : edited} ${at}`, bytes: 4_000 * (at + 1), marked: false },
+    }));
+    const shape = { boundaries, lastTurn: messages - 3 };
+    const address = members[Math.floor(messages / 3) % members.length]?.endpoint.address ?? "";
+    nowMs += 1_000;
+    // Whoever picks the endpoint has looked all digests up.
+    for (const { hash } of boundaries) [...prefixes.holders(hash)];
+    const startedAt = performance.now();
+    ledger.sent({ shape, affinityKey: `session ${session}` }, address, nowMs).measured(1_000 * messages, 2_000);
+    return 1_000 * (performance.now() - startedAt);
+  };
+  let least = Number.POSITIVE_INFINITY;
+  for (let session = 0; session < repetitions; session += 1) {
+    const turns = Array.from({ length: REQUESTS }, (_, turn) => explain(session, CONVERSATION + turn));
+    least = Math.min(least, middle(turns));
+  }
+  return least;
+}
+
 /** Resolves to a place for a request of one of many tenants. */
 async function place(admission: ClusterAdmission, tenant: number): Promise<Admitted> {
   const name = `tenant ${tenant}`;
@@ -144,7 +183,10 @@ async function stretch(run: () => Promise<void>): Promise<number> {
 async function startFleet(port: number, count: number): Promise<Fleet> {
   let names = addressesOf(count);
   const clock = new VirtualClock();
-  const clusters = [{ model: MODEL, type: "strict_dns", address: `fleet:${port}`, dnsRefreshRateMs: LOOK_UP_MS }];
+  const healthChecks = { intervalMs: CHECK_MS };
+  const clusters = [
+    { model: MODEL, type: "strict_dns", address: `fleet:${port}`, dnsRefreshRateMs: LOOK_UP_MS, healthChecks },
+  ];
   const config = checkConfig(gatewayConfigSchema, { keys: { file: "keys.json" }, clusters }, "bench");
   const resolve = async () => names;
   const made: ClusterManager[] = [];

@@ -59,12 +59,14 @@ export async function replayBench({ replay: settings }: BenchSettings): Promise<
       { key: "busiestToMean", title: "busiest node", digits: 2 },
       { key: "answers", title: "answers", digits: 0 },
       { key: "halfServedPercent", title: "half served %" },
+      { key: "trueReasonPercent", title: "true reason %" },
     ],
     rows,
     notes: [
       `Nodes with ${CACHE_TOKENS / 1e6} M tokens of KV each. Means over the seeds ${settings.seeds.join(", ")}.`,
       "Uncached work: the share of prompt tokens that were prefilled, by the oracle's. Busiest node: requests on it over the mean of all.",
       "Half served: the sessions that got at least half of their fair share of the seconds of prefill and answers, of those whose share was a minute or more.",
+      "True reason: of the prompt tokens that might have been cached and were not, those for which the gateway gave the true reason.",
       "The oracle has one cache as large as all together. llmd and prefix_affinity_exact know what nodes hold, prefix_affinity does not.",
     ],
   };
@@ -114,6 +116,7 @@ function rowOf(
     busiestToMean: result.maxLoad,
     answers: result.answers,
     halfServedPercent: 100 * result.halfServed,
+    trueReasonPercent: 100 * result.trueReasons,
   };
 }
 
@@ -130,5 +133,6 @@ function meanOf(results: readonly ReplayResult[]): ReplayResult {
     prefillBusy: mean(({ prefillBusy }) => prefillBusy),
     maxLoad: mean(({ maxLoad }) => maxLoad),
     halfServed: mean(({ halfServed }) => halfServed),
+    trueReasons: mean(({ trueReasons }) => trueReasons),
   };
 }

@@ -91,6 +91,13 @@ test.skipIf(!hasPython)("the client in Python gets an answer, and is told why it
   expect(refused).toMatchObject({ code: 1, error: expect.stringContaining("NOT_FOUND: The model") });
 });
 
+test.skipIf(!hasPython)("the same client gets an answer of a node that may be asked", async () => {
+  const example = join(ROOT, "test/examples/python/generate.py");
+  const ran = await run(PYTHON, [example, node.address, "no key is needed there", "hi"]);
+  expect(ran).toMatchObject({ code: 0, error: expect.stringContaining("tokens") });
+  expect(ran.out).not.toBe("");
+});
+
 test.skipIf(!hasGo)("the client in Go gets an answer", async () => {
   const { grpcAddress, key } = service.gateway;
   const fast = ["-gcflags=all=-N -l", "-ldflags=-s -w"];

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { becomes } from "../support/becomes.ts";
 import { ask, endOfStream, liveOf, openStream, workerProcess } from "../support/processes/gateway-workers.ts";
 import { processesWith } from "../support/processes/processes-with.ts";
@@ -19,52 +19,59 @@ process.on("SIGWINCH", () => { throw Object.assign(new Error("${CANARY}"), { cod
 `;
 const env = { NODE_OPTIONS: `--import=${moduleUrl(MISTAKES)}` };
 
-let service: Service;
-afterEach(async () => {
-  await service?.stop("SIGKILL");
-});
-
-/** The line about the error. */
-function crashLine(): Record<string, unknown> {
-  const line = service
-    .said()
-    .split("\n")
-    .find((one) => one.includes("an error was not caught"));
-  return JSON.parse(line ?? "{}");
-}
-
 describe.runIf(process.platform === "linux")("an error that nobody catches", () => {
+  // One for all tests: each leaves it as it was.
+  let service: Service;
+  beforeAll(async () => {
+    service = await startService([0, 0, 0], { args: ["--model", "simulator"], env });
+  });
+  afterAll(async () => {
+    await service?.stop("SIGKILL");
+  });
+
+  /** What the service says from now on. */
+  function newlySaid(): () => string {
+    const { length } = service.said();
+    return () => service.said().slice(length);
+  }
+
+  /** The line about the error. */
+  function crashLine(said: string): Record<string, unknown> {
+    const line = said.split("\n").find((one) => one.includes("an error was not caught"));
+    return JSON.parse(line ?? "{}");
+  }
+
   test.each([
     { signal: "SIGUSR2", said: { error: "TypeError", origin: "unhandledRejection" } },
     { signal: "SIGWINCH", said: { error: "Error", code: "EMFILE", origin: "uncaughtException" } },
   ] as const)(
     "in a gateway ($signal): it finishes its streams, ends with 1 and is replaced",
     async ({ signal, said }) => {
-      service = await startService([0, 0, 0], { args: ["--model", "simulator"], env });
+      const heard = newlySaid();
       const stream = await openStream(service, 60);
       process.kill(workerProcess(service, 1), signal);
       expect(await endOfStream(stream)).toBe("complete");
-      await becomes(async () => service.said().includes("the gateway 1 ended (exit code 1)"), "it has ended");
-      const { at, ...line } = crashLine();
+      await becomes(async () => heard().includes("the gateway 1 ended (exit code 1)"), "it has ended");
+      const { at, ...line } = crashLine(heard());
       expect(line).toMatchObject({ level: 60, ...said });
       expect(at).toContainEqual(expect.stringMatching(/^at /));
       expect(service.said()).not.toContain(CANARY);
       await becomes(async () => (await liveOf(service.adminUrl))?.state === "LIVE", "it is there again");
       expect((await ask(service, { max_tokens: 1 })).status).toBe(200);
-      expect(await service.stop()).toBe(0);
     },
   );
 
   test("in an engine: it finishes its generations, ends with 1 and is replaced", async () => {
-    service = await startService([0, 0, 0], { args: ["--model", "simulator"], env });
+    const heard = newlySaid();
     const stream = await openStream(service, 60);
     const [engine = 0] = processesWith(`${service.stateDir}/engine-1.yaml`);
     process.kill(engine, "SIGUSR2");
     expect(await endOfStream(stream)).toBe("complete");
-    await becomes(async () => service.said().includes("the engine 1 ended (exit code 1)"), "it has ended");
-    expect(crashLine()).toMatchObject({ error: "TypeError", origin: "unhandledRejection" });
+    await becomes(async () => heard().includes("the engine 1 ended (exit code 1)"), "it has ended");
+    expect(crashLine(heard())).toMatchObject({ error: "TypeError", origin: "unhandledRejection" });
     expect(service.said()).not.toContain(CANARY);
     await becomes(async () => (await ask(service, { max_tokens: 1 })).status === 200, "it is there again");
+    expect(await service.stop()).toBe(0);
   });
 });
 

@@ -23,15 +23,27 @@ function refused(port: number): Promise<boolean> {
   });
 }
 
+/** A request whose answer streams for a while. */
+const COUNTING = {
+  model: "svc-qwen",
+  max_tokens: 400,
+  stream: true,
+  messages: [{ role: "user", content: "Count from 1 to 75" }],
+};
+
 test.runIf(process.platform === "linux")(
-  "Ctrl-C ends all processes with exit code 0, and the ports are free at once",
+  "Ctrl-C ends all processes with exit code 0 and streams as it must, and the ports are free at once",
   async () => {
     const first = await startService();
     // A connection that never sends anything must not hold it up.
     const silent = connect(Number(first.ports[0]), "127.0.0.1");
     silent.on("error", () => {});
+    const whole = readBody(await first.post("/v1/messages", COUNTING)).toEndOrCut();
     expect(await first.stop("SIGINT")).toBe(0);
     silent.destroy();
+    // A stream ends whole or is cut, and never ends clean in its middle.
+    const { text, cut } = await whole;
+    expect(["complete", "cut"]).toContain(endOf("/v1/messages", text, cut).end);
     expect(processesWith(first.stateDir)).toEqual([]);
     const ports = first.ports.map(Number) as [number, number, number];
     for (const port of ports) expect(await refused(port)).toBe(true);
@@ -40,20 +52,6 @@ test.runIf(process.platform === "linux")(
     expect(await second.stop("SIGTERM")).toBe(0);
   },
 );
-
-test("a stream that runs when Ctrl-C comes ends whole or is cut, and never ends clean in its middle", async () => {
-  const service = await startService();
-  const response = await service.post("/v1/messages", {
-    model: "svc-qwen",
-    max_tokens: 400,
-    stream: true,
-    messages: [{ role: "user", content: "Count from 1 to 75" }],
-  });
-  const whole = readBody(response).toEndOrCut();
-  expect(await service.stop("SIGINT")).toBe(0);
-  const { text, cut } = await whole;
-  expect(["complete", "cut"]).toContain(endOf("/v1/messages", text, cut).end);
-});
 
 test.runIf(process.platform === "linux")("a killed engine is answered with overload and started again", async () => {
   const service = await startService();

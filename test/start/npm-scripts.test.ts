@@ -9,6 +9,7 @@ import { issueLocalKey } from "../../gateway/keys/local-key.ts";
 import { becomes } from "../support/becomes.ts";
 import { endsOf, openStreams } from "../support/processes/open-streams.ts";
 import { processesWith } from "../support/processes/processes-with.ts";
+import { covering } from "../support/size.ts";
 
 /*
  * Signals to the process id that `npm run` gives to whoever starts it, which is what systemd, containers and CI do. The
@@ -21,6 +22,17 @@ const CASES: readonly (readonly [NodeJS.Signals, Log])[] = [
   ["SIGINT", "a file"],
   ["SIGTERM", "head -1"],
 ];
+type Scripts = "gateway and engine" | "start";
+/** Without FULL=1 each case with one script, and each script in one case. */
+const ROWS = covering(
+  (["gateway and engine", "start"] as const).flatMap((scripts) =>
+    CASES.map((signalAndLog) => ({ scripts, signalAndLog })),
+  ),
+  ({ scripts }) => scripts,
+  ({ signalAndLog }) => signalAndLog.join(),
+);
+const casesOf = (wanted: Scripts) =>
+  ROWS.filter(({ scripts }) => scripts === wanted).map(({ signalAndLog }) => signalAndLog);
 /** Four processes of npm and five of ours start in a test. */
 const TIMEOUT_MS = 120_000;
 
@@ -88,7 +100,9 @@ async function talliedEnds(streams: Parameters<typeof endsOf>[0]) {
   return { complete: count("complete"), error: count("error"), cut: count("cut") };
 }
 
-describe.runIf(process.platform === "linux").each(CASES)("%s, with the log read by %s,", (signal, log) => {
+const onLinux = describe.runIf(process.platform === "linux");
+
+onLinux.each(casesOf("gateway and engine"))("%s, with the log read by %s,", (signal, log) => {
   test("to npm run gateway and npm run engine lets 50 streams end whole, and both exit with 0", {
     timeout: TIMEOUT_MS,
   }, async () => {
@@ -128,7 +142,9 @@ describe.runIf(process.platform === "linux").each(CASES)("%s, with the log read 
     ]);
     expect(processesWith(folder)).toEqual([]);
   });
+});
 
+onLinux.each(casesOf("start"))("%s, with the log read by %s,", (signal, log) => {
   test("to npm start lets what ends within 5 s end whole, and the rest in an error frame", {
     timeout: TIMEOUT_MS,
   }, async () => {

@@ -97,11 +97,12 @@ describe.runIf(process.platform === "linux")("generations at one time", () => {
     const active = await activeByWorker(service);
     const busy = active.findIndex((count) => count > 0) + 1;
     for (const { response, body } of opened) if (response.ok) body.toEnd().catch(() => {});
-    process.kill(workerProcess(service, busy), "SIGKILL");
+    const killed = workerProcess(service, busy);
+    process.kill(killed, "SIGKILL");
     // A connection that was handed to the worker as it died is answered by nobody.
     const asked = () => soon(statusOf(ask(service, { max_tokens: 1 }, key)));
     await becomes(async () => (await asked()) === 200, "a place is free");
-    await untilWorkerIsNew(service, busy, 60_000);
+    await untilWorkerIsNew(service, busy, killed);
     // What the others still answer keeps its places.
     const left = 2 - (active[busy - 1] ?? 0);
     const again = await Promise.all(Array.from({ length: 12 }, () => openStream(service, 2_000, key)));

@@ -3,8 +3,11 @@
  * the condition in the message.
  */
 export async function becomes(condition: () => Promise<boolean>, what: string): Promise<void> {
+  let waitMs = 20;
   for (const lastMs = Date.now() + 40_000; !(await condition()); ) {
     if (Date.now() > lastMs) throw new Error(`it did not come about: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await new Promise((resolve) => setTimeout(resolve, waitMs));
+    // Who is asked has work of its own, and what takes long may be noticed a little later.
+    waitMs = Math.min(100, waitMs * 1.2);
   }
 }

@@ -8,8 +8,16 @@ const { scripts, allowScripts } = JSON.parse(read("package.json")) as {
   readonly scripts: Readonly<Record<string, string>>;
   readonly allowScripts: Readonly<Record<string, boolean>>;
 };
+type LockedPackage = {
+  readonly hasInstallScript?: boolean;
+  readonly link?: boolean;
+  readonly dev?: boolean;
+  readonly os?: readonly string[];
+  readonly cpu?: readonly string[];
+  readonly integrity?: string;
+};
 const { packages } = JSON.parse(read("package-lock.json")) as {
-  readonly packages: Readonly<Record<string, { readonly hasInstallScript?: boolean }>>;
+  readonly packages: Readonly<Record<string, LockedPackage>>;
 };
 
 test("no script of a dependency runs when it is installed", () => {
@@ -17,6 +25,15 @@ test("no script of a dependency runs when it is installed", () => {
   const wanting = Object.keys(packages).filter((path) => packages[path]?.hasInstallScript);
   const names = wanting.map((path) => path.slice(path.lastIndexOf("node_modules/") + "node_modules/".length));
   expect(Object.fromEntries(names.map((name) => [name, false]))).toEqual(allowScripts);
+});
+
+test("what the images install is what was pinned: a package without a digest is whatever a registry gives", () => {
+  const installed = Object.entries(packages).filter(
+    ([path, { link, dev, os = ["linux"], cpu = ["x64"] }]) =>
+      path !== "" && !link && !dev && os.includes("linux") && (cpu.includes("x64") || cpu.includes("arm64")),
+  );
+  expect(installed.length).toBeGreaterThan(100);
+  expect(installed.filter(([, { integrity }]) => !integrity?.startsWith("sha512-")).map(([path]) => path)).toEqual([]);
 });
 
 test("no script of ours waits for a pre or post script, which npm then leaves out", () => {

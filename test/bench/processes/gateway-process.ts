@@ -8,7 +8,6 @@ import { type RunningChild, startChild } from "./child-process.ts";
 
 /** The path of the gateway of the same build. */
 export const GATEWAY_PROGRAM = join(import.meta.dirname, "../../../gateway/main.js");
-const READY_TIMEOUT_MS = 20_000;
 
 /** A running gateway of the benches. */
 export type BenchGateway = RunningChild & {
@@ -28,6 +27,8 @@ export type BenchGatewayOptions = {
   readonly settings?: object;
   /** The flags for Node, as for a profile. Default: none. */
   readonly nodeFlags?: readonly string[];
+  /** The longest time until an engine is healthy to it, in milliseconds. Default: 20,000. */
+  readonly readyTimeoutMs?: number;
 };
 
 /**
@@ -37,7 +38,7 @@ export type BenchGatewayOptions = {
 export async function startBenchGateway(
   program: string,
   folder: string,
-  { engines, cluster = {}, settings = {}, nodeFlags = [] }: BenchGatewayOptions,
+  { engines, cluster = {}, settings = {}, nodeFlags = [], readyTimeoutMs = 20_000 }: BenchGatewayOptions,
 ): Promise<BenchGateway> {
   await mkdir(folder, { recursive: true });
   // The gateway watches the folder of its keys: the log must not be written there.
@@ -59,12 +60,12 @@ export async function startBenchGateway(
   await writeFile(configFile, stringify(config, { aliasDuplicateObjects: false }));
   const child = await startChild("gateway", program, ["--config", configFile], folder, nodeFlags);
   const { baseUrl, adminUrl } = child.ready as { baseUrl: string; adminUrl: string };
-  await untilReady(`${adminUrl}/readyz`);
+  await untilReady(`${adminUrl}/readyz`, readyTimeoutMs);
   return { ...child, port: Number(new URL(baseUrl).port), key };
 }
 
-async function untilReady(url: string): Promise<void> {
-  const deadline = AbortSignal.timeout(READY_TIMEOUT_MS);
+async function untilReady(url: string, timeoutMs: number): Promise<void> {
+  const deadline = AbortSignal.timeout(timeoutMs);
   for (;;) {
     const response = await fetch(url, { signal: deadline });
     await response.text();

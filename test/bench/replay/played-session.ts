@@ -4,7 +4,12 @@ import type { Prompt } from "./prompt.ts";
 import type { RecordedSession } from "./recorded-session.ts";
 
 /** A prefix that a digest stands for: where it ends, and its size. */
-export type Digested = { readonly piece: number; readonly tokens: number };
+export type Digested = {
+  readonly piece: number;
+  readonly tokens: number;
+  /** The last piece of the newest prompt that went on there, and where its next digest ends; undefined for none. */
+  goesOn?: { readonly last: number; readonly nextTokens: number };
+};
 
 /** What all sessions of a replay have in common. */
 export class PlayedWorld {
@@ -35,6 +40,7 @@ export class PlayedSession {
   /** The pieces in the store, by their numbers in the session. */
   readonly #pieces: readonly number[];
   readonly #boundaries: (Boundary | undefined)[] = [];
+  #newest: Prompt | undefined;
 
   /** Begins to play a session under a name of its own, with text of `bytesPerToken`. */
   constructor(recorded: RecordedSession, world: PlayedWorld, name: string, bytesPerToken: number) {
@@ -54,8 +60,9 @@ export class PlayedSession {
   prompt(turn: number): Prompt | undefined {
     const recorded = this.#recorded.turns[turn];
     if (!recorded) return undefined;
+    this.#goOnWith(this.#newest);
     const { agent, ofUser, tokens, outputTokens, lastPiece, lastTurn } = recorded;
-    return {
+    this.#newest = {
       last: this.#pieces[lastPiece] ?? -1,
       tokens,
       outputTokens,
@@ -64,6 +71,18 @@ export class PlayedSession {
       session: this.#name,
       ofUser,
     };
+    return this.#newest;
+  }
+
+  /** Notes what a prompt had behind its digests, once nodes have it: they tell how much of that they still hold. */
+  #goOnWith(prompt: Prompt | undefined): void {
+    const { digests } = this.#world;
+    const boundaries = prompt?.shape.boundaries ?? [];
+    for (const [index, { hash }] of boundaries.entries()) {
+      const digested = digests.get(hash);
+      const next = digests.get(boundaries[index + 1]?.hash ?? "");
+      if (digested && next) digested.goesOn = { last: prompt?.last ?? -1, nextTokens: next.tokens };
+    }
   }
 
   /** Forgets the digests that only this session has. */

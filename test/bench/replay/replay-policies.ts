@@ -1,5 +1,6 @@
 import type { EventQueue } from "../routing/event-queue.ts";
 import type { PlayedWorld } from "./played-session.ts";
+import type { ReasonJudge } from "./reason-judge.ts";
 import { exactPrefixes, Gateway } from "./routers/gateway.ts";
 import { llmd, omniscient, oracle, prefixTree } from "./routers/rivals.ts";
 import type { Fleet, Router } from "./routers/router.ts";
@@ -11,6 +12,10 @@ type RouterParts = {
   readonly world: PlayedWorld;
   readonly time: EventQueue;
   readonly random: () => number;
+  /** Judges what gateways say of their caches. */
+  readonly judge: ReasonJudge;
+  /** The number of the gateway among all. */
+  readonly number: number;
 };
 
 /** The name of a policy that can be replayed. */
@@ -26,9 +31,9 @@ export type ReplayPolicy =
 
 const gateway =
   (lbPolicy: "least_request" | "ring_hash" | "prefix_affinity", exact = false) =>
-  ({ fleet: { nodes, caches }, gateways, world, time, random }: RouterParts): Router => {
+  ({ fleet: { nodes, caches }, gateways, world, time, random, judge, number }: RouterParts): Router => {
     const prefixes = exact ? exactPrefixes(caches, nodes.length, world.digests) : undefined;
-    return new Gateway({ lbPolicy, nodes: nodes.length, gateways, clock: time, random, prefixes });
+    return new Gateway({ lbPolicy, nodes: nodes.length, gateways, clock: time, random, prefixes, judge, number });
   };
 
 /** Makes the router of one gateway, for each policy: of other projects, and of this one without and with exact state. */

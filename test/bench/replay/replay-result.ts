@@ -21,6 +21,8 @@ export type ReplayResult = {
   readonly maxLoad: number;
   /** The share of the sessions that were served at least half of their fair share of prefill and answers. */
   readonly halfServed: number;
+  /** The share of the lost tokens for which the gateways gave the true reason, warm-up included; NaN where none say one. */
+  readonly trueReasons: number;
 };
 
 /** Follows one request of a replay. */
@@ -71,7 +73,7 @@ export class ReplayRecord {
   }
 
   /** Returns what was measured, by what the nodes did in the time that counts. */
-  result(uses: readonly NodeUse[]): ReplayResult {
+  result(uses: readonly NodeUse[], trueReasons: number): ReplayResult {
     const requestMs = uses.map((use) => use.requestMs);
     return {
       requests: this.#ttftsMs.length,
@@ -83,6 +85,7 @@ export class ReplayRecord {
       prefillBusy: mean(uses.map(({ prefillMs }) => prefillMs)) / (this.#time.nowMs() - this.#fromMs),
       maxLoad: Math.max(...requestMs) / mean(requestMs),
       halfServed: mean(this.#shares.ratios().map((ratio) => Number(ratio >= 0.5))),
+      trueReasons,
     };
   }
 

@@ -4,6 +4,7 @@ import { PieceCaches } from "./piece-cache.ts";
 import { PieceStore } from "./piece-store.ts";
 import { PlayedWorld } from "./played-session.ts";
 import type { Prompt } from "./prompt.ts";
+import { ReasonJudge } from "./reason-judge.ts";
 import type { RecordedSession } from "./recorded-session.ts";
 import { ReplayNode } from "./replay-node.ts";
 import { REPLAY_POLICIES, type ReplayPolicy } from "./replay-policies.ts";
@@ -63,8 +64,10 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
     (_, node) => new ReplayNode({ time, caches, cache: pooled ? 0 : node, onChange: () => tellSoon(node) }),
   );
   const random = seededRandom(seed + 2_000);
-  const gateways = Array.from({ length: scenario.gateways }, () =>
-    REPLAY_POLICIES[policy]({ fleet: { nodes, caches }, gateways: scenario.gateways, world, time, random }),
+  const judge = new ReasonJudge(store, caches);
+  const ofAll = { fleet: { nodes, caches }, gateways: scenario.gateways, world, time, random, judge };
+  const gateways = Array.from({ length: scenario.gateways }, (_, number) =>
+    REPLAY_POLICIES[policy]({ ...ofAll, number }),
   );
   const record = new ReplayRecord(time, warmUpMs);
   const entrance = seededRandom(seed + 3_000);
@@ -108,5 +111,6 @@ export async function replay(scenario: Scenario): Promise<ReplayResult> {
       requestMs: use.requestMs - (before[node]?.requestMs ?? 0),
       prefillMs: use.prefillMs - (before[node]?.prefillMs ?? 0),
     })),
+    judge.trueShare,
   );
 }

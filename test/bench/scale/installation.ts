@@ -8,7 +8,13 @@ import { endpointHost, type ScaleSettings } from "./scale-settings.ts";
 import { storeKeys } from "./stored-keys.ts";
 
 const ENGINE_PROGRAM = join(import.meta.dirname, "../processes/engine-process.js");
-const HEALTH_MS = 5_000;
+/**
+ * How gateways check endpoints: every 5 s, and with patience, as one process answers for all of them. At the start it is
+ * spoken to by thousands of connections at once; gateways that did not wait would ask again, and it would never be done.
+ */
+const HEALTH_CHECKS = { intervalMs: 5_000, unhealthyIntervalMs: 5_000, timeoutMs: 20_000 };
+/** The longest time that a gateway may take until it has all keys and an endpoint, on a busy machine, in milliseconds. */
+const READY_TIMEOUT_MS = 300_000;
 
 /** What a stretch of time cost, in shares of one core, in bytes and in events a second. */
 export type Cost = {
@@ -67,7 +73,7 @@ export class Installation {
     const port = String(engine.ready.address).split(":").at(-1);
     const endpoints = Array.from({ length: scale.endpoints }, (_, at) => ({ address: `${endpointHost(at)}:${port}` }));
     const most = { maxRequests: 1_000_000, maxPendingRequests: 100_000 };
-    const cluster = { model: "svc-qwen", endpoints, healthChecks: { intervalMs: HEALTH_MS }, circuitBreakers: most };
+    const cluster = { model: "svc-qwen", endpoints, healthChecks: HEALTH_CHECKS, circuitBreakers: most };
     const settings = {
       clusters: [cluster],
       keys: { redis: { pepperFile } },
@@ -76,7 +82,7 @@ export class Installation {
     const started = await Promise.all(
       Array.from({ length: scale.gateways }, async (_, at) => {
         const beganMs = performance.now();
-        const options = { engines: [], settings };
+        const options = { engines: [], settings, readyTimeoutMs: READY_TIMEOUT_MS };
         const gateway = await startBenchGateway(GATEWAY_PROGRAM, join(folder, `gateway-${at}`), options);
         return { gateway, tookMs: performance.now() - beganMs };
       }),

@@ -14,7 +14,10 @@ import { storeKeys } from "./stored-keys.ts";
 
 /** The time that is measured of each state, as a multiple of the benches' own: health checks come every 5 s. */
 const LENGTH_FACTOR = 4;
-const PATIENCE_MS = 60_000;
+/** The longest time that is waited for a state of the installation, in milliseconds: a busy machine takes minutes. */
+const PATIENCE_MS = 600_000;
+/** The time between two words about how far it is, in milliseconds. */
+const PROGRESS_MS = 5_000;
 
 /** Plays a large installation on this machine and measures what its parts cost; nothing is demanded of the figures. */
 export async function scaleBench({ scale, seconds }: BenchSettings): Promise<BenchResult> {
@@ -33,6 +36,7 @@ export async function scaleBench({ scale, seconds }: BenchSettings): Promise<Ben
   };
   if (!HAS_REDIS) return { ...result, rows: [], notes: [`Not measured: ${NO_REDIS}.`] };
   const folder = await mkdtemp(join(tmpdir(), "svc-bench-scale-"));
+  progress(`starting: ${keys} keys are written, then ${gateways} gateways read them`);
   const installation = await Installation.start(scale, folder);
   try {
     return { ...result, ...(await measure(installation, endpoints, 1_000 * seconds * LENGTH_FACTOR)) };
@@ -44,13 +48,24 @@ export async function scaleBench({ scale, seconds }: BenchSettings): Promise<Ben
 
 async function measure(installation: Installation, endpoints: number, lengthMs: number) {
   const { gateways, keys, keysWrittenMs, startedMs } = installation;
-  const allHealthyMs = await timeOf(async () => (await installation.healthy()) === endpoints);
-  const healthy = await installation.healthy();
+  let healthy = 0;
+  let saidMs = performance.now();
+  const allHealthyMs = await timeOf(async () => {
+    healthy = await installation.healthy();
+    if (performance.now() - saidMs > PROGRESS_MS) {
+      saidMs = performance.now();
+      progress(`${healthy} of ${endpoints} endpoints are healthy to all gateways`);
+    }
+    return healthy === endpoints;
+  });
+  progress("measuring while all is idle");
   const idle = await installation.cost(() => sleep(lengthMs));
+  progress(`opening ${keys.length} streams`);
   const openedMs = performance.now();
   const clients = await Promise.all(gateways.map((gateway, at) => openStreams(gateway, at, gateways.length, keys)));
   const opened = performance.now() - openedMs;
   try {
+    progress("measuring while all streams run");
     for (const client of clients) client.start(true);
     const streaming = await installation.cost(() => sleep(lengthMs));
     const read = clients.map((client) => client.read());
@@ -71,6 +86,11 @@ async function measure(installation: Installation, endpoints: number, lengthMs: 
   } finally {
     for (const client of clients) client.close();
   }
+}
+
+/** Says how far the bench is; on standard error, as the result has the standard output. */
+function progress(what: string): void {
+  process.stderr.write(`scale: ${what}\n`);
 }
 
 function rowOf(state: string, cost: Cost): Row {

@@ -11,8 +11,10 @@ import { sizeOf } from "../../support/size.ts";
 
 const CHAT = "/v1/chat/completions";
 const MB = 1_000_000;
-const BODIES = sizeOf({ quick: 16, promised: 30 });
+const BODIES = sizeOf({ quick: 12, promised: 30 });
 const BODY_BYTES = sizeOf({ quick: 8, promised: 33 }) * MB;
+/** The answers that stream at a time, each for a body of 8 MB. */
+const STREAMS = sizeOf({ quick: 10, promised: 12 });
 /** The most memory of the gateway at any time. */
 const MOST_BYTES = sizeOf({ quick: 400, promised: 1_000 }) * MB;
 /** Without it, what the machine has decides. */
@@ -112,10 +114,10 @@ describe.runIf(process.platform === "linux")("many big bodies at once", () => {
       do status = await upload(front, body).catch(() => undefined);
       while (status === 429);
     };
-    const running = Array.from({ length: 12 }, begun);
-    await becomes(async () => (await front.stat("svc_streams_active")) === 12, "all are sent");
+    const running = Array.from({ length: STREAMS }, begun);
+    await becomes(async () => (await front.stat("svc_streams_active")) === STREAMS, "all are sent");
     await becomes(async () => (await front.stat("svc_inflight_body_bytes")) === 0, "all have begun");
-    // Twelve streams and what they need, but none of their 96 MB.
+    // The streams and what they need, but none of their bodies, which are twice as much and more.
     await becomes(async () => memoryOf(front, "VmRSS") < before + 40 * MB, "their prompts are gone");
     await front.process.end();
     await Promise.all(running);

@@ -63,23 +63,32 @@ async function changeKey(gateway: GatewayProcess, key: string, change: Partial<K
   );
 }
 
-test.each<[string, (gateway: GatewayProcess, key: string) => Promise<unknown>, number[]]>([
-  ["is revoked", ({ keyFile }, key) => keyCommand(keyFile, "revoke", parseKey(key)?.id ?? ""), [401, 401, 401]],
-  [
-    "may have no more than one",
-    (gateway, key) => changeKey(gateway, key, { limits: { concurrency: 1 } }),
-    [429, 429, 429],
-  ],
-  ["loses the model", (gateway, key) => changeKey(gateway, key, { models: ["svc-glm53"] }), [404, 404, 404]],
-])("J7 a key that %s while its streams run: they end well, new requests obey", async (_what, change, refused) => {
+type KeyChange = readonly [
+  what: string,
+  change: (gateway: GatewayProcess, key: string) => Promise<unknown>,
+  refused: number,
+];
+
+const KEY_CHANGES: readonly KeyChange[] = [
+  ["is revoked", ({ keyFile }, key) => keyCommand(keyFile, "revoke", parseKey(key)?.id ?? ""), 401],
+  ["may have no more than one", (gateway, key) => changeKey(gateway, key, { limits: { concurrency: 1 } }), 429],
+  ["loses the model", (gateway, key) => changeKey(gateway, key, { models: ["svc-glm53"] }), 404],
+];
+
+test("J7 keys that change while their streams run: these end well, new requests obey", async () => {
   const nodes = await fleet.engines(1, SLOW);
   const gateway = await fleet.inFrontOf(nodes);
-  const key = await gateway.createKey(...OF_ALL_MODELS);
-  const streams = await openStreams(gateway, RUNNING, { key });
-  await change(gateway, key);
-  await becomes(async () => (await statuses(gateway, key)).join() === refused.join(), "new requests obey");
-  await becomes(async () => (await gateway.stat("svc_streams_active")) === RUNNING, "the others are still there");
-  expect((await endsOf(streams)).map(({ end }) => end)).toEqual(Array(RUNNING).fill("complete"));
+  const keys = await Promise.all(KEY_CHANGES.map(() => gateway.createKey(...OF_ALL_MODELS)));
+  const streams = (await Promise.all(keys.map((key) => openStreams(gateway, RUNNING, { key })))).flat();
+  const changed = KEY_CHANGES.map((change, at) => ({ change, key: keys[at] ?? "" }));
+  for (const { change, key } of changed) await change[1](gateway, key);
+  for (const { change, key } of changed) {
+    const [what, , refused] = change;
+    const obeyed = ANSWER_PATHS.map(() => refused).join();
+    await becomes(async () => (await statuses(gateway, key)).join() === obeyed, `new requests obey: the key ${what}`);
+  }
+  await becomes(async () => (await gateway.stat("svc_streams_active")) === streams.length, "the others are there");
+  expect((await endsOf(streams)).map(({ end }) => end)).toEqual(streams.map(() => "complete"));
   await nothingOpen(gateway, nodes);
 });
 
@@ -119,11 +128,13 @@ test("I6 and J7 endpoints that are taken away while they stream: the streams end
   await nothingOpen(gateway, [first, second]);
 });
 
-test.each([
+const BAD_FILES = [
   ["has a field that nobody knows", { endpoints: [{ address: "127.0.0.1:1", zone: "a" }] }, "endpoints.0"],
   ["has an address that is none", { endpoints: [{ address: "nowhere" }] }, "endpoints.0.address"],
   ["is no YAML", "endpoints: [", ""],
-])("I6 a file of endpoints that %s is refused as a whole, and says where", async (_what, content, where) => {
+] as const;
+
+test("I6 files of endpoints that are wrong are refused as a whole, and it is said where", async () => {
   const nodes = await fleet.engines(1, SLOW);
   const [node] = nodes;
   const file = endpointFile();
@@ -131,11 +142,13 @@ test.each([
   const gateway = await fleet.gateway({ type: "file", path: file.path });
   await healthy(gateway, node?.address ?? "");
   const streams = await openStreams(gateway, RUNNING);
-  file.write(content);
   const faults = () => gateway.process.log.filter(({ fault }) => fault !== undefined).map(({ fault }) => String(fault));
-  await becomes(async () => faults().length > 0, "the fault is noticed");
-  expect(faults()[0]).toContain(where);
-  expect(await gateway.health(node?.address ?? "")).toBe("healthy");
-  expect(await statuses(gateway, gateway.key)).toEqual([200, 200, 200]);
+  for (const [told, [what, content, where]] of BAD_FILES.entries()) {
+    file.write(content);
+    await becomes(async () => faults().length > told, `the fault is noticed: the file ${what}`);
+    expect(faults()[told], what).toContain(where);
+    expect(await gateway.health(node?.address ?? ""), what).toBe("healthy");
+    expect(await statuses(gateway, gateway.key), what).toEqual([200, 200, 200]);
+  }
   expect((await endsOf(streams)).map(({ end }) => end)).toEqual(Array(RUNNING).fill("complete"));
 });

@@ -7,12 +7,12 @@ import { Fleet, nothingOpen, show, size } from "../../support/processes/fleet.ts
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
 
-/* All nodes of a model gone for a minute (FULL=1; else for a fifth of it), with agents that have the patience of real ones. */
+/* All nodes of a model gone for a minute (FULL=1; else for an eighth of it), with agents that have the patience of real ones. */
 
 const fleet = new Fleet();
 
 const AGENTS = 100;
-const OUTAGE_MS = size(12_000, 60_000);
+const OUTAGE_MS = size(7_500, 60_000);
 /** The number of requests that one tenant may have held. */
 const HELD = 40;
 /** The tries of the least patient agents. */

@@ -5,12 +5,13 @@ import { type RunningEngine, startEngine } from "../../support/engine/start-engi
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
 import { gate } from "../../support/gate.ts";
 import { GatewayProcess } from "../../support/processes/gateway-process.ts";
+import { sizeOf } from "../../support/size.ts";
 import { until } from "../../support/until.ts";
 
 /* F10: requests whose bodies do not fit into the heap together. */
 
 const CHAT = "/v1/chat/completions";
-const HEAP_MIB = 256;
+const HEAP_MIB = sizeOf({ quick: 176, promised: 256 });
 /** What of a request is kept in the heap until its answer begins: a digest for each of its messages. */
 const MESSAGES = 6_000;
 /** At one time; more bodies than that do not come in between two looks. */

@@ -7,6 +7,7 @@ import { FRONT_MODELS, outcomeOf, startFront } from "../../support/processes/fau
 import { Fleet } from "../../support/processes/fleet.ts";
 import type { GatewayProcess } from "../../support/processes/gateway-process.ts";
 import { openStreams } from "../../support/processes/open-streams.ts";
+import { covering } from "../../support/size.ts";
 
 /* No room: in an engine, in all of them, and in the gateway's own queue. */
 
@@ -14,6 +15,17 @@ const fleet = new Fleet();
 
 const ENDLESS = { tokensPerSecond: 10, answerTokens: { min: 5_000, max: 5_000 } };
 const OF_ALL_MODELS = ["--models", "all"];
+/** The places where there may be no room. */
+const PLACES = ["all nodes", "a key", "the queue", "its time"] as const;
+/** Without FULL=1 every place and every format, but not each with each. */
+const ROWS = covering(
+  PLACES.flatMap((place) => ANSWER_PATHS.map((path) => ({ place, path }))),
+  ({ place }) => place,
+  ({ path }) => path,
+);
+/** The formats that a place is tried with. */
+const pathsOf = (wanted: (typeof PLACES)[number]) =>
+  ROWS.filter(({ place }) => place === wanted).map(({ path }) => path);
 const ONE_PLACE = { ...ENDLESS, slots: 1, queueLength: 0 };
 
 describe("H8 the queue of a node is full", () => {
@@ -55,7 +67,7 @@ describe("H8 the queue of a node is full", () => {
     expect(await gateway.open()).toBe(0);
   });
 
-  test.each(ANSWER_PATHS)("H8 on all: %s is told to come back, in the words of its format", async (path) => {
+  test.each(pathsOf("all nodes"))("H8 on all: %s is told to come back, in the words of its format", async (path) => {
     const second = await EngineProcess.start("second", ONE_PLACE, FRONT_MODELS);
     fleet.onEnd(() => second.kill());
     const filling = await startFront([second.address]);
@@ -92,7 +104,7 @@ describe("the gateway's own queue", () => {
     return { gateway, waits, wait };
   }
 
-  test.each(ANSWER_PATHS)("H8 a key of %s with too many that wait is 429; others wait on", async (path) => {
+  test.each(pathsOf("a key"))("H8 a key of %s with too many that wait is 429; others wait on", async (path) => {
     const { gateway, waits, wait } = await full({});
     void wait(gateway.key);
     void wait(gateway.key);
@@ -113,7 +125,7 @@ describe("the gateway's own queue", () => {
     await waits(3);
   });
 
-  test.each(ANSWER_PATHS)(
+  test.each(pathsOf("the queue"))(
     "H8 a full queue is overload for %s, and makes room for a key that has none in it",
     async (path) => {
       const { gateway, waits, wait } = await full({ maxPendingRequests: 2 });
@@ -135,7 +147,7 @@ describe("the gateway's own queue", () => {
     },
   );
 
-  test.each(ANSWER_PATHS)("H8 a request of %s that waits too long is overload", async (path) => {
+  test.each(pathsOf("its time"))("H8 a request of %s that waits too long is overload", async (path) => {
     const { gateway, waits } = await full({}, { pendingTimeoutMs: 300 });
     for (const stream of [true, false]) {
       const answer = await gateway.post(path, bodyFor(path, "hi", { stream }));

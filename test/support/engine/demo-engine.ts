@@ -26,6 +26,7 @@ export const OPTIONS: LlamaOptions = {
   flashAttention: "auto",
   memoryMap: "auto",
   lockMemory: false,
+  undeclaredProperties: false,
   batchTokens: 128,
   queueLength: 16,
   maxQueueWaitMs: 60_000,

@@ -7,6 +7,7 @@ import {
   status,
 } from "@grpc/grpc-js";
 import type { FailedCall } from "../../../deploy/runtime/grpc/failed-call.ts";
+import { durationMs } from "../../../deploy/runtime/time/proto-duration.ts";
 import {
   type HealthCheckRequest,
   type HealthCheckResponse,
@@ -19,7 +20,7 @@ import {
   ModelDescription,
   NodeServiceService,
 } from "../../../proto/gen/svc/inference/v1/node_service.ts";
-import { OpenRcaServiceService } from "../../../proto/gen/xds/service/orca/v3/orca.ts";
+import { OpenRcaServiceService, type OrcaLoadReportRequest } from "../../../proto/gen/xds/service/orca/v3/orca.ts";
 
 type Watcher = ServerWritableStream<HealthCheckRequest, HealthCheckResponse>;
 
@@ -57,8 +58,8 @@ export class HealthNode {
   watches = 0;
   /** The number of calls of `DescribeNode` so far. */
   descriptions = 0;
-  /** The number of requests for load reports, which the node does not have. */
-  loadCalls = 0;
+  /** The intervals of the requests for load reports, which the node does not have, in milliseconds. */
+  readonly loadIntervalsMs: number[] = [];
   readonly #server = new Server();
   readonly #watchers = new Set<Watcher>();
   #port = 0;
@@ -67,8 +68,8 @@ export class HealthNode {
     this.models = models;
     this.#addHealth(watch);
     this.#server.addService(OpenRcaServiceService, {
-      streamCoreMetrics: (call: ServerWritableStream<unknown, unknown>) => {
-        this.loadCalls += 1;
+      streamCoreMetrics: (call: ServerWritableStream<OrcaLoadReportRequest, unknown>) => {
+        this.loadIntervalsMs.push(durationMs(call.request.reportInterval ?? { seconds: 0, nanos: 0 }));
         call.emit("error", { code: status.UNIMPLEMENTED, details: "not here" });
       },
     });

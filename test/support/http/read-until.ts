@@ -8,6 +8,8 @@ export type BodyReader = {
   toEnd(): Promise<string>;
   /** Reads on for as long as something comes, and resolves to the whole text and whether the connection was cut. */
   toEndOrCut(): Promise<{ readonly text: string; readonly cut: boolean }>;
+  /** Leaves the body unread, and with that its connection. Resolves when it has. */
+  leave(): Promise<void>;
 };
 
 /** Makes the reader of a response's body. Throws when the response has none. */
@@ -36,5 +38,6 @@ export function readBody(response: Response): BodyReader {
         () => ({ text, cut: false }),
         () => ({ text, cut: true }),
       ),
+    leave: () => reader.cancel(),
   };
 }

@@ -49,9 +49,9 @@ export class EngineProcess {
     return EngineProcess.#startWith(nodeId, simulator, models, place);
   }
 
-  /** Runs the model of a file on one processor. */
-  static startLlama(nodeId: string, modelPath: string): Promise<EngineProcess> {
-    const llama = { kind: "llama", modelPath, gpu: false, threads: 1, slots: 16 };
+  /** Runs the model of a file on one processor, with so many slots. */
+  static startLlama(nodeId: string, modelPath: string, slots: number): Promise<EngineProcess> {
+    const llama = { kind: "llama", modelPath, gpu: false, threads: 1, slots };
     return EngineProcess.#startWith(nodeId, llama, ["svc-qwen"], {});
   }
 

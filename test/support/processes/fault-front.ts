@@ -10,6 +10,9 @@ const TIMEOUTS = {
   perTryIdleTimeoutMs: 4_000,
   perTryTimeout: { baseMs: 30_000 },
   interTokenTimeoutMs: 30_000,
+  // What failed before its answer began is told by a status of its own, however long the fault was in coming.
+  headerCommitMs: 60_000,
+  keepAliveIntervalMs: 60_000,
 };
 const NO_EJECTIONS = {
   consecutiveGatewayFailure: 0,

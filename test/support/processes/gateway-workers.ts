@@ -61,18 +61,24 @@ export async function endOfStream({ body }: OpenStream): Promise<"complete" | "e
 
 /** Returns the process id of the worker `index`, from 1. */
 export function workerProcess(service: Service, index: number): number {
-  const [pid] = processesWith(`${service.stateDir}/gateway-${index}.yaml`);
+  const [pid] = processesWith(workerFile(service, index));
   if (pid === undefined) throw new Error(`there is no worker ${index}`);
   return pid;
 }
 
-/** Resolves when the worker has come, or come again, and runs for less than `uptimeMs`. */
-export function untilWorkerIsNew(service: Service, index: number, uptimeMs: number): Promise<void> {
+/** Resolves when a process other than `former` is the worker `index`, from 1, and serves. */
+export function untilWorkerIsNew(service: Service, index: number, former: number): Promise<void> {
   const adminUrl = service.adminUrls[index - 1] ?? "";
-  return becomes(async () => {
-    const live = await liveOf(adminUrl);
-    return live?.state === "LIVE" && live.uptimeMs < uptimeMs;
-  }, `worker ${index} is there again`);
+  const isNew = () => {
+    const [pid = former] = processesWith(workerFile(service, index));
+    return pid !== former;
+  };
+  return becomes(async () => isNew() && (await liveOf(adminUrl))?.state === "LIVE", `worker ${index} is there again`);
+}
+
+/** The configuration of a worker, which its command line names. */
+function workerFile({ stateDir }: Service, index: number): string {
+  return `${stateDir}/gateway-${index}.yaml`;
 }
 
 /** Makes a further key that all workers know. */

@@ -1,5 +1,7 @@
 /* Requests for every kind of answer, in all formats, at temperature 0. */
 
+import { sizeOf } from "../size.ts";
+
 /** The path of a format. */
 type Path = "/v1/chat/completions" | "/v1/messages" | "/v1/responses";
 
@@ -71,13 +73,13 @@ export function requestFor(path: Path, kind: AnswerKind, variant: number, stream
 }
 
 /** A limit that no answer reaches but one that runs in circles, as the model of the demonstration may. */
-const MAX_TOKENS = 1_200;
+const MAX_TOKENS = sizeOf({ quick: 600, promised: 1_200 });
 
 const FUNCTIONS = [
   { name: "get_weather", description: "Get the weather for a city", parameters: CITY, strict: false },
   { name: "write_lines", description: "Write lines", parameters: LINES, strict: true },
 ];
-/** A call that must come is one of lines. */
+/** A call that must come is one of lines, and the only one: behind it the model wavers between its end and another. */
 const offered = ({ tools }: Wanted) => FUNCTIONS.slice(tools === "required" ? 1 : 0, tools === "chosen" ? 1 : 2);
 
 function forChat(wanted: Wanted, content: string): object {
@@ -89,6 +91,7 @@ function forChat(wanted: Wanted, content: string): object {
     ...(tools && {
       tools: offered(wanted).map((one) => ({ type: "function", function: one })),
       tool_choice: tools === "required" ? "required" : "auto",
+      ...(tools === "required" && { parallel_tool_calls: false }),
     }),
     ...(schema && { response_format: { type: "json_schema", json_schema: { name: "answer", schema, strict: true } } }),
   };
@@ -102,7 +105,7 @@ function forMessages(wanted: Wanted, content: string): object {
     thinking: thinks ? { type: "enabled", budget_tokens: 1_024 } : { type: "disabled" },
     ...(tools && {
       tools: offered(wanted).map(({ parameters, ...one }) => ({ ...one, input_schema: parameters })),
-      tool_choice: { type: tools === "required" ? "any" : "auto" },
+      tool_choice: tools === "required" ? { type: "any", disable_parallel_tool_use: true } : { type: "auto" },
     }),
     ...(schema && { output_config: { format: { type: "json_schema", schema } } }),
   };
@@ -117,6 +120,7 @@ function forResponses(wanted: Wanted, input: string): object {
     ...(tools && {
       tools: offered(wanted).map((one) => ({ type: "function", ...one })),
       tool_choice: tools === "required" ? "required" : "auto",
+      ...(tools === "required" && { parallel_tool_calls: false }),
     }),
     ...(schema && { text: { format: { type: "json_schema", name: "answer", schema, strict: true } } }),
   };

@@ -13,10 +13,12 @@ import {
 import type { LbPolicy } from "../../../../gateway/upstream/load-balancing/policies.ts";
 import type { RoutingHints } from "../../../../gateway/upstream/load-balancing/routing-hints.ts";
 import { WorkLedger } from "../../../../gateway/upstream/load-balancing/work-ledger.ts";
+import { CacheLedger, type SentRequest } from "../../../../gateway/upstream/prefixes/cache-ledger.ts";
 import { delta, finished, started } from "../../../support/events/events.ts";
 import type { PieceCaches } from "../piece-cache.ts";
 import type { Digested } from "../played-session.ts";
 import type { Prompt } from "../prompt.ts";
+import type { ReasonJudge } from "../reason-judge.ts";
 import type { NodeReport } from "../replay-node.ts";
 import type { Follower, Router } from "./router.ts";
 
@@ -46,6 +48,10 @@ export type GatewayParts = {
   readonly random: () => number;
   /** What the nodes tell of their caches; undefined where they tell nothing. */
   readonly prefixes: HeldPrefixes | undefined;
+  /** Judges what the gateway says of its caches. */
+  readonly judge: ReasonJudge;
+  /** The number of the gateway among those in front of the nodes. */
+  readonly number: number;
 };
 
 /** One gateway: the real `Balancer` with the default settings, in front of nodes that report their load. */
@@ -59,8 +65,14 @@ export class Gateway implements Router {
   readonly #active: number[];
   readonly #averages: (LoadAverage | undefined)[] = [];
   readonly #reports: NodeReport[] = [];
+  readonly #ledger: CacheLedger;
+  readonly #judge: ReasonJudge;
+  readonly #number: number;
 
-  constructor({ lbPolicy, nodes, gateways, clock, random, prefixes = NOTHING_TOLD }: GatewayParts) {
+  constructor(parts: GatewayParts) {
+    const { lbPolicy, nodes, gateways, clock, random, prefixes = NOTHING_TOLD } = parts;
+    this.#judge = parts.judge;
+    this.#number = parts.number;
     this.#addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
     this.#active = this.#addresses.map(() => 0);
     this.#clock = clock;
@@ -73,6 +85,8 @@ export class Gateway implements Router {
       },
     ]);
     if (!settings) throw new Error("there is no cluster");
+    const believedMs = settings.prefixAffinityLbConfig.idleTtlMs;
+    this.#ledger = new CacheLedger({ prefixes, lifeOf: () => 0, believedMs: () => believedMs });
     for (let node = 0; node < nodes; node += 1) this.#views.set(this.#view(node));
     const cluster = {
       settings,
@@ -111,20 +125,26 @@ export class Gateway implements Router {
     };
     void this.#admission.acquire(request, NEVER).then((place) => {
       if (typeof place === "string") throw new Error(`no place: ${place}`);
-      dispatch(this.#addresses.indexOf(place.member), this.#follower(prompt, place));
+      const sent = this.#ledger.sent({ shape, affinityKey }, place.member, this.#clock.nowMs());
+      dispatch(this.#addresses.indexOf(place.member), this.#follower(prompt, place, sent));
     });
   }
 
-  #follower({ tokens: inputTokens, outputTokens }: Prompt, { member, placement, release }: Admitted<string>): Follower {
+  #follower(prompt: Prompt, { member, placement, release }: Admitted<string>, sent: SentRequest): Follower {
+    const { tokens: inputTokens, outputTokens } = prompt;
     const node = this.#addresses.indexOf(member);
     this.#active[node] = (this.#active[node] ?? 0) + 1;
     let cachedInputTokens = 0;
     return {
       started: (cachedTokens) => {
         cachedInputTokens = cachedTokens;
+        this.#judge.judge(prompt, this.#number, cachedTokens, sent.measured(inputTokens, cachedTokens));
         placement?.see([started({ inputTokens, cachedInputTokens })]);
       },
-      firstToken: () => placement?.see([delta(0, "a")]),
+      firstToken: () => {
+        this.#judge.prefilled(prompt);
+        placement?.see([delta(0, "a")]);
+      },
       finished: (prefillMs) => {
         const timings = { queue: duration(0), prefill: duration(prefillMs), decode: undefined };
         placement?.see([finished(undefined, { inputTokens, cachedInputTokens, outputTokens }, { timings })]);
@@ -189,6 +209,10 @@ export function exactPrefixes(
   digests: ReadonlyMap<string, Digested>,
 ): HeldPrefixes {
   const addresses = Array.from({ length: nodes }, (_, node) => addressOf(node));
+  const tailOf = ({ tokens, goesOn }: Digested, node: number): number => {
+    const heldTokens = goesOn ? caches.cached(node, goesOn.last) : 0;
+    return goesOn && heldTokens < goesOn.nextTokens ? Math.max(0, heldTokens - tokens) : 0;
+  };
   return {
     holders(digest) {
       const digested = digests.get(digest);
@@ -196,7 +220,7 @@ export function exactPrefixes(
       const held: HeldPrefix[] = [];
       for (let node = 0; node < nodes && holders !== 0; node += 1)
         if (digested && (holders & (1 << node)) !== 0)
-          held.push({ address: addresses[node] ?? "", tokens: digested.tokens, tailTokens: 0 });
+          held.push({ address: addresses[node] ?? "", tokens: digested.tokens, tailTokens: tailOf(digested, node) });
       return held;
     },
     fillOf(address) {

@@ -8,6 +8,7 @@ test("a failed download says what lies below what the library says", () => {
   expect(whyFailed(new Error("no such model\nand more", { cause }))).toBe("no such model (ENOTFOUND)");
   expect(whyFailed(new Error("no such model"))).toBe("no such model");
   expect(whyFailed("nothing")).toBe("nothing");
+  expect(whyFailed(new Error("fetch failed"), system)).toBe("fetch failed (ENOTFOUND)");
 });
 
 test("an engine that was killed at its start is asked after for its memory", () => {

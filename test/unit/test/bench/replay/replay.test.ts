@@ -33,6 +33,11 @@ test("no policy finds more in its caches than the oracle, and knowing nothing fi
   expect(Math.min(...hits)).toBeGreaterThan((await run("least_request")).hitRatio);
 });
 
+test("nearly all that was lost of prompts gets the reason that the caches know to be true", async () => {
+  for (const gateways of [1, 2])
+    expect((await run("prefix_affinity_exact", gateways)).trueReasons).toBeGreaterThan(0.94);
+});
+
 test("replays requests at their own times", async () => {
   const lines = [
     { timestamp: 0, input_length: 1_100, output_length: 10, hash_ids: [0, 1, 2] },

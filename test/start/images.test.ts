@@ -1,0 +1,134 @@
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { chownSync, cpSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { promisify } from "node:util";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { becomes } from "../support/becomes.ts";
+import { ANSWER_PATHS, bodyFor } from "../support/http/answer-check.ts";
+import { createKey } from "../support/processes/key-command.ts";
+import { sizeOf } from "../support/size.ts";
+import {
+  bareFolders,
+  builtImages,
+  type Installed,
+  noImages,
+  type Target,
+  type Targets,
+} from "../support/tools/images.ts";
+
+/*
+ * What deploy/images makes: programs that run with what the Containerfile leaves, and with nothing else. FULL=1 builds the
+ * images themselves, which takes minutes; otherwise what the last steps of the Containerfile copy lies in a bare folder.
+ */
+
+const ROOT = join(import.meta.dirname, "../..");
+const IMAGES = sizeOf({ quick: 0, promised: 1 }) === 1;
+const LOCAL = { host: "127.0.0.1", port: 0 };
+const BUILD_MS = 900_000;
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+/** Makes a folder that a program may read. */
+function folderFor({ user }: Installed): string {
+  const folder = mkdtempSync(join(tmpdir(), "svc-installed-"));
+  closing.push(() => rmSync(folder, { recursive: true, force: true }));
+  if (user !== undefined) chownSync(folder, user, user);
+  return folder;
+}
+
+/** Runs a program to its end; resolves to what it said on its standard output. */
+async function said(installed: Installed, folder: string, ...args: readonly string[]): Promise<string> {
+  const { line, cwd } = installed.command(folder, ...args);
+  const [program = "", ...rest] = line;
+  return (await promisify(execFile)(program, rest, { cwd, env: { ...process.env, HOSTNAME: "node-1" } })).stdout.trim();
+}
+
+/** Starts a program with a configuration; resolves to what it says of itself when it is ready. */
+async function started(
+  installed: Installed,
+  folder: string,
+  config: object,
+): Promise<Readonly<Record<string, string>>> {
+  const file = join(folder, "config.yaml");
+  writeFileSync(file, JSON.stringify(config));
+  for (const name of installed.user === undefined ? [] : readdirSync(folder))
+    chownSync(join(folder, name), installed.user ?? 0, installed.user ?? 0);
+  const { line, cwd } = installed.command(folder, "--config", file);
+  const [program = "", ...args] = line;
+  const child = spawn(program, args, { cwd, stdio: ["ignore", "pipe", "pipe"] });
+  const ended = once(child, "close");
+  closing.push(async () => {
+    child.kill("SIGTERM");
+    await ended;
+  });
+  let errors = "";
+  child.stderr.on("data", (chunk) => {
+    errors += chunk;
+  });
+  return await new Promise((resolve, reject) => {
+    createInterface({ input: child.stdout }).on("line", (text) => {
+      if (text.startsWith("ready ")) resolve(JSON.parse(text.slice("ready ".length)));
+    });
+    void ended.then(() => reject(new Error(`it ended: ${errors}`)));
+  });
+}
+
+describe.each(["lies in a bare folder", ...(IMAGES ? ["stands in the images that buildah builds"] : [])])(
+  "what %s",
+  (kind) => {
+    const bare = kind.includes("bare");
+    const targets: Partial<Targets> = {};
+    beforeAll(async () => {
+      if (bare || noImages === "") Object.assign(targets, bare ? bareFolders() : await builtImages());
+    }, BUILD_MS);
+    afterAll(() => targets.remove?.(), BUILD_MS);
+
+    const target = (name: Target): Installed => {
+      const installed = targets[name];
+      if (!installed) throw new Error(`there is no ${name}`);
+      return installed;
+    };
+
+    describe.skipIf(!bare && noImages !== "")(`runs${bare || noImages === "" ? "" : ` (${noImages})`}`, () => {
+      test.each(["gateway", "engine"] as const)("the %s, with the configuration of deploy/compose", async (name) => {
+        const folder = folderFor(target(name));
+        cpSync(join(ROOT, `deploy/compose/config/${name}.yaml`), join(folder, `${name}.yaml`));
+        expect(await said(target(name), folder, "--version")).toMatch(new RegExp(`^svc-${name} \\d`));
+        const checked = ["--check-config", "--config", join(folder, `${name}.yaml`)];
+        expect(await said(target(name), folder, ...checked)).toContain("is fine");
+      });
+
+      test("a gateway in front of a node, which answers in all formats and has its pages", async () => {
+        const backend = { kind: "simulator", tokensPerSecond: 500, answerTokens: { min: 8, max: 8 } };
+        const node = { nodeId: "n1", models: ["svc-qwen"], listen: LOCAL, metrics: LOCAL, backend };
+        const { address } = await started(target("engine"), folderFor(target("engine")), node);
+        const folder = folderFor(target("gateway"));
+        const key = await createKey(join(folder, "keys.json"), "--name", "first", "--models", "all");
+        const { baseUrl, adminUrl } = await started(target("gateway"), folder, {
+          listen: LOCAL,
+          admin: LOCAL,
+          tryIt: {},
+          keys: { file: join(folder, "keys.json") },
+          clusters: [{ model: "svc-qwen", endpoints: [{ address }] }],
+        });
+        await becomes(async () => (await fetch(`${adminUrl}/readyz`)).ok, "the node is healthy");
+        for (const path of ANSWER_PATHS) {
+          const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+          const body = JSON.stringify(bodyFor(path, "hello"));
+          const reply = await fetch(`${baseUrl}${path}`, { method: "POST", headers, body });
+          expect([path, reply.status, await reply.text()]).toEqual([path, 200, expect.stringContaining("usage")]);
+        }
+        for (const url of [baseUrl, adminUrl]) {
+          const page = await fetch(`${url}/`, { headers: { accept: "text/html" } });
+          expect([page.status, await page.text()]).toEqual([200, expect.stringContaining("<html")]);
+        }
+      });
+    });
+  },
+);
