@@ -403,7 +403,7 @@ const OF_UPSTREAM = {
     meaning: "The request could not be written to the engine in time; the engine is not to blame.",
     flag: "OM",
     end: "shed",
-    final: true,
+    untouched: true,
     cost: "nothing",
   },
   upstream_accept_timeout: {

@@ -3,10 +3,10 @@ import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { type Event, GenerateResponse } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Endpoint } from "../endpoint/endpoint.ts";
 import type { CallHeaders, WireCall, WireEnd, WireListener } from "../wire/generate-wire.ts";
-import { HandOver } from "../wire/hand-over.ts";
+import { HandOver, isBigMessage } from "../wire/hand-over.ts";
 import { DeltaReader, type Deltas } from "./delta-reader.ts";
 import { EventOrder } from "./event-order.ts";
-import { fromGrpc, ourFault, protocolViolation, stalled, type UpstreamFailure } from "./grpc-error.ts";
+import { fromGrpc, notHandedOver, ourFault, protocolViolation, stalled, type UpstreamFailure } from "./grpc-error.ts";
 import type { HeldRequest } from "./held-request.ts";
 import type { Timeouts } from "./timeouts.ts";
 import { TryWatch } from "./try-watch.ts";
@@ -93,13 +93,13 @@ class GenerateCall implements WireListener {
     this.#resolve = resolve;
     const connected = () => this.#call?.connected ?? false;
     const size = { bytes: request.size, inputTokens };
-    this.#watch = new TryWatch(clock, timeouts, size, connected, (limit) =>
-      // A connection that takes a message slowly is no silent one: what asks whether it lives waits behind the message.
-      this.#breakOff(
-        { ...stalled(limit), workedMs: this.#watch.aliveMs },
-        limit === "hand_over" ? undefined : "silent",
-      ),
-    );
+    const isBig = isBigMessage(request.size);
+    this.#watch = new TryWatch(clock, timeouts, size, connected, (limit) => {
+      const failure = limit === "hand_over" ? notHandedOver(isBig) : stalled(limit);
+      // A connection that takes a big message slowly is no silent one: what asks whether it lives waits behind the message.
+      const why = limit === "hand_over" && isBig ? undefined : "silent";
+      this.#breakOff({ ...failure, workedMs: this.#watch.aliveMs }, why);
+    });
     this.#handOver = new HandOver({
       lane: endpoint.handOvers,
       tenant: request.tenant,

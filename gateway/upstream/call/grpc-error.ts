@@ -129,13 +129,21 @@ const EXPIRED_DETAIL: Readonly<Record<Expired, Detail>> = {
 };
 
 /**
- * Returns the failure of a call on an endpoint that went silent, or never was there. One that never had the whole
- * request is not to blame: it is this process, or the way there, that has too much to carry.
+ * Returns the failure of a call on an endpoint that went silent, or never was there.
  */
-export function stalled(limit: Expired): UpstreamFailure {
-  if (limit === "hand_over") return final(overloaded(EXPIRED_DETAIL.hand_over, undefined), { kind: "cancelled" });
+export function stalled(limit: Exclude<Expired, "hand_over">): UpstreamFailure {
   const kind = limit === "connect" ? "connect_failure" : "stalled";
   return elsewhere(engineLost(EXPIRED_DETAIL[limit]), { kind });
+}
+
+/**
+ * Returns the failure of a call whose endpoint never had the whole request, and is not to blame: it is this process, or
+ * the way there, that has too much to carry. A big request would weigh on another way as well. A small one finds a way
+ * that is open: grpc-js may keep a connection that has brought nonsense, and Node 20 does not say that it takes nothing.
+ */
+export function notHandedOver(isBig: boolean): UpstreamFailure {
+  const failure = final(overloaded(EXPIRED_DETAIL.hand_over, undefined), { kind: "cancelled" });
+  return { ...failure, retriable: !isBig };
 }
 
 /** Returns the failure of a call that a fault of ours ended while an answer came in. */

@@ -4,6 +4,11 @@ import type { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
 /** The size, in bytes, from which messages go to an endpoint one after the other. */
 const BIG_MESSAGE_BYTES = 256 * 1024;
 
+/** Returns whether a message of so many bytes, roughly, waits for its turn among the big ones of its endpoint. */
+export function isBigMessage(bytes: number): boolean {
+  return bytes >= BIG_MESSAGE_BYTES;
+}
+
 /** What handing a message over to an endpoint goes by. */
 export type HandOverOptions = {
   /** The lane of the endpoint, which big messages share. */
@@ -45,8 +50,8 @@ export class HandOver {
       onBegun?.();
       write();
     };
-    if (bytes < BIG_MESSAGE_BYTES) start();
-    else this.#leaveLane = lane.enter({ key: tenant, cost: bytes }, start);
+    if (isBigMessage(bytes)) this.#leaveLane = lane.enter({ key: tenant, cost: bytes }, start);
+    else start();
   }
 
   /** Notes that the connection has taken the whole message. */

@@ -704,6 +704,22 @@ describe("a big request", () => {
       expect(rig.cluster.outliers.isEjected(endpoint.address, rig.clock.nowMs())).toBe(false);
   });
 
+  test("is the only kind that is not tried elsewhere: a small one finds a way that is open", async () => {
+    const nodes = [await engine(hello), await engine(hello)] as const;
+    const wires = await Promise.all(nodes.map(({ address }) => FaultyWire.start(address)));
+    for (const wire of wires) closing.push(() => wire.close());
+    const cluster = { lbPolicy: "round_robin", healthChecks: { intervalMs: 3_600_000, intervalJitterMs: 0 } } as const;
+    const { rig } = await inFrontOf(wires, { cluster, timeouts: { acceptMs: 10_000, acceptPerMiBMs: 0 } });
+    const [closed] = wires;
+    closed?.silence();
+    // What the windows of HTTP/2 take is gone, and from then on the connection takes nothing.
+    const stuck = Array.from({ length: 8 }, () => rig.send(generateRequest({}, "x".repeat(100_000))));
+    await settle(rig, Promise.all(stuck.map(({ outcome }) => outcome)));
+    const outcomes = await Promise.all(stuck.map(({ outcome }) => outcome));
+    expect(outcomes).toEqual(stuck.map(() => "ok"));
+    expect(stuck.some(({ calls }) => calls.attempts === 2)).toBe(true);
+  });
+
   test("goes to an endpoint after those before it, and the small ones pass", async () => {
     const node = await engine(hello);
     const wire = await FaultyWire.start(node.address);
