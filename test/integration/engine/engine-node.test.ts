@@ -2,6 +2,8 @@ import { once } from "node:events";
 import { afterEach, expect, test, vi } from "vitest";
 import { type Script, ScriptedBackend } from "../../../engine/backends/scripted/scripted.ts";
 import { EngineError, type ErrorReason } from "../../../engine/errors.ts";
+import { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineKind, ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { OrcaLoadReport } from "../../../proto/gen/xds/data/orca/v3/orca_load_report.ts";
 import { countedBackend } from "../../support/engine/counted-backend.ts";
@@ -10,7 +12,8 @@ import { rawGenerate } from "../../support/engine/raw-generate.ts";
 import { fastSimulator } from "../../support/engine/simulated-node.ts";
 import { type RunningNode, startNode } from "../../support/engine/start-node.ts";
 import { blockEnd, delta, finished, started, textAnswer, textStart } from "../../support/events/events.ts";
-import { generateRequest } from "../../support/requests/generate-request.ts";
+import { generateRequest, textMessage } from "../../support/requests/generate-request.ts";
+import { until } from "../../support/until.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
 const CANARY = "canary-7f3a";
@@ -258,6 +261,24 @@ test("a slow reader is not taken for an engine that stands still", async () => {
   expect((await client.describe()).models[0]?.state).toBe(ModelState.READY);
   reading.call.resume();
   expect((await reading.ended).code).toBe(0);
+});
+
+test("a request of very many messages comes as it was sent, and starts nothing once its caller has left", async () => {
+  const backend = scripted(forever);
+  const { client } = await nodeOf(backend);
+  const messages = Array.from({ length: 60_000 }, (_, at) => textMessage(Role.USER, `m${at}`));
+  const request = generateRequest({ messages });
+  const stays = client.generate(request);
+  await stays.seen("started");
+  expect(backend.requests).toEqual([GenerateRequest.decode(GenerateRequest.encode(request).finish())]);
+  const leaving = Array.from({ length: 3 }, () => client.generate(request));
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  for (const { call } of leaving) call.cancel();
+  await Promise.all(leaving.map(({ ended }) => ended));
+  // Whoever was cancelled before it began must not hold a slot for good.
+  await until(() => backend.load().busySlots === 1, "one is served");
+  await client.generate(generateRequest({}, "one more")).seen("started");
+  expect(backend.load().busySlots).toBe(2);
 });
 
 test("a simulator says what it is", async () => {
