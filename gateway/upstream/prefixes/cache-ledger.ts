@@ -170,7 +170,7 @@ export class CacheLedger {
     const { prefixes, lifeOf, believedMs } = this.#parts;
     const loss = { upToBytes: boundary.bytes, fromBytes: undefined, upToTokens: use.tokens };
     if (lifeOf(use.address) !== use.life) return [{ ...loss, reason: "node_restarted" }];
-    const elsewhere = this.#heldElsewhere(boundaries.slice(0, seen.index + 1), address);
+    const elsewhere = this.#heldElsewhere(boundaries, seen.index, address);
     // What is behind the part that another one holds, that one has evicted as well.
     const losses = elsewhere ? [elsewhere, { ...loss, fromTokens: elsewhere.upToTokens }] : [loss];
     if (elsewhere || use.address === address || prefixes.fillOf(use.address))
@@ -179,17 +179,24 @@ export class CacheLedger {
     return [{ ...loss, reason: isBelieved ? "moved" : "belief_expired" }];
   }
 
-  /** Returns the longest part of a prompt that another endpoint than the one at `address` tells that it holds. */
-  #heldElsewhere(boundaries: readonly Boundary[], address: string): Loss | undefined {
-    let upToBytes = boundaries.at(-1)?.bytes ?? 0;
-    for (const { hash, bytes } of boundaries.toReversed()) {
-      for (const holder of this.#parts.prefixes.holders(hash)) {
-        if (holder.address === address) continue;
-        const upToTokens = holder.tokens + holder.tailTokens;
-        return { reason: "moved", upToBytes, fromBytes: undefined, upToTokens };
+  /**
+   * Returns the longest part of a prompt, up to the boundary at `lastIndex`, that another endpoint than the one at
+   * `address` tells that it holds; undefined where the one at `address` tells that it holds as much itself.
+   */
+  #heldElsewhere(boundaries: readonly Boundary[], lastIndex: number, address: string): Loss | undefined {
+    let upToBytes = boundaries[lastIndex]?.bytes ?? 0;
+    for (let index = lastIndex; index >= 0; index -= 1) {
+      let isHeldHere = false;
+      for (const holder of this.#parts.prefixes.holders(boundaries[index]?.hash ?? "")) {
+        if (holder.address !== address) {
+          const upToTokens = holder.tokens + holder.tailTokens;
+          return { reason: "moved", upToBytes, fromBytes: undefined, upToTokens };
+        }
+        isHeldHere = true;
       }
+      if (isHeldHere) return undefined;
       // What an endpoint holds behind a digest ends at the next one.
-      upToBytes = bytes;
+      upToBytes = boundaries[index]?.bytes ?? 0;
     }
     return undefined;
   }
