@@ -14,7 +14,7 @@ import { fileURLToPath } from "node:url";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const LANES = {
   quick: ["unit", "golden", "contract", "integration", "process"],
-  rest: ["exhaustive", "fast-wire", "model", "browser", "deploy", "start", "fault", "real"],
+  rest: ["exhaustive", "other-wire", "model", "browser", "deploy", "start", "fault", "real"],
   newest: ["newest-sdks"],
 };
 /** The npm scripts of checks, by their names. */

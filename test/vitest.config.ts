@@ -81,13 +81,13 @@ export default defineConfig({
         testTimeout: 300_000,
       }),
       // The wire that is not the default one passes the tables of the other.
-      lane("fast-wire", {
+      lane("other-wire", {
         ...threads,
         include: [
           "test/integration/upstream/{continuation,router,upstream-tls}.test.ts",
           "test/integration/http/{stream-framing,streaming}.test.ts",
         ],
-        env: { SVC_TEST_WIRE: "fast" },
+        env: { SVC_TEST_WIRE: "grpc" },
       }),
       lane("model", processes),
       lane("browser", isolated),

@@ -65,10 +65,10 @@ export class Endpoint {
   #active = 0;
 
   /**
-   * Speaks to `host:port`; without `tls` in plain text. Calls that generate go over the `wire`, by default `grpc`, which
+   * Speaks to `host:port`; without `tls` in plain text. Calls that generate go over the `wire`, by default `fast`, which
    * keeps their deadlines by `clock`, by default the system's.
    */
-  constructor(address: string, tls?: EndpointTls, wire: WireKind = "grpc", clock: Clock = systemClock) {
+  constructor(address: string, tls?: EndpointTls, wire: WireKind = "fast", clock: Clock = systemClock) {
     this.address = address;
     this.#tls = tls;
     this.wire =
@@ -105,6 +105,8 @@ export class Endpoint {
       // A call that buffers nothing for retries of its own tells when its message has been written.
       "grpc.per_rpc_retry_buffer_size": 0,
       "grpc.enable_channelz": 0,
+      // Nodes are spoken to directly, as by the wire that is not grpc-js: a proxy of the environment is for the world outside.
+      "grpc.enable_http_proxy": 0,
       // Also what ends a connection that brings nonsense: Node stops reading it and tells nobody, so that its calls hang
       // until the next ping fails, or their idle limit.
       "grpc.keepalive_time_ms": 20_000,

@@ -5,9 +5,9 @@ export const upstreamSchema = z
   .strictObject({
     wire: z
       .enum(["grpc", "fast"])
-      .default("grpc")
+      .default("fast")
       .describe(
-        "What carries the calls that generate: `grpc` is grpc-js, as for all other calls; `fast` is a client of HTTP/2 that does only what these calls need, on a connection of its own, for less work per token. Nodes cannot tell them apart.",
+        "What carries the calls that generate: `fast` is a client of HTTP/2 that does only what these calls need, on a connection of its own, for less work per token; `grpc` is grpc-js, as for all other calls. Nodes cannot tell them apart.",
       ),
   })
   .prefault({})

@@ -25,7 +25,7 @@ export type Targets = {
   /** The targets to compare with: `net` and `http` always, `nginx` where it is installed. */
   readonly floors: readonly Target[];
   /**
-   * The gateway, one target for each format; the same with the wire `fast`; one that keeps no answer for another engine to go on with; then the first
+   * The gateway, one target for each format; the same with the wire `grpc`; one that keeps no answer for another engine to go on with; then the first
    * ones of the other build, where one was named.
    */
   readonly gateways: readonly Target[];
@@ -67,9 +67,9 @@ export async function startTargets({ profileFolder, against }: TargetOptions): P
     engines: [address],
     settings: { continuation: { maxBytes: 0 } },
   });
-  const fast = await startBenchGateway(GATEWAY_PROGRAM, join(folder, "fast"), {
+  const grpc = await startBenchGateway(GATEWAY_PROGRAM, join(folder, "grpc"), {
     engines: [address],
-    settings: { upstream: { wire: "fast" } },
+    settings: { upstream: { wire: "grpc" } },
   });
   const other = against && (await startBenchGateway(against, join(folder, "against"), { engines: [address] }));
 
@@ -86,13 +86,13 @@ export async function startTargets({ profileFolder, against }: TargetOptions): P
     ],
     gateways: [
       ...gatewayTargets("gateway", gateway),
-      ...gatewayTargets("fast", fast),
+      ...gatewayTargets("grpc", grpc),
       ...gatewayTargets(KEEPS_NOTHING, forgetful).slice(0, 1),
       ...(other ? gatewayTargets("against", other) : []),
     ],
     left: leavings(engine),
     async stop() {
-      for (const child of [gateway, fast, forgetful, other, nginx, http, net, engine]) if (child) await child.stop();
+      for (const child of [gateway, grpc, forgetful, other, nginx, http, net, engine]) if (child) await child.stop();
       await rm(folder, { recursive: true, force: true });
     },
   };
