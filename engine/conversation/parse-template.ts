@@ -14,7 +14,8 @@ const PYTHON_WORDS = { none: "None", true: "True", false: "False" } as const;
 /**
  * Parses the Jinja source of a chat template. Templates are written for Python, where the filter `string` takes any
  * value; the interpreter's own fails for null and writes booleans in JavaScript's way, so that it is not asked for
- * these. Tests of a type take the strings that stand for numbers for these, by the function `IS_NUMBER`. Throws where the source is not Jinja.
+ * these. Tests of a type take the strings that stand for numbers for these, by the function `IS_NUMBER`. Throws where
+ * the source is not Jinja.
  */
 export function parseTemplate(source: string): Template {
   const template = new Template(source);

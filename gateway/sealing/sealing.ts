@@ -36,8 +36,8 @@ export type Opening = (typeof OPENINGS)[number];
 
 /**
  * Makes sealers from a list of secrets: AES-256-GCM with a key of the tenant's own, bound to the format, the kind and,
- * of reasoning, the model, so that what one tenant was given opens for no other, nor where it does not belong. Nothing is stored; the caller
- * carries the sealed text.
+ * of reasoning, the model, so that what one tenant was given opens for no other, nor where it does not belong. Nothing
+ * is stored; the caller carries the sealed text.
  */
 export class Sealing {
   readonly #onUnknownKey: (id: string) => void;

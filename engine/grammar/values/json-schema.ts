@@ -168,8 +168,9 @@ export class SchemaGrammars {
 }
 
 /**
- * How a conversion is done: `free` turns schemas round and lets members come in other orders, `exact` turns schemas round, `plain` notes what it would need that for, `loose` also notes
- * alternatives that look alike and holds a value to their types only.
+ * How a conversion is done: `free` turns schemas round and lets members come in other orders, `exact` turns schemas
+ * round, `plain` notes what it would need that for, `loose` also notes alternatives that look alike and holds a value
+ * to their types only.
  */
 type Mode = "free" | "exact" | "plain" | "loose";
 

@@ -97,7 +97,10 @@ function countableOf({ min, max }: MemberRules): number {
   return Math.max(1, min, max === undefined ? 0 : max + 1);
 }
 
-/** A place in a list of members that stand in their order: how many names were gone through, how many members came, and what is still asked. */
+/**
+ * A place in a list of members that stand in their order: how many names were gone through, how many members came, and
+ * what is still asked.
+ */
 type Place = { readonly at: number; readonly count: number; readonly asked: Presence };
 
 /** Writes a rule for each place at which something else may follow, as far as what was asked tells the places apart. */

@@ -22,8 +22,8 @@ export type CountTokensOptions = {
 };
 
 /**
- * Makes one CountTokens call with a request in the bytes of the contract, and resolves to the tokens or to what went wrong. Never rejects; aborting the signal
- * cancels the call.
+ * Makes one CountTokens call with a request in the bytes of the contract, and resolves to the tokens or to what went
+ * wrong. Never rejects; aborting the signal cancels the call.
  */
 export function callCountTokens(
   endpoint: Endpoint,

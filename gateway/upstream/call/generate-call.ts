@@ -96,7 +96,7 @@ class GenerateCall implements WireListener {
     const isBig = isBigMessage(request.size);
     this.#watch = new TryWatch(clock, timeouts, size, connected, (limit) => {
       const failure = limit === "hand_over" ? notHandedOver(isBig) : stalled(limit);
-      // A connection that takes a big message slowly is no silent one: what asks whether it lives waits behind the message.
+      // A connection that takes a big message slowly is no silent one: what asks whether it lives waits behind it.
       const why = limit === "hand_over" && isBig ? undefined : "silent";
       this.#breakOff({ ...failure, workedMs: this.#watch.aliveMs }, why);
     });

@@ -128,9 +128,7 @@ const EXPIRED_DETAIL: Readonly<Record<Expired, Detail>> = {
   inter_token: "upstream_inter_token_timeout",
 };
 
-/**
- * Returns the failure of a call on an endpoint that went silent, or never was there.
- */
+/** Returns the failure of a call on an endpoint that went silent, or never was there. */
 export function stalled(limit: Exclude<Expired, "hand_over">): UpstreamFailure {
   const kind = limit === "connect" ? "connect_failure" : "stalled";
   return elsewhere(engineLost(EXPIRED_DETAIL[limit]), { kind });

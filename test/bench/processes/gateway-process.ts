@@ -32,8 +32,8 @@ export type BenchGatewayOptions = {
 };
 
 /**
- * Starts the gateway as it is deployed, with its defaults but for the header that tells of caches, in a process of its own. Resolves when an engine is healthy
- * to it. `program` is the path of its built `main.js`.
+ * Starts the gateway as it is deployed, with its defaults but for the header that tells of caches, in a process of its
+ * own. Resolves when an engine is healthy to it. `program` is the path of its built `main.js`.
  */
 export async function startBenchGateway(
   program: string,

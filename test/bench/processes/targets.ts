@@ -25,8 +25,8 @@ export type Targets = {
   /** The targets to compare with: `net` and `http` always, `nginx` where it is installed. */
   readonly floors: readonly Target[];
   /**
-   * The gateway, one target for each format; the same with the wire `grpc`; one that keeps no answer for another engine to go on with; then the first
-   * ones of the other build, where one was named.
+   * The gateway, one target for each format; the same with the wire `grpc`; one that keeps no answer for another engine
+   * to go on with; then the first ones of the other build, where one was named.
    */
   readonly gateways: readonly Target[];
   /** Resolves to the time at which the engine learnt that the caller of the request with this id had left. */
