@@ -20,6 +20,16 @@ export const reasoningMarkers = z.strictObject({
     ),
 });
 
+/** The schema of the `text` of a profile: the marks that a chat template writes around the visible text. */
+export const textMarkers = z.strictObject({
+  open: mark.describe("The mark before the text."),
+  close: mark.describe("The mark behind the text."),
+  end: mark.describe("The mark behind all of an answer."),
+});
+
+/** The marks around the visible text of a family, which are no part of it. */
+export type TextMarkers = Readonly<z.output<typeof textMarkers>>;
+
 /** The marks of a family's reasoning, and the white space beside them, of which at most that much is taken off. */
 export type ReasoningMarkers = Readonly<z.output<typeof reasoningMarkers>>;
 
@@ -29,4 +39,6 @@ export type OutputMarkers = {
   readonly reasoning?: ReasoningMarkers;
   /** The form of tool calls and its marks. Absent: the family calls no tools. */
   readonly toolCall?: ToolCallMarkers;
+  /** The marks around the visible text. Absent: the text stands by itself. */
+  readonly text?: TextMarkers;
 };

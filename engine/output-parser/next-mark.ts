@@ -4,8 +4,8 @@ import type { ReasoningMarkers } from "./markers.ts";
 
 /** The next thing in undecided text: so much certain text, then perhaps a mark of `length` UTF-16 units. */
 export type NextMark = {
-  /** The kind of what begins behind the text: a call, reasoning, or nothing that is known yet. */
-  readonly kind: "call" | "reasoning" | "none";
+  /** The kind of what begins behind the text: a call, reasoning, a mark around text, or nothing that is known yet. */
+  readonly kind: "call" | "reasoning" | "text-mark" | "none";
   /** The number of UTF-16 units of text that are certain. */
   readonly text: number;
   /**
@@ -23,6 +23,8 @@ export type NextMarkOptions = {
   readonly call: CallReading | undefined;
   /** The marks of reasoning; undefined where there is none. */
   readonly reasoning: ReasoningMarkers | undefined;
+  /** The marks around the visible text; none where it stands by itself. */
+  readonly textMarks: readonly string[];
   /** Whether nothing but white space has been visible so far. */
   readonly isFresh: boolean;
 };
@@ -31,7 +33,7 @@ export type NextMarkOptions = {
  * Finds the next opening mark in visible text. A reasoning mark, and the brace of a call without marks, count with
  * nothing but white space before them; a call's mark takes the separator before it along.
  */
-export function nextMark(pending: string, { call, reasoning, isFresh }: NextMarkOptions): NextMark {
+export function nextMark(pending: string, { call, reasoning, textMarks, isFresh }: NextMarkOptions): NextMark {
   const lead = pending.length - pending.trimStart().length;
   let held = 0;
   if (isFresh && reasoning !== undefined) {
@@ -40,17 +42,20 @@ export function nextMark(pending: string, { call, reasoning, isFresh }: NextMark
     }
     if (reasoning.open.startsWith(pending.slice(lead))) held = pending.length - lead;
   }
+  const around = earliest(pending, textMarks);
   if (call !== undefined) {
     if (isFresh && call.opensAtBrace && pending.charAt(lead) === "{") {
       return { kind: "call", text: lead, length: 0, mark: "" };
     }
     const found = earliest(pending, call.openers);
-    if (found !== undefined) {
+    if (found !== undefined && !(around !== undefined && around.at < found.at)) {
       const separator = pending.slice(0, found.at).endsWith(call.separator) ? call.separator.length : 0;
       return { kind: "call", text: found.at - separator, length: separator + found.mark.length, mark: found.mark };
     }
     held = Math.max(held, heldSuffixLength(pending, withSeparator(call)));
   }
+  if (around !== undefined) return { kind: "text-mark", text: around.at, length: around.mark.length, mark: "" };
+  held = Math.max(held, heldSuffixLength(pending, textMarks));
   return { kind: "none", text: pending.length - held, length: 0, mark: "" };
 }
 

@@ -63,12 +63,14 @@ const ANY_TYPE: ArgumentTypes = () => undefined;
  *
  * White space that the chat template writes beside a mark is markup, so that the turn rendered again has the same
  * tokens; a text of nothing but white space beside other blocks is dropped. A reasoning mark counts at the start of a
- * visible text, not in its middle. A call that is malformed or names an unknown tool comes out as text; if its
- * arguments had begun to go out, its block ends incomplete and what follows is text. A fault of this program in reading
- * the output has all that follows come out as text: it costs a call, and no answer.
+ * visible text, not in its middle; marks around the visible text are dropped wherever they stand in it. A call that is
+ * malformed or names an unknown tool comes out as text; if its arguments had begun to go out, its block ends incomplete
+ * and what follows is text. A fault of this program in reading the output has all that follows come out as text: it
+ * costs a call, and no answer.
  */
 export class OutputParser {
   readonly #reasoning: ReasoningMarkers | undefined;
+  readonly #textMarks: readonly string[];
   readonly #calls: Calls | undefined;
   readonly #writer = new BlockWriter();
   readonly #pending = new PendingText();
@@ -77,8 +79,9 @@ export class OutputParser {
   #state: State;
 
   constructor(options: OutputParserOptions) {
-    const { reasoning } = options.markers;
+    const { reasoning, text } = options.markers;
     this.#reasoning = reasoning;
+    this.#textMarks = text ? [text.open, text.close, text.end] : [];
     this.#onFault = options.onFault ?? (() => {});
     this.#visible = new VisibleText(this.#writer, this.#pending, options.stop);
     this.#calls = this.#newCalls(options);
@@ -212,7 +215,8 @@ export class OutputParser {
   #inText(): boolean {
     const reasoning = this.#reasoning;
     const call = this.#calls?.reading;
-    const next = nextMark(this.#pending.text, { call, reasoning, isFresh: this.#visible.isFresh });
+    const [textMarks, isFresh] = [this.#textMarks, this.#visible.isFresh];
+    const next = nextMark(this.#pending.text, { call, reasoning, textMarks, isFresh });
     if (next.text > 0) {
       this.#visible.add(this.#pending.take(next.text));
       return true;
@@ -225,7 +229,7 @@ export class OutputParser {
       this.#visible.flush();
       this.#writer.end(true);
       this.#state = { at: "skip", rest: reasoning.afterOpen, next: { at: "reasoning", markers: reasoning } };
-    }
+    } else if (next.kind === "text-mark") this.#visible.flush();
     return next.kind !== "none";
   }
 

@@ -54,7 +54,7 @@ function conditionsMet(gguf: ModelProfile["gguf"], { architecture, name, templat
  * what is left of a mark when its tokens are taken out.
  */
 export function usableMarkers(
-  { reasoning, toolCall }: Pick<ModelProfile, "reasoning" | "toolCall">,
+  { reasoning, toolCall, text }: Pick<ModelProfile, "reasoning" | "toolCall" | "text">,
   template: string,
   withoutTokens: (mark: string) => readonly string[],
 ): OutputMarkers {
@@ -63,5 +63,6 @@ export function usableMarkers(
   return {
     ...(reasoning && isKnown(reasoning.open) && isKnown(reasoning.close) ? { reasoning } : {}),
     ...(calls ? { toolCall: calls } : {}),
+    ...(text && [text.open, text.close].every(isKnown) ? { text } : {}),
   };
 }

@@ -4,7 +4,7 @@ import * as z from "zod";
 import { ConfigError, parseConfig } from "../../deploy/runtime/config/load-config.ts";
 import { projectFolder } from "../../deploy/runtime/files/project-folder.ts";
 import { SYSTEM_PLACES } from "../conversation/turn-rules.ts";
-import { reasoningMarkers } from "../output-parser/markers.ts";
+import { reasoningMarkers, textMarkers } from "../output-parser/markers.ts";
 import { toolCallMarkers } from "../tool-calls/forms.ts";
 import { mark } from "../tool-calls/marks.ts";
 
@@ -74,6 +74,7 @@ export const profileSchema = z.strictObject({
   family: mark.describe("The name of the family, for people."),
   thinking: thinking.optional().describe("How reasoning is switched; without it, the model does not reason."),
   reasoning: reasoningMarkers.optional().describe("How the model marks its reasoning."),
+  text: textMarkers.optional().describe("How the model marks its visible text; without it, the text stands by itself."),
   toolCall: toolCallMarkers
     .optional()
     .describe("How the model writes a tool call; without it, the model calls no tools."),

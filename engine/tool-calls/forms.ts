@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { bareJson } from "./bare-json.ts";
+import { elementTags } from "./element-tags.ts";
 import { engineOnly } from "./engine-only.ts";
 import { json } from "./json.ts";
 import { jsonList } from "./json-list.ts";
@@ -16,6 +17,7 @@ const FORMS = {
   sections,
   "key-value-tags": keyValueTags,
   "named-tags": namedTags,
+  "element-tags": elementTags,
   "engine-only": engineOnly,
 };
 

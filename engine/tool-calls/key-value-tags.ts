@@ -25,14 +25,16 @@ export const keyValueTags = toolCallForm({
   reading(markers, tools) {
     const marks: TaggedCallMarks = {
       nameEnd: "",
+      headEnd: "",
       parameterOpen: markers.keyOpen.trim(),
       keyEnds: [{ mark: markers.keyClose.trim(), value: "by-schema" }],
       valueOpen: markers.valueOpen.trim(),
       valueLead: spaceBehind(markers.valueOpen),
       valueTail: spaceBefore(markers.valueClose),
-      valueClose: markers.valueClose.trim(),
+      valueClose: () => markers.valueClose.trim(),
       callClose: markers.close.trim(),
       outerClose: "",
+      escapesKeys: false,
     };
     return {
       openers: [markers.open.trim()],
@@ -48,7 +50,14 @@ export const keyValueTags = toolCallForm({
     return {
       ...opening(open, ""),
       call: (name, args) => sequence(literal(name), args, literal(close)),
-      tags: { before: (key) => keyOpen + key + keyClose + valueOpen, after: valueClose, tellsKind: false },
+      tags: {
+        open: keyOpen,
+        key: (key) => key,
+        keyEnds: () => [keyClose + valueOpen],
+        after: () => valueClose,
+        close: valueClose.trim(),
+        tellsKind: false,
+      },
       between: separator + open,
       close: "",
     };

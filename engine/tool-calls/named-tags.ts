@@ -1,19 +1,25 @@
 import * as z from "zod";
-import { literal, sequence } from "../gbnf/gbnf.ts";
+import { charsOf, EMPTY, literal, repeat, sequence } from "../gbnf/gbnf.ts";
 import { groupedCalls } from "./grouped-calls.ts";
 import { mark, opening, spaceBefore, spaceBehind, text } from "./marks.ts";
 import { type KeyEnd, type TaggedCallMarks, TaggedCallReader } from "./readers/tagged-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
-/** The marks that a key may end with where a parameter says itself whether its value is text or JSON. */
-const TYPED_KEY_ENDS: readonly KeyEnd[] = [
-  { mark: '" string="true">', value: "text" },
-  { mark: '" string="false">', value: "json" },
-];
+const endOf = (type: string) => mark.describe(`The mark behind the key of a parameter that is ${type}.`);
+const endsByType = z.strictObject({
+  object: endOf("an object"),
+  array: endOf("a list"),
+  number: endOf("a number"),
+  boolean: endOf("true or false"),
+  null: endOf("null"),
+});
+
+/** The most digits of a call's number. */
+const MAX_INDEX_DIGITS = 4;
 
 /**
- * The form of a call with tags that carry the name of the tool and of each parameter, as Qwen3-Coder, MiniMax and
- * DeepSeek-V3.2 write them.
+ * The form of a call with tags that carry the name of the tool and of each parameter, as Qwen3-Coder, MiniMax-M2,
+ * DeepSeek-V3.2 and Kimi-K3 write them.
  */
 export const namedTags = toolCallForm({
   schema: z
@@ -24,56 +30,115 @@ export const namedTags = toolCallForm({
       separator: text.describe("The white space that the template writes before `open` and behind `close`."),
       callOpen: mark.describe("The mark before a call, which its name follows."),
       callNameEnd: mark.describe("The mark behind the name of a call."),
+      callIndexOpen: text.describe(
+        "The text between `callNameEnd` and the number of the call, which counts from 1; empty where none is written.",
+      ),
+      callIndexClose: text.describe("The text behind the number of the call."),
+      callHeadEnd: text.describe(
+        "The mark behind all that stands beside the name of a call; empty where nothing does.",
+      ),
       callClose: mark.describe("The mark behind a call."),
       parameterOpen: mark.describe("The mark before a parameter, which its key follows."),
       parameterNameEnd: mark.describe("The mark behind the key of a parameter."),
       parameterClose: mark.describe("The mark behind the value of a parameter."),
-      typedParameters: z
+      typedNameEnds: z
+        .strictObject({
+          text: mark.describe("The mark behind the key of a parameter whose value is text."),
+          json: z
+            .union([mark, endsByType])
+            .describe("The mark behind the key of any other parameter, or one for each type of values."),
+        })
+        .optional()
+        .describe("The marks that stand in the place of `parameterNameEnd` where a parameter tells what its value is."),
+      escapedKeys: z
         .boolean()
         .default(false)
-        .describe('Whether a parameter says `string="true"` (text) or `string="false"` (JSON) behind its name.'),
+        .describe('Whether keys are written with `&quot;` for `"` and `&amp;` for `&`.'),
       oneCall: z
         .boolean()
         .default(false)
         .describe("Whether every call has its own outer marks, so that several calls are several groups."),
     })
     .describe(
-      "`open callOpen NAME callNameEnd parameterOpen KEY parameterNameEnd VALUE parameterClose … callClose close`",
+      "`open callOpen NAME callNameEnd callIndexOpen INDEX callIndexClose callHeadEnd parameterOpen KEY parameterNameEnd VALUE parameterClose … callClose close`",
     ),
 
   usable: (markers, { isKnown }) =>
     [markers.open, markers.callOpen, markers.parameterOpen].every(isKnown) ? markers : undefined,
 
   reading(markers, tools) {
-    const untyped: KeyEnd = { mark: markers.parameterNameEnd.trim(), value: "by-schema" };
     const marks: TaggedCallMarks = {
       nameEnd: markers.callNameEnd.trim(),
+      headEnd: markers.callHeadEnd.trim(),
       parameterOpen: markers.parameterOpen.trim(),
-      keyEnds: [...(markers.typedParameters ? TYPED_KEY_ENDS : []), untyped],
+      keyEnds: keyEndsOf(markers),
       valueOpen: "",
       valueLead: spaceBehind(markers.parameterNameEnd),
       valueTail: spaceBefore(markers.parameterClose),
-      valueClose: markers.parameterClose.trim(),
+      valueClose: () => markers.parameterClose.trim(),
       callClose: markers.callClose.trim(),
       outerClose: markers.close.trim(),
+      escapesKeys: markers.escapedKeys,
     };
     return groupedCalls(markers, () => new TaggedCallReader(marks, tools.names, tools.argumentTypes));
   },
 
   markup(markers) {
     const { open, close, separator, callOpen, callNameEnd, callClose, oneCall } = markers;
-    const { parameterOpen, parameterNameEnd, parameterClose, typedParameters } = markers;
-    const keyEnd = (kind: "text" | "json") => (typedParameters ? `" string="${kind === "text"}">` : parameterNameEnd);
+    const { callIndexOpen, callIndexClose, callHeadEnd } = markers;
+    const { parameterOpen, parameterNameEnd, parameterClose, typedNameEnds, escapedKeys } = markers;
+    const index = callIndexOpen === "" ? EMPTY : repeat(charsOf("09"), 1, MAX_INDEX_DIGITS);
     return {
       ...opening(open, callOpen, callOpen),
-      call: (name, args) => sequence(literal(name + callNameEnd), args, literal(callClose)),
+      call: (name, args) =>
+        sequence(
+          literal(name + callNameEnd + callIndexOpen),
+          index,
+          literal(callIndexClose + callHeadEnd),
+          args,
+          literal(callClose),
+        ),
       tags: {
-        before: (key, kind) => parameterOpen + key + keyEnd(kind),
-        after: parameterClose,
-        tellsKind: typedParameters,
+        open: parameterOpen,
+        key: escapedKeys ? escapedKey : (key) => key,
+        keyEnds(kind, types) {
+          if (typedNameEnds === undefined) return [parameterNameEnd];
+          return kind === "text" ? [typedNameEnds.text] : jsonEnds(typedNameEnds.json, types);
+        },
+        after: () => parameterClose,
+        close: parameterClose.trim(),
+        tellsKind: typedNameEnds !== undefined,
       },
       between: oneCall ? close + separator + open + callOpen : callOpen,
       close,
     };
   },
 });
+
+/** The marks that a key ends with, as a profile names them. */
+type NameEnds = {
+  readonly parameterNameEnd: string;
+  readonly typedNameEnds?: { readonly text: string; readonly json: JsonEnds } | undefined;
+};
+
+/** The mark behind the key of a parameter that is no text: one for all, or one for each type of values. */
+type JsonEnds = string | Readonly<Record<string, string>>;
+
+/** Returns the marks behind the key of a parameter whose value has one of these types; undefined means any. */
+function jsonEnds(ends: JsonEnds, types?: ReadonlySet<string>): readonly string[] {
+  if (typeof ends === "string") return [ends];
+  const some = Object.entries(ends).flatMap(([type, end]) => (types === undefined || types.has(type) ? [end] : []));
+  return some.length > 0 ? some : Object.values(ends);
+}
+
+/** Returns the marks that a key may end with, and what each says of the value. */
+function keyEndsOf({ parameterNameEnd, typedNameEnds }: NameEnds): readonly KeyEnd[] {
+  const untyped: KeyEnd = { mark: parameterNameEnd.trim(), value: "by-schema" };
+  if (typedNameEnds === undefined) return [untyped];
+  const json = jsonEnds(typedNameEnds.json).map((each): KeyEnd => ({ mark: each.trim(), value: "json" }));
+  return [{ mark: typedNameEnds.text.trim(), value: "text" }, ...json, untyped];
+}
+
+function escapedKey(key: string): string {
+  return key.replaceAll("&", "&amp;").replaceAll('"', "&quot;");
+}

@@ -34,12 +34,26 @@ export type CallReading = {
 
 /** The rules of how the parameters of a call are written where they are text between tags. */
 export type ParameterTags = {
-  /** Gives everything that stands before a parameter's value, in which the kind of the value may be told. */
-  readonly before: (key: string, kind: "text" | "json") => string;
-  /** The text that stands behind a value: the closing mark with the white space that belongs to it. */
-  readonly after: string;
-  /** Whether `before` tells the kind of a value: then text is used for nothing but strings. */
+  /** The text that stands before a key. */
+  readonly open: string;
+  /** Gives a key as it is written. */
+  readonly key: (key: string) => string;
+  /**
+   * Gives the texts of which one stands between a key and its value, in which the kind of the value may be told, and its
+   * type where `types` are those that it may have.
+   */
+  readonly keyEnds: (kind: "text" | "json", types?: ReadonlySet<string>) => readonly string[];
+  /** Gives the text that stands behind the value of a key: the closing mark with the white space that belongs to it. */
+  readonly after: (key: string) => string;
+  /** The mark that no value of text may hold, as it would end there. */
+  readonly close: string;
+  /** Whether `keyEnds` tells the kind of a value: then text is used for nothing but strings. */
   readonly tellsKind: boolean;
+  /**
+   * The mark that every tag begins with, where a value may be made of parameters itself. Absent: values are text or
+   * JSON.
+   */
+  readonly nested?: string;
 };
 
 /** The markup that a grammar writes around the arguments of calls. */

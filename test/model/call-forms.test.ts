@@ -26,7 +26,7 @@ const TOOLS = [
   },
   { name: "stop", parametersJsonSchema: "", strict: true },
 ];
-const MAX_TOKENS = 600;
+const MAX_TOKENS = 1_000;
 
 describe.skipIf(missing !== "")("under the grammar of a family", () => {
   let runtime: LlamaRuntime;

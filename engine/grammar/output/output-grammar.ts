@@ -93,13 +93,26 @@ function rootOf(options: OutputGrammarOptions, rules: GrammarRules, onlyPromised
     : answerGrammar(constraint, rules, { onlyStrict: onlyPromised, undeclared: options.undeclared })?.root;
   const isFree = !mustCall && value === undefined;
   if (isFree && calls === undefined) return undefined;
-  const answer = rules.named(BEHIND_REASONING, () =>
-    isFree ? freeText(rules, markers, calls) : choice(...(calls ? [calls.root] : []), ...(value ? [value] : [])),
-  );
+  const answer = rules.named(BEHIND_REASONING, () => {
+    if (isFree) return freeText(rules, markers, calls);
+    return choice(...(calls ? [behindText(markers, calls.root)] : []), ...(value ? [inText(markers, value)] : []));
+  });
   const thought = () => thinking(rules, markers, calls, isFree);
   const open = isFree ? undefined : markers.reasoning?.open;
   if (reasoning === "opened") return thought();
   return reasoning === "may-open" && open !== undefined ? choice(sequence(literal(open), thought()), answer) : answer;
+}
+
+/** Matches a value as all of the visible text, between its marks. The prompt may have had the first of them. */
+function inText({ text }: OutputMarkers, value: Gbnf): Gbnf {
+  if (text === undefined) return value;
+  return sequence(optional(literal(text.open)), value, optional(literal(text.close)));
+}
+
+/** Matches calls behind a visible text of which nothing was said. */
+function behindText({ text }: OutputMarkers, calls: Gbnf): Gbnf {
+  if (text === undefined) return calls;
+  return sequence(optional(literal(text.open)), optional(literal(text.close)), calls);
 }
 
 /** Matches visible text in which calls may begin, and reasoning where nothing was said yet. */

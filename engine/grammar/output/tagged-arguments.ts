@@ -1,4 +1,16 @@
-import { chars, choice, EMPTY, type Gbnf, literal, NEVER, optional, repeat, sequence } from "../../gbnf/gbnf.ts";
+import {
+  type CodeRange,
+  chars,
+  choice,
+  EMPTY,
+  type Gbnf,
+  literal,
+  NEVER,
+  optional,
+  repeat,
+  rule,
+  sequence,
+} from "../../gbnf/gbnf.ts";
 import { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { anyOfTexts, anyValue, type JsonValue } from "../../gbnf/json-value.ts";
 import type { ParameterTags } from "../../tool-calls/tool-call-form.ts";
@@ -53,7 +65,12 @@ export function taggedArguments(
     unenforced.push(...value.unenforced);
     const { tags } = options;
     const parameter = rules.fresh(() =>
-      sequence(literal(tags.before(key, value.kind)), value.grammar, literal(tags.after)),
+      sequence(
+        literal(tags.open + tags.key(key)),
+        choice(...tags.keyEnds(value.kind, options.typesOf(key)).map(literal)),
+        value.grammar,
+        literal(tags.after(key)),
+      ),
     );
     return required.has(key) ? parameter : optional(parameter);
   });
@@ -63,28 +80,39 @@ export function taggedArguments(
 /** The most characters in the name of a parameter that no schema names. */
 const MAX_KEY = 128;
 
-/** Matches any parameters, whatever they are called: what a call of a tool looks like that is held to no schema. */
+/**
+ * Matches any parameters, whatever they are called: what a call of a tool looks like that is held to no schema. Where
+ * the closing tag has a name it may be another one than that of the opening tag, as no grammar can compare them.
+ */
 export function anyTaggedArguments(rules: GrammarRules, tags: ParameterTags): Gbnf {
-  const value = (kind: "text" | "json") => (kind === "json" ? anyValue(rules) : textWithout(rules, tags.after.trim()));
-  const parameter = (kind: "text" | "json") => {
-    const [before = "", behind = ""] = tags.before(KEY, kind).split(KEY);
-    const end = behind.codePointAt(0) ?? 0;
-    const key = chars(
-      ...subtract(ALL_CODES, [
-        [0, 0x1f],
-        [end, end],
-      ]),
+  return rules.named("any-parameters", () => {
+    const { nested } = tags;
+    const text = nested === undefined ? textWithout(rules, tags.close) : textWithout(rules, nested);
+    // A value made of parameters has at least one: an empty text is one already.
+    const elements = nested === undefined ? [] : [sequence(rule("any-parameter"), rule("any-parameters"))];
+    const value = (kind: "text" | "json") => (kind === "json" ? anyValue(rules) : choice(text, ...elements));
+    const [close = "", closeEnd] = tags.after(KEY).split(KEY);
+    const parameter = (kind: "text" | "json") => {
+      const ends = tags.keyEnds(kind);
+      const key = repeat(charsBefore([...ends, closeEnd ?? ""]), 1, MAX_KEY);
+      const end = closeEnd === undefined ? [literal(close)] : [literal(close), key, literal(closeEnd)];
+      return sequence(literal(tags.open), key, choice(...ends.map(literal)), value(kind), ...end);
+    };
+    const any = rules.named("any-parameter", () =>
+      tags.tellsKind ? choice(parameter("text"), parameter("json")) : parameter("text"),
     );
-    return sequence(literal(before), repeat(key, 1, MAX_KEY), literal(behind), value(kind), literal(tags.after));
-  };
-  const any = rules.named("any-parameter", () =>
-    tags.tellsKind ? choice(parameter("text"), parameter("json")) : parameter("text"),
-  );
-  return repeat(any, 0, undefined);
+    return repeat(any, 0, undefined);
+  });
 }
 
 /** A text that stands for a key where what is around it is asked for. */
 const KEY = "\0";
+
+/** Matches one character of a key, which ends with one of the marks. */
+function charsBefore(ends: readonly string[]): Gbnf {
+  const firsts = ends.flatMap((end) => end.codePointAt(0) ?? []);
+  return chars(...subtract(ALL_CODES, [[0, 0x1f], ...firsts.map((code): CodeRange => [code, code])]));
+}
 
 /** A parameter of a tool: its name, its schema, and the grammars of the tool's schema. */
 type Parameter = { readonly key: string; readonly property: JsonValue; readonly grammars: SchemaGrammars };
@@ -113,7 +141,7 @@ function parameterValue(
     const found = grammars.inside(property, `/properties/${shown(key)}`);
     return { kind: "json", grammar: found.root, unenforced: found.unenforced };
   }
-  const mark = tags.after.trim();
+  const mark = tags.close;
   const own = isText && isObject(property) ? property : {};
   const texts = fixedTexts(own);
   const format = texts === undefined ? onlyFormat(own) : undefined;

@@ -37,7 +37,11 @@ export type ToolCallGrammarOptions = {
    * Returns the types of a tool's argument as the output parser takes them, which count where arguments are text
    * between tags. Undefined, and the default: any. It pays from the budget, and throws `WorkSpent`.
    */
-  readonly argumentTypes?: (toolName: string, key: string, budget: WorkBudget) => ReadonlySet<string> | undefined;
+  readonly argumentTypes?: (
+    toolName: string,
+    path: readonly string[],
+    budget: WorkBudget,
+  ) => ReadonlySet<string> | undefined;
 };
 
 /** The schema of a tool without parameters, which takes no arguments. */
@@ -103,6 +107,6 @@ function argumentsOf(
     tags,
     at,
     undeclared,
-    typesOf: (key) => argumentTypes?.(name, key, rules.budget),
+    typesOf: (key) => argumentTypes?.(name, [key], rules.budget),
   });
 }

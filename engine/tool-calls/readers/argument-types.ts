@@ -4,11 +4,21 @@ import { WorkBudget } from "../../work-budget.ts";
 /** A type of JSON values, as schemas name it. */
 export type JsonType = "string" | "number" | "boolean" | "null" | "object" | "array";
 
+/** The step of a path into a list: any of its entries. */
+export const ITEM = Symbol("item");
+
+/** The way to a value in the arguments of a call, from outside in. */
+export type ArgumentPath = readonly (string | typeof ITEM)[];
+
 /**
- * Returns which types a tool's schema allows for an argument with that name; undefined allows any type. What finding
- * out costs is paid from `budget`, nothing where it is undefined; without enough left it throws `WorkSpent`.
+ * Returns which types a tool's schema allows for the value at that path; undefined allows any type. What finding out
+ * costs is paid from `budget`, nothing where it is undefined; without enough left it throws `WorkSpent`.
  */
-export type ArgumentTypes = (toolName: string, key: string, budget?: WorkBudget) => ReadonlySet<JsonType> | undefined;
+export type ArgumentTypes = (
+  toolName: string,
+  path: ArgumentPath,
+  budget?: WorkBudget,
+) => ReadonlySet<JsonType> | undefined;
 
 type Schema = Readonly<Record<string, unknown>>;
 
@@ -46,11 +56,12 @@ type Declared = "undeclared" | ReadonlySet<JsonType> | undefined;
 export function argumentTypes(tools: readonly Pick<Tool, "name" | "parametersJsonSchema">[]): ArgumentTypes {
   const texts = new Map(tools.map(({ name, parametersJsonSchema }) => [name, parametersJsonSchema]));
   const roots = new Map<string, { readonly root: unknown; readonly types: Map<string, ReturnType<ArgumentTypes>> }>();
-  return (toolName, key, budget) => {
+  return (toolName, path, budget) => {
     const known = roots.get(toolName) ?? { root: parsed(texts.get(toolName) ?? ""), types: new Map() };
     roots.set(toolName, known);
+    const key = JSON.stringify(path.map((step) => (step === ITEM ? 0 : step)));
     if (!known.types.has(key)) {
-      const search = new TypeSearch(known.root, key);
+      const search = new TypeSearch(known.root, path);
       known.types.set(key, search.types());
       budget?.pay(search.work);
     }
@@ -67,17 +78,21 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Searches for the types of one property. Each schema is looked at once, however many ways lead to it. */
+/**
+ * Searches for the types of one value inside others. At each step of the path, each schema is looked at once, however
+ * many ways lead to it.
+ */
 class TypeSearch {
   readonly #root: unknown;
-  readonly #key: string;
+  readonly #path: ArgumentPath;
   readonly #types = new Map<Schema, ReadonlySet<JsonType> | undefined>();
-  readonly #declared = new Map<Schema, Declared>();
+  readonly #declared: readonly Map<Schema, Declared>[];
   readonly #budget = new WorkBudget(MAX_WORK);
 
-  constructor(root: unknown, key: string) {
+  constructor(root: unknown, path: ArgumentPath) {
     this.#root = root;
-    this.#key = key;
+    this.#path = path;
+    this.#declared = path.map(() => new Map());
   }
 
   /** The work that the search has cost. */
@@ -86,29 +101,37 @@ class TypeSearch {
   }
 
   types(): ReadonlySet<JsonType> | undefined {
-    const declared = this.#declaredBy(this.#root, 0);
+    const declared = this.#declaredBy(this.#root, 0, 0);
     return this.#budget.isSpent || declared === "undeclared" ? undefined : declared;
   }
 
-  /** Returns what a schema says of the property, itself or through `$ref`, `allOf`, `anyOf` and `oneOf`. */
-  #declaredBy(schema: unknown, depth: number): Declared {
-    if (!isSchema(schema)) return "undeclared";
-    if (this.#declared.has(schema)) return this.#declared.get(schema);
+  /**
+   * Returns what a schema says of what is left of the path from a step on, itself or through `$ref`, `allOf`, `anyOf`
+   * and `oneOf`.
+   */
+  #declaredBy(schema: unknown, at: number, depth: number): Declared {
+    const known = this.#declared[at];
+    const step = this.#path[at];
+    if (!isSchema(schema) || known === undefined || step === undefined) return "undeclared";
+    if (known.has(schema)) return known.get(schema);
     if (depth > MAX_DEPTH || !this.#afford(schema)) return undefined;
     // Where the schema leads back to itself, that way allows any type.
-    this.#declared.set(schema, undefined);
-    const { properties } = schema;
-    const own = isSchema(properties) && Object.hasOwn(properties, this.#key);
+    known.set(schema, undefined);
     const said = this.#conjuncts(schema)
-      .map((each) => this.#declaredBy(each, depth + 1))
+      .map((each) => this.#declaredBy(each, at, depth + 1))
       .filter(isDeclared);
-    if (own) said.push(this.#typesOf(properties[this.#key], depth + 1));
+    const next = inside(schema, step);
+    if (next !== "undeclared") {
+      const isLast = at === this.#path.length - 1;
+      const there = isLast ? this.#typesOf(next, depth + 1) : this.#declaredBy(next, at + 1, depth + 1);
+      if (there !== "undeclared") said.push(there);
+    }
     const alternatives = [...listOf(schema.anyOf), ...listOf(schema.oneOf)]
-      .map((each) => this.#declaredBy(each, depth + 1))
+      .map((each) => this.#declaredBy(each, at, depth + 1))
       .filter(isDeclared);
     if (alternatives.length > 0) said.push(union(alternatives));
     const declared = said.length === 0 ? "undeclared" : intersection(said);
-    this.#declared.set(schema, declared);
+    known.set(schema, declared);
     return declared;
   }
 
@@ -149,6 +172,12 @@ class TypeSearch {
     const entries = [type, values, allOf, anyOf, oneOf].reduce<number>((sum, list) => sum + listOf(list).length, 0);
     return this.#budget.spend(1 + entries / ENTRIES_PER_WORK);
   }
+}
+
+/** Returns the schema of a value inside another one, as far as the outer schema itself declares it. */
+function inside({ properties, items }: Schema, step: string | typeof ITEM): unknown {
+  if (step === ITEM) return items ?? "undeclared";
+  return isSchema(properties) && Object.hasOwn(properties, step) ? properties[step] : "undeclared";
 }
 
 function isDeclared(declared: Declared): declared is Exclude<Declared, "undeclared"> {

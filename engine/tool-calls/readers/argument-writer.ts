@@ -59,7 +59,7 @@ export class ArgumentWriter {
   endValue(): boolean {
     const value = this.#value;
     this.#value = { kind: "text" };
-    if (value.kind === "held") this.#written += typed(value.text, value.types);
+    if (value.kind === "held") this.#written += jsonOf(value.text, value.types);
     else if (value.kind === "text") this.#written += '"';
     else return value.scanner.isWhole;
     return true;
@@ -100,8 +100,8 @@ function inString(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 
-/** Returns the value as JSON text. */
-function typed(text: string, types: ReadonlySet<JsonType> | undefined): string {
+/** Returns a value that is written as text as JSON text of one of the types; undefined allows any type. */
+export function jsonOf(text: string, types: ReadonlySet<JsonType> | undefined): string {
   const trimmed = text.trim();
   const type = jsonType(trimmed);
   if (type !== undefined && (types === undefined || types.has(type))) return trimmed;

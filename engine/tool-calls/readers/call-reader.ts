@@ -43,17 +43,22 @@ export function skipSpace(text: string, from: number): number {
   return at;
 }
 
-/** Returns whether one of the marks stands at `from`, or could with more text (`"partly"`; never for an empty mark). */
+/**
+ * Returns which of the marks stands at `from`; `"partly"` where with more text one could, or a longer one than does.
+ * An empty mark stands nowhere.
+ */
 export function markAt(
   text: string,
   from: number,
   marks: readonly string[],
 ): { readonly mark: string } | "partly" | undefined {
   let partly = false;
+  let longest = "";
   for (const mark of marks) {
-    if (mark === "") continue;
-    if (text.startsWith(mark, from)) return { mark };
-    if (mark.startsWith(text.slice(from, from + mark.length))) partly = true;
+    if (mark.length <= longest.length) continue;
+    if (text.startsWith(mark, from)) longest = mark;
+    else if (mark.startsWith(text.slice(from, from + mark.length))) partly = true;
   }
-  return partly ? "partly" : undefined;
+  if (partly) return "partly";
+  return longest === "" ? undefined : { mark: longest };
 }

@@ -1,6 +1,7 @@
 import type { ArgumentTypes, JsonType } from "./argument-types.ts";
 import { ArgumentWriter } from "./argument-writer.ts";
 import { type CallProgress, type CallReader, isSpace, MAX_NAME, markAt, skipSpace } from "./call-reader.ts";
+import { ElementValue } from "./element-value.ts";
 import { heldSuffixLength } from "./held-suffix.ts";
 
 /** A mark that ends the key of a parameter, and the kind of value that it announces. */
@@ -10,6 +11,8 @@ export type KeyEnd = { readonly mark: string; readonly value: "by-schema" | "tex
 export type TaggedCallMarks = {
   /** The mark that ends the name; "" where the next tag does. */
   readonly nameEnd: string;
+  /** The mark that ends what else stands at the head of a call, and says nothing; "" where nothing does. */
+  readonly headEnd: string;
   /** The mark before the key of a parameter. */
   readonly parameterOpen: string;
   /** The marks of which one ends a key. */
@@ -20,15 +23,28 @@ export type TaggedCallMarks = {
   readonly valueLead: string;
   /** White space that the template writes at the end of a value. */
   readonly valueTail: string;
-  /** The mark that ends a value. */
-  readonly valueClose: string;
+  /** Gives the mark that ends the value of a key. */
+  readonly valueClose: (key: string) => string;
   /** The mark that ends the call. */
   readonly callClose: string;
   /** The mark that ends the call too, but belongs to what is around it; "" where there is none. */
   readonly outerClose: string;
+  /** Whether `&quot;` and `&amp;` stand for `"` and `&` in a key. */
+  readonly escapesKeys: boolean;
+  /** The mark that every tag begins with, where a value may be made of tags itself. Absent: none is. */
+  readonly nested?: string;
 };
 
-type Position = "name" | "parameters" | "key" | "value-open" | "value-lead" | "value";
+type Position =
+  | "name"
+  | "head"
+  | "parameters"
+  | "key"
+  | "value-open"
+  | "value-start"
+  | "value-lead"
+  | "value"
+  | "elements";
 
 /** The result of one step; `stop` says that nothing more can be decided without more text. */
 type Step = { readonly at: number; readonly state: CallProgress["state"] | "stop" };
@@ -38,6 +54,9 @@ type Step = { readonly at: number; readonly state: CallProgress["state"] | "stop
  * to count.
  */
 const MAX_SPACE_BEHIND_VALUE = 64;
+
+/** The most UTF-16 units between the name of a call and the end of its head. */
+const MAX_HEAD = 64;
 
 const TEXT_ONLY: ReadonlySet<JsonType> = new Set(["string"]);
 const ANY_BUT_TEXT: ReadonlySet<JsonType> = new Set(["number", "boolean", "null", "object", "array"]);
@@ -53,6 +72,8 @@ export class TaggedCallReader implements CallReader {
   #isStarted = false;
   #key: { readonly name: string; readonly end: KeyEnd["value"] } = { name: "", end: "by-schema" };
   #lead = "";
+  #valueClose = "";
+  #elements: ElementValue | undefined;
 
   /** Reads calls of the tools `knownNames`, whose arguments have the types `types`. */
   constructor(marks: TaggedCallMarks, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
@@ -95,16 +116,22 @@ export class TaggedCallReader implements CallReader {
     switch (this.#position) {
       case "name":
         return this.#readName(text, at);
+      case "head":
+        return this.#readHead(text, at);
       case "parameters":
         return this.#readTag(text, skipSpace(text, at));
       case "key":
         return this.#readKey(text, at);
       case "value-open":
         return this.#openValue(text, skipSpace(text, at));
+      case "value-start":
+        return this.#beginValue(text, at);
       case "value-lead":
         return this.#readLead(text, at);
       case "value":
         return this.#readValue(text, at);
+      case "elements":
+        return this.#readElements(text, at);
     }
   }
 
@@ -114,7 +141,7 @@ export class TaggedCallReader implements CallReader {
   }
 
   #readName(text: string, at: number): Step {
-    const { nameEnd, parameterOpen, callClose } = this.#marks;
+    const { nameEnd, headEnd, parameterOpen, callClose } = this.#marks;
     const ends = nameEnd === "" ? [parameterOpen, callClose] : [nameEnd];
     const end = Math.min(...ends.map((mark) => indexOrEnd(text, mark, at)));
     const longest = Math.max(...ends.map((mark) => mark.length));
@@ -122,7 +149,14 @@ export class TaggedCallReader implements CallReader {
     const name = text.slice(at, end).trim();
     if (end - at >= MAX_NAME || name === "") return { at, state: "malformed" };
     this.#name = name;
-    return this.#go("parameters", end + nameEnd.length);
+    return this.#go(headEnd === "" ? "parameters" : "head", end + nameEnd.length);
+  }
+
+  #readHead(text: string, at: number): Step {
+    const { headEnd } = this.#marks;
+    const end = indexOrEnd(text, headEnd, at);
+    if (end - at > MAX_HEAD) return { at, state: "malformed" };
+    return end === text.length ? { at, state: "stop" } : this.#go("parameters", end + headEnd.length);
   }
 
   #readTag(text: string, at: number): Step {
@@ -137,13 +171,15 @@ export class TaggedCallReader implements CallReader {
   }
 
   #readKey(text: string, at: number): Step {
-    const { keyEnds, valueOpen } = this.#marks;
+    const { keyEnds, valueOpen, escapesKeys, nested } = this.#marks;
     const ends = keyEnds.map((each) => ({ ...each, at: indexOrEnd(text, each.mark, at) }));
     const first = ends.reduce((a, b) => (b.at < a.at ? b : a));
     const longest = Math.max(...keyEnds.map(({ mark }) => mark.length));
     if (first.at === text.length && first.at - at < MAX_NAME + longest) return { at, state: "stop" };
-    const name = text.slice(at, first.at).trim();
-    if (first.at - at >= MAX_NAME || name === "") return { at, state: "malformed" };
+    const written = text.slice(at, first.at).trim();
+    const name = escapesKeys ? unescaped(written) : written;
+    const isKey = name !== "" && !(nested && name.startsWith("/"));
+    if (first.at - at >= MAX_NAME || !isKey) return { at, state: "malformed" };
     this.#key = { name, end: first.value };
     const end = first.at + first.mark.length;
     return valueOpen === "" ? this.#startValue(end) : this.#go("value-open", end);
@@ -158,15 +194,41 @@ export class TaggedCallReader implements CallReader {
 
   #startValue(at: number): Step {
     const { name, end } = this.#key;
-    this.#writer.startValue(name, end === "json" ? ANY_BUT_TEXT : this.#typesOf(name, end));
+    const { nested, valueClose, valueLead } = this.#marks;
+    const types = end === "json" ? ANY_BUT_TEXT : this.#typesOf(name, end);
+    this.#writer.startValue(name, types);
     this.#isStarted = true;
-    this.#lead = this.#marks.valueLead;
-    return this.#go("value-lead", at);
+    this.#lead = valueLead;
+    this.#valueClose = valueClose(name);
+    const isText = nested === undefined || (types?.size === 1 && types.has("string"));
+    return this.#go(isText ? "value-lead" : "value-start", at);
+  }
+
+  /** Finds out whether a value is made of elements, or of nothing: then a tag follows with only white space before it. */
+  #beginValue(text: string, at: number): Step {
+    const { nested } = this.#marks;
+    const start = skipSpace(text, at);
+    const found = start - at > MAX_SPACE_BEHIND_VALUE ? undefined : markAt(text, start, [`${nested}<`]);
+    if (found === "partly") return { at, state: "stop" };
+    if (nested === undefined || found === undefined) return this.#go("value-lead", at);
+    this.#elements = new ElementValue(nested, this.#key.name, (path) => this.#types(this.#name ?? "", path));
+    return this.#go("elements", at);
+  }
+
+  /** Reads a value that is made of elements, and hands it over once it is whole. */
+  #readElements(text: string, from: number): Step {
+    if (this.#elements === undefined) return { at: from, state: "malformed" };
+    const { consumed, value } = this.#elements.push(text.slice(from));
+    const at = from + consumed;
+    if (value === "malformed") return { at, state: "malformed" };
+    if (value === undefined) return { at, state: "stop" };
+    this.#writer.append(value);
+    return this.#writer.endValue() ? this.#go("parameters", at) : { at, state: "malformed" };
   }
 
   /** Returns the types of a value that is by its schema, or that says that it is text where its schema allows none. */
   #typesOf(name: string, end: "by-schema" | "text"): ReadonlySet<JsonType> | undefined {
-    const bySchema = this.#types(this.#name ?? "", name);
+    const bySchema = this.#types(this.#name ?? "", [name]);
     if (end === "by-schema") return bySchema;
     return bySchema === undefined || bySchema.has("string") ? TEXT_ONLY : bySchema;
   }
@@ -181,7 +243,8 @@ export class TaggedCallReader implements CallReader {
 
   /** Goes to the closing mark that counts: one that another mark of the call follows. */
   #readValue(text: string, from: number): Step {
-    const { valueClose, valueTail } = this.#marks;
+    const { valueTail } = this.#marks;
+    const valueClose = this.#valueClose;
     let close = indexOrEnd(text, valueClose, from);
     let isEnd = this.#endsValue(text, close);
     while (isEnd === "no") {
@@ -209,7 +272,7 @@ export class TaggedCallReader implements CallReader {
 
   #endsValue(text: string, close: number): "yes" | "no" | "unknown" {
     if (close === text.length) return "unknown";
-    const behind = close + this.#marks.valueClose.length;
+    const behind = close + this.#valueClose.length;
     let next = behind;
     while (next - behind < MAX_SPACE_BEHIND_VALUE && isSpace(text.charAt(next))) next += 1;
     const { parameterOpen, callClose, outerClose } = this.#marks;
@@ -217,6 +280,12 @@ export class TaggedCallReader implements CallReader {
     if (found === undefined) return "no";
     return found === "partly" ? "unknown" : "yes";
   }
+}
+
+/** Returns the key as it is meant. A quotation mark ends it: what stands behind is an attribute that nobody knows. */
+function unescaped(key: string): string {
+  const [name = ""] = key.split('"');
+  return name.replaceAll("&quot;", '"').replaceAll("&amp;", "&");
 }
 
 /** Returns where the mark is, or the end of the text. */

@@ -69,8 +69,8 @@ export function readVocabulary(model: LlamaModel): Vocabulary {
 }
 
 /** Returns the tokens of the marks: their text is wanted, although the library hides that of control tokens. */
-export function markTokens({ reasoning, toolCall }: OutputMarkers, vocabulary: Vocabulary): ReadonlySet<Token> {
-  const marks = [reasoning, toolCall].flatMap((part) => Object.values(part ?? {}));
+export function markTokens({ reasoning, toolCall, text }: OutputMarkers, vocabulary: Vocabulary): ReadonlySet<Token> {
+  const marks = [reasoning, toolCall, text].flatMap((part) => Object.values(part ?? {}));
   return new Set(
     marks.flatMap((mark) =>
       typeof mark !== "string"

@@ -9,6 +9,10 @@ export type SampleCall = { readonly name: string; readonly args: Readonly<Record
 export type Family = {
   readonly profile: string;
   readonly write: (calls: readonly SampleCall[]) => string;
+  /** The same as a grammar writes it. Absent: as `write` does. */
+  readonly written?: (calls: readonly SampleCall[]) => string;
+  /** The tags around a value that is read as a whole. Absent: no value is. */
+  readonly whole?: readonly [open: string, close: string];
   /** Calls are calls at the start of the text only. */
   readonly onlyAtStart?: boolean;
 };
@@ -62,6 +66,34 @@ const deepseekV3 = (calls: readonly SampleCall[]) =>
         `<｜tool▁call▁begin｜>function<｜tool▁sep｜>${name}\n\`\`\`json\n${json(args)}\n\`\`\`<｜tool▁call▁end｜>`,
     )
     .join("\n")}<｜tool▁calls▁end｜>`;
+const kimiK3 = (calls: readonly SampleCall[]) =>
+  `<|open|>tools<|sep|>${calls
+    .map(
+      ({ name, args }, i) =>
+        `<|open|>call tool="${name}" index="${i + 1}"<|sep|>${each(
+          args,
+          (key, value) =>
+            `<|open|>argument key="${key}" type="${typeNameOf(value)}"<|sep|>${plain(value)}<|close|>argument<|sep|>`,
+        )}<|close|>call<|sep|>`,
+    )
+    .join("")}<|close|>tools<|sep|>`;
+const typeNameOf = (value: unknown) => {
+  if (value === null) return "null";
+  return Array.isArray(value) ? "array" : typeof value;
+};
+const element = (key: string, inside: string) => `]<]minimax[>[<${key}>${inside}]<]minimax[>[</${key}>`;
+const elements = (value: unknown): string => {
+  if (Array.isArray(value)) return value.map((item) => element("item", elements(item))).join("");
+  if (typeof value !== "object" || value === null) return plain(value);
+  return each({ ...value }, (key, inside) => element(key, elements(inside)));
+};
+const minimaxM3 = (inside: (value: unknown) => string) => (calls: readonly SampleCall[]) =>
+  `]<]minimax[>[<tool_call>\n${calls
+    .map(
+      ({ name, args }) =>
+        `]<]minimax[>[<invoke name="${name}">${each(args, (key, value) => element(key, inside(value)))}]<]minimax[>[</invoke>\n`,
+    )
+    .join("")}]<]minimax[>[</tool_call>`;
 const mistralArgs = (calls: readonly SampleCall[]) =>
   calls.map(({ name, args }) => `[TOOL_CALLS]${name}[ARGS]${json(args)}`).join("");
 
@@ -101,6 +133,8 @@ export const FAMILIES: readonly Family[] = [
         )
         .join("")}</minimax:tool_call>`,
   },
+  { profile: "minimax-m3", write: minimaxM3(elements), written: minimaxM3(plain), whole: ["<tags>", "</tags>"] },
+  { profile: "kimi-k3", write: kimiK3 },
   { profile: "kimi-k2", write: kimi },
   { profile: "kimi-k2-thinking", write: kimi },
   { profile: "deepseek-v3", write: deepseekV3 },
@@ -125,8 +159,8 @@ export const FAMILIES: readonly Family[] = [
 ];
 
 export function markersOf(profile: string): OutputMarkers {
-  const { reasoning, toolCall } = loadProfile(profile);
-  return { ...(reasoning ? { reasoning } : {}), ...(toolCall ? { toolCall } : {}) };
+  const { reasoning, toolCall, text } = loadProfile(profile);
+  return { ...(reasoning ? { reasoning } : {}), ...(toolCall ? { toolCall } : {}), ...(text ? { text } : {}) };
 }
 
 /** How output of the family is parsed where `search` and `run` may be called. */

@@ -8,6 +8,10 @@ type Sample = readonly [what: string, profile: string, output: string, wanted: r
 const BIG = "x".repeat(70_000);
 const LIST = `[${'"item", '.repeat(12_000)}"end"]`;
 
+const m3Element = (key: string, inside: string) => `]<]minimax[>[<${key}>${inside}]<]minimax[>[</${key}>`;
+const m3 = (inside: string) =>
+  `]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="search">${inside}]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>`;
+
 const SAMPLES: readonly Sample[] = [
   [
     "white space that is not the template's",
@@ -329,9 +333,96 @@ const SAMPLES: readonly Sample[] = [
   ],
   [
     "markup that only an engine reads",
+    "hermes",
+    "<call>run",
+    [["text", "<call>run"]],
+    { markers: { toolCall: { form: "engine-only", open: "<call>" } } },
+  ],
+  [
+    "elements inside elements, by the schema and without one",
     "minimax-m3",
-    "]<]minimax[>[<tool_call>run",
-    [["text", "]<]minimax[>[<tool_call>run"]],
+    m3(
+      `${m3Element("tags", m3Element("x", "1") + m3Element("x", "b"))}${m3Element("free", `\n${m3Element("a", "1")}\n${m3Element("b", m3Element("item", "x"))}\n`)}`,
+    ),
+    [["search", '{"tags": ["1", "b"], "free": {"a": 1, "b": ["x"]}}']],
+  ],
+  [
+    "elements of one name in an object are a list, and a list of none is empty",
+    "minimax-m3",
+    m3(
+      `${m3Element("free", `${m3Element("t", "a")}${m3Element("u", "")}${m3Element("t", "b")}`)}${m3Element("tags", "")}`,
+    ),
+    [["search", '{"free": {"t": ["a", "b"], "u": ""}, "tags": []}']],
+  ],
+  [
+    "a value that is JSON in the place of elements",
+    "minimax-m3",
+    m3(`${m3Element("tags", '["x"]')}${m3Element("free", '{"a": [1]}')}`),
+    [["search", '{"tags": ["x"], "free": {"a": [1]}}']],
+  ],
+  [
+    "a string that holds tags",
+    "minimax-m3",
+    m3(m3Element("q", `${m3Element("b", "x")} </q> y`)),
+    [["search", `{"q": ${JSON.stringify(`${m3Element("b", "x")} </q> y`)}}`]],
+  ],
+  [
+    "text beside elements is no value",
+    "minimax-m3",
+    m3(m3Element("free", `text ${m3Element("a", "1")}`)),
+    [["search", `{"free": ${JSON.stringify(`text ${m3Element("a", "1")}`)}}`]],
+  ],
+  [
+    "a closing tag of another element",
+    "minimax-m3",
+    m3(m3Element("free", "]<]minimax[>[<a>1]<]minimax[>[</b>")),
+    [
+      ["search", '{"free": ', false],
+      ["text", `]<]minimax[>[</b>]<]minimax[>[</free>]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>`],
+    ],
+  ],
+  [
+    "an end of the call without that of the call's own",
+    "minimax-m3",
+    `]<]minimax[>[<tool_call>]<]minimax[>[<invoke name="search">${m3Element("q", "a")}]<]minimax[>[</tool_call>`,
+    [["search", '{"q": "a"}']],
+  ],
+  [
+    "the channels of an answer",
+    "kimi-k3",
+    "Hm.<|close|>think<|sep|><|open|>response<|sep|>Let me see.<|close|>response<|sep|><|open|>tools<|sep|>" +
+      '<|open|>call tool="search" index="1"<|sep|><|open|>argument key="q" type="string"<|sep|>12<|close|>argument<|sep|>' +
+      '<|open|>argument key="tags" type="array"<|sep|>["x"]<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|><|close|>message<|sep|>',
+    [
+      ["reasoning", "Hm."],
+      ["text", "Let me see."],
+      ["search", '{"q": "12", "tags": ["x"]}'],
+    ],
+    { startsInReasoning: true },
+  ],
+  [
+    "an answer without a call, whose channel the prompt has opened",
+    "kimi-k3",
+    "Yes.<|close|>response<|sep|><|close|>message<|sep|>",
+    [["text", "Yes."]],
+  ],
+  [
+    "a key with escapes, and a call without a number",
+    "kimi-k3",
+    '<|open|>tools<|sep|><|open|>call tool="run"<|sep|><|open|>argument key="a &quot;b&quot; &amp;amp;" type="number"<|sep|>1.50<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',
+    [["run", '{"a \\"b\\" &amp;": 1.50}']],
+  ],
+  [
+    "an argument that says what nobody knows",
+    "kimi-k3",
+    '<|open|>tools<|sep|><|open|>call tool="search" index="1"<|sep|><|open|>argument key="n" type="integer"<|sep|>3<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',
+    [["search", '{"n": 3}']],
+  ],
+  [
+    "an argument that does not say what it is",
+    "kimi-k3",
+    '<|open|>tools<|sep|><|open|>call tool="search" index="1"<|sep|><|open|>argument key="n"<|sep|>3<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',
+    [["search", '{"n": 3}']],
   ],
 ];
 

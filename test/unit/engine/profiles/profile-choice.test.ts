@@ -76,7 +76,9 @@ describe("the markers that a model can know", () => {
     const { reasoning, toolCall } = loadProfile("hermes-thinking");
     expect(usable("hermes-thinking", "<tool_call> </tool_call>")).toEqual({ reasoning, toolCall });
     expect(usable("hermes-thinking", "<tool_call>")).toEqual({ reasoning });
-    expect(usable("minimax-m3", "]<]minimax[>[<tool_call>")).toEqual({});
+    const { text } = loadProfile("kimi-k3");
+    expect(usable("kimi-k3", "<|open|>response<|sep|> <|close|>response<|sep|>")).toEqual({ text });
+    expect(usable("kimi-k3", "<|open|>response<|sep|>")).toEqual({});
   });
 
   test("may be put together by the template", () => {

@@ -1,8 +1,9 @@
 import { expect, test } from "vitest";
-import { argumentTypes } from "../../../../../engine/tool-calls/readers/argument-types.ts";
+import { type ArgumentPath, argumentTypes, ITEM } from "../../../../../engine/tool-calls/readers/argument-types.ts";
 
-const typesIn = (schema: unknown, key = "a") => {
-  const types = argumentTypes([{ name: "t", parametersJsonSchema: JSON.stringify(schema) }])("t", key);
+const typesIn = (schema: unknown, ...path: ArgumentPath) => {
+  const where = path.length > 0 ? path : ["a"];
+  const types = argumentTypes([{ name: "t", parametersJsonSchema: JSON.stringify(schema) }])("t", where);
   return types === undefined ? undefined : [...types].sort();
 };
 const typesOf = (a: unknown, more: object = {}) => typesIn({ type: "object", properties: { a }, ...more });
@@ -47,7 +48,7 @@ test("parameters are found wherever the schema declares them", () => {
 
 test("what is no JSON, and a tool that is not there, allow anything", () => {
   const types = argumentTypes([{ name: "t", parametersJsonSchema: "{" }]);
-  expect([types("t", "a"), types("u", "a")]).toEqual([undefined, undefined]);
+  expect([types("t", ["a"]), types("u", ["a"])]).toEqual([undefined, undefined]);
 });
 
 test.each(["allOf", "anyOf", "oneOf"])(
@@ -73,7 +74,7 @@ test("beyond the budget of work any type is allowed, of whatever size the schema
   expect(typesOf({ enum: Array.from({ length: 20_000 }, String) })).toEqual(["string"]);
   expect(typesOf({ enum: Array.from({ length: 40_000 }, String) })).toBeUndefined();
   const deep = `{"properties":{"a":${'{"allOf":['.repeat(9000)}{}${"]}".repeat(9000)}}}`;
-  expect(argumentTypes([{ name: "t", parametersJsonSchema: deep }])("t", "a")).toBeUndefined();
+  expect(argumentTypes([{ name: "t", parametersJsonSchema: deep }])("t", ["a"])).toBeUndefined();
 });
 
 test.each([[{ type: [{ toString: 1 }] }], [{ type: "constructor" }], [{ type: ["__proto__", 7, null] }]])(
@@ -89,4 +90,22 @@ test("an alternative that leads back to what is being looked at allows any type"
     inner: { anyOf: [{ $ref: "#/$defs/outer" }, { properties: { a: { type: "null" } } }] },
   };
   expect(typesIn({ $ref: "#/$defs/outer", $defs })).toEqual(["string"]);
+});
+
+test("values inside others are found by their path, through references and alternatives", () => {
+  const point = { type: "object", properties: { x: { type: "number" }, a: { type: "boolean" } } };
+  const list = { type: "array", items: { anyOf: [{ $ref: "#/$defs/point" }, { type: "null" }] } };
+  const schema = { properties: { a: point, list, free: { type: "array" } }, $defs: { point } };
+  expect(typesIn(schema, "a", "a")).toEqual(["boolean"]);
+  expect(typesIn(schema, "list", ITEM, "x")).toEqual(["number"]);
+  expect(typesIn(schema, "list", ITEM)).toEqual(["null", "object"]);
+  expect(typesIn(schema, "list", "0", "x")).toBeUndefined();
+  expect(typesIn(schema, "free", ITEM)).toBeUndefined();
+  expect(typesIn(schema, "a", "y")).toBeUndefined();
+});
+
+test("the way into a schema that holds itself ends with the path", () => {
+  const tree = { type: "object", properties: { next: { $ref: "#" }, a: { type: "string" } } };
+  expect(typesIn(tree, "next", "next", "a")).toEqual(["string"]);
+  expect(typesIn(tree, ...Array.from({ length: 100 }, () => "next"), "a")).toBeUndefined();
 });

@@ -1,0 +1,66 @@
+import * as z from "zod";
+import { literal, sequence } from "../gbnf/gbnf.ts";
+import { groupedCalls } from "./grouped-calls.ts";
+import { mark, opening, text } from "./marks.ts";
+import { type TaggedCallMarks, TaggedCallReader } from "./readers/tagged-call-reader.ts";
+import { toolCallForm } from "./tool-call-form.ts";
+
+/**
+ * The form of a call with elements that are called like the parameters, as MiniMax-M3 writes it: a value is text, or
+ * elements again, for the members of an object and, called `item`, for the entries of a list.
+ */
+export const elementTags = toolCallForm({
+  schema: z
+    .strictObject({
+      form: z.literal("element-tags"),
+      open: mark.describe("The mark before all calls."),
+      close: mark.describe("The mark behind all calls."),
+      separator: text.describe("The white space that the template writes before `open` and behind `close`."),
+      callOpen: mark.describe("The mark before a call, which its name follows."),
+      callNameEnd: mark.describe("The mark behind the name of a call."),
+      callClose: mark.describe("The mark behind a call."),
+      tagMark: mark.describe("The mark before every tag."),
+    })
+    .describe("`open callOpen NAME callNameEnd tagMark<KEY>VALUE tagMark</KEY> … callClose close`"),
+
+  usable: (markers, { isKnown }) =>
+    [markers.open, markers.callOpen, markers.tagMark].every(isKnown) ? markers : undefined,
+
+  reading(markers, tools) {
+    const { tagMark, callNameEnd, callClose, close } = markers;
+    const marks: TaggedCallMarks = {
+      nameEnd: callNameEnd.trim(),
+      headEnd: "",
+      parameterOpen: `${tagMark}<`,
+      keyEnds: [{ mark: ">", value: "by-schema" }],
+      valueOpen: "",
+      valueLead: "",
+      valueTail: "",
+      valueClose: (key) => `${tagMark}</${key}>`,
+      callClose: callClose.trim(),
+      outerClose: close.trim(),
+      escapesKeys: false,
+      nested: tagMark,
+    };
+    return groupedCalls(markers, () => new TaggedCallReader(marks, tools.names, tools.argumentTypes));
+  },
+
+  // An object or a list is written as JSON where a grammar writes it, which is read like elements.
+  markup({ open, close, callOpen, callNameEnd, callClose, tagMark }) {
+    return {
+      ...opening(open, callOpen, callOpen),
+      call: (name, args) => sequence(literal(name + callNameEnd), args, literal(callClose)),
+      tags: {
+        open: `${tagMark}<`,
+        key: (key) => key,
+        keyEnds: () => [">"],
+        after: (key) => `${tagMark}</${key}>`,
+        close: `${tagMark}</`,
+        tellsKind: false,
+        nested: tagMark,
+      },
+      between: callOpen,
+      close,
+    };
+  },
+});
