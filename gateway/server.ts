@@ -17,7 +17,7 @@ import { registerTrafficStats } from "./http/admin/fleet/traffic-stats.ts";
 import { contractRoute } from "./http/answer/contract-route.ts";
 import { countTokensRoute } from "./http/answer/count-tokens-route.ts";
 import { FlushQueue } from "./http/answer/flush-queue.ts";
-import { generateRoute } from "./http/answer/generate-route.ts";
+import { type GenerateRouteDeps, generateRoute } from "./http/answer/generate-route.ts";
 import { getModel, listModels } from "./http/answer/models-route.ts";
 import { RunningAnswers } from "./http/answer/running-answers.ts";
 import { type BodyLimits, limitBodies, receiveBodies, type TranslationDeps } from "./http/body/request-body.ts";
@@ -150,7 +150,9 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const translator = newTranslator(deps);
   const models = new ModelDirectory(config.catalog, deps.clusters);
   app.addHook("onClose", () => translator.close());
-  const answering = answeringParts(deps, limits, { translator, models, overload, random: Math.random });
+  const queue = new FlushQueue({ maxJoinMs: config.stream.maxJoinMs, clock });
+  const translation = { translator, models, overload, random: Math.random, joinMs: () => queue.holdMs };
+  const answering = { ...answeringParts(deps, limits, translation), queue };
   const auth = { keys, tokens: deps.tokens, failures, trustedHops, stats };
   const handlerOf = handlers(deps, answering);
   registerRoutes(app, handlerOf, ({ use }) => use === "open");
@@ -196,16 +198,18 @@ function answeringParts(deps: GatewayDeps, limits: RateLimitDeps, translation: T
 }
 
 /** Makes the handlers of all routes. */
-function handlers({ config, sealing, clock }: GatewayDeps, answering: ReturnType<typeof answeringParts>): HandlerOf {
+function handlers(
+  { config, sealing }: GatewayDeps,
+  answering: ReturnType<typeof answeringParts> & Pick<GenerateRouteDeps, "queue">,
+): HandlerOf {
   const { translation } = answering;
-  const queue = new FlushQueue({ maxJoinMs: config.stream.maxJoinMs, clock });
   const { chat, messages, responses } = config.formats;
   const brokenStreams = {
     chat: chat.brokenStream,
     messages: messages.brokenStream,
     responses: responses.brokenStream,
   };
-  const generation = { ...answering, sealing, queue, brokenStreams, cacheHeader: config.cacheHeader };
+  const generation = { ...answering, sealing, brokenStreams, cacheHeader: config.cacheHeader };
   const others: Readonly<Record<OtherOperation, RouteHandlerMethod>> = {
     list_models: listModels(translation.models),
     get_model: getModel(translation.models),

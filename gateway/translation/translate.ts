@@ -1,4 +1,5 @@
-import { CountTokensRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { toDuration } from "../../deploy/runtime/time/proto-duration.ts";
+import { CountTokensRequest, type StreamPreferences } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Catalog } from "../catalog.ts";
 import type { CanonicalRequest, FormatSettings, Places, PreparedCount } from "../formats/format.ts";
 import { routingDigest } from "../keys/routing-digest.ts";
@@ -36,7 +37,15 @@ export type TranslationOrder = {
   readonly caller: Caller;
   /** The size of the body in bytes, by which its tokens are estimated. */
   readonly bodyBytes: number;
+  /** The time for which the engine may hold deltas of a stream to send several together, in milliseconds. Default: 0. */
+  readonly joinMs?: number;
 };
+
+/**
+ * The time for which the engine may hold deltas of an answer that is not streamed, in milliseconds. Nobody sees them
+ * before its end, each message costs both sides, and what is lost with an engine is no more than this.
+ */
+const FOLDED_JOIN_MS = 200;
 
 /** What translating needs from the rest of the gateway. */
 export type Surroundings = {
@@ -75,7 +84,7 @@ export type Translated = {
  * it. Throws `ApiError` only, but for faults of this program.
  */
 export function translate(body: unknown, order: TranslationOrder, surroundings: Surroundings): Translated {
-  const { operation, caller, bodyBytes } = order;
+  const { operation, caller, bodyBytes, joinMs = 0 } = order;
   const { sealing, acceptsImages, settings, catalog } = surroundings;
   const route = promptRoute(operation);
   if (!route) throw new Error(`${operation} takes no prompt`);
@@ -86,13 +95,18 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
   const allowed = withinOutputLimit(canonical, caller.maxOutputTokens);
   const { requestId, tenant } = caller;
   const cache = cacheHints(caller, canonical.cache);
-  const call = { requestId, tenant, priority: 0, stream: undefined };
+  const call = { requestId, tenant, priority: 0, stream: batching(stream ? joinMs : FOLDED_JOIN_MS) };
   const fresh = { resumable: false, continuation: undefined, prefixDigests: Buffer.alloc(0) };
   const request = { ...allowed, cache, ...call, ...fresh };
   const prefixKey = routingDigest(caller.routingKey, "prefix", model);
   const inputTokens = estimateInputTokens(bodyBytes, canonical.messages);
   const { maxOutputTokens } = allowed;
   return { model, stream, options, places, ...encodeRequest(request, prefixKey), inputTokens, maxOutputTokens };
+}
+
+/** Asks the engine to hold deltas for at most so long; undefined where it is to hold none. */
+function batching(ms: number): StreamPreferences | undefined {
+  return ms === 0 ? undefined : { maxBatchDelay: toDuration(ms) };
 }
 
 function countOf({ model, request, ...places }: PreparedCount, { caller, bodyBytes }: TranslationOrder): Translated {

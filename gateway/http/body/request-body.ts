@@ -113,6 +113,8 @@ export type TranslationDeps = {
   readonly overload: OverloadManager;
   /** Returns a random number that is even over [0, 1). */
   readonly random: () => number;
+  /** Returns for how long deltas of a stream are held now to be written together, in milliseconds: up to 1,000. */
+  readonly joinMs: () => number;
 };
 
 /**
@@ -151,7 +153,7 @@ export async function translateReceived(
   received: ReceivedBody | undefined,
   { operation, record, principal }: BodyOrder,
   signal: AbortSignal,
-  { translator, models, overload, random }: TranslationDeps,
+  { translator, models, overload, random, joinMs }: TranslationDeps,
 ): Promise<Translated> {
   const bodyBytes = received?.bytes.length ?? 0;
   const lacking = overload.lacksFor(bodyBytes);
@@ -162,7 +164,7 @@ export async function translateReceived(
   const { maxOutputTokens } = limits;
   const caller = { requestId, tenant, routingKey, cacheSalt, maxOutputTokens, usableModels };
   try {
-    return await translator.translate(received, { operation, caller, bodyBytes }, signal);
+    return await translator.translate(received, { operation, caller, bodyBytes, joinMs: joinMs() }, signal);
   } catch (error) {
     if (!(error instanceof WorkNotDone)) throw error;
     if (error.why === "given_up") throw inTrouble("translation_given_up", random);

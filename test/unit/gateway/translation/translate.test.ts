@@ -39,8 +39,9 @@ const CALLER: Caller = {
 };
 const BODY = { model: "svc-qwen", messages: [{ role: "user", content: "hi" }], prompt_cache_key: "mine" };
 
-function translated(caller: Partial<Caller> = {}, body: object = BODY) {
-  const order = { operation: "chat", caller: { ...CALLER, ...caller }, bodyBytes: 90 } as const;
+function translated(caller: Partial<Caller> = {}, body: object = BODY, joinMs?: number) {
+  const by = { ...CALLER, ...caller };
+  const order = { operation: "chat", caller: by, bodyBytes: 90, ...(joinMs !== undefined && { joinMs }) } as const;
   // Another gateway each time: it shares keys, but not the sealing keys.
   return translate(body, order, {
     sealing: new Sealing(),
@@ -71,4 +72,14 @@ test("gateways agree on where a conversation belongs, and digests differ for eve
     cacheKey,
     expect.not.stringContaining(hash ?? ""),
   ]);
+});
+
+test("deltas that nobody waits for may come together, those of a stream only where the gateway is busy", () => {
+  const delayOf = (stream: boolean, joinMs?: number) =>
+    GenerateRequest.decode(translated({}, { ...BODY, stream }, joinMs).bytes).stream?.maxBatchDelay;
+  expect(delayOf(false)).toEqual({ seconds: 0, nanos: 200_000_000 });
+  expect(delayOf(true)).toBeUndefined();
+  expect(delayOf(true, 0)).toBeUndefined();
+  expect(delayOf(true, 20)).toEqual({ seconds: 0, nanos: 20_000_000 });
+  expect(delayOf(true, 1_000)).toEqual({ seconds: 1, nanos: 0 });
 });
