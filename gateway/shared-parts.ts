@@ -1,0 +1,212 @@
+import cluster from "node:cluster";
+import type { Logger } from "pino";
+import { ConfigError } from "../deploy/runtime/config/load-config.ts";
+import { processChannel } from "../deploy/runtime/process/process-channel.ts";
+import { systemClock } from "../deploy/runtime/time/clock.ts";
+import type { GatewayConfig } from "./config.ts";
+import { type FleetBoard, FleetBook } from "./fleet/fleet-board.ts";
+import { RedisBoard } from "./fleet/redis-board.ts";
+import { FLEET_TOPIC, type FleetReply, type FleetRequest, WorkerBoard } from "./fleet/worker-board.ts";
+import { FileKeyStore } from "./keys/file-key-store.ts";
+import { registerKeyStats } from "./keys/key-stats.ts";
+import type { KeyStore } from "./keys/key-store.ts";
+import { isKeyStoreError } from "./keys/key-store-error.ts";
+import { RedisKeyStore } from "./keys/redis/redis-key-store.ts";
+import type { TokenVerifier } from "./keys/tokens/token-verifier.ts";
+import { LIMITS_TOPIC, type LimitReply, type LimitRequest } from "./limits/limit-message.ts";
+import { registerLimitStats } from "./limits/limit-stats.ts";
+import type { LimitStore } from "./limits/limit-store.ts";
+import { MemoryLimitStore } from "./limits/memory-limit-store.ts";
+import { RedisLimitStore } from "./limits/redis/redis-limit-store.ts";
+import { SharedLimitStore } from "./limits/shared-limit-store.ts";
+import { RedisState } from "./state/redis-state.ts";
+import type { Stats } from "./stats/stats.ts";
+import { type OrderBoard, OrderBook } from "./upstream/orders/order-board.ts";
+import { RedisOrders } from "./upstream/orders/redis-orders.ts";
+import { ORDERS_TOPIC, type OrderReply, type OrderRequest, WorkerOrders } from "./upstream/orders/worker-orders.ts";
+import { KeySeries } from "./usage/key-series.ts";
+import { KeyUsage } from "./usage/key-usage.ts";
+import { RedisUsage } from "./usage/redis-usage.ts";
+import { UsageBook } from "./usage/usage-book.ts";
+import type { UsageStore } from "./usage/usage-store.ts";
+import { USAGE_TOPIC, type UsageReply, type UsageRequest, WorkerUsage } from "./usage/worker-usage.ts";
+
+/**
+ * Opens the keys, what they have used of their limits and what operators have ordered, in this process or in the store
+ * that gateways share.
+ */
+export async function openShared(config: GatewayConfig, stats: Stats, log: Logger) {
+  const state = await openState(config, log);
+  const limits = await openLimits(config, state, stats, log);
+  const { keys, loaded: keysLoaded } = await openKeys(config, state, stats, log);
+  const tokens = await openTokens(config, keys, log);
+  const usage = openUsage(config, state, stats);
+  return {
+    keys,
+    keysLoaded,
+    tokens,
+    limitStore: limits.store,
+    usage,
+    board: openOrderBoard(config, state),
+    fleetBoard: openFleetBoard(config, state),
+    notes: () => [
+      ...(keys.status().loadedAtMs === 0 ? ["keys: the shared store is away; callers are not listened to"] : []),
+      ...(limits.notes?.() ?? []),
+    ],
+    async close() {
+      tokens?.close();
+      await keys.close();
+      await usage.close();
+      await limits.close?.();
+      state?.close();
+    },
+  };
+}
+
+/** The counts of the limits of keys, and what is amiss with them. */
+type OpenLimits = { readonly store: LimitStore; notes?(): readonly string[]; close?(): Promise<void> };
+
+/**
+ * Opens the counts of the limits of keys. Without a store that gateways share, whoever starts several workers counts
+ * for all of them; a worker that was started by hand counts by itself.
+ */
+async function openLimits(
+  { worker }: GatewayConfig,
+  state: RedisState | undefined,
+  stats: Stats,
+  log: Logger,
+): Promise<OpenLimits> {
+  if (state) return await openSharedLimits(state, stats, log);
+  if (!worker || !cluster.isWorker) return { store: new MemoryLimitStore(systemClock) };
+  const onSilence = () =>
+    log.warn("the limits of keys are counted by this worker alone: the starting process is silent");
+  const channel = processChannel<LimitRequest, LimitReply>(process, LIMITS_TOPIC);
+  const store = new SharedLimitStore({ channel, clock: systemClock, workers: worker.count, onSilence });
+  registerLimitStats(stats.registry, () => store.shared);
+  return { store };
+}
+
+/** Connects to the store that gateways share, where there is one. Throws `ConfigError`. */
+async function openState({ state: { redis } }: GatewayConfig, log: Logger): Promise<RedisState | undefined> {
+  if (!redis) return undefined;
+  const onReload = (fault: string | undefined) => {
+    if (fault) log.error({ fault }, "the certificates of the shared store cannot be used; the last good ones stay");
+    else log.info("certificates of the shared store loaded");
+  };
+  const state = new RedisState({ settings: redis, clock: systemClock, onReload });
+  await state.connect();
+  return state;
+}
+
+async function openSharedLimits(state: RedisState, stats: Stats, log: Logger): Promise<OpenLimits> {
+  const { whenAway } = state.settings;
+  const does =
+    whenAway === "share" ? "this gateway goes by its share of each limit" : "requests with limits are refused";
+  const store = await RedisLimitStore.open({
+    state,
+    clock: systemClock,
+    onAway: (fault) => log.error({ fault }, `the store of the limits of keys is away: ${does}`),
+    onBack: () => log.info("the store of the limits of keys is back"),
+  });
+  registerLimitStats(stats.registry, () => store.state.shared);
+  return {
+    store,
+    notes: () => (store.state.shared ? [] : [`limits: the shared store is away; ${does}`]),
+    close: () => store.close(),
+  };
+}
+
+/**
+ * Opens what carries the orders of operators to other gateways and keeps them for later ones: the store that they share,
+ * or else whoever starts several workers. A gateway alone keeps them itself.
+ */
+function openOrderBoard({ worker }: GatewayConfig, state: RedisState | undefined): OrderBoard {
+  if (state) return new RedisOrders(state, systemClock);
+  if (!worker || !cluster.isWorker) return new OrderBook(systemClock);
+  return new WorkerOrders(processChannel<OrderRequest, OrderReply>(process, ORDERS_TOPIC), systemClock);
+}
+
+/** Opens what carries the reports of gateways that belong together: as it is with the orders of operators. */
+function openFleetBoard({ worker }: GatewayConfig, state: RedisState | undefined): FleetBoard {
+  if (state) return new RedisBoard(state);
+  if (!worker || !cluster.isWorker) return new FleetBook(systemClock);
+  return new WorkerBoard(processChannel<FleetRequest, FleetReply>(process, FLEET_TOPIC), systemClock);
+}
+
+/**
+ * Opens the counting of what keys use: in the store that gateways share, or else at whoever starts several workers, or
+ * else in this process.
+ */
+function openUsage({ worker, stats: { keySeries } }: GatewayConfig, state: RedisState | undefined, stats: Stats) {
+  const series = new KeySeries(stats.registry, keySeries, systemClock.nowMs);
+  const own = (): UsageStore =>
+    worker && cluster.isWorker
+      ? new WorkerUsage(processChannel<UsageRequest, UsageReply>(process, USAGE_TOPIC), systemClock)
+      : new UsageBook(systemClock);
+  return new KeyUsage({ store: state ? new RedisUsage(state, systemClock) : own(), series, clock: systemClock });
+}
+
+/**
+ * The keys, and when there are any: at once, or once the store that gateways share is back. `loaded` rejects with
+ * `ConfigError` when its keys cannot be used.
+ */
+type OpenKeys = { readonly keys: KeyStore; readonly loaded: Promise<void> };
+
+/** Opens the keys, and logs each of their later changes. Throws `ConfigError` if they cannot be used. */
+async function openKeys(
+  config: GatewayConfig,
+  state: RedisState | undefined,
+  stats: Stats,
+  log: Logger,
+): Promise<OpenKeys> {
+  const { keys, loaded } = await readKeys(config.keys, state);
+  if (keys.status().fault === "unreachable")
+    log.error({ fault: "unreachable" }, "the store of keys is away: callers are not listened to until it is back");
+  keys.onChange(({ keys: count, revision, fault }) => {
+    if (fault) log.error({ fault }, "the newest keys cannot be used; the last good ones stay");
+    else log.info({ keys: count, revision }, "keys loaded");
+  });
+  registerKeyStats(stats.registry, keys);
+  return { keys, loaded };
+}
+
+/** Follows the keys of the issuer whose tokens are taken in the place of keys, where there is one. */
+async function openTokens(
+  { auth: { jwt } }: GatewayConfig,
+  keys: KeyStore,
+  log: Logger,
+): Promise<TokenVerifier | undefined> {
+  if (!jwt) return undefined;
+  const onReload = (fault: string | undefined) => {
+    if (fault) log.error({ fault }, "the keys of the tokens' issuer cannot be used; the last good ones stay");
+    else log.info("keys of the tokens' issuer loaded");
+  };
+  const { TokenVerifier: Verifier } = await import("./keys/tokens/token-verifier.ts");
+  return await Verifier.open({ settings: jwt, keys, clock: systemClock, onReload });
+}
+
+/**
+ * Reads the keys. Throws `ConfigError` where there are none: a gateway without keys would refuse everybody, and whoever
+ * set it up has to know.
+ */
+async function readKeys({ file, redis }: GatewayConfig["keys"], state: RedisState | undefined): Promise<OpenKeys> {
+  const cannotUse = (error: unknown): never => {
+    if (!isKeyStoreError(error)) throw error;
+    const [where, command] =
+      file === undefined ? ["keys.redis", "--config this-file"] : ["keys.file", `--file ${file}`];
+    const hint = error.fault === "missing" ? `; 'npm run keys -- create ${command} …' makes one` : "";
+    throw new ConfigError(`${where}: ${error.message}${hint}`, { cause: error });
+  };
+  try {
+    if (file !== undefined)
+      return { keys: await FileKeyStore.open({ file, clock: systemClock }), loaded: Promise.resolve() };
+    if (!redis || !state) throw new ConfigError("keys: expected one of file and redis");
+    const keys = await RedisKeyStore.open({ state, pepperFile: redis.pepperFile, clock: systemClock });
+    const loaded = keys.loaded.catch(cannotUse);
+    // It is waited for once all else is there.
+    loaded.catch(() => {});
+    return { keys, loaded };
+  } catch (error) {
+    return cannotUse(error);
+  }
+}
