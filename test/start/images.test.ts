@@ -110,9 +110,10 @@ describe.each(["lies in a bare folder", ...(IMAGES ? ["stands in the images that
         const { address } = await started(target("engine"), folderFor(target("engine")), node);
         const folder = folderFor(target("gateway"));
         const key = await createKey(join(folder, "keys.json"), "--name", "first", "--models", "all");
-        const { baseUrl, adminUrl } = await started(target("gateway"), folder, {
+        const { baseUrl, adminUrl, grpcAddress } = await started(target("gateway"), folder, {
           listen: LOCAL,
           admin: LOCAL,
+          grpc: { ...LOCAL, reflection: true },
           tryIt: {},
           keys: { file: join(folder, "keys.json") },
           clusters: [{ model: "svc-qwen", endpoints: [{ address }] }],
@@ -124,6 +125,7 @@ describe.each(["lies in a bare folder", ...(IMAGES ? ["stands in the images that
           const reply = await fetch(`${baseUrl}${path}`, { method: "POST", headers, body });
           expect([path, reply.status, await reply.text()]).toEqual([path, 200, expect.stringContaining("usage")]);
         }
+        expect(grpcAddress).toMatch(/^127\.0\.0\.1:\d+$/);
         for (const url of [baseUrl, adminUrl]) {
           const page = await fetch(`${url}/`, { headers: { accept: "text/html" } });
           expect([page.status, await page.text()]).toEqual([200, expect.stringContaining("<html")]);
