@@ -29,6 +29,11 @@ export function startWorker(program: string, args: readonly string[]): ChildProc
 /** What the system does to a process for which there is no memory: it cannot say so itself. */
 const FOR_MEMORY = "SIGKILL";
 
+/** Says for people how a process ended, with a guess at why where it was killed. */
+export function endOf(how: string): string {
+  return how === FOR_MEMORY ? `${how}: was there too little memory for it?` : how;
+}
+
 /**
  * The error for a process that ended before it was ready. The process has said why on its standard error, but where it
  * was killed.
@@ -41,7 +46,7 @@ export class ChildFailed extends Error {
   readonly how: string;
 
   constructor(name: string, exitCode: number, how: string) {
-    super(`the ${name} did not start (${how}${how === FOR_MEMORY ? ": was there too little memory for it?" : ""})`);
+    super(`the ${name} did not start (${endOf(how)})`);
     this.how = how;
     this.exitCode = exitCode;
   }

@@ -17,6 +17,11 @@ export type LocalOptions = {
    * 50051.
    */
   readonly enginePort: number;
+  /**
+   * The port of the first engine node's metrics, which those of the others follow; 0 stands for any free ones. Default:
+   * 0.
+   */
+  readonly metricsPort: number;
   /** The folder of keys and generated configuration. Default: `.svc` in the working directory. */
   readonly stateDir: string;
   /** The path of a GGUF file, `hf:org/repo:quant`, `scripted` or `simulator`; absent for the demonstration model. */
@@ -56,6 +61,8 @@ const following = (first: number, index: number): number => (first === 0 ? 0 : f
 
 /** Returns the gRPC port of the engine node at `index`, from 0; 0 stands for any free port. */
 export const enginePort = ({ enginePort }: LocalOptions, index: number): number => following(enginePort, index);
+/** Returns the port of the metrics of the engine node at `index`, from 0; 0 stands for any free port. */
+export const metricsPort = ({ metricsPort }: LocalOptions, index: number): number => following(metricsPort, index);
 /** Returns the admin port of the gateway worker at `index`, from 0; 0 stands for any free port. */
 export const adminPort = ({ adminPort }: LocalOptions, index: number): number => following(adminPort, index);
 
@@ -67,6 +74,7 @@ export function wantedPorts(options: LocalOptions): readonly WantedPort[] {
     { flag: "--port", port: options.port },
     ...many(options.gateways, "--admin-port", adminPort),
     ...many(options.engines, "--engine-port", enginePort),
+    ...many(options.engines, "--metrics-port", metricsPort),
   ];
 }
 
@@ -99,6 +107,7 @@ function startCommand(): Command {
       9901,
     )
     .option("--engine-port <n>", "gRPC of the first engine node, the others' follow; 0 picks free ports", port, 50_051)
+    .option("--metrics-port <n>", "metrics of the first engine node, the others' follow; 0 picks free ports", port, 0)
     .option("--state-dir <folder>", "keys and generated configuration", ".svc")
     .option(
       "--model <file>",

@@ -10,7 +10,7 @@ import { Child, ChildFailed, startProcess } from "./child.ts";
 import { PortError, requireFreePorts } from "./free-ports.ts";
 import { GatewayWorkers } from "./gateway-workers.ts";
 import { findModel, type LocalModel, ModelError } from "./model.ts";
-import { enginePort, type LocalOptions, parseOptions, wantedPorts } from "./options.ts";
+import { enginePort, type LocalOptions, metricsPort, parseOptions, wantedPorts } from "./options.ts";
 import { localKey, openState, type State, writeEngineConfig } from "./state.ts";
 import { ownState, StateFolderError, stateFolder } from "./state-lock.ts";
 import { type Program, Supervisor } from "./supervisor.ts";
@@ -74,12 +74,14 @@ async function bringUp(
   const { adminUrls } = workers;
   await Promise.all(adminUrls.map((adminUrl) => untilReady(adminUrl, stop)));
   if (stop.aborted) return;
+  const metricsUrls = engines.map(({ metricsPort: at }) => `http://127.0.0.1:${at}/metrics`);
   const ready = {
     baseUrl: String(gateway?.baseUrl),
     adminUrl: adminUrls[0],
     ...(adminUrls.length > 1 && { adminUrls }),
     engine: addresses[0],
-    engineMetricsUrl: `http://127.0.0.1:${engines[0]?.metricsPort}/metrics`,
+    engineMetricsUrl: metricsUrls[0],
+    ...(metricsUrls.length > 1 && { engineMetricsUrls: metricsUrls }),
     keyFile: state.localKeyFile,
   };
   announce(ready, key);
@@ -91,7 +93,8 @@ function engineProgram(state: State, options: LocalOptions, model: LocalModel, i
   return {
     name,
     async start() {
-      const config = await writeEngineConfig(state, options, model, index + 1, port);
+      const place = { index: index + 1, port, metricsPort: metricsPort(options, index) };
+      const config = await writeEngineConfig(state, options, model, place);
       const child = new Child(name, startProcess(PROGRAM.engine, ["--config", config]));
       // A node that is started again must be found where the gateway looks for it.
       child.ready.then(

@@ -48,22 +48,21 @@ export async function localKey(state: State, signal: AbortSignal): Promise<strin
   return key;
 }
 
-/**
- * Writes the configuration of the engine node `index`, from 1, which listens on `port`, 0 for any free one. Resolves to
- * the path of the file.
- */
+/** The number of an engine node, from 1, with its gRPC port and that of its metrics; port 0 stands for any free one. */
+export type EnginePlace = { readonly index: number; readonly port: number; readonly metricsPort: number };
+
+/** Writes the configuration of an engine node. Resolves to the path of the file. */
 export async function writeEngineConfig(
   state: State,
   options: LocalOptions,
   model: LocalModel,
-  index: number,
-  port: number,
+  { index, port, metricsPort }: EnginePlace,
 ): Promise<string> {
   return writeConfig(state, `engine-${index}.yaml`, {
     nodeId: `engine-${index}`,
     models: CATALOG.map(({ id }) => id),
     listen: { port },
-    metrics: { port: 0 },
+    metrics: { port: metricsPort },
     drainTimeoutMs: DRAIN_TIMEOUT_MS,
     log: { level: options.logLevel },
     backend: model,

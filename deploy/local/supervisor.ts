@@ -1,4 +1,4 @@
-import { type Child, ChildFailed, type Ready } from "./child.ts";
+import { type Child, ChildFailed, endOf, type Ready } from "./child.ts";
 import { RestartDelay } from "./restart-delay.ts";
 
 /** The milliseconds between two orders to end at once: longer than the time within which two orders count as one. */
@@ -69,7 +69,7 @@ export class Supervisor {
     if (this.#stopping) child.signal("SIGTERM");
     const ready = await child.ready;
     const readyAtMs = performance.now();
-    void child.ended.then((how) => this.#restart(member, `ended (${how})`, performance.now() - readyAtMs));
+    void child.ended.then((how) => this.#restart(member, `ended (${endOf(how)})`, performance.now() - readyAtMs));
     return ready;
   }
 
@@ -85,6 +85,6 @@ export class Supervisor {
 }
 
 function failureOf(error: unknown): string {
-  const how = error instanceof ChildFailed ? error.how : error instanceof Error ? error.message : String(error);
+  const how = error instanceof ChildFailed ? endOf(error.how) : error instanceof Error ? error.message : String(error);
   return `did not start (${how})`;
 }

@@ -27,7 +27,8 @@ const linux = process.platform === "linux";
 
 /** Ends the process of the worker `index`, from 1, at once. Resolves to its id when that is noticed. */
 async function kill(index: number): Promise<number> {
-  const noticed = () => service.said().split(`the gateway ${index} ended (SIGKILL)`).length;
+  const noticed = () =>
+    service.said().split(`the gateway ${index} ended (SIGKILL: was there too little memory for it?)`).length;
   const before = noticed();
   const pid = workerProcess(service, index);
   process.kill(pid, "SIGKILL");

@@ -2,13 +2,15 @@ import { expect, test } from "vitest";
 import { parseOptions, wantedPorts } from "../../../../deploy/local/options.ts";
 
 test("engines and gateways after the first follow its port", () => {
-  const options = parseOptions(["--gateways", "2", "--engines", "2"]);
+  const options = parseOptions(["--gateways", "2", "--engines", "2", "--metrics-port", "9464"]);
   expect(wantedPorts(options)).toEqual([
     { flag: "--port", port: 8080 },
     { flag: "--admin-port", port: 9901 },
     { flag: "--admin-port", port: 9902 },
     { flag: "--engine-port", port: 50_051 },
     { flag: "--engine-port", port: 50_052 },
+    { flag: "--metrics-port", port: 9464 },
+    { flag: "--metrics-port", port: 9465 },
   ]);
 });
 
