@@ -27,3 +27,12 @@ test("a warning of Node is one line with its name, its code and where it came fr
   expect(JSON.parse(lines[0] ?? "")).toMatchObject({ level: 40, warning: "DeprecationWarning", code: "DEP9999" });
   expect(lines[0]).not.toContain(CANARY);
 });
+
+test("a warning that says nothing to operators is not written", async () => {
+  const lines: string[] = [];
+  logWarnings(pino({ base: null }, { write: (line) => lines.push(line) }));
+  const warned = once(process, "warning");
+  process.emitWarning("a server name that is an address", { type: "DeprecationWarning", code: "DEP0123" });
+  await warned;
+  expect(lines).toEqual([]);
+});
