@@ -3,6 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { bodyFor } from "../support/http/answer-check.ts";
 import { metricSum } from "../support/metric-text.ts";
 import { closedLoop, type Ended, tallyOf } from "../support/processes/closed-loop.ts";
 import type { HostileTally, Hostility } from "../support/processes/hostile-caller.ts";
@@ -34,11 +35,13 @@ const HOSTILITY: Hostility = {
 const LENGTH_FACTOR = 5;
 /** The time before the first stretch, in milliseconds, in which the code gets hot. */
 const WARM_UP_MS = 10_000;
+/** The bytes of a body that is translated on a thread: a gateway whose callers have long conversations has its threads. */
+const LONG_BODY_BYTES = 400_000;
 /**
  * The time after the attack, in milliseconds, after which memory should be what it was. The honest callers go on meanwhile:
- * a process without work collects no garbage, and was measured with work before.
+ * a process without work collects no garbage, and was measured with work before. V8 gives the room of objects back late.
  */
-const SETTLE_MS = 20_000;
+const SETTLE_MS = 60_000;
 const SEED = 1;
 const MEBIBYTE = 1024 * 1024;
 
@@ -72,6 +75,7 @@ export async function hostileBench({ seconds, quick }: BenchSettings): Promise<B
   try {
     const keys = await honestKeys(join(folder, "gateway", "keys", "keys.json"));
     await stretch(fleet, keys, WARM_UP_MS, undefined, folder);
+    await startThreads(fleet, keys);
     const quiet = await stretch(fleet, keys, lengthMs, undefined, folder);
     const before = memoryOf(fleet);
     const attacked = await stretch(fleet, keys, lengthMs, hostility, folder);
@@ -132,6 +136,17 @@ async function honestKeys(file: string): Promise<readonly string[]> {
   for (let index = 0; index < HONEST; index += 1)
     keys.push(await createKey(file, "--models", "all", "--name", `honest ${index}`));
   return keys;
+}
+
+/** Has the gateway start its threads, by long bodies of two callers at once, which are too long for the model. */
+async function startThreads({ gateway }: NodeFleet, keys: readonly string[]): Promise<void> {
+  const path = "/v1/chat/completions";
+  const body = JSON.stringify(bodyFor(path, "a".repeat(LONG_BODY_BYTES)));
+  const asked = keys.slice(0, 2).map(async (key) => {
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+    await (await fetch(`http://127.0.0.1:${gateway.port}${path}`, { method: "POST", headers, body })).text();
+  });
+  await Promise.all(asked);
 }
 
 /** Lets the honest callers ask for so long, beside the hostile one where there is one. */
