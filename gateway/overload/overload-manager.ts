@@ -1,5 +1,5 @@
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
-import { Garbage } from "./garbage.ts";
+import { Garbage, keepFillingHeapsAlive } from "./garbage.ts";
 import { InflightBodies } from "./inflight-bodies.ts";
 import {
   type ActionState,
@@ -93,6 +93,7 @@ export class OverloadManager {
     this.#onAction = onAction;
     this.#garbage = garbage;
     this.#usage = new ProcessUsage(clock);
+    keepFillingHeapsAlive();
     const { processMemory, inflightBodyBytes } = settings.resourceMonitors;
     this.#maxRssBytes = processMemory.maxRssBytes ?? memoryLimitBytes();
     const bySize = Math.floor(Math.min(MAX_BODIES_BYTES, BODIES_SHARE * this.#maxRssBytes));
