@@ -11,6 +11,7 @@ import { logWarnings } from "../deploy/runtime/log/log-warnings.ts";
 import { processLog } from "../deploy/runtime/log/process-log.ts";
 import { isLoopback } from "../deploy/runtime/net/loopback.ts";
 import { endOnCrash } from "../deploy/runtime/process/end-on-crash.ts";
+import { measureYoungGeneration } from "../deploy/runtime/process/heap-use.ts";
 import { runConfigured } from "../deploy/runtime/process/run-main.ts";
 import { StopOrders } from "../deploy/runtime/process/stop-orders.ts";
 import { untilAborted } from "../deploy/runtime/time/abort.ts";
@@ -55,6 +56,7 @@ async function run(config: GatewayConfig): Promise<number> {
   const log = openLog(config, stats);
   const { lifecycle, crashed } = beginLife(log);
   const workers = openWorkers(config);
+  await measureYoungGeneration();
   const { close: closeShared, board, fleetBoard, keysLoaded, ...shared } = await openShared(config, stats, log);
   lifecycle.waitFor(keysLoaded);
   const sealing = await openSealing(config.sealingKeyFile, stats, log);
@@ -74,8 +76,7 @@ async function run(config: GatewayConfig): Promise<number> {
     ...openCallersTls(config, log),
     hardStop: lifecycle.hardStop,
   });
-  const connections = () => sockets.open;
-  const facts = { clusters, traffic, live: stats.live, lifecycle, connections, workers, clock };
+  const facts = { clusters, traffic, live: stats.live, lifecycle, connections: () => sockets.open, workers, clock };
   const fleet = await Fleet.open({ board: fleetBoard, report: ownReport(facts), clock });
   const listeners: Listener[] = [];
   const access = await openAccess(config, log);

@@ -1,3 +1,4 @@
+import { heapUse } from "../../deploy/runtime/process/heap-use.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { Garbage, keepFillingHeapsAlive } from "./garbage.ts";
 import { InflightBodies } from "./inflight-bodies.ts";
@@ -11,7 +12,7 @@ import {
 } from "./overload-action.ts";
 import type { OverloadSettings } from "./overload-settings.ts";
 import { memoryLimitBytes, residentBytes } from "./process-memory.ts";
-import { heapUse, ProcessUsage, type Usage } from "./process-usage.ts";
+import { ProcessUsage, type Usage } from "./process-usage.ts";
 
 /**
  * The span over which the utilization of the event loop is averaged: a core that is busy for less than about this time

@@ -1,0 +1,48 @@
+import { getHeapSpaceStatistics, getHeapStatistics } from "node:v8";
+import { Worker } from "node:worker_threads";
+
+const MIB = 1024 * 1024;
+
+/** What V8 reserves for the young generation at most in any version of Node that the gateway runs on, in bytes. */
+const MOST_YOUNG_BYTES = 192 * MIB;
+/** V8 reserves three semi-spaces for the young generation. */
+const SEMI_SPACES = 3;
+const SEMI_SPACE_FLAG = /--max[-_]semi[-_]space[-_]size[= ](\d+)/g;
+const YOUNG_SPACES = ["new_space", "new_large_object_space"];
+
+let youngBytes: number | undefined;
+
+/**
+ * Finds out what V8 reserves for the young generation of this process' heap, so that `heapUse` is exact: 48, 96 or 192
+ * MiB by its version, or what `--max-semi-space-size` says. V8 tells it of threads only, so that one is started. Until it
+ * is known, `heapUse` takes the most of any version.
+ */
+export async function measureYoungGeneration(): Promise<void> {
+  const flags = `${process.env.NODE_OPTIONS ?? ""} ${process.execArgv.join(" ")}`;
+  const semiSpaceMib = [...flags.matchAll(SEMI_SPACE_FLAG)].at(-1)?.[1];
+  // V8 rounds it up to a power of two.
+  if (semiSpaceMib) youngBytes = SEMI_SPACES * 2 ** Math.ceil(Math.log2(Number(semiSpaceMib))) * MIB;
+  else youngBytes ??= await youngBytesOfThread();
+}
+
+async function youngBytesOfThread(): Promise<number> {
+  const thread = new Worker("", { eval: true });
+  const youngMib = await new Promise<number | undefined>((resolve) => {
+    thread.once("online", () => resolve(thread.resourceLimits?.maxYoungGenerationSizeMb));
+    thread.once("error", () => resolve(undefined));
+  });
+  return youngMib === undefined ? MOST_YOUNG_BYTES : youngMib * MIB;
+}
+
+/**
+ * Measures the part of the heap at whose end the process dies, and how far it may grow, in bytes. The young generation
+ * counts in V8's limit, but the process dies when the old one is full. As V8 collects when half of what was left is used,
+ * a heap that is nearly full is not full of garbage.
+ */
+export function heapUse(): { readonly usedBytes: number; readonly limitBytes: number } {
+  const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
+  const young = getHeapSpaceStatistics()
+    .filter(({ space_name: name }) => YOUNG_SPACES.includes(name))
+    .reduce((sum, { space_used_size: size }) => sum + size, 0);
+  return { usedBytes: used - young, limitBytes: limit - (youngBytes ?? Math.min(MOST_YOUNG_BYTES, limit / 2)) };
+}
