@@ -168,33 +168,46 @@ export class SseStream implements Flushable {
   }
 
   #write(): boolean {
-    const { response, headers, clock } = this.#options;
+    const { response, clock } = this.#options;
     if (response.destroyed) return true;
-    if (!response.headersSent) response.writeHead(200, headers);
+    const { socket, headersSent } = response;
+    if (!headersSent) {
+      // The head goes with the first chunk.
+      socket?.cork();
+      this.#writeHead();
+    }
     this.#committed = true;
     this.#lastWriteMs = clock.nowMs();
     const text = this.#pending;
     this.#pending = "";
-    return text === "" || this.#send(text);
+    const kept = text === "" || this.#send(text);
+    if (!headersSent) socket?.uncork();
+    return kept;
+  }
+
+  /**
+   * Writes the head, after which chunks are framed here. Node must have none of its own by then: it gathers those of a
+   * turn, and Node 26 expects that it frames them. Not every reader is sent chunks: HTTP/1.0 has none.
+   */
+  #writeHead(): void {
+    const { response, headers } = this.#options;
+    response.writeHead(200, headers);
+    response.flushHeaders();
+    this.#framing = response.chunkedEncoding;
+    response.chunkedEncoding = false;
   }
 
   /**
    * Writes a chunk as one text. Node makes four writes of a chunk, one of them the text; as one text it costs a tenth
-   * less of the whole way. The first chunk is left to Node, which puts the status line before it. Not every reader is
-   * sent chunks: HTTP/1.0 has none.
+   * less of the whole way.
    */
   #send(text: string): boolean {
     const { response } = this.#options;
-    if (this.#framing) {
-      const bytes = Buffer.byteLength(text);
-      // Plain ASCII: then a byte is a character, which is written at less cost than UTF-8.
-      const encoding = bytes === text.length ? "latin1" : "utf8";
-      return response.write(`${bytes.toString(16)}\r\n${text}\r\n`, encoding);
-    }
-    const kept = response.write(text);
-    this.#framing = response.chunkedEncoding;
-    response.chunkedEncoding = false;
-    return kept;
+    if (!this.#framing) return response.write(text);
+    const bytes = Buffer.byteLength(text);
+    // Plain ASCII: then a byte is a character, which is written at less cost than UTF-8.
+    const encoding = bytes === text.length ? "latin1" : "utf8";
+    return response.write(`${bytes.toString(16)}\r\n${text}\r\n`, encoding);
   }
 
   /** Makes the engine stream of a slow reader wait, and nobody else's. */
