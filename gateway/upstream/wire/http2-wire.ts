@@ -172,7 +172,7 @@ export class Http2Wire implements GenerateWire {
       clearTimeout(connecting);
       this.#standing = session;
       stopPings = this.#ping(session, socket);
-      this.#beginWaiting(session);
+      this.#beginWaiting(session, () => session);
     });
     session.on("goaway", (code: number, _lastId: number, why?: Buffer) => {
       const tooMany = why !== undefined && Buffer.from(why).toString("latin1") === "too_many_pings";
@@ -187,16 +187,17 @@ export class Http2Wire implements GenerateWire {
       if (!stopPings) this.#failedMs = performance.now();
       if (this.#standing === session) this.#standing = undefined;
       if (this.#session === session) this.#session = undefined;
-      this.#beginWaiting(session);
+      // Nothing of them was written on a connection that was in doubt; one that was never made is no better a second time.
+      this.#beginWaiting(session, () => (stopPings ? this.#usable() : undefined));
     });
     return session;
   }
 
-  /** Puts the calls on that have waited for the connection, or ends them where it is lost. */
-  #beginWaiting(session: ClientHttp2Session): void {
+  /** Puts the calls that have waited for a connection on another one, or on itself; ends them where there is none. */
+  #beginWaiting(session: ClientHttp2Session, on: () => ClientHttp2Session | undefined): void {
     const waiting = this.#waiting.get(session) ?? [];
     this.#waiting.delete(session);
-    this.#put(waiting, session);
+    if (waiting.length > 0) this.#put(waiting, on());
   }
 
   /** Puts calls on a connection, to wait with others where it does not stand; ends them where there is none. */
@@ -226,15 +227,16 @@ export class Http2Wire implements GenerateWire {
     this.#waiting.set(session, waiting);
     const timer = setTimeout(() => {
       if (this.#waiting.get(session) !== waiting) return;
-      this.#waiting.delete(session);
       if (this.#session === session) this.#session = undefined;
-      this.#put(waiting, this.#usable());
+      this.#beginWaiting(session, () => this.#usable());
     }, PROBE_MS);
     timer.unref();
-    session.ping(() => {
+    session.ping((error) => {
+      // It was not sent, or its connection has ended, which is told as well.
+      if (error) return;
       clearTimeout(timer);
       // It may have come too late.
-      if (this.#waiting.get(session) === waiting) this.#beginWaiting(session);
+      if (this.#waiting.get(session) === waiting) this.#beginWaiting(session, () => session);
     });
   }
 

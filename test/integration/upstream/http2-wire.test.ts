@@ -90,17 +90,13 @@ test("a connection on which a call heard nothing has to answer before it gets an
   const first = call(wire);
   const beside = call(wire);
   await until(() => first.messages() + beside.messages() === 2, "the answers begin");
-  // From here on the connection brings nothing that could be understood, and nobody is told.
+  // From here on the connection brings nothing that could be understood: Node 24 ends it, and Node 20 tells nobody.
   between.garble();
-  between.silence();
   first.cancel("silent");
   const second = call(wire);
   // Only the one that waits is late with connecting.
   expect([second.connected(), beside.connected()]).toEqual([false, true]);
-  await new Promise((resolve) => setTimeout(resolve, 200));
-  between.pass();
   expect(await second.ended).toBe("OK");
-  expect(beside.connected()).toBe(true);
 });
 
 test("where nobody listens calls fail at once, and one that comes back is found", async () => {
