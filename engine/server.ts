@@ -10,6 +10,7 @@ import { HealthImplementation } from "grpc-health-check";
 import type { Logger } from "pino";
 import type { FollowedPems } from "../deploy/runtime/files/followed-pems.ts";
 import { closeServer } from "../deploy/runtime/grpc/close-server.ts";
+import { wideConnections } from "../deploy/runtime/grpc/connection-window.ts";
 import type { FailedCall } from "../deploy/runtime/grpc/failed-call.ts";
 import { contractReflection } from "../deploy/runtime/grpc/reflection.ts";
 import { TlsCredentials } from "../deploy/runtime/grpc/server-tls.ts";
@@ -172,6 +173,7 @@ export class EngineServer {
       "grpc.keepalive_timeout_ms": 10_000,
       ...(connection && { "grpc.max_concurrent_streams": connection.maxCalls }),
       interceptors: [
+        wideConnections(),
         withStatusDetails(explained),
         ...(names ? [onlyCallersNamed(names)] : []),
         drainedByTrusted,

@@ -7,7 +7,8 @@ import { HealthService } from "../../../proto/gen/grpc/health/v1/health.ts";
 import { NodeClient } from "../../support/engine/node-client.ts";
 import { framed } from "../../support/engine/raw-generate.ts";
 import { startNode } from "../../support/engine/start-node.ts";
-import { started, textAnswer } from "../../support/events/events.ts";
+import { finished, started, textAnswer } from "../../support/events/events.ts";
+import { gate } from "../../support/gate.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { until } from "../../support/until.ts";
 
@@ -18,14 +19,16 @@ afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
 });
 
-/** A node of which "stay" gets an answer that does not end, and anything else one that does. */
+/** A node of which "stay" gets an answer that does not end before it is let go, and anything else one that does. */
 async function nodeWith(limits: Partial<ConnectionLimits>) {
+  const { passed, open: letGo } = gate();
   const backend = new ScriptedBackend({
     ...{ nodeId: "n1", models: ["svc-qwen"], slots: 100 },
     script: async function* (request) {
       if (!JSON.stringify(request.messages).includes("stay")) return yield textAnswer("Hello.");
       yield [started()];
-      await new Promise(() => {});
+      await passed;
+      yield [finished()];
     },
   });
   const connection = { maxCalls: 1000, maxRequestBytes: 1_000_000_000, maxWatches: 1000, ...limits };
@@ -38,7 +41,7 @@ async function nodeWith(limits: Partial<ConnectionLimits>) {
   };
   const refusals = async () =>
     (await node.metrics.callsRefused.get()).values.map(({ labels, value }) => [labels.limit, value]);
-  return { node, client, refusals };
+  return { node, client, refusals, letGo };
 }
 
 const KILOBYTES = 1024;
@@ -126,7 +129,7 @@ test("more watches than a connection may have open are refused there, each kind 
 });
 
 test("more calls than a connection may have open wait on the caller's side, and others are served", async () => {
-  const { client } = await nodeWith({ maxCalls: 2 });
+  const { client, letGo } = await nodeWith({ maxCalls: 2 });
   const [greedy, other] = [client(), client()];
   // The limit is known with the first words of the node.
   await greedy.generate(of(1)).ended;
@@ -135,6 +138,6 @@ test("more calls than a connection may have open wait on the caller's side, and 
   const waits = greedy.generate(of(1));
   expect((await other.generate(of(1)).ended).code).toBe(status.OK);
   expect(waits.events).toEqual([]);
-  stay[0]?.call.cancel();
+  letGo();
   expect((await waits.ended).code).toBe(status.OK);
 });
