@@ -215,8 +215,8 @@ export class OutputParser {
   #inText(): boolean {
     const reasoning = this.#reasoning;
     const call = this.#calls?.reading;
-    const [textMarks, isFresh] = [this.#textMarks, this.#visible.isFresh];
-    const next = nextMark(this.#pending.text, { call, reasoning, textMarks, isFresh });
+    const textMarks = this.#textMarks;
+    const next = nextMark(this.#pending.text, { call, reasoning, textMarks, isFresh: this.#visible.isFresh });
     if (next.text > 0) {
       this.#visible.add(this.#pending.take(next.text));
       return true;

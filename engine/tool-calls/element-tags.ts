@@ -40,7 +40,7 @@ export const elementTags = toolCallForm({
       callClose: callClose.trim(),
       outerClose: close.trim(),
       escapesKeys: false,
-      nested: tagMark,
+      nests: true,
     };
     return groupedCalls(markers, () => new TaggedCallReader(marks, tools.names, tools.argumentTypes));
   },

@@ -35,6 +35,7 @@ export const keyValueTags = toolCallForm({
       callClose: markers.close.trim(),
       outerClose: "",
       escapesKeys: false,
+      nests: false,
     };
     return {
       openers: [markers.open.trim()],

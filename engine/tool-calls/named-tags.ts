@@ -79,6 +79,7 @@ export const namedTags = toolCallForm({
       callClose: markers.callClose.trim(),
       outerClose: markers.close.trim(),
       escapesKeys: markers.escapedKeys,
+      nests: false,
     };
     return groupedCalls(markers, () => new TaggedCallReader(marks, tools.names, tools.argumentTypes));
   },

@@ -40,9 +40,9 @@ export class ElementValue {
   readonly #typesOf: (path: ArgumentPath) => Types;
   readonly #open: Element[];
 
-  /** Reads the value of the argument `name`. `mark` stands before every tag; `typesOf` says what a schema allows. */
-  constructor(mark: string, name: string, typesOf: (path: ArgumentPath) => Types) {
-    this.#tag = `${mark}<`;
+  /** Reads the value of the argument `name`. Every tag begins with `tag`; `typesOf` says what a schema allows. */
+  constructor(tag: string, name: string, typesOf: (path: ArgumentPath) => Types) {
+    this.#tag = tag;
     this.#typesOf = typesOf;
     this.#open = [this.#element(name, [name])];
   }

@@ -31,8 +31,8 @@ export type TaggedCallMarks = {
   readonly outerClose: string;
   /** Whether `&quot;` and `&amp;` stand for `"` and `&` in a key. */
   readonly escapesKeys: boolean;
-  /** The mark that every tag begins with, where a value may be made of tags itself. Absent: none is. */
-  readonly nested?: string;
+  /** Whether a value may be made of parameters itself, as `ElementValue` reads them. */
+  readonly nests: boolean;
 };
 
 type Position =
@@ -171,14 +171,14 @@ export class TaggedCallReader implements CallReader {
   }
 
   #readKey(text: string, at: number): Step {
-    const { keyEnds, valueOpen, escapesKeys, nested } = this.#marks;
+    const { keyEnds, valueOpen, escapesKeys, nests } = this.#marks;
     const ends = keyEnds.map((each) => ({ ...each, at: indexOrEnd(text, each.mark, at) }));
     const first = ends.reduce((a, b) => (b.at < a.at ? b : a));
     const longest = Math.max(...keyEnds.map(({ mark }) => mark.length));
     if (first.at === text.length && first.at - at < MAX_NAME + longest) return { at, state: "stop" };
     const written = text.slice(at, first.at).trim();
     const name = escapesKeys ? unescaped(written) : written;
-    const isKey = name !== "" && !(nested && name.startsWith("/"));
+    const isKey = name !== "" && !(nests && name.startsWith("/"));
     if (first.at - at >= MAX_NAME || !isKey) return { at, state: "malformed" };
     this.#key = { name, end: first.value };
     const end = first.at + first.mark.length;
@@ -194,24 +194,24 @@ export class TaggedCallReader implements CallReader {
 
   #startValue(at: number): Step {
     const { name, end } = this.#key;
-    const { nested, valueClose, valueLead } = this.#marks;
+    const { nests, valueClose, valueLead } = this.#marks;
     const types = end === "json" ? ANY_BUT_TEXT : this.#typesOf(name, end);
     this.#writer.startValue(name, types);
     this.#isStarted = true;
     this.#lead = valueLead;
     this.#valueClose = valueClose(name);
-    const isText = nested === undefined || (types?.size === 1 && types.has("string"));
+    const isText = !nests || (types?.size === 1 && types.has("string"));
     return this.#go(isText ? "value-lead" : "value-start", at);
   }
 
   /** Finds out whether a value is made of elements, or of nothing: then a tag follows with only white space before it. */
   #beginValue(text: string, at: number): Step {
-    const { nested } = this.#marks;
+    const { parameterOpen } = this.#marks;
     const start = skipSpace(text, at);
-    const found = start - at > MAX_SPACE_BEHIND_VALUE ? undefined : markAt(text, start, [`${nested}<`]);
+    const found = start - at > MAX_SPACE_BEHIND_VALUE ? undefined : markAt(text, start, [parameterOpen]);
     if (found === "partly") return { at, state: "stop" };
-    if (nested === undefined || found === undefined) return this.#go("value-lead", at);
-    this.#elements = new ElementValue(nested, this.#key.name, (path) => this.#types(this.#name ?? "", path));
+    if (found === undefined) return this.#go("value-lead", at);
+    this.#elements = new ElementValue(parameterOpen, this.#key.name, (path) => this.#types(this.#name ?? "", path));
     return this.#go("elements", at);
   }
 

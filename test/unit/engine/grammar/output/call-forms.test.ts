@@ -77,6 +77,13 @@ describe.each(WRITTEN)("a call that is asked for, as $profile writes it", ({ pro
     expect(around.filter(matches)).toEqual([]);
   });
 
+  test("may have any arguments where no schema is held to", () => {
+    const matches = matcherOf(grammarOf(profile, { held: "only-strict" }));
+    const calls = [SEARCH, RUN, { name: "search", args: { unknown: { list: [1, { b: "x" }], none: null } } }];
+    expect(calls.map((call) => matches(write([call])))).toEqual([true, true, true]);
+    expect(matches(write([{ name: "rm", args: {} }]))).toBe(false);
+  });
+
   // A form without marks around a call holds one.
   if (!ONE_CALL_ONLY.includes(profile))
     test("can be several", () => {
