@@ -151,7 +151,7 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   const models = new ModelDirectory(config.catalog, deps.clusters);
   app.addHook("onClose", () => translator.close());
   const queue = new FlushQueue({ maxJoinMs: config.stream.maxJoinMs, clock });
-  const translation = { translator, models, overload, random: Math.random, joinMs: () => queue.holdMs };
+  const translation = { translator, models, overload, random: Math.random, joinMs: () => queue.holdMs() };
   const answering = { ...answeringParts(deps, limits, translation), queue };
   const auth = { keys, tokens: deps.tokens, failures, trustedHops, stats };
   const handlerOf = handlers(deps, answering);

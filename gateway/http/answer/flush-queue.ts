@@ -59,8 +59,9 @@ export class FlushQueue {
     this.#lookedMs = clock.nowMs();
   }
 
-  /** The time for which writes are held now, in milliseconds. */
-  get holdMs(): number {
+  /** Returns the time for which writes are held now, in milliseconds. */
+  holdMs(): number {
+    if (this.#maxJoinMs > 0) this.#look();
     return this.#holdMs;
   }
 

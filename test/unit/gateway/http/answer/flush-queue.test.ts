@@ -45,7 +45,7 @@ test("a busy one holds what is not urgent, for no longer than it may, and lets g
     await turn();
     expect(flushed()).toBe(looks + 1);
   }
-  expect(queue.holdMs).toBe(20);
+  expect(queue.holdMs()).toBe(20);
   queue.add(stream);
   queue.add(stream, true);
   await turn();
@@ -56,7 +56,20 @@ test("a busy one holds what is not urgent, for no longer than it may, and lets g
   await clock.advance(1_000);
   queue.add(stream);
   await turn();
-  expect([queue.holdMs, flushed()]).toEqual([0, 33]);
+  expect([queue.holdMs(), flushed()]).toEqual([0, 33]);
+});
+
+test("what was busy before a pause holds nothing behind it", async () => {
+  const busy = { share: 0.9 };
+  const { queue, clock } = queued(20, busy);
+  for (let looks = 0; looks < 10; looks += 1) {
+    await clock.advance(50);
+    queue.holdMs();
+  }
+  expect(queue.holdMs()).toBe(20);
+  busy.share = 0;
+  await clock.advance(10_000);
+  expect(queue.holdMs()).toBe(0);
 });
 
 test("where no time may be spent on it nothing is held, however busy the process is", async () => {
