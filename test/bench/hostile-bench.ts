@@ -141,12 +141,20 @@ async function honestKeys(file: string): Promise<readonly string[]> {
 /** Has the gateway start its threads, by long bodies of two callers at once, which are too long for the model. */
 async function startThreads({ gateway }: NodeFleet, keys: readonly string[]): Promise<void> {
   const path = "/v1/chat/completions";
-  const body = JSON.stringify(bodyFor(path, "a".repeat(LONG_BODY_BYTES)));
-  const asked = keys.slice(0, 2).map(async (key) => {
-    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
-    await (await fetch(`http://127.0.0.1:${gateway.port}${path}`, { method: "POST", headers, body })).text();
-  });
-  await Promise.all(asked);
+  const body = bodyFor(path, "a".repeat(LONG_BODY_BYTES));
+  const post = poster(gateway);
+  await Promise.all(keys.slice(0, 2).map(async (key) => (await post(path, body, undefined, key)).text()));
+}
+
+/** Returns what sends bodies to the gateway, with its own key unless another one is given. */
+function poster({ port, key: own }: NodeFleet["gateway"]) {
+  return (path: string, body: unknown, signal?: AbortSignal, key = own) =>
+    fetch(`http://127.0.0.1:${port}${path}`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      body: JSON.stringify(body),
+      ...(signal && { signal }),
+    });
 }
 
 /** Lets the honest callers ask for so long, beside the hostile one where there is one. */
@@ -157,13 +165,7 @@ async function stretch(
   hostility: Hostility | undefined,
   folder: string,
 ): Promise<Stretch> {
-  const post = (path: string, body: unknown, signal?: AbortSignal, key = gateway.key) =>
-    fetch(`http://127.0.0.1:${gateway.port}${path}`, {
-      method: "POST",
-      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-      body: JSON.stringify(body),
-      ...(signal && { signal }),
-    });
+  const post = poster(gateway);
   const fields = (path: string) =>
     path === "/v1/responses" ? { max_output_tokens: ANSWER_TOKENS } : { max_tokens: ANSWER_TOKENS };
   const running = hostility && (await startAttack(gateway, hostility, folder));
