@@ -265,7 +265,6 @@ describe.skipIf(missing !== "")("the node", () => {
     const values = answers.map(({ text }) => JSON.parse(text));
     expect(new Set(values.map(({ place }) => place)).size).toBeGreaterThan(2);
     expect(new Set(values.map(({ shape }) => shape.kind)).size).toBe(2);
-    expect(values.some(({ tree }) => Array.isArray(tree))).toBe(true);
   }, 60_000);
 
   test("answers to random schemas satisfy each its own", async () => {
