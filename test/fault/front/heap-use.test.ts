@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 
-const MODULE = join(import.meta.dirname, "../../dist/deploy/runtime/process/heap-use.js");
+const MODULE = join(import.meta.dirname, "../../../dist/deploy/runtime/process/heap-use.js");
 const OLD_MIB = 300;
 const MIB = 1024 * 1024;
 

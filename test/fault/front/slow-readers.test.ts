@@ -21,10 +21,13 @@ const PIECE = "x".repeat(4_096);
 const PIECES = 100_000;
 /** Twice what one shall hold: a process gives back late what it needed for a moment. */
 const MAX_STREAM_BYTES = 2 * 1024 * 1024;
-/** Garbage is collected soon, so that what a process holds is what it needs. */
-const TIDY = ["env", "NODE_OPTIONS=--max-semi-space-size=1 --max-old-space-size=512"];
-/** What a process of Node takes and gives back by itself. */
-const SLACK_BYTES = 64 * 1024 * 1024;
+/**
+ * Garbage is collected soon, so that what a process holds is what it needs: answers of format C are held to their end,
+ * and here as much of them as the system's buffers take.
+ */
+const TIDY = ["env", `NODE_OPTIONS=--max-semi-space-size=1 --max-old-space-size=${size(512, 2_048)}`];
+/** What a process of Node takes, and does not give back by itself; Node 24 takes twice as much as Node 20. */
+const SLACK_BYTES = 192 * 1024 * 1024;
 
 const fleet = new Fleet();
 const connections: RawConnection[] = [];
