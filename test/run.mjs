@@ -2,6 +2,7 @@
 //   node test/run.mjs quick [args of vitest]   types, lint, freshness of generated files, and the lanes of `npm test`
 //   node test/run.mjs rest [args of vitest]    all other lanes
 //   node test/run.mjs newest [args of vitest]  the newest majors of SDKs; test/newest-sdks/run installs them first
+//   node test/run.mjs shipped [args of vitest] what stands on sockets of Node; test/on-node brings another version
 //
 // What checks say goes to the standard error, a failed one with all its output; the standard output is vitest's, whose
 // summary is its end. The exit code is 1 when anything has failed.
@@ -16,6 +17,7 @@ const LANES = {
   quick: ["unit", "golden", "contract", "integration", "process"],
   rest: ["exhaustive", "other-wire", "model", "browser", "deploy", "start", "fault", "real"],
   newest: ["newest-sdks"],
+  shipped: ["integration"],
 };
 /** The npm scripts of checks, by their names. */
 const CHECKS = Object.keys(JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")).scripts).filter((name) =>
@@ -24,7 +26,7 @@ const CHECKS = Object.keys(JSON.parse(readFileSync(join(ROOT, "package.json"), "
 
 const [set, ...more] = process.argv.slice(2);
 if (!Object.hasOwn(LANES, set ?? "")) {
-  process.stderr.write("usage: node test/run.mjs quick|rest|newest [args of vitest]\n");
+  process.stderr.write("usage: node test/run.mjs quick|rest|newest|shipped [args of vitest]\n");
   process.exit(2);
 }
 
@@ -57,9 +59,11 @@ async function check(script) {
 async function tests() {
   const lanes = LANES[set].map((name) => `--project=${name}`);
   const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
-  // Files of the slow lanes wait for processes, health checks and drains for a fifth of their time.
-  const workers = set === "rest" ? [`--maxWorkers=${availableParallelism() + 1}`] : [];
-  const args = [vitest, "run", "--config", "test/vitest.config.ts", ...lanes, ...workers, ...more];
+  // Files of the slow lanes wait for processes, health checks and drains for a fifth of their time, those with sockets
+  // for half of it.
+  const workers = { rest: availableParallelism() + 1, shipped: 2 * availableParallelism() }[set];
+  const most = workers === undefined ? [] : [`--maxWorkers=${workers}`];
+  const args = [vitest, "run", "--config", "test/vitest.config.ts", ...lanes, ...most, ...more];
   const end = await start(process.execPath, args, ["ignore", "inherit", "inherit"]).ended;
   if (end !== 0) process.stderr.write(`the tests FAILED (${end})\n`);
   return end === 0;
