@@ -1,6 +1,6 @@
 import { EngineError } from "../../../engine/errors.ts";
 import { GrammarRules } from "../../../engine/gbnf/grammar-rules.ts";
-import { finishGrammar, parseSchema } from "../../../engine/grammar/output/constraint-grammar.ts";
+import { finishGrammar, parseSchema, withinBudget } from "../../../engine/grammar/output/constraint-grammar.ts";
 import { GRAMMAR_WORK } from "../../../engine/grammar/output/output-grammar.ts";
 import { type SchemaGrammarOptions, toGrammar } from "../../../engine/grammar/values/json-schema.ts";
 import { WorkBudget } from "../../../engine/work-budget.ts";
@@ -54,9 +54,11 @@ export async function judge(
 }
 
 function translate(schema: string, options: SchemaGrammarOptions) {
-  const rules = new GrammarRules(new WorkBudget(GRAMMAR_WORK));
-  const { root, unenforced } = toGrammar(parseSchema(schema, "", rules.budget), rules, options);
-  return { text: finishGrammar(root, rules, ""), unenforced };
+  return withinBudget("", () => {
+    const rules = new GrammarRules(new WorkBudget(GRAMMAR_WORK));
+    const { root, unenforced } = toGrammar(parseSchema(schema, "", rules.budget), rules, options);
+    return { text: finishGrammar(root, rules, ""), unenforced };
+  });
 }
 
 function messageOf(error: unknown): string {
