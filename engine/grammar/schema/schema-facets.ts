@@ -30,20 +30,24 @@ export type Conversion = Reading & {
 };
 
 /**
- * Returns the types that all nodes allow; undefined for any. A schema that names no type but has keywords of some is
- * read as one of these types, which is what its author means. Throws `WorkSpent`.
+ * Returns the types that all nodes allow; undefined for any. A schema that names no type and lists no values, but has
+ * keywords of some types, is read as one of these, which is what its author means. Throws `WorkSpent`.
  */
 export function allowedTypes(nodes: readonly PlainNode[], budget: WorkBudget): ReadonlySet<SchemaType> | undefined {
   const named = nodes.flatMap(({ schema }) => namedTypes(schema, budget) ?? []);
   let allowed: ReadonlySet<SchemaType> | undefined;
   for (const types of named) allowed = allowed === undefined ? types : commonTypes(allowed, types);
-  if (allowed !== undefined) return allowed;
+  if (allowed !== undefined || nodes.some(({ schema }) => listsValues(schema))) return allowed;
   const implied = nodes.flatMap(({ schema }) => {
     const names = Object.keys(schema);
     budget.pay(names.length / 2);
     return names.flatMap((name) => keyword(name)?.type ?? []);
   });
   return implied.length === 0 ? undefined : new Set(implied);
+}
+
+function listsValues(schema: SchemaObject): boolean {
+  return isList(schema.enum) || Object.hasOwn(schema, "const");
 }
 
 function namedTypes(schema: SchemaObject, budget: WorkBudget): ReadonlySet<SchemaType> | undefined {
