@@ -1,7 +1,7 @@
 import { choice, EMPTY, type Gbnf, NEVER, optional, repeat, sequence } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { comma } from "../../gbnf/json-value.ts";
-import { allOf, knowing, type Presence } from "../schema/presence.ts";
+import { allOf, knowing, namesIn, type Presence } from "../schema/presence.ts";
 
 /** A member of an object that its schema names. */
 export type Member = {
@@ -26,12 +26,13 @@ export type MemberRules = {
 };
 
 /** The most named members that may come in any order: there is a rule for each set of those that are still to come. */
-const MAX_FREE_MEMBERS = 6;
+const MAX_FREE_MEMBERS = 8;
 
 /**
  * Matches the members of an object between its braces: those that are named in their order, optional ones may be left
  * out, and behind them `other` ones, of which undefined is none. Where the order is free `other` ones may stand anywhere,
- * and up to six named ones in any order. Every text has one reading. Throws `WorkSpent`.
+ * and up to eight named ones in any order: all of them, or else those that are asked for. Every text has one reading. Throws
+ * `WorkSpent`.
  */
 export function memberList(
   rules: GrammarRules,
@@ -39,8 +40,7 @@ export function memberList(
   other: Gbnf | undefined,
   asked: MemberRules,
 ): Gbnf {
-  if (asked.isFree && (other !== undefined || members.length <= MAX_FREE_MEMBERS))
-    return new FreeList(rules, members, other, asked).all();
+  if (asked.isFree) return new FreeList(rules, members, other, asked).all();
   const required = members.filter(({ isRequired }) => isRequired).length;
   const most = asked.max ?? Number.POSITIVE_INFINITY;
   const isFree =
@@ -167,23 +167,34 @@ class CountedList {
 }
 
 /**
- * A place in a list of members in a free order: the named ones that may still come, how many came, what is still asked,
- * and whether an other one may come before the next named one.
+ * A place in a list of members in a free order: the free ones that may still come, how many of the ordered ones were gone
+ * through, how many members came, what is still asked, and whether one may be next that is not the next in order.
  */
 type FreePlace = {
   readonly left: readonly number[];
+  readonly at: number;
   readonly count: number;
   readonly asked: Presence;
-  readonly takesOthers: boolean;
+  readonly isOpen: boolean;
 };
 
-/** Writes a rule for each place in a list whose members come in a free order. */
+/**
+ * Writes a rule for each place in a list whose members come in a free order. Each set of free members that are still to
+ * come is a place of its own, so they are few: all members, or those that are asked for. The others come in their order,
+ * or, where an object may have any members, at any place: such a one could have a member twice as well, and then it is
+ * the last of them.
+ */
 class FreeList {
   readonly #rules: GrammarRules;
   readonly #members: readonly Member[];
   readonly #other: Gbnf | undefined;
   readonly #asked: MemberRules;
-  readonly #isOrdered: boolean;
+  /** The members that come in any order among themselves and the others. */
+  readonly #free: readonly number[];
+  /** The members that come in their order, any others between them. */
+  readonly #ordered: readonly number[];
+  /** The members that may come at any place. */
+  readonly #anywhere: readonly number[];
   /** The count from which on no bound tells counts apart. */
   readonly #countable: number;
   readonly #made = new Map<string, Gbnf>();
@@ -193,67 +204,85 @@ class FreeList {
     this.#members = members;
     this.#other = other && rules.fresh(() => other);
     this.#asked = asked;
-    this.#isOrdered = members.length > MAX_FREE_MEMBERS;
     this.#countable = countableOf(asked);
+    const all = [...members.keys()];
+    const wanted = members.length <= MAX_FREE_MEMBERS ? all : this.#askedFor();
+    this.#free = wanted.length <= MAX_FREE_MEMBERS ? wanted : [];
+    const rest = all.filter((at) => !this.#free.includes(at));
+    const isAnywhere = other !== undefined && this.#free === wanted && !this.#countsOptional();
+    this.#ordered = isAnywhere ? [] : rest;
+    this.#anywhere = isAnywhere ? rest : [];
   }
 
   all(): Gbnf {
     const asked = stillAsked(this.#rules, this.#members, this.#asked);
-    return this.#from({ left: [...this.#members.keys()], count: 0, asked, takesOthers: true });
+    return this.#from({ left: this.#free, at: 0, count: 0, asked, isOpen: true });
+  }
+
+  /** Returns the members whose presence makes a difference. */
+  #askedFor(): readonly number[] {
+    const names = new Set(this.#asked.presence.flatMap((each) => [...namesIn(each)]));
+    return [...this.#members.keys()].filter((at) => {
+      const { name, isRequired } = this.#member(at);
+      return isRequired || names.has(name);
+    });
+  }
+
+  /** Returns whether it is asked how many members there are beside those that are required. */
+  #countsOptional(): boolean {
+    const { min, max } = this.#asked;
+    return max !== undefined || min > this.#members.filter(({ isRequired }) => isRequired).length;
   }
 
   #from(place: FreePlace): Gbnf {
-    const { left, count, asked, takesOthers } = place;
+    const { left, at, count, asked, isOpen } = place;
     if (asked === false || count > (this.#asked.max ?? count)) return NEVER;
-    const names = this.#isOrdered ? left.length : left.join();
-    const key = `${names} ${count} ${takesOthers} ${asked === true ? "" : JSON.stringify(asked)}`;
+    const key = `${left.join()} ${at} ${count} ${isOpen} ${asked === true ? "" : JSON.stringify(asked)}`;
     const known = this.#made.get(key);
     if (known !== undefined) return known;
     this.#rules.budget.payForText(key.length);
     const reference = this.#rules.declared();
     this.#made.set(key, reference);
-    this.#rules.define(reference, choice(...this.#otherFirst(place), ...this.#namedFirst(place)));
+    this.#rules.define(reference, choice(...(isOpen ? this.#outOfOrder(place) : []), ...this.#inOrder(place)));
     return reference;
   }
 
-  /** Returns the way on by a member that is not named. */
-  #otherFirst(place: FreePlace): readonly Gbnf[] {
-    if (this.#other === undefined || !place.takesOthers) return [];
-    return [this.#written(this.#other, { ...place, count: this.#next(place.count) }, place.count)];
+  /** Returns the ways on by members that are not next in order. */
+  #outOfOrder(place: FreePlace): readonly Gbnf[] {
+    const { left, count } = place;
+    const others =
+      this.#other === undefined ? [] : [this.#written(this.#other, { ...place, count: this.#next(count) }, count)];
+    const free = left.map((each) => this.#present(each, { ...place, left: left.filter((other) => other !== each) }));
+    return [...others, ...this.#anywhere.map((each) => this.#present(each, place)), ...free];
   }
 
-  /** Returns the ways on by named members, and the end. */
-  #namedFirst({ left, count, asked }: FreePlace): readonly Gbnf[] {
-    const [first] = left;
-    if (first === undefined) return asked === true && count >= this.#asked.min ? [EMPTY] : [];
-    if (!this.#isOrdered) {
-      const ways = left.map((each) =>
-        this.#present(each, { left: left.filter((other) => other !== each), count, asked }),
-      );
-      return this.#mayEnd(left, count, asked) ? [...ways, EMPTY] : ways;
-    }
-    const behind = left.slice(1);
-    const present = this.#present(first, { left: behind, count, asked });
-    const { name, isRequired } = this.#member(first);
+  /** Returns the ways on by the member that is next in order, or by one behind it, and the end. */
+  #inOrder(place: FreePlace): readonly Gbnf[] {
+    const next = this.#ordered[place.at];
+    if (next === undefined) return this.#mayEnd(place) ? [EMPTY] : [];
+    const behind = { ...place, at: place.at + 1 };
+    const present = this.#present(next, behind);
+    const { name, isRequired } = this.#member(next);
     if (isRequired) return [present];
-    const isNotThere = knowing(asked, name, false, this.#rules.budget);
-    // Others stand right behind what was written, so that a text has one reading.
-    return [present, this.#from({ left: behind, count, asked: isNotThere, takesOthers: false })];
+    // What is not in order stands right behind what was written, so that a text has one reading.
+    const asked = knowing(place.asked, name, false, this.#rules.budget);
+    return [present, this.#from({ ...behind, asked, isOpen: false })];
   }
 
-  #present(at: number, { left, count, asked }: Omit<FreePlace, "takesOthers">): Gbnf {
+  #present(at: number, behind: FreePlace): Gbnf {
     const { name, text } = this.#member(at);
     if (text === NEVER) return NEVER;
-    const isThere = knowing(asked, name, true, this.#rules.budget);
-    return this.#written(text, { left, count: this.#next(count), asked: isThere, takesOthers: true }, count);
+    const asked = knowing(behind.asked, name, true, this.#rules.budget);
+    const { count } = behind;
+    return this.#written(text, { ...behind, count: this.#next(count), asked, isOpen: true }, count);
   }
 
   #written(text: Gbnf, behind: FreePlace, count: number): Gbnf {
     return sequence(...(count > 0 ? [comma(this.#rules)] : []), text, this.#from(behind));
   }
 
-  /** Returns whether the list may end where some members are not there. */
-  #mayEnd(left: readonly number[], count: number, asked: Presence): boolean {
+  /** Returns whether the list may end where some free members are not there. */
+  #mayEnd({ left, count, asked }: FreePlace): boolean {
     if (count < this.#asked.min) return false;
     let known = asked;
     for (const at of left) {

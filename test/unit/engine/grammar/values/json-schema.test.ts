@@ -179,12 +179,41 @@ describe("toGrammar", () => {
       expect(wrong.filter(matches)).toEqual([]);
     });
 
-    test("they stand between many declared ones, which keep their order", () => {
+    test("they stand between many declared ones, of which the required ones come once and the others anywhere", () => {
       const matches = matching(MANY);
-      const right = ['{"p1": 1, "p8": 1}', '{"x": "", "p0": 1, "y": 1, "z": 1, "p1": 1, "p5": 1, "p8": 1, "x": 1}'];
-      const wrong = ['{"p1": 1}', '{"p8": 1, "p1": 1}', '{"p1": 1, "p0": 1, "p8": 1}', '{"p1": "", "p8": 1}'];
+      const right = [
+        '{"p1": 1, "p8": 1}',
+        '{"p8": 1, "p5": 1, "p1": 1, "p0": 1}',
+        '{"x": "", "p0": 1, "y": 1, "z": 1, "p1": 1, "p5": 1, "p8": 1, "x": 1}',
+      ];
+      const wrong = ['{"p1": 1}', '{"p8": 1, "p1": 1, "p8": 1}', '{"p1": "", "p8": 1}', '{"p1": 1, "p8": 1, "p0": ""}'];
       expect(right.filter((text) => !matches(text))).toEqual([]);
       expect(wrong.filter(matches)).toEqual([]);
+    });
+
+    test.each([
+      ["an object that is closed", { additionalProperties: false }],
+      ["one whose members are counted", { maxProperties: 4 }],
+    ])("%s has its required ones anywhere, and many others once and in their order", (_what, more) => {
+      const matches = matching({ ...MANY, ...more });
+      const right = ['{"p8": 1, "p1": 1}', '{"p0": 1, "p8": 1, "p5": 1, "p1": 1}', '{"p1": 1, "p8": 1, "p7": 1}'];
+      const wrong = [
+        '{"p8": 1}',
+        '{"p8": 1, "p5": 1, "p0": 1, "p1": 1}',
+        '{"p0": 1, "p0": 1, "p1": 1, "p8": 1}',
+        '{"p1": 1, "x": 1, "p8": 1, "p0": 1, "p2": 1}',
+      ];
+      expect(right.filter((text) => !matches(text))).toEqual([]);
+      expect(wrong.filter(matches)).toEqual([]);
+    });
+
+    test("where more of many are required than may come in any order, all keep theirs", () => {
+      const names = Object.keys(MANY.properties);
+      const matches = matching({ ...MANY, required: names });
+      const text = (order: readonly string[]) => `{${order.map((name) => `"${name}": 1`).join(", ")}}`;
+      expect(matches(text(names))).toBe(true);
+      expect(matches(text(["x", ...names, "y"]))).toBe(true);
+      expect(matches(text(names.toReversed()))).toBe(false);
     });
 
     test("bounds of the count, and what depends on members, hold in every order", () => {
@@ -206,6 +235,11 @@ describe("toGrammar", () => {
       expect(['{"c": 1, "b": "", "a": 1}', '{"a": 1, "b": ""}'].filter((text) => !matches(text))).toEqual([]);
       expect(['{"x": 1, "b": "", "a": 1}', '{"b": "", "c": 1}'].filter(matches)).toEqual([]);
     });
+  });
+
+  test("a list of values is of the types of its values, whatever keywords stand beside it", () => {
+    const matches = matcherOf(compile({ enum: [{ a: "b" }, "c", [1], ["d"]], items: { type: "integer" } }).text);
+    expect(['{"a": "b"}', '"c"', "[1]", '["d"]'].map(matches)).toEqual([true, true, true, false]);
   });
 
   test.each([
