@@ -65,6 +65,11 @@ const IRI = references("\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef");
 const POINTER = "(?:/(?:[^~/]|~[01])*)*";
 const VARIABLE = `(?:[A-Za-z0-9_]|%${HEX}{2})+(?:\\.(?:[A-Za-z0-9_]|%${HEX}{2})+)*(?::[1-9]\\d{0,3}|\\*)?`;
 const label = (most: number) => `[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,${most - 2}}[a-zA-Z0-9])?`;
+/**
+ * A label of up to 35 characters whose third and fourth are not both hyphens: such labels are reserved for names in other
+ * scripts (RFC 5890), which no expression can tell from those that encode nothing.
+ */
+const HOST_LABEL = "A(?:A|HA|H{2}A|H(?:AH|-A)H{0,30}A)?".replaceAll("A", "[a-zA-Z0-9]").replaceAll("H", "[a-zA-Z0-9-]");
 
 /** Returns the expression of addresses in which the names, their number and the labels of the host are short. */
 function mail(atom: number, atoms: number, most: number, labels: number): string {
@@ -96,7 +101,7 @@ const FORMATS: Readonly<Record<string, Format>> = {
     within: shortMail,
   },
   // More and longer labels could be longer together than a host may be.
-  hostname: { written: `${label(35)}(?:\\.${label(35)}){0,6}`, allowed: `${LABEL}(?:\\.${LABEL})*\\.?` },
+  hostname: { written: `${HOST_LABEL}(?:\\.${HOST_LABEL}){0,6}`, allowed: `${LABEL}(?:\\.${LABEL})*\\.?` },
   ipv4: { written: `${BYTE}(?:\\.${BYTE}){3}` },
   ipv6: { written: IPV6, allowed: `[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*` },
   uri: { written: URI.whole, allowed: `${SCHEME}:[^\\s<>"{}|^\`\\\\]*`, within: URI.within },

@@ -685,6 +685,12 @@ export const SCHEMA_CASES: SchemaCase[] = [
     rejects: ['"x"', '"10.0.0.256"'],
   },
   {
+    name: "a host whose labels are none that stand for other scripts",
+    schema: { format: "hostname" },
+    accepts: ['"a"', '"ab"', '"a-b"', '"ab-c"', '"a--b"', '"abc-d-e--f.Example-1.org"', `"${"a".repeat(35)}.b"`],
+    rejects: ['"xn--x"', '"ab--cd"', '"a.xn--x.org"', '"-a"', '"a-"', '"ab-"', '"abc-"', `"${"a".repeat(36)}"`],
+  },
+  {
     name: "a format that no grammar holds",
     schema: { type: "string", format: "regex" },
     accepts: ['"x"'],
