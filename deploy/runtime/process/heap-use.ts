@@ -5,6 +5,8 @@ const MIB = 1024 * 1024;
 
 /** What V8 reserves for the young generation at most in any version of Node that the gateway runs on, in bytes. */
 const MOST_YOUNG_BYTES = 192 * MIB;
+/** The share of the whole heap that the young generation has at most: V8 makes it smaller in heaps that are tiny. */
+const MOST_YOUNG_SHARE = 2 / 3;
 /** V8 reserves three semi-spaces for the young generation. */
 const SEMI_SPACES = 3;
 const SEMI_SPACE_FLAG = /--max[-_]semi[-_]space[-_]size[= ](\d+)/g;
@@ -44,5 +46,8 @@ export function heapUse(): { readonly usedBytes: number; readonly limitBytes: nu
   const young = getHeapSpaceStatistics()
     .filter(({ space_name: name }) => YOUNG_SPACES.includes(name))
     .reduce((sum, { space_used_size: size }) => sum + size, 0);
-  return { usedBytes: used - young, limitBytes: limit - (youngBytes ?? Math.min(MOST_YOUNG_BYTES, limit / 2)) };
+  return {
+    usedBytes: used - young,
+    limitBytes: limit - Math.min(youngBytes ?? MOST_YOUNG_BYTES, limit * MOST_YOUNG_SHARE),
+  };
 }

@@ -31,8 +31,8 @@ const MAX_FREE_MEMBERS = 8;
 /**
  * Matches the members of an object between its braces: those that are named in their order, optional ones may be left
  * out, and behind them `other` ones, of which undefined is none. Where the order is free `other` ones may stand anywhere,
- * and up to eight named ones in any order: all of them, or else those that are asked for. Every text has one reading. Throws
- * `WorkSpent`.
+ * and up to eight named ones in any order: all of them, or else those that are asked for. Every text has one reading.
+ * Throws `WorkSpent`.
  */
 export function memberList(
   rules: GrammarRules,
