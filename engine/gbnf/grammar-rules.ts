@@ -19,6 +19,9 @@ const BEYOND_ANSWERS = 2 ** 30;
 /** The most states of the automata of all patterns of a grammar; each is a rule. */
 const MAX_PATTERN_STATES = 4096;
 
+/** The most ways on from one member of an object to the next, in free orders, of a whole grammar: some 130 KiB of text. */
+const MAX_FREE_WAYS = 6_000;
+
 /** The most work that the automata of all patterns of a grammar may cost. */
 const PATTERNS_WORK = 100_000;
 
@@ -37,6 +40,7 @@ export class GrammarRules {
   readonly #once = new Map<string, Gbnf | Error>();
   #count = 0;
   #patternStates = 0;
+  #freeWays = 0;
 
   /** Makes an empty set of rules. `budget` is the work that making the grammar may cost; without bounds by default. */
   constructor(budget = new WorkBudget(Number.POSITIVE_INFINITY)) {
@@ -59,7 +63,8 @@ export class GrammarRules {
    * same can be tried in another way.
    */
   attempt<T>(work: number, make: () => T): T {
-    const before = { budget: this.#budget, patternBudget: this.#patternBudget, states: this.#patternStates };
+    const before = { budget: this.#budget, patternBudget: this.#patternBudget };
+    const [states, freeWays] = [this.#patternStates, this.#freeWays];
     const [rules, once] = [this.#rules.size, this.#once.size];
     this.#budget = new WorkBudget(work, before.budget);
     this.#patternBudget = new WorkBudget(PATTERNS_WORK, this.#budget);
@@ -68,7 +73,8 @@ export class GrammarRules {
     } catch (error) {
       for (const name of [...this.#rules.keys()].slice(rules)) this.#rules.delete(name);
       for (const key of [...this.#once.keys()].slice(once)) this.#once.delete(key);
-      this.#patternStates = before.states;
+      this.#patternStates = states;
+      this.#freeWays = freeWays;
       throw error;
     } finally {
       this.#budget = before.budget;
@@ -85,6 +91,13 @@ export class GrammarRules {
   takePatternStates(count: number): boolean {
     if (this.#patternStates + count > MAX_PATTERN_STATES) return false;
     this.#patternStates += count;
+    return true;
+  }
+
+  /** Asks for `count` ways on from member to member in a free order; false where there is no room for them. */
+  takeFreeWays(count: number): boolean {
+    if (this.#freeWays + count > MAX_FREE_WAYS) return false;
+    this.#freeWays += count;
     return true;
   }
 

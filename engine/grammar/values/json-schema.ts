@@ -1,5 +1,5 @@
 import { EngineError } from "../../errors.ts";
-import { choice, type Gbnf, grammarText, literal } from "../../gbnf/gbnf.ts";
+import { choice, type Gbnf, literal } from "../../gbnf/gbnf.ts";
 import { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import {
   anyArray,
@@ -13,7 +13,7 @@ import {
   fixedValue,
   type JsonValue,
 } from "../../gbnf/json-value.ts";
-import { FinishingRules, prune } from "../../gbnf/prune.ts";
+import { FinishingRules } from "../../gbnf/prune.ts";
 import { WorkBudget, WorkSpent } from "../../work-budget.ts";
 import { patternExpression } from "../expressions/string-pattern.ts";
 import { ReadingsGraph, readingsOf } from "../schema/ambiguity.ts";
@@ -67,8 +67,6 @@ const ATTEMPT_SHARE = 0.6;
 const FREE_SHARE = 0.4;
 /** The most bytes of a schema whose members may come in a free order, which makes grammars several times larger. */
 const MAX_FREE_BYTES = 24 * 1024;
-/** The most bytes of the text of a grammar whose members may come in a free order. */
-const MAX_FREE_GRAMMAR_BYTES = 160 * 1024;
 /** The most alternatives that may be objects whose members come in a free order. */
 const MAX_FREE_ALTERNATIVES = 4;
 /** Work that converting what holds together costs beside what each of its keywords does. */
@@ -151,23 +149,13 @@ export class SchemaGrammars {
     if (this.#tooCostly.has(mode)) return undefined;
     try {
       const share = mode === "free" ? FREE_SHARE : ATTEMPT_SHARE;
-      return this.#rules.attempt(share * this.#rules.budget.left, () => {
-        const found = this.#converter(mode).whole(nodes);
-        if (mode === "free" && this.#bytesOf(found) > MAX_FREE_GRAMMAR_BYTES)
-          throw new WorkSpent("The text is too long.");
-        return found;
-      });
+      return this.#rules.attempt(share * this.#rules.budget.left, () => this.#converter(mode).whole(nodes));
     } catch (error) {
       if (!(error instanceof WorkSpent || error instanceof CostlySchema)) throw error;
       // What was made before may refer to what is gone now.
       this.#tooCostly.add(mode);
       return undefined;
     }
-  }
-
-  #bytesOf({ root }: SchemaGrammar): number {
-    const pruned = prune(root, this.#rules.all);
-    return pruned === undefined ? 0 : grammarText(pruned.root, pruned.rules).length;
   }
 
   #converter(mode: Mode): SchemaConverter {

@@ -31,8 +31,8 @@ const MAX_FREE_MEMBERS = 8;
 /**
  * Matches the members of an object between its braces: those that are named in their order, optional ones may be left
  * out, and behind them `other` ones, of which undefined is none. Where the order is free `other` ones may stand anywhere,
- * and up to eight named ones in any order: all of them, or else those that are asked for. Every text has one reading.
- * Throws `WorkSpent`.
+ * and up to eight named ones in any order, as long as the grammar has room for that: all of them, or else those that are
+ * asked for. Every text has one reading. Throws `WorkSpent`.
  */
 export function memberList(
   rules: GrammarRules,
@@ -40,7 +40,9 @@ export function memberList(
   other: Gbnf | undefined,
   asked: MemberRules,
 ): Gbnf {
-  if (asked.isFree) return new FreeList(rules, members, other, asked).all();
+  const free = asked.isFree ? freeMembers(rules, members, other, asked) : undefined;
+  if (free !== undefined || (asked.isFree && other !== undefined))
+    return new FreeList(rules, members, other, { ...asked, free }).all();
   const required = members.filter(({ isRequired }) => isRequired).length;
   const most = asked.max ?? Number.POSITIVE_INFINITY;
   const isFree =
@@ -90,6 +92,36 @@ function stillAsked({ budget }: GrammarRules, members: readonly Member[], { pres
   let asked = allOf(presence);
   for (const { name, isRequired } of members) if (isRequired) asked = knowing(asked, name, true, budget);
   return asked;
+}
+
+/** Returns the members whose presence makes a difference, by their places. */
+function askedFor(members: readonly Member[], { presence }: MemberRules): readonly number[] {
+  const names = new Set(presence.flatMap((each) => [...namesIn(each)]));
+  return [...members.entries()].flatMap(([at, { name, isRequired }]) => (isRequired || names.has(name) ? [at] : []));
+}
+
+/** Returns whether it is asked how many members there are beside those that are required. */
+function countsOptional(members: readonly Member[], { min, max }: MemberRules): boolean {
+  return max !== undefined || min > members.filter(({ isRequired }) => isRequired).length;
+}
+
+/**
+ * Returns the members that are to come in any order, by their places: all, or else those whose presence makes a
+ * difference. Returns undefined where they are too many, or the grammar has no room for their orders.
+ */
+function freeMembers(
+  rules: GrammarRules,
+  members: readonly Member[],
+  other: Gbnf | undefined,
+  asked: MemberRules,
+): readonly number[] | undefined {
+  const free = members.length <= MAX_FREE_MEMBERS ? [...members.keys()] : askedFor(members, asked);
+  if (free.length > MAX_FREE_MEMBERS) return undefined;
+  const rest = members.length - free.length;
+  const isAnywhere = other !== undefined && !countsOptional(members, asked);
+  const counts = Math.min(countableOf(asked), members.length) + 1;
+  const places = 2 ** free.length * (isAnywhere ? 1 : rest + 1) * (countsOptional(members, asked) ? counts : 1);
+  return rules.takeFreeWays(places * (free.length / 2 + (isAnywhere ? rest : 1) + 1)) ? free : undefined;
 }
 
 /** Returns the count of members from which on no bound tells counts apart. */
@@ -199,17 +231,20 @@ class FreeList {
   readonly #countable: number;
   readonly #made = new Map<string, Gbnf>();
 
-  constructor(rules: GrammarRules, members: readonly Member[], other: Gbnf | undefined, asked: MemberRules) {
+  constructor(
+    rules: GrammarRules,
+    members: readonly Member[],
+    other: Gbnf | undefined,
+    { free, ...asked }: MemberRules & { readonly free: readonly number[] | undefined },
+  ) {
     this.#rules = rules;
     this.#members = members;
     this.#other = other && rules.fresh(() => other);
     this.#asked = asked;
     this.#countable = countableOf(asked);
-    const all = [...members.keys()];
-    const wanted = members.length <= MAX_FREE_MEMBERS ? all : this.#askedFor();
-    this.#free = wanted.length <= MAX_FREE_MEMBERS ? wanted : [];
-    const rest = all.filter((at) => !this.#free.includes(at));
-    const isAnywhere = other !== undefined && this.#free === wanted && !this.#countsOptional();
+    this.#free = free ?? [];
+    const rest = [...members.keys()].filter((at) => !this.#free.includes(at));
+    const isAnywhere = free !== undefined && other !== undefined && !countsOptional(members, asked);
     this.#ordered = isAnywhere ? [] : rest;
     this.#anywhere = isAnywhere ? rest : [];
   }
@@ -217,21 +252,6 @@ class FreeList {
   all(): Gbnf {
     const asked = stillAsked(this.#rules, this.#members, this.#asked);
     return this.#from({ left: this.#free, at: 0, count: 0, asked, isOpen: true });
-  }
-
-  /** Returns the members whose presence makes a difference. */
-  #askedFor(): readonly number[] {
-    const names = new Set(this.#asked.presence.flatMap((each) => [...namesIn(each)]));
-    return [...this.#members.keys()].filter((at) => {
-      const { name, isRequired } = this.#member(at);
-      return isRequired || names.has(name);
-    });
-  }
-
-  /** Returns whether it is asked how many members there are beside those that are required. */
-  #countsOptional(): boolean {
-    const { min, max } = this.#asked;
-    return max !== undefined || min > this.#members.filter(({ isRequired }) => isRequired).length;
   }
 
   #from(place: FreePlace): Gbnf {

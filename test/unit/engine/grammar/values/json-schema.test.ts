@@ -1,7 +1,10 @@
 import { describe, expect, test } from "vitest";
+import { choice, NEVER } from "../../../../../engine/gbnf/gbnf.ts";
 import { GrammarRules } from "../../../../../engine/gbnf/grammar-rules.ts";
 import { finishGrammar } from "../../../../../engine/grammar/output/constraint-grammar.ts";
+import { GRAMMAR_WORK } from "../../../../../engine/grammar/output/output-grammar.ts";
 import { toGrammar } from "../../../../../engine/grammar/values/json-schema.ts";
+import { WorkBudget } from "../../../../../engine/work-budget.ts";
 import { matcherOf } from "../gbnf-matcher.ts";
 import { SCHEMA_CASES } from "../schema-cases.ts";
 
@@ -205,6 +208,21 @@ describe("toGrammar", () => {
       ];
       expect(right.filter((text) => !matches(text))).toEqual([]);
       expect(wrong.filter(matches)).toEqual([]);
+    });
+
+    test("the schemas of one grammar share its room for orders, and those behind it keep theirs", () => {
+      const names = Array.from({ length: 8 }, (_, i) => `p${i}`);
+      const properties = Object.fromEntries(names.map((name) => [name, { type: "integer" }]));
+      const schema = { type: "object", properties, required: names, additionalProperties: false };
+      const rules = new GrammarRules(new WorkBudget(GRAMMAR_WORK));
+      const roots = Array.from({ length: 40 }, () => toGrammar(schema, rules, { undeclared: "any" }).root);
+      const text = (order: readonly string[]) => `{${order.map((name) => `"${name}": 1`).join(", ")}}`;
+      const [first, last] = [roots.at(0), roots.at(-1)].map((root) =>
+        matcherOf(finishGrammar(root ?? NEVER, rules, "")),
+      );
+      expect([first, last].map((matches) => matches?.(text(names)))).toEqual([true, true]);
+      expect([first, last].map((matches) => matches?.(text(names.toReversed())))).toEqual([true, false]);
+      expect(() => finishGrammar(choice(...roots), rules, "")).not.toThrow();
     });
 
     test("where more of many are required than may come in any order, all keep theirs", () => {
