@@ -38,6 +38,7 @@ import { Stats } from "./stats/stats.ts";
 import type { Tracing } from "./tracing/tracing.ts";
 import { ClusterManager } from "./upstream/cluster-manager.ts";
 import { EndpointOrders } from "./upstream/endpoint-orders.ts";
+import { warmUp } from "./warm-up/warm-up.ts";
 import { Workers } from "./workers.ts";
 
 /**
@@ -98,7 +99,7 @@ async function run(config: GatewayConfig): Promise<number> {
   const apps = { admin: buildAdmin(adminDeps), ...(config.health && { health: buildHealth(adminDeps) }) };
   listeners.push(...(await listenToOperators(apps, config)));
   // Without keys every caller would be told that its key is wrong.
-  await Promise.race([keysLoaded, untilAborted(lifecycle.stop)]);
+  await Promise.race([Promise.all([keysLoaded, warmedUp(config, lifecycle, log)]), untilAborted(lifecycle.stop)]);
   if (!lifecycle.stop.aborted) {
     listeners.push(...(await listenToCallers(app, config, grpc)));
     const ready = announce(listeners, log);
@@ -109,6 +110,13 @@ async function run(config: GatewayConfig): Promise<number> {
   await closeShared();
   log.info("stopped");
   return Number(crashed());
+}
+
+/** Has the gateway be initialized no earlier than when it is warm. Resolves then. */
+function warmedUp(config: GatewayConfig, lifecycle: Lifecycle, log: Logger): Promise<void> {
+  const warm = warmUp({ config, log, stop: lifecycle.stop });
+  lifecycle.waitFor(warm);
+  return warm;
 }
 
 /** Begins all counts, those of the clusters that are configured among them. */

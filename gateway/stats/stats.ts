@@ -31,13 +31,21 @@ const STREAMED_FORMATS: ReadonlySet<string> = new Set(
 );
 const POWERS_OF_FOUR: readonly number[] = Array.from({ length: 14 }, (_, power) => 4 ** power);
 
+/** Has its registry before its fields, which are registered in it, are made. */
+class Registered {
+  /** The registry that `/stats/prometheus` writes out. */
+  readonly registry: Registry;
+
+  constructor(registry: Registry) {
+    this.registry = registry;
+  }
+}
+
 /**
  * Holds the gateway's measurements of requests. Label values come from tables of ours only, so that no caller can make
  * new series. What keys use is counted apart (`KeySeries`), of a bounded number of keys.
  */
-export class Stats {
-  /** The registry that `/stats/prometheus` writes out. */
-  readonly registry = gatewayProcessRegistry();
+export class Stats extends Registered {
   /** Counts the requests that are over; the code is 0 where the client left before a status was sent. */
   readonly httpRequests = this.#counter(
     "svc_http_requests_total",
@@ -169,6 +177,11 @@ export class Stats {
   readonly upstream = new UpstreamStats(this.registry);
   /** The totals that the admin page shows, as things happen. */
   readonly live = new LiveTotals();
+
+  /** Registers all measurements in `registry`, by default a new one that has the process's own, too. */
+  constructor(registry: Registry = gatewayProcessRegistry()) {
+    super(registry);
+  }
 
   /**
    * Begins at 0 what can be counted of these clusters and of requests by closed tables: a count that is not there before

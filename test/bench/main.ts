@@ -7,6 +7,7 @@ import { cancelBench } from "./cancel-bench.ts";
 import { encodersBench } from "./encoders-bench.ts";
 import { fleetBench } from "./fleet-bench.ts";
 import { floodBench } from "./flood-bench.ts";
+import { freshBench } from "./fresh-bench.ts";
 import { hostileBench } from "./hostile-bench.ts";
 import { llamaBench } from "./llama-bench.ts";
 import { placementBench } from "./placement-bench.ts";
@@ -38,6 +39,7 @@ const ALONE: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchR
   schemas: schemasBench,
   llama: llamaBench,
   stand: standBench,
+  fresh: freshBench,
 };
 
 const PROCESSES: Readonly<Record<string, (targets: Targets, settings: BenchSettings) => Promise<BenchResult>>> = {

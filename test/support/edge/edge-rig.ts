@@ -80,6 +80,7 @@ export class EdgeRig {
       keys: { file: keyFile },
       clusters: [{ model: "svc-qwen", endpoints: [{ address: engine.address }] }],
       xffNumTrustedHops: 1,
+      warmUpMs: 0,
       ...more,
     });
     const ports = await freePorts(6);
