@@ -2,6 +2,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { Command, CommanderError, InvalidArgumentError } from "commander";
 import { programVersion } from "../../deploy/runtime/files/project-folder.ts";
+import { besideBench } from "./beside-bench.ts";
 import { bodyBench } from "./body-bench.ts";
 import { cancelBench } from "./cancel-bench.ts";
 import { encodersBench } from "./encoders-bench.ts";
@@ -40,6 +41,7 @@ const ALONE: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchR
   llama: llamaBench,
   stand: standBench,
   fresh: freshBench,
+  beside: besideBench,
 };
 
 const PROCESSES: Readonly<Record<string, (targets: Targets, settings: BenchSettings) => Promise<BenchResult>>> = {
@@ -48,6 +50,10 @@ const PROCESSES: Readonly<Record<string, (targets: Targets, settings: BenchSetti
   request: requestBench,
   cancel: cancelBench,
 };
+
+/** The gateways of the replay, and the workers of the stand, unless others are asked for. */
+const REPLAYED_GATEWAYS: readonly number[] = [1, 4];
+const ALONE_ONLY: readonly number[] = [1];
 
 const NAMES: readonly string[] = [...Object.keys(ALONE), ...Object.keys(PROCESSES)];
 
@@ -62,7 +68,7 @@ type Options = {
   readonly page?: string;
   readonly trace?: string;
   readonly nodes: number;
-  readonly gateways: readonly number[];
+  readonly gateways?: readonly number[];
   readonly sessionsPerNode: readonly number[];
   readonly seed: readonly number[];
   readonly policies: readonly ReplayPolicy[];
@@ -79,6 +85,7 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
     full: options.full,
     ...(options.page !== undefined && { page: resolve(options.page) }),
     ...(options.data !== undefined && { data: resolve(options.data) }),
+    workers: options.gateways ?? ALONE_ONLY,
     replay: replaySettings(options),
     scale: options.scale ?? (quick ? QUICK_SCALE : WHOLE_SCALE),
   };
@@ -114,7 +121,7 @@ function replaySettings({ quick, trace, nodes, policies, ...lists }: Options): R
   const some = (numbers: readonly number[]) => (quick ? numbers.slice(0, 1) : numbers);
   return {
     trace: trace === undefined ? undefined : resolve(trace),
-    ...{ nodes, policies, gateways: lists.gateways },
+    ...{ nodes, policies, gateways: lists.gateways ?? REPLAYED_GATEWAYS },
     ...{ sessionsPerNode: some(lists.sessionsPerNode), seeds: some(lists.seed) },
   };
 }
@@ -169,7 +176,11 @@ async function main(): Promise<number> {
     .option("--data <folder>", "public data that a bench reads: for `schemas` a folder with checkouts")
     .option("--trace <file>", "what replay replays; default: some sessions that lie beside it")
     .option("--nodes <n>", "nodes of the replay", positive, 8)
-    .option("--gateways <n,...>", "gateways of the replay that share nothing", positives, [1, 4])
+    .option(
+      "--gateways <n,...>",
+      "gateways of the replay that share nothing (1,4), workers of the stand (1)",
+      positives,
+    )
     .option("--sessions-per-node <n,...>", "sessions for each node of the replay", positives, [12, 20, 32])
     .option("--seed <n,...>", "seeds of the replay", positives, [1, 2, 3])
     .option("--policies <name,...>", "policies of the replay", policies, ALL_REPLAY_POLICIES)

@@ -2,7 +2,7 @@ import { RequestClient } from "./load/request-client.ts";
 import type { Target, Targets } from "./processes/targets.ts";
 import type { BenchResult, Row } from "./report/bench-result.ts";
 import { medianAdded, medianOf, medianRatio } from "./report/compare.ts";
-import { cpuMs } from "./report/cpu.ts";
+import { cpuOf } from "./report/cpu.ts";
 import { interleave } from "./report/interleave.ts";
 import { percentile } from "./report/percentile.ts";
 import type { BenchSettings } from "./settings.ts";
@@ -55,10 +55,10 @@ export async function requestBench(targets: Targets, settings: BenchSettings): P
 async function measure(target: Target): Promise<Measured> {
   const text = target.request({ events: EVENTS, eventsPerSecond: 0, eventsPerWrite: EVENTS });
   const client = await RequestClient.open(target);
-  const cpuBefore = target.pid === undefined ? Number.NaN : cpuMs(target.pid);
+  const cpuBefore = cpuOf(target);
   const timesMs: number[] = [];
   while (timesMs.length < REQUESTS) timesMs.push(await client.ask(text));
-  const cpuAfter = target.pid === undefined ? Number.NaN : cpuMs(target.pid);
+  const cpuAfter = cpuOf(target);
   client.close();
   return {
     cpuUs: (cpuAfter - cpuBefore) * 1000,

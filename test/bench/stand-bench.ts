@@ -4,15 +4,15 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { measureWindow } from "./load/load-window.ts";
 import { SaturatingClient } from "./load/saturating-client.ts";
-import { startChild } from "./processes/child-process.ts";
-import { type BenchGateway, GATEWAY_PROGRAM, startBenchGateway } from "./processes/gateway-process.ts";
+import { type RunningChild, startChild } from "./processes/child-process.ts";
+import { GATEWAY_PROGRAM, startBenchGateway, startBenchWorkers } from "./processes/gateway-process.ts";
 import { BENCH_FORMATS, replyRequestText, requestText } from "./processes/request-text.ts";
 import type { Target } from "./processes/targets.ts";
 import { pin, type Reference } from "./references/reference.ts";
 import { REFERENCE_NAMES, startReferences } from "./references/references.ts";
 import { CELLS, type Cell, cellTitle, type Extent } from "./references/stand-cells.ts";
 import type { BenchResult, Row } from "./report/bench-result.ts";
-import { cpuMs, residentMb } from "./report/cpu.ts";
+import { cpuMs, cpuOf, residentOf } from "./report/cpu.ts";
 import { interleave } from "./report/interleave.ts";
 import { writePage } from "./report/page.ts";
 import { median, percentile } from "./report/percentile.ts";
@@ -44,9 +44,11 @@ export type StandReading = {
   readonly gapP99Ms: number;
   /** The resident memory of the process under this load, in MB. */
   readonly residentMb: number;
+  /** How far the CPU time of the workers of one port lies apart: the most less the least, in per cent of their mean. */
+  readonly apartPercent: number;
 };
 
-const READINGS = ["cpuUs", "perSecond", "p50Ms", "p99Ms", "gapP99Ms", "residentMb"] as const;
+const READINGS = ["cpuUs", "perSecond", "p50Ms", "p99Ms", "gapP99Ms", "residentMb", "apartPercent"] as const;
 /** What ratios are given to, where it runs. */
 const COMPARED = ["nginx", "smg", "envoy"] as const;
 
@@ -58,7 +60,7 @@ export async function standBench(settings: BenchSettings): Promise<BenchResult> 
   if (several) pin(process.pid, OTHERS);
   const engine = await startChild("engine", join(import.meta.dirname, "processes/engine-process.js"), [], folder);
   const { address, ssePort } = engine.ready as { readonly address: string; readonly ssePort: number };
-  const gateways = await startGateways(address, folder);
+  const gateways = await startGateways(address, folder, settings.workers);
   const names = extent === "quick" ? REFERENCE_NAMES.filter((name) => name !== "litellm") : REFERENCE_NAMES;
   const { running, absent } = await startReferences(names, ssePort, folder);
   try {
@@ -66,7 +68,7 @@ export async function standBench(settings: BenchSettings): Promise<BenchResult> 
       ...gateways.flatMap(([name, gateway]) => gatewayTargets(name, gateway)),
       ...running.map(referenceTarget),
     ];
-    if (several) for (const { pid } of all) pin(pid, MEASURED);
+    if (several) for (const { pid, workers = [] } of all) for (const one of [pid, ...workers]) pin(one, MEASURED);
     const rows: Row[] = [];
     for (const cell of CELLS[extent]) rows.push(...(await measureCell(cell, all, settings)));
     const result = resultOf(rows, absent, settings, several);
@@ -78,20 +80,32 @@ export async function standBench(settings: BenchSettings): Promise<BenchResult> 
   }
 }
 
-/** Starts the gateway with each of its wires, the default one first. */
-async function startGateways(address: string, folder: string): Promise<readonly (readonly [string, BenchGateway])[]> {
+/** A running gateway, with the workers that it may have. */
+type StoodGateway = RunningChild & Pick<Stood, "port" | "key" | "workers">;
+
+/** Starts the gateway with each of its wires, the default one first, and as so many workers as asked for. */
+async function startGateways(
+  address: string,
+  folder: string,
+  workers: readonly number[],
+): Promise<readonly (readonly [string, StoodGateway])[]> {
   const start = async (name: string, settings: object) =>
     [name, await startBenchGateway(GATEWAY_PROGRAM, join(folder, name), { engines: [address], settings })] as const;
-  return [
+  const started: (readonly [string, StoodGateway])[] = [
     await start("gateway", { upstream: { wire: "fast" } }),
     await start("gateway-grpc", { upstream: { wire: "grpc" } }),
     await start("gateway-joining", { upstream: { wire: "fast" }, stream: { maxJoinMs: 20 } }),
   ];
+  for (const count of workers.filter((one) => one > 1)) {
+    const name = `gateway-x${count}`;
+    started.push([name, await startBenchWorkers(count, address, join(folder, name))]);
+  }
+  return started;
 }
 
-function gatewayTargets(name: string, { pid, port, key }: BenchGateway): readonly Stood[] {
+function gatewayTargets(name: string, { pid, port, key, workers = [] }: StoodGateway): readonly Stood[] {
   return BENCH_FORMATS.map((format) => ({
-    ...{ name: format === "chat" ? name : `${name} ${format}`, pid, port, key, headers: [] },
+    ...{ name: format === "chat" ? name : `${name} ${format}`, pid, workers, port, key, headers: [] },
     request: (directive) => requestText(format, key, directive),
   }));
 }
@@ -142,12 +156,26 @@ async function streams(
   { seconds }: BenchSettings,
 ): Promise<StandReading> {
   const load = { streams: count, eventsPerSecond, eventsPerWrite: 1, phases: PHASES[clocks] };
+  const before = workersMs(target);
   const window = await measureWindow(target, load, seconds, true);
   return {
     ...{ cpuUs: window.cpuUs / window.events, perSecond: window.events / seconds },
     ...{ p50Ms: window.delayP50Ms, p99Ms: window.delayP99Ms, gapP99Ms: window.gapP99Ms },
     residentMb: window.residentMb,
+    apartPercent: apart(before, workersMs(target)),
   };
+}
+
+/** Returns the CPU time of each worker of a target, in milliseconds. */
+function workersMs({ workers = [] }: Stood): readonly number[] {
+  return workers.map(cpuMs);
+}
+
+/** Returns how far what each worker has used in the meantime lies apart, in per cent of their mean; NaN without any. */
+function apart(before: readonly number[], after: readonly number[]): number {
+  const used = after.map((ms, at) => ms - (before[at] ?? Number.NaN));
+  const mean = used.reduce((sum, ms) => sum + ms, 0) / used.length;
+  return used.length === 0 ? Number.NaN : (100 * (Math.max(...used) - Math.min(...used))) / mean;
 }
 
 async function requests(
@@ -160,14 +188,16 @@ async function requests(
   try {
     await sleep(WARM_MS);
     client.start();
-    const before = cpuMs(target.pid);
+    const before = cpuOf(target);
+    const workersBefore = workersMs(target);
     await sleep(seconds * 1_000);
     const timesMs = client.read();
-    const cpuUs = (cpuMs(target.pid) - before) * 1_000;
+    const cpuUs = (cpuOf(target) - before) * 1_000;
     return {
       ...{ cpuUs: cpuUs / timesMs.length, perSecond: timesMs.length / seconds },
       ...{ p50Ms: percentile(timesMs, 0.5), p99Ms: percentile(timesMs, 0.99), gapP99Ms: Number.NaN },
-      residentMb: residentMb(target.pid),
+      residentMb: residentOf(target),
+      apartPercent: apart(workersBefore, workersMs(target)),
     };
   } finally {
     client.close();
@@ -193,6 +223,7 @@ function resultOf(
       { key: "p99Ms", title: "p99 ms", digits: 1 },
       { key: "gapP99Ms", title: "p99 gap ms", digits: 1 },
       { key: "residentMb", title: "MB", digits: 0 },
+      { key: "apartPercent", title: "workers apart %", digits: 0 },
     ],
     rows,
     notes: [

@@ -9,7 +9,9 @@ import { expect, test } from "vitest";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
-const NO_SOURCES: ReadonlySet<string> = new Set(["node_modules", "dist", ".git", ".svc", "coverage", "bench-results"]);
+const NO_SOURCES: ReadonlySet<string> = new Set([
+  ...["node_modules", "dist", ".git", ".svc", ".tools", "coverage", "bench-results"],
+]);
 
 function filesBelow(folder: string): readonly string[] {
   return readdirSync(join(ROOT, folder), { withFileTypes: true }).flatMap((entry) => {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Directive, ENDLESS } from "../processes/directive.ts";
 import type { Target } from "../processes/targets.ts";
-import { cpuMs, residentMb } from "../report/cpu.ts";
+import { cpuOf, residentOf } from "../report/cpu.ts";
 import { percentile } from "../report/percentile.ts";
 import { LoadClient } from "./load-client.ts";
 
@@ -24,6 +24,8 @@ export type Window = {
   readonly firstByteP50Ms: number;
   /** The time between two events of one stream that one in a hundred is longer than, in milliseconds. */
   readonly gapP99Ms: number;
+  /** The longest of these times, in milliseconds. */
+  readonly gapMostMs: number;
   /** The resident memory of the process in the middle with all its streams, in MB. */
   readonly residentMb: number;
 };
@@ -42,10 +44,10 @@ export async function measureWindow(target: Target, load: Load, seconds: number,
   try {
     await sleep(SETTLE_MS);
     client.start(keepDelays);
-    const cpuBefore = target.pid === undefined ? Number.NaN : cpuMs(target.pid);
+    const cpuBefore = cpuOf(target);
     await sleep(seconds * 1000);
     const { events, frames, delaysMs, gapsMs } = client.read();
-    const cpuAfter = target.pid === undefined ? Number.NaN : cpuMs(target.pid);
+    const cpuAfter = cpuOf(target);
     return {
       events,
       frames,
@@ -54,7 +56,8 @@ export async function measureWindow(target: Target, load: Load, seconds: number,
       delayP99Ms: percentile(delaysMs, 0.99),
       firstByteP50Ms: percentile(client.firstByteMs, 0.5),
       gapP99Ms: percentile(gapsMs, 0.99),
-      residentMb: target.pid === undefined ? Number.NaN : residentMb(target.pid),
+      gapMostMs: percentile(gapsMs, 1),
+      residentMb: residentOf(target),
     };
   } finally {
     client.close();

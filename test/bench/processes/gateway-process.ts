@@ -9,6 +9,9 @@ import { type RunningChild, startChild } from "./child-process.ts";
 /** The path of the gateway of the same build. */
 export const GATEWAY_PROGRAM = join(import.meta.dirname, "../../../gateway/main.js");
 
+/** The longest time until an engine is healthy to a gateway, unless a bench says otherwise, in milliseconds. */
+const READY_MS = 20_000;
+
 /** A running gateway of the benches. */
 export type BenchGateway = RunningChild & {
   /** The port of the gateway's API on this machine. */
@@ -38,7 +41,7 @@ export type BenchGatewayOptions = {
 export async function startBenchGateway(
   program: string,
   folder: string,
-  { engines, cluster = {}, settings = {}, nodeFlags = [], readyTimeoutMs = 20_000 }: BenchGatewayOptions,
+  { engines, cluster = {}, settings = {}, nodeFlags = [], readyTimeoutMs = READY_MS }: BenchGatewayOptions,
 ): Promise<BenchGateway> {
   await mkdir(folder, { recursive: true });
   // The gateway watches the folder of its keys: the log must not be written there.
@@ -62,6 +65,31 @@ export async function startBenchGateway(
   const { baseUrl, adminUrl } = child.ready as { baseUrl: string; adminUrl: string };
   await untilReady(`${adminUrl}/readyz`, readyTimeoutMs);
   return { ...child, port: Number(new URL(baseUrl).port), key };
+}
+
+/** Running gateway workers of the benches, which share a port. */
+export type BenchWorkers = RunningChild & {
+  /** The port of the workers' API on this machine. */
+  readonly port: number;
+  /** The text of an API key without limits, for all models. */
+  readonly key: string;
+  /** The processes of the workers; the process of the child itself has started them. */
+  readonly workers: readonly number[];
+};
+
+/** Starts so many gateway workers as `npm start` does, in front of the engine at `engine`. Resolves when all are ready. */
+export async function startBenchWorkers(count: number, engine: string, folder: string): Promise<BenchWorkers> {
+  await mkdir(folder, { recursive: true });
+  const program = join(import.meta.dirname, "workers-process.js");
+  const child = await startChild("workers", program, [folder, String(count), engine], folder);
+  const { baseUrl, adminUrls, key, pids } = child.ready as {
+    readonly baseUrl: string;
+    readonly adminUrls: readonly string[];
+    readonly key: string;
+    readonly pids: readonly number[];
+  };
+  for (const adminUrl of adminUrls) await untilReady(`${adminUrl}/readyz`, READY_MS);
+  return { ...child, port: Number(new URL(baseUrl).port), key, workers: pids };
 }
 
 async function untilReady(url: string, timeoutMs: number): Promise<void> {

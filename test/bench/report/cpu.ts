@@ -19,6 +19,23 @@ export function cpuMs(pid: number): number {
   return parseProcessStat(readFileSync(`/proc/${pid}/stat`, "utf8"));
 }
 
+/** What is measured: a process, with the workers that it has started. */
+type Measured = { readonly pid: number | undefined; readonly workers?: readonly number[] };
+
+/** Returns the CPU time of all processes of a target, in milliseconds; NaN where it has none. */
+export function cpuOf({ pid, workers = [] }: Measured): number {
+  return pid === undefined ? Number.NaN : sum([pid, ...workers].map(cpuMs));
+}
+
+/** Returns the resident memory of all processes of a target, in MB; NaN where it has none. */
+export function residentOf({ pid, workers = [] }: Measured): number {
+  return pid === undefined ? Number.NaN : sum([pid, ...workers].map(residentMb));
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
+
 /** Returns the resident memory of a process, in MB. Throws when there is no such process. */
 export function residentMb(pid: number): number {
   const kilobytes = /^VmRSS:\s*(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
