@@ -17,6 +17,11 @@ export type OutputParserOptions = {
   readonly markers: OutputMarkers;
   /** Whether the prompt ended inside the reasoning, so that the output has only its closing mark. */
   readonly startsInReasoning: boolean;
+  /**
+   * The white space that the template writes in front of the output, which is left out as far as it is there. Default:
+   * none.
+   */
+  readonly lead?: string;
   /** The names of the tools that may be called. Where there are none, tool-call markup is plain text. */
   readonly toolNames: readonly string[];
   /**
@@ -85,7 +90,8 @@ export class OutputParser {
     this.#onFault = options.onFault ?? (() => {});
     this.#visible = new VisibleText(this.#writer, this.#pending, options.stop);
     this.#calls = this.#newCalls(options);
-    this.#state = options.startsInReasoning && reasoning ? { at: "reasoning", markers: reasoning } : TEXT;
+    const first: State = options.startsInReasoning && reasoning ? { at: "reasoning", markers: reasoning } : TEXT;
+    this.#state = options.lead ? { at: "skip", rest: options.lead, next: first } : first;
   }
 
   /** The stop string that ended the visible text; undefined where none did. */

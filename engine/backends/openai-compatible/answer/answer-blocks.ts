@@ -2,6 +2,7 @@ import type { Event, TokenLogprob } from "../../../../proto/gen/svc/inference/v1
 import { BlockWriter } from "../../../output-parser/block-writer.ts";
 import type { OutputMarkers, ReasoningMarkers } from "../../../output-parser/markers.ts";
 import { OutputParser } from "../../../output-parser/output-parser.ts";
+import { ReasoningEdges } from "./reasoning-edges.ts";
 
 /** The settings of how the pieces of an answer become blocks. */
 export type AnswerBlocksOptions = {
@@ -20,7 +21,8 @@ export type AnswerBlocksOptions = {
 
 /**
  * Makes the blocks of an answer that arrives in pieces of mixed kinds: dense indexes, one block open at a time, and
- * text that still holds marks of reasoning taken apart.
+ * text that still holds marks of reasoning taken apart. Engines that separate reasoning leave the white space that the
+ * template writes beside its marks: it is taken off, so that the turn rendered again has the same tokens.
  */
 export class AnswerBlocks {
   readonly #options: AnswerBlocksOptions;
@@ -30,6 +32,8 @@ export class AnswerBlocks {
   #parser: OutputParser | undefined;
   /** Whether the engine separates reasoning, so that a mark in the text is text. */
   #engineSeparates = false;
+  /** The edges of the reasoning that the engine has separated and is in; undefined elsewhere. */
+  #edges: ReasoningEdges | undefined;
   #sawReasoning = false;
   #matchedStop: string | undefined;
   /** The number of UTF-16 units written so far. */
@@ -58,14 +62,16 @@ export class AnswerBlocks {
   reasoning(text: string): void {
     this.#engineSeparates = true;
     this.#endStretch();
-    this.#append("reasoning", text, []);
+    this.#edges ??= new ReasoningEdges(this.#options.reasoning);
+    this.#append("reasoning", this.#edges.push(text), []);
   }
 
   /** Takes a piece of visible text, and the log probabilities of its tokens. */
   text(text: string, logprobs: readonly TokenLogprob[]): void {
     if (this.#matchedStop !== undefined) return;
     if (this.#open === "call") this.#close(true);
-    this.#parser ??= this.#newParser();
+    this.#parser ??= this.#newParser(this.#edges ? this.#options.reasoning?.afterClose : undefined);
+    this.#edges = undefined;
     this.#replay(this.#parser.push(text, logprobs), false);
     this.#matchedStop = this.#parser.matchedStop;
   }
@@ -73,6 +79,7 @@ export class AnswerBlocks {
   /** Opens the block of a tool call. */
   startCall(callId: string, name: string): void {
     this.#endStretch();
+    this.#edges = undefined;
     this.#close(true);
     this.#writer.startCall(callId, name);
     this.#open = "call";
@@ -92,6 +99,7 @@ export class AnswerBlocks {
   end(reason: "stop" | "cut"): void {
     if (this.#parser) this.#replay(this.#parser.end(reason), true);
     this.#parser = undefined;
+    if (this.#edges && reason === "cut") this.#append("reasoning", this.#edges.rest(), []);
     this.#close(reason === "stop", true);
   }
 
@@ -100,13 +108,14 @@ export class AnswerBlocks {
     return this.#writer.take();
   }
 
-  #newParser(): OutputParser {
+  #newParser(lead = ""): OutputParser {
     const { reasoning, stops, onFault } = this.#options;
     const markers: OutputMarkers = reasoning && !this.#engineSeparates ? { reasoning } : {};
     // Without tool names no call is ever looked for, so no id is ever asked for.
     return new OutputParser({
       markers,
       startsInReasoning: false,
+      lead,
       toolNames: [],
       stop: stops,
       newCallId: () => "",

@@ -40,6 +40,43 @@ describe("text and reasoning", () => {
     expect(readAnswer([...pieces, stop]).blocks).toEqual([reasoning("hm"), text("yes")]);
   });
 
+  test.each([
+    ["in pieces of their own", ["\n", "hm", "\n"], ["\n\n", "yes"]],
+    ["beside the words", ["\nhm\n"], ["\n\nyes"]],
+    ["character by character", [..."\nhm\n"], [..."\n\nyes"]],
+  ])(
+    "the template's white space beside the marks is no part of what the engine separates: %s",
+    (_how, thought, said) => {
+      const chunks = [
+        ...thought.map((piece) => chunk({ reasoning: piece })),
+        ...said.map((content) => chunk({ content })),
+      ];
+      expect(readAnswer([...chunks, stop]).blocks).toEqual([reasoning("hm"), text("yes")]);
+      expect(readAnswer([...chunks, stop], { hideReasoning: true }).blocks).toEqual([text("yes")]);
+    },
+  );
+
+  test("white space that is not the template's stays where the engine separates reasoning", () => {
+    const chunks = [chunk({ reasoning: "\n\nh\n\nm\n\n" }), chunk({ content: "\n\n\n  yes\n" }), stop];
+    expect(readAnswer(chunks).blocks).toEqual([reasoning("\nh\n\nm\n"), text("\n  yes\n")]);
+    expect(readAnswer([chunk({ content: "\n\nyes" }), stop]).blocks).toEqual([text("\n\nyes")]);
+    const cut = [chunk({ reasoning: "hm\n" }), finish("length")];
+    expect(readAnswer(cut).blocks).toEqual([reasoning("hm\n", false)]);
+  });
+
+  test("log probabilities of the white space behind the reasoning go with it", () => {
+    const told = (token: string) => ({
+      logprobs: { content: [{ token, bytes: [...Buffer.from(token)], logprob: -1 }] },
+    });
+    const chunks = [
+      chunk({ reasoning: "hm" }),
+      chunk({ content: "\n\n" }, told("\n\n")),
+      chunk({ content: "y" }, told("y")),
+    ];
+    const [, answer] = readAnswer([...chunks, stop]).blocks;
+    expect(answer?.logprobs).toEqual(["y"]);
+  });
+
   test("a mark in the text is text when the engine separates reasoning", () => {
     const chunks = [chunk({ reasoning: "hm" }), chunk({ content: "<think>x</think>" }), stop];
     expect(readAnswer(chunks).blocks).toEqual([reasoning("hm"), text("<think>x</think>")]);
