@@ -221,6 +221,13 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     expect(warnings).toEqual([]);
   });
 
+  test("starts beside a model that keeps to a schema only where the engine holds it there", async () => {
+    const holds = ({ tools }: ChatBody) => Array.isArray(tools) && tools.every((tool) => tool.function.strict === true);
+    const slip = says({ calls: [{ id: "a", name: "report_sum", arguments: ['{"a": 17, 25'] }] });
+    const rig = await rigOf(dialect, { model: (body) => (body.tools && !holds(body) ? slip : obedient(body)) });
+    expect((await rig.client.describe()).models[0]?.capabilities).toContain(Capability.TOOLS);
+  });
+
   test("describes what the probe found", async () => {
     const rig = await rigOf(dialect);
     const { engineKind, engineVersion, models } = await rig.client.describe();

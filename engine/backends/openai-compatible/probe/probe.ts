@@ -45,12 +45,13 @@ const SQUARE = Buffer.from(
 
 const BUDGET_TOKENS = 512;
 
+/** Strict: an engine holds the arguments to the schema, so that no slip of a weak model passes for a wrong flag. */
 const TOOL = {
   name: "report_sum",
   description: "Reports the sum of two whole numbers.",
   parametersJsonSchema:
     '{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a","b"],"additionalProperties":false}',
-  strict: false,
+  strict: true,
 };
 
 const SUM_SCHEMA = {
