@@ -29,6 +29,7 @@ describe("a node in front of a real llama-server", () => {
     slots: 4,
     startTimeoutMs: 20_000,
     silenceTimeoutMs: 20_000,
+    stepTimeoutMs: 20_000,
     countTimeoutMs: 20_000,
     loadIntervalMs: 60_000,
     images: false,

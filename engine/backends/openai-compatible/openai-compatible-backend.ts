@@ -61,7 +61,7 @@ export class OpenAiCompatibleBackend implements Backend {
     this.#dialect = DIALECTS[options.dialect];
     this.#http = new EngineHttp(options.baseUrl, options.apiKey);
     this.#clock = clock;
-    this.#watch = new EngineWatch(this.#http, this.#dialect, options.loadIntervalMs, clock);
+    this.#watch = new EngineWatch(this.#http, this.#dialect, options, clock);
     this.#sessions = new CacheSessions(clock, (id) => this.#closeSession(id));
   }
 

@@ -47,6 +47,13 @@ export const openAiCompatibleSchema = z.strictObject({
     .describe(
       "The time, in milliseconds, that the engine may say nothing while it owes an answer, a long prefill included; 0 for ever.",
     ),
+  stepTimeoutMs: z
+    .int()
+    .min(0)
+    .default(120_000)
+    .describe(
+      "The time, in milliseconds, that one step of the engine may take, as where a first request has it compile: as long as it tells its load, requests that wait hear that it works, though its counters stand still.",
+    ),
   countTimeoutMs: z
     .int()
     .min(1)

@@ -143,6 +143,46 @@ test("a request that waits in the engine hears that the engine works, as long as
   await rig.engine.abortedAtLeast(1);
 });
 
+test("an engine that makes one long step, as where it compiles, is slow for as long as that may take", async () => {
+  const clock = new VirtualClock();
+  let asked = 0;
+  const load = () => {
+    asked += 1;
+    return "vllm:iteration_tokens_total_count 7\n";
+  };
+  const engine = await startDialectServer("vllm", { load });
+  const backend = backendOf(engine, "vllm", { loadIntervalMs: 1_000, stepTimeoutMs: 60_000 }, clock);
+  atEnd(engine.stop, () => backend.close());
+  await backend.start(FOREVER);
+  /** Has the engine asked for its load once more, and waits until it has answered. */
+  const tick = async () => {
+    const before = asked;
+    await expect.poll(() => clock.advance(1_000).then(() => asked)).toBeGreaterThan(before);
+  };
+  // A long rest is no step.
+  await clock.advance(500_000);
+  engine.next({ kind: "stream", data: [], end: "never" });
+  const leave = new AbortController();
+  const steps: bigint[] = [];
+  const reading = (async () => {
+    for await (const { events } of backend.generate(generateRequest(), leave.signal))
+      for (const { kind } of events) if (kind?.$case === "progress") steps.push(BigInt(kind.value.step));
+  })();
+  await expect.poll(() => engine.bodies.length).toBeGreaterThan(0);
+  const from = clock.nowMs();
+  for (let signs = 1; clock.nowMs() - from < 50_000; signs += 1) {
+    await tick();
+    await expect.poll(() => steps.length).toBeGreaterThanOrEqual(signs);
+  }
+  expect(new Set(steps).size).toBe(steps.length);
+  while (clock.nowMs() - from < 62_000) await tick();
+  const heard = steps.length;
+  for (let more = 0; more < 5; more += 1) await tick();
+  expect(steps.length - heard).toBeLessThanOrEqual(1);
+  leave.abort();
+  await expect(reading).rejects.toMatchObject({ reason: "CANCELLED" });
+});
+
 test.each([
   ["no page of its load", {}],
   ["a page that tells nothing of its work", { load: () => "llamacpp:requests_processing 1\n" }],

@@ -44,6 +44,7 @@ export function backendOf(
     slots: 4,
     startTimeoutMs: 20_000,
     silenceTimeoutMs: 20_000,
+    stepTimeoutMs: 0,
     countTimeoutMs: 20_000,
     loadIntervalMs: 60_000,
     images: false,

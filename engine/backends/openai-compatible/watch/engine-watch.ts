@@ -3,23 +3,37 @@ import type { Dialect } from "../dialect/dialect.ts";
 import { type EngineHttp, isUnreachable } from "../http/engine-http.ts";
 import { type EngineLoad, readLoad } from "./load.ts";
 
-/** Asks an engine for its load again and again, and tells whether it has moved since. */
+/** How an engine is watched. */
+export type EngineWatchOptions = {
+  /** The time between two questions, in milliseconds. */
+  readonly loadIntervalMs: number;
+  /** The time that one step of the engine may take, in milliseconds. */
+  readonly stepTimeoutMs: number;
+};
+
+/**
+ * Asks an engine for its load again and again, and tells whether it has moved since. An engine whose counters stand
+ * still is in the middle of a step: a long one, where it compiles what a first request needs. It is believed for
+ * `stepTimeoutMs` from the last step, or from when somebody began to wait, as long as it answers.
+ */
 export class EngineWatch {
   readonly #http: EngineHttp;
   readonly #dialect: Dialect;
-  readonly #intervalMs: number;
+  readonly #options: EngineWatchOptions;
   readonly #clock: Clock;
   readonly #listeners = new Set<() => void>();
   readonly #closing = new AbortController();
   #load: EngineLoad | undefined;
   #gone = false;
   #moves = 0;
+  /** When the running step began, at the latest. */
+  #stepMs = 0;
   #cancel: () => void = () => {};
 
-  constructor(http: EngineHttp, dialect: Dialect, intervalMs: number, clock: Clock) {
+  constructor(http: EngineHttp, dialect: Dialect, options: EngineWatchOptions, clock: Clock) {
     this.#http = http;
     this.#dialect = dialect;
-    this.#intervalMs = intervalMs;
+    this.#options = options;
     this.#clock = clock;
   }
 
@@ -39,10 +53,12 @@ export class EngineWatch {
   }
 
   /**
-   * Calls `listener` whenever the engine has moved by its own counters; one that tells none has, for all that can be
-   * known, whenever it answers. The returned function ends that.
+   * Calls `listener` whenever the engine has moved by its own counters, or is believed to be in the middle of a step;
+   * one that tells no counters has moved, for all that can be known, whenever it answers. The returned function ends
+   * that.
    */
   onMove(listener: () => void): () => void {
+    if (this.#listeners.size === 0) this.#stepMs = this.#clock.nowMs();
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
@@ -69,11 +85,14 @@ export class EngineWatch {
     if (signal.aborted) return;
     this.#gone = isUnreachable(failure);
     const counters = this.#load?.counters;
-    const hasMoved = counters === undefined ? failure === undefined : before && before.counters !== counters;
-    if (hasMoved) {
+    if (counters !== undefined && before?.counters !== counters) this.#stepMs = this.#clock.nowMs();
+    const inStep = this.#clock.nowMs() - this.#stepMs < this.#options.stepTimeoutMs;
+    const answers = failure === undefined;
+    const hasMoved = counters === undefined ? answers : before && before.counters !== counters;
+    if (hasMoved || (answers && inStep)) {
       this.#moves += 1;
       for (const tell of this.#listeners) tell();
     }
-    this.#cancel = this.#clock.after(this.#intervalMs, () => void this.#poll());
+    this.#cancel = this.#clock.after(this.#options.loadIntervalMs, () => void this.#poll());
   }
 }
