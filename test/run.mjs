@@ -2,6 +2,7 @@
 //   node test/run.mjs quick [args of vitest]   types, lint, freshness of generated files, and the lanes of `npm test`
 //   node test/run.mjs rest [args of vitest]    all other lanes
 //   node test/run.mjs newest [args of vitest]  the newest majors of SDKs; test/newest-sdks/run installs them first
+//   node test/run.mjs engines [args of vitest] real engines; test/engines/run installs them first
 //   node test/run.mjs shipped [args of vitest] what stands on sockets of Node; test/on-node brings another version
 //
 // What checks say goes to the standard error, a failed one with all its output; the standard output is vitest's, whose
@@ -15,8 +16,9 @@ import { fileURLToPath } from "node:url";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const LANES = {
   quick: ["unit", "golden", "contract", "integration", "process"],
-  rest: ["exhaustive", "other-wire", "model", "browser", "deploy", "start", "fault", "real"],
+  rest: ["exhaustive", "other-wire", "model", "browser", "deploy", "start", "fault"],
   newest: ["newest-sdks"],
+  engines: ["engines"],
   shipped: ["integration"],
 };
 /** The npm scripts of checks, by their names. */
@@ -26,7 +28,7 @@ const CHECKS = Object.keys(JSON.parse(readFileSync(join(ROOT, "package.json"), "
 
 const [set, ...more] = process.argv.slice(2);
 if (!Object.hasOwn(LANES, set ?? "")) {
-  process.stderr.write("usage: node test/run.mjs quick|rest|newest|shipped [args of vitest]\n");
+  process.stderr.write("usage: node test/run.mjs quick|rest|newest|engines|shipped [args of vitest]\n");
   process.exit(2);
 }
 

@@ -104,8 +104,8 @@ export default defineConfig({
             }),
           ]
         : []),
-      // Only where a real counterpart has been started; see the files there.
-      ...(process.env.SVC_TEST_LLAMA_SERVER ? [lane("real", isolated)] : []),
+      // `test/engines/run`
+      ...(process.env.SVC_TEST_ENGINES ? [lane("engines", { ...isolated, testTimeout: 180_000 })] : []),
     ],
   },
 });

@@ -437,7 +437,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["test/integration/", [GEN, RUNTIME, "engine/", "gateway/", SUPPORT]],
   ["test/model/", [GEN, RUNTIME, "engine/", "test/unit/engine/", SUPPORT]],
   ["test/process/", [GEN, "deploy/", "engine/", "gateway/", SUPPORT]],
-  ["test/real/", [GEN, "engine/", SUPPORT]],
+  ["test/engines/", [GEN, "engine/", SUPPORT]],
   [
     "test/deploy/",
     [

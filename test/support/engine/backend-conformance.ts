@@ -29,12 +29,19 @@ export type ConformingBackend = {
   readonly playsOnly?: boolean;
 };
 
-/** The tool of the demonstration model's training, of which any backend can make a call. */
-const TOOL = toolOf("get_weather", {
-  type: "object",
-  properties: { city: { type: "string" } },
-  required: ["city"],
-});
+/**
+ * The tool of the demonstration model's training, of which any backend can make a call. It is strict and leaves no
+ * choice without end: vLLM holds no other arguments to their schema, and a weak model writes on in an open one.
+ */
+const TOOL = {
+  ...toolOf("get_weather", {
+    type: "object",
+    properties: { city: { enum: ["Oslo", "Rome"] } },
+    required: ["city"],
+    additionalProperties: false,
+  }),
+  strict: true,
+};
 
 const chosen = (mode: ToolChoiceMode, name = ""): ToolChoice => ({
   mode,

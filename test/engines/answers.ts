@@ -1,0 +1,136 @@
+import { describe, expect, test } from "vitest";
+import { FinishReason, ReasoningEffort, ReasoningMode } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { ModelState } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import { assistant, text, user } from "../support/engine/canonical.ts";
+import { generateRequest } from "../support/requests/generate-request.ts";
+import { MODEL, type Rig } from "./rig.ts";
+
+/** More at once than the listeners of one emitter that Node takes for no leak. */
+const MANY = 24;
+
+const THINK = { mode: ReasoningMode.ENABLED, effort: ReasoningEffort.UNSPECIFIED };
+const COUNT = "Count from 1 to 12.";
+const NUMBERS = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12";
+const STORY = "Tell me about the sea and about the ships that sail on it. ";
+
+/** Registers the tests of text, reasoning and what is measured of answers. */
+export function answersBeside(rig: Rig): void {
+  describe("answers", () => {
+    test("are the text that the weights give elsewhere", async () => {
+      const { blocks, finished } = await rig.ask({ messages: [user(COUNT)] });
+      expect(blocks).toEqual([{ kind: "text", text: NUMBERS, complete: true }]);
+      expect(finished?.reason).toBe(FinishReason.STOP);
+    });
+
+    test("have reasoning and text without the white space of the template between them", async () => {
+      const messages = [user("What is 2+3?")];
+      const { started, blocks, finished } = await rig.ask({ messages, reasoning: THINK });
+      expect(blocks.map(({ kind }) => kind)).toEqual(["reasoning", "text"]);
+      for (const block of blocks) expect(block.text).toBe(block.text.trim());
+      expect(finished?.usage?.reasoningTokens).toBeGreaterThan(0);
+      const counted = await rig.count({ messages, reasoning: THINK });
+      expect(started?.inputTokens).toBe(counted);
+      expect(finished?.usage?.inputTokens).toBe(counted);
+    });
+
+    test("go on with a text that was begun", async () => {
+      const begun = "1, 2, 3,";
+      const messages = [user(COUNT), assistant(text(begun))];
+      const { blocks } = await rig.ask({ messages });
+      expect(`${begun}${blocks.map((block) => block.text).join("")}`).toBe(NUMBERS);
+    });
+
+    test("tell what the prefix cache held", async () => {
+      const messages = [user(STORY.repeat(20))];
+      await rig.ask({ messages, maxOutputTokens: 4 });
+      const { finished } = await rig.ask({ messages, maxOutputTokens: 4 });
+      const { inputTokens = 0, cachedInputTokens = 0 } = finished?.usage ?? {};
+      // All but what is left of the last block.
+      expect(cachedInputTokens).toBeGreaterThan(inputTokens - 64);
+      expect(cachedInputTokens).toBeLessThan(inputTokens);
+    });
+
+    test("have the log probabilities of their tokens", async () => {
+      const sampling = { temperature: 0, stop: [], logitBias: {}, topLogprobs: 3 };
+      const reading = rig.begin({ messages: [user(COUNT)], sampling });
+      expect((await reading.ended).code).toBe(0);
+      const all = reading.events.flatMap(({ kind }) => (kind?.$case === "blockDelta" ? kind.value.logprobs : []));
+      expect(Buffer.concat(all.map(({ tokenBytes }) => tokenBytes)).toString()).toBe(NUMBERS);
+      for (const { logprob, alternatives } of all) {
+        expect(logprob).toBeLessThanOrEqual(0);
+        expect(alternatives).toHaveLength(3);
+        expect(alternatives.some((other) => other.logprob > logprob)).toBe(false);
+      }
+    });
+
+    test("end at a stop string, which is named", async () => {
+      const sampling = { temperature: 0, stop: [" 7"], logitBias: {} };
+      const { blocks, finished } = await rig.ask({ messages: [user(COUNT)], sampling });
+      expect(blocks.map((block) => block.text)).toEqual(["1, 2, 3, 4, 5, 6,"]);
+      expect(finished).toMatchObject({ reason: FinishReason.STOP_SEQUENCE, matchedStop: " 7" });
+    });
+
+    test("end for length, and a prompt that is too long is refused", async () => {
+      const { finished } = await rig.ask({ messages: [user(COUNT)], maxOutputTokens: 3 });
+      expect(finished).toMatchObject({ reason: FinishReason.MAX_OUTPUT_TOKENS, usage: { outputTokens: 3 } });
+      const { info } = await rig.begin({ messages: [user("word ".repeat(20_000))] }).ended;
+      expect(info?.reason).toBe("CONTEXT_WINDOW_EXCEEDED");
+      expect(Number(info?.metadata.input_tokens)).toBeGreaterThan(Number(info?.metadata.context_window));
+    });
+
+    test("keep to a schema", async () => {
+      const schemaJson = '{"type":"object","properties":{"n":{"enum":[41,42]}},"required":["n"]}';
+      const outputConstraint = {
+        kind: { $case: "jsonSchema", value: { name: "n", schemaJson, strict: true } },
+      } as const;
+      const { blocks } = await rig.ask({ messages: [user("How many legs has a cat?")], outputConstraint });
+      expect([41, 42]).toContain(JSON.parse(blocks[0]?.text ?? "").n);
+    });
+
+    test("end in the engine when their caller leaves", async () => {
+      const messages = [user("Count from 1 to 75")];
+      const sampling = { temperature: 0, stop: [], logitBias: {} };
+      const reading = rig.client.generate(
+        generateRequest({ model: MODEL, messages, sampling, maxOutputTokens: 3_000 }),
+      );
+      await reading.seen("blockDelta");
+      reading.call.cancel();
+      expect((await reading.ended).code).toBe(1);
+      await expect.poll(() => rig.running(), { timeout: 20_000 }).toBe(0);
+    });
+
+    test("come by the dozen at once, each whole, and Node warns of nothing", async () => {
+      const warnings: string[] = [];
+      const warned = ({ name, message }: Error) => warnings.push(`${name}: ${message}`);
+      process.on("warning", warned);
+      try {
+        const asked = Array.from({ length: MANY }, () => rig.ask({ messages: [user(COUNT)] }));
+        const texts = (await Promise.all(asked)).map(({ blocks }) => blocks.map((block) => block.text).join(""));
+        expect(new Set(texts)).toEqual(new Set([NUMBERS]));
+      } finally {
+        process.off("warning", warned);
+      }
+      expect(warnings).toEqual([]);
+    });
+  });
+}
+
+/** Registers the tests of an engine that dies. */
+export function crashBeside(rig: Rig): void {
+  test("an engine that is killed costs its answers, and serves again when it is back", async () => {
+    const reading = rig.begin({ messages: [user("Count from 1 to 75")], maxOutputTokens: 3_000 });
+    await reading.seen("blockDelta");
+    rig.engine.kill();
+    const { code, info } = await reading.ended;
+    expect({ code, reason: info?.reason }).toEqual({ code: 14, reason: "ENGINE_STREAM_TRUNCATED" });
+    expect(reading.finished()).toBe(false);
+    const refused = await rig.begin({ messages: [user(COUNT)] }).ended;
+    expect(refused.info?.reason).toBe("ENGINE_DOWN");
+    await rig.engine.untilUp();
+    // The node may have left service meanwhile.
+    const state = async () => (await rig.client.describe()).models[0]?.state;
+    await expect.poll(state, { timeout: 60_000 }).toBe(ModelState.READY);
+    const { blocks } = await rig.ask({ messages: [user(COUNT)] });
+    expect(blocks.map((block) => block.text)).toEqual([NUMBERS]);
+  }, 480_000);
+}

@@ -1,0 +1,114 @@
+import { expect } from "vitest";
+import { OpenAiCompatibleBackend } from "../../engine/backends/openai-compatible/openai-compatible-backend.ts";
+import { loadProfile } from "../../engine/profiles/profile.ts";
+import { CountTokensRequest, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { NodeClient, type Reading } from "../support/engine/node-client.ts";
+import { type RunningNode, startNode } from "../support/engine/start-node.ts";
+import { answerOf } from "../support/events/answer-of.ts";
+import { RealEngine } from "../support/processes/real-engine.ts";
+import { generateRequest } from "../support/requests/generate-request.ts";
+import type { LaneEngine } from "./engines.ts";
+
+/** The time that an engine may take for one thing on a busy machine, in milliseconds. */
+const PATIENCE_MS = 120_000;
+
+/** The name of the model in requests. */
+export const MODEL = "svc-qwen";
+
+/** A real engine, and a node over gRPC that stands beside it. */
+export class Rig {
+  readonly lane: LaneEngine;
+  readonly #parts: Partial<{ engine: RealEngine; backend: OpenAiCompatibleBackend; node: RunningNode }> = {};
+  #client: NodeClient | undefined;
+
+  constructor(lane: LaneEngine) {
+    this.lane = lane;
+  }
+
+  /** The engine's process. */
+  get engine(): RealEngine {
+    if (!this.#parts.engine) throw new Error("the engine has not been started");
+    return this.#parts.engine;
+  }
+
+  /** A client of the node. */
+  get client(): NodeClient {
+    if (!this.#client) throw new Error("the node has not been started");
+    return this.#client;
+  }
+
+  /** Starts the engine. */
+  async startEngine(): Promise<void> {
+    this.#parts.engine = await RealEngine.start(this.lane.command);
+  }
+
+  /** Makes a backend beside the engine, and starts it: it probes the engine. */
+  async backend(slots: number, model = MODEL): Promise<OpenAiCompatibleBackend> {
+    const backend = new OpenAiCompatibleBackend({
+      nodeId: "n1",
+      models: [model],
+      baseUrl: this.engine.baseUrl,
+      dialect: this.lane.dialect,
+      profile: loadProfile("hermes-thinking"),
+      slots,
+      startTimeoutMs: PATIENCE_MS,
+      silenceTimeoutMs: PATIENCE_MS,
+      stepTimeoutMs: PATIENCE_MS,
+      countTimeoutMs: PATIENCE_MS,
+      loadIntervalMs: 200,
+      images: false,
+      priorities: false,
+      sharedCache: true,
+    });
+    await backend.start(new AbortController().signal);
+    return backend;
+  }
+
+  /** Starts the node. */
+  async startNode(): Promise<void> {
+    const backend = await this.backend(32);
+    const node = await startNode(backend);
+    Object.assign(this.#parts, { backend, node });
+    this.#client = new NodeClient(node.address);
+  }
+
+  /** Ends the node. */
+  async stopNode(): Promise<void> {
+    this.#client?.close();
+    await this.#parts.node?.stop();
+    await this.#parts.backend?.close();
+  }
+
+  /** Ends the engine. */
+  async stopEngine(): Promise<void> {
+    await this.#parts.engine?.stop();
+  }
+
+  /** Asks for a generation, at temperature 0 unless the fields say otherwise. */
+  begin(fields: Partial<GenerateRequest>): Reading {
+    const asked = { sampling: { temperature: 0, stop: [], logitBias: {} }, maxOutputTokens: 200, ...fields };
+    return this.client.generate(generateRequest({ model: MODEL, ...asked }));
+  }
+
+  /** Asks for a generation and reads it whole; fails unless it ends well and its events are legal. */
+  async ask(fields: Partial<GenerateRequest>) {
+    const reading = this.begin(fields);
+    expect(await reading.ended).toMatchObject({ code: 0 });
+    expect(reading.legal()).toBe(true);
+    expect(reading.finished()).toBe(true);
+    return answerOf(reading.events);
+  }
+
+  /** Resolves to the tokens of the prompt of such a request. */
+  async count(fields: Partial<CountTokensRequest>): Promise<number> {
+    return (await this.client.countTokens({ ...CountTokensRequest.create(), model: MODEL, ...fields })).inputTokens;
+  }
+
+  /** Resolves to the number of generations that run in the engine, by its own word. */
+  async running(): Promise<number> {
+    const page = await (await fetch(`${this.engine.baseUrl}/metrics`)).text();
+    const values = [...page.matchAll(new RegExp(`^${this.lane.runningMetric}(?:\\{.*\\})? (\\S+)`, "gm"))];
+    expect(values).not.toEqual([]);
+    return values.reduce((sum, [, value]) => sum + Number(value), 0);
+  }
+}

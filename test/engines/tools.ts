@@ -1,0 +1,77 @@
+import { describe, expect, test } from "vitest";
+import { FinishReason, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type Tool, type ToolChoice, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { assistant, call, text, toolResult, user } from "../support/engine/canonical.ts";
+import { toolOf } from "../support/requests/generate-request.ts";
+import type { Rig } from "./rig.ts";
+
+const string = { type: "string" };
+/** A tool of the model's training. */
+const RUN = toolOf("run_command", { type: "object", properties: { command: string }, required: ["command"] });
+/** A tool that the model has never seen, whose arguments it would not come upon by itself. */
+const PICK: Tool = {
+  ...toolOf("pick_letter", {
+    type: "object",
+    properties: { letter: { enum: ["q", "x"] }, count: { enum: [7, 8] } },
+    required: ["letter", "count"],
+    additionalProperties: false,
+  }),
+  strict: true,
+};
+
+const ASK = "Run npm test";
+const choice = (mode: ToolChoiceMode, name = ""): ToolChoice => ({
+  mode,
+  name,
+  disableParallelCalls: true,
+  allowedNames: [],
+});
+
+/** Registers the tests of tool calls. */
+export function toolsBeside(rig: Rig): void {
+  const called = async (fields: Partial<GenerateRequest>, prompt = ASK) => {
+    const { blocks, finished } = await rig.ask({ messages: [user(prompt)], ...fields });
+    expect(finished?.reason).toBe(FinishReason.TOOL_CALLS);
+    expect(blocks.map(({ kind, complete }) => ({ kind, complete }))).toEqual([{ kind: "toolCall", complete: true }]);
+    return { name: blocks[0]?.name, arguments: JSON.parse(blocks[0]?.text ?? "") };
+  };
+
+  describe("tools", () => {
+    test("are called by a model that may", async () => {
+      const toolChoice = choice(ToolChoiceMode.AUTO);
+      expect(await called({ tools: [RUN], toolChoice })).toEqual({
+        name: "run_command",
+        arguments: { command: "npm test" },
+      });
+    });
+
+    test("are left alone by a model that may not", async () => {
+      const toolChoice = choice(ToolChoiceMode.NONE);
+      const { blocks } = await rig.ask({ messages: [user(ASK)], tools: [RUN], toolChoice });
+      expect(blocks.filter(({ kind }) => kind === "toolCall")).toEqual([]);
+    });
+
+    test("are called by a model that has to call any", async () => {
+      const { name } = await called({ tools: [RUN, PICK], toolChoice: choice(ToolChoiceMode.REQUIRED) });
+      expect(["run_command", "pick_letter"]).toContain(name);
+    });
+
+    test("are called by name and held to their schema where they are strict", async () => {
+      const toolChoice = choice(ToolChoiceMode.NAMED, "pick_letter");
+      const { name, arguments: given } = await called({ tools: [RUN, PICK], toolChoice });
+      expect(name).toBe("pick_letter");
+      expect(Object.keys(given).sort()).toEqual(["count", "letter"]);
+      expect(["q", "x"]).toContain(given.letter);
+      expect([7, 8]).toContain(given.count);
+    });
+
+    test("give results that the model goes on from, as the engine counts them", async () => {
+      const messages = [user(ASK), assistant(call("run_command", '{"command":"npm test"}')), toolResult("3 passed")];
+      const { started, blocks } = await rig.ask({ messages, tools: [RUN] });
+      expect(blocks.map(({ kind }) => kind)).toContain("text");
+      expect(started?.inputTokens).toBe(await rig.count({ messages, tools: [RUN] }));
+      const shorter = [user(ASK), assistant(text("I will.")), user("Well?")];
+      expect(await rig.count({ messages: shorter, tools: [RUN] })).not.toBe(started?.inputTokens);
+    });
+  });
+}
