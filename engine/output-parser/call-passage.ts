@@ -103,10 +103,13 @@ export class CallPassage {
     const { pending, visible, writer } = this.#options;
     const position = this.#position;
     switch (position.at) {
-      case "call":
-        writer.appendArguments(position.reader.flush?.() ?? "");
-        writer.end(false);
+      case "call": {
+        writer.appendArguments(position.reader.flush?.(reason === "stop" ? pending.text : "") ?? "");
+        const isWhole = position.reader.argumentsAreWhole;
+        this.#finishedToolCalls += isWhole ? 1 : 0;
+        writer.end(isWhole);
         break;
+      }
       case "between":
         // Part of a mark that was cut short is not text; at an end that the model chose it is.
         if (this.#groupIsShown || reason === "stop") visible.add(pending.takeAll());
@@ -115,7 +118,7 @@ export class CallPassage {
         break;
       case "held":
       case "as-text":
-        visible.add((position.at === "held" ? position.raw : "") + pending.takeAll());
+        visible.add((position.at === "held" ? this.#withoutStray(position) : "") + pending.takeAll());
         visible.flush();
         writer.end(reason === "stop", true);
         break;
@@ -145,6 +148,12 @@ export class CallPassage {
     }
     const isOver = progress.state !== "open" || all.length + pending.text.length >= MAX_HELD_CALL;
     if (!isOver && !reader.nameIsUnknown) return "needs-more";
+    const shown = this.#withoutStray({ reader, raw: all });
+    if (shown !== all) {
+      pending.putBack(shown);
+      this.#position = { at: "outside" };
+      return "text";
+    }
     this.#groupIsShown = true;
     const kept = this.#separatorAt(all, isOver);
     pending.putBack(all.slice(all.length - kept));
@@ -152,6 +161,12 @@ export class CallPassage {
     if (isOver) return this.#behindCall(progress.state === "closed");
     this.#position = { at: "as-text", reader, read: kept };
     return "again";
+  }
+
+  /** Returns the text of a call that is none, without the mark of a group that no call follows. */
+  #withoutStray({ reader, raw }: { readonly reader: CallReader; readonly raw: string }): string {
+    const stray = reader.isPastLead === false && this.#options.reading.strays?.find((mark) => raw.startsWith(mark));
+    return stray ? raw.slice(stray.length) : raw;
   }
 
   /**

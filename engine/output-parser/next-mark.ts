@@ -4,8 +4,11 @@ import type { ReasoningMarkers } from "./markers.ts";
 
 /** The next thing in undecided text: so much certain text, then perhaps a mark of `length` UTF-16 units. */
 export type NextMark = {
-  /** The kind of what begins behind the text: a call, reasoning, a mark around text, or nothing that is known yet. */
-  readonly kind: "call" | "reasoning" | "text-mark" | "none";
+  /**
+   * The kind of what begins behind the text: a call, reasoning, a mark that closes reasoning though none is open, a mark
+   * around text, or nothing that is known yet.
+   */
+  readonly kind: "call" | "reasoning" | "reasoning-end" | "text-mark" | "none";
   /** The number of UTF-16 units of text that are certain. */
   readonly text: number;
   /**
@@ -37,10 +40,11 @@ export function nextMark(pending: string, { call, reasoning, textMarks, isFresh 
   const lead = pending.length - pending.trimStart().length;
   let held = 0;
   if (isFresh && reasoning !== undefined) {
-    if (pending.startsWith(reasoning.open, lead)) {
-      return { kind: "reasoning", text: lead, length: reasoning.open.length, mark: "" };
-    }
-    if (reasoning.open.startsWith(pending.slice(lead))) held = pending.length - lead;
+    const { open, close } = reasoning;
+    if (pending.startsWith(open, lead)) return { kind: "reasoning", text: lead, length: open.length, mark: "" };
+    if (pending.startsWith(close, lead)) return { kind: "reasoning-end", text: lead, length: close.length, mark: "" };
+    const start = pending.slice(lead);
+    if (open.startsWith(start) || close.startsWith(start)) held = start.length;
   }
   const around = earliest(pending, textMarks);
   if (call !== undefined) {

@@ -44,6 +44,8 @@ export type OutputParserOptions = {
 type State =
   | { readonly at: "text" }
   | { readonly at: "reasoning"; readonly markers: ReasoningMarkers }
+  /** At the start of a reasoning that the prompt has opened, which models open once more. */
+  | { readonly at: "opened"; readonly markers: ReasoningMarkers }
   /** Passing over the white space that the template writes behind a mark, as far as it is there. */
   | { readonly at: "skip"; readonly rest: string; readonly next: State }
   | { readonly at: "calls"; readonly calls: Calls }
@@ -55,11 +57,16 @@ type State =
 type Calls = {
   readonly reading: CallReading;
   readonly passage: CallPassage;
-  /** The marks of calls that end the reasoning too. */
-  readonly endReasoning: readonly string[];
+  readonly endReasoning: ReasoningEnds;
 };
 
+/** The marks of calls that end the reasoning too, and with what all of them begin. */
+type ReasoningEnds = { readonly prefix: string; readonly marks: readonly string[] };
+const NO_ENDS: ReasoningEnds = { prefix: "", marks: [] };
+
 const TEXT: State = { at: "text" };
+/** The most UTF-16 units at the start of a reasoning that may be white space before its opening mark. */
+const MAX_LEAD = 64;
 const ANY_TYPE: ArgumentTypes = () => undefined;
 
 /**
@@ -68,7 +75,8 @@ const ANY_TYPE: ArgumentTypes = () => undefined;
  *
  * White space that the chat template writes beside a mark is markup, so that the turn rendered again has the same
  * tokens; a text of nothing but white space beside other blocks is dropped. A reasoning mark counts at the start of a
- * visible text, not in its middle; marks around the visible text are dropped wherever they stand in it. A call that is
+ * visible text, not in its middle; one that closes what is not open, or opens what is, is dropped there. Marks around
+ * the visible text and around groups of calls are dropped wherever they stand in it. A call that is
  * malformed or names an unknown tool comes out as text; if its arguments had begun to go out, its block ends incomplete
  * and what follows is text. A fault of this program in reading the output has all that follows come out as text: it
  * costs a call, and no answer.
@@ -86,11 +94,13 @@ export class OutputParser {
   constructor(options: OutputParserOptions) {
     const { reasoning, text } = options.markers;
     this.#reasoning = reasoning;
-    this.#textMarks = text ? [text.open, text.close, text.end] : [];
     this.#onFault = options.onFault ?? (() => {});
     this.#visible = new VisibleText(this.#writer, this.#pending, options.stop);
     this.#calls = this.#newCalls(options);
-    const first: State = options.startsInReasoning && reasoning ? { at: "reasoning", markers: reasoning } : TEXT;
+    const { strays = [], openers = [] } = this.#calls?.reading ?? {};
+    const closers = strays.filter((mark) => !openers.includes(mark));
+    this.#textMarks = [...(text ? [text.open, text.close, text.end] : []), ...closers];
+    const first: State = options.startsInReasoning && reasoning ? { at: "opened", markers: reasoning } : TEXT;
     this.#state = options.lead ? { at: "skip", rest: options.lead, next: first } : first;
   }
 
@@ -111,7 +121,8 @@ export class OutputParser {
 
   /** Whether the next text belongs to the reasoning. */
   get inReasoning(): boolean {
-    return (this.#state.at === "skip" ? this.#state.next : this.#state).at === "reasoning";
+    const { at } = this.#state.at === "skip" ? this.#state.next : this.#state;
+    return at === "reasoning" || at === "opened";
   }
 
   /** Takes the next piece: whole characters, with the log probabilities of its tokens, which go out with its text. */
@@ -140,6 +151,7 @@ export class OutputParser {
   #end(reason: "stop" | "cut"): void {
     const state = this.#state;
     switch (state.at) {
+      case "opened":
       case "reasoning":
         this.#think(this.#pending.text.length);
         this.#writer.end(false);
@@ -185,7 +197,7 @@ export class OutputParser {
       visible: this.#visible,
       writer: this.#writer,
     });
-    return { reading, passage, endReasoning: reasoningEnds(markers.reasoning, toolCall, reading) };
+    return { reading, passage, endReasoning: reasoningEnds(markers.reasoning, toolCall, reading, toolNames) };
   }
 
   /**
@@ -206,6 +218,8 @@ export class OutputParser {
         return this.#inText();
       case "reasoning":
         return this.#inReasoning(state.markers);
+      case "opened":
+        return this.#inOpened(state.markers);
       case "skip":
         return this.#inSkip(state.rest, state.next);
       case "calls":
@@ -235,19 +249,35 @@ export class OutputParser {
       this.#visible.flush();
       this.#writer.end(true);
       this.#state = { at: "skip", rest: reasoning.afterOpen, next: { at: "reasoning", markers: reasoning } };
+    } else if (next.kind === "reasoning-end" && reasoning) {
+      this.#state = { at: "skip", rest: reasoning.afterClose, next: TEXT };
     } else if (next.kind === "text-mark") this.#visible.flush();
     return next.kind !== "none";
   }
 
+  #inOpened(markers: ReasoningMarkers): boolean {
+    const { open, afterOpen } = markers;
+    const { text } = this.#pending;
+    const rest = text.trimStart();
+    const isOpened = rest.startsWith(open);
+    if (!isOpened && open.startsWith(rest) && text.length < MAX_LEAD) return false;
+    const next: State = { at: "reasoning", markers };
+    if (isOpened) this.#pending.take(text.length - rest.length + open.length);
+    this.#state = isOpened ? { at: "skip", rest: afterOpen, next } : next;
+    return true;
+  }
+
   #inReasoning(markers: ReasoningMarkers): boolean {
     const { close, beforeClose, afterClose } = markers;
-    const marks = this.#calls?.endReasoning ?? [];
-    const separator = this.#calls?.reading.separator ?? "";
     const { text } = this.#pending;
+    const ends = this.#calls?.endReasoning ?? NO_ENDS;
+    const isShort = ends.marks.length > 0 && !text.includes(ends.prefix);
+    const marks = isShort ? [ends.prefix] : ends.marks;
+    const separator = this.#calls?.reading.separator ?? "";
     const found = earliest(text, [close, ...marks]);
     if (found === undefined) {
-      const ends = [close, beforeClose + close, ...marks, ...marks.map((mark) => separator + mark)];
-      this.#think(text.length - heldSuffixLength(text, ends));
+      const begun = [close, beforeClose + close, ...marks, ...marks.map((mark) => separator + mark)];
+      this.#think(text.length - heldSuffixLength(text, begun));
       return false;
     }
     const isClose = found.mark === close;
@@ -284,13 +314,21 @@ export class OutputParser {
   }
 }
 
-/** Returns the marks of calls that end a family's reasoning. */
+/**
+ * Returns the marks of calls that end a family's reasoning. Where one mark alone stands before a call, what tells the
+ * call from a mark that is mentioned belongs to it.
+ */
 function reasoningEnds(
   reasoning: ReasoningMarkers | undefined,
   toolCall: ToolCallMarkers,
   reading: CallReading,
-): readonly string[] {
-  if (reasoning?.endedByCall !== "as-written") return reasoning?.endedByCall ? reading.openers : [];
+  toolNames: readonly string[],
+): ReasoningEnds {
+  if (!reasoning?.endedByCall) return NO_ENDS;
+  if (reasoning.endedByCall !== "as-written") return { prefix: "", marks: reading.openers };
   const markup = formOf(toolCall).markup(toolCall);
-  return markup === undefined ? [] : [markup.open + markup.behindOpen];
+  if (markup === undefined) return NO_ENDS;
+  const prefix = markup.open + markup.behindOpen;
+  if (markup.behindOpen.trim() !== "") return { prefix, marks: [prefix] };
+  return { prefix, marks: [...new Set(toolNames.map((name) => prefix + markup.begins(name)))] };
 }

@@ -49,6 +49,7 @@ export const elementTags = toolCallForm({
   markup({ open, close, callOpen, callNameEnd, callClose, tagMark }) {
     return {
       ...opening(open, callOpen, callOpen),
+      begins: (name) => name,
       call: (name, args) => sequence(literal(name + callNameEnd), args, literal(callClose)),
       tags: {
         open: `${tagMark}<`,

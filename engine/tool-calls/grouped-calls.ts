@@ -13,6 +13,8 @@ export type GroupMarks = {
   readonly otherOpens?: readonly string[];
   /** Marks that models write in the place of `close` by mistake. Default: none. */
   readonly otherCloses?: readonly string[];
+  /** Whether a mark of the group is dropped where no call belongs to it. Default: false. */
+  readonly dropsStrays?: boolean;
   /** The opening mark of each call. */
   readonly callOpen: string;
   /** White space that the template writes before the first mark and behind the last; "" where it writes none. */
@@ -24,7 +26,7 @@ export type GroupMarks = {
  * behind the mark of a call. Models forget the outer opening mark, so that of a call counts as well.
  */
 export function groupedCalls(
-  { separator, otherOpens = [], otherCloses = [], ...marks }: GroupMarks,
+  { separator, otherOpens = [], otherCloses = [], dropsStrays = false, ...marks }: GroupMarks,
   newReader: () => CallReader,
 ): CallReading {
   const open = marks.open.trim();
@@ -36,6 +38,7 @@ export function groupedCalls(
     next: open === "" ? "" : next,
     close: marks.close.trim(),
     otherCloses,
+    strays: dropsStrays ? [...outer, ...openersOf(marks.close, ...otherCloses)] : [],
     separator,
     newReader: (mark) => (outer.includes(mark) ? new LeadingMarkReader(next, newReader()) : newReader()),
   };

@@ -32,6 +32,12 @@ export const jsonList = toolCallForm({
   },
 
   markup({ open, close }) {
-    return { ...opening(open, "["), call: jsonObjectCall(ARGUMENTS_KEY, ""), between: ", ", close: `]${close}` };
+    return {
+      ...opening(open, "["),
+      begins: () => "{",
+      call: jsonObjectCall(ARGUMENTS_KEY, ""),
+      between: ", ",
+      close: `]${close}`,
+    };
   },
 });

@@ -50,6 +50,7 @@ export const keyValueTags = toolCallForm({
   markup({ open, close, separator, keyOpen, keyClose, valueOpen, valueClose }) {
     return {
       ...opening(open, ""),
+      begins: (name) => name,
       call: (name, args) => sequence(literal(name), args, literal(close)),
       tags: {
         open: keyOpen,

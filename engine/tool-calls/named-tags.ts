@@ -28,6 +28,10 @@ export const namedTags = toolCallForm({
       open: mark.describe("The mark before all calls."),
       close: mark.describe("The mark behind all calls."),
       separator: text.describe("The white space that the template writes before `open` and behind `close`."),
+      otherOpens: z
+        .array(mark)
+        .default([])
+        .describe("The marks that models write in the place of `open` by mistake; they are read, and never written."),
       callOpen: mark.describe("The mark before a call, which its name follows."),
       callNameEnd: mark.describe("The mark behind the name of a call."),
       callIndexOpen: text.describe(
@@ -85,12 +89,14 @@ export const namedTags = toolCallForm({
   },
 
   markup(markers) {
-    const { open, close, separator, callOpen, callNameEnd, callClose, oneCall } = markers;
+    const { open, close, separator, otherOpens, callOpen, callNameEnd, callClose, oneCall } = markers;
     const { callIndexOpen, callIndexClose, callHeadEnd } = markers;
     const { parameterOpen, parameterNameEnd, parameterClose, typedNameEnds, escapedKeys } = markers;
     const index = callIndexOpen === "" ? EMPTY : repeat(charsOf("09"), 1, MAX_INDEX_DIGITS);
     return {
       ...opening(open, callOpen, callOpen),
+      otherOpens,
+      begins: (name) => name,
       call: (name, args) =>
         sequence(
           literal(name + callNameEnd + callIndexOpen),

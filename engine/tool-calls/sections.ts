@@ -38,7 +38,7 @@ export const sections = toolCallForm({
     [markers.open, markers.callOpen, markers.nameEnd].every(isKnown) ? markers : undefined,
 
   reading: (markers, { names }) =>
-    groupedCalls({ ...markers, separator: "" }, () => new SectionCallReader(markers, names)),
+    groupedCalls({ ...markers, separator: "", dropsStrays: true }, () => new SectionCallReader(markers, names)),
 
   markup({ open, otherOpens, callOpen, nameEnd, callClose, nameIsId, close }) {
     const index = repeat(charsOf("09"), 1, 4);
@@ -46,6 +46,7 @@ export const sections = toolCallForm({
     return {
       ...(open === "" ? opening(callOpen, "") : opening(open, callOpen, callOpen)),
       otherOpens,
+      begins: (name) => (nameIsId ? `functions.${name}` : name),
       call: (name, args) => sequence(head(name), literal(nameEnd), args, literal(callClose)),
       between: callOpen,
       close,

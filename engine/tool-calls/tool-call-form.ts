@@ -23,6 +23,11 @@ export type CallReading = {
   readonly close: string;
   /** Marks that models write in the place of `close` by mistake. Absent: none are known. */
   readonly otherCloses?: readonly string[];
+  /**
+   * Marks around a group that are no text wherever they stand, as a model that writes them has a token for each: one
+   * that no call belongs to is dropped. Absent: none are known.
+   */
+  readonly strays?: readonly string[];
   /** White space that the template writes before the first mark of the calls and behind the last. */
   readonly separator: string;
   /**
@@ -70,6 +75,8 @@ export type CallMarkup = {
   readonly behindOtherOpen: string;
   /** Whether a brace at the start of the text begins calls too. */
   readonly opensAtBrace: boolean;
+  /** Gives the text with which a call of that tool begins, as far as it tells a call from a mark that is mentioned. */
+  readonly begins: (name: string) => string;
   /** Writes one call. Its arguments are JSON, or, where there are `tags`, parameters between them. */
   readonly call: (name: string, args: Gbnf) => Gbnf;
   /** The rules of how the parameters between tags are written. Absent where arguments are JSON. */

@@ -10,15 +10,19 @@ export const ITEM = Symbol("item");
 /** The way to a value in the arguments of a call, from outside in. */
 export type ArgumentPath = readonly (string | typeof ITEM)[];
 
-/**
- * Returns which types a tool's schema allows for the value at that path; undefined allows any type. What finding out
- * costs is paid from `budget`, nothing where it is undefined; without enough left it throws `WorkSpent`.
- */
-export type ArgumentTypes = (
-  toolName: string,
-  path: ArgumentPath,
-  budget?: WorkBudget,
-) => ReadonlySet<JsonType> | undefined;
+/** The knowledge of arguments that is in the tools' schemas. */
+export type ArgumentTypes = {
+  /**
+   * Returns which types a tool's schema allows for the value at that path; undefined allows any type. What finding out
+   * costs is paid from `budget`, nothing where it is undefined; without enough left it throws `WorkSpent`.
+   */
+  (toolName: string, path: ArgumentPath, budget?: WorkBudget): ReadonlySet<JsonType> | undefined;
+  /**
+   * Returns the names of the arguments that the tool's schema itself lists; none where it lists none, or is not known.
+   * Absent: nothing is known of any tool.
+   */
+  readonly declared?: (toolName: string) => ReadonlySet<string>;
+};
 
 type Schema = Readonly<Record<string, unknown>>;
 
@@ -56,9 +60,13 @@ type Declared = "undeclared" | ReadonlySet<JsonType> | undefined;
 export function argumentTypes(tools: readonly Pick<Tool, "name" | "parametersJsonSchema">[]): ArgumentTypes {
   const texts = new Map(tools.map(({ name, parametersJsonSchema }) => [name, parametersJsonSchema]));
   const roots = new Map<string, { readonly root: unknown; readonly types: Map<string, ReturnType<ArgumentTypes>> }>();
-  return (toolName, path, budget) => {
+  const knownOf = (toolName: string) => {
     const known = roots.get(toolName) ?? { root: parsed(texts.get(toolName) ?? ""), types: new Map() };
     roots.set(toolName, known);
+    return known;
+  };
+  const types = (toolName: string, path: ArgumentPath, budget?: WorkBudget) => {
+    const known = knownOf(toolName);
     const key = JSON.stringify(path.map((step) => (step === ITEM ? 0 : step)));
     if (!known.types.has(key)) {
       const search = new TypeSearch(known.root, path);
@@ -67,6 +75,11 @@ export function argumentTypes(tools: readonly Pick<Tool, "name" | "parametersJso
     }
     return known.types.get(key);
   };
+  return Object.assign(types, { declared: (toolName: string) => declaredNames(knownOf(toolName).root) });
+}
+
+function declaredNames(root: unknown): ReadonlySet<string> {
+  return new Set(isSchema(root) && isSchema(root.properties) ? Object.keys(root.properties) : []);
 }
 
 function parsed(text: string): unknown {

@@ -4,6 +4,15 @@ import { JsonScanner } from "./json-scanner.ts";
 /** The most UTF-16 units for which a value is held whose type shows only at its end. */
 const MAX_HELD_VALUE = 64 * 1024;
 
+/** A value that may hold all arguments, which shows once the next one begins or none does. */
+type Wrapper = {
+  readonly key: string;
+  readonly types: ReadonlySet<JsonType> | undefined;
+  /** The names of all arguments that there may be. */
+  readonly declared: ReadonlySet<string>;
+  readonly text: string;
+};
+
 type Value =
   /** In a string, which goes out as it comes. */
   | { readonly kind: "text" }
@@ -21,6 +30,7 @@ export class ArgumentWriter {
   #count = 0;
   #value: Value = { kind: "text" };
   #isWhole = false;
+  #wrapper: Wrapper | undefined;
 
   /** Whether the object has been ended. */
   get isWhole(): boolean {
@@ -29,6 +39,19 @@ export class ArgumentWriter {
 
   /** Begins the value of the next key, of which the schema allows `types`; undefined allows any type. */
   startValue(key: string, types: ReadonlySet<JsonType> | undefined): void {
+    this.#endWrapper();
+    this.#startValue(key, types);
+  }
+
+  /**
+   * Begins the value of a first key that may be a wrapper around all arguments: where it is the only one, and an object
+   * whose members are all `declared`, that object is the arguments.
+   */
+  startWrapper(key: string, types: ReadonlySet<JsonType> | undefined, declared: ReadonlySet<string>): void {
+    this.#wrapper = { key, types, declared, text: "" };
+  }
+
+  #startValue(key: string, types: ReadonlySet<JsonType> | undefined): void {
     this.#written += `${this.#count === 0 ? "{" : ", "}${JSON.stringify(key)}: `;
     this.#count += 1;
     const isText = types?.size === 1 && types.has("string");
@@ -41,6 +64,13 @@ export class ArgumentWriter {
    * no JSON.
    */
   append(text: string): number {
+    const wrapper = this.#wrapper;
+    if (wrapper !== undefined) {
+      const whole = wrapper.text + text;
+      this.#wrapper = { ...wrapper, text: whole };
+      if (whole.length <= MAX_HELD_VALUE) return text.length;
+      return Math.max(0, text.length - (whole.length - this.#releaseWrapper()));
+    }
     const value = this.#value;
     if (value.kind === "text") {
       this.#written += inString(text);
@@ -57,6 +87,7 @@ export class ArgumentWriter {
 
   /** Ends the value. Returns false where it is no JSON after all. */
   endValue(): boolean {
+    if (this.#wrapper !== undefined) return true;
     const value = this.#value;
     this.#value = { kind: "text" };
     if (value.kind === "held") this.#written += jsonOf(value.text, value.types);
@@ -67,8 +98,14 @@ export class ArgumentWriter {
 
   /** Ends the object. */
   end(): void {
-    this.#written += this.#count === 0 ? "{}" : "}";
     this.#isWhole = true;
+    const unwrapped = this.#wrapper && unwrap(this.#wrapper);
+    if (unwrapped !== undefined) {
+      this.#written += unwrapped;
+      return;
+    }
+    this.#endWrapper();
+    this.#written += this.#count === 0 ? "{}" : "}";
   }
 
   /** Returns what was written since the last call. */
@@ -80,6 +117,7 @@ export class ArgumentWriter {
 
   /** Writes what is held of a value, before its type is certain. */
   letGo(): void {
+    this.#releaseWrapper();
     if (this.#value.kind !== "held") return;
     const { text } = this.#value;
     const scanner = new JsonScanner({ root: "any" });
@@ -89,10 +127,38 @@ export class ArgumentWriter {
     this.#written += isJson ? text : `"${inString(text)}`;
   }
 
+  #endWrapper(): void {
+    if (this.#wrapper === undefined) return;
+    this.#releaseWrapper();
+    this.endValue();
+  }
+
+  /** Writes what may be a wrapper as any other value; returns how many UTF-16 units of it could be taken. */
+  #releaseWrapper(): number {
+    const wrapper = this.#wrapper;
+    if (wrapper === undefined) return 0;
+    this.#wrapper = undefined;
+    this.#startValue(wrapper.key, wrapper.types);
+    return this.append(wrapper.text);
+  }
+
   #appendJson(scanner: JsonScanner, text: string): number {
     const { consumed } = scanner.push(text);
     this.#written += text.slice(0, consumed);
     return text.slice(consumed).trim() === "" ? text.length : consumed;
+  }
+}
+
+/** Returns the object in a wrapper, or in a string in it, as JSON text; undefined where it is not all arguments. */
+function unwrap({ text, declared }: Wrapper): string | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    const json = typeof value === "string" ? value : text;
+    const inner: unknown = typeof value === "string" ? JSON.parse(value) : value;
+    if (typeof inner !== "object" || inner === null || Array.isArray(inner)) return undefined;
+    return Object.keys(inner).every((key) => declared.has(key)) ? json.trim() : undefined;
+  } catch {
+    return undefined;
   }
 }
 

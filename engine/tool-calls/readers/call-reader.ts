@@ -17,6 +17,8 @@ export type CallReader = {
   readonly startedName: string | undefined;
   /** Whether the name has been read and is that of no tool. */
   readonly nameIsUnknown: boolean;
+  /** Whether more than the mark that begins a group has been read. Absent: it always has. */
+  readonly isPastLead?: boolean;
   /** The id that the model gave the call; undefined where it gave none, or before the name is known. */
   readonly callId?: string | undefined;
   /** Whether the arguments that have gone out are a whole JSON object. */
@@ -24,10 +26,11 @@ export type CallReader = {
   /** Takes the next piece of the call. */
   push(text: string): CallProgress;
   /**
-   * Returns the JSON text of the arguments that was held back, where the output ends inside the call. Absent: nothing
-   * ever is.
+   * Returns the JSON text of the arguments that was held back, where the output ends inside the call with `rest`, which
+   * the reader has not taken: where these are marks of the call's end the arguments are whole then. Absent: nothing is
+   * ever held back.
    */
-  flush?(): string;
+  flush?(rest: string): string;
 };
 
 /** Returns whether a character is white space of JSON. */

@@ -32,9 +32,14 @@ export class LeadingMarkReader implements CallReader {
     return this.#inner.argumentsAreWhole;
   }
 
-  /** Returns the JSON text of the arguments that was held back, where the output ends inside the call. */
-  flush(): string {
-    return this.#inner.flush?.() ?? "";
+  /** Whether the mark that begins the call has been read. */
+  get isPastLead(): boolean {
+    return this.#isPast;
+  }
+
+  /** Returns the JSON text of the arguments that was held back, where the output ends inside the call with `rest`. */
+  flush(rest: string): string {
+    return this.#inner.flush?.(rest) ?? "";
   }
 
   /** Takes the next piece of the call. */

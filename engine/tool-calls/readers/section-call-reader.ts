@@ -15,7 +15,7 @@ export type SectionCallMarks = {
 
 const NUMBERED_NAME = /^(?:functions\.)?(.+):\d+$/s;
 
-/** Reads `NAME nameEnd {…} callClose`. */
+/** Reads `NAME nameEnd {…} callClose`. The mark behind the name of a tool that is known may be missing. */
 export class SectionCallReader implements CallReader {
   readonly #nameEnd: string;
   readonly #callClose: string;
@@ -63,10 +63,14 @@ export class SectionCallReader implements CallReader {
     let ready = "";
     const progress = (state: CallProgress["state"]): CallProgress => ({ consumed: at, arguments: ready, state });
     if (this.#position === "name") {
-      const end = text.indexOf(this.#nameEnd);
+      const mark = text.indexOf(this.#nameEnd);
+      const brace = text.indexOf("{");
+      const isForgotten = brace >= 0 && !(mark >= 0 && mark < brace);
+      const end = isForgotten ? brace : mark;
       if (end < 0 && text.length < MAX_NAME + this.#nameEnd.length) return progress("open");
       if (end < 0 || end >= MAX_NAME || !this.#readName(text.slice(0, end).trim())) return progress("malformed");
-      at = end + this.#nameEnd.length;
+      if (isForgotten && this.nameIsUnknown) return progress("malformed");
+      at = isForgotten ? end : end + this.#nameEnd.length;
       this.#position = "before-arguments";
     }
     if (this.#position === "before-arguments") {

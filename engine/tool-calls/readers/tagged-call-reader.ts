@@ -55,13 +55,21 @@ type Step = { readonly at: number; readonly state: CallProgress["state"] | "stop
  */
 const MAX_SPACE_BEHIND_VALUE = 64;
 
+/** The names that models give an argument around all others, where no tool has an argument of that name. */
+const WRAPPERS: readonly string[] = ["arguments", "input"];
+
 /** The most UTF-16 units between the name of a call and the end of its head. */
 const MAX_HEAD = 64;
 
 const TEXT_ONLY: ReadonlySet<JsonType> = new Set(["string"]);
 const ANY_BUT_TEXT: ReadonlySet<JsonType> = new Set(["number", "boolean", "null", "object", "array"]);
 
-/** Reads `NAME nameEnd`, then parameters, then `callClose`, and writes the parameters as JSON. */
+/**
+ * Reads `NAME nameEnd`, then parameters, then `callClose`, and writes the parameters as JSON.
+ *
+ * Forgiven is what leaves no doubt: a value without its closing mark, where another parameter of the tool begins or the
+ * output ends with the marks of the call's end, and one parameter that holds all arguments as an object.
+ */
 export class TaggedCallReader implements CallReader {
   readonly #marks: TaggedCallMarks;
   readonly #knownNames: ReadonlySet<string>;
@@ -70,6 +78,8 @@ export class TaggedCallReader implements CallReader {
   #position: Position = "name";
   #name: string | undefined;
   #isStarted = false;
+  /** The parameters of the tool that have not come yet, as far as its schema lists them. */
+  #missing = new Set<string>();
   #key: { readonly name: string; readonly end: KeyEnd["value"] } = { name: "", end: "by-schema" };
   #lead = "";
   #valueClose = "";
@@ -97,9 +107,15 @@ export class TaggedCallReader implements CallReader {
     return this.#writer.isWhole;
   }
 
-  /** Returns the JSON text of the arguments that was held back, where the output ends inside the call. */
-  flush(): string {
-    this.#writer.letGo();
+  /** Returns the JSON text of the arguments that was held back, where the output ends inside the call with `rest`. */
+  flush(rest: string): string {
+    const { at, isWhole } = this.#callEnd(rest);
+    const isValue = this.#position === "value";
+    if (isValue && isWhole && this.#endValue(rest, 0, at).state !== "malformed") this.#writer.end();
+    else {
+      if (isValue) this.#take(rest, 0, rest.length - this.#heldOf(rest));
+      this.#writer.letGo();
+    }
     return this.#writer.take();
   }
 
@@ -141,14 +157,15 @@ export class TaggedCallReader implements CallReader {
   }
 
   #readName(text: string, at: number): Step {
-    const { nameEnd, headEnd, parameterOpen, callClose } = this.#marks;
+    const { nameEnd, headEnd, parameterOpen, callClose, escapesKeys } = this.#marks;
     const ends = nameEnd === "" ? [parameterOpen, callClose] : [nameEnd];
     const end = Math.min(...ends.map((mark) => indexOrEnd(text, mark, at)));
     const longest = Math.max(...ends.map((mark) => mark.length));
     if (end === text.length && end - at < MAX_NAME + longest) return { at, state: "stop" };
     const name = text.slice(at, end).trim();
     if (end - at >= MAX_NAME || name === "") return { at, state: "malformed" };
-    this.#name = name;
+    this.#name = escapesKeys ? unescaped(name) : name;
+    this.#missing = new Set(this.#types.declared?.(this.#name));
     return this.#go(headEnd === "" ? "parameters" : "head", end + nameEnd.length);
   }
 
@@ -171,18 +188,28 @@ export class TaggedCallReader implements CallReader {
   }
 
   #readKey(text: string, at: number): Step {
-    const { keyEnds, valueOpen, escapesKeys, nests } = this.#marks;
+    const key = this.#keyAt(text, at);
+    if (key === "partly") return { at, state: "stop" };
+    if (key === undefined) return { at, state: "malformed" };
+    this.#key = { name: key.name, end: key.value };
+    return this.#marks.valueOpen === "" ? this.#startValue(key.end) : this.#go("value-open", key.end);
+  }
+
+  /** Returns the key that stands at that place and where its mark ends; `"partly"` where with more text one could. */
+  #keyAt(
+    text: string,
+    at: number,
+  ): { readonly name: string; readonly value: KeyEnd["value"]; readonly end: number } | "partly" | undefined {
+    const { keyEnds, escapesKeys, nests } = this.#marks;
     const ends = keyEnds.map((each) => ({ ...each, at: indexOrEnd(text, each.mark, at) }));
     const first = ends.reduce((a, b) => (b.at < a.at ? b : a));
     const longest = Math.max(...keyEnds.map(({ mark }) => mark.length));
-    if (first.at === text.length && first.at - at < MAX_NAME + longest) return { at, state: "stop" };
+    if (first.at === text.length && first.at - at < MAX_NAME + longest) return "partly";
     const written = text.slice(at, first.at).trim();
     const name = escapesKeys ? unescaped(written) : written;
     const isKey = name !== "" && !(nests && name.startsWith("/"));
-    if (first.at - at >= MAX_NAME || !isKey) return { at, state: "malformed" };
-    this.#key = { name, end: first.value };
-    const end = first.at + first.mark.length;
-    return valueOpen === "" ? this.#startValue(end) : this.#go("value-open", end);
+    if (first.at - at >= MAX_NAME || !isKey) return undefined;
+    return { name, value: first.value, end: first.at + first.mark.length };
   }
 
   #openValue(text: string, at: number): Step {
@@ -196,7 +223,12 @@ export class TaggedCallReader implements CallReader {
     const { name, end } = this.#key;
     const { nests, valueClose, valueLead } = this.#marks;
     const types = end === "json" ? ANY_BUT_TEXT : this.#typesOf(name, end);
-    this.#writer.startValue(name, types);
+    const declared = this.#types.declared?.(this.#name ?? "") ?? new Set();
+    const isFirst = !this.#isStarted;
+    if (isFirst && WRAPPERS.includes(name) && declared.size > 0 && !declared.has(name)) {
+      this.#writer.startWrapper(name, types, declared);
+    } else this.#writer.startValue(name, types);
+    this.#missing.delete(name);
     this.#isStarted = true;
     this.#lead = valueLead;
     this.#valueClose = valueClose(name);
@@ -243,25 +275,77 @@ export class TaggedCallReader implements CallReader {
 
   /** Goes to the closing mark that counts: one that another mark of the call follows. */
   #readValue(text: string, from: number): Step {
-    const { valueTail } = this.#marks;
     const valueClose = this.#valueClose;
+    const next = this.#nextParameter(text, from);
     let close = indexOrEnd(text, valueClose, from);
     let isEnd = this.#endsValue(text, close);
     while (isEnd === "no") {
       close = indexOrEnd(text, valueClose, close + 1);
       isEnd = this.#endsValue(text, close);
     }
+    if (next.isWhole && next.at < close) return this.#endValue(text, from, next.at);
     if (isEnd === "yes") {
-      const tail = text.slice(from, close).endsWith(valueTail) ? valueTail.length : 0;
-      const taken = this.#take(text, from, close - tail);
-      if (taken.state === "malformed") return taken;
-      if (!this.#writer.endValue()) return { at: taken.at, state: "malformed" };
-      return this.#go("parameters", close + valueClose.length);
+      const ended = this.#endValue(text, from, close);
+      return ended.state === "malformed" ? ended : { ...ended, at: close + valueClose.length };
     }
-    const certain = text.slice(from, close);
-    const tail = close < text.length && certain.endsWith(valueTail) ? valueTail.length : 0;
-    const held = close < text.length ? tail : heldSuffixLength(certain, [valueClose, valueTail + valueClose]);
-    return this.#take(text, from, close - held);
+    if (close < text.length) return this.#take(text, from, close - this.#tailBefore(text, from, close));
+    const ends = [next.at, this.#callEnd(text, from).at].map((at) => at - this.#tailBefore(text, from, at));
+    return this.#take(text, from, Math.min(text.length - this.#heldOf(text.slice(from)), ...ends));
+  }
+
+  /** Ends the value at that place, and goes on behind it with the parameters. */
+  #endValue(text: string, from: number, at: number): Step {
+    const taken = this.#take(text, from, at - this.#tailBefore(text, from, at));
+    if (taken.state === "malformed") return taken;
+    return this.#writer.endValue() ? this.#go("parameters", at) : { at: taken.at, state: "malformed" };
+  }
+
+  /** Returns the length of the end of a value that could become its closing mark. */
+  #heldOf(text: string): number {
+    return heldSuffixLength(text, [this.#valueClose, this.#marks.valueTail + this.#valueClose]);
+  }
+
+  /** Returns the length of the white space that the template writes at the end of a value, where it stands there. */
+  #tailBefore(text: string, from: number, at: number): number {
+    const { valueTail } = this.#marks;
+    return text.slice(from, at).endsWith(valueTail) ? valueTail.length : 0;
+  }
+
+  /**
+   * Returns where in a value a parameter of the tool begins that has not come yet, so that the closing mark is missing;
+   * with `isWhole: false` where with more text one could, and the end of the text where none does.
+   */
+  #nextParameter(text: string, from: number): { readonly at: number; readonly isWhole: boolean } {
+    const { parameterOpen } = this.#marks;
+    if (this.#missing.size === 0) return { at: text.length, isWhole: false };
+    for (let at = text.indexOf(parameterOpen, from); at >= 0; at = text.indexOf(parameterOpen, at + 1)) {
+      const start = at + parameterOpen.length;
+      const key = this.#keyAt(text, start);
+      const isClosed = text
+        .slice(start, key === "partly" || key === undefined ? text.length : key.end)
+        .includes(this.#valueClose);
+      if (key === "partly" && !isClosed) return { at, isWhole: false };
+      if (key !== "partly" && key !== undefined && !isClosed && this.#missing.has(key.name))
+        return { at, isWhole: true };
+    }
+    return { at: text.length - heldSuffixLength(text.slice(from), [parameterOpen]), isWhole: false };
+  }
+
+  /**
+   * Returns where the text ends with the marks of the call's end, or with what could become them, and whether one of
+   * them is whole; the end of the text where it does not.
+   */
+  #callEnd(text: string, from = 0): { readonly at: number; readonly isWhole: boolean } {
+    const marks = [this.#marks.outerClose, this.#marks.callClose].filter((mark) => mark !== "");
+    let at = text.length - heldSuffixLength(text.slice(from), marks);
+    let isWhole = false;
+    for (const mark of marks) {
+      const end = spaceBefore(text, from, at);
+      if (!text.slice(from, end).endsWith(mark)) continue;
+      at = end - mark.length;
+      isWhole = true;
+    }
+    return { at, isWhole };
   }
 
   /** Gives a part of the value to the writer. */
@@ -286,6 +370,13 @@ export class TaggedCallReader implements CallReader {
 function unescaped(key: string): string {
   const [name = ""] = key.split('"');
   return name.replaceAll("&quot;", '"').replaceAll("&amp;", "&");
+}
+
+/** Returns where the white space before a place begins, as far as it counts. */
+function spaceBefore(text: string, from: number, at: number): number {
+  let start = at;
+  while (start > from && at - start < MAX_SPACE_BEHIND_VALUE && isSpace(text.charAt(start - 1))) start -= 1;
+  return start;
 }
 
 /** Returns where the mark is, or the end of the text. */

@@ -167,3 +167,11 @@ export function markersOf(profile: string): OutputMarkers {
 export function optionsOf(profile: string): ParseOptions {
   return { markers: markersOf(profile), argumentTypes: argumentTypes(TOOLS) };
 }
+
+/** A text without the marks around groups of calls, which are dropped where no call belongs to them. */
+export function withoutStrays(profile: string, text: string): string {
+  const { toolCall } = markersOf(profile);
+  if (toolCall?.form !== "sections" || toolCall.open === "") return text;
+  const marks = [toolCall.open, toolCall.close, ...toolCall.otherOpens, ...toolCall.otherCloses];
+  return marks.reduce((rest, mark) => rest.replaceAll(mark, ""), text);
+}

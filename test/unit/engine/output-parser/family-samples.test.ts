@@ -238,8 +238,8 @@ const SAMPLES: readonly Sample[] = [
   [
     "a section with nothing in it",
     "deepseek-v3.1",
-    "<｜tool▁calls▁begin｜><｜tool▁calls▁end｜>",
-    [["text", "<｜tool▁calls▁begin｜><｜tool▁calls▁end｜>"]],
+    "Well.<｜tool▁calls▁begin｜><｜tool▁calls▁end｜>",
+    [["text", "Well."]],
   ],
   [
     "a mark at the start",
