@@ -13,6 +13,7 @@ import { keys } from "../monitoring/dashboards/keys.ts";
 import { projectFolder } from "../runtime/files/project-folder.ts";
 import { configurationPage } from "./configuration-page.ts";
 import { ENVOY_NAMES } from "./envoy-names.ts";
+import { familiesPage } from "./families/families-page.ts";
 import { fileSchema, type SchemaNode } from "./json-schema.ts";
 import { engineRegistry, gatewayRegistry } from "./live-registries.ts";
 import { ENGINE_METRIC_ACTIONS, GATEWAY_METRIC_ACTIONS } from "./metric-actions.ts";
@@ -129,6 +130,7 @@ export function generatedFiles(): readonly GeneratedFile[] {
     { path: "gateway/docs/routes.md", text: routesPage() },
     ...referencePages(),
     { path: "engine/docs/errors.md", text: engineErrorsPage() },
+    { path: "engine/docs/families.md", text: familiesPage() },
     { path: "gateway/docs/metrics.md", text: gatewayMetrics() },
     { path: "engine/docs/metrics.md", text: engineMetrics() },
     { path: "engine/docs/profile.schema.json", text: json(profile) },

@@ -428,7 +428,13 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       ...["engine/metrics/", "test/bench/routing/", SUPPORT],
     ],
   ],
-  ["test/unit/engine/", [GEN, RUNTIME, "engine/", "gateway/upstream/call/event-order.ts", SUPPORT]],
+  [
+    "test/unit/engine/",
+    [
+      ...[GEN, RUNTIME, "engine/", "gateway/upstream/call/event-order.ts", SUPPORT],
+      "deploy/docs/families/family-cases.ts",
+    ],
+  ],
   ["test/unit/gateway/", [GEN, RUNTIME, "gateway/", "engine/errors.ts", "test/bench/routing/", SUPPORT]],
   ["test/unit/test/", ["test/bench/", SUPPORT]],
   ["test/unit/", [SUPPORT]],

@@ -1,0 +1,50 @@
+import { loadProfile } from "../../../engine/profiles/profile.ts";
+import { code, page, table } from "../markdown.ts";
+import { type FamilyCases, readFamilyCases } from "./family-cases.ts";
+
+/** Writes the page of the families of models: what is read out of their outputs, beside vLLM and SGLang. */
+export function familiesPage(): string {
+  const families = readFamilyCases();
+  const differing = families.filter(({ cases }) => cases.some(({ why }) => why !== undefined));
+  return page("Families of models", "`engine/profiles/` and `test/unit/engine/output-parser/family-cases/`", [
+    [
+      "What models write is read by a profile for each family. The cases are facts out of the tests of vLLM's and SGLang's",
+      "parsers, with names and values of our own. Each runs whole, character by character and in two pieces split anywhere",
+      "(`test/unit/engine/output-parser/family-cases.test.ts`; the exhaustive lane splits at every character). *Alike*: we make",
+      "of it what these engines do, but for white space at the ends of texts. *Differing*: we do not, for the reason below.",
+    ].join("\n"),
+    table(
+      ["family", "profiles", "parsers of vLLM", "of SGLang", "cases", "alike", "differing"],
+      families.map(familyRow),
+    ),
+    "## What differs on purpose",
+    ...differing.flatMap((family) => [`### ${family.family}`, differences(family)]),
+    "## Where the cases are from",
+    table(["family", "vLLM", "SGLang"], families.map(sourceRow)),
+  ]);
+}
+
+function familyRow({ family, profiles, cases }: FamilyCases): readonly string[] {
+  const names = Object.keys(profiles);
+  const parsers = (engine: "vllm" | "sglang") =>
+    [...new Set(names.map((name) => loadProfile(name).parsers[engine]?.toolCall ?? ""))].map(code).join(", ");
+  const differing = cases.filter(({ why }) => why !== undefined).length;
+  return [
+    family,
+    names.map(code).join(", "),
+    parsers("vllm"),
+    parsers("sglang"),
+    String(cases.length),
+    String(cases.length - differing),
+    String(differing),
+  ];
+}
+
+function differences({ cases }: FamilyCases): string {
+  const rows = cases.flatMap(({ what, of, why }) => (why === undefined ? [] : [[what, of.join(", "), why]]));
+  return table(["case", "of", "why we do otherwise"], rows);
+}
+
+function sourceRow({ family, sources }: FamilyCases): readonly string[] {
+  return [family, ...[sources.vLLM, sources.SGLang].map((files = []) => files.map(code).join(", "))];
+}

@@ -1,0 +1,64 @@
+import { describe, expect, test } from "vitest";
+import { type CaseBlock, readFamilyCases, withWords } from "../../../../deploy/docs/families/family-cases.ts";
+import { builtInProfiles } from "../../../../engine/profiles/profile.ts";
+import { argumentTypes } from "../../../../engine/tool-calls/readers/argument-types.ts";
+import { sizeOf } from "../../../support/size.ts";
+import { markersOf } from "./families.ts";
+import { type Block, parsePieces, splitsOf } from "./parse-output.ts";
+
+const FAMILIES = readFamilyCases();
+
+/** How many characters lie between two places where an output is split. */
+const STRIDE = sizeOf({ quick: 9, exhaustive: 1 });
+
+/**
+ * A block as a case names it: texts without the white space at their ends, on which engines do not agree, and
+ * arguments by their value. An id counts where the case names one.
+ */
+function seen({ kind, name = "", id, text, complete }: Block, wanted: CaseBlock | undefined): unknown {
+  if (kind !== "call") return kind === "text" ? { text: text.trim() } : { reasoning: text.trim(), whole: complete };
+  const ids = wanted && "id" in wanted && wanted.id !== undefined ? { id } : {};
+  return complete ? { call: name, args: JSON.parse(text), ...ids } : { call: name, raw: text.trim(), ...ids };
+}
+
+function trimmed(block: CaseBlock): unknown {
+  const cut = (text: string) => text.trim();
+  if ("text" in block) return { text: cut(block.text) };
+  if ("reasoning" in block) return { ...block, reasoning: cut(block.reasoning) };
+  return "raw" in block ? { ...block, raw: cut(block.raw) } : block;
+}
+
+describe.each(FAMILIES)("what models of the family $family write", (family) => {
+  const tools = Object.entries(family.tools).map(([name, schema]) => ({
+    name,
+    parametersJsonSchema: JSON.stringify({ type: "object", ...schema }),
+  }));
+  const rows = family.cases.flatMap((each) =>
+    (each.profiles ?? Object.keys(family.profiles)).map((profile) => ({ ...each, profile })),
+  );
+
+  test.each(rows)(
+    "$profile: $what, however the output is split",
+    ({ profile, output, thinking, cut, wants, gives }) => {
+      const text = withWords(output, family, profile);
+      const wanted = withWords(gives ?? wants, family, profile);
+      const options = {
+        markers: markersOf(profile),
+        toolNames: tools.map(({ name }) => name),
+        argumentTypes: argumentTypes(tools),
+        startsInReasoning: thinking,
+        end: cut ? "cut" : "stop",
+      } as const;
+      for (const pieces of [[text], ...splitsOf(text, 3, STRIDE)]) {
+        const found = parsePieces(pieces, options).blocks.map((block, i) => seen(block, wanted[i]));
+        expect(found).toEqual(wanted.map(trimmed));
+      }
+      if (gives) expect(wanted.map(trimmed)).not.toEqual(withWords(wants, family, profile).map(trimmed));
+    },
+  );
+});
+
+test("every profile has cases", () => {
+  const covered = new Set(FAMILIES.flatMap(({ profiles }) => Object.keys(profiles)));
+  expect(builtInProfiles().flatMap(({ name }) => (covered.has(name) ? [] : [name]))).toEqual([]);
+});
