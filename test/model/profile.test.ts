@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
@@ -7,7 +7,7 @@ import { ReasoningEffort, ReasoningMode } from "../../proto/gen/svc/inference/v1
 import { ToolChoice, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { tool } from "../support/engine/canonical.ts";
-import { ask, missing, request, startBackend } from "../support/engine/demo-engine.ts";
+import { ask, DEMO_MODEL, missing, request, startBackend } from "../support/engine/demo-engine.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "llama-profile-"));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -62,6 +62,24 @@ describe.skipIf(missing !== "")("the profile of the demonstration model", () => 
     } finally {
       await backend.close();
     }
+  });
+
+  test("is named at the start where the file's template fits none, and what is lost by it", async () => {
+    const modelPath = join(folder, "foreign.gguf");
+    const file = readFileSync(DEMO_MODEL, "latin1");
+    writeFileSync(modelPath, file.replaceAll("<tool_call>", "<made_call>"), "latin1");
+    const foreign = await startBackend({ modelPath });
+    try {
+      expect(foreign.startNotes()).toEqual([
+        `no profile fits the chat template of the model's file, which is taken for one of "Hermes, ChatML, with reasoning": tool calls come out as text; backend.profile may name one`,
+      ]);
+      expect(foreign.describe().models[0]?.capabilities).not.toContain(Capability.TOOLS);
+    } finally {
+      await foreign.close();
+    }
+    const known = await startBackend();
+    expect(known.startNotes()).toEqual([]);
+    await known.close();
   });
 
   test("that is not there stops the start", async () => {

@@ -250,7 +250,7 @@ function notesOf(fits: boolean, profile: ModelProfile, { toolCall, reasoning }: 
   const lost = [...(toolCall ? [] : ["tool calls"]), ...(reasoning ? [] : ["reasoning"])].join(" and ");
   if (!fits)
     return [
-      `no profile fits the chat template of the model's file${lost === "" ? "" : `: ${lost} come out as text`}; backend.profile may name one`,
+      `no profile fits the chat template of the model's file, which is taken for one of ${JSON.stringify(profile.family)}${lost === "" ? "" : `: ${lost} come out as text`}; backend.profile may name one`,
     ];
   return profile.toolCall && !toolCall
     ? [
