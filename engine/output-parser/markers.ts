@@ -12,6 +12,12 @@ export const reasoningMarkers = z.strictObject({
   afterOpen: text.describe("The white space that the template writes behind `open`."),
   beforeClose: text.describe("The white space that the template writes before `close`."),
   afterClose: text.describe("The white space that the template writes behind `close`."),
+  anywhere: z
+    .boolean()
+    .optional()
+    .describe(
+      "Whether `open` counts behind visible text too, as the model has tokens for it; without it, at the start only.",
+    ),
   endedByCall: z
     .union([z.boolean(), z.literal("as-written")])
     .optional()
@@ -22,13 +28,25 @@ export const reasoningMarkers = z.strictObject({
 
 /** The schema of the `text` of a profile: the marks that a chat template writes around the visible text. */
 export const textMarkers = z.strictObject({
+  start: mark
+    .optional()
+    .describe("The mark before all that follows the reasoning, text or calls; without it, there is none."),
   open: mark.describe("The mark before the text."),
   close: mark.describe("The mark behind the text."),
   end: mark.describe("The mark behind all of an answer."),
+  others: z
+    .array(mark)
+    .optional()
+    .describe("More marks that stand beside the text and are no part of it; without it, there are none."),
 });
 
 /** The marks around the visible text of a family, which are no part of it. */
 export type TextMarkers = Readonly<z.output<typeof textMarkers>>;
+
+/** Returns all marks that stand beside visible text and are no part of it. */
+export function marksOfText({ start, open, close, end, others = [] }: TextMarkers): readonly string[] {
+  return [...(start === undefined ? [] : [start]), open, close, end, ...others];
+}
 
 /** The marks of a family's reasoning, and the white space beside them, of which at most that much is taken off. */
 export type ReasoningMarkers = Readonly<z.output<typeof reasoningMarkers>>;

@@ -47,19 +47,23 @@ export function nextMark(pending: string, { call, reasoning, textMarks, isFresh 
     if (open.startsWith(start) || close.startsWith(start)) held = start.length;
   }
   const around = earliest(pending, textMarks);
+  const thought = reasoning?.anywhere ? earliest(pending, [reasoning.open]) : undefined;
   if (call !== undefined) {
     if (isFresh && call.opensAtBrace && pending.charAt(lead) === "{") {
       return { kind: "call", text: lead, length: 0, mark: "" };
     }
     const found = earliest(pending, call.openers);
-    if (found !== undefined && !(around !== undefined && around.at < found.at)) {
+    if (found !== undefined && ![around, thought].some((other) => other !== undefined && other.at < found.at)) {
       const separator = pending.slice(0, found.at).endsWith(call.separator) ? call.separator.length : 0;
       return { kind: "call", text: found.at - separator, length: separator + found.mark.length, mark: found.mark };
     }
     held = Math.max(held, heldSuffixLength(pending, withSeparator(call)));
   }
+  if (thought !== undefined && !(around !== undefined && around.at < thought.at))
+    return { kind: "reasoning", text: thought.at, length: thought.mark.length, mark: "" };
   if (around !== undefined) return { kind: "text-mark", text: around.at, length: around.mark.length, mark: "" };
-  held = Math.max(held, heldSuffixLength(pending, textMarks));
+  const marks = reasoning?.anywhere ? [...textMarks, reasoning.open] : textMarks;
+  held = Math.max(held, heldSuffixLength(pending, marks));
   return { kind: "none", text: pending.length - held, length: 0, mark: "" };
 }
 

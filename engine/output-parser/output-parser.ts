@@ -6,7 +6,7 @@ import type { CallReading } from "../tool-calls/tool-call-form.ts";
 import { BlockWriter } from "./block-writer.ts";
 import { CallIds } from "./call-ids.ts";
 import { CallPassage, type PassageStep } from "./call-passage.ts";
-import type { OutputMarkers, ReasoningMarkers } from "./markers.ts";
+import { marksOfText, type OutputMarkers, type ReasoningMarkers } from "./markers.ts";
 import { earliest, nextMark } from "./next-mark.ts";
 import { PendingText } from "./pending-text.ts";
 import { VisibleText } from "./visible-text.ts";
@@ -99,7 +99,7 @@ export class OutputParser {
     this.#calls = this.#newCalls(options);
     const { strays = [], openers = [] } = this.#calls?.reading ?? {};
     const closers = strays.filter((mark) => !openers.includes(mark));
-    this.#textMarks = [...(text ? [text.open, text.close, text.end] : []), ...closers];
+    this.#textMarks = [...(text ? marksOfText(text) : []), ...closers];
     const first: State = options.startsInReasoning && reasoning ? { at: "opened", markers: reasoning } : TEXT;
     this.#state = options.lead ? { at: "skip", rest: options.lead, next: first } : first;
   }

@@ -17,6 +17,8 @@ export type GroupMarks = {
   readonly dropsStrays?: boolean;
   /** The opening mark of each call. */
   readonly callOpen: string;
+  /** Marks with which a call begins as well, and each counts as `callOpen` does. Default: none. */
+  readonly otherCallOpens?: readonly string[];
   /** White space that the template writes before the first mark and behind the last; "" where it writes none. */
   readonly separator: string;
 };
@@ -26,14 +28,14 @@ export type GroupMarks = {
  * behind the mark of a call. Models forget the outer opening mark, so that of a call counts as well.
  */
 export function groupedCalls(
-  { separator, otherOpens = [], otherCloses = [], dropsStrays = false, ...marks }: GroupMarks,
+  { separator, otherOpens = [], otherCloses = [], otherCallOpens = [], dropsStrays = false, ...marks }: GroupMarks,
   newReader: () => CallReader,
 ): CallReading {
   const open = marks.open.trim();
   const outer = openersOf(open, ...otherOpens);
   const next = marks.callOpen.trim();
   return {
-    openers: [...outer, next],
+    openers: [...outer, next, ...openersOf(...otherCallOpens)],
     opensAtBrace: false,
     next: open === "" ? "" : next,
     close: marks.close.trim(),

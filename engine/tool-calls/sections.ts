@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { charsOf, literal, repeat, sequence } from "../gbnf/gbnf.ts";
+import { charsOf, type Gbnf, literal, repeat, sequence } from "../gbnf/gbnf.ts";
 import { groupedCalls } from "./grouped-calls.ts";
 import { mark, opening, text } from "./marks.ts";
 import { SectionCallReader } from "./readers/section-call-reader.ts";
@@ -24,6 +24,14 @@ export const sections = toolCallForm({
         .default([])
         .describe("The marks that models write in the place of `close` by mistake; they are read, and never written."),
       callOpen: mark.describe("The mark before a call."),
+      otherCallOpens: z
+        .array(mark)
+        .default([])
+        .describe("The marks with which a call begins as well; they are read, and never written."),
+      namePrefix: text.describe("The text before the name, which a model may leave out; empty where none is written."),
+      nameTail: text.describe(
+        "What the template writes of the arguments between the name and `nameEnd`; where it is not empty, any text may stand there.",
+      ),
       nameEnd: mark.describe("The mark between the name and the arguments."),
       callClose: text.describe("The mark behind a call; empty where none is written."),
       nameIsId: z
@@ -32,22 +40,35 @@ export const sections = toolCallForm({
         .describe("Whether the name is written as `functions.name:index`, which is then the id of the call."),
       idOpen: text.describe("The text between the name and an id; empty where no id is written."),
     })
-    .describe("`open callOpen NAME nameEnd {…} callClose … close`"),
+    .describe("`open callOpen namePrefix NAME nameTail nameEnd {…} callClose … close`"),
 
+  // A template may write the words of the mark in another order.
   usable: (markers, { isKnown }) =>
-    [markers.open, markers.callOpen, markers.nameEnd].every(isKnown) ? markers : undefined,
+    [markers.open, ...markers.callOpen.split(" "), markers.nameEnd].every(isKnown) ? markers : undefined,
 
   reading: (markers, { names }) =>
     groupedCalls({ ...markers, separator: "", dropsStrays: true }, () => new SectionCallReader(markers, names)),
 
-  markup({ open, otherOpens, callOpen, nameEnd, callClose, nameIsId, close }) {
+  markup({ open, otherOpens, otherCallOpens, callOpen, namePrefix, nameTail, nameEnd, callClose, nameIsId, close }) {
     const index = repeat(charsOf("09"), 1, 4);
-    const head = (name: string) => (nameIsId ? sequence(literal(`functions.${name}:`), index) : literal(name));
+    const head = (name: string) =>
+      nameIsId ? sequence(literal(`functions.${name}:`), index) : literal(namePrefix + name);
+    const behindHead = (start: Gbnf, args: Gbnf) =>
+      sequence(start, literal(nameTail + nameEnd), args, literal(callClose));
     return {
       ...(open === "" ? opening(callOpen, "") : opening(open, callOpen, callOpen)),
       otherOpens,
-      begins: (name) => (nameIsId ? `functions.${name}` : name),
-      call: (name, args) => sequence(head(name), literal(nameEnd), args, literal(callClose)),
+      begins: (name) => (nameIsId ? `functions.${name}` : namePrefix + name),
+      ...(otherCallOpens.length > 0
+        ? {
+            otherCalls: otherCallOpens.map((mark) => ({
+              mark,
+              call: (name: string, args: Gbnf) =>
+                behindHead(mark.endsWith(namePrefix) ? literal(name) : head(name), args),
+            })),
+          }
+        : {}),
+      call: (name, args) => behindHead(head(name), args),
       between: callOpen,
       close,
     };

@@ -73,6 +73,8 @@ export type CallMarkup = {
   readonly otherOpen: string;
   /** The text between `otherOpen` and the first call. */
   readonly behindOtherOpen: string;
+  /** More marks that begin calls, and how a first call goes on behind each. Absent: none are known. */
+  readonly otherCalls?: readonly { readonly mark: string; readonly call: CallMarkup["call"] }[];
   /** Whether a brace at the start of the text begins calls too. */
   readonly opensAtBrace: boolean;
   /** Gives the text with which a call of that tool begins, as far as it tells a call from a mark that is mentioned. */

@@ -106,20 +106,26 @@ function rootOf(options: OutputGrammarOptions, rules: GrammarRules, onlyPromised
 /** Matches a value as all of the visible text, between its marks. The prompt may have had the first of them. */
 function inText({ text }: OutputMarkers, value: Gbnf): Gbnf {
   if (text === undefined) return value;
-  return sequence(optional(literal(text.open)), value, optional(literal(text.close)));
+  return sequence(
+    optional(literal(text.start ?? "")),
+    optional(literal(text.open)),
+    value,
+    optional(literal(text.close)),
+  );
 }
 
 /** Matches calls behind a visible text of which nothing was said. */
 function behindText({ text }: OutputMarkers, calls: Gbnf): Gbnf {
   if (text === undefined) return calls;
-  return sequence(optional(literal(text.open)), optional(literal(text.close)), calls);
+  const before = [text.start ?? "", text.open, text.close].map((mark) => optional(literal(mark)));
+  return sequence(...before, calls);
 }
 
 /** Matches visible text in which calls may begin, and reasoning where nothing was said yet. */
 function freeText(rules: GrammarRules, markers: OutputMarkers, calls: ToolCallGrammar | undefined): Gbnf {
   const { reasoning } = markers;
   const opens: readonly TextEnd[] = reasoning
-    ? [{ mark: reasoning.open, behind: thinking(rules, markers, calls, true), onlyFirst: true }]
+    ? [{ mark: reasoning.open, behind: thinking(rules, markers, calls, true), onlyFirst: !reasoning.anywhere }]
     : [];
   return textUntil(rules, [...(calls?.openers ?? []), ...opens], true);
 }

@@ -66,19 +66,24 @@ export function toolCallGrammar(options: ToolCallGrammarOptions, rules: GrammarR
   const unenforced: string[] = [];
   const markup = formOf(markers).markup(markers);
   if (markup === undefined) return { root: NEVER, openers: [], written: [], unenforced };
-  const calls = tools.map((tool, i) => {
+  const args = tools.map((tool, i) => {
     const at = `tools.${tool.position ?? i}.parameters_json_schema`;
     const found = withinBudget(at, () => argumentsOf(tool, at, rules, markup, options));
     if (tool.strict) refuseUnenforced(found.unenforced);
     unenforced.push(...found.unenforced);
-    return markup.call(tool.name, found.root);
+    return markup.otherCalls ? rules.fresh(() => found.root) : found.root;
   });
-  const call = rules.fresh(() => choice(...calls));
+  const callBy = (write: CallMarkup["call"]) =>
+    rules.fresh(() => choice(...tools.map(({ name }, i) => write(name, args[i] ?? NEVER))));
+  const call = callBy(markup.call);
   const next = rules.fresh(() => sequence(literal(markup.between), call));
-  const group = rules.fresh(() => sequence(call, repeat(next, 0, maxCalls - 1), literal(markup.close)));
+  const groupOf = (first: Gbnf) =>
+    rules.fresh(() => sequence(first, repeat(next, 0, maxCalls - 1), literal(markup.close)));
+  const group = groupOf(call);
+  const others = (markup.otherCalls ?? []).map(({ mark, call: write }) => ({ mark, behind: groupOf(callBy(write)) }));
   const root = sequence(literal(markup.open + markup.behindOpen), group);
   const written = [{ mark: (markup.open + markup.behindOpen).trimStart(), behind: group }];
-  return { root, openers: openersOf(markup, group), written, unenforced };
+  return { root, openers: [...openersOf(markup, group), ...others], written, unenforced };
 }
 
 function openersOf(markup: CallMarkup, group: Gbnf): readonly TextEnd[] {

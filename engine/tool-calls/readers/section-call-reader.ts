@@ -5,6 +5,10 @@ import { JsonScanner } from "./json-scanner.ts";
 export type SectionCallMarks = {
   /** The mark behind the name. */
   readonly nameEnd: string;
+  /** What may stand before the name and is no part of it; "" where nothing does. */
+  readonly namePrefix: string;
+  /** What stands between the name and its mark: any text where it is not empty. */
+  readonly nameTail: string;
   /** The closing mark; "" where the call ends with its arguments. */
   readonly callClose: string;
   /** Whether the name is written as `functions.name:index`, which is then the id of the call. */
@@ -18,6 +22,8 @@ const NUMBERED_NAME = /^(?:functions\.)?(.+):\d+$/s;
 /** Reads `NAME nameEnd {…} callClose`. The mark behind the name of a tool that is known may be missing. */
 export class SectionCallReader implements CallReader {
   readonly #nameEnd: string;
+  readonly #namePrefix: string;
+  readonly #hasTail: boolean;
   readonly #callClose: string;
   readonly #idOpen: string;
   readonly #nameIsId: boolean;
@@ -30,6 +36,8 @@ export class SectionCallReader implements CallReader {
   /** Reads calls of the tools `knownNames`. */
   constructor(marks: SectionCallMarks, knownNames: ReadonlySet<string>) {
     this.#nameEnd = marks.nameEnd.trim();
+    this.#namePrefix = marks.namePrefix;
+    this.#hasTail = marks.nameTail !== "";
     this.#callClose = marks.callClose.trim();
     this.#idOpen = marks.idOpen;
     this.#nameIsId = marks.nameIsId;
@@ -64,7 +72,7 @@ export class SectionCallReader implements CallReader {
     const progress = (state: CallProgress["state"]): CallProgress => ({ consumed: at, arguments: ready, state });
     if (this.#position === "name") {
       const mark = text.indexOf(this.#nameEnd);
-      const brace = text.indexOf("{");
+      const brace = this.#hasTail ? -1 : text.indexOf("{");
       const isForgotten = brace >= 0 && !(mark >= 0 && mark < brace);
       const end = isForgotten ? brace : mark;
       if (end < 0 && text.length < MAX_NAME + this.#nameEnd.length) return progress("open");
@@ -98,7 +106,9 @@ export class SectionCallReader implements CallReader {
   /** Takes the text before the arguments apart; false where there is no name in it. */
   #readName(text: string): boolean {
     const idAt = this.#idOpen === "" ? -1 : text.indexOf(this.#idOpen);
-    const written = idAt < 0 ? text : text.slice(0, idAt).trim();
+    const beforeId = idAt < 0 ? text : text.slice(0, idAt).trim();
+    const [head = ""] = this.#hasTail ? beforeId.split(/[\s<]/) : [beforeId];
+    const written = head.startsWith(this.#namePrefix) ? head.slice(this.#namePrefix.length) : head;
     const numbered = this.#nameIsId ? NUMBERED_NAME.exec(written) : null;
     this.#name = numbered?.[1] ?? written;
     if (numbered !== null) this.#callId = written;

@@ -42,6 +42,14 @@ const systemDropped = each(
   { before: "{% set ns = namespace(calls=0) %}" },
 );
 
+/** Leaves out all system messages but the first, and refuses two calls in a turn and a result behind no call. */
+const firstOnly = each(
+  `{% if m.role == 'tool' and ns.calls == 0 %}{{ raise_exception('A result without a call.') }}{% endif %}` +
+    `{% if (m.tool_calls or []) | length > 1 %}{{ raise_exception('One call in a turn.') }}{% endif %}` +
+    `{% if m.tool_calls %}{% set ns.calls = 1 %}{% endif %}{% if m.role != 'system' or loop.first %}${SPOKEN(CALLS_AS_JSON)}{% endif %}`,
+  { before: "{% set ns = namespace(calls=0) %}" },
+);
+
 /** Gathers all system messages at the beginning. */
 const systemMoved = each(`{% if m.role != 'system' %}${SPOKEN(CALLS_AS_TEXT)}{% endif %}`, {
   before: "{% for m in messages if m.role == 'system' %}{{ m.content }}\n{% endfor %}",
@@ -83,6 +91,7 @@ export const FAMILY_TEMPLATES: Readonly<Record<string, string>> = {
   "glm-4.7": freely,
   hermes: freely,
   "hermes-thinking": freely,
+  "gpt-oss": firstOnly,
   "kimi-k2": countedIds,
   "kimi-k2-thinking": countedIds,
   "kimi-k3": countedIds,

@@ -70,7 +70,7 @@ export function readVocabulary(model: LlamaModel): Vocabulary {
 
 /** Returns the tokens of the marks: their text is wanted, although the library hides that of control tokens. */
 export function markTokens({ reasoning, toolCall, text }: OutputMarkers, vocabulary: Vocabulary): ReadonlySet<Token> {
-  const marks = [reasoning, toolCall, text].flatMap((part) => Object.values(part ?? {}));
+  const marks = [reasoning, toolCall, text].flatMap((part) => Object.values(part ?? {}).flat());
   return new Set(
     marks.flatMap((mark) =>
       typeof mark !== "string"

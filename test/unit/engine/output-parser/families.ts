@@ -1,4 +1,4 @@
-import type { OutputMarkers } from "../../../../engine/output-parser/markers.ts";
+import { marksOfText, type OutputMarkers } from "../../../../engine/output-parser/markers.ts";
 import { loadProfile } from "../../../../engine/profiles/profile.ts";
 import { argumentTypes } from "../../../../engine/tool-calls/readers/argument-types.ts";
 import type { ParseOptions } from "./parse-output.ts";
@@ -149,6 +149,17 @@ export const FAMILIES: readonly Family[] = [
   { profile: "deepseek-v3.2", write: typedTags("function_calls") },
   { profile: "deepseek-v4", write: typedTags("tool_calls") },
   {
+    profile: "gpt-oss",
+    write: (calls) =>
+      calls
+        .map(({ name, args }) => `<|channel|>commentary to=functions.${name} <|constrain|>json<|message|>${json(args)}`)
+        .join("<|call|><|start|>assistant"),
+    written: (calls) =>
+      calls
+        .map(({ name, args }) => `<|channel|>commentary to=functions.${name} <|constrain|>json<|message|>${json(args)}`)
+        .join(""),
+  },
+  {
     profile: "llama-3",
     write: (calls) => calls.map((call) => object(call, "parameters")).join("; "),
     onlyAtStart: true,
@@ -168,10 +179,13 @@ export function optionsOf(profile: string): ParseOptions {
   return { markers: markersOf(profile), argumentTypes: argumentTypes(TOOLS) };
 }
 
-/** A text without the marks around groups of calls, which are dropped where no call belongs to them. */
+/** A text without the marks around texts and groups of calls, which are dropped where they stand by themselves. */
 export function withoutStrays(profile: string, text: string): string {
-  const { toolCall } = markersOf(profile);
-  if (toolCall?.form !== "sections" || toolCall.open === "") return text;
-  const marks = [toolCall.open, toolCall.close, ...toolCall.otherOpens, ...toolCall.otherCloses];
-  return marks.reduce((rest, mark) => rest.replaceAll(mark, ""), text);
+  const { toolCall, text: around } = markersOf(profile);
+  const groups =
+    toolCall?.form === "sections"
+      ? [toolCall.open, toolCall.close, ...toolCall.otherOpens, ...toolCall.otherCloses]
+      : [];
+  const marks = [...groups, ...(around ? marksOfText(around) : [])];
+  return marks.filter((mark) => mark !== "").reduce((rest, mark) => rest.replaceAll(mark, ""), text);
 }

@@ -29,6 +29,7 @@ describe("the profile of a model file", () => {
     ["[TOOL_CALLS] [", "mistral"],
     ["[TOOL_CALLS] [ARGS]", "mistral-args"],
     ["[TOOL_CALLS] [ARGS] [THINK]", "magistral"],
+    ["'<|start|>assistant to=' + 'functions.' + name + '<|channel|>commentary ' + 'json<|message|>'", "gpt-oss"],
     ["<|im_start|>{{ message.content }}", "hermes-thinking"],
   ];
   test.each(cases)("with %j is known by its template: %s", (template, profile) => {
@@ -92,6 +93,12 @@ describe("the markers that a model can know", () => {
     expect(usable("llama-3", "{% for tool in tools %}").toolCall).toMatchObject({ form: "bare-json", prefix: "" });
     expect(usable("llama-3", "tools <|python_tag|>").toolCall).toMatchObject({ prefix: "<|python_tag|>" });
     expect(usable("llama-3", "no such thing").toolCall).toBeUndefined();
+  });
+
+  test("in words that the template writes in another order", () => {
+    const { toolCall } = loadProfile("gpt-oss");
+    const template = "'<|start|>assistant to=' + name + '<|channel|>commentary ' + 'json<|message|>'";
+    expect(usable("gpt-oss", template)).toEqual({ toolCall });
   });
 
   test.each(["glm-4.5", "kimi-k2", "mistral"])("of %s", (profile) => {
