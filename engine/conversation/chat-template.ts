@@ -1,12 +1,13 @@
-import type { Template } from "@huggingface/jinja";
 import { type Message, Role, type Tool } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../errors.ts";
 import type { CallIdRule } from "./call-ids.ts";
 import type { ControlTokens } from "./control-tokens.ts";
+import { pythonQuoted } from "./jinja/python-text.ts";
+import { JinjaTemplate, RaisedByTemplate } from "./jinja/template.ts";
+import { list, toValue } from "./jinja/values.ts";
 import { type HistoryMessage, modelHistory, reasoningOf, textOf, writtenBy } from "./model-history.ts";
-import { IS_NUMBER, parseMarkedTemplate, parseTemplate } from "./parse-template.ts";
 import { Placeholders, type Span } from "./placeholders.ts";
-import type { JsonStandIns } from "./template-json.ts";
+import type { StandIns } from "./template-json.ts";
 import { type TemplateMessage, toTemplateMessages, toTemplateTools } from "./template-messages.ts";
 import { ANY_ORDER, TRIALS, type TurnRules, turnRulesOfRendering } from "./turn-rules.ts";
 
@@ -30,8 +31,9 @@ export type Conversation = {
 
 /** The name of the function that marks where a message begins, which no template has. */
 const MARK = "svc_mark";
-/** The name under which a message has its number while marks are made. */
-const NUMBER = "svc_number";
+
+/** The tool that trial conversations have. */
+const TRIAL_TOOL: Tool = { name: "look", description: "Looks.", parametersJsonSchema: "{}", strict: false };
 
 /** A rendered conversation with the places that were wanted in it. */
 export type MarkedRendering = {
@@ -98,19 +100,39 @@ export class ChatTemplate {
   readonly source: string;
   /** What the template takes of the order of messages, which trial conversations have shown. */
   readonly turns: TurnRules;
-  readonly #template: Template;
+  readonly #template: JinjaTemplate;
   readonly #options: ChatTemplateOptions;
   /** The template that marks where messages begin; `none` where it would write another prompt. */
-  #marking: Template | "none" | undefined;
+  #marking: JinjaTemplate | "none" | undefined;
   /** What the template writes to open the model's turn, by the settings of reasoning. */
   readonly #openings = new Map<string, string>();
 
-  /** Parses the source and tries it on a few small conversations. Throws where it is not Jinja. */
+  /**
+   * Parses the source and tries it on a few small conversations. Throws where it is not Jinja, and where it cannot run
+   * for any of them.
+   */
   constructor(options: ChatTemplateOptions) {
     this.source = options.source;
     this.#options = options;
-    this.#template = parseTemplate(options.source);
+    this.#template = new JinjaTemplate(options.source);
     this.turns = turnRulesOfRendering((messages) => this.#tried({ messages, tools: [], reasoning: false }, ANY_ORDER));
+    this.#mustRun();
+  }
+
+  /** Throws the reason where no trial is rendered, none of them for words of the template's own. */
+  #mustRun(): void {
+    const failures: unknown[] = [];
+    for (const tools of [[], [TRIAL_TOOL]]) {
+      for (const messages of [TRIALS.plain.slice(0, 1), TRIALS.systemFirst, TRIALS.toolLast]) {
+        try {
+          this.#rendered({ messages, tools, reasoning: false }, this.turns);
+          return;
+        } catch (error) {
+          failures.push(error instanceof EngineError ? error.cause : error);
+        }
+      }
+    }
+    if (!failures.some((failure) => failure instanceof RaisedByTemplate)) throw failures[0];
   }
 
   /**
@@ -141,12 +163,11 @@ export class ChatTemplate {
   }
 
   /** Returns the template with marks, once it has shown for trial conversations that it writes the same prompt. */
-  #markingTemplate(): Template | "none" {
+  #markingTemplate(): JinjaTemplate | "none" {
     if (this.#marking) return this.#marking;
-    const marking = parseMarkedTemplate(this.source, MARK);
-    const tool = { name: "look", description: "Looks.", parametersJsonSchema: "{}", strict: false };
+    const marking = new JinjaTemplate(this.source, MARK);
     const isSame = Object.values(TRIALS).every((messages) =>
-      [[], [tool]].every((tools) => {
+      [[], [TRIAL_TOOL]].every((tools) => {
         const trial = { messages, tools, reasoning: false };
         return this.#tried(trial, this.turns, marking) === this.#tried(trial, this.turns);
       }),
@@ -176,7 +197,7 @@ export class ChatTemplate {
   }
 
   /** Returns the prompt of a conversation in the order of `turns`; undefined where the template refuses it. */
-  #tried(conversation: Conversation, turns: TurnRules, template?: Template): string | undefined {
+  #tried(conversation: Conversation, turns: TurnRules, template?: JinjaTemplate): string | undefined {
     try {
       return textOfSpans(this.#rendered(conversation, turns, template));
     } catch {
@@ -185,21 +206,21 @@ export class ChatTemplate {
   }
 
   /** Renders a conversation. With `marking`, a marked template, spans without text tell where messages begin. */
-  #rendered(conversation: Conversation, turns: TurnRules, marking?: Template): readonly Span[] {
+  #rendered(conversation: Conversation, turns: TurnRules, marking?: JinjaTemplate): readonly Span[] {
     const placeholders = new Placeholders();
-    const standIns: JsonStandIns = {
-      text: (text, always) => {
-        const held = always || Placeholders.mustHold(text) || !this.#options.controlTokens.isInert(text);
-        return held ? placeholders.forText(text) : text;
-      },
-      number: (lexeme) => placeholders.forNumber(lexeme),
+    // One for all equal texts, which a template may compare.
+    const held = new Map<string, string>();
+    const hold = (text: string) => {
+      const placeholder = held.get(text) ?? placeholders.forText(text);
+      held.set(text, placeholder);
+      return placeholder;
+    };
+    const standIns: StandIns = {
+      text: (text) => (Placeholders.mustHold(text) || !this.#options.controlTokens.isInert(text) ? hold(text) : text),
     };
     const { callIds = "any", historyArguments } = this.#options;
     const history = modelHistory(conversation.messages, { turns, callIds, images: false });
-    const plain = toTemplateMessages(history, standIns, historyArguments === "text");
-    const messages: TemplateMessage[] = marking
-      ? plain.map((message, index) => ({ ...message, [NUMBER]: index }))
-      : [...plain];
+    const messages: TemplateMessage[] = [...toTemplateMessages(history, standIns, historyArguments === "text")];
     const tools = toTemplateTools(conversation.tools, standIns);
     const { closed = false } = conversation;
     const prefill = openTurn(history);
@@ -218,24 +239,29 @@ export class ChatTemplate {
 
   #run({ messages, tools, conversation, placeholders, opensTurn, marking }: Run): readonly Span[] {
     const { reasoning, effortVariables } = conversation;
+    const shown = messages.map(toValue);
+    const numbers = new Map(shown.map(({ value }, index) => [value, index]));
     const mark = (item: unknown) => {
-      const number = item instanceof Map ? item.get(NUMBER)?.value : undefined;
-      return typeof number === "number" ? placeholders.forMark(number) : null;
+      const number = numbers.get(item);
+      return number === undefined ? null : placeholders.forMark(number);
     };
+    const variables = {
+      tools: tools.length === 0 ? null : tools,
+      documents: null,
+      add_generation_prompt: opensTurn,
+      enable_thinking: reasoning,
+      ...(reasoning ? this.#options.reasoningOn : this.#options.reasoningOff),
+      ...effortVariables,
+      bos_token: this.#options.bosToken,
+      eos_token: this.#options.eosToken,
+      ...(marking && { [MARK]: mark }),
+    };
+    const values = Object.entries(variables).map(([name, value]) => [name, toValue(value)] as const);
     let rendered: string;
     try {
-      rendered = (marking ?? this.#template).render({
-        messages,
-        tools: tools.length === 0 ? null : tools,
-        add_generation_prompt: opensTurn,
-        enable_thinking: reasoning,
-        ...(reasoning ? this.#options.reasoningOn : this.#options.reasoningOff),
-        ...effortVariables,
-        bos_token: this.#options.bosToken,
-        eos_token: this.#options.eosToken,
-        [IS_NUMBER]: (value: unknown) => placeholders.isNumber(value),
-        ...(marking && { [MARK]: mark }),
-      });
+      rendered = (marking ?? this.#template).render({ messages: list(shown), ...Object.fromEntries(values) }, (text) =>
+        placeholders.quoted(text, pythonQuoted),
+      );
     } catch (cause) {
       throw new TemplateRefusal("messages", ownWords(cause, this.source), cause);
     }
@@ -254,7 +280,7 @@ type Run = {
   /** Whether the model's turn is opened at the end. */
   readonly opensTurn: boolean;
   /** The template that marks where messages begin; undefined where nothing is to be marked. */
-  readonly marking: Template | undefined;
+  readonly marking: JinjaTemplate | undefined;
 };
 
 function textOfSpans(spans: readonly Span[]): string {

@@ -22,9 +22,8 @@ export type Span = {
 const EDGE = "\u0001";
 const EDGE_IN_JSON = "u0001";
 
-type Held =
-  | { readonly text: string; readonly kind: "text" | "number" }
-  | { readonly text: ""; readonly kind: "mark"; readonly mark: number };
+/** A text, or a place with a number, which has none. */
+type Held = { readonly text: string; readonly mark?: number };
 
 /**
  * Stands in for texts while a template is rendered, so that the template cannot mix them up with its own. One is used
@@ -45,28 +44,24 @@ export class Placeholders {
 
   /** Returns a placeholder for a text. */
   forText(text: string): string {
-    return this.#hold({ text, kind: "text" });
+    return this.#hold({ text });
   }
 
   /**
-   * Returns a placeholder for a JSON number that JavaScript would write differently; it loses the quotes that a JSON
-   * encoder puts around it.
+   * Returns a text in the form that `quote` gives it, which puts one mark before it and one behind. What was held of it
+   * is held again, with all that stands around it.
    */
-  forNumber(lexeme: string): string {
-    return this.#hold({ text: lexeme, kind: "number" });
-  }
-
-  /** Returns whether a value is the placeholder of a number, and nothing beside it. */
-  isNumber(value: unknown): boolean {
-    if (typeof value !== "string" || !value.startsWith(`${EDGE}${this.#secret}:`) || !value.endsWith(EDGE))
-      return false;
-    const at = value.slice(EDGE.length + this.#secret.length + 1, -EDGE.length);
-    return /^\d+$/.test(at) && this.#held[Number(at)]?.kind === "number";
+  quoted(text: string, quote: (text: string) => string): string {
+    const whole = text.replaceAll(new RegExp(`${EDGE}${this.#secret}:(\\d+)${EDGE}`, "g"), (placeholder, at) => {
+      return this.#held[Number(at)]?.text ?? placeholder;
+    });
+    const made = quote(whole);
+    return whole === text ? made : `${made.slice(0, 1)}${this.forText(made.slice(1, -1))}${made.slice(-1)}`;
   }
 
   /** Returns a placeholder that marks a place with a number. */
   forMark(mark: number): string {
-    return this.#hold({ text: "", kind: "mark", mark });
+    return this.#hold({ text: "", mark });
   }
 
   #hold(held: Held): string {
@@ -83,15 +78,10 @@ export class Placeholders {
       const held = this.#held[Number(match[1])];
       if (!held) return undefined;
       const edge = backslashes === 0 ? EDGE.length : backslashes + EDGE_IN_JSON.length;
-      let start = match.index - edge;
-      let end = match.index + match[0].length;
-      if (held.kind === "number" && backslashes === 1 && rendered[start - 1] === '"' && rendered[end] === '"') {
-        start -= 1;
-        end += 1;
-      }
+      const start = match.index - edge;
       if (start > from) spans.push({ text: rendered.slice(from, start), origin: "template" });
-      from = end;
-      if (held.kind === "mark") {
+      from = match.index + match[0].length;
+      if (held.mark !== undefined) {
         spans.push({ text: "", origin: "template", mark: held.mark });
         continue;
       }

@@ -7,7 +7,7 @@ import {
 } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../errors.ts";
 import { reasoningOf, textOf } from "./model-history.ts";
-import { type JsonStandIns, toTemplateValue } from "./template-json.ts";
+import { type StandIns, toTemplateValue } from "./template-json.ts";
 
 /** A message in the form that chat templates know: `role`, `content`, `tool_calls`, `reasoning_content` and so on. */
 export type TemplateMessage = Readonly<Record<string, unknown>>;
@@ -25,7 +25,7 @@ const ROLE: Readonly<Record<number, string>> = {
  */
 export function toTemplateMessages(
   messages: readonly Message[],
-  standIns: JsonStandIns,
+  standIns: StandIns,
   argumentsAsText: boolean,
 ): readonly TemplateMessage[] {
   return messages.map(({ role, parts, name }) => {
@@ -37,7 +37,7 @@ export function toTemplateMessages(
   });
 }
 
-function resultOf({ content, callId, name }: ToolResultPart, standIns: JsonStandIns): TemplateMessage {
+function resultOf({ content, callId, name }: ToolResultPart, standIns: StandIns): TemplateMessage {
   return {
     role: "tool",
     content: safe(textOf(content), standIns),
@@ -47,11 +47,11 @@ function resultOf({ content, callId, name }: ToolResultPart, standIns: JsonStand
 }
 
 /** Returns the tools as a template knows them. Throws `EngineError` for a schema that is not a JSON object. */
-export function toTemplateTools(tools: readonly Tool[], standIns: JsonStandIns): readonly TemplateMessage[] {
+export function toTemplateTools(tools: readonly Tool[], standIns: StandIns): readonly TemplateMessage[] {
   return tools.map((tool, index) => {
     const schema = tool.parametersJsonSchema === "" ? "{}" : tool.parametersJsonSchema;
-    const parameters = toTemplateValue(schema, "schema", standIns);
-    if (!isObject(parameters)) {
+    const parameters = toTemplateValue(schema, standIns);
+    if (!(parameters instanceof Map)) {
       const field = `tools[${index}].parameters_json_schema`;
       throw new EngineError("INVALID_SCHEMA", `${field}: is not a JSON object.`, { field });
     }
@@ -60,14 +60,14 @@ export function toTemplateTools(tools: readonly Tool[], standIns: JsonStandIns):
   });
 }
 
-function turnOf(parts: readonly Part[], standIns: JsonStandIns, argumentsAsText: boolean): TemplateMessage {
+function turnOf(parts: readonly Part[], standIns: StandIns, argumentsAsText: boolean): TemplateMessage {
   const reasoning = reasoningOf(parts);
   const calls = parts.flatMap(({ kind }) => {
     if (kind?.$case !== "toolCall") return [];
     const { callId, name, argumentsJson } = kind.value;
-    const value = toTemplateValue(argumentsJson === "" ? "{}" : argumentsJson, "arguments", standIns);
+    const value = toTemplateValue(argumentsJson === "" ? "{}" : argumentsJson, standIns);
     const text = safe(argumentsJson === "" ? "{}" : argumentsJson, standIns);
-    const args = isObject(value) && !argumentsAsText ? value : text;
+    const args = value instanceof Map && !argumentsAsText ? value : text;
     return [
       { id: safe(callId, standIns), type: "function", function: { name: safe(name, standIns), arguments: args } },
     ];
@@ -78,10 +78,6 @@ function turnOf(parts: readonly Part[], standIns: JsonStandIns, argumentsAsText:
   };
 }
 
-function safe(text: string, standIns: JsonStandIns): string {
-  return standIns.text(text, false);
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+function safe(text: string, standIns: StandIns): string {
+  return standIns.text(text);
 }

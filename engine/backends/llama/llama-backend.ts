@@ -297,7 +297,8 @@ function newEncoder(options: PromptEncoderOptions): PromptEncoder {
   try {
     return new PromptEncoder(options);
   } catch (cause) {
-    throw new EngineError("ENGINE_DOWN", "The chat template of the model file cannot be read.", {}, cause);
+    const why = cause instanceof Error ? cause.message : "";
+    throw new EngineError("ENGINE_DOWN", `The chat template of the model file cannot be run: ${why}.`, {}, cause);
   }
 }
 

@@ -24,10 +24,16 @@ test.each([0, 1, 2, 3])("a text that the template encoded as JSON %i times comes
   expect(joined(placeholders.restore(encode(placeholders.forText(text))))).toBe(encode(text));
 });
 
-test("a number loses the quotes that JSON puts around its placeholder", () => {
+test("a text that is written in quotes is held as it is written, and stays the caller's", () => {
   const placeholders = new Placeholders();
-  const rendered = JSON.stringify({ id: placeholders.forNumber("12345678901234567890") });
-  expect(joined(placeholders.restore(rendered))).toBe('{"id":12345678901234567890}');
+  const quoted = placeholders.quoted(`a ${placeholders.forText("b\n")}`, (text) => `'${text.replace("\n", "\\n")}'`);
+  const spans = placeholders.restore(`[${quoted}]`);
+  expect(spans?.map(({ text, origin }) => [text, origin])).toEqual([
+    ["['", "template"],
+    ["a b\\n", "caller"],
+    ["']", "template"],
+  ]);
+  expect(placeholders.quoted("a", (text) => `"${text}"`)).toBe('"a"');
 });
 
 test.each([

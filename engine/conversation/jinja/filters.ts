@@ -1,0 +1,248 @@
+import type { CallArguments } from "./call-arguments.ts";
+import type { Value } from "./library.ts";
+import { isEqual, operated, order } from "./operators.ts";
+import { IN_LINE, pythonJson, pythonText, type Quote } from "./python-text.ts";
+import { passes } from "./tests.ts";
+import { capitalized, escapedForHtml, indented, replaced, stripped, titled } from "./text-forms.ts";
+import {
+  float,
+  integer,
+  isBoolean,
+  isDict,
+  isList,
+  isNamespace,
+  isNone,
+  isNumber,
+  isText,
+  isTrue,
+  isUndefined,
+  itemsOf,
+  keyValue,
+  list,
+  nameOf,
+  text,
+  tuple,
+  UNDEFINED,
+} from "./values.ts";
+
+type Filter = (value: Value, args: CallArguments, quote: Quote) => Value;
+
+/** Whether there is a filter of this name. */
+export const isFilter = (name: string): boolean => Object.hasOwn(FILTERS, name);
+
+/** Returns what a filter makes of a value. Throws where there is none of that name, and for what it cannot take. */
+export function filtered(name: string, value: Value, args: CallArguments, quote: Quote): Value {
+  const filter = isFilter(name) ? FILTERS[name] : undefined;
+  if (!filter) throw new Error(`there is no filter ${name}`);
+  return filter(value, args, quote);
+}
+
+const onText = (change: (text: string, args: CallArguments) => string): Filter => {
+  return (value, args, quote) => text(change(pythonText(value, quote), args));
+};
+
+/** Returns the value at the end of a path of names and numbers, such as `function.name`. */
+function attributeOf(value: Value, path: Value): Value {
+  const steps = isText(path) ? path.value.split(".") : [String(path.value)];
+  return steps.reduce<Value>((at, step) => {
+    const index = /^\d+$/.test(step) ? Number(step) : undefined;
+    if (isDict(at) || isNamespace(at)) return at.value.get(step) ?? UNDEFINED;
+    return (isList(at) && index !== undefined ? at.value[index] : undefined) ?? UNDEFINED;
+  }, value);
+}
+
+/** Returns what a filter compares items by: a member of them where an argument names one, else the item itself. */
+function keyed(attribute: Value | undefined, caseSensitive: boolean): (item: Value) => Value {
+  return (item) => {
+    const value = attribute && !isNone(attribute) ? attributeOf(item, attribute) : item;
+    return isText(value) && !caseSensitive ? text(value.value.toLowerCase()) : value;
+  };
+}
+
+function sorted(value: Value, key: (item: Value) => Value, descending: boolean): Value[] {
+  const items = [...itemsOf(value)];
+  // Items that are alike keep their order both ways, as in Python.
+  return items.sort((a, b) => (descending ? order(key(b), key(a)) : order(key(a), key(b))));
+}
+
+/** Keeps the items that a test passes, of them or of a member of each, or those that it does not. */
+const keeping = (keeps: boolean, ofMember: boolean): Filter => {
+  return (value, args) => {
+    const path = ofMember ? args.need(0) : undefined;
+    const named = args.get(ofMember ? 1 : 0);
+    const rest = args.from(ofMember ? 2 : 1);
+    const kept = itemsIn(value).filter((item) => {
+      const tested = path ? attributeOf(item, path) : item;
+      if (!named) return isTrue(tested) === keeps;
+      if (!isText(named)) throw new Error("a test has to be named by a text");
+      return passes(named.value, tested, rest) === keeps;
+    });
+    return list(kept);
+  };
+};
+
+/** Returns the first of the items in an order, as `max` and `min` do. */
+const extreme = (direction: number): Filter => {
+  return (value, args) => {
+    const key = keyed(args.get(1, "attribute"), args.flag(0, "case_sensitive"));
+    const items = itemsOf(value);
+    return items.reduce(
+      (best, item) => (order(key(item), key(best)) * direction > 0 ? item : best),
+      items[0] ?? UNDEFINED,
+    );
+  };
+};
+
+const forHtml: Filter = onText(escapedForHtml);
+const count: Filter = (value) => {
+  if (isDict(value)) return integer(value.value.size);
+  return integer(isText(value) ? [...value.value].length : itemsOf(value).length);
+};
+const otherwise: Filter = (value, args) => {
+  const isMissing = isUndefined(value) || (args.flag(1, "boolean") && !isTrue(value));
+  return isMissing ? (args.get(0, "default_value") ?? text("")) : value;
+};
+
+const toJson: Filter = (value, args) => {
+  const wide = args.get(1, "indent");
+  const indent =
+    !wide || isNone(wide) ? undefined : isText(wide) ? wide.value : " ".repeat(args.number(1, "indent", 0));
+  const given = args.get(2, "separators");
+  const [item = "", key = ""] =
+    given && !isNone(given) ? itemsOf(given).map((one) => (isText(one) ? one.value : "")) : [];
+  const separators =
+    given && !isNone(given) ? ([item, key] as const) : indent === undefined ? IN_LINE : ([",", ": "] as const);
+  const [ascii, sortKeys] = [args.flag(0, "ensure_ascii"), args.flag(3, "sort_keys")];
+  return text(pythonJson(value, { indent, separators, sortKeys, ascii }));
+};
+
+/** Reads a number as Python's `int` and `float` do; undefined where a value is none. */
+function numberIn(value: Value): number | undefined {
+  if (isNumber(value) || isBoolean(value)) return Number(value.value);
+  if (!isText(value) || !/^\s*[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*$/.test(value.value)) return undefined;
+  return Number(value.value.replaceAll("_", ""));
+}
+
+/** Returns the items of a value; none of one that counts as false, which need not have any. */
+const itemsIn = (value: Value) => (isTrue(value) ? itemsOf(value) : []);
+
+const mapped: Filter = (value, args, quote) => {
+  const attribute = args.get(-1, "attribute");
+  if (attribute) {
+    const missing = args.get(-1, "default");
+    const found = itemsIn(value).map((item) => attributeOf(item, attribute));
+    return list(found.map((one) => (isUndefined(one) && missing ? missing : one)));
+  }
+  const name = args.text(0, "", "");
+  return list(itemsIn(value).map((item) => filtered(name, item, args.from(1), quote)));
+};
+
+const unique: Filter = (value, args) => {
+  const key = keyed(args.get(1, "attribute"), args.flag(0, "case_sensitive"));
+  const seen = new Set<unknown>();
+  const composed: Value[] = [];
+  const isNew = (found: Value) => {
+    if (isList(found) || isDict(found)) return !composed.some((one) => isEqual(one, found)) && composed.push(found) > 0;
+    // Booleans are numbers here, too.
+    const known = isText(found) || isNone(found) ? found.value : Number(found.value);
+    return !seen.has(known) && seen.add(known).size > 0;
+  };
+  return list(itemsOf(value).filter((item) => isNew(key(item))));
+};
+
+const dictSorted: Filter = (value, args) => {
+  const by = args.text(1, "by", "key") === "value" ? 1 : 0;
+  const pairs = pairsOf(value);
+  const key = keyed(integer(by), args.flag(0, "case_sensitive"));
+  return list(sorted(pairs, key, args.flag(2, "reverse")));
+};
+
+/** Returns the pairs of a mapping. Throws for what is none. */
+function pairsOf(value: Value): Value {
+  if (isUndefined(value)) return list([]);
+  if (!isDict(value)) throw new Error(`${nameOf(value)} has no items`);
+  return list([...value.value].map(([key, one]) => tuple([keyValue(key), one])));
+}
+
+const FILTERS: Readonly<Record<string, Filter>> = {
+  abs: (value) => (value.type === "FloatValue" ? float : integer)(Math.abs(numberIn(value) ?? Number.NaN)),
+  capitalize: onText(capitalized),
+  count,
+  d: otherwise,
+  default: otherwise,
+  dictsort: dictSorted,
+  e: forHtml,
+  escape: forHtml,
+  first: (value) => itemsOf(value)[0] ?? UNDEFINED,
+  float: (value, args) => {
+    const number = numberIn(value);
+    return number === undefined ? (args.get(0, "default") ?? float(0)) : float(number);
+  },
+  forceescape: forHtml,
+  indent: onText((value, args) => {
+    const width = args.get(0, "width");
+    const by = width && isText(width) ? width.value : " ".repeat(args.number(0, "width", 4));
+    return indented(value, by, { first: args.flag(1, "first"), blank: args.flag(2, "blank") });
+  }),
+  int: (value, args) => {
+    const number = numberIn(value);
+    return number === undefined ? (args.get(0, "default") ?? integer(0)) : integer(Math.trunc(number));
+  },
+  items: (value) => pairsOf(value),
+  join: (value, args, quote) => {
+    const attribute = args.get(1, "attribute");
+    const items = itemsOf(value).map((item) => pythonText(attribute ? attributeOf(item, attribute) : item, quote));
+    return text(items.join(args.text(0, "d", "")));
+  },
+  last: (value) => itemsOf(value).at(-1) ?? UNDEFINED,
+  length: count,
+  list: (value) => list([...itemsOf(value)]),
+  lower: onText((value) => value.toLowerCase()),
+  map: mapped,
+  max: extreme(1),
+  min: extreme(-1),
+  reject: keeping(false, false),
+  rejectattr: keeping(false, true),
+  replace: onText((value, args) => {
+    return replaced(value, args.text(0, "old", ""), args.text(1, "new", ""), args.number(2, "count", -1));
+  }),
+  reverse: (value) => {
+    const items = [...itemsOf(value)].reverse();
+    return isText(value) ? text(items.map((one) => one.value).join("")) : list(items);
+  },
+  round: (value, args) => {
+    const scale = 10 ** args.number(0, "precision", 0);
+    const scaled = (numberIn(value) ?? Number.NaN) * scale;
+    const method = args.text(1, "method", "common");
+    const rounded =
+      method === "ceil" ? Math.ceil(scaled) : method === "floor" ? Math.floor(scaled) : halfToEven(scaled);
+    return float(rounded / scale);
+  },
+  safe: (value, _args, quote) => text(pythonText(value, quote)),
+  select: keeping(true, false),
+  selectattr: keeping(true, true),
+  sort: (value, args) => {
+    return list(
+      sorted(value, keyed(args.get(2, "attribute"), args.flag(1, "case_sensitive")), args.flag(0, "reverse")),
+    );
+  },
+  string: onText((value) => value),
+  sum: (value, args, quote) => {
+    const attribute = args.get(0, "attribute");
+    const items = itemsOf(value).map((item) => (attribute ? attributeOf(item, attribute) : item));
+    return items.reduce((sum, item) => operated("+", sum, item, quote), args.get(1, "start") ?? integer(0));
+  },
+  title: onText(titled),
+  tojson: toJson,
+  trim: onText((value, args) => {
+    return stripped(value, args.get(0, "chars") ? args.text(0, "chars", "") : undefined, { start: true, end: true });
+  }),
+  unique,
+  upper: onText((value) => value.toUpperCase()),
+};
+
+function halfToEven(value: number): number {
+  const whole = Math.floor(value);
+  if (value - whole !== 0.5) return Math.round(value);
+  return whole % 2 === 0 ? whole : whole + 1;
+}

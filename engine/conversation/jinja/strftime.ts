@@ -1,0 +1,28 @@
+const part = (options: Intl.DateTimeFormatOptions) => {
+  const format = new Intl.DateTimeFormat("en-US", options);
+  return (date: Date) => format.format(date);
+};
+const two = (number: number) => String(number).padStart(2, "0");
+
+/** The fields of a time, in English whatever the machine speaks, as Python writes them where nobody sets its language. */
+const FIELDS: Readonly<Record<string, (date: Date) => string>> = {
+  "%": () => "%",
+  A: part({ weekday: "long" }),
+  B: part({ month: "long" }),
+  H: (date) => two(date.getHours()),
+  I: (date) => two(date.getHours() % 12 || 12),
+  M: (date) => two(date.getMinutes()),
+  S: (date) => two(date.getSeconds()),
+  Y: (date) => String(date.getFullYear()),
+  a: part({ weekday: "short" }),
+  b: part({ month: "short" }),
+  d: (date) => two(date.getDate()),
+  m: (date) => two(date.getMonth() + 1),
+  p: (date) => (date.getHours() < 12 ? "AM" : "PM"),
+  y: (date) => two(date.getFullYear() % 100),
+};
+
+/** Writes a time, in the zone of the machine, by a pattern of Python's `strftime`. Fields that are not known stay. */
+export function strftime(date: Date, pattern: string): string {
+  return pattern.replace(/%(.)/g, (field, name: string) => FIELDS[name]?.(date) ?? field);
+}

@@ -1,0 +1,115 @@
+import { isFilter } from "./filters.ts";
+import { PythonInterpreter } from "./interpreter.ts";
+import { Environment, parse, type Value } from "./library.ts";
+import type { Quote } from "./python-text.ts";
+import { strftime } from "./strftime.ts";
+import { isSyntaxNode, type SyntaxNode, walk } from "./syntax.ts";
+import { isTest } from "./tests.ts";
+import { callable, dict, isText, NONE, toValue } from "./values.ts";
+
+/** What a template said when it refused what it was given, by `raise_exception`. */
+export class RaisedByTemplate extends Error {}
+
+/**
+ * A chat template, which runs as it does in Python's Jinja with the settings of transformers. It differs in this: where
+ * Python fails for a part of a value that is not there, and where it adds something to a text that is none, a template
+ * runs on; lists may be changed; numbers that came in a JSON text keep the form that they have there.
+ */
+export class JinjaTemplate {
+  readonly #program: SyntaxNode;
+
+  /**
+   * Parses the source. With `mark`, the function of this name is called at the beginning of each round of a loop with
+   * the item of the round, and what it returns is written there. Throws where the source is not Jinja, and where it has
+   * filters or tests that there are none of, as Jinja does.
+   */
+  constructor(source: string, mark?: string) {
+    this.#program = parse(source);
+    const unknown = unknownNames(this.#program);
+    if (unknown.length > 0) throw new Error(`there is no ${unknown.join(", no ")}`);
+    walk(this.#program, writeOutputs);
+    if (mark !== undefined) walk(this.#program, (node) => markLoop(node, mark));
+  }
+
+  /** Renders the template. `quote` writes texts as Python's `repr` does. Throws what the template raises. */
+  render(variables: Readonly<Record<string, Value>>, quote: Quote): string {
+    const environment = new Environment();
+    for (const [name, value] of Object.entries(GLOBALS)) environment.setVariable(name, value);
+    for (const [name, value] of Object.entries(variables)) environment.setVariable(name, value);
+    const rendered = new PythonInterpreter(quote).evaluate(this.#program, environment);
+    return isText(rendered) ? rendered.value : "";
+  }
+}
+
+/** What every template may name; `namespace` comes from the library. */
+const GLOBALS: Readonly<Record<string, Value>> = {
+  true: toValue(true),
+  True: toValue(true),
+  false: toValue(false),
+  False: toValue(false),
+  none: NONE,
+  None: NONE,
+  dict: callable((args) => args.at(-1) ?? dict(new Map())),
+  range: toValue((...bounds: readonly number[]) => range(bounds)),
+  raise_exception: toValue((message: unknown) => {
+    throw new RaisedByTemplate(String(message));
+  }),
+  strftime_now: toValue((pattern: string) => strftime(new Date(), pattern)),
+};
+
+/** The most numbers of a range, which is Jinja's own bound in a sandbox. */
+const MAX_RANGE = 100_000;
+
+function range(bounds: readonly number[]): readonly number[] {
+  const [start = 0, stop = 0, step = 1] = bounds.length === 1 ? [0, ...bounds] : bounds;
+  const length = Math.max(0, Math.ceil((stop - start) / step));
+  if (!(length <= MAX_RANGE)) throw new Error("a range is too long");
+  return Array.from({ length }, (_, index) => start + index * step);
+}
+
+/** The fields of nodes in which statements stand that write something. */
+const BLOCK_FIELDS = ["body", "alternate", "defaultBlock"];
+/** The types of statements; text of the template itself is written as it is. */
+const STATEMENTS: ReadonlySet<string> = new Set([
+  ...["Set", "If", "For", "Macro", "CallStatement", "FilterStatement", "Break", "Continue", "Comment"],
+  ...["StringLiteral", "Output"],
+]);
+
+/** Puts nodes around the expressions of a block that say that their values are written. */
+function writeOutputs(node: SyntaxNode): void {
+  for (const field of BLOCK_FIELDS) {
+    const block = node[field];
+    if (!Array.isArray(block)) continue;
+    const written = block.map((one: SyntaxNode) => {
+      if (STATEMENTS.has(one.type)) return one;
+      // Of the library's class, as it looks for names in macros in nodes of that class only.
+      return Object.assign(Object.create(Object.getPrototypeOf(one)), { type: "Output", expression: one });
+    });
+    Reflect.set(node, field, written);
+  }
+}
+
+/** Puts a call of the function `mark` into a loop. */
+function markLoop(node: SyntaxNode, mark: string): void {
+  const { type, loopvar, body } = node;
+  if (type !== "For" || !isSyntaxNode(loopvar) || loopvar.type !== "Identifier" || !Array.isArray(body)) return;
+  body.unshift({ type: "CallExpression", callee: { type: "Identifier", value: mark }, args: [loopvar] });
+}
+
+/** The parts of a template that Jinja looks into only when they are reached. */
+const CONDITIONAL: ReadonlySet<string> = new Set(["If", "Ternary", "SelectExpression"]);
+
+/** Returns the filters and tests of a template that do not exist, each once, as far as no condition stands before them. */
+function unknownNames(program: unknown): readonly string[] {
+  const names = new Set<string>();
+  const visit = ({ type, filter, test }: SyntaxNode) => {
+    const isOfFilter = type === "FilterExpression" || type === "FilterStatement";
+    if (isOfFilter && isSyntaxNode(filter)) {
+      const name = filter.type === "CallExpression" && isSyntaxNode(filter.callee) ? filter.callee.value : filter.value;
+      if (!isFilter(String(name))) names.add(`filter ${name}`);
+    }
+    if (type === "TestExpression" && isSyntaxNode(test) && !isTest(String(test.value))) names.add(`test ${test.value}`);
+  };
+  walk(program, visit, CONDITIONAL);
+  return [...names];
+}
