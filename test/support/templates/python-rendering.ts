@@ -1,0 +1,81 @@
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { type HistoryMessage, reasoningOf, textOf } from "../../../engine/conversation/model-history.ts";
+import { Role, type Tool } from "../../../proto/gen/svc/inference/v1/messages.ts";
+
+const ROOT = join(import.meta.dirname, "../../..");
+
+/** The Python of the environment that `.ci/run` makes. */
+const PYTHON = process.env.SVC_TEST_PYTHON ?? join(ROOT, ".tools/bin/python");
+
+const NEEDED = "jinja2==3.1.6";
+
+/** Why tests that render templates in Python are skipped; the empty text where they are not. */
+export const noJinja =
+  spawnSync(PYTHON, ["-c", "import jinja2"]).status === 0
+    ? ""
+    : `no Jinja: \`python3 -m venv .tools && .tools/bin/pip install ${NEEDED}\` brings it`;
+if (noJinja !== "") process.stderr.write(`skipping the renderings of Python: ${noJinja}\n`);
+
+/** A rendering that is wanted of Python: a template's source and the variables that it is given. */
+export type PythonRender = { readonly source: string; readonly variables: Readonly<Record<string, unknown>> };
+
+/** What Python made of a template: its text, or the error that it ended with. */
+export type PythonRendered =
+  | { readonly text: string; readonly error?: undefined }
+  | { readonly text?: undefined; readonly error: string };
+
+/** Renders in one process of Python, in order. Throws where the process fails, as for a source that is not Jinja. */
+export function renderedByPython(renders: readonly PythonRender[]): readonly PythonRendered[] {
+  const templates = [...new Set(renders.map(({ source }) => source))];
+  const numbers = new Map(templates.map((source, index) => [source, index]));
+  const input = JSON.stringify({
+    templates,
+    renders: renders.map(({ source, variables }) => ({ template: numbers.get(source), variables })),
+  });
+  const script = join(ROOT, "test/support/templates/render-templates.py");
+  const { status, stdout, stderr } = spawnSync(PYTHON, [script], {
+    input,
+    encoding: "utf8",
+    maxBuffer: 1 << 30,
+    env: { ...process.env, PYTHONIOENCODING: "utf-8" },
+  });
+  if (status !== 0) throw new Error(`Python could not render the templates: ${stderr}`);
+  return JSON.parse(stdout);
+}
+
+/** A value that Python reads out of a JSON text by itself, so that it sees numbers with all their digits. */
+const json = (text: string) => ({ $json: text });
+
+/** Returns a history as callers of transformers write it; `argumentsAsText` says in which form calls have arguments. */
+export function pythonMessages(history: readonly HistoryMessage[], argumentsAsText: boolean): readonly object[] {
+  return history.map(({ role, parts }) => {
+    const [first] = parts;
+    if (first?.kind?.$case === "toolResult") {
+      const { callId, name, content } = first.kind.value;
+      return { role: "tool", content: textOf(content), tool_call_id: callId, name };
+    }
+    const calls = parts.flatMap(({ kind }) => {
+      if (kind?.$case !== "toolCall") return [];
+      const { callId, name, argumentsJson } = kind.value;
+      const written = argumentsAsText ? argumentsJson : json(argumentsJson);
+      return [{ id: callId, type: "function", function: { name, arguments: written } }];
+    });
+    const thought = reasoningOf(parts);
+    return {
+      role: role === Role.SYSTEM ? "system" : role === Role.USER ? "user" : "assistant",
+      content: textOf(parts),
+      ...(thought !== "" && { reasoning_content: thought }),
+      ...(calls.length > 0 && { tool_calls: calls }),
+    };
+  });
+}
+
+/** Returns tools as callers of transformers write them. */
+export function pythonTools(tools: readonly Tool[]): readonly object[] | null {
+  if (tools.length === 0) return null;
+  return tools.map(({ name, description, parametersJsonSchema }) => ({
+    type: "function",
+    function: { name, ...(description !== "" && { description }), parameters: json(parametersJsonSchema) },
+  }));
+}
