@@ -35,6 +35,20 @@ export function fixedValues(
   );
 }
 
+/**
+ * Returns whether the `not` of a schema only takes values out of those that the schema itself lists: to that
+ * `listedValues` holds. Turned round, such a `not` leaves out all objects and lists where it has one.
+ */
+export function isListExclusion(schema: SchemaObject): boolean {
+  const { not } = schema;
+  if (!listsValues(schema) || !isObject(not) || !listsValues(not)) return false;
+  return Object.keys(not).every((name) => name === "enum" || name === "const");
+}
+
+function listsValues(schema: SchemaObject): boolean {
+  return isList(schema.enum) || Object.hasOwn(schema, "const");
+}
+
 /** Returns what a schema lists, by canonical text; undefined where it lists nothing. Throws `WorkSpent`. */
 export function listedValues(schema: SchemaObject, budget: WorkBudget): Listed | undefined {
   if (KNOWN.has(schema)) return KNOWN.get(schema);
@@ -45,6 +59,11 @@ export function listedValues(schema: SchemaObject, budget: WorkBudget): Listed |
     for (const [text] of texts) budget.payForText(text.length);
     const values = new Map(texts);
     listed = listed === undefined ? values : common(listed, values, budget);
+  }
+  if (listed !== undefined && isListExclusion(schema) && isObject(schema.not)) {
+    const excluded = listedValues(schema.not, budget) ?? new Map();
+    budget.pay(listed.size);
+    listed = new Map([...listed].filter(([text]) => !excluded.has(text)));
   }
   KNOWN.set(schema, listed);
   return listed;

@@ -1,4 +1,5 @@
 import type { WorkBudget } from "../../work-budget.ts";
+import { isListExclusion } from "./fixed-values.ts";
 import { presenceKeywords } from "./presence.ts";
 import { isList, isObject, type SchemaDocument, type SchemaNode, shown } from "./schema-document.ts";
 import type { PlainNode } from "./schema-facets.ts";
@@ -87,7 +88,8 @@ function togetherOf(node: PlainNode, reading: Reading): readonly SchemaNode[] {
   found.push(...listed(node, "allOf", document));
   const { not } = node.schema;
   if (not === undefined || isOfPresence(node, "not", budget)) return found;
-  if (isTextExclusion(node.schema) || isIntegerExclusion(node.schema)) return found;
+  const { schema } = node;
+  if (isTextExclusion(schema) || isIntegerExclusion(schema) || isListExclusion(schema)) return found;
   const turned = negation?.of(not);
   if (turned === undefined) reading.skip(node, "not");
   else found.push(document.node(turned, `${node.pointer}/not`));

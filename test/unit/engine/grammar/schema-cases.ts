@@ -509,6 +509,12 @@ export const SCHEMA_CASES: SchemaCase[] = [
     unenforced: ["#/not", "#/uniqueItems"],
   },
   {
+    name: "listed objects and lists less those that are not allowed",
+    schema: { enum: [{ a: 1, b: [2] }, { a: 2 }, [1], [2], "x", 3, null], not: { enum: [{ b: [2], a: 1 }, [2], 3] } },
+    accepts: ['{"a":2}', "[1]", '"x"', "null"],
+    rejects: ['{"a":1,"b":[2]}', "[2]", "3"],
+  },
+  {
     name: "odd keys in paths",
     schema: { properties: { "a secret": { type: "integer", multipleOf: 1013 } } },
     accepts: ['{"a secret":1}'],
