@@ -91,8 +91,8 @@ export interface Backend {
    * Runs one generation: `started`, then blocks, then `finished`; `progress` may come anywhere before `finished`, and
    * also first. Each response holds what one step produced: events, tokens, or both. A model that is described with
    * CAPABILITY_CONTINUATION has all its tokens told, whether or not the request is resumable: each in the response of
-   * the first event that came about by it, or before. The consumer's pace is the pace of the generation: nothing is
-   * produced while nobody asks. Throws `EngineError`.
+   * the first event that came about by it, or before. The consumer's pace is the pace of the generation: no more
+   * than one step is made while nobody asks. Throws `EngineError`.
    */
   generate(request: GenerateRequest, signal: AbortSignal): AsyncGenerator<GenerateResponse, void, void>;
   /** Resolves to the number of tokens in the fully rendered prompt. Takes no slot. Rejects with `EngineError`. */

@@ -22,6 +22,8 @@ export class Decoding {
   readonly #samples: Samples;
   /** The tokens that are evaluated next: those of the last step. */
   #next: Token[] | undefined;
+  /** The step behind the last one that was handed out; undefined before the first, and behind the last. */
+  #ahead: Promise<DecodingStep> | undefined;
   #firstTokenMs: number | undefined;
 
   /** Begins an answer. `tail` is the end of the prompt that is not in the cache; it is never empty. */
@@ -45,8 +47,24 @@ export class Decoding {
     return this.#firstTokenMs;
   }
 
-  /** Makes one token. Throws `EngineError`. */
+  /**
+   * Makes one token, and has the next one begun: what becomes of this one, up to the wire, is done while the engine
+   * computes. Nothing is begun behind that one until this is called again. Throws `EngineError`.
+   */
   async step(): Promise<DecodingStep> {
+    const isFirst = this.#ahead === undefined;
+    const step = await (this.#ahead ?? this.#make());
+    if (step.over) return step;
+    const { underWay } = this.#parts.steps;
+    const ahead = this.#make();
+    // How it ends is nobody's concern who has left before.
+    ahead.catch(() => {});
+    this.#ahead = ahead;
+    if (!isFirst && this.#lease.open) await underWay;
+    return step;
+  }
+
+  async #make(): Promise<DecodingStep> {
     const { course } = this.#prepared;
     const next = await this.#lease.run(() => this.#samples.next(this.#next));
     this.#firstTokenMs ??= this.#parts.clock.nowMs();

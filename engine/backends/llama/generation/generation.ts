@@ -21,7 +21,7 @@ const NOTHING: AnswerStep = { events: [], tokens: [] };
 /**
  * Runs one generation, from the queue to its last event. The request is checked and counted before it takes a slot.
  * `started` tells how much was cached when a slot was free at once; a request that has to wait starts with the wait.
- * Nothing runs while nobody asks for events. Throws `EngineError`.
+ * While nobody asks for events no more than one step is made. Throws `EngineError`.
  */
 export async function* generate(
   parts: EngineParts,

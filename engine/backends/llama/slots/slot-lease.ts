@@ -18,7 +18,8 @@ export type SlotLeaseOptions = {
 };
 
 /**
- * The hold of one request on a slot. It ends when it is closed, or by itself when the caller leaves between two steps.
+ * The hold of one request on a slot. It ends when it is closed, or by itself when the caller leaves: behind the
+ * step in flight, if there is one.
  */
 export class SlotLease {
   /** The slot that is held. */
@@ -37,6 +38,11 @@ export class SlotLease {
     options.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 
+  /** Whether steps can run on the slot: the caller is there, and the lease is not closed. */
+  get open(): boolean {
+    return !this.#closing && !this.#options.signal.aborted;
+  }
+
   /** Takes over the generator that runs on the slot, and ends it before the slot is given back. Returns it. */
   own<Steps extends AsyncGenerator<unknown, void, never>>(steps: Steps): Steps {
     this.#steps = steps as AsyncGenerator<unknown, void, unknown>;
@@ -45,7 +51,7 @@ export class SlotLease {
 
   /** Runs one step on the slot that computes. Throws `EngineError` when the caller has left before or meanwhile. */
   run<Result>(step: () => Promise<Result>): Promise<Result> {
-    return this.#follow(() => this.#options.steps.run(step));
+    return this.#follow(() => this.#options.steps.run(this.slot.place, step));
   }
 
   /** Makes the cache of the slot a prefix of the prompt, as `Slot.adapt` does. Throws `EngineError` as `run` does. */
@@ -95,7 +101,7 @@ export class SlotLease {
   }
 
   readonly #onAbort = (): void => {
-    // A step in flight cannot be stopped; whoever awaits it closes the lease right after it.
-    if (!this.#step) void this.close();
+    // A step in flight is waited for: it cannot be stopped.
+    void this.close();
   };
 }

@@ -16,6 +16,8 @@ export type SlotPrompt = {
 export class Slot {
   /** The sequence of the library that decodes for the slot. */
   readonly sequence: LlamaContextSequence;
+  /** The place of the sequence among all sequences of the context, from 0. */
+  readonly place: number;
   #busy = false;
   #tokens: readonly Token[] = [];
   #isolation = "";
@@ -25,8 +27,9 @@ export class Slot {
   #expiresAtMs = 0;
 
   /** Makes a free slot with an empty cache. */
-  constructor(sequence: LlamaContextSequence) {
+  constructor(sequence: LlamaContextSequence, place: number) {
     this.sequence = sequence;
+    this.place = place;
   }
 
   /** Whether a request holds the slot. */

@@ -19,7 +19,7 @@ export type Demand = SlotPrompt & {
 
 /** What the slots of an engine are made of. */
 export type SlotsOptions = {
-  /** The sequences of the context; each becomes a slot. */
+  /** The sequences of the context in their order; each becomes a slot. */
   readonly sequences: readonly LlamaContextSequence[];
   /** Runs what empties a cache. */
   readonly steps: Steps;
@@ -42,7 +42,7 @@ export class Slots {
   #retentionMs: number | undefined;
 
   constructor(options: SlotsOptions) {
-    this.#slots = options.sequences.map((sequence) => new Slot(sequence));
+    this.#slots = options.sequences.map((sequence, place) => new Slot(sequence, place));
     this.#prefixes = new SlotPrefixes(options.held);
     this.#steps = options.steps;
     this.#clock = options.clock;

@@ -1,40 +1,82 @@
+/** A step that waits for the next round. */
+type Asked = { readonly place: number; readonly begin: () => void };
+
 /**
  * Runs what the engine does, and counts it: steps that have come to an end, and steps that run. A wedged accelerator
  * shows in both.
  *
- * The library changes a cache only while it computes nothing, and computes on as long as anybody's next token is asked
- * for: beside two long answers a change would wait until one of them ended. So whoever asks for a token while changes
- * wait waits for these, and no longer: those that come later wait for the token.
+ * Steps that compute go in rounds: those that were asked for while a round ran begin together when all of it has ended,
+ * in the order of their sequences. The engine makes one batch of them, and computes it in one pass only where sequences
+ * follow each other: tokens that were asked for one by one, as their readers came to it, would be computed in several.
+ *
+ * The library changes a cache only while it computes nothing. Between two rounds it does not, and the next one waits for
+ * the changes that wait then, and for none that comes later.
  */
 export class Steps {
   #done = 0;
   #inFlight = 0;
   #changing = 0;
   #changed: Promise<unknown> = Promise.resolve();
+  #asked: Asked[] = [];
+  /** The number of steps of the round that have not ended. */
+  #running = 0;
+  /** The places of the round from which no further step was asked for. */
+  readonly #silent = new Set<number>();
+  #turnIsComing = false;
+  #waitsForChanges = false;
+  #underWay: { readonly begun: Promise<void>; readonly tell: () => void } | undefined;
 
   /** The number of steps that have ended, whether well or not. */
   get done(): number {
     return this.#done;
   }
 
-  /** The number of steps that run now. It is 0 too while nobody who was answered asks for more. */
+  /** The number of steps that run now or wait for their round. It is 0 too while nobody asks for more. */
   get inFlight(): number {
     return this.#inFlight;
   }
 
-  /** Runs a step that computes, behind the changes that wait now. Settles as the step does. */
-  async run<Result>(step: () => Promise<Result>): Promise<Result> {
+  /**
+   * Resolves once the engine computes the next round that begins. Whoever has asked for a step in it has that time for
+   * other work: the engine need not wait for it. It does not resolve while nobody asks for a step.
+   */
+  get underWay(): Promise<void> {
+    if (!this.#underWay) {
+      let tell = () => {};
+      const begun = new Promise<void>((resolve) => {
+        tell = resolve;
+      });
+      this.#underWay = { begun, tell };
+    }
+    return this.#underWay.begun;
+  }
+
+  /**
+   * Runs a step that computes with the sequence at `place` of all sequences, in the next round that begins. Settles as the
+   * step does.
+   */
+  run<Result>(place: number, step: () => Promise<Result>): Promise<Result> {
     this.#inFlight += 1;
+    return new Promise((resolve, reject) => {
+      this.#asked.push({ place, begin: () => void this.#compute(step).then(resolve, reject) });
+      // Those of the last round are all that is waited for: a turn more is much where a token takes little.
+      if (this.#silent.delete(place) && this.#silent.size === 0) this.#begin();
+      else this.#beginSoon();
+    });
+  }
+
+  async #compute<Result>(step: () => Promise<Result>): Promise<Result> {
     try {
-      if (this.#changing > 0) await this.#changed;
       return await step();
     } finally {
+      this.#running -= 1;
       this.#inFlight -= 1;
       this.#done += 1;
+      this.#beginSoon();
     }
   }
 
-  /** Runs a step that changes what a cache holds, before all steps that begin from now on. Settles as the step does. */
+  /** Runs a step that changes what a cache holds, before all rounds that begin from now on. Settles as the step does. */
   async change<Result>(step: () => Promise<Result>): Promise<Result> {
     this.#inFlight += 1;
     this.#changing += 1;
@@ -48,5 +90,46 @@ export class Steps {
       this.#inFlight -= 1;
       this.#done += 1;
     }
+  }
+
+  /** Begins a round at the next turn of the event loop: by then all have asked who go on at once. */
+  #beginSoon(): void {
+    if (this.#turnIsComing || this.#running > 0 || this.#asked.length === 0) return;
+    this.#turnIsComing = true;
+    setImmediate(() => {
+      this.#turnIsComing = false;
+      this.#begin();
+    });
+  }
+
+  #begin(): void {
+    if (this.#waitsForChanges || this.#running > 0 || this.#asked.length === 0) return;
+    if (this.#changing === 0) {
+      this.#beginRound();
+      return;
+    }
+    this.#waitsForChanges = true;
+    void this.#changed.then(() =>
+      // Whose cache was changed asks for a step first.
+      setImmediate(() => {
+        this.#waitsForChanges = false;
+        this.#beginRound();
+      }),
+    );
+  }
+
+  #beginRound(): void {
+    const round = this.#asked.toSorted((one, other) => one.place - other.place);
+    this.#asked = [];
+    this.#running = round.length;
+    this.#silent.clear();
+    for (const { place, begin } of round) {
+      this.#silent.add(place);
+      begin();
+    }
+    const told = this.#underWay;
+    this.#underWay = undefined;
+    // The library sends a batch off at the turn behind the one in which it was asked for.
+    if (told) setImmediate(() => setImmediate(told.tell));
   }
 }
