@@ -98,24 +98,75 @@ describe.skipIf(missing !== "")("slots", () => {
     expect(take(prompt(1, 2, 3, 4))).not.toBe(busy);
   });
 
-  test("without a good prefix the slot used longest ago gives way, and how long its cache had lain is noted", async () => {
+  test("without a good prefix the cache used longest ago gives way, and how long it had lain is noted", async () => {
     fresh();
     const first = await use(prompt(1, 2, 3, 4));
-    await use(prompt(5, 6, 7, 8));
+    const second = await use(prompt(5, 6, 7, 8));
     expect(slots.retentionMs).toBeUndefined();
     await clock.advance(998);
-    expect((await use(prompt(10, 11, 12))).slot).toBe(first.slot);
+    const third = await use(prompt(10, 11, 12));
+    expect([first.slot, second.slot]).not.toContain(third.slot);
     expect(slots.retentionMs).toBe(1000);
+    await expect.poll(() => first.slot.free).toBe(true);
+    expect([first.slot.empty, first.slot.sequence.nextTokenIndex]).toEqual([true, 0]);
+    expect((await use(prompt(5, 6, 7, 8))).cached).toBe(42);
+    expect((await use(prompt(10, 11, 12))).cached).toBe(41);
     expect(slots.tokensInUse).toBe(0);
   });
 
-  test("of slots used at the same time the one with the smallest cache gives way", async () => {
+  test("of caches used at the same time the smallest gives way", async () => {
     fresh();
     const [one, two] = [take(prompt(1)), take(prompt(2))];
     await one.sequence.evaluateWithoutGeneratingNewTokens(prompt(1, 2, 3, 4));
     await two.sequence.evaluateWithoutGeneratingNewTokens(prompt(2));
     for (const slot of [one, two]) slots.release(slot, LONG_MS);
-    expect(take(prompt(3))).toBe(two);
+    take(prompt(3));
+    expect([one.empty, two.empty]).toEqual([false, true]);
+  });
+
+  describe("an empty slot stands ready", () => {
+    test("for one newcomer after the other, while as many caches stay as there are slots for requests", async () => {
+      fresh();
+      for (let start = 1; start <= 6; start += 1) {
+        await clock.advance(1);
+        const slot = take(prompt(start));
+        expect(slot.sequence.nextTokenIndex).toBe(0);
+        await slot.sequence.evaluateWithoutGeneratingNewTokens(prompt(start));
+        slots.release(slot, LONG_MS);
+        await expect
+          .poll(() => runtime.sequences.filter((each) => each.nextTokenIndex === 0).length)
+          .toBeGreaterThan(0);
+        const held = runtime.sequences.filter(({ nextTokenIndex }) => nextTokenIndex > 0);
+        expect(held).toHaveLength(Math.min(start, slots.count));
+      }
+    });
+
+    test("and a conversation that goes on costs no other one its cache", async () => {
+      fresh();
+      await use(prompt(1, 2, 3));
+      await use(prompt(5, 6, 7));
+      for (let turn = 0; turn < 3; turn += 1) {
+        expect((await use(prompt(1, 2, 3))).cached).toBe(41);
+        expect((await use(prompt(5, 6, 7))).cached).toBe(41);
+      }
+      expect(slots.retentionMs).toBeUndefined();
+    });
+
+    test("and who comes before it does takes the next cache that gives way, which is cleared for nobody else", async () => {
+      fresh();
+      const first = await use(prompt(1, 2, 3));
+      const second = await use(prompt(5, 6, 7));
+      await clock.advance(1);
+      const newcomer = take(prompt(10));
+      const another = take(prompt(11));
+      expect([first.slot, second.slot]).not.toContain(newcomer);
+      expect(another).toBe(second.slot);
+      expect(await another.adapt({ prompt: prompt(11), isolation: "a" })).toBe(0);
+      await expect.poll(() => first.slot.free).toBe(true);
+      expect(slots.take({ prompt: prompt(12), isolation: "a", affinityKey: "" })).toBeUndefined();
+      slots.release(newcomer, LONG_MS);
+      expect(take(prompt(12))).toBe(first.slot);
+    });
   });
 
   test("when all are busy there is none, and a release is announced", async () => {

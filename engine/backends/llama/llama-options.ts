@@ -21,9 +21,11 @@ export const llamaSchema = z.strictObject({
   slots: z
     .int()
     .min(1)
-    .max(256)
+    .max(255)
     .default(4)
-    .describe("The number of generations that run at once; the KV memory grows with each."),
+    .describe(
+      "The number of generations that run at once; the KV memory grows with each, and has room for one more, which is kept empty for the next new conversation.",
+    ),
   threads: z
     .union([z.literal("auto"), z.int().min(1).max(512)])
     .default("auto")

@@ -16,7 +16,10 @@ export type LlamaRuntime = {
   readonly llama: Llama;
   /** The model. */
   readonly model: LlamaModel;
-  /** All sequences of the context. They are taken once, as giving one back takes effect only later. */
+  /**
+   * All sequences of the context, one more than slots are configured. They are taken once, as giving one back takes
+   * effect only later.
+   */
   readonly sequences: readonly LlamaContextSequence[];
   /** The most tokens that a prompt and its answer may have together, per sequence. */
   readonly contextWindow: number;
@@ -38,15 +41,17 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
   const threads = threadCount(options.threads, fileBytes);
   const llama = await loadBinary(library, options.gpu, threads);
   try {
-    const { modelPath, gpuLayers, memoryMap, lockMemory, contextTokens, slots } = options;
+    const { modelPath, gpuLayers, memoryMap, lockMemory, contextTokens } = options;
+    // The one more is kept empty for the next newcomer.
+    const count = options.slots + 1;
     const model = await llama.loadModel({
       ...{ modelPath, useMmap: memoryMap, useMlock: lockMemory, loadSignal: signal },
       // Left to itself it fills the accelerator with layers, and the context of all slots finds no room.
-      gpuLayers: gpuLayers === "auto" ? { fitContext: { contextSize: contextTokens * slots } } : gpuLayers,
+      gpuLayers: gpuLayers === "auto" ? { fitContext: { contextSize: contextTokens * count } } : gpuLayers,
     });
     const contextWindow = Math.min(options.contextTokens, model.trainContextSize);
     const context = await model.createContext({
-      sequences: options.slots,
+      sequences: count,
       contextSize: contextWindow,
       batchSize: options.batchTokens,
       flashAttention: options.flashAttention,
@@ -56,7 +61,7 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
       createSignal: signal,
     });
     const setup = setupOf(llama, model, context, threads);
-    const sequences = takeSequences(context, slots);
+    const sequences = takeSequences(context, count);
     return { library, llama, model, sequences, contextWindow, fileBytes, setup, close };
   } catch (cause) {
     await llama.dispose();

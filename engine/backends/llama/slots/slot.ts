@@ -19,6 +19,7 @@ export class Slot {
   /** The place of the sequence among all sequences of the context, from 0. */
   readonly place: number;
   #busy = false;
+  #clearing = false;
   #tokens: readonly Token[] = [];
   #isolation = "";
   #line: SlotLine | undefined;
@@ -35,6 +36,16 @@ export class Slot {
   /** Whether a request holds the slot. */
   get busy(): boolean {
     return this.#busy;
+  }
+
+  /** Whether the cache of the slot is being emptied. It is for good where the library failed to. */
+  get clearing(): boolean {
+    return this.#clearing;
+  }
+
+  /** Whether a request can have the slot. */
+  get free(): boolean {
+    return !this.#busy && !this.#clearing;
   }
 
   /** Whether the cache of the slot holds nothing. */
@@ -119,13 +130,14 @@ export class Slot {
     this.#busy = false;
   }
 
-  /** Empties the cache; the slot is busy meanwhile, and free afterwards. */
+  /** Takes the slot from the request that holds it, if one does, and empties the cache; the slot is free afterwards. */
   async clear(): Promise<void> {
-    this.#busy = true;
+    this.#busy = false;
+    this.#clearing = true;
     this.#tokens = [];
     this.#line = undefined;
     this.#affinityKey = "";
     await this.sequence.clearHistory();
-    this.#busy = false;
+    this.#clearing = false;
   }
 }

@@ -19,7 +19,7 @@ export type Demand = SlotPrompt & {
 
 /** What the slots of an engine are made of. */
 export type SlotsOptions = {
-  /** The sequences of the context in their order; each becomes a slot. */
+  /** The sequences of the context in their order, two at least: one more than requests have a slot at once. */
   readonly sequences: readonly LlamaContextSequence[];
   /** Runs what empties a cache. */
   readonly steps: Steps;
@@ -31,7 +31,12 @@ export type SlotsOptions = {
   readonly onFree: () => void;
 };
 
-/** Keeps all slots of the engine. It decides which one a request gets, and how long a cache stays. */
+/**
+ * Keeps all slots of the engine. It decides which one a request gets, and how long a cache stays.
+ *
+ * There is one slot more than requests may have at once. It is there to be empty: a newcomer takes it and computes at
+ * once, and the cache that has to give way to the newcomer's is cleared meanwhile, so that a slot is empty for the next.
+ */
 export class Slots {
   readonly #slots: readonly Slot[];
   readonly #steps: Steps;
@@ -49,9 +54,9 @@ export class Slots {
     this.#onFree = options.onFree;
   }
 
-  /** The number of slots, free or busy. */
+  /** The number of slots that requests may hold at once. */
   get count(): number {
-    return this.#slots.length;
+    return this.#slots.length - 1;
   }
 
   /** The number of slots that requests hold. */
@@ -82,17 +87,18 @@ export class Slots {
     return prompt.length - Math.max(0, ...this.#slots.map((slot) => slot.commonPrefix(prompt, isolation)));
   }
 
-  /** Takes a slot for the request; undefined when all are busy. */
+  /** Takes a slot for the request; undefined when as many are busy as may be. */
   take(demand: Demand): Slot | undefined {
+    if (this.busy >= this.count) return undefined;
     const nowMs = this.#clock.nowMs();
     const slot = chooseSlot(this.#slots, demand, nowMs);
     if (!slot) return undefined;
-    const isLost = !slot.empty && slot.commonPrefix(demand.prompt, demand.isolation) < slot.cachedTokens / 2;
-    if (isLost && slot.expiresAtMs > nowMs) this.#retentionMs = nowMs - slot.lastUsedMs;
+    if (slot.commonPrefix(demand.prompt, demand.isolation) < slot.cachedTokens / 2) this.#notePushedOut(slot, nowMs);
     slot.take(demand.affinityKey);
     // A busy slot is never waited for, so that nobody can use what it holds.
     this.#prefixes.holdsNothing(slot);
     this.#stopTimer(slot);
+    this.#makeRoom(nowMs);
     return slot;
   }
 
@@ -109,7 +115,10 @@ export class Slots {
     this.#onFree();
   }
 
-  /** Gives a slot back empty. A slot whose sequence cannot be cleared stays out of use. Never rejects. */
+  /**
+   * Empties a slot, which is taken from the request that holds it where one does. A slot whose sequence cannot be cleared
+   * stays out of use. Never rejects.
+   */
   async discard(slot: Slot): Promise<void> {
     this.#stopTimer(slot);
     this.#prefixes.holdsNothing(slot);
@@ -126,6 +135,19 @@ export class Slots {
     for (const slot of this.#slots) this.#stopTimer(slot);
   }
 
+  /** Clears the cache that gives way first where no slot is empty, or about to be. */
+  #makeRoom(nowMs: number): void {
+    if (this.#slots.some((slot) => slot.clearing || (slot.free && slot.empty))) return;
+    const first = firstToGo(oldestFirst(this.#slots), nowMs);
+    if (!first) return;
+    this.#notePushedOut(first, nowMs);
+    void this.discard(first);
+  }
+
+  #notePushedOut(slot: Slot, nowMs: number): void {
+    if (!slot.empty && slot.expiresAtMs > nowMs) this.#retentionMs = nowMs - slot.lastUsedMs;
+  }
+
   #stopTimer(slot: Slot): void {
     this.#timers.get(slot)?.();
     this.#timers.delete(slot);
@@ -139,9 +161,7 @@ export class Slots {
  * one with the smallest cache. A busy slot is never waited for.
  */
 export function chooseSlot(slots: readonly Slot[], demand: Demand, nowMs: number): Slot | undefined {
-  const free = slots
-    .filter((slot) => !slot.busy)
-    .toSorted((a, b) => a.lastUsedMs - b.lastUsedMs || a.cachedTokens - b.cachedTokens);
+  const free = oldestFirst(slots);
   const { prompt, isolation, affinityKey } = demand;
   let best: Slot | undefined;
   let longest = 0;
@@ -154,5 +174,17 @@ export function chooseSlot(slots: readonly Slot[], demand: Demand, nowMs: number
     best = slot;
     longest = length;
   }
-  return best ?? free.find((slot) => slot.empty) ?? free.find((slot) => slot.expiresAtMs <= nowMs) ?? free[0];
+  return best ?? free.find((slot) => slot.empty) ?? firstToGo(free, nowMs);
+}
+
+/** Returns the free slots, the one that was used longest ago first, and of equals the one with the smallest cache. */
+function oldestFirst(slots: readonly Slot[]): readonly Slot[] {
+  return slots
+    .filter(({ free }) => free)
+    .toSorted((a, b) => a.lastUsedMs - b.lastUsedMs || a.cachedTokens - b.cachedTokens);
+}
+
+/** Returns the slot whose cache gives way first: one whose time is over, else the first of the free ones. */
+function firstToGo(free: readonly Slot[], nowMs: number): Slot | undefined {
+  return free.find(({ expiresAtMs }) => expiresAtMs <= nowMs) ?? free[0];
 }
