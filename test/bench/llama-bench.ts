@@ -4,22 +4,21 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client, credentials } from "@grpc/grpc-js";
-import type { LlamaContextSequence } from "node-llama-cpp";
+import type { LlamaContextSequence, LlamaModel } from "node-llama-cpp";
 import { loadLibrary } from "../../engine/backends/llama/runtime/load-library.ts";
 import { type GenerateResponse, InferenceServiceService } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { generateRequest } from "../support/requests/generate-request.ts";
 import { DEMONSTRATION, startNode } from "./processes/node-fleet.ts";
 import type { BenchResult, Row } from "./report/bench-result.ts";
 import { medianOf, medianRatio, type Rounds } from "./report/compare.ts";
+import { cpuMs } from "./report/cpu.ts";
 import { interleave } from "./report/interleave.ts";
 import { percentile } from "./report/percentile.ts";
 import type { BenchSettings } from "./settings.ts";
 
-/** One more than answers are given at once, so that a loop's newcomer finds an empty sequence. */
+/** As many as the most answers at once and a newcomer. */
 const SLOTS = 17;
 const CONTEXT_TOKENS = 1_024;
-/** What a sequence of the loop has room for, for several answers. */
-const LOOP_CONTEXT_TOKENS = 4_096;
 /** As the node has it by default. */
 const BATCH_TOKENS = 256;
 /** The numbers of answers that others are given while a newcomer comes. */
@@ -32,115 +31,140 @@ const NEWCOMERS = 12;
 const PROMPT = "Please tell me what you know about the weather in the north of Italy";
 const ANSWER_TOKENS = 200;
 
+/** What a stretch showed of one of the two. */
 type Measured = {
-  /** Milliseconds to the first tokens of newcomers, by the number of others. */
-  readonly firstMs: ReadonlyMap<number, { readonly p50: number; readonly worst: number }>;
-  /** Tokens a second, by the number of clients. */
-  readonly speed: ReadonlyMap<number, number>;
+  /** Milliseconds to the first tokens of newcomers; NaN in a stretch without. */
+  readonly firstMs: number;
+  readonly worstMs: number;
+  /** Tokens a second. */
+  readonly speed: number;
+  /** The processor time of the process that computes, all its threads together, in microseconds for each token. */
+  readonly cpuUs: number;
+};
+
+/** Who asks for an answer. */
+type Asker = {
+  /** The number of the client, from 0; undefined of a newcomer, who comes once. */
+  readonly client?: number;
+  readonly signal?: AbortSignal;
 };
 
 /** What answers prompts: the node over gRPC, or the library alone. */
 type Answering = {
+  /** The process that computes. */
+  readonly pid: number;
   /** Answers a prompt with at most so many tokens, and resolves to how many there were, and when the first one was. */
-  answer(text: string, maxTokens: number, signal?: AbortSignal): Promise<{ tokens: number; firstMs: number }>;
+  answer(text: string, maxTokens: number, asker: Asker): Promise<{ tokens: number; firstMs: number }>;
+  /** Makes ready for the next stretch, while nobody is answered. */
+  rest(): Promise<void>;
   stop(): Promise<void>;
 };
 
 /**
  * Measures what an engine node makes of llama.cpp, beside a plain loop over the library: the first token of a newcomer
- * while others are answered, and the tokens a second.
+ * while others are answered, and the tokens a second. Both stand ready all the time, and each stretch of the one is
+ * followed by the same of the other: what else the machine does changes little between the two.
  */
 export async function llamaBench(settings: BenchSettings): Promise<BenchResult> {
   const folder = await mkdtemp(join(tmpdir(), "svc-llama-bench-"));
+  const repetitions = settings.quick ? 3 : settings.repetitions;
+  const node = await theNode(folder);
   try {
-    const repetitions = settings.quick ? 1 : settings.repetitions;
-    const targets = [{ name: "node" }, { name: "loop" }];
-    const rounds = await interleave(targets, repetitions, ({ name }) => measure(name, folder, settings));
-    return { ...tableOf(rounds), notes: NOTES };
+    const loop = await theLoop();
+    try {
+      const targets = [
+        { name: "node", target: node },
+        { name: "loop", target: loop },
+      ];
+      const rows: Row[] = [];
+      for (const others of OTHERS) {
+        const rounds = await interleave(targets, repetitions, ({ target }) => newcomers(target, others));
+        rows.push(firstTokenRow(others, rounds));
+      }
+      for (const clients of CLIENTS) {
+        const rounds = await interleave(targets, repetitions, ({ target }) => throughput(target, clients, settings));
+        rows.push(...throughputRows(clients, rounds));
+      }
+      return { ...TABLE, rows, notes: NOTES };
+    } finally {
+      await loop.stop();
+    }
   } finally {
+    await node.stop();
     await rm(folder, { recursive: true, force: true });
   }
 }
 
+const TABLE = {
+  title: "llama: an engine node beside a plain loop over the library",
+  columns: [
+    { key: "what", title: "what" },
+    { key: "ratio", title: "node to loop", digits: 2 },
+    { key: "worst", title: "worst to worst", digits: 2 },
+    { key: "node", title: "node", digits: 0 },
+    { key: "loop", title: "loop", digits: 0 },
+  ],
+};
+
 const NOTES = [
-  "The loop asks node-llama-cpp for tokens, without gRPC, template, parser or queue; the sequence of its newcomer is empty.",
+  "The loop asks node-llama-cpp for tokens, without gRPC, template, parser or queue, and never waits for a sequence to be cleared.",
+  "Its own process has no caller: the node's caller is this process, and takes its time from the same processors.",
   `Newcomers: ${NEWCOMERS} new conversations of some 25 tokens each, one after the other. One thread computes.`,
 ];
 
-async function measure(name: string, folder: string, settings: BenchSettings): Promise<Measured> {
-  const target = name === "node" ? await theNode(folder) : await theLoop();
-  try {
-    await target.answer("Hello", 20);
-    const firstMs = new Map<number, { p50: number; worst: number }>();
-    for (const others of OTHERS) firstMs.set(others, await newcomers(target, others));
-    const speed = new Map<number, number>();
-    for (const clients of CLIENTS) speed.set(clients, await tokensPerSecond(target, clients, settings));
-    return { firstMs, speed };
-  } finally {
-    await target.stop();
-  }
-}
-
-async function newcomers(target: Answering, others: number): Promise<{ p50: number; worst: number }> {
+async function newcomers(target: Answering, others: number): Promise<Measured> {
   const leaving = new AbortController();
   setMaxListeners(0, leaving.signal);
-  const busy = Array.from({ length: others }, (_, index) => answerOn(target, `other ${index}`, leaving.signal));
+  const busy = Array.from({ length: others }, (_, client) => answerOn(target, { client, signal: leaving.signal }));
   await sleep(1_000);
   const times: number[] = [];
   for (let index = 0; index < NEWCOMERS; index += 1) {
-    times.push((await target.answer(`${index} ${PROMPT}`, 4)).firstMs);
+    times.push((await target.answer(`${index} ${PROMPT}`, 4, {})).firstMs);
     await sleep(30 * (index % 4));
   }
   leaving.abort();
   await Promise.all(busy);
-  return { p50: percentile(times, 0.5), worst: Math.max(...times) };
+  await target.rest();
+  return { firstMs: percentile(times, 0.5), worstMs: Math.max(...times), speed: Number.NaN, cpuUs: Number.NaN };
 }
 
 /** Answers one prompt after the other, until the signal. */
-async function answerOn(target: Answering, who: string, signal: AbortSignal): Promise<number> {
+async function answerOn(target: Answering, asker: Required<Asker>): Promise<number> {
   let tokens = 0;
-  for (let turn = 0; !signal.aborted; turn += 1)
-    tokens += (await target.answer(`${who} ${turn} ${PROMPT}`, ANSWER_TOKENS, signal)).tokens;
+  for (let turn = 0; !asker.signal.aborted; turn += 1)
+    tokens += (await target.answer(`client ${asker.client} ${turn} ${PROMPT}`, ANSWER_TOKENS, asker)).tokens;
   return tokens;
 }
 
-async function tokensPerSecond(target: Answering, clients: number, settings: BenchSettings): Promise<number> {
+async function throughput(target: Answering, clients: number, settings: BenchSettings): Promise<Measured> {
   const leaving = new AbortController();
   setMaxListeners(0, leaving.signal);
-  const beganMs = performance.now();
-  const busy = Array.from({ length: clients }, (_, index) => answerOn(target, `client ${index}`, leaving.signal));
+  const [beganMs, cpuBefore] = [performance.now(), cpuMs(target.pid)];
+  const busy = Array.from({ length: clients }, (_, client) => answerOn(target, { client, signal: leaving.signal }));
   await sleep(1_000 * settings.seconds);
   leaving.abort();
   const tokens = (await Promise.all(busy)).reduce((sum, count) => sum + count, 0);
-  return tokens / ((performance.now() - beganMs) / 1_000);
+  const [tookMs, cpu] = [performance.now() - beganMs, cpuMs(target.pid) - cpuBefore];
+  await target.rest();
+  return { firstMs: Number.NaN, worstMs: Number.NaN, speed: (1_000 * tokens) / tookMs, cpuUs: (1_000 * cpu) / tokens };
 }
 
-function tableOf(rounds: Rounds<Measured>): Omit<BenchResult, "notes"> {
-  const first = OTHERS.map((others): Row => {
-    const value = ({ firstMs }: Measured) => firstMs.get(others)?.p50 ?? Number.NaN;
-    const worst = ({ firstMs }: Measured) => firstMs.get(others)?.worst ?? Number.NaN;
-    return rowOf(`first token, ms, beside ${others}`, rounds, value, medianRatio(rounds, "node", "loop", worst));
-  });
-  const speed = CLIENTS.map((clients): Row => {
-    const value = (measured: Measured) => measured.speed.get(clients) ?? Number.NaN;
-    return rowOf(`tokens a second, ${clients} at once`, rounds, value, Number.NaN);
-  });
-  return {
-    title: "llama: an engine node beside a plain loop over the library",
-    columns: [
-      { key: "what", title: "what" },
-      { key: "ratio", title: "node to loop", digits: 2 },
-      { key: "worst", title: "worst to worst", digits: 2 },
-      { key: "node", title: "node", digits: 0 },
-      { key: "loop", title: "loop", digits: 0 },
-    ],
-    rows: [...first, ...speed],
-  };
+function firstTokenRow(others: number, rounds: Rounds<Measured>): Row {
+  const worst = medianRatio(rounds, "node", "loop", ({ worstMs }) => worstMs);
+  return { ...rowOf(`first token, ms, beside ${others}`, rounds, ({ firstMs }) => firstMs), worst };
 }
 
-function rowOf(what: string, rounds: Rounds<Measured>, value: (measured: Measured) => number, worst: number): Row {
+function throughputRows(clients: number, rounds: Rounds<Measured>): readonly Row[] {
+  return [
+    rowOf(`tokens a second, ${clients} at once`, rounds, ({ speed }) => speed),
+    rowOf(`processor time a token, µs, ${clients} at once`, rounds, ({ cpuUs }) => cpuUs),
+  ];
+}
+
+function rowOf(what: string, rounds: Rounds<Measured>, value: (measured: Measured) => number): Row {
   const [node, loop] = ["node", "loop"].map((name) => medianOf(rounds, name, value));
-  return { what, worst, node: node ?? 0, loop: loop ?? 0, ratio: medianRatio(rounds, "node", "loop", value) };
+  const ratio = medianRatio(rounds, "node", "loop", value);
+  return { what, worst: Number.NaN, node: node ?? 0, loop: loop ?? 0, ratio };
 }
 
 async function theNode(folder: string): Promise<Answering> {
@@ -148,7 +172,9 @@ async function theNode(folder: string): Promise<Answering> {
   const client = new Client(String(node.ready.address), credentials.createInsecure());
   const { path, requestSerialize, responseDeserialize } = InferenceServiceService.generate;
   return {
-    answer(text, maxOutputTokens, signal) {
+    pid: node.pid,
+    async rest() {},
+    answer(text, maxOutputTokens, { signal }) {
       const beganMs = performance.now();
       const sampling = { temperature: 0, stop: [], logitBias: {} };
       const request = generateRequest({ sampling, maxOutputTokens }, text);
@@ -180,40 +206,75 @@ async function theNode(folder: string): Promise<Answering> {
 }
 
 /**
- * Answers with the library alone. Nothing is cleared while it is measured, which would wait for those that compute: a
- * newcomer gets an empty sequence, and others go on behind their last answers.
+ * Answers with the library alone. Nobody waits for a sequence to be cleared, which the library does only while it
+ * computes nothing: a newcomer gets an empty one, and a client has two, of which the one is cleared while the other
+ * answers. Clients that are answered at once have neighbouring sequences, which llama.cpp computes together.
  */
 async function theLoop(): Promise<Answering> {
   const library = await loadLibrary();
   const llama = await library.getLlama({ gpu: false, build: "never", skipDownload: true, maxThreads: 1 });
   const model = await llama.loadModel({ modelPath: DEMONSTRATION.modelPath });
-  const sequences = OTHERS.length * NEWCOMERS + SLOTS;
-  const options = { sequences, contextSize: LOOP_CONTEXT_TOKENS, batchSize: BATCH_TOKENS, threads: 1 };
-  const context = await model.createContext(options);
-  const empty = Array.from({ length: sequences }, () => context.getSequence());
-  const used: LlamaContextSequence[] = [];
-  const roomy = () => {
-    const index = used.findIndex(({ nextTokenIndex }) => nextTokenIndex < LOOP_CONTEXT_TOKENS - CONTEXT_TOKENS);
-    return index < 0 ? empty.shift() : used.splice(index, 1)[0];
+  const most = Math.max(...CLIENTS, ...OTHERS);
+  const sequences = 2 * most + NEWCOMERS;
+  const context = await model.createContext({
+    ...{ sequences, contextSize: CONTEXT_TOKENS, batchSize: BATCH_TOKENS, threads: 1 },
+  });
+  const all = Array.from({ length: sequences }, () => emptySequence(context.getSequence()));
+  let newcomers = 0;
+  const turns = new Map<number, number>();
+  const sequenceOf = ({ client }: Asker) => {
+    if (client === undefined) return all[2 * most + newcomers++];
+    const turn = turns.get(client) ?? 0;
+    turns.set(client, turn + 1);
+    return all[client + most * (turn % 2)];
   };
   return {
-    async answer(text, maxTokens, signal) {
+    pid: process.pid,
+    async answer(text, maxTokens, asker) {
       const beganMs = performance.now();
-      const sequence = signal ? roomy() : empty.shift();
-      if (!sequence) throw new Error("the loop has no sequence left");
-      let tokens = 0;
-      let firstMs = Number.NaN;
-      for await (const token of sequence.evaluate(model.tokenize(turnOf(text), true), { temperature: 0 })) {
-        if (tokens++ === 0) firstMs = performance.now() - beganMs;
-        // What a reader is shown is text.
-        model.detokenize([token]);
-        if (tokens >= maxTokens || signal?.aborted) break;
+      const mine = sequenceOf(asker);
+      if (!mine) throw new Error("the loop has no sequence left");
+      await mine.cleared;
+      const answered = await loopAnswer(model, mine.sequence, text, { maxTokens, beganMs, signal: asker.signal });
+      if (asker.client !== undefined) mine.cleared = mine.sequence.clearHistory();
+      return answered;
+    },
+    async rest() {
+      newcomers = 0;
+      for (const { sequence, cleared } of all) {
+        await cleared;
+        await sequence.clearHistory();
       }
-      used.push(sequence);
-      return { tokens, firstMs };
     },
     stop: () => llama.dispose(),
   };
+}
+
+function emptySequence(sequence: LlamaContextSequence): { sequence: LlamaContextSequence; cleared: Promise<void> } {
+  return { sequence, cleared: Promise.resolve() };
+}
+
+type LoopOptions = {
+  readonly maxTokens: number;
+  readonly beganMs: number;
+  readonly signal: AbortSignal | undefined;
+};
+
+async function loopAnswer(
+  model: LlamaModel,
+  sequence: LlamaContextSequence,
+  text: string,
+  { maxTokens, beganMs, signal }: LoopOptions,
+): Promise<{ tokens: number; firstMs: number }> {
+  let tokens = 0;
+  let firstMs = Number.NaN;
+  for await (const token of sequence.evaluate(model.tokenize(turnOf(text), true), { temperature: 0 })) {
+    if (tokens++ === 0) firstMs = performance.now() - beganMs;
+    // What a reader is shown is text.
+    model.detokenize([token]);
+    if (tokens >= maxTokens || signal?.aborted) break;
+  }
+  return { tokens, firstMs };
 }
 
 /** The prompt as the template of the demonstration model writes it. */
