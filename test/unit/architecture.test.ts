@@ -309,7 +309,14 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ],
   [
     `${OPENAI_COMPATIBLE}generation/`,
-    [...BACKEND, ...within(OPENAI_COMPATIBLE, "answer", "dialect", "http", "request", "watch")],
+    [...BACKEND, ...within(OPENAI_COMPATIBLE, "answer", "dialect", "http", "kv-events", "request", "watch")],
+  ],
+  [
+    `${OPENAI_COMPATIBLE}kv-events/`,
+    [
+      ...[...ENGINE_LEAVES, "engine/backends/*.ts", "engine/prefixes/"],
+      ...within(OPENAI_COMPATIBLE, "dialect", "http", "request"),
+    ],
   ],
   [
     `${OPENAI_COMPATIBLE}probe/`,
@@ -485,6 +492,8 @@ const ONLY_IN: Readonly<Record<string, readonly string[]>> = {
   ],
   "node-llama-cpp": ["engine/backends/llama/", "deploy/local/"],
   "@huggingface/jinja": ["engine/conversation/jinja/"],
+  "@msgpack/msgpack": [`${OPENAI_COMPATIBLE}kv-events/`, "test/support/dialects/", "test/unit/engine/"],
+  zeromq: [`${OPENAI_COMPATIBLE}kv-events/`, "test/support/dialects/"],
   "@opentelemetry/api": TRACING,
   "@opentelemetry/exporter-trace-otlp-proto": TRACING,
   "@opentelemetry/resources": TRACING,

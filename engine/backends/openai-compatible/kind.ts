@@ -3,6 +3,7 @@ import { FileError } from "../../../deploy/runtime/files/file-error.ts";
 import { readPrivateFileSync } from "../../../deploy/runtime/files/private-file.ts";
 import { loadProfile } from "../../profiles/profile.ts";
 import type { BackendKind } from "../backend-kind.ts";
+import { DIALECTS } from "./dialect/dialect.ts";
 import { OpenAiCompatibleBackend } from "./openai-compatible-backend.ts";
 import { openAiCompatibleSchema } from "./options.ts";
 
@@ -13,6 +14,8 @@ import { openAiCompatibleSchema } from "./options.ts";
 export const openAiCompatible: BackendKind<typeof openAiCompatibleSchema> = {
   schema: openAiCompatibleSchema,
   create({ apiKeyFile, profile, ...options }, node, work) {
+    if (options.kvEvents && !DIALECTS[options.dialect].kvEvents)
+      throw new ConfigError(`backend.kvEvents: ${options.dialect} publishes no KV events.`);
     return new OpenAiCompatibleBackend({
       ...options,
       ...node,

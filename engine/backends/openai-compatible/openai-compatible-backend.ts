@@ -6,10 +6,16 @@ import type {
   GenerateRequest,
   GenerateResponse,
 } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
-import { Modality, type ModelDescription, ModelState } from "../../../proto/gen/svc/inference/v1/node_service.ts";
+import {
+  Capability,
+  Modality,
+  type ModelDescription,
+  ModelState,
+} from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import type { Backend, BackendDescription, BackendLoad } from "../../backend.ts";
 import { keepMs } from "../../conversation/cache-breakpoints.ts";
 import { EngineError } from "../../errors.ts";
+import type { HeldPrefixes } from "../../prefixes/held-prefixes.ts";
 import { throwIfLeft } from "../caller-left.ts";
 import { LoopTurns } from "../loop-turns.ts";
 import { DIALECTS, type Dialect } from "./dialect/dialect.ts";
@@ -18,8 +24,10 @@ import { generate } from "./generation/generation.ts";
 import type { GenerationParts } from "./generation/generation-parts.ts";
 import { EngineHttp } from "./http/engine-http.ts";
 import { toJsonBytes } from "./http/raw-json.ts";
+import { EngineCache } from "./kv-events/engine-cache.ts";
 import type { OpenAiCompatibleOptions } from "./options.ts";
 import { type ProbeResult, probe } from "./probe/probe.ts";
+import { askEngine } from "./probe/probe-answer.ts";
 import { CacheSessions } from "./request/cache-sessions.ts";
 import { sessionId, toCountBody } from "./request/request.ts";
 import { readEngineFacts } from "./watch/engine-facts.ts";
@@ -52,9 +60,11 @@ export class OpenAiCompatibleBackend implements Backend {
   readonly #clock: Clock;
   readonly #watch: EngineWatch;
   readonly #sessions: CacheSessions;
+  readonly #cache: EngineCache | undefined;
   readonly #closing = sharedAbort();
   #running: Running | undefined;
   #busy = 0;
+  #notes: readonly string[] = [];
 
   constructor(options: OpenAiCompatibleOptions, clock: Clock = systemClock) {
     this.#options = options;
@@ -63,6 +73,17 @@ export class OpenAiCompatibleBackend implements Backend {
     this.#clock = clock;
     this.#watch = new EngineWatch(this.#http, this.#dialect, options, clock);
     this.#sessions = new CacheSessions(clock, (id) => this.#closeSession(id));
+    const kvTokens = () => ({
+      used: this.#watch.load?.kvTokensUsed ?? 0,
+      total: this.#watch.load?.kvTokensTotal ?? 0,
+    });
+    const { kvEvents, countTimeoutMs } = options;
+    this.#cache = kvEvents && new EngineCache({ options: kvEvents, http: this.#http, countTimeoutMs, clock, kvTokens });
+  }
+
+  /** The prefixes that the engine holds, where it was configured to publish its KV events. */
+  get prefixes(): HeldPrefixes | undefined {
+    return this.#cache?.held;
   }
 
   /**
@@ -81,6 +102,7 @@ export class OpenAiCompatibleBackend implements Backend {
       images,
       priorities,
       sharedCache,
+      promptTokens: this.#cache !== undefined,
     };
     const parts: GenerationParts = {
       nodeId,
@@ -93,13 +115,21 @@ export class OpenAiCompatibleBackend implements Backend {
       silenceMs: this.#options.silenceTimeoutMs,
       countTimeoutMs: this.#options.countTimeoutMs,
       onFault: this.#options.onFault ?? (() => {}),
+      cache: this.#cache,
       nowMs: () => this.#clock.nowMs(),
     };
     this.#watch.start();
+    await this.#cache?.open(parts.settings);
     const found = await probe(parts, signal);
     const { countsAtStart, thinkingBudget, turns, images: takesImages } = found;
     const tried = { ...settings, turns, thinkingBudget, images: takesImages };
-    this.#running = { parts: { ...parts, settings: tried, countsAtStart }, found };
+    const running = { parts: { ...parts, settings: tried, countsAtStart }, found };
+    this.#running = await this.#withEvents(running, signal);
+  }
+
+  /** Returns what the operator should know of events that were configured and cannot be used. */
+  startNotes(): readonly string[] {
+    return this.#notes;
   }
 
   /** Returns the engine and its models; what the engine says of itself is known once `start` has resolved. */
@@ -160,8 +190,22 @@ export class OpenAiCompatibleBackend implements Backend {
   async close(): Promise<void> {
     this.#running = undefined;
     this.#watch.close();
+    this.#cache?.close();
     this.#sessions.clear();
     this.#closing.abort(new EngineError("ENGINE_DOWN", "The node is stopping."));
+  }
+
+  /** Tries the engine's KV events: a node whose engine tells none works as one that was configured without. */
+  async #withEvents({ parts, found }: Running, signal: AbortSignal): Promise<Running> {
+    const cache = this.#cache;
+    if (!cache) return { parts, found };
+    const why = await cache.confirm(parts.settings, (request) => askEngine(parts, request, signal), signal);
+    if (why === undefined) {
+      const capabilities = [...found.capabilities, Capability.PREFIX_EVENTS];
+      return { parts, found: { ...found, capabilities } };
+    }
+    this.#notes = [why];
+    return { parts: { ...parts, cache: undefined, settings: { ...parts.settings, promptTokens: false } }, found };
   }
 
   #ready(): Running {

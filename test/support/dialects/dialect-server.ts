@@ -56,6 +56,8 @@ export type DialectServerOptions = {
   readonly countStatus?: number;
   /** Waited for before each token count is answered. Default: nothing is. */
   readonly beforeCount?: () => Promise<void>;
+  /** Returns the tokens of the prompt of a request, which counts then give. Default: no honest ones. */
+  readonly promptTokens?: (body: ChatBody) => readonly number[];
   /** The number of tokens that every count gives. Default: 39, and one more for each message. */
   readonly tokens?: number;
   /** Returns whether the chat template refuses messages, by the roles they have. Default: it takes all. */
@@ -99,8 +101,9 @@ export async function startDialectServer(
       await options.beforeCount?.();
       const roles = rolesOf(body);
       if (options.refuses?.(roles)) return send(response, 400, REFUSED);
-      const count = options.tokens ?? 39 + roles.length;
-      return send(response, options.countStatus ?? 200, { [countKey]: count, tokens: [1, 2, 3] });
+      const tokens = options.promptTokens?.(body) ?? [1, 2, 3];
+      const count = options.promptTokens ? tokens.length : (options.tokens ?? 39 + roles.length);
+      return send(response, options.countStatus ?? 200, { [countKey]: count, tokens });
     }
     if (request.url !== undefined && request.url === paths.closeSession) {
       closedSessions.push(body.session_id);

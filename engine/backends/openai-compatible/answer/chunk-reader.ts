@@ -14,6 +14,8 @@ export type ChunkReaderOptions = AnswerBlocksOptions &
     readonly maxOutputTokens: number | undefined;
     /** The context window in tokens; 0 where it is not known. */
     readonly contextWindow: number;
+    /** Given the tokens of the prompt when the engine tells them; undefined where nobody wants them. */
+    readonly onPrompt?: ((tokens: readonly unknown[]) => void) | undefined;
   };
 
 /** Reads one answer of an engine as it arrives: chunks in, canonical events out, whatever the dialect made of them. */
@@ -48,6 +50,7 @@ export class ChunkReader {
   read(chunk: Chunk): readonly Event[] {
     if (chunk.fault) throw toEngineFault(chunk.fault);
     if (chunk.usage) this.#usage = merge(this.#usage, chunk.usage);
+    if (chunk.promptTokens.length > 0) this.#options.onPrompt?.(chunk.promptTokens);
     // The chunk with the finish reason may hold the last piece of the answer too.
     if (!this.wantsNoMore) this.#readDelta(chunk);
     if (chunk.finishReason !== undefined) {

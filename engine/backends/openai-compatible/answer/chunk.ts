@@ -52,6 +52,8 @@ export type Chunk = {
   readonly usage: ChunkUsage | undefined;
   /** The prompt tokens that the engine has worked through, while it does. */
   readonly prefilledTokens: number | undefined;
+  /** The tokens of the prompt, in a datum in which the engine tells them; elsewhere none. */
+  readonly promptTokens: readonly unknown[];
 };
 
 /** Reads one datum. Throws `EngineError` PROTOCOL_VIOLATION for what is not a JSON object. */
@@ -74,6 +76,7 @@ export function readChunk(datum: string): Chunk {
     matchedStop: matchedStop === "" ? undefined : matchedStop,
     usage: readUsage(fields, progress),
     prefilledTokens: asCount(progress.processed),
+    promptTokens: asList(fields.prompt_token_ids),
   };
 }
 

@@ -39,6 +39,7 @@ export type RequestField =
   | "streamOptions"
   | "returnProgress"
   | "timingsPerToken"
+  | "returnTokenIds"
   | "continueFinalMessage"
   | "addGenerationPrompt";
 
@@ -84,6 +85,10 @@ export type Dialect = {
   readonly refusesLongOutput: boolean;
   /** Whether the engine gives log probabilities in a stream that may hold tool calls. */
   readonly logprobsBesideTools: boolean;
+  /** Whether the engine publishes KV events. */
+  readonly kvEvents: boolean;
+  /** Whether the KV events tell of each copy of a block that is stored and removed. */
+  readonly countsBlockCopies: boolean;
 };
 
 const SHARED = {
@@ -122,6 +127,7 @@ const VLLM: Dialect = {
     requestId: "request_id",
     continueFinalMessage: "continue_final_message",
     addGenerationPrompt: "add_generation_prompt",
+    returnTokenIds: "return_token_ids",
   },
   countFields: ["tools", "templateKwargs", "continueFinalMessage", "addGenerationPrompt"],
   paths: {
@@ -140,6 +146,8 @@ const VLLM: Dialect = {
   stopsInNode: false,
   refusesLongOutput: true,
   logprobsBesideTools: true,
+  kvEvents: true,
+  countsBlockCopies: true,
 };
 
 /** The dialect of SGLang: https://docs.sglang.io/basic_usage/openai_api_completions.html */
@@ -178,6 +186,8 @@ const SGLANG: Dialect = {
   stopsInNode: false,
   refusesLongOutput: true,
   logprobsBesideTools: true,
+  kvEvents: true,
+  countsBlockCopies: false,
 };
 
 /** The dialect of llama-server: https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md */
@@ -212,6 +222,8 @@ const LLAMA_SERVER: Dialect = {
   stopsInNode: true,
   refusesLongOutput: false,
   logprobsBesideTools: false,
+  kvEvents: false,
+  countsBlockCopies: false,
 };
 
 /** All dialects by name. */

@@ -1,5 +1,6 @@
 import type { LoopTurns } from "../../loop-turns.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
+import type { EngineCache } from "../kv-events/engine-cache.ts";
 import type { RequestSettings } from "../request/request.ts";
 import type { EngineFacts } from "../watch/engine-facts.ts";
 import type { EngineWatch } from "../watch/engine-watch.ts";
@@ -26,6 +27,8 @@ export type GenerationParts = {
   readonly countTimeoutMs: number;
   /** Hears of a fault of this program in reading what the engine wrote. */
   readonly onFault: (thrown: unknown) => void;
+  /** Follows what the engine holds in its prefix cache; undefined where nobody does. */
+  readonly cache: EngineCache | undefined;
   /** Returns the time of a monotonic clock, in milliseconds. */
   readonly nowMs: () => number;
 };

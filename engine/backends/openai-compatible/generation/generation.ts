@@ -15,6 +15,7 @@ import { readText } from "../http/engine-http.ts";
 import { EventStream } from "../http/event-stream.ts";
 import { faultOfReply, toEngineFault } from "../http/http-error.ts";
 import { toJsonBytes } from "../http/raw-json.ts";
+import type { PromptSink } from "../kv-events/engine-cache.ts";
 import { type ChatRequest, toChatRequest } from "../request/request.ts";
 import type { GenerationParts } from "./generation-parts.ts";
 import { OutputRoom } from "./output-room.ts";
@@ -43,8 +44,9 @@ export async function* generate(
     const limit = yield* life.during(room.limit(() => life.tell()));
     const turn = () => parts.turns.nextUnlessLeft(request.tenant, link.signal);
     const body = await toJsonBytes({ ...chat.body, ...limit }, turn);
+    const onPrompt = parts.cache?.follow(request, chat);
     const stream = yield* life.during(openStream(parts, body, () => life.tell(), link.signal));
-    yield* answer(parts, stream, newReader(parts, chat, request), room, life);
+    yield* answer(parts, stream, newReader(parts, chat, request, onPrompt), room, life);
   } finally {
     unwatch();
     link.release();
@@ -125,6 +127,7 @@ function newReader(
   { settings, facts, onFault }: GenerationParts,
   chat: ChatRequest,
   request: GenerateRequest,
+  onPrompt: PromptSink | undefined,
 ): ChunkReader {
   return new ChunkReader({
     reasoning: settings.profile.reasoning,
@@ -137,6 +140,7 @@ function newReader(
     callerStops: request.sampling?.stop ?? [],
     maxOutputTokens: request.maxOutputTokens,
     contextWindow: facts.contextWindow,
+    onPrompt,
   });
 }
 

@@ -36,6 +36,8 @@ export type RequestSettings = {
   readonly thinkingBudget: boolean;
   /** Whether tenants may share the engine's prefix cache where it cannot separate them. */
   readonly sharedCache: boolean;
+  /** Whether the node wants to know the tokens of prompts that have digests. */
+  readonly promptTokens: boolean;
 };
 
 /** A request in an engine's words, with what its answer may be. */
@@ -44,6 +46,8 @@ export type ChatRequest = {
   readonly body: Readonly<Record<string, JsonValue>>;
   /** The body of a token count of the same prompt. */
   readonly countBody: Readonly<Record<string, JsonValue>>;
+  /** The salt that keeps tenants apart in the engine's cache. */
+  readonly cacheSalt: string;
   /** The plan of what the engine is shown of the tools, and what the answer may do with them. */
   readonly tools: ToolPlan;
   /** The plan of what the request's wish for reasoning means for the model. */
@@ -68,6 +72,7 @@ export function toChatRequest(
   checkCompiledSchemas(tools, request.outputConstraint, request.tools);
   const thinking = planThinking(settings.profile, dialect, request.reasoning);
   const stop = (request.sampling?.stop ?? []).filter((text) => text !== "");
+  const cacheSalt = digest(request.tenant, request.cache?.isolationSalt ?? "");
   const fields: Fields = {
     ...promptFields(request.messages, tools, thinking),
     ...samplingFields(request.sampling, tools, dialect),
@@ -81,7 +86,7 @@ export function toChatRequest(
     separateReasoning: true,
     streamReasoning: true,
     reasoningFormat: "auto",
-    cacheSalt: digest(request.tenant, request.cache?.isolationSalt ?? ""),
+    cacheSalt,
     cachePrompt: settings.sharedCache,
     sessionId: sessionId(request),
     priority: settings.priorities && request.priority !== 0 ? dialect.prioritySign * request.priority : undefined,
@@ -91,11 +96,13 @@ export function toChatRequest(
       : { include_usage: true, continuous_usage_stats: true },
     returnProgress: true,
     timingsPerToken: true,
+    returnTokenIds: settings.promptTokens && request.prefixDigests.length > 0 ? true : undefined,
   };
   const start = { model: settings.servedModel, messages: toChatMessages(request.messages, rulesOf(settings)) };
   return {
     body: { ...start, stream: true, ...named(fields, dialect) },
     countBody: { ...start, ...named(fields, dialect, dialect.countFields) },
+    cacheSalt,
     tools,
     thinking,
     nodeStops: dialect.stopsInNode ? stop : [],

@@ -26,6 +26,7 @@ function settingsOf(dialect: DialectName, fields: Partial<RequestSettings> = {},
     priorities: true,
     thinkingBudget: true,
     sharedCache: false,
+    promptTokens: false,
     ...fields,
   };
 }

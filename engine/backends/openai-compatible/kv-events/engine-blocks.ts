@@ -1,0 +1,303 @@
+import type { HeldPrefixes } from "../../../prefixes/held-prefixes.ts";
+import type { KvEvent } from "./kv-event.ts";
+import { type FoundPlace, type Orphan, OrphanBlocks, type PromptLine } from "./orphan-blocks.ts";
+import { chainHash, NO_BLOCK } from "./token-chain.ts";
+
+/** The most blocks that are known of at one time, some 500 bytes each; what an engine stores beyond them is not told. */
+const MAX_BLOCKS = 262_144;
+/** The most digests that are tied to blocks at one time. */
+const MAX_TIES = 65_536;
+
+/** A block of the engine's cache. */
+type Block = {
+  /** The node's own hash of everything up to the end of the block. */
+  readonly hash: number;
+  readonly parent: Block | undefined;
+  children: Block[];
+  /** How often the engine has the block: it may have computed it for several requests at once. */
+  copies: number;
+  /** Whether nothing but a block behind it says that the engine has it. */
+  isInferred: boolean;
+  /** Whether the engine has the block and all blocks in front of it. */
+  held: boolean;
+  /** The block behind this one of the newest prompt that went on here. */
+  newest: Block | undefined;
+};
+
+/** Where in the engine's blocks the place of a digest is. */
+export type Tie = {
+  /** The id of the model whose prompts have the digest. */
+  readonly model: string;
+  /** The hash of the last block that has to be held for the prefix to be. */
+  readonly hash: number;
+  /** The tokens of the whole blocks up to the place, or fewer where the place is not known exactly. */
+  readonly tokens: number;
+  /** Whether the place is known exactly. */
+  readonly isExact: boolean;
+  /** Whether what is held behind the place is told with this digest, and not with a later one. */
+  readonly hasTail: boolean;
+};
+
+/** The engine's name for a block, of one of its ranks. */
+type Named = { readonly block: Block; copies: number };
+
+/**
+ * Follows which blocks an engine holds, by its events, and tells by digests what that means. Digests may be tied to
+ * blocks before the engine tells of them, as requests and events come on ways of their own. Blocks are known by their
+ * tokens: the engine's own hashes cannot be reckoned outside of it.
+ */
+export class EngineBlocks {
+  readonly #held: HeldPrefixes;
+  readonly #counts: boolean;
+  readonly #maxBlocks: number;
+  readonly #blocks = new Map<number, Block>();
+  readonly #named = new Map<number, Map<string, Named>>();
+  readonly #ties = new Map<string, Tie>();
+  readonly #tied = new Map<number, Set<string>>();
+  readonly #orphans = new OrphanBlocks();
+  /** The blocks that came or went since it was last told what that means. */
+  readonly #changed = new Set<Block>();
+  #blockTokens = 0;
+  #isMixed = false;
+
+  /** Tells `held`. `counts` is whether the engine tells of each copy of a block that it stores and removes. */
+  constructor(held: HeldPrefixes, counts: boolean, maxBlocks = MAX_BLOCKS) {
+    this.#held = held;
+    this.#counts = counts;
+    this.#maxBlocks = maxBlocks;
+  }
+
+  /** The tokens of a block; 0 before the engine has told of any. */
+  get blockTokens(): number {
+    return this.#blockTokens;
+  }
+
+  /** The tokens of all blocks that are known to be in the cache. */
+  get tokens(): number {
+    return this.#blocks.size * this.#blockTokens;
+  }
+
+  /** Whether the engine's cache is one of which whole blocks of one size do not tell what can be used again. */
+  get isMixed(): boolean {
+    return this.#isMixed;
+  }
+
+  /** Returns whether the engine holds a block and all in front of it. */
+  holds(hash: number | undefined): boolean {
+    return hash !== undefined && this.#blocks.get(hash)?.held === true;
+  }
+
+  /** Returns where the place of a digest is; undefined where nothing is known of it. */
+  tieOf(digest: string): Tie | undefined {
+    return this.#ties.get(digest);
+  }
+
+  /** Takes events of one rank of the engine, in order. */
+  take(rank: number, events: readonly KvEvent[]): void {
+    for (const event of events) {
+      if (event.kind === "stored") this.#stored({ rank, event });
+      else if (event.kind === "removed") this.#removed(rank, event.hashes);
+      else if (event.kind === "cleared") this.#cleared(rank);
+      else this.#isMixed = true;
+    }
+    this.#tellChanged();
+  }
+
+  /** Forgets all blocks of one rank, as it has begun anew or what it told was lost. */
+  forget(rank: number): void {
+    this.#cleared(rank);
+    this.#orphans.forget(rank);
+    this.#tellChanged();
+  }
+
+  /** Notes that the engine was sent a prompt, which makes it the newest one. */
+  used(line: PromptLine): void {
+    this.#orphans.remember(line);
+    for (const orphan of this.#orphans.take()) this.#stored(orphan);
+    let before: Block | undefined;
+    for (const hash of line.hashes) {
+      const block = this.#blocks.get(hash);
+      if (!block) break;
+      if (before) before.newest = block;
+      before = block;
+    }
+    this.#tellChanged();
+  }
+
+  /** Ties digests to blocks. What was tied to these digests before is forgotten. */
+  tie(ties: ReadonlyMap<string, Tie>): void {
+    for (const [digest, tie] of ties) {
+      this.#untie(digest);
+      this.#ties.set(digest, tie);
+      const others = this.#tied.get(tie.hash);
+      if (others) others.add(digest);
+      else this.#tied.set(tie.hash, new Set([digest]));
+    }
+    for (const digest of ties.keys()) this.#tell(digest);
+    for (const digest of this.#ties.keys()) {
+      if (this.#ties.size <= MAX_TIES) break;
+      this.#untie(digest);
+      this.#held.drop(digest);
+    }
+  }
+
+  #stored(orphan: Orphan): void {
+    const { rank, event } = orphan;
+    const { hashes, parent, tokens, blockTokens, extras } = event;
+    if (this.#blockTokens === 0) this.#blockTokens = blockTokens;
+    if (blockTokens !== this.#blockTokens || blockTokens === 0 || tokens.length !== hashes.length * blockTokens) {
+      this.#isMixed = true;
+      return;
+    }
+    const named = this.#named.get(rank) ?? new Map<string, Named>();
+    this.#named.set(rank, named);
+    let before = parent === undefined ? undefined : (named.get(parent)?.block ?? this.#found(orphan, named, parent));
+    if (parent !== undefined && !before) return;
+    for (const [index, name] of hashes.entries()) {
+      const from = index * blockTokens;
+      const hash = chainHash(before?.hash ?? NO_BLOCK, tokens, from, from + blockTokens, extras[index]);
+      const block = this.#blocks.get(hash) ?? this.#added(hash, before);
+      if (!block) return;
+      if (before) before.newest = block;
+      this.#name(named, name, block);
+      before = block;
+    }
+  }
+
+  /** Returns the block in front of others, of which the engine never told; undefined where it cannot be known yet. */
+  #found(orphan: Orphan, named: Map<string, Named>, parent: string): Block | undefined {
+    const place = this.#orphans.placeOf(orphan.event);
+    if (!place) this.#orphans.keep(orphan);
+    const block = place && this.#inferred(place);
+    if (block) this.#name(named, parent, block);
+    return block;
+  }
+
+  /** Returns the block in front of a place in a prompt: what stands behind it, the engine has stored, so it has this. */
+  #inferred({ line, index }: FoundPlace): Block | undefined {
+    let block: Block | undefined;
+    for (const hash of line.hashes.slice(0, index)) {
+      block = this.#blocks.get(hash) ?? this.#added(hash, block);
+      if (!block) return undefined;
+      if (block.copies > 0) continue;
+      block.copies = 1;
+      block.isInferred = true;
+      this.#update(block);
+    }
+    return block;
+  }
+
+  #added(hash: number, parent: Block | undefined): Block | undefined {
+    if (this.#blocks.size >= this.#maxBlocks) return undefined;
+    const block: Block = { hash, parent, children: [], copies: 0, isInferred: false, held: false, newest: undefined };
+    parent?.children.push(block);
+    this.#blocks.set(hash, block);
+    return block;
+  }
+
+  #name(named: Map<string, Named>, name: string, block: Block): void {
+    const known = named.get(name);
+    if (known && known.block !== block) this.#unname(named, name, known, known.copies);
+    else if (known && !this.#counts) return;
+    const entry = named.get(name) ?? { block, copies: 0 };
+    entry.copies += 1;
+    named.set(name, entry);
+    if (block.isInferred) block.isInferred = false;
+    else block.copies += 1;
+    this.#update(block);
+  }
+
+  #removed(rank: number, hashes: readonly string[]): void {
+    const named = this.#named.get(rank);
+    for (const name of hashes) {
+      const known = named?.get(name);
+      if (named && known) this.#unname(named, name, known, 1);
+    }
+  }
+
+  #cleared(rank: number): void {
+    const named = this.#named.get(rank);
+    if (!named) return;
+    for (const [name, known] of named) this.#unname(named, name, known, known.copies);
+  }
+
+  #unname(named: Map<string, Named>, name: string, known: Named, copies: number): void {
+    known.copies -= copies;
+    if (known.copies === 0) named.delete(name);
+    known.block.copies -= copies;
+    this.#update(known.block);
+    this.#prune(known.block);
+  }
+
+  /** Takes out blocks that the engine does not have, or not for all that is known, and behind which it has none. */
+  #prune(block: Block): void {
+    for (let at: Block | undefined = block; at && at.children.length === 0; at = at.parent) {
+      const { hash, parent }: Block = at;
+      if (at.copies > 0 && !at.isInferred) return;
+      at.copies = 0;
+      this.#update(at);
+      this.#blocks.delete(hash);
+      if (!parent) return;
+      parent.children = parent.children.filter((child) => child !== at);
+      if (parent.newest === at) parent.newest = parent.children.at(-1);
+    }
+  }
+
+  /** Finds out anew whether a block is held, and with it those behind it. */
+  #update(block: Block): void {
+    const open = [block];
+    for (let at = open.pop(); at; at = open.pop()) {
+      const held = at.copies > 0 && (at.parent?.held ?? true);
+      if (held === at.held) continue;
+      at.held = held;
+      this.#changed.add(at);
+      open.push(...at.children);
+    }
+  }
+
+  #tellChanged(): void {
+    const digests = new Set<string>();
+    const add = (block: Block | undefined) => {
+      for (const digest of (block && this.#tied.get(block.hash)) ?? []) digests.add(digest);
+    };
+    for (const block of this.#changed) {
+      add(block);
+      if (block.parent && this.#changed.has(block.parent)) continue;
+      // What changed is the tail of the last place in front of it.
+      let owner = block.parent;
+      while (owner && !this.#tied.has(owner.hash)) owner = owner.parent;
+      add(owner);
+    }
+    this.#changed.clear();
+    for (const digest of digests) this.#tell(digest);
+  }
+
+  #tell(digest: string): void {
+    const tie = this.#ties.get(digest);
+    const block = tie && this.#blocks.get(tie.hash);
+    if (!tie || !block?.held) this.#held.drop(digest);
+    else {
+      const { model, tokens, hasTail } = tie;
+      this.#held.hold(digest, { model, tokens, tailTokens: hasTail ? this.#tailTokens(block) : 0 });
+    }
+  }
+
+  /** Returns the tokens that are held behind a block, up to the next place that a digest names; 0 where all are. */
+  #tailTokens(block: Block): number {
+    let count = 0;
+    for (let at = block.newest; at?.held; at = at.newest) {
+      if (this.#tied.has(at.hash)) return 0;
+      count += 1;
+    }
+    return count * this.#blockTokens;
+  }
+
+  #untie(digest: string): void {
+    const tie = this.#ties.get(digest);
+    if (!tie) return;
+    this.#ties.delete(digest);
+    const others = this.#tied.get(tie.hash);
+    others?.delete(digest);
+    if (others?.size === 0) this.#tied.delete(tie.hash);
+  }
+}

@@ -1,0 +1,242 @@
+import { randomUUID } from "node:crypto";
+import type { Clock } from "../../../../deploy/runtime/time/clock.ts";
+import { sleep } from "../../../../deploy/runtime/time/sleep.ts";
+import { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
+import { EngineError } from "../../../errors.ts";
+import { HeldPrefixes, type KvTokens } from "../../../prefixes/held-prefixes.ts";
+import { type PrefixMark, prefixMarks } from "../../../prefixes/prefix-marks.ts";
+import { throwIfLeft } from "../../caller-left.ts";
+import type { EngineHttp } from "../http/engine-http.ts";
+import { toJsonBytes } from "../http/raw-json.ts";
+import { type ChatRequest, type RequestSettings, toCountBody } from "../request/request.ts";
+import { EngineBlocks } from "./engine-blocks.ts";
+import { EventFeed, loadZmq } from "./event-feed.ts";
+import { PlaceFinder } from "./place-finder.ts";
+import { type ReadPrompt, tiesOf } from "./prompt-ties.ts";
+import { promptTokens, toTokens } from "./prompt-tokens.ts";
+import { chainHashes } from "./token-chain.ts";
+
+/** The time within which the events of a request that tries them have to come, in milliseconds. */
+const CONFIRM_MS = 10_000;
+const CONFIRM_STEP_MS = 50;
+/** The words that a request has which tries the events: more than two blocks of any usual size. */
+const CONFIRM_WORDS = 400;
+
+/** Where an engine publishes its KV events, as configured. */
+export type KvEventsOptions = {
+  /** The ZeroMQ endpoint at which the first rank publishes. */
+  readonly endpoint: string;
+  /** Whether the engine connects to that endpoint, at which the node then listens. */
+  readonly listen: boolean;
+  /** The ZeroMQ endpoint at which the first rank sends batches again; undefined where there is none. */
+  readonly replayEndpoint?: string | undefined;
+  /** The topic of the events; "" for all. */
+  readonly topic: string;
+  /** The number of data-parallel ranks; each has the next port. */
+  readonly ranks: number;
+};
+
+/** What following an engine's cache takes. */
+export type EngineCacheParts = {
+  /** Where the engine publishes its events. */
+  readonly options: KvEventsOptions;
+  /** The engine's HTTP server. */
+  readonly http: EngineHttp;
+  /** The longest time that counting tokens may take, in milliseconds. */
+  readonly countTimeoutMs: number;
+  /** The clock by which the node waits. */
+  readonly clock: Clock;
+  /** Returns the engine's own word on its KV tokens; 0 for what it does not tell. */
+  readonly kvTokens: () => KvTokens;
+};
+
+/** Takes the tokens of a prompt once the engine has told them, as it wrote them. */
+export type PromptSink = (tokens: readonly unknown[]) => void;
+
+/**
+ * Follows what the engine beside the node holds in its prefix cache, by the engine's own KV events, and ties it to the
+ * digests of requests.
+ */
+export class EngineCache {
+  readonly #parts: EngineCacheParts;
+  readonly #closing = new AbortController();
+  #blocks: EngineBlocks | undefined;
+  #places: PlaceFinder | undefined;
+  #settings: RequestSettings | undefined;
+  #feeds: readonly EventFeed[] = [];
+  /** Whether the engine's events tell salts, so that prompts of several tenants are told apart. */
+  #isSalted = true;
+  #confirming: { tokens: Uint32Array | undefined; salt: string } | undefined;
+  #isConfirmed = false;
+  /** The prefixes that the engine holds. */
+  readonly held: HeldPrefixes;
+
+  /** Makes a cache of which nothing is known. */
+  constructor(parts: EngineCacheParts) {
+    this.#parts = parts;
+    this.held = new HeldPrefixes(() => {
+      const { used, total } = parts.kvTokens();
+      return { used: Math.max(used, this.#blocks?.tokens ?? 0), total };
+    });
+  }
+
+  /** Whether the engine's events were seen to come, and to fit its requests. */
+  get isConfirmed(): boolean {
+    return this.#isConfirmed;
+  }
+
+  /** Connects to the engine's events. Throws `EngineError` ENGINE_DOWN where the package for it is not installed,
+   * and where the endpoint cannot be listened at. */
+  async open(settings: RequestSettings): Promise<void> {
+    const { options, http, countTimeoutMs, clock } = this.#parts;
+    const { dialect } = settings;
+    const zmq = await loadZmq();
+    const blocks = new EngineBlocks(this.held, dialect.countsBlockCopies);
+    this.#settings = settings;
+    this.#blocks = blocks;
+    this.#places = new PlaceFinder(clock, async (request) => {
+      const body = await toJsonBytes(toCountBody(request, this.#settings ?? settings), async () => {});
+      return promptTokens(http, dialect, body, countTimeoutMs, this.#closing.signal);
+    });
+    this.#feeds = Array.from({ length: options.ranks }, (_, rank) => {
+      const endpoint = endpointOf(options.endpoint, rank);
+      const replayEndpoint = options.replayEndpoint && endpointOf(options.replayEndpoint, rank);
+      const sink = {
+        take: (events: Parameters<EngineBlocks["take"]>[1]) => blocks.take(rank, events),
+        forget: () => blocks.forget(rank),
+      };
+      return new EventFeed(zmq, { endpoint, listen: options.listen, replayEndpoint, topic: options.topic }, sink);
+    });
+    await Promise.all(this.#feeds.map((feed) => feed.open())).catch((cause: unknown) => {
+      throw new EngineError("ENGINE_DOWN", "backend.kvEvents.endpoint: cannot be listened at.", {}, cause);
+    });
+  }
+
+  /**
+   * Tries the events with a request, which `ask` sends to the engine: resolves to why they cannot be used, in a
+   * sentence; undefined where they can. Events that come and fit are the only ones that are told of.
+   */
+  async confirm(
+    settings: RequestSettings,
+    ask: (request: GenerateRequest) => Promise<unknown>,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    this.#settings = settings;
+    const confirming = { tokens: undefined, salt: "" };
+    this.#confirming = confirming;
+    await ask(confirmRequest());
+    const untilMs = this.#parts.clock.nowMs() + CONFIRM_MS;
+    while (!this.#fits() && this.#parts.clock.nowMs() < untilMs) {
+      await sleep(this.#parts.clock, CONFIRM_STEP_MS, signal);
+      throwIfLeft(signal);
+    }
+    this.#isConfirmed = this.#fits();
+    const why = this.#isConfirmed ? undefined : this.#reason();
+    this.#confirming = undefined;
+    if (!this.#isConfirmed) this.close();
+    return why;
+  }
+
+  /**
+   * Follows a request that is about to be sent. Returns what the tokens of its prompt are to be given to when the engine
+   * tells them with its answer; undefined where they are not needed, or are asked for otherwise.
+   */
+  follow(request: GenerateRequest, { countBody, cacheSalt }: ChatRequest): PromptSink | undefined {
+    const settings = this.#settings;
+    const marks = prefixMarks(request);
+    // Of an image the tokens say nothing.
+    if (!settings || marks.length === 0 || request.messages.some(hasImage)) return undefined;
+    if (!this.#confirming && !this.#isConfirmed) return undefined;
+    const read = (tokens: Uint32Array) => this.#read(request, marks, cacheSalt, tokens);
+    if (settings.dialect.fields.returnTokenIds !== undefined) {
+      return (list) => {
+        const tokens = toTokens(list);
+        if (tokens) read(tokens);
+      };
+    }
+    const { http, countTimeoutMs } = this.#parts;
+    void toJsonBytes(countBody, async () => {})
+      .then((body) => promptTokens(http, settings.dialect, body, countTimeoutMs, this.#closing.signal))
+      .then(read)
+      // Then its digests are tied to nothing.
+      .catch(() => {});
+    return undefined;
+  }
+
+  /** Stops following, and forgets all. */
+  close(): void {
+    this.#isConfirmed = false;
+    this.#closing.abort();
+    this.#places?.close();
+    for (const feed of this.#feeds) feed.close();
+    for (const rank of this.#feeds.keys()) this.#blocks?.forget(rank);
+  }
+
+  #read(request: GenerateRequest, marks: readonly PrefixMark[], salt: string, tokens: Uint32Array): void {
+    if (this.#confirming) Object.assign(this.#confirming, { tokens, salt });
+    const blocks = this.#blocks;
+    if (!blocks || blocks.blockTokens === 0 || !this.#isConfirmed || blocks.isMixed) return;
+    const { blockTokens } = blocks;
+    const hashes = chainHashes(tokens, blockTokens, this.#isSalted ? salt : "");
+    const prompt: ReadPrompt = { model: request.model, marks, tokens, hashes, blockTokens };
+    blocks.used({ tokens, hashes });
+    const found = new Map<string, number>();
+    const tie = () => {
+      const ties = tiesOf(prompt, (digest) => blocks.tieOf(digest), found);
+      blocks.tie(ties);
+      return marks.filter(({ digest }) => !ties.get(digest)?.isExact);
+    };
+    const unknown = tie();
+    if (unknown.length === 0) return;
+    const onFound = ({ digest }: PrefixMark, count: number) => {
+      found.set(digest, count);
+      tie();
+    };
+    this.#places?.find({ request, tokens, onFound }, unknown);
+  }
+
+  /** Returns whether the prompt that tries the events is among the blocks that they told of. */
+  #fits(): boolean {
+    const { tokens, salt } = this.#confirming ?? {};
+    const blocks = this.#blocks;
+    if (!tokens || !blocks || blocks.blockTokens === 0 || blocks.isMixed) return false;
+    const lastOf = (extra: string) => chainHashes(tokens, blocks.blockTokens, extra).at(-1);
+    this.#isSalted = blocks.holds(lastOf(salt ?? ""));
+    return this.#isSalted || blocks.holds(lastOf(""));
+  }
+
+  #reason(): string {
+    const not = "Prefixes are not told of:";
+    if (!this.#confirming?.tokens) return `${not} the engine does not tell the tokens of its prompts.`;
+    if (!this.#blocks?.blockTokens) return `${not} no KV events come from the engine.`;
+    if (this.#blocks.isMixed) return `${not} the engine's cache has blocks of more than one kind.`;
+    return `${not} the engine's KV events do not fit its prompts.`;
+  }
+}
+
+/** Returns the endpoint of a rank: engines count the port up. */
+function endpointOf(endpoint: string, rank: number): string {
+  return rank === 0 ? endpoint : endpoint.replace(/\d+$/, (port) => String(Number(port) + rank));
+}
+
+/** Returns a request that no cache can have anything of. */
+function confirmRequest(): GenerateRequest {
+  const text = `${randomUUID()} ${"once more ".repeat(CONFIRM_WORDS / 2)}`;
+  const says = (role: Role, words: string): Message => ({
+    role,
+    parts: [{ kind: { $case: "text", value: { text: words } } }],
+  });
+  return {
+    ...GenerateRequest.fromPartial({ sampling: { temperature: 0 }, maxOutputTokens: 1, tenant: randomUUID() }),
+    messages: [says(Role.SYSTEM, text), says(Role.USER, "Say yes.")],
+    prefixDigests: Buffer.alloc(32),
+  };
+}
+
+function hasImage({ parts }: Message): boolean {
+  return parts.some(({ kind }) => {
+    if (kind?.$case === "toolResult") return kind.value.content.some((part) => part.kind?.$case === "image");
+    return kind?.$case === "image";
+  });
+}

@@ -1,0 +1,101 @@
+import { decode } from "@msgpack/msgpack";
+import { EngineError } from "../../../errors.ts";
+import { asCount, asFields, asList, asText } from "../http/json-fields.ts";
+
+/** Blocks that an engine has put into its prefix cache, each behind the one before. */
+export type StoredBlocks = {
+  /** Tells this event from the others. */
+  readonly kind: "stored";
+  /** The engine's hashes of the blocks, each standing for all tokens up to its end. */
+  readonly hashes: readonly string[];
+  /** The engine's hash of the block in front of the first one; undefined where that begins a prompt. */
+  readonly parent: string | undefined;
+  /** The tokens of the blocks, one after the other. */
+  readonly tokens: readonly number[];
+  /** The number of tokens of a block. */
+  readonly blockTokens: number;
+  /** What else the hash of each block depends on, such as the cache salt in that of a first block; "" for nothing. */
+  readonly extras: readonly string[];
+};
+
+/** What an engine tells of its prefix cache. */
+export type KvEvent =
+  | StoredBlocks
+  | { readonly kind: "removed"; readonly hashes: readonly string[] }
+  | { readonly kind: "cleared" }
+  /** An event of a cache in which more than whole blocks of one kind decide what can be used again. */
+  | { readonly kind: "mixed" };
+
+/** The order of the fields of the events that are lists: all of SGLang's, and those of older vLLMs. */
+const LISTED: Readonly<Record<string, readonly string[]>> = {
+  BlockStored: [
+    "block_hashes",
+    "parent_block_hash",
+    "token_ids",
+    "block_size",
+    "lora_id",
+    "medium",
+    "lora_name",
+    "extra_keys",
+    "group_idx",
+  ],
+  BlockRemoved: ["block_hashes", "medium", "group_idx"],
+  AllBlocksCleared: [],
+};
+
+/**
+ * Reads the events of a batch, in the forms of vLLM (vllm/distributed/kv_events.py) and SGLang
+ * (srt/disaggregation/kv_events.py): msgpack of a list of time, events and rank, in which an event is a list that begins
+ * with its name, or a map with the name as `type`. Events of other memories than the accelerator's, and those that are
+ * not known, are left out. Throws `EngineError` PROTOCOL_VIOLATION for what is no batch.
+ */
+export function readKvEvents(payload: Uint8Array): readonly KvEvent[] {
+  let batch: unknown;
+  try {
+    batch = decode(payload, { useBigInt64: true });
+  } catch (cause) {
+    throw new EngineError("PROTOCOL_VIOLATION", "A batch of KV events is no msgpack.", {}, cause);
+  }
+  const events = Array.isArray(batch) ? batch[1] : asFields(batch).events;
+  if (!Array.isArray(events)) throw new EngineError("PROTOCOL_VIOLATION", "A batch of KV events has no events.");
+  return events.flatMap(readEvent);
+}
+
+function readEvent(event: unknown): readonly KvEvent[] {
+  const [name, fields] = namedFields(event);
+  if (name === "AllBlocksCleared") return [{ kind: "cleared" }];
+  const medium = asText(fields.medium);
+  if (!Object.hasOwn(LISTED, name) || (medium !== "" && medium !== "GPU")) return [];
+  // Groups after the first are windows or states, without which the blocks of the first cannot be used.
+  if ((asCount(fields.group_idx) ?? 0) > 0) return [{ kind: "mixed" }];
+  const hashes = asList(fields.block_hashes).map(hashText);
+  if (name === "BlockRemoved") return [{ kind: "removed", hashes }];
+  const parent = fields.parent_block_hash;
+  return [
+    {
+      kind: "stored",
+      hashes,
+      parent: parent === null || parent === undefined ? undefined : hashText(parent),
+      tokens: asList(fields.token_ids).map(Number),
+      blockTokens: asCount(fields.block_size) ?? 0,
+      extras: hashes.map((_, index) => asList(asList(fields.extra_keys)[index]).map(extraText).join("\n")),
+    },
+  ];
+}
+
+function namedFields(event: unknown): readonly [name: string, fields: Readonly<Record<string, unknown>>] {
+  if (!Array.isArray(event)) return [asText(asFields(event).type), asFields(event)];
+  const [name, ...values] = event;
+  const names = LISTED[asText(name)] ?? [];
+  return [asText(name), Object.fromEntries(names.map((field, index) => [field, values[index]]))];
+}
+
+/** Hashes are whole numbers of 64 bits, or bytes. */
+function hashText(hash: unknown): string {
+  return hash instanceof Uint8Array ? Buffer.from(hash).toString("base64") : String(hash);
+}
+
+function extraText(extra: unknown): string {
+  if (typeof extra === "string") return extra;
+  return JSON.stringify(extra, (_, value: unknown) => (typeof value === "bigint" ? String(value) : value)) ?? "";
+}

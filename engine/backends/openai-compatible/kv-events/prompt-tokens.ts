@@ -1,0 +1,27 @@
+import { EngineError } from "../../../errors.ts";
+import type { Dialect } from "../dialect/dialect.ts";
+import type { EngineHttp } from "../http/engine-http.ts";
+import { asCount, asList, parseFields } from "../http/json-fields.ts";
+
+/**
+ * Resolves to the tokens of a prompt, by the engine's own template and tokenizer. `body` is the JSON of a token count.
+ * Throws `EngineError`, PROTOCOL_VIOLATION for a reply without tokens.
+ */
+export async function promptTokens(
+  http: EngineHttp,
+  dialect: Dialect,
+  body: readonly Buffer[],
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<Uint32Array> {
+  const { status, text } = await http.fetch({ method: "POST", path: dialect.paths.count, body, timeoutMs }, signal);
+  const tokens = status === 200 ? toTokens(asList(parseFields(text)?.tokens)) : undefined;
+  if (!tokens) throw new EngineError("PROTOCOL_VIOLATION", "The engine does not tell the tokens of a prompt.");
+  return tokens;
+}
+
+/** Returns a list of tokens; undefined for an empty one, and for one with something else in it. */
+export function toTokens(list: readonly unknown[]): Uint32Array | undefined {
+  if (list.length === 0 || !list.every((token) => asCount(token) !== undefined)) return undefined;
+  return Uint32Array.from(list, Number);
+}

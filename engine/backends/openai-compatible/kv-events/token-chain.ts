@@ -1,0 +1,38 @@
+import { randomInt } from "node:crypto";
+
+/** The hash of nothing, in front of the first block of a prompt. */
+export const NO_BLOCK = 0;
+
+/** Two numbers that nobody outside knows: no caller can look for prompts whose blocks have one hash. */
+const SEEDS = [randomInt(2 ** 32), randomInt(2 ** 32)] as const;
+
+/**
+ * Returns the hash of a block by the hash of the one in front of it, its tokens from `from` up to `to`, and what else it
+ * depends on: 53 bits that stand for everything up to the end of the block. It is not cryptographic, as a prompt of
+ * 100,000 tokens is hashed between two steps, and a wrong hit misplaces one request.
+ */
+export function chainHash(before: number, tokens: ArrayLike<number>, from: number, to: number, extra = ""): number {
+  let first = SEEDS[0] ^ (before % 2 ** 32);
+  let second = SEEDS[1] ^ Math.floor(before / 2 ** 32);
+  const mix = (value: number) => {
+    first = Math.imul(first ^ value, 0x9e3779b1);
+    first ^= first >>> 15;
+    second = Math.imul(second ^ value, 0x85ebca6b);
+    second ^= second >>> 13;
+  };
+  for (let at = 0; at < extra.length; at += 1) mix(~extra.charCodeAt(at));
+  for (let at = from; at < to; at += 1) mix(tokens[at] ?? 0);
+  mix(first ^ second);
+  return (first >>> 0) + (second & 0x1f_ffff) * 2 ** 32;
+}
+
+/** Returns the hashes of all whole blocks of a prompt. `extra` is what the first block depends on beside its tokens. */
+export function chainHashes(tokens: ArrayLike<number>, blockTokens: number, extra: string): readonly number[] {
+  const hashes: number[] = [];
+  let hash = NO_BLOCK;
+  for (let end = blockTokens; end <= tokens.length; end += blockTokens) {
+    hash = chainHash(hash, tokens, end - blockTokens, end, end === blockTokens ? extra : "");
+    hashes.push(hash);
+  }
+  return hashes;
+}

@@ -1,0 +1,187 @@
+import { createHash } from "node:crypto";
+import { expect, test, vi } from "vitest";
+import type { DialectName } from "../../engine/backends/openai-compatible/dialect/dialect.ts";
+import { type Message, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
+import { ask, atEnd, backendOf, type DialectRig, FOREVER } from "../support/dialects/dialect-rig.ts";
+import { startDialectServer } from "../support/dialects/dialect-server.ts";
+import { type KvEngine, type KvEngineOptions, startKvEngine } from "../support/dialects/kv-engine.ts";
+import { NodeClient, type WatchedPrefixes } from "../support/engine/node-client.ts";
+import { startNode } from "../support/engine/start-node.ts";
+
+/*
+ * In a process of its own: the package zeromq ends a process in which a thread with sockets is taken down, as the lanes
+ * that share threads do. A node has its sockets on the main thread.
+ */
+
+const BLOCK = 16;
+/** The stand-in's KV memory, as its engine tells it. */
+const KV_PAGE = 'vllm:cache_config_info{block_size="16",num_gpu_blocks="1000"} 1\n';
+
+const says = (role: Role, text: string): Message => ({ role, parts: [{ kind: { $case: "text", value: { text } } }] });
+const SYSTEM = says(Role.SYSTEM, "You are terse. ".repeat(20));
+const QUESTION = says(Role.USER, "What is to be done about it? ".repeat(10));
+
+const LONG = says(Role.USER, "What is to be done about it? ".repeat(60));
+
+const hashOf = (messages: readonly Message[]) =>
+  createHash("sha256").update(JSON.stringify(messages)).digest().subarray(0, 16);
+
+/** Digests that stand for all messages up to each place, as a gateway's do. */
+const digestsOf = (messages: readonly Message[]) =>
+  Buffer.concat(messages.map((_, index) => hashOf(messages.slice(0, index + 1))));
+
+/** Returns what the watcher knows of the place behind some messages, in tokens. */
+const known = (watched: WatchedPrefixes, messages: readonly Message[]) =>
+  watched.held.get(hashOf(messages).toString("hex"));
+
+/** Returns all tokens that the watcher was told of from the begin to the place behind some messages, and behind it. */
+const told = (watched: WatchedPrefixes, messages: readonly Message[]) => {
+  const held = known(watched, messages);
+  return held && held.tokens + held.tailTokens;
+};
+
+const requestOf = (messages: readonly Message[], tenant = "acme") => ({
+  messages,
+  tools: [],
+  tenant,
+  prefixDigests: digestsOf(messages),
+});
+
+type KvRig = DialectRig & { readonly cache: KvEngine; readonly watched: WatchedPrefixes };
+
+async function kvRig(options: KvEngineOptions = { form: "vllm" }, replays = true): Promise<KvRig> {
+  const cache = await startKvEngine(options);
+  const { kvEvents, model, promptTokens } = cache;
+  const engine = await startDialectServer(options.form, { model, promptTokens, load: () => KV_PAGE });
+  const replayEndpoint = replays ? kvEvents.replayEndpoint : undefined;
+  const backend = backendOf(engine, options.form, { kvEvents: { ...kvEvents, replayEndpoint } });
+  atEnd(engine.stop, cache.stop);
+  await backend.start(FOREVER);
+  expect(backend.startNotes()).toEqual([]);
+  const node = await startNode(backend);
+  const client = new NodeClient(node.address);
+  atEnd(
+    () => backend.close(),
+    node.stop,
+    () => client.close(),
+  );
+  return { engine, node, client, cache, watched: client.watchPrefixes("svc-qwen") };
+}
+
+/** Asks for one generation, and returns the text of the answer. */
+async function asked(rig: KvRig, request: ReturnType<typeof requestOf>): Promise<string> {
+  const { code, blocks } = await ask(rig, request);
+  expect(code).toBe(0);
+  return blocks.flatMap((block) => (block.kind === "text" ? [block.text] : [])).join("");
+}
+
+const FORMS = ["vllm", "sglang"] as const satisfies readonly DialectName[];
+
+test.each(FORMS)("beside %s what a node tells of a conversation is what its engine then finds", async (form) => {
+  const rig = await kvRig({ form });
+  const { watched, cache } = rig;
+  expect((await rig.client.describe()).models[0]?.capabilities).toContain(Capability.PREFIX_EVENTS);
+  const first = [SYSTEM, QUESTION];
+  const text = await asked(rig, requestOf(first));
+  await vi.waitFor(() => expect(told(watched, first)).toBeGreaterThan(SYSTEM.parts.length));
+  // The head's place is found by a question to the engine.
+  const head = Math.floor((2 + "You are terse. ".repeat(20).length + 1) / BLOCK) * BLOCK;
+  await vi.waitFor(() => expect(known(watched, [SYSTEM])).toEqual({ tokens: head, tailTokens: 0 }));
+
+  const second = [...first, says(Role.ASSISTANT, text), says(Role.USER, "And then?")];
+  const before = told(watched, first);
+  await asked(rig, requestOf(second));
+  expect(cache.cached()).toBe(before);
+
+  const other = [SYSTEM, says(Role.USER, "Something else.")];
+  await asked(rig, requestOf(other));
+  expect(cache.cached()).toBe(head);
+  if (form === "vllm") expect(watched.kv.total).toBe(16_000);
+  expect(watched.kv.used % BLOCK).toBe(0);
+});
+
+test("what one tenant's prompts have put into the cache is not told of another's", async () => {
+  const rig = await kvRig({ form: "vllm", blocks: 160 });
+  const messages = [SYSTEM, LONG];
+  await asked(rig, requestOf(messages));
+  await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
+  // The same tokens of another tenant push the first one's out.
+  const others = { ...requestOf(messages, "other"), prefixDigests: digestsOf([LONG, SYSTEM]) };
+  await asked(rig, others);
+  await vi.waitFor(() => expect(known(rig.watched, messages)).toBeUndefined());
+  expect(known(rig.watched, [LONG, SYSTEM])).toBeDefined();
+});
+
+test.each(FORMS)("beside %s what the engine removes is told as dropped, its end before its begin", async (form) => {
+  const rig = await kvRig({ form, blocks: 160 });
+  const messages = [SYSTEM, QUESTION];
+  await asked(rig, requestOf(messages));
+  await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
+  await asked(rig, requestOf([says(Role.SYSTEM, "Another one. ".repeat(180))]));
+  await vi.waitFor(() => expect(known(rig.watched, messages)).toBeUndefined());
+  await asked(rig, requestOf(messages));
+  expect(rig.cache.cached()).toBe(0);
+});
+
+test("batches that were lost are asked for again", async () => {
+  const rig = await kvRig();
+  const messages = [SYSTEM, QUESTION];
+  rig.cache.lose(1);
+  await asked(rig, requestOf(messages));
+  await asked(rig, requestOf([SYSTEM, says(Role.USER, "Something else, and at some length.")]));
+  await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
+});
+
+test.each([true, false])("batches that do not come again void what was told (asks for them: %s)", async (replays) => {
+  const rig = await kvRig({ form: "vllm" }, replays);
+  const messages = [SYSTEM, QUESTION];
+  await asked(rig, requestOf(messages));
+  await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
+  rig.cache.lose(1, true);
+  await asked(rig, requestOf([says(Role.SYSTEM, "Nobody hears of this one. ".repeat(9))]));
+  const heard = [SYSTEM, says(Role.USER, "Something else, of 37 words and more. ".repeat(5))];
+  await asked(rig, requestOf(heard));
+  await vi.waitFor(() => expect(known(rig.watched, heard)).toBeDefined());
+  expect(known(rig.watched, messages)).toBeUndefined();
+});
+
+test("an engine that begins anew holds nothing of what it held, and is followed on", async () => {
+  const rig = await kvRig();
+  const messages = [SYSTEM, QUESTION];
+  await asked(rig, requestOf(messages));
+  await vi.waitFor(() => expect(known(rig.watched, messages)).toBeDefined());
+  const { endpoint, replayEndpoint } = rig.cache.kvEvents;
+  rig.cache.stop();
+  await vi.waitFor(() => expect(rig.watched.held.size).toBe(0));
+  const portOf = (address: string) => Number(/\d+$/.exec(address)?.[0]);
+  const ports = { events: portOf(endpoint), replay: portOf(replayEndpoint) };
+  const again = await vi.waitFor(() => startKvEngine({ form: "vllm", ports }), { timeout: 20_000, interval: 200 });
+  atEnd(again.stop);
+  // The prompt is stored again, and its digests are still tied to it.
+  await vi.waitFor(
+    async () => {
+      again.model({ messages: [{ role: "user", content: "Are you there? ".repeat(9) }], cache_salt: "any" });
+      await again.publish([]);
+      rig.engine.next(again.model({ ...rig.engine.bodies.findLast(({ stream }) => stream === true) }));
+      await asked(rig, requestOf(messages));
+      expect(known(rig.watched, messages)).toBeDefined();
+    },
+    { timeout: 20_000, interval: 200 },
+  );
+});
+
+test("a node whose engine publishes nothing, or what does not fit, says so and tells of nothing", async () => {
+  const cache = await startKvEngine({ form: "vllm" });
+  atEnd(cache.stop);
+  const { kvEvents, model } = cache;
+  const silent = { model: (body: object) => model({ ...body, return_token_ids: false }) };
+  const engine = await startDialectServer("vllm", silent);
+  const backend = backendOf(engine, "vllm", { kvEvents });
+  atEnd(engine.stop, () => backend.close());
+  await backend.start(FOREVER);
+  expect(backend.startNotes()).toEqual([
+    "Prefixes are not told of: the engine does not tell the tokens of its prompts.",
+  ]);
+  expect(backend.describe().models[0]?.capabilities).not.toContain(Capability.PREFIX_EVENTS);
+});

@@ -1,0 +1,192 @@
+import { randomBytes } from "node:crypto";
+import { encode } from "@msgpack/msgpack";
+import { Publisher, Router } from "zeromq";
+import { renderAnswer } from "./dialect-answer.ts";
+import { type ChatBody, obedient, type Reply } from "./dialect-server.ts";
+
+/** The tokens of a block. */
+const BLOCK_TOKENS = 16;
+/** The tokens with which the stand-in's template opens messages and answers, and ends them. */
+const MARKS: Readonly<Record<string, number>> = {
+  system: 2_000_001,
+  user: 2_000_002,
+  assistant: 2_000_003,
+  tool: 2_000_004,
+};
+const END = 2_000_000;
+const END_OF_REPLAY = Buffer.alloc(8, 0xff);
+
+/** How a stand-in engine keeps its cache and tells of it. */
+export type KvEngineOptions = {
+  /** The engine whose events it writes: maps with salts, or lists without. */
+  readonly form: "vllm" | "sglang";
+  /** The blocks that fit into the cache. Default: 10,000. */
+  readonly blocks?: number;
+  /** The ports at which it publishes and sends again. Default: free ones. */
+  readonly ports?: { readonly events: number; readonly replay: number };
+};
+
+/** A stand-in engine's cache at the process border: what it stores and removes, it publishes over ZeroMQ. */
+export type KvEngine = {
+  /** The settings with which a node reads the events. */
+  readonly kvEvents: {
+    readonly endpoint: string;
+    readonly listen: boolean;
+    readonly replayEndpoint: string;
+    readonly topic: string;
+    readonly ranks: number;
+  };
+  /** The model of the stand-in's HTTP server: it reads a prompt, answers, and tells of its cache. */
+  readonly model: (body: ChatBody) => Reply;
+  /** Returns the tokens of a request's prompt. */
+  readonly promptTokens: (body: ChatBody) => readonly number[];
+  /** The tokens of the newest prompt that were in the cache. */
+  readonly cached: () => number;
+  /** Loses the next batches on their way, and those that were to be sent again too if `forGood`. */
+  lose(batches: number, forGood?: boolean): void;
+  /** Publishes a batch of these events. */
+  publish(events: readonly unknown[]): Promise<void>;
+  /** Stops publishing. */
+  stop(): void;
+};
+
+/** Starts a stand-in's cache and publisher. */
+export async function startKvEngine({ form, blocks: most = 10_000, ports }: KvEngineOptions): Promise<KvEngine> {
+  const publisher = new Publisher({ linger: 0 });
+  const router = new Router({ linger: 0 });
+  const stop = () => {
+    publisher.close();
+    router.close();
+  };
+  try {
+    await publisher.bind(`tcp://127.0.0.1:${ports?.events ?? "*"}`);
+    await router.bind(`tcp://127.0.0.1:${ports?.replay ?? "*"}`);
+  } catch (error) {
+    // A thread that ends with an open socket takes its process with it.
+    stop();
+    throw error;
+  }
+  const kept: { readonly number: Buffer; readonly payload: Uint8Array }[] = [];
+  /** The engine's hashes by what is hashed: no two engines hash alike. The least recently used first. */
+  const held = new Map<string, bigint>();
+  let sent = 0n;
+  let losing = 0;
+  let isForGood = false;
+  let cachedTokens = 0;
+
+  void (async () => {
+    for await (const [caller, empty, from] of router) {
+      if (!caller || !empty || !from) continue;
+      for (const { number, payload } of kept)
+        if (number.compare(from) >= 0)
+          await router.send([caller, empty, ...(form === "vllm" ? ["kv"] : []), number, payload]);
+      await router.send([caller, empty, ...(form === "vllm" ? [""] : []), END_OF_REPLAY, ""]);
+    }
+  })();
+
+  const publish = async (events: readonly unknown[]): Promise<void> => {
+    const number = Buffer.alloc(8);
+    number.writeBigUInt64BE(sent);
+    sent += 1n;
+    const payload = encode([Date.now() / 1000, events, 0], { useBigInt64: true });
+    if (losing > 0) losing -= 1;
+    else {
+      isForGood = false;
+      await publisher.send(["kv", number, payload]);
+    }
+    if (!isForGood) kept.push({ number, payload });
+  };
+
+  const event = (type: string, fields: Readonly<Record<string, unknown>>) =>
+    form === "vllm" ? { type, ...fields } : [type, ...Object.values(fields)];
+
+  /** Puts the whole blocks of some tokens into the cache. */
+  const store = (tokens: readonly number[], salt: string): void => {
+    const events: unknown[] = [];
+    let before = form === "vllm" ? salt : "";
+    let parent: bigint | null = null;
+    for (let end = BLOCK_TOKENS; end <= tokens.length; end += BLOCK_TOKENS) {
+      const block = tokens.slice(end - BLOCK_TOKENS, end);
+      const key = `${before} ${block.join(",")}`;
+      const known = held.get(key);
+      const hash = known ?? randomBytes(8).readBigUInt64BE() | (1n << 63n);
+      held.delete(key);
+      held.set(key, hash);
+      const told = {
+        block_hashes: [hash],
+        parent_block_hash: parent,
+        token_ids: block,
+        block_size: BLOCK_TOKENS,
+        lora_id: null,
+      };
+      const more = { medium: "GPU", lora_name: null, extra_keys: [end === BLOCK_TOKENS ? [salt] : null], group_idx: 0 };
+      if (known === undefined) events.push(event("BlockStored", form === "vllm" ? { ...told, ...more } : told));
+      before = key;
+      parent = hash;
+    }
+    for (const [key, hash] of held) {
+      if (held.size <= most) break;
+      held.delete(key);
+      events.push(event("BlockRemoved", { block_hashes: [hash], medium: "GPU" }));
+    }
+    if (events.length > 0) void publish(events);
+  };
+
+  const find = (tokens: readonly number[], salt: string): number => {
+    let before = form === "vllm" ? salt : "";
+    for (let end = BLOCK_TOKENS; end <= tokens.length; end += BLOCK_TOKENS) {
+      before = `${before} ${tokens.slice(end - BLOCK_TOKENS, end).join(",")}`;
+      if (!held.has(before)) return end - BLOCK_TOKENS;
+    }
+    return tokens.length - (tokens.length % BLOCK_TOKENS);
+  };
+
+  const model = (body: ChatBody): Reply => {
+    const reply = obedient(body);
+    if (reply.kind !== "answer") return reply;
+    const salt = String(body.cache_salt);
+    const prompt = promptTokens(body);
+    cachedTokens = find(prompt, salt);
+    const { text = [] } = reply.answer;
+    store([...prompt, ...text.join("").split("").map(tokenOf), END], salt);
+    const data = renderAnswer[form]({ ...reply.answer, cachedTokens }, typeof body.tool_choice === "object");
+    const told = body.return_token_ids === true ? { prompt_token_ids: prompt } : {};
+    return { kind: "stream", data: data.map((datum, at) => (at === 0 ? { ...datum, ...told } : datum)), end: "done" };
+  };
+
+  return {
+    kvEvents: {
+      endpoint: String(publisher.lastEndpoint),
+      listen: false,
+      replayEndpoint: String(router.lastEndpoint),
+      topic: "kv",
+      ranks: 1,
+    },
+    model,
+    promptTokens,
+    cached: () => cachedTokens,
+    lose: (batches, forGood = false) => {
+      losing = batches;
+      isForGood = forGood;
+    },
+    publish,
+    stop,
+  };
+}
+
+/** Tokenizes as a template of marks and a tokenizer of characters would. */
+function promptTokens({ messages, add_generation_prompt: opens }: ChatBody): readonly number[] {
+  const list = Array.isArray(messages) ? messages : [];
+  const tokens = list.flatMap(({ role, content }) => [
+    MARKS[String(role)] ?? END,
+    ...String(content ?? "")
+      .split("")
+      .map(tokenOf),
+    END,
+  ]);
+  return opens === false ? tokens : [...tokens, MARKS.assistant ?? END];
+}
+
+function tokenOf(unit: string): number {
+  return unit.charCodeAt(0);
+}
