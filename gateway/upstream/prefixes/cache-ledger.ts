@@ -51,7 +51,8 @@ export type CacheNote = {
   readonly reason: CacheReason;
   /**
    * The number of the first boundary that is another one than in the prompt before: 0 is the tools and leading system
-   * messages, n the nth message behind them. Undefined for every reason that is not the client's.
+   * messages, n the nth message behind them; of a change in the middle of a long prompt, the last that it can be.
+   * Undefined for every reason that is not the client's.
    */
   readonly changedMessage: number | undefined;
 };
@@ -267,20 +268,21 @@ export class CacheLedger {
 }
 
 /** Returns what of a conversation's last prompt is not in its next one; undefined where all of it is. */
-function changeOf({ tail, from, begin: [head] }: LastPrompt, shape: PromptShape): Loss | undefined {
+function changeOf({ tail, from, begin }: LastPrompt, shape: PromptShape): Loss | undefined {
   const { boundaries } = shape;
   // As each digest is of all in front of it, one that is the same says that all before are.
   const same = tail.findLastIndex(({ hash }, index) => boundaries[from + index]?.hash === hash);
   const end = tail.at(-1);
   if (same === tail.length - 1 || !end) return undefined;
-  const isHead = same < 0 && head?.hash === boundaries[0]?.hash;
-  const unchanged = tail[same] ?? (isHead ? head : undefined);
+  const sameBegin = begin.findLastIndex(({ hash }, index) => boundaries[index]?.hash === hash);
+  // Between the begin and the tail nothing is remembered: there the change is taken to be as late as it can be.
+  const changedBefore = sameBegin === begin.length - 1 ? from : sameBegin + 1;
   return {
     reason: promptBytes(shape) < end.bytes / 2 ? "compaction" : "client_changed",
     upToBytes: end.bytes,
-    fromBytes: unchanged?.bytes ?? 0,
+    fromBytes: (tail[same] ?? begin[sameBegin])?.bytes ?? 0,
     upToTokens: undefined,
-    changedMessage: same >= 0 ? from + same + 1 : isHead ? 1 : 0,
+    changedMessage: same >= 0 ? from + same + 1 : changedBefore,
   };
 }
 

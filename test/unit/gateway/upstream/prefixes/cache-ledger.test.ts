@@ -90,6 +90,17 @@ describe("the one reason why a prompt was not in the cache is", () => {
     });
   });
 
+  test("the client, also where it changed something long ago, behind a begin that other prompts have too", () => {
+    const rest = Array.from({ length: 80 }, (_, index) => `a${index} u${index}`).join(" ");
+    for (const [changed, changedMessage] of [["u1", 5] as const, ["u9", 100] as const]) {
+      const gateway = new Gateway();
+      gateway.ask("head u", "A", 0);
+      gateway.ask(`head u ${rest}`, "A", 2);
+      const next = gateway.ask(`head u ${rest.replace(`${changed} `, "x ")} a u`, "A", 2);
+      expect(next).toMatchObject({ reason: "client_changed", changedMessage });
+    }
+  });
+
   test("not the client, where it begins another conversation or goes on with an earlier one", () => {
     const gateway = new Gateway();
     gateway.ask("head u1 a1 u2", "A", 0);
