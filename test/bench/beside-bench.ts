@@ -7,7 +7,7 @@ import { updateKeyFile } from "../../gateway/keys/key-file.ts";
 import { metricSum } from "../support/metric-text.ts";
 import { measureWindow } from "./load/load-window.ts";
 import { startChild } from "./processes/child-process.ts";
-import { DISTURBANCES, type Disturbance, type DisturbingTask } from "./processes/disturbing-process.ts";
+import { DISTURBANCES, type Disturbance, type DisturbingTask } from "./processes/disturbance.ts";
 import { type BenchGateway, GATEWAY_PROGRAM, startBenchGateway } from "./processes/gateway-process.ts";
 import { requestText } from "./processes/request-text.ts";
 import { pin } from "./references/reference.ts";

@@ -64,6 +64,7 @@ test.skipIf(!existsSync(python))(
     const backend = new OpenAiCompatibleBackend({
       ...{ nodeId: "n1", models: ["svc-qwen"], baseUrl, dialect: "vllm", profile, slots: 4, images: false },
       ...{ startTimeoutMs: PATIENCE_MS, silenceTimeoutMs: PATIENCE_MS, countTimeoutMs: PATIENCE_MS },
+      stepTimeoutMs: 120_000,
       ...{ loadIntervalMs: 500, priorities: false, sharedCache: false },
       kvEvents: { endpoint, listen: true, replayEndpoint, topic: "", ranks: 1 },
     });

@@ -2,23 +2,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { updateKeyFile } from "../../../gateway/keys/key-file.ts";
 import { agentBody } from "../load/agent-body.ts";
 import type { Directive } from "./directive.ts";
+import type { Disturbance, DisturbingTask } from "./disturbance.ts";
 
 /*
  * What disturbs running streams, a program of its own: it does one thing again and again until it is told to end. Its
  * argument is JSON. Tells its parent how often it was done.
  */
-
-/** What the program does: it sends a body, or changes one key of a file of many. */
-export const DISTURBANCES = ["20 MB body", "1 MB body of 5,000 messages", "one key of 100,000 changed"] as const;
-/** One of the things that the program does. */
-export type Disturbance = (typeof DISTURBANCES)[number];
-/** The argument of the program. */
-export type DisturbingTask = {
-  readonly kind: Disturbance;
-  readonly port: number;
-  readonly key: string;
-  readonly keyFile: string;
-};
 
 const BIG_BYTES = 20_000_000;
 const MANY_MESSAGES = 5_000;
