@@ -22,8 +22,13 @@ export const ANY_ORDER: TurnRules = { systemMessages: "anywhere", alternates: fa
 const text = (value: string): Part => ({ kind: { $case: "text", value: { text: value } } });
 const says = (role: Role, ...parts: Part[]): Message => ({ role, parts });
 const CALLS = ["aaaaaaaa1", "aaaaaaaa2"] as const;
+/** The words by which the calls of the trial conversations are found again, in the order of their ids. */
+const [HITHER, YONDER] = ["hither", "yonder"];
 const call = (callId: string): Part => ({
-  kind: { $case: "toolCall", value: { callId, name: "look", argumentsJson: "{}" } },
+  kind: {
+    $case: "toolCall",
+    value: { callId, name: "look", argumentsJson: JSON.stringify({ at: callId === CALLS[0] ? HITHER : YONDER }) },
+  },
 });
 const reports = (callId: string): Message =>
   says(Role.TOOL, {
@@ -66,6 +71,8 @@ export function turnRulesOfRendering(render: (messages: readonly Message[]) => s
   };
   if (!stands("plain", QUESTION, FOLLOW_UP)) return ANY_ORDER;
   const takesTools = stands("toolLast", QUESTION);
+  // Some templates write the first call of a turn and leave the others out without a word.
+  const dropsCalls = stands("toolLast", HITHER) && !stands("twoCalls", HITHER, YONDER);
   return {
     systemMessages: stands("systemLater", OPENING, QUESTION, LATER, FOLLOW_UP)
       ? "anywhere"
@@ -74,7 +81,7 @@ export function turnRulesOfRendering(render: (messages: readonly Message[]) => s
         : "nowhere",
     alternates:
       !stands("usersTogether", QUESTION, FOLLOW_UP) || (takesTools && !stands("userBehindTool", QUESTION, FOLLOW_UP)),
-    singleCalls: takesTools && !stands("twoCalls", QUESTION),
+    singleCalls: takesTools && (dropsCalls || !stands("twoCalls", QUESTION)),
   };
 }
 

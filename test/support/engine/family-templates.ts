@@ -42,11 +42,10 @@ const systemDropped = each(
   { before: "{% set ns = namespace(calls=0) %}" },
 );
 
-/** Leaves out all system messages but the first, and refuses two calls in a turn and a result behind no call. */
+/** Leaves out all system messages but the first and all calls of a turn but the first; refuses a result behind no call. */
 const firstOnly = each(
   `{% if m.role == 'tool' and ns.calls == 0 %}{{ raise_exception('A result without a call.') }}{% endif %}` +
-    `{% if (m.tool_calls or []) | length > 1 %}{{ raise_exception('One call in a turn.') }}{% endif %}` +
-    `{% if m.tool_calls %}{% set ns.calls = 1 %}{% endif %}{% if m.role != 'system' or loop.first %}${SPOKEN(CALLS_AS_JSON)}{% endif %}`,
+    `{% if m.tool_calls %}{% set ns.calls = 1 %}{% endif %}{% if m.role != 'system' or loop.first %}${SPOKEN(CALLS_AS_JSON.replace("m.tool_calls or []", "(m.tool_calls or [])[:1]"))}{% endif %}`,
   { before: "{% set ns = namespace(calls=0) %}" },
 );
 

@@ -353,6 +353,38 @@ const invoked = (nested: boolean, open: string, close: string, think: string): s
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- ']~b]ai\\n<${think}>\\n' }}{%- endif -%}`;
 
+/** Messages under headers that name a channel, and of the calls of a turn the first alone. */
+const channels = `
+{%- macro said(head, body) %}{{ '<|start|>' + head + '<|message|>' + body + '<|end|>' }}{% endmacro %}
+{%- set ns = namespace(called=none) %}
+{%- if reasoning_effort is not defined %}{% set reasoning_effort = "medium" %}{% endif %}
+{{- said("system", "Answer in channels.\\nReasoning: " + reasoning_effort) }}
+{%- if messages[0].role == "system" %}{% set opening = messages[0].content %}{% set rest = messages[1:] %}
+{%- else %}{% set opening = "" %}{% set rest = messages %}{% endif %}
+{%- if opening or tools %}
+  {{- "<|start|>developer<|message|>" + opening }}
+  {%- for tool in tools or [] %}{% set tool = tool.function %}
+    {{- "\\ntype " + tool.name + " = (" }}
+    {%- for name, fields in (tool.parameters.properties or {}).items() %}
+      {{- name + ("" if name in (tool.parameters.required or []) else "?") + ": " ~ (fields | tojson) }}{% if not loop.last %}{{- ", " }}{% endif %}
+    {%- endfor %}{{- ")" }}
+  {%- endfor %}
+  {{- "<|end|>" }}
+{%- endif %}
+{%- for m in rest %}
+  {%- if m.role == "assistant" and m.tool_calls %}
+    {%- set call = m.tool_calls[0].function %}{% set ns.called = call.name %}
+    {%- if m.content %}{{- said("assistant<|channel|>analysis", m.content) }}{% endif %}
+    {{- "<|start|>assistant to=" }}{{- "functions." + call.name + "<|channel|>commentary " + "json<|message|>" }}
+    {{- call.arguments | tojson }}{{- "<|call|>" }}
+  {%- elif m.role == "assistant" %}{{- said("assistant<|channel|>final", m.content) }}
+  {%- elif m.role == "tool" and ns.called is none %}{{- raise_exception("A result without a call.") }}
+  {%- elif m.role == "tool" %}{{- said("functions." + ns.called + " to=assistant<|channel|>commentary", m.content | tojson) }}
+  {%- elif m.role == "user" %}{{- said("user", m.content) }}
+  {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|start|>assistant' }}{% endif %}`;
+
 /** A template in the shape of each family's public one, by the name of its profile. */
 export const PROFILE_SHAPES: Readonly<Record<string, string>> = {
   "deepseek-r1": bars("\\n```json\\n", "\\n```<｜tool▁call▁end｜>"),
@@ -360,6 +392,7 @@ export const PROFILE_SHAPES: Readonly<Record<string, string>> = {
   "deepseek-v3.1": bars("<｜tool▁sep｜>", "<｜tool▁call▁end｜>"),
   "deepseek-v3.2": typedArguments("function_calls"),
   "deepseek-v4": typedArguments("tool_calls"),
+  "gpt-oss": channels,
   "glm-4.5": argumentPairs("\n"),
   "glm-4.7": argumentPairs(""),
   hermes: chatml(false),
