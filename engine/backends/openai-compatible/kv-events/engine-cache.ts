@@ -86,8 +86,10 @@ export class EngineCache {
     return this.#isConfirmed;
   }
 
-  /** Connects to the engine's events. Throws `EngineError` ENGINE_DOWN where the package for it is not installed,
-   * and where the endpoint cannot be listened at. */
+  /**
+   * Connects to the engine's events. Throws `EngineError` ENGINE_DOWN where the package for it cannot be loaded, and where
+   * the endpoint cannot be listened at.
+   */
   async open(settings: RequestSettings): Promise<void> {
     const { options, http, countTimeoutMs, clock } = this.#parts;
     const { dialect } = settings;

@@ -36,8 +36,8 @@ export type FeedSink = {
 };
 
 /**
- * Loads the optional dependency zeromq. Only nodes that read an engine's KV events need it, so it is loaded only here.
- * Throws `EngineError` ENGINE_DOWN when it is not installed.
+ * Loads the package zeromq. Only nodes that read an engine's KV events need it, and it is native code, so it is loaded
+ * only here. Throws `EngineError` ENGINE_DOWN where it has no binary for this machine.
  */
 export async function loadZmq(): Promise<ZmqLibrary> {
   try {
@@ -45,7 +45,7 @@ export async function loadZmq(): Promise<ZmqLibrary> {
   } catch (cause) {
     throw new EngineError(
       "ENGINE_DOWN",
-      "The package zeromq could not be loaded. Install the project without leaving out optional dependencies.",
+      "The package zeromq could not be loaded: it may have no binary for this machine.",
       {},
       cause,
     );
