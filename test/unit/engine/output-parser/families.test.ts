@@ -199,6 +199,8 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
       "\n",
       "text",
     ];
+    const marks = reasoning ? [plain(reasoning.open), plain(reasoning.close)] : [];
+    const unmarked = (text: string) => marks.reduce((rest, mark) => rest.replaceAll(mark, ""), text);
     const random = seededRandom(fragments.length);
     for (let round = 0; round < SOUPS; round += 1) {
       const length = 1 + Math.floor(random() * 30);
@@ -206,7 +208,8 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
       const end = random() < 0.5 ? "cut" : "stop";
       const blocks = parseAnyhow(soup, { ...options, end, startsInReasoning: random() < 0.2 });
       if (blocks.length > 0 && blocks.every(({ kind }) => kind === "text")) {
-        expect(plain(soup)).toContain(plain(textOf(blocks)));
+        // A mark of reasoning that opens it twice, or closes none, is dropped.
+        expect(unmarked(plain(soup))).toContain(unmarked(plain(textOf(blocks))));
       }
     }
   });
