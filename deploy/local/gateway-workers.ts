@@ -77,7 +77,8 @@ export class GatewayWorkers {
     const { program, state, options, engines } = this.#options;
     // Workers share a socket only under the same name for it: a free port must not be asked for by its number while some live.
     if (Object.keys(cluster.workers ?? {}).length === 0) this.#port = this.#knownPort;
-    const where = { index, port: this.#port, adminPort: place.adminPort };
+    const isWaitedFor = place.process === undefined || this.#places.length === 1;
+    const where = { index, port: this.#port, adminPort: place.adminPort, isWaitedFor };
     const config = await writeGatewayConfig(state, options, engines, where);
     const process = startWorker(program, ["--config", config]);
     process.once("exit", this.#limits.attach(processChannel(process, LIMITS_TOPIC)));

@@ -69,8 +69,17 @@ export async function writeEngineConfig(
   });
 }
 
-/** The number of a gateway worker, from 1, with its public port and its admin port; port 0 stands for any free one. */
-export type WorkerPlace = { readonly index: number; readonly port: number; readonly adminPort: number };
+/** The place of a gateway worker among those of one start. */
+export type WorkerPlace = {
+  /** The number of the worker, from 1. */
+  readonly index: number;
+  /** Its public port; 0 stands for any free one. */
+  readonly port: number;
+  /** Its admin port; 0 stands for any free one. */
+  readonly adminPort: number;
+  /** Whether no other worker serves while it starts: somebody waits for it, and it does not warm up. */
+  readonly isWaitedFor: boolean;
+};
 
 /**
  * Writes the configuration of one gateway worker in front of the nodes at `engines`, each `host:port`. Resolves to the
@@ -80,7 +89,7 @@ export async function writeGatewayConfig(
   state: State,
   options: LocalOptions,
   engines: readonly string[],
-  { index, port, adminPort }: WorkerPlace,
+  { index, port, adminPort, isWaitedFor }: WorkerPlace,
 ): Promise<string> {
   const endpoints = engines.map((address) => ({ address }));
   return writeConfig(state, `gateway-${index}.yaml`, {
@@ -91,6 +100,7 @@ export async function writeGatewayConfig(
     keys: { file: state.keyFile },
     sealingKeyFile: state.sealingKeyFile,
     clusters: CATALOG.map(({ id }) => ({ model: id, endpoints })),
+    ...(isWaitedFor && { warmUpMs: 0 }),
     drainGraceMs: options.drainGrace * 1_000,
     drainTimeoutMs: DRAIN_TIMEOUT_MS,
     log: { level: options.logLevel },

@@ -60,7 +60,8 @@ export async function startLoopbackNode(model: string): Promise<LoopbackNode> {
     stream.on("error", () => {});
     answer(stream, replies.get(String(headers[":path"])));
   });
-  server.listen(0, "127.0.0.1");
+  // Workers would share the port.
+  server.listen({ port: 0, host: "127.0.0.1", exclusive: true });
   await once(server, "listening");
   return {
     address: `127.0.0.1:${(server.address() as AddressInfo).port}`,

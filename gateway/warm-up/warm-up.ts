@@ -89,7 +89,8 @@ async function exercise(config: GatewayConfig, over: AbortSignal): Promise<numbe
     hardStop: ended.signal,
   });
   try {
-    await app.listen({ host: "127.0.0.1", port: 0 });
+    // Workers would share the port.
+    await app.listen({ host: "127.0.0.1", port: 0, exclusive: true });
     const { port } = app.server.address() as AddressInfo;
     while (!clusters.ready) await sleep(LOOK_MS, undefined, { signal: over });
     const texts = exercises(model, key);
