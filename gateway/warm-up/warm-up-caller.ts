@@ -34,15 +34,15 @@ function callOver(socket: Socket, next: () => string | undefined): Promise<void>
     socket.on("connect", ask);
     socket.on("data", (bytes) => {
       had += bytes.toString("latin1");
-      if (isWhole(had)) ask();
+      if (isWholeAnswer(had)) ask();
     });
     socket.on("error", () => {});
     socket.on("close", () => resolve());
   });
 }
 
-/** Returns whether a text holds a whole answer of HTTP. */
-function isWhole(text: string): boolean {
+/** Returns whether a text, the bytes of an answer in Latin-1, holds a whole answer of HTTP/1.1. */
+export function isWholeAnswer(text: string): boolean {
   const headEnd = text.indexOf(HEAD_END);
   if (headEnd === -1) return false;
   const length = /^content-length: *(\d+)/im.exec(text.slice(0, headEnd))?.[1];

@@ -1,9 +1,8 @@
 import { connect, type Socket } from "node:net";
+import { isWholeAnswer } from "../../../gateway/warm-up/warm-up-caller.ts";
 import { nowUs } from "../processes/stamp.ts";
 import type { Target } from "../processes/targets.ts";
 
-const HEAD_END = "\r\n\r\n";
-const LAST_CHUNK = "0\r\n\r\n";
 /** The requests that a connection is used for: the gateway closes one after a thousand. */
 const REQUESTS_PER_CONNECTION = 900;
 
@@ -58,7 +57,7 @@ export class SaturatingClient {
     socket.on("connect", ask);
     socket.on("data", (bytes) => {
       had += bytes.toString("latin1");
-      if (!isWhole(had)) return;
+      if (!isWholeAnswer(had)) return;
       if (!had.startsWith("HTTP/1.1 200")) this.#fail(`answered "${had.slice(0, 200)}"`);
       this.#timesMs.push((nowUs() - sentUs) / 1000);
       if (asked < REQUESTS_PER_CONNECTION && !/^connection: close/im.test(had)) ask();
@@ -76,13 +75,4 @@ export class SaturatingClient {
     this.#failure ??= new Error(`${this.#target.name}: ${why}`);
     this.close();
   }
-}
-
-/** Returns whether a text holds a whole answer of HTTP. */
-function isWhole(text: string): boolean {
-  const headEnd = text.indexOf(HEAD_END);
-  if (headEnd === -1) return false;
-  const length = /^content-length: *(\d+)/im.exec(text.slice(0, headEnd))?.[1];
-  if (length === undefined) return text.endsWith(LAST_CHUNK);
-  return text.length >= headEnd + HEAD_END.length + Number(length);
 }
