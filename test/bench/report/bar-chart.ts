@@ -29,6 +29,7 @@ export function barChart(title: string, bars: readonly Bar[]): string {
   });
   const height = HEAD + measured.length * ROW + 8;
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" font-family="sans-serif" font-size="13">
+<title>CPU us each: ${escaped(title)}</title>
 <rect width="${WIDTH}" height="${height}" fill="#fff"/>
 <text x="8" y="20" font-weight="bold">CPU us each: ${escaped(title)}</text>
 ${rows.join("\n")}
