@@ -7,8 +7,11 @@ import { until } from "../../support/until.ts";
 /* The rows of the list of faults that the gateway itself has to answer, by their numbers, byte by byte: bodies. */
 
 const caller = new RawCaller(fixedSentence);
-/** With the limit that gateways have by default. */
-const spacious = new RawCaller(fixedSentence, 32 * 1024 * 1024);
+/** With the limit that gateways have by default, and time: it shares its process with callers who make megabytes. */
+const spacious = new RawCaller(fixedSentence, {
+  maxBodyBytes: 32 * 1024 * 1024,
+  timeouts: { requestHeadersTimeoutMs: 30_000, requestTimeoutMs: 30_000 },
+});
 
 describe("B: bodies", () => {
   const PATHS = [

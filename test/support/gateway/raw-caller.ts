@@ -4,8 +4,22 @@ import { type RunningEngine, startEngine } from "../engine/start-engine.ts";
 import { head, RawConnection, type RawReply } from "../http/raw-http.ts";
 import { type RunningGateway, startGateway } from "./start-gateway.ts";
 
-/** The size of the largest body that the gateway of a `RawCaller` takes, in bytes. */
+/** The size of the largest body that the gateway of a `RawCaller` takes where nothing else is said, in bytes. */
 export const MAX_BODY = 64 * 1024;
+
+/** What the gateway of a `RawCaller` bears of its callers. */
+export type RawLimits = {
+  /** The size of the largest body, in bytes. */
+  readonly maxBodyBytes: number;
+  /** The times in which a head and a whole request have to arrive, in milliseconds. */
+  readonly timeouts: { readonly requestHeadersTimeoutMs: number; readonly requestTimeoutMs: number };
+};
+
+/** Short ones: a test that lets them pass waits for them. */
+const SHORT: RawLimits = {
+  maxBodyBytes: MAX_BODY,
+  timeouts: { requestHeadersTimeoutMs: 1_000, requestTimeoutMs: 1_500 },
+};
 
 /** The host field of requests. */
 export const HOST = "host: gateway.test";
@@ -25,11 +39,10 @@ export class RawCaller {
   #gateway: RunningGateway | undefined;
 
   /** Starts the gateway before the tests of the file and stops it behind them. */
-  constructor(script: Script, maxBodyBytes: number = MAX_BODY) {
+  constructor(script: Script, limits = SHORT) {
     beforeAll(async () => {
       this.#engine = await startEngine(script);
-      const timeouts = { requestHeadersTimeoutMs: 1_000, requestTimeoutMs: 1_500 };
-      this.#gateway = await startGateway([this.#engine.address], { maxBodyBytes, timeouts });
+      this.#gateway = await startGateway([this.#engine.address], limits);
     });
     afterAll(async () => {
       await this.#gateway?.stop();
