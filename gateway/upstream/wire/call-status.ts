@@ -1,6 +1,7 @@
-import { constants, type IncomingHttpHeaders } from "node:http2";
+import { constants } from "node:http2";
 import { Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import type { WireEnd } from "./generate-wire.ts";
+import type { Headers } from "./http2/header-reader.ts";
 
 /** What gRPC makes of an answer that has a status of HTTP and none of its own. */
 const BY_HTTP_STATUS: Readonly<Record<number, status>> = {
@@ -28,9 +29,9 @@ export function failedCall(code: status, details: string, metadata = new Metadat
 }
 
 /** Returns the end that the trailers of a call tell of; undefined where they have no status. */
-export function endOf(trailers: IncomingHttpHeaders): WireEnd | undefined {
+export function endOf(trailers: Headers): WireEnd | undefined {
   const code = trailers["grpc-status"];
-  if (typeof code !== "string") return undefined;
+  if (code === undefined) return undefined;
   const metadata = Metadata.fromHttp2Headers(trailers);
   if (code === "0") return { error: undefined, trailers: metadata };
   const known = /^(?:[1-9]|1[0-6])$/.test(code) ? (Number(code) as status) : status.UNKNOWN;
@@ -51,8 +52,8 @@ function errorWithoutStatus(lost: boolean, httpStatus: number | undefined, reset
 }
 
 /** Returns the words of a status, which are written with percent signs; as they came where that was not done well. */
-function detailsOf(message: unknown): string {
-  if (typeof message !== "string") return "";
+function detailsOf(message: string | undefined): string {
+  if (message === undefined) return "";
   try {
     return decodeURIComponent(message);
   } catch {

@@ -1,8 +1,10 @@
-import { type ClientHttp2Session, type ClientHttp2Stream, constants, type IncomingHttpHeaders } from "node:http2";
 import { Metadata, status } from "@grpc/grpc-js";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import { endOf, endWithoutStatus, failedCall } from "./call-status.ts";
-import { asBuffer, type WireCall, type WireEnd, type WireListener, type WireRequest } from "./generate-wire.ts";
+import type { WireCall, WireEnd, WireListener, WireRequest } from "./generate-wire.ts";
+import type { Http2Connection } from "./http2/connection.ts";
+import type { Headers } from "./http2/header-reader.ts";
+import type { Http2Stream, StreamListener } from "./http2/stream.ts";
 import { framed, MessageCutter, prefixOf } from "./message-cutter.ts";
 
 /** The size, in bytes, up to which a message is copied behind its prefix: one write is cheaper than two. */
@@ -21,21 +23,21 @@ export type Http2CallOptions = {
   /** The clock by which the deadline of the call is kept. */
   readonly clock: Clock;
   /** Called with the connection of the call when it is given up because it said nothing. */
-  readonly onSilent: (session: ClientHttp2Session) => void;
+  readonly onSilent: (connection: Http2Connection) => void;
 };
 
 /** One Generate call over HTTP/2, which waits for its stream first. */
-export class Http2Call implements WireCall {
+export class Http2Call implements WireCall, StreamListener {
   readonly #listener: WireListener;
   readonly #maxMessageBytes: number;
-  readonly #onSilent: (session: ClientHttp2Session) => void;
+  readonly #onSilent: (connection: Http2Connection) => void;
   readonly #cutter: MessageCutter;
   readonly #stopDeadline: () => void;
   /** What is to be sent; let go with the message, which nobody else keeps. */
   #request: WireRequest | undefined;
   /** The stream of the call; undefined while the call waits for its connection. */
-  #stream: ClientHttp2Stream | undefined;
-  #session: ClientHttp2Session | undefined;
+  #stream: Http2Stream | undefined;
+  #connection: Http2Connection | undefined;
   #paused = false;
   /** The status of HTTP; undefined until it has come. */
   #httpStatus: number | undefined;
@@ -67,24 +69,18 @@ export class Http2Call implements WireCall {
     return this.#request;
   }
 
-  /** Follows the stream on the connection, whose headers are on their way, and sends the message when it is its turn. */
-  begin(session: ClientHttp2Session, stream: ClientHttp2Stream): void {
-    this.#session = session;
+  /** Opens a stream on the connection with this block of headers, and sends the message when it is its turn. */
+  begin(connection: Http2Connection, block: Buffer): void {
+    this.#connection = connection;
+    const stream = connection.open(block, this);
     this.#stream = stream;
-    stream.on("response", (headers) => this.#response(headers));
-    stream.on("data", (piece: Buffer) => this.#data(piece));
-    stream.on("trailers", (trailers) => this.#trailers(trailers));
-    stream.on("end", () => this.#read());
-    // It says why, and "close" follows.
-    stream.on("error", () => {});
-    stream.on("close", () => this.#closed(stream));
     if (this.#paused) stream.pause();
     this.#handOver(stream);
   }
 
   /** Cancels the call, which ends it at once. */
   cancel(why?: "silent"): void {
-    if (why === "silent" && this.#session && !this.#over) this.#onSilent(this.#session);
+    if (why === "silent" && this.#connection && !this.#over) this.#onSilent(this.#connection);
     this.fail(status.CANCELLED, "Cancelled on client");
   }
 
@@ -106,34 +102,29 @@ export class Http2Call implements WireCall {
   }
 
   /** Has the message sent. It has a scope to itself: what follows the stream would else keep the message, too. */
-  #handOver(stream: ClientHttp2Stream): void {
+  #handOver(stream: Http2Stream): void {
     if (!this.#request) return;
     const { message, handOver } = this.#request;
     this.#request = undefined;
     handOver.begin(() => this.#send(stream, message, () => handOver.taken()));
   }
 
-  #send(stream: ClientHttp2Stream, message: Uint8Array, onTaken: () => void): void {
+  #send(stream: Http2Stream, message: Uint8Array, onTaken: () => void): void {
     if (this.#over) return;
-    if (message.byteLength <= COPIED_BYTES) {
-      stream.end(framed(message), onTaken);
-      return;
-    }
-    stream.write(prefixOf(message.byteLength));
-    stream.end(asBuffer(message), onTaken);
+    if (message.byteLength <= COPIED_BYTES) stream.send([framed(message)], onTaken);
+    else stream.send([prefixOf(message.byteLength), message], onTaken);
   }
 
-  #response(headers: IncomingHttpHeaders & { readonly ":status"?: number | undefined }): void {
-    this.#httpStatus = headers[":status"];
-    // An answer may be its trailers alone.
-    if (headers["grpc-status"] !== undefined) this.#trailers(headers);
+  /** Takes the headers of the answer. */
+  headers(headers: Headers): void {
+    this.#httpStatus = Number(headers[":status"]);
   }
 
-  #data(piece: Buffer): void {
-    if (this.#over) return;
+  /** Takes a part of the answer. It runs on the path of every delta. */
+  data(bytes: Buffer, from: number, to: number): void {
     // What is no answer of gRPC has no messages.
-    if (this.#httpStatus !== 200) return;
-    const fault = this.#cutter.take(piece);
+    if (this.#over || this.#httpStatus !== 200) return;
+    const fault = this.#cutter.take(bytes, from, to);
     if (fault?.kind === "compressed")
       this.fail(status.INTERNAL, "Received a message in an encoding that was not offered");
     else if (fault) {
@@ -142,20 +133,21 @@ export class Http2Call implements WireCall {
     }
   }
 
-  #trailers(trailers: IncomingHttpHeaders): void {
+  /** Takes the status of the call, behind which messages may wait that were not read. */
+  trailers(trailers: Headers): void {
     const end = endOf(trailers);
     if (end?.error) this.#end(end);
     else this.#told = end;
   }
 
-  /** All messages have been read. */
-  #read(): void {
-    // Half a message at the end is no message, as with grpc-js: whether the answer is whole is seen by its events.
-    if (this.#told) this.#end(this.#told);
+  /** Takes the end of the answer: half a message before it is no message, as with grpc-js. */
+  ended(): void {
+    this.#end(this.#told ?? endWithoutStatus(false, this.#httpStatus, 0));
   }
 
-  #closed({ rstCode }: ClientHttp2Stream): void {
-    this.#end(endWithoutStatus(this.#session?.destroyed ?? true, this.#httpStatus, rstCode));
+  /** Takes the end of the stream before that of the answer. */
+  broken(code: number, lost: boolean): void {
+    this.#end(endWithoutStatus(lost, this.#httpStatus, code));
   }
 
   #end(end: WireEnd): void {
@@ -163,8 +155,8 @@ export class Http2Call implements WireCall {
     this.#over = true;
     this.#request = undefined;
     this.#stopDeadline();
-    // A stream that is read to its end closes by itself.
-    if (end.error) this.#stream?.close(constants.NGHTTP2_CANCEL);
+    // Of one that is over this tells nobody.
+    this.#stream?.cancel();
     this.#listener.ended(end);
   }
 }

@@ -1,27 +1,18 @@
-import {
-  type ClientHttp2Session,
-  type ClientHttp2Stream,
-  connect,
-  constants,
-  type OutgoingHttpHeaders,
-} from "node:http2";
 import { isIP, connect as netConnect, type Socket } from "node:net";
-import { checkServerIdentity, connect as tlsConnect } from "node:tls";
+import { checkServerIdentity, TLSSocket, connect as tlsConnect } from "node:tls";
 import { Metadata, status } from "@grpc/grpc-js";
 import type { Pems } from "../../../deploy/runtime/files/followed-pems.ts";
 import { type Clock, systemClock } from "../../../deploy/runtime/time/clock.ts";
 import { InferenceServiceService } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { failedCall } from "./call-status.ts";
 import type { GenerateWire, WireCall, WireListener, WireRequest } from "./generate-wire.ts";
+import { Http2Connection } from "./http2/connection.ts";
+import { ErrorCode } from "./http2/frames.ts";
+import { headerBlock } from "./http2/header-writer.ts";
 import { Http2Call } from "./http2-call.ts";
 
-/**
- * The window of each stream, in bytes: what a node may send ahead of a reader that is slow. It is some thousand deltas,
- * and all of them are kept here.
- */
-const STREAM_WINDOW_BYTES = 64 * 1024;
-/** The window of the connection, in bytes. It is given back as bytes come, whoever reads them. */
-const CONNECTION_WINDOW_BYTES = 4 * 1024 * 1024;
+/** The room that connections read into, one after the other: what one has brought is read before the next is asked. */
+const READ_ROOM = Buffer.allocUnsafeSlow(64 * 1024);
 /** The longest time that connecting may take, in milliseconds; calls have shorter limits of their own. */
 const CONNECT_MS = 20_000;
 /** The time after a connection could not be made in which no other is tried, in milliseconds. */
@@ -33,9 +24,6 @@ const MAX_TIMEOUT_MS = 99_999_999;
 
 /** What a call says that has found no connection. */
 const NO_CONNECTION = "No connection established";
-
-const UNSECURED = "http://node";
-const SECURED = "https://node";
 
 /** How connections of a wire are secured. */
 export type WireTls = {
@@ -64,64 +52,71 @@ export type Http2WireOptions = {
   readonly pingTimeoutMs?: number;
 };
 
+/** A connection to the node, and the socket that it goes over. */
+type Link = { readonly connection: Http2Connection; readonly socket: Socket };
+
 /**
- * Carries Generate calls over one connection of `node:http2`, without the layers of a gRPC library around each message.
- * It connects when it is warmed or at its first call, and again at the next one after a connection was lost or is to get
- * no more.
+ * Carries Generate calls over one connection of HTTP/2, without the layers of a gRPC library around each message. It
+ * connects when it is warmed or at its first call, and again at the next one after a connection was lost or is to get no
+ * more.
  */
 export class Http2Wire implements GenerateWire {
   readonly #options: Http2WireOptions;
   readonly #clock: Clock;
   readonly #pingTimeoutMs: number;
+  /** The headers that all calls have alike. */
+  readonly #sameHeaders: Buffer;
   #pingMs: number;
   /** The connection for new calls; undefined where there is none. */
-  #session: ClientHttp2Session | undefined;
+  #link: Link | undefined;
   /** The same once it stands: the node has answered in HTTP/2. */
-  #standing: ClientHttp2Session | undefined;
+  #standing: Link | undefined;
   /**
    * The calls that wait for their connection to stand, by connection: how many a node takes at once is not
    * known before, and it refuses the others.
    */
-  readonly #waiting = new Map<ClientHttp2Session, Http2Call[]>();
+  readonly #waiting = new Map<Http2Connection, Http2Call[]>();
   /** All connections that are open: of those that get no new calls some may still run. */
   readonly #sockets = new Set<Socket>();
   /** The moment at which a connection could not be made, in milliseconds of the monotonic clock. */
   #failedMs = Number.NEGATIVE_INFINITY;
   #closed = false;
   /** Made once: one that was made with a call would keep the message of the call. */
-  readonly #onSilent = (session: ClientHttp2Session) => this.#probe(session);
+  readonly #onSilent = (connection: Http2Connection) => this.#probe(connection);
 
   /** Makes a wire that has no connection yet. */
   constructor(options: Http2WireOptions) {
+    const { address, tls, clock, pingMs, pingTimeoutMs } = options;
     this.#options = options;
-    this.#clock = options.clock ?? systemClock;
-    this.#pingMs = options.pingMs ?? 20_000;
-    this.#pingTimeoutMs = options.pingTimeoutMs ?? 10_000;
+    this.#clock = clock ?? systemClock;
+    this.#pingMs = pingMs ?? 20_000;
+    this.#pingTimeoutMs = pingTimeoutMs ?? 10_000;
+    this.#sameHeaders = headerBlock([
+      [":method", "POST"],
+      [":scheme", tls ? "https" : "http"],
+      [":authority", tls?.serverName ?? address],
+      [":path", InferenceServiceService.generate.path],
+      ["te", "trailers"],
+      ["content-type", "application/grpc"],
+      ["user-agent", "svc-gateway"],
+    ]);
   }
 
   /** Whether the connection for new calls stands. */
   get connected(): boolean {
-    return this.#standing !== undefined && this.#standing === this.#session && isUsable(this.#standing);
+    return this.#standing !== undefined && this.#standing === this.#link && this.#standing.connection.usable;
   }
 
   /** Opens a call, on a new connection where there is none. */
   open(request: WireRequest, listener: WireListener): WireCall {
-    const session = this.#usable();
-    if (!session) return failing(listener);
+    const connection = this.#usable();
+    if (!connection) return failing(listener);
     const { maxMessageBytes } = this.#options;
-    const call = () =>
-      new Http2Call({ request, listener, maxMessageBytes, clock: this.#clock, onSilent: this.#onSilent });
-    const waiting = this.#waiting.get(session);
-    if (waiting) {
-      const later = call();
-      waiting.push(later);
-      return later;
-    }
-    const stream = requested(session, this.#headers(request));
-    if (!stream) return failing(listener);
-    const begun = call();
-    begun.begin(session, stream);
-    return begun;
+    const call = new Http2Call({ request, listener, maxMessageBytes, clock: this.#clock, onSilent: this.#onSilent });
+    const waiting = this.#waiting.get(connection);
+    if (waiting) waiting.push(call);
+    else call.begin(connection, this.#headers(request));
+    return call;
   }
 
   /**
@@ -136,73 +131,69 @@ export class Http2Wire implements GenerateWire {
   /** Closes all connections, and ends the calls that run on them. */
   close(): void {
     this.#closed = true;
-    this.#session = undefined;
+    this.#link = undefined;
     for (const socket of this.#sockets) socket.destroy();
   }
 
   /** Returns the connection for new calls, which may still be under way; undefined where none is to be tried now. */
-  #usable(): ClientHttp2Session | undefined {
-    if (this.#session && isUsable(this.#session)) return this.#session;
+  #usable(): Http2Connection | undefined {
+    if (this.#link?.connection.usable) return this.#link.connection;
     if (this.#closed || performance.now() - this.#failedMs < RECONNECT_MS) return undefined;
-    this.#session = this.#connect();
-    return this.#session;
+    this.#link = this.#connect();
+    return this.#link.connection;
   }
 
-  #connect(): ClientHttp2Session {
-    const { tls } = this.#options;
-    // A connection that is given up goes with its socket: a session that was told to end by its node would wait for it.
-    const socket = this.#socket();
-    const session = connect(tls ? SECURED : UNSECURED, {
-      createConnection: () => socket,
-      settings: { enablePush: false, initialWindowSize: STREAM_WINDOW_BYTES },
-      // Its bound is one of all streams together: how many there are is decided elsewhere.
-      maxSessionMemory: Number.MAX_SAFE_INTEGER,
-    });
-    this.#sockets.add(socket);
-    this.#waiting.set(session, []);
+  #connect(): Link {
+    const socket = this.#socket((bytes) => connection.take(bytes));
+    let stopPings: (() => void) | undefined;
     const connecting = setTimeout(() => socket.destroy(), CONNECT_MS);
     connecting.unref();
-    let stopPings: (() => void) | undefined;
-    session.once("connect", () => {
-      // Whoever does not speak HTTP/2 would be sent it all the same.
-      if (tls && (!("alpnProtocol" in socket) || socket.alpnProtocol !== "h2")) socket.destroy();
-      else session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
+    const connection = new Http2Connection(socket, {
+      standing: () => {
+        clearTimeout(connecting);
+        this.#standing = link;
+        stopPings = this.#ping(link);
+        this.#beginWaiting(connection, () => connection);
+      },
+      goingAway: (code, words) => {
+        if (code === ErrorCode.ENHANCE_YOUR_CALM && words === "too_many_pings") this.#pingMs *= 2;
+      },
     });
-    session.once("remoteSettings", () => {
-      clearTimeout(connecting);
-      this.#standing = session;
-      stopPings = this.#ping(session, socket);
-      this.#beginWaiting(session, () => session);
-    });
-    session.on("goaway", (code: number, _lastId: number, why?: Buffer) => {
-      const tooMany = why !== undefined && Buffer.from(why).toString("latin1") === "too_many_pings";
-      if (code === constants.NGHTTP2_ENHANCE_YOUR_CALM && tooMany) this.#pingMs *= 2;
-    });
+    const link: Link = { connection, socket };
+    this.#sockets.add(socket);
+    this.#waiting.set(connection, []);
+    if (!(socket instanceof TLSSocket)) connection.begin();
+    else
+      socket.once("secureConnect", () => {
+        // Whoever does not speak HTTP/2 would be sent it all the same.
+        if (socket.alpnProtocol === "h2") connection.begin();
+        else socket.destroy();
+      });
     // Each call hears of it by itself.
-    session.on("error", () => {});
-    session.once("close", () => {
+    socket.on("error", () => {});
+    socket.once("close", () => {
       clearTimeout(connecting);
       stopPings?.();
       this.#sockets.delete(socket);
       if (!stopPings) this.#failedMs = performance.now();
-      if (this.#standing === session) this.#standing = undefined;
-      if (this.#session === session) this.#session = undefined;
+      if (this.#standing === link) this.#standing = undefined;
+      if (this.#link === link) this.#link = undefined;
       // Nothing of them was written on a connection that was in doubt; one that was never made is no better a second time.
-      this.#beginWaiting(session, () => (stopPings ? this.#usable() : undefined));
+      this.#beginWaiting(connection, () => (stopPings ? this.#usable() : undefined));
     });
-    return session;
+    return link;
   }
 
   /** Puts the calls that have waited for a connection on another one, or on itself; ends them where there is none. */
-  #beginWaiting(session: ClientHttp2Session, on: () => ClientHttp2Session | undefined): void {
-    const waiting = this.#waiting.get(session) ?? [];
-    this.#waiting.delete(session);
+  #beginWaiting(connection: Http2Connection, on: () => Http2Connection | undefined): void {
+    const waiting = this.#waiting.get(connection) ?? [];
+    this.#waiting.delete(connection);
     if (waiting.length > 0) this.#put(waiting, on());
   }
 
   /** Puts calls on a connection, to wait with others where it does not stand; ends them where there is none. */
-  #put(calls: readonly Http2Call[], session: ClientHttp2Session | undefined): void {
-    const waiting = session && this.#waiting.get(session);
+  #put(calls: readonly Http2Call[], connection: Http2Connection | undefined): void {
+    const waiting = connection && this.#waiting.get(connection);
     if (waiting) {
       waiting.push(...calls);
       return;
@@ -210,44 +201,40 @@ export class Http2Wire implements GenerateWire {
     for (const call of calls) {
       const { request } = call;
       if (!request) continue;
-      const stream = session && requested(session, this.#headers(request));
-      if (stream) call.begin(session, stream);
+      if (connection?.usable) call.begin(connection, this.#headers(request));
       else call.fail(status.UNAVAILABLE, NO_CONNECTION);
     }
   }
 
   /**
-   * Has new calls wait until the node has answered on this connection: Node tells nobody of one that has brought nonsense,
-   * and reads nothing of it any more. Where no answer comes they go over another connection; what runs on this one stays
-   * until its own limits, or the next ping.
+   * Has new calls wait until the node has answered on this connection. Where no answer comes they go over another one;
+   * what runs on this one stays until its own limits, or the next ping.
    */
-  #probe(session: ClientHttp2Session): void {
-    if (this.#waiting.has(session) || session.destroyed) return;
+  #probe(connection: Http2Connection): void {
+    if (this.#waiting.has(connection) || !connection.usable) return;
     const waiting: Http2Call[] = [];
-    this.#waiting.set(session, waiting);
+    this.#waiting.set(connection, waiting);
     const timer = setTimeout(() => {
-      if (this.#waiting.get(session) !== waiting) return;
-      if (this.#session === session) this.#session = undefined;
-      this.#beginWaiting(session, () => this.#usable());
+      if (this.#waiting.get(connection) !== waiting) return;
+      if (this.#link?.connection === connection) this.#link = undefined;
+      this.#beginWaiting(connection, () => this.#usable());
     }, PROBE_MS);
     timer.unref();
-    session.ping((error) => {
-      // It was not sent, or its connection has ended, which is told as well.
-      if (error) return;
+    connection.ping(() => {
       clearTimeout(timer);
       // It may have come too late.
-      if (this.#waiting.get(session) === waiting) this.#beginWaiting(session, () => session);
+      if (this.#waiting.get(connection) === waiting) this.#beginWaiting(connection, () => connection);
     });
   }
 
   /** Asks again and again whether the node is still there. Returns what ends that. */
-  #ping(session: ClientHttp2Session, socket: Socket): () => void {
+  #ping({ connection, socket }: Link): () => void {
     let overdue: NodeJS.Timeout | undefined;
     const timer = setInterval(() => {
-      if (overdue || session.destroyed) return;
+      if (overdue) return;
       overdue = setTimeout(() => socket.destroy(), this.#pingTimeoutMs);
       overdue.unref();
-      session.ping(() => {
+      connection.ping(() => {
         clearTimeout(overdue);
         overdue = undefined;
       });
@@ -259,12 +246,19 @@ export class Http2Wire implements GenerateWire {
     };
   }
 
-  #socket(): Socket {
+  /** Connects to the node; `onBytes` gets what the connection brings, which holds for the time of the call. */
+  #socket(onBytes: (bytes: Buffer) => void): Socket {
     const { address, tls } = this.#options;
     const colon = address.lastIndexOf(":");
     const host = address.slice(0, colon).replace(/^\[(.*)\]$/, "$1");
     const port = Number(address.slice(colon + 1));
-    if (!tls) return netConnect({ host, port, noDelay: true });
+    if (!tls) {
+      const callback = (bytes: number) => {
+        onBytes(READ_ROOM.subarray(0, bytes));
+        return true;
+      };
+      return netConnect({ host, port, noDelay: true, onread: { buffer: READ_ROOM, callback } });
+    }
     const name = tls.serverName ?? host;
     const socket = tlsConnect({
       ...{ host, port, ...tls.pems() },
@@ -274,37 +268,13 @@ export class Http2Wire implements GenerateWire {
       checkServerIdentity: (_host, certificate) => checkServerIdentity(name, certificate),
     });
     socket.setNoDelay(true);
-    return socket;
+    return socket.on("data", onBytes);
   }
 
-  #headers({ headers, deadline }: WireRequest): OutgoingHttpHeaders {
-    const { address, tls } = this.#options;
+  #headers({ headers, deadline }: WireRequest): Buffer {
     const timeoutMs = Math.min(MAX_TIMEOUT_MS, Math.max(1, Math.ceil(deadline - this.#clock.wallMs())));
-    return {
-      ":method": "POST",
-      ":scheme": tls ? "https" : "http",
-      ":authority": tls?.serverName ?? address,
-      ":path": InferenceServiceService.generate.path,
-      te: "trailers",
-      "content-type": "application/grpc",
-      "user-agent": "svc-gateway",
-      "grpc-timeout": `${timeoutMs}m`,
-      ...headers,
-    };
-  }
-}
-
-/** Returns whether a connection takes new calls: it has not been closed, by either side. */
-function isUsable(session: ClientHttp2Session): boolean {
-  return !session.closed && !session.destroyed;
-}
-
-/** Opens a stream. Returns undefined where the connection has just ended, or has no ids left. */
-function requested(session: ClientHttp2Session, headers: OutgoingHttpHeaders): ClientHttp2Stream | undefined {
-  try {
-    return session.request(headers, { endStream: false });
-  } catch {
-    return undefined;
+    const own = headerBlock([["grpc-timeout", `${timeoutMs}m`], ...Object.entries(headers)]);
+    return Buffer.concat([this.#sameHeaders, own]);
   }
 }
 

@@ -5,8 +5,8 @@ const PREFIX_BYTES = 5;
 export type CutFault = { readonly kind: "compressed" } | { readonly kind: "too_large"; readonly bytes: number };
 
 /**
- * Cuts the bytes of one call into its messages, which gRPC sends with their lengths before them. Pieces may end anywhere:
- * what is left of one is kept until the rest has come.
+ * Cuts the bytes of one call into its messages, which gRPC sends with their lengths before them. Pieces may end anywhere,
+ * and their memory may be used again behind the call: what is left of one is copied until the rest has come.
  */
 export class MessageCutter {
   readonly #maxBytes: number;
@@ -23,40 +23,43 @@ export class MessageCutter {
     this.#onMessage = onMessage;
   }
 
-  /** Takes the next piece. Returns what is wrong with it; undefined where nothing is. */
-  take(piece: Buffer): CutFault | undefined {
-    if (this.#heldBytes === 0) return this.#cut(piece);
-    this.#hold(piece);
+  /**
+   * Takes the next piece, which is the bytes from `from` to before `to`. Returns what is wrong with it; undefined where
+   * nothing is.
+   */
+  take(piece: Buffer, from: number, to: number): CutFault | undefined {
+    if (this.#heldBytes === 0) return this.#cut(piece, from, to);
+    this.#hold(piece, from, to);
     if (this.#heldBytes < this.#neededBytes) return undefined;
     const all = Buffer.concat(this.#held, this.#heldBytes);
     this.#held = [];
     this.#heldBytes = 0;
-    return this.#cut(all);
+    return this.#cut(all, 0, all.length);
   }
 
-  #cut(bytes: Buffer): CutFault | undefined {
-    let at = 0;
+  #cut(bytes: Buffer, begin: number, end: number): CutFault | undefined {
+    let at = begin;
     this.#neededBytes = PREFIX_BYTES;
-    while (bytes.length - at >= PREFIX_BYTES) {
+    while (end - at >= PREFIX_BYTES) {
       const length = bytes.readUInt32BE(at + 1);
       // No compression was offered.
       if (bytes[at] !== 0) return { kind: "compressed" };
       if (length > this.#maxBytes) return { kind: "too_large", bytes: length };
       const from = at + PREFIX_BYTES;
-      if (bytes.length - from < length) {
+      if (end - from < length) {
         this.#neededBytes = PREFIX_BYTES + length;
         break;
       }
       at = from + length;
       this.#onMessage(bytes, from, at);
     }
-    if (at < bytes.length) this.#hold(at === 0 ? bytes : bytes.subarray(at));
+    if (at < end) this.#hold(bytes, at, end);
     return undefined;
   }
 
-  #hold(piece: Buffer): void {
-    this.#held.push(piece);
-    this.#heldBytes += piece.length;
+  #hold(piece: Buffer, from: number, to: number): void {
+    this.#held.push(Buffer.from(piece.subarray(from, to)));
+    this.#heldBytes += to - from;
   }
 }
 

@@ -1,0 +1,368 @@
+import type { Socket } from "node:net";
+import { FrameCutter } from "./frame-cutter.ts";
+import {
+  DEFAULT_MAX_FRAME_BYTES,
+  DEFAULT_WINDOW_BYTES,
+  ErrorCode,
+  Flag,
+  FrameType,
+  goawayFrame,
+  headerFrames,
+  MAX_31_BITS,
+  numberFrame,
+  PREFACE,
+  pingFrame,
+  Setting,
+  settingsFrame,
+} from "./frames.ts";
+import { HeaderReader } from "./header-reader.ts";
+import { Outbox } from "./outbox.ts";
+import { Http2Stream, STREAM_WINDOW_BYTES, type StreamListener } from "./stream.ts";
+
+/** The window of the connection, in bytes. It is given back as bytes come, whoever reads them. */
+const CONNECTION_WINDOW_BYTES = 4 * 1024 * 1024;
+/** The most bytes of headers that an answer may have, counted as HTTP/2 does. */
+const MAX_HEADER_LIST_BYTES = 64 * 1024;
+/** The most bytes that may wait for the system when it is asked for another answer: the other side does not read them. */
+const MAX_WAITING_BYTES = 1024 * 1024;
+
+/** Takes what happens to a connection as a whole. */
+export type ConnectionListener = {
+  /** The other side has sent its settings: it speaks HTTP/2, and it is known how many streams it takes. */
+  standing(): void;
+  /** The other side takes no new streams, for the reason of this code and these words. */
+  goingAway(code: number, words: string): void;
+};
+
+/** A block of headers whose end has not come. */
+type OpenBlock = { readonly streamId: number; readonly isLast: boolean; readonly pieces: Buffer[]; bytes: number };
+
+/**
+ * The client's side of a connection of HTTP/2 (RFC 9113), with what calls of gRPC need of it and no more: no streams that
+ * the other side begins, no priorities, and no object for a frame. What one turn of the event loop brings is read at
+ * once. Nonsense on a stream ends that stream, and nonsense in the framing the connection, as nothing behind it can be
+ * trusted.
+ */
+export class Http2Connection {
+  readonly #socket: Socket;
+  readonly #listener: ConnectionListener;
+  readonly #outbox: Outbox;
+  readonly #cutter = new FrameCutter(DEFAULT_MAX_FRAME_BYTES, (type, flags, streamId, bytes, from, to) =>
+    this.#frame(type, flags, streamId, bytes, from, to),
+  );
+  readonly #headers = new HeaderReader(MAX_HEADER_LIST_BYTES);
+  /** The streams that the other side has not ended, by id. */
+  readonly #streams = new Map<number, Http2Stream>();
+  /** The streams that wait, with their headers, for others to end: the other side takes no more at once. */
+  readonly #waiting = new Map<Http2Stream, Buffer>();
+  /** What waits for pings to be answered, in their order. */
+  readonly #pings: (() => void)[] = [];
+  #openBlock: OpenBlock | undefined;
+  #nextId = 1;
+  #maxStreams = Number.POSITIVE_INFINITY;
+  #standing = false;
+  #goingAway = false;
+  #closed = false;
+  /** What has come and was not given back to the window yet, in bytes. */
+  #readBytes = 0;
+  readonly #leave = (stream: Http2Stream, code: number) => this.#left(stream, code);
+
+  /** Speaks HTTP/2 over a socket, once `begin` was called; `take` is to be given what it brings. */
+  constructor(socket: Socket, listener: ConnectionListener) {
+    this.#socket = socket;
+    this.#listener = listener;
+    this.#outbox = new Outbox(socket);
+    socket.once("close", () => this.#lost());
+  }
+
+  /** Sends what a connection begins with. To be called once, before anything else. */
+  begin(): void {
+    this.#outbox.add(PREFACE);
+    this.#outbox.add(
+      settingsFrame([
+        [Setting.ENABLE_PUSH, 0],
+        [Setting.INITIAL_WINDOW_SIZE, STREAM_WINDOW_BYTES],
+        [Setting.MAX_HEADER_LIST_SIZE, MAX_HEADER_LIST_BYTES],
+      ]),
+    );
+    const more = CONNECTION_WINDOW_BYTES - DEFAULT_WINDOW_BYTES;
+    this.#outbox.add(numberFrame(FrameType.WINDOW_UPDATE, 0, more));
+  }
+
+  /** Whether new streams can be begun: neither side has closed the connection, and there are ids left. */
+  get usable(): boolean {
+    return !this.#closed && !this.#goingAway && this.#nextId <= MAX_31_BITS;
+  }
+
+  /** Begins a stream with this block of headers, or has it wait where the other side has as many as it takes. */
+  open(block: Buffer, listener: StreamListener): Http2Stream {
+    const stream = new Http2Stream(listener, this.#outbox, this.#leave);
+    this.#waiting.set(stream, block);
+    this.#beginWaiting();
+    return stream;
+  }
+
+  /** Asks whether the other side is still there; `onAnswer` is called when it says so, and not at all if it never does. */
+  ping(onAnswer: () => void): void {
+    this.#pings.push(onAnswer);
+    this.#outbox.add(pingFrame(Buffer.alloc(8), 0));
+  }
+
+  /** Takes what the socket has brought. Its memory may be used again behind the call. */
+  take(bytes: Buffer): void {
+    if (!this.#closed && !this.#cutter.take(bytes)) this.#fail(ErrorCode.FRAME_SIZE_ERROR);
+  }
+
+  #beginWaiting(): void {
+    for (const [stream, block] of this.#waiting) {
+      if (this.#streams.size >= this.#maxStreams) return;
+      this.#waiting.delete(stream);
+      if (!this.usable) {
+        stream.broken(ErrorCode.REFUSED_STREAM, this.#closed);
+        continue;
+      }
+      const id = this.#nextId;
+      this.#nextId += 2;
+      this.#streams.set(id, stream);
+      this.#outbox.add(headerFrames(block, id, this.#outbox.maxFrameBytes));
+      this.#outbox.open(id);
+      stream.begun(id);
+    }
+  }
+
+  /** Forgets a stream that is over on the other side, or here. */
+  #forget(streamId: number): void {
+    this.#streams.delete(streamId);
+    if (this.#waiting.size > 0) this.#beginWaiting();
+    // It was left open for the streams that were under way.
+    if (this.#goingAway && this.#streams.size === 0) this.#socket.destroy();
+  }
+
+  /** Leaves a stream that was given up here. */
+  #left(stream: Http2Stream, code: number): void {
+    if (this.#waiting.delete(stream) || !this.#streams.has(stream.id)) return;
+    this.#reset(stream.id, code);
+  }
+
+  #reset(streamId: number, code: number): void {
+    this.#outbox.close(streamId);
+    this.#outbox.add(numberFrame(FrameType.RST_STREAM, streamId, code));
+    this.#forget(streamId);
+  }
+
+  /** Ends the connection: the other side has broken the rules of HTTP/2. Returns false. */
+  #fail(code: number): false {
+    if (this.#closed) return false;
+    // Before anybody calls again: nothing behind this can be understood.
+    this.#closed = true;
+    this.#socket.write(goawayFrame(code));
+    this.#socket.destroy();
+    return false;
+  }
+
+  #lost(): void {
+    this.#closed = true;
+    const streams = [...this.#streams.values(), ...this.#waiting.keys()];
+    this.#streams.clear();
+    this.#waiting.clear();
+    for (const stream of streams) stream.broken(ErrorCode.NO_ERROR, true);
+  }
+
+  /** Takes one frame. It runs on the path of every delta. Returns whether the next may come. */
+  #frame(type: number, flags: number, streamId: number, bytes: Buffer, from: number, to: number): boolean {
+    if (type === FrameType.DATA && this.#standing && !this.#openBlock)
+      return this.#data(flags, streamId, bytes, from, to);
+    if (this.#openBlock ? type !== FrameType.CONTINUATION : type === FrameType.CONTINUATION)
+      return this.#fail(ErrorCode.PROTOCOL_ERROR);
+    if (!this.#standing && type !== FrameType.SETTINGS) return this.#fail(ErrorCode.PROTOCOL_ERROR);
+    switch (type) {
+      case FrameType.HEADERS:
+        return this.#headersBegin(flags, streamId, bytes, from, to);
+      case FrameType.CONTINUATION:
+        return this.#headersGoOn(flags, streamId, bytes, from, to);
+      case FrameType.RST_STREAM:
+        return this.#resetCame(streamId, bytes, from, to);
+      case FrameType.SETTINGS:
+        return this.#settings(flags, streamId, bytes, from, to);
+      case FrameType.PING:
+        return this.#pingCame(flags, streamId, bytes, from, to);
+      case FrameType.GOAWAY:
+        return this.#goawayCame(streamId, bytes, from, to);
+      case FrameType.WINDOW_UPDATE:
+        return this.#widen(streamId, bytes, from, to);
+      case FrameType.PUSH_PROMISE:
+        return this.#fail(ErrorCode.PROTOCOL_ERROR);
+      default:
+        return true;
+    }
+  }
+
+  #data(flags: number, streamId: number, bytes: Buffer, from: number, to: number): boolean {
+    if (!this.#began(streamId)) return this.#fail(ErrorCode.PROTOCOL_ERROR);
+    const padding = flags & Flag.PADDED ? paddingOf(bytes, from, to) : 0;
+    if (padding === undefined) return this.#fail(ErrorCode.PROTOCOL_ERROR);
+    const counted = to - from;
+    // Those of streams that are over, too: else it would dry up.
+    this.#readBytes += counted;
+    if (this.#readBytes >= CONNECTION_WINDOW_BYTES / 4) {
+      this.#outbox.add(numberFrame(FrameType.WINDOW_UPDATE, 0, this.#readBytes));
+      this.#readBytes = 0;
+    }
+    const stream = this.#streams.get(streamId);
+    if (!stream) return true;
+    const begin = padding > 0 ? from + 1 : from;
+    const wrong = stream.dataCame(bytes, begin, to - Math.max(0, padding - 1), counted);
+    return this.#judge(streamId, stream, wrong, (flags & Flag.END_STREAM) !== 0);
+  }
+
+  /** Ends a stream on which something wrong came, or completes one of which this was the last. Returns true. */
+  #judge(streamId: number, stream: Http2Stream, wrong: number | undefined, isLast: boolean): true {
+    if (wrong !== undefined) {
+      this.#reset(streamId, wrong);
+      stream.broken(wrong, false);
+    } else if (isLast && this.#streams.has(streamId)) {
+      // A message that was answered before it was all sent is of no more use.
+      if (this.#outbox.close(streamId)) this.#outbox.add(numberFrame(FrameType.RST_STREAM, streamId, ErrorCode.CANCEL));
+      this.#forget(streamId);
+      stream.completed();
+    }
+    return true;
+  }
+
+  #headersBegin(flags: number, streamId: number, bytes: Buffer, from: number, to: number): boolean {
+    if (!this.#began(streamId)) return this.#fail(ErrorCode.PROTOCOL_ERROR);
+    const padding = flags & Flag.PADDED ? paddingOf(bytes, from, to) : 0;
+    if (padding === undefined) return this.#fail(ErrorCode.PROTOCOL_ERROR);
+    const begin = from + (padding > 0 ? 1 : 0) + (flags & Flag.PRIORITY ? 5 : 0);
+    const end = to - Math.max(0, padding - 1);
+    if (begin > end) return this.#fail(ErrorCode.PROTOCOL_ERROR);
+    const isLast = (flags & Flag.END_STREAM) !== 0;
+    if (flags & Flag.END_HEADERS) return this.#headersCame(streamId, isLast, bytes, begin, end);
+    this.#openBlock = { streamId, isLast, pieces: [Buffer.from(bytes.subarray(begin, end))], bytes: end - begin };
+    return true;
+  }
+
+  #headersGoOn(flags: number, streamId: number, bytes: Buffer, from: number, to: number): boolean {
+    const block = this.#openBlock;
+    if (!block || block.streamId !== streamId) return this.#fail(ErrorCode.PROTOCOL_ERROR);
+    block.pieces.push(Buffer.from(bytes.subarray(from, to)));
+    block.bytes += to - from;
+    // Empty ones cost memory, too.
+    if (block.bytes > MAX_HEADER_LIST_BYTES || block.pieces.length > MAX_HEADER_LIST_BYTES / 1024)
+      return this.#fail(ErrorCode.ENHANCE_YOUR_CALM);
+    if (!(flags & Flag.END_HEADERS)) return true;
+    this.#openBlock = undefined;
+    const whole = Buffer.concat(block.pieces);
+    return this.#headersCame(streamId, block.isLast, whole, 0, whole.length);
+  }
+
+  #headersCame(streamId: number, isLast: boolean, bytes: Buffer, from: number, to: number): boolean {
+    // Of streams that are over, too: those behind refer to them.
+    const headers = this.#headers.read(bytes, from, to);
+    if (!headers) return this.#fail(ErrorCode.COMPRESSION_ERROR);
+    const stream = this.#streams.get(streamId);
+    if (!stream) return true;
+    return this.#judge(streamId, stream, stream.headersCame(headers, isLast), isLast);
+  }
+
+  #resetCame(streamId: number, bytes: Buffer, from: number, to: number): boolean {
+    if (to - from !== 4) return this.#fail(ErrorCode.FRAME_SIZE_ERROR);
+    if (!this.#began(streamId)) return this.#fail(ErrorCode.PROTOCOL_ERROR);
+    const stream = this.#streams.get(streamId);
+    if (!stream) return true;
+    this.#outbox.close(streamId);
+    this.#forget(streamId);
+    stream.broken(bytes.readUInt32BE(from), false);
+    return true;
+  }
+
+  #settings(flags: number, streamId: number, bytes: Buffer, from: number, to: number): boolean {
+    if (streamId !== 0) return this.#fail(ErrorCode.PROTOCOL_ERROR);
+    const isAnswer = (flags & Flag.ACK) !== 0;
+    if (isAnswer ? to > from : (to - from) % 6 !== 0) return this.#fail(ErrorCode.FRAME_SIZE_ERROR);
+    if (isAnswer) return this.#standing || this.#fail(ErrorCode.PROTOCOL_ERROR);
+    for (let at = from; at < to; at += 6) {
+      const wrong = this.#setting(bytes.readUInt16BE(at), bytes.readUInt32BE(at + 2));
+      if (wrong !== undefined) return this.#fail(wrong);
+    }
+    if (!this.#mayAnswer()) return false;
+    this.#outbox.add(SETTINGS_TAKEN);
+    if (!this.#standing) {
+      this.#standing = true;
+      this.#listener.standing();
+    }
+    this.#beginWaiting();
+    return !this.#closed;
+  }
+
+  /** Follows one setting. Returns the code of what is wrong with it; undefined where nothing is. */
+  #setting(id: number, value: number): number | undefined {
+    if (id === Setting.MAX_CONCURRENT_STREAMS) this.#maxStreams = value;
+    if (id === Setting.INITIAL_WINDOW_SIZE && (value > MAX_31_BITS || !this.#outbox.resize(value)))
+      return ErrorCode.FLOW_CONTROL_ERROR;
+    if (id === Setting.MAX_FRAME_SIZE) {
+      if (value < DEFAULT_MAX_FRAME_BYTES || value >= 2 ** 24) return ErrorCode.PROTOCOL_ERROR;
+      this.#outbox.maxFrameBytes = value;
+    }
+    return undefined;
+  }
+
+  #pingCame(flags: number, streamId: number, bytes: Buffer, from: number, to: number): boolean {
+    if (streamId !== 0) return this.#fail(ErrorCode.PROTOCOL_ERROR);
+    if (to - from !== 8) return this.#fail(ErrorCode.FRAME_SIZE_ERROR);
+    if (flags & Flag.ACK) this.#pings.shift()?.();
+    else if (!this.#mayAnswer()) return false;
+    else this.#outbox.add(pingFrame(bytes.subarray(from, to), Flag.ACK));
+    return true;
+  }
+
+  #goawayCame(streamId: number, bytes: Buffer, from: number, to: number): boolean {
+    if (streamId !== 0) return this.#fail(ErrorCode.PROTOCOL_ERROR);
+    if (to - from < 8) return this.#fail(ErrorCode.FRAME_SIZE_ERROR);
+    this.#goingAway = true;
+    this.#listener.goingAway(bytes.readUInt32BE(from + 4), bytes.toString("latin1", from + 8, to));
+    const lastId = bytes.readUInt32BE(from) & MAX_31_BITS;
+    // These were never worked on: they may be tried elsewhere.
+    const refused = [...this.#streams].filter(([id]) => id > lastId);
+    for (const [id, stream] of refused) {
+      this.#outbox.close(id);
+      this.#streams.delete(id);
+      stream.broken(ErrorCode.REFUSED_STREAM, false);
+    }
+    this.#beginWaiting();
+    if (this.#streams.size === 0) this.#socket.destroy();
+    return true;
+  }
+
+  #widen(streamId: number, bytes: Buffer, from: number, to: number): boolean {
+    if (to - from !== 4) return this.#fail(ErrorCode.FRAME_SIZE_ERROR);
+    if (streamId !== 0 && !this.#began(streamId)) return this.#fail(ErrorCode.PROTOCOL_ERROR);
+    const by = bytes.readUInt32BE(from) & MAX_31_BITS;
+    const wrong = by === 0 ? ErrorCode.PROTOCOL_ERROR : ErrorCode.FLOW_CONTROL_ERROR;
+    if (by > 0 && this.#outbox.widen(streamId, by)) return true;
+    const stream = this.#streams.get(streamId);
+    if (streamId === 0) return this.#fail(wrong);
+    return stream ? this.#judge(streamId, stream, wrong, false) : true;
+  }
+
+  /** Returns whether a stream of this id was ever begun here; no other can be. */
+  #began(streamId: number): boolean {
+    return streamId % 2 === 1 && streamId < this.#nextId;
+  }
+
+  /** Returns whether there is room for an answer to a frame; ends the connection of whoever asks and never reads. */
+  #mayAnswer(): boolean {
+    return this.#outbox.waitingBytes <= MAX_WAITING_BYTES || this.#fail(ErrorCode.ENHANCE_YOUR_CALM);
+  }
+}
+
+const SETTINGS_TAKEN = Buffer.from([0, 0, 0, FrameType.SETTINGS, Flag.ACK, 0, 0, 0, 0]);
+
+/**
+ * Returns how many bytes of a padded payload are none of its own, with the first, which says how many there are;
+ * undefined where that is more than it has.
+ */
+function paddingOf(bytes: Buffer, from: number, to: number): number | undefined {
+  const length = (bytes[from] ?? 0) + 1;
+  return from < to && length <= to - from ? length : undefined;
+}

@@ -1,0 +1,113 @@
+/*
+ * The frames of HTTP/2 as RFC 9113 has them, section 6: each begins with a head of nine bytes, which says how long it is,
+ * of which type, with which flags and of which stream.
+ */
+
+/** The size of the head of a frame, in bytes. */
+export const FRAME_HEAD_BYTES = 9;
+/** The size of the largest payload that either side may send unless the other has said otherwise, in bytes. */
+export const DEFAULT_MAX_FRAME_BYTES = 16_384;
+/** The window that streams and connections begin with unless the other side has said otherwise, in bytes. */
+export const DEFAULT_WINDOW_BYTES = 65_535;
+/** The largest window that there can be, in bytes, and the largest id of a stream. */
+export const MAX_31_BITS = 0x7fff_ffff;
+
+/** The bytes that a client begins a connection with, before its frames. */
+export const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
+
+/** The types of frames. Others may come, and mean nothing. */
+export const FrameType = {
+  DATA: 0,
+  HEADERS: 1,
+  PRIORITY: 2,
+  RST_STREAM: 3,
+  SETTINGS: 4,
+  PUSH_PROMISE: 5,
+  PING: 6,
+  GOAWAY: 7,
+  WINDOW_UPDATE: 8,
+  CONTINUATION: 9,
+} as const;
+
+/** The flags of frames, of which each type has its own. */
+export const Flag = { END_STREAM: 1, ACK: 1, END_HEADERS: 4, PADDED: 8, PRIORITY: 32 } as const;
+
+/** The parameters of a SETTINGS frame that are sent or followed here. */
+export const Setting = {
+  ENABLE_PUSH: 2,
+  MAX_CONCURRENT_STREAMS: 3,
+  INITIAL_WINDOW_SIZE: 4,
+  MAX_FRAME_SIZE: 5,
+  MAX_HEADER_LIST_SIZE: 6,
+} as const;
+
+/** The codes by which a stream or a connection is given up. */
+export const ErrorCode = {
+  NO_ERROR: 0,
+  PROTOCOL_ERROR: 1,
+  FLOW_CONTROL_ERROR: 3,
+  FRAME_SIZE_ERROR: 6,
+  REFUSED_STREAM: 7,
+  CANCEL: 8,
+  COMPRESSION_ERROR: 9,
+  ENHANCE_YOUR_CALM: 11,
+} as const;
+
+/** Writes the head of a frame with a payload of `length` bytes at the beginning of `bytes`. */
+function writeHead(bytes: Buffer, length: number, type: number, flags: number, streamId: number): void {
+  bytes.writeUIntBE(length, 0, 3);
+  bytes[3] = type;
+  bytes[4] = flags;
+  bytes.writeUInt32BE(streamId, 5);
+}
+
+/** Returns the head of a frame with a payload of `length` bytes. */
+export function frameHead(length: number, type: number, flags: number, streamId: number): Buffer {
+  const head = Buffer.allocUnsafe(FRAME_HEAD_BYTES);
+  writeHead(head, length, type, flags, streamId);
+  return head;
+}
+
+/** Returns a frame whose payload is one number of four bytes: of type RST_STREAM or WINDOW_UPDATE. */
+export function numberFrame(type: number, streamId: number, value: number): Buffer {
+  const frame = Buffer.allocUnsafe(FRAME_HEAD_BYTES + 4);
+  writeHead(frame, 4, type, 0, streamId);
+  frame.writeUInt32BE(value, FRAME_HEAD_BYTES);
+  return frame;
+}
+
+/** Returns a SETTINGS frame with these parameters. */
+export function settingsFrame(settings: readonly (readonly [id: number, value: number])[]): Buffer {
+  const frame = Buffer.allocUnsafe(FRAME_HEAD_BYTES + settings.length * 6);
+  writeHead(frame, settings.length * 6, FrameType.SETTINGS, 0, 0);
+  for (const [at, [id, value]] of settings.entries()) {
+    frame.writeUInt16BE(id, FRAME_HEAD_BYTES + at * 6);
+    frame.writeUInt32BE(value, FRAME_HEAD_BYTES + at * 6 + 2);
+  }
+  return frame;
+}
+
+/** Returns a PING frame with these eight bytes, which the other side sends back. */
+export function pingFrame(opaque: Uint8Array, flags: number): Buffer {
+  return Buffer.concat([frameHead(opaque.length, FrameType.PING, flags, 0), opaque]);
+}
+
+/** Returns the GOAWAY frame of a connection that is given up with `code`. No stream of the other side was worked on. */
+export function goawayFrame(code: number): Buffer {
+  const frame = Buffer.alloc(FRAME_HEAD_BYTES + 8);
+  writeHead(frame, 8, FrameType.GOAWAY, 0, 0);
+  frame.writeUInt32BE(code, FRAME_HEAD_BYTES + 4);
+  return frame;
+}
+
+/** Returns the frames of a block of headers: one, and others behind it where it is larger than a frame may be. */
+export function headerFrames(block: Buffer, streamId: number, maxFrameBytes: number): Buffer {
+  const pieces: Buffer[] = [];
+  for (let at = 0; at < block.length; at += maxFrameBytes) {
+    const piece = block.subarray(at, at + maxFrameBytes);
+    const flags = at + piece.length === block.length ? Flag.END_HEADERS : 0;
+    const type = at === 0 ? FrameType.HEADERS : FrameType.CONTINUATION;
+    pieces.push(frameHead(piece.length, type, flags, streamId), piece);
+  }
+  return Buffer.concat(pieces);
+}

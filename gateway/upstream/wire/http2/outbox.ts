@@ -1,0 +1,165 @@
+import type { Socket } from "node:net";
+import { DEFAULT_MAX_FRAME_BYTES, DEFAULT_WINDOW_BYTES, Flag, FrameType, frameHead, MAX_31_BITS } from "./frames.ts";
+
+/** The most bytes that may wait for the system to take them while more frames of messages are made. */
+const HIGH_WATER_BYTES = 256 * 1024;
+/** The most bytes that are joined to one piece for a write; more of them go as they are. */
+const JOINED_BYTES = 64 * 1024;
+
+/** A message on its way to the other side, on a stream of its own. */
+type Body = {
+  readonly streamId: number;
+  /** What is left of the message. */
+  pieces: readonly Uint8Array[];
+  /** Called when the system has taken the last of it. */
+  readonly onTaken: () => void;
+};
+
+/**
+ * Sends what a connection has to say: all of one turn of the event loop in one write, and messages no faster than the
+ * other side takes them, in turns of a frame, so that a big one holds up no small one.
+ */
+export class Outbox {
+  /** The size of the largest payload that the other side takes, in bytes. */
+  maxFrameBytes = DEFAULT_MAX_FRAME_BYTES;
+  readonly #socket: Socket;
+  /** What goes with the next write. */
+  #pieces: Uint8Array[] = [];
+  #onWritten: (() => void)[] = [];
+  #scheduled = false;
+  /** What the other side still takes of all streams together, in bytes. */
+  #window = DEFAULT_WINDOW_BYTES;
+  #firstWindow = DEFAULT_WINDOW_BYTES;
+  /** What it still takes of each stream; less than none where it has made the windows smaller. */
+  readonly #windows = new Map<number, number>();
+  /** The messages that are not all sent, by stream. */
+  readonly #bodies = new Map<number, Body>();
+
+  /** Makes an outbox that writes to this socket. */
+  constructor(socket: Socket) {
+    this.#socket = socket;
+  }
+
+  /** The number of bytes that the system has not taken yet. */
+  get waitingBytes(): number {
+    return this.#socket.writableLength;
+  }
+
+  /** Sends a frame, whole, with all else of this turn. */
+  add(frame: Uint8Array): void {
+    this.#pieces.push(frame);
+    this.#schedule();
+  }
+
+  /** Begins a stream, whose headers have been added: the other side takes something of it. */
+  open(streamId: number): void {
+    this.#windows.set(streamId, this.#firstWindow);
+  }
+
+  /** Sends a message, and with it the end of what is said on the stream. */
+  send(streamId: number, pieces: readonly Uint8Array[], onTaken: () => void): void {
+    this.#bodies.set(streamId, { streamId, pieces: pieces.filter(({ length }) => length > 0), onTaken });
+    this.#schedule();
+  }
+
+  /** Forgets a stream: nothing more of its message is sent. Returns whether there was something left of it. */
+  close(streamId: number): boolean {
+    this.#windows.delete(streamId);
+    return this.#bodies.delete(streamId);
+  }
+
+  /** Takes more for a stream, or with 0 for the connection. Returns false where that is more than there can be. */
+  widen(streamId: number, bytes: number): boolean {
+    if (this.#bodies.size > 0) this.#schedule();
+    if (streamId === 0) {
+      this.#window += bytes;
+      return this.#window <= MAX_31_BITS;
+    }
+    const window = this.#windows.get(streamId);
+    // It has ended here, and the other side does not know it yet.
+    if (window === undefined) return true;
+    this.#windows.set(streamId, window + bytes);
+    return window + bytes <= MAX_31_BITS;
+  }
+
+  /** Takes another first window, which changes those of all streams. Returns false where one gets too large. */
+  resize(firstWindow: number): boolean {
+    const by = firstWindow - this.#firstWindow;
+    this.#firstWindow = firstWindow;
+    return [...this.#windows.keys()].every((streamId) => this.widen(streamId, by));
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(() => this.#flush());
+  }
+
+  #flush(): void {
+    this.#scheduled = false;
+    if (this.#socket.destroyed) return;
+    if (this.#bodies.size > 0) this.#takeFrames();
+    const pieces = this.#pieces;
+    const onWritten = this.#onWritten;
+    if (pieces.length === 0) return;
+    this.#pieces = [];
+    this.#onWritten = [];
+    this.#write(pieces, () => {
+      for (const tell of onWritten) tell();
+      if (this.#bodies.size > 0) this.#schedule();
+    });
+  }
+
+  #write(pieces: readonly Uint8Array[], onWritten: () => void): void {
+    const socket = this.#socket;
+    const [first] = pieces;
+    if (first && pieces.length === 1) socket.write(first, onWritten);
+    else if (sizeOf(pieces) <= JOINED_BYTES) socket.write(Buffer.concat(pieces), onWritten);
+    else {
+      socket.cork();
+      for (const [at, piece] of pieces.entries()) socket.write(piece, at === pieces.length - 1 ? onWritten : undefined);
+      socket.uncork();
+    }
+  }
+
+  /** Makes frames of messages, one of each in turns, until the system or the other side has enough. */
+  #takeFrames(): void {
+    let room = HIGH_WATER_BYTES - this.#socket.writableLength - sizeOf(this.#pieces);
+    let made = true;
+    while (made) {
+      made = false;
+      for (const body of this.#bodies.values()) {
+        const bytes = room > 0 ? this.#takeFrame(body) : undefined;
+        if (bytes === undefined) continue;
+        room -= bytes;
+        made = true;
+      }
+    }
+  }
+
+  /** Makes one frame of a message. Returns its size in bytes; undefined where none may be sent now. */
+  #takeFrame(body: Body): number | undefined {
+    const { streamId, pieces, onTaken } = body;
+    const window = this.#windows.get(streamId) ?? 0;
+    const [first, ...more] = pieces;
+    const bytes = Math.min(first?.length ?? 0, this.maxFrameBytes, this.#window, window);
+    if (first && bytes <= 0) return undefined;
+    this.#window -= bytes;
+    this.#windows.set(streamId, window - bytes);
+    const isWhole = bytes === (first?.length ?? 0);
+    const isLast = isWhole && more.length === 0;
+    this.#pieces.push(frameHead(bytes, FrameType.DATA, isLast ? Flag.END_STREAM : 0, streamId));
+    if (first) this.#pieces.push(isWhole ? first : first.subarray(0, bytes));
+    if (isLast) {
+      this.#bodies.delete(streamId);
+      this.#onWritten.push(onTaken);
+    } else body.pieces = isWhole || !first ? more : [first.subarray(bytes), ...more];
+    return bytes;
+  }
+}
+
+function sizeOf(pieces: readonly Uint8Array[]): number {
+  let bytes = 0;
+  for (const { length } of pieces) bytes += length;
+  return bytes;
+}

@@ -1,0 +1,428 @@
+import { once } from "node:events";
+import { createServer, type ServerHttp2Session } from "node:http2";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { afterEach, describe, expect, test } from "vitest";
+import { Http2Connection } from "../../../gateway/upstream/wire/http2/connection.ts";
+import { ErrorCode, Flag, FrameType, Setting } from "../../../gateway/upstream/wire/http2/frames.ts";
+import type { Headers } from "../../../gateway/upstream/wire/http2/header-reader.ts";
+import { headerBlock } from "../../../gateway/upstream/wire/http2/header-writer.ts";
+import type { Http2Stream } from "../../../gateway/upstream/wire/http2/stream.ts";
+import { frame, headersFrame, RawHttp2Peer, settings, uint32 } from "../../support/gateway/raw-http2-peer.ts";
+import { SeededRandom } from "../../support/seeded-random.ts";
+import { until } from "../../support/until.ts";
+
+/* The client's side of a connection, by the sections of RFC 9113. */
+
+const closing: (() => void)[] = [];
+afterEach(() => {
+  for (const close of closing.splice(0).reverse()) close();
+});
+
+const BLOCK = headerBlock([
+  [":method", "POST"],
+  [":scheme", "http"],
+  [":authority", "node"],
+  [":path", "/p"],
+]);
+const OK: Headers = { ":status": "200" };
+const TRAILERS: Headers = { "grpc-status": "0" };
+const LAST = Flag.END_STREAM | Flag.END_HEADERS;
+
+/** A connection to a port, and what came of it. */
+async function connected(port: number) {
+  const said: string[] = [];
+  const socket: Socket = connect(port, "127.0.0.1");
+  closing.push(() => socket.destroy());
+  socket.on("error", () => {});
+  socket.once("close", () => said.push("closed"));
+  socket.on("data", (bytes) => connection.take(bytes));
+  const connection = new Http2Connection(socket, {
+    standing: () => said.push("standing"),
+    goingAway: (code, words) => said.push(`going away ${code} ${words}`),
+  });
+  connection.begin();
+  await once(socket, "connect");
+  return { connection, said };
+}
+
+/** Opens a stream, and records what comes of it. */
+function opened(connection: Http2Connection, message = Buffer.from("message")) {
+  const got: string[] = [];
+  let taken = false;
+  const stream: Http2Stream = connection.open(BLOCK, {
+    headers: (headers) => got.push(`headers ${JSON.stringify(headers)}`),
+    data: (bytes, from, to) => got.push(bytes.toString("latin1", from, to)),
+    trailers: (headers) => got.push(`trailers ${JSON.stringify(headers)}`),
+    ended: () => got.push("ended"),
+    broken: (code, lost) => got.push(`broken ${code}${lost ? " lost" : ""}`),
+  });
+  stream.send([message], () => {
+    taken = true;
+  });
+  return { stream, got, taken: () => taken };
+}
+
+/** A connection whose peer has sent its settings. */
+async function standing(...parameters: readonly (readonly [number, number])[]) {
+  const peer = await RawHttp2Peer.start();
+  closing.push(() => peer.close());
+  const { connection, said } = await connected(peer.port);
+  await until(() => peer.greeted, "the connection begins");
+  peer.send(frame(FrameType.SETTINGS, 0, 0, settings(...parameters)));
+  await until(() => said.includes("standing"), "it stands");
+  return { peer, connection, said };
+}
+
+const ANSWERED = ['headers {":status":"200"}', "abc", 'trailers {"grpc-status":"0"}', "ended"];
+const answer = (id: number) => [
+  headersFrame(id, OK),
+  frame(0, 0, id, Buffer.from("abc")),
+  headersFrame(id, TRAILERS, LAST),
+];
+
+test("a whole answer; settings and pings are answered, and what nobody knows is passed over", async () => {
+  const { peer, connection } = await standing([0xf0, 1]);
+  const { got, taken } = opened(connection);
+  expect(await peer.headersOf(1)).toEqual({
+    ":method": "POST",
+    ":scheme": "http",
+    ":authority": "node",
+    ":path": "/p",
+  });
+  const body = await peer.came(FrameType.DATA);
+  expect([body.payload.toString(), body.flags, taken()]).toEqual(["message", Flag.END_STREAM, true]);
+  peer.send(frame(0xee, 0xff, 1, Buffer.alloc(50)), frame(FrameType.PRIORITY, 0, 1, Buffer.alloc(5)));
+  peer.send(...answer(1));
+  await until(() => got.includes("ended"), "the answer ends");
+  expect(got).toEqual(ANSWERED);
+  expect(peer.of(FrameType.SETTINGS).map(({ flags }) => flags)).toEqual([0, Flag.ACK]);
+  peer.send(frame(FrameType.PING, 0, 0, Buffer.from("opaque!!")));
+  const ping = await peer.came(FrameType.PING);
+  expect([ping.payload.toString(), ping.flags]).toEqual(["opaque!!", Flag.ACK]);
+});
+
+test("frames that come byte by byte, padded, in parts and behind an interim answer", async () => {
+  const { peer, connection } = await standing();
+  const { got } = opened(connection);
+  await peer.came(FrameType.DATA);
+  const block = headerBlock(Object.entries(OK));
+  const padded = Buffer.concat([Buffer.from([3]), Buffer.alloc(5), block.subarray(0, 4), Buffer.alloc(3)]);
+  await peer.trickle(
+    Buffer.concat([
+      headersFrame(1, { ":status": "103", link: "x" }),
+      frame(FrameType.HEADERS, Flag.PADDED | Flag.PRIORITY, 1, padded),
+      frame(FrameType.CONTINUATION, 0, 1, block.subarray(4, 7)),
+      frame(FrameType.CONTINUATION, Flag.END_HEADERS, 1, block.subarray(7)),
+      frame(FrameType.DATA, Flag.PADDED, 1, Buffer.concat([Buffer.from([2]), Buffer.from("abc"), Buffer.alloc(2)])),
+      frame(FrameType.DATA, Flag.PADDED, 1, Buffer.from([0])),
+      headersFrame(1, TRAILERS, LAST),
+    ]),
+  );
+  await until(() => got.includes("ended"), "the answer ends");
+  expect(got).toEqual(ANSWERED);
+});
+
+test("a message goes no faster than the windows of its stream and of the connection let it", async () => {
+  const { peer, connection } = await standing([Setting.INITIAL_WINDOW_SIZE, 10]);
+  const { taken } = opened(connection, Buffer.alloc(70_000, "m"));
+  await until(() => peer.bodyBytes(1) === 10, "the first window is used");
+  await peer.settled();
+  expect(peer.bodyBytes(1)).toBe(10);
+  peer.send(frame(FrameType.WINDOW_UPDATE, 0, 1, uint32(5)));
+  await until(() => peer.bodyBytes(1) === 15, "more is sent");
+  // The connection's own window is smaller now than that of the stream.
+  peer.send(frame(FrameType.SETTINGS, 0, 0, settings([Setting.INITIAL_WINDOW_SIZE, 100_000])));
+  await until(() => peer.bodyBytes(1) === 65_535, "the connection's window is used");
+  await peer.settled();
+  expect([peer.bodyBytes(1), taken()]).toEqual([65_535, false]);
+  peer.send(frame(FrameType.WINDOW_UPDATE, 0, 0, uint32(10_000)));
+  await until(() => taken(), "the rest is sent");
+  expect(peer.bodyBytes(1)).toBe(70_000);
+  expect(
+    peer
+      .of(FrameType.DATA)
+      .map(({ flags }) => flags & Flag.END_STREAM)
+      .filter(Boolean),
+  ).toHaveLength(1);
+});
+
+test("windows that are made smaller owe what was sent, and frames are as large as they may be", async () => {
+  const { peer, connection } = await standing([Setting.INITIAL_WINDOW_SIZE, 40_000]);
+  opened(connection, Buffer.alloc(70_000, "m"));
+  await until(() => peer.bodyBytes(1) === 40_000, "the first window is used");
+  expect(Math.max(...peer.of(FrameType.DATA).map(({ payload }) => payload.length))).toBe(16_384);
+  peer.send(frame(FrameType.SETTINGS, 0, 0, settings([Setting.INITIAL_WINDOW_SIZE, 10_000])));
+  peer.send(frame(FrameType.WINDOW_UPDATE, 0, 1, uint32(30_000)));
+  await peer.settled();
+  expect(peer.bodyBytes(1)).toBe(40_000);
+  peer.send(frame(FrameType.WINDOW_UPDATE, 0, 1, uint32(1)));
+  await until(() => peer.bodyBytes(1) === 40_001, "a byte more may be sent");
+});
+
+test("a big message holds up no small one", async () => {
+  const { peer, connection } = await standing([Setting.INITIAL_WINDOW_SIZE, 1_000_000]);
+  peer.send(frame(FrameType.WINDOW_UPDATE, 0, 0, uint32(10_000_000)));
+  await peer.settled();
+  opened(connection, Buffer.alloc(900_000, "m"));
+  const small = opened(connection);
+  await until(() => small.taken() && peer.bodyBytes(1) === 900_000, "both are sent");
+  const order = peer.of(FrameType.DATA).map(({ streamId }) => streamId);
+  expect(order.indexOf(3)).toBeLessThan(5);
+});
+
+test("streams wait for their turn where the other side takes only so many", async () => {
+  const { peer, connection } = await standing([Setting.MAX_CONCURRENT_STREAMS, 1]);
+  const streams = [opened(connection), opened(connection), opened(connection)];
+  await peer.settled();
+  expect(peer.of(FrameType.HEADERS)).toHaveLength(1);
+  // One that waits and is given up never begins.
+  streams[1]?.stream.cancel();
+  peer.send(...answer(1));
+  await until(() => peer.bodyBytes(3) === 7, "the next begins, with its message");
+  peer.send(...answer(3));
+  await until(() => streams[2]?.got.includes("ended") ?? false, "and ends");
+  expect(streams.map(({ got }) => got)).toEqual([ANSWERED, [], ANSWERED]);
+  opened(connection);
+  opened(connection);
+  await peer.settled();
+  peer.send(frame(FrameType.SETTINGS, 0, 0, settings([Setting.MAX_CONCURRENT_STREAMS, 2])));
+  await until(() => peer.of(FrameType.HEADERS).length === 4, "more may begin");
+});
+
+test("a side that goes away refuses what it never worked on, and ends the rest", async () => {
+  const { peer, connection, said } = await standing();
+  const [kept, refused] = [opened(connection), opened(connection)];
+  await until(() => peer.of(FrameType.HEADERS).length === 2, "both have begun");
+  peer.send(frame(FrameType.GOAWAY, 0, 0, Buffer.concat([uint32(1, 11), Buffer.from("too_many_pings")])));
+  await until(() => refused.got.length > 0, "the second is refused");
+  expect([refused.got, connection.usable]).toEqual([["broken 7"], false]);
+  expect(said).toEqual(["standing", "going away 11 too_many_pings"]);
+  peer.send(...answer(1));
+  await until(() => said.includes("closed"), "the connection closes behind the last answer");
+  expect(kept.got).toEqual(ANSWERED);
+});
+
+test("what comes for streams that were given up is passed over, and the connection's window is given back", async () => {
+  const { peer, connection } = await standing();
+  const { stream, got } = opened(connection);
+  await peer.came(FrameType.DATA);
+  stream.cancel();
+  const reset = await peer.came(FrameType.RST_STREAM);
+  expect([reset.streamId, reset.payload.readUInt32BE(0)]).toEqual([1, ErrorCode.CANCEL]);
+  const updates = () => peer.of(FrameType.WINDOW_UPDATE, 0).length;
+  const before = updates();
+  for (let sent = 0; sent < 1_100_000; sent += 10_000) peer.send(frame(FrameType.DATA, 0, 1, Buffer.alloc(10_000)));
+  peer.send(headersFrame(1, TRAILERS, LAST));
+  await until(() => updates() > before, "the window is given back");
+  expect(got).toEqual([]);
+  const other = opened(connection);
+  await peer.came(FrameType.HEADERS, 3);
+  peer.send(...answer(3));
+  await until(() => other.got.includes("ended"), "the other answer ends");
+});
+
+test("one that does not read holds up nobody else, and reads on where it stopped", async () => {
+  const { peer, connection } = await standing();
+  const [slow, fast] = [opened(connection), opened(connection)];
+  await peer.came(FrameType.DATA, 3);
+  slow.stream.pause();
+  peer.send(headersFrame(1, OK), headersFrame(3, OK));
+  for (let at = 0; at < 60; at += 1) {
+    const bytes = Buffer.alloc(1_000, String(at % 10));
+    peer.send(frame(FrameType.DATA, 0, 1, bytes), frame(FrameType.DATA, 0, 3, bytes));
+  }
+  peer.send(headersFrame(1, TRAILERS, LAST), headersFrame(3, TRAILERS, LAST));
+  await until(() => fast.got.includes("ended"), "the other is read whole");
+  await peer.settled();
+  expect([peer.of(FrameType.WINDOW_UPDATE, 1).length, peer.of(FrameType.WINDOW_UPDATE, 3).length]).toEqual([0, 1]);
+  expect(slow.got.map((text) => text.slice(0, 8))).toEqual(["headers ", "trailers"]);
+  slow.stream.resume();
+  await until(() => slow.got.includes("ended"), "it is read whole, too");
+  const texts = ({ got }: { got: readonly string[] }) => got.filter((text) => /^\d/.test(text));
+  expect(texts(slow)).toEqual(texts(fast));
+});
+
+test("an answer before the message was all sent: the rest is not sent any more", async () => {
+  const { peer, connection } = await standing([Setting.INITIAL_WINDOW_SIZE, 10]);
+  const { got } = opened(connection, Buffer.alloc(100, "m"));
+  await until(() => peer.bodyBytes(1) === 10, "the first window is used");
+  peer.send(headersFrame(1, { ...OK, "grpc-status": "8" }, LAST));
+  await peer.came(FrameType.RST_STREAM, 1);
+  peer.send(frame(FrameType.WINDOW_UPDATE, 0, 1, uint32(1_000)));
+  await peer.settled();
+  expect([got.at(-1), peer.bodyBytes(1)]).toEqual(["ended", 10]);
+});
+
+test("a connection that is lost breaks all its streams, those that wait as well", async () => {
+  const { peer, connection } = await standing([Setting.MAX_CONCURRENT_STREAMS, 1]);
+  const streams = [opened(connection), opened(connection)];
+  await peer.came(FrameType.DATA);
+  peer.close();
+  await until(() => streams.every(({ got }) => got.length > 0), "they are broken");
+  expect([...streams.map(({ got }) => got), connection.usable]).toEqual([["broken 0 lost"], ["broken 0 lost"], false]);
+});
+
+describe("nonsense in the framing ends the connection", () => {
+  const GARBAGE = Buffer.from([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+  const HUGE = headerBlock([["x", "y".repeat(16_000)]]);
+
+  test.each<readonly [what: string, code: number, frames: Buffer[]]>([
+    ["DATA of the connection", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.DATA, 0, 0, GARBAGE)]],
+    ["DATA of a stream that nobody began", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.DATA, 0, 3, GARBAGE)]],
+    ["DATA of a stream of its own", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.DATA, 0, 2, GARBAGE)]],
+    ["more padding than DATA", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.DATA, Flag.PADDED, 1, Buffer.from([1]))]],
+    ["padding without its length", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.DATA, Flag.PADDED, 1)]],
+    ["a frame larger than agreed", ErrorCode.FRAME_SIZE_ERROR, [frame(FrameType.DATA, 0, 1, Buffer.alloc(16_385))]],
+    ["HEADERS of the connection", ErrorCode.PROTOCOL_ERROR, [headersFrame(0, OK)]],
+    ["more padding than HEADERS", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.HEADERS, Flag.PADDED | LAST, 1, GARBAGE)]],
+    ["a priority that is cut", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.HEADERS, Flag.PRIORITY, 1, Buffer.alloc(4))]],
+    ["headers that cannot be read", ErrorCode.COMPRESSION_ERROR, [frame(FrameType.HEADERS, LAST, 1, GARBAGE)]],
+    [
+      "headers without an end",
+      ErrorCode.ENHANCE_YOUR_CALM,
+      [
+        frame(FrameType.HEADERS, 0, 1, HUGE),
+        ...Array.from({ length: 4 }, () => frame(FrameType.CONTINUATION, 0, 1, HUGE)),
+      ],
+    ],
+    [
+      "headers in parts that are empty",
+      ErrorCode.ENHANCE_YOUR_CALM,
+      [frame(FrameType.HEADERS, 0, 1), ...Array.from({ length: 100 }, () => frame(FrameType.CONTINUATION, 0, 1))],
+    ],
+    ["a part of no headers", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.CONTINUATION, 0, 1)]],
+    [
+      "something between parts of headers",
+      ErrorCode.PROTOCOL_ERROR,
+      [frame(FrameType.HEADERS, 0, 1), frame(FrameType.DATA, 0, 1)],
+    ],
+    [
+      "a part of other headers",
+      ErrorCode.PROTOCOL_ERROR,
+      [frame(FrameType.HEADERS, 0, 1), frame(FrameType.CONTINUATION, Flag.END_HEADERS, 3)],
+    ],
+    ["SETTINGS of a stream", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.SETTINGS, 0, 1)]],
+    ["SETTINGS that are cut", ErrorCode.FRAME_SIZE_ERROR, [frame(FrameType.SETTINGS, 0, 0, Buffer.alloc(5))]],
+    ["an answer with SETTINGS", ErrorCode.FRAME_SIZE_ERROR, [frame(FrameType.SETTINGS, Flag.ACK, 0, Buffer.alloc(6))]],
+    [
+      "a window that cannot be",
+      ErrorCode.FLOW_CONTROL_ERROR,
+      [frame(FrameType.SETTINGS, 0, 0, settings([Setting.INITIAL_WINDOW_SIZE, 0x8000_0000]))],
+    ],
+    [
+      "frames that may be smaller than any",
+      ErrorCode.PROTOCOL_ERROR,
+      [frame(FrameType.SETTINGS, 0, 0, settings([Setting.MAX_FRAME_SIZE, 16_383]))],
+    ],
+    ["PING of a stream", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.PING, 0, 1, Buffer.alloc(8))]],
+    ["PING that is cut", ErrorCode.FRAME_SIZE_ERROR, [frame(FrameType.PING, 0, 0, Buffer.alloc(7))]],
+    ["GOAWAY of a stream", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.GOAWAY, 0, 1, Buffer.alloc(8))]],
+    ["GOAWAY that is cut", ErrorCode.FRAME_SIZE_ERROR, [frame(FrameType.GOAWAY, 0, 0, Buffer.alloc(7))]],
+    ["a window made wider by nothing", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.WINDOW_UPDATE, 0, 0, uint32(0))]],
+    [
+      "a window wider than it can be",
+      ErrorCode.FLOW_CONTROL_ERROR,
+      [frame(FrameType.WINDOW_UPDATE, 0, 0, uint32(0x7fff_ffff))],
+    ],
+    ["WINDOW_UPDATE that is cut", ErrorCode.FRAME_SIZE_ERROR, [frame(FrameType.WINDOW_UPDATE, 0, 0, Buffer.alloc(3))]],
+    ["WINDOW_UPDATE of nobody's", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.WINDOW_UPDATE, 0, 5, uint32(1))]],
+    ["RST_STREAM that is cut", ErrorCode.FRAME_SIZE_ERROR, [frame(FrameType.RST_STREAM, 0, 1, Buffer.alloc(3))]],
+    ["RST_STREAM of nobody's", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.RST_STREAM, 0, 5, uint32(0))]],
+    ["PUSH_PROMISE", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.PUSH_PROMISE, LAST, 1, uint32(2))]],
+  ])("%s", async (_what, code, frames) => {
+    const { peer, connection, said } = await standing();
+    const { got } = opened(connection);
+    await peer.came(FrameType.DATA, 1);
+    peer.send(...frames, ...answer(1));
+    await until(() => said.includes("closed"), "the connection ends");
+    // Nothing behind it was believed.
+    expect([got, connection.usable]).toEqual([["broken 0 lost"], false]);
+    expect((await peer.came(FrameType.GOAWAY)).payload.readUInt32BE(4)).toBe(code);
+  });
+
+  test("anything before SETTINGS", async () => {
+    const peer = await RawHttp2Peer.start();
+    closing.push(() => peer.close());
+    const { said } = await connected(peer.port);
+    await until(() => peer.greeted, "the connection begins");
+    peer.send(Buffer.from("HTTP/1.1 400 Bad Request\r\n\r\n"));
+    await until(() => said.includes("closed"), "the connection ends");
+    expect(said).toEqual(["closed"]);
+  });
+});
+
+describe("nonsense on a stream ends that stream", () => {
+  test.each<readonly [what: string, code: number, frames: Buffer[]]>([
+    ["DATA before headers", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.DATA, 0, 1, Buffer.from("a"))]],
+    ["headers without a status", ErrorCode.PROTOCOL_ERROR, [headersFrame(1, { a: "b" })]],
+    ["a name in capitals", ErrorCode.PROTOCOL_ERROR, [headersFrame(1, { ...OK, Name: "x" })]],
+    ["a line's end in a value", ErrorCode.PROTOCOL_ERROR, [headersFrame(1, { ...OK, a: "b\r\nc" })]],
+    ["headers in the middle", ErrorCode.PROTOCOL_ERROR, [headersFrame(1, OK), headersFrame(1, OK)]],
+    ["a window made wider by nothing", ErrorCode.PROTOCOL_ERROR, [frame(FrameType.WINDOW_UPDATE, 0, 1, uint32(0))]],
+    [
+      "a window wider than it can be",
+      ErrorCode.FLOW_CONTROL_ERROR,
+      [frame(FrameType.WINDOW_UPDATE, 0, 1, uint32(0x7fff_ffff))],
+    ],
+  ])("%s", async (_what, code, frames) => {
+    const { peer, connection } = await standing();
+    const [bad, good] = [opened(connection), opened(connection)];
+    await peer.came(FrameType.DATA, 3);
+    peer.send(...frames, ...answer(1), ...answer(3));
+    await until(() => good.got.includes("ended"), "the other goes on");
+    expect(good.got).toEqual(ANSWERED);
+    expect(bad.got.at(-1)).toBe(`broken ${code}`);
+    expect((await peer.came(FrameType.RST_STREAM, 1)).payload.readUInt32BE(0)).toBe(code);
+  });
+
+  test("more than the window of a stream that is not read", async () => {
+    const { peer, connection } = await standing();
+    const { stream, got } = opened(connection);
+    await peer.came(FrameType.DATA, 1);
+    stream.pause();
+    peer.send(headersFrame(1, OK), ...Array.from({ length: 5 }, () => frame(0, 0, 1, Buffer.alloc(16_000))));
+    await until(() => got.length > 1, "the stream is broken");
+    expect(got.at(-1)).toBe(`broken ${ErrorCode.FLOW_CONTROL_ERROR}`);
+  });
+
+  test("a stream that the other side resets says why", async () => {
+    const { peer, connection } = await standing();
+    const { got } = opened(connection);
+    await peer.came(FrameType.DATA, 1);
+    peer.send(frame(FrameType.RST_STREAM, 0, 1, uint32(ErrorCode.REFUSED_STREAM)), ...answer(1));
+    await peer.settled();
+    expect(got).toEqual(["broken 7"]);
+  });
+});
+
+test("headers as Node's own server makes them small are read as they were written", async () => {
+  const random = new SeededRandom(5);
+  const text = (most: number) =>
+    String.fromCharCode(...Array.from({ length: random.below(most) }, () => 0x21 + random.below(0x5e)));
+  const names = Array.from({ length: 20 }, (_, at) => `x-${at}`);
+  const written: Headers[] = [];
+  const server = createServer({ maxHeaderListPairs: 100 });
+  const sessions: ServerHttp2Session[] = [];
+  server.on("session", (session) => sessions.push(session));
+  server.on("stream", (made) => {
+    const fields = Object.fromEntries(names.filter(() => random.below(2) === 0).map((name) => [name, text(60)]));
+    written.push(fields);
+    made.on("error", () => {});
+    made.resume();
+    made.respond({ ":status": 200, ...fields });
+    made.end();
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  closing.push(() => {
+    for (const session of sessions) session.destroy();
+    server.close();
+  });
+  const { connection } = await connected((server.address() as AddressInfo).port);
+  for (let at = 0; at < 200; at += 1) {
+    const { got } = opened(connection);
+    await until(() => got.includes("ended"), "the answer ends");
+    const headers: Headers = JSON.parse((got[0] ?? "").slice("headers ".length));
+    expect(Object.fromEntries(Object.entries(headers).filter(([name]) => name.startsWith("x-")))).toEqual(written[at]);
+  }
+});

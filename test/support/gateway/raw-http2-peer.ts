@@ -1,0 +1,132 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { FrameCutter } from "../../../gateway/upstream/wire/http2/frame-cutter.ts";
+import { Flag, FrameType, frameHead, PREFACE } from "../../../gateway/upstream/wire/http2/frames.ts";
+import { HeaderReader, type Headers } from "../../../gateway/upstream/wire/http2/header-reader.ts";
+import { headerBlock } from "../../../gateway/upstream/wire/http2/header-writer.ts";
+import { until } from "../until.ts";
+
+/** A frame that has come from the client, with a copy of its payload. */
+export type CameFrame = {
+  readonly type: number;
+  readonly flags: number;
+  readonly streamId: number;
+  readonly payload: Buffer;
+};
+
+/** Returns a frame with this payload. */
+export function frame(type: number, flags: number, streamId: number, payload: Uint8Array = Buffer.alloc(0)): Buffer {
+  return Buffer.concat([frameHead(payload.length, type, flags, streamId), payload]);
+}
+
+/** Returns a number as the bytes that frames have it in. */
+export function uint32(...values: readonly number[]): Buffer {
+  const bytes = Buffer.alloc(values.length * 4);
+  for (const [at, value] of values.entries()) bytes.writeUInt32BE(value, at * 4);
+  return bytes;
+}
+
+/** Returns the payload of a SETTINGS frame. */
+export function settings(...parameters: readonly (readonly [id: number, value: number])[]): Buffer {
+  return Buffer.concat(parameters.map(([id, value]) => Buffer.concat([Buffer.from([0, id]), uint32(value)])));
+}
+
+/** Returns a HEADERS frame with these fields. */
+export function headersFrame(streamId: number, fields: Headers, flags: number = Flag.END_HEADERS): Buffer {
+  return frame(FrameType.HEADERS, flags, streamId, headerBlock(Object.entries(fields)));
+}
+
+/** The other side of one connection of HTTP/2, which sends whatever frames a test wants, and remembers those that came. */
+export class RawHttp2Peer {
+  /** The frames that have come so far. */
+  readonly frames: CameFrame[] = [];
+  readonly #server: Server;
+  #socket: Socket | undefined;
+  #preface = Buffer.alloc(0);
+
+  private constructor() {
+    const cutter = new FrameCutter(16_384, (type, flags, streamId, bytes, from, to) => {
+      this.frames.push({ type, flags, streamId, payload: Buffer.from(bytes.subarray(from, to)) });
+      return true;
+    });
+    this.#server = createServer((socket) => {
+      this.#socket = socket;
+      socket.setNoDelay(true);
+      socket.on("error", () => {});
+      socket.on("data", (bytes) => {
+        const missing = PREFACE.length - this.#preface.length;
+        this.#preface = Buffer.concat([this.#preface, bytes.subarray(0, missing)]);
+        cutter.take(bytes.subarray(missing));
+      });
+    });
+  }
+
+  /** Starts one on a free port of 127.0.0.1, which takes one connection. */
+  static async start(): Promise<RawHttp2Peer> {
+    const peer = new RawHttp2Peer();
+    peer.#server.listen(0, "127.0.0.1");
+    await once(peer.#server, "listening");
+    return peer;
+  }
+
+  /** The port on which the peer listens. */
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  /** Whether the connection began as one of HTTP/2 does. */
+  get greeted(): boolean {
+    return this.#preface.equals(PREFACE);
+  }
+
+  /** Sends bytes at once. */
+  send(...pieces: readonly Uint8Array[]): void {
+    if (!this.#socket) throw new Error("nobody has connected");
+    this.#socket.write(Buffer.concat(pieces));
+  }
+
+  /** Sends bytes one by one, each in a turn of its own. */
+  async trickle(bytes: Buffer): Promise<void> {
+    for (let at = 0; at < bytes.length; at += 1) {
+      this.send(bytes.subarray(at, at + 1));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+
+  /** The frames of one type that have come, of one stream where one is named. */
+  of(type: number, streamId?: number): CameFrame[] {
+    return this.frames.filter(
+      (found) => found.type === type && (streamId === undefined || found.streamId === streamId),
+    );
+  }
+
+  /** Resolves to the first frame of a type, once one has come. */
+  async came(type: number, streamId?: number): Promise<CameFrame> {
+    await until(() => this.of(type, streamId).length > 0, `a frame of type ${type} comes`);
+    return this.of(type, streamId)[0] as CameFrame; // it is there
+  }
+
+  /** The number of bytes of a stream's message that have come. */
+  bodyBytes(streamId: number): number {
+    return this.of(FrameType.DATA, streamId).reduce((sum, { payload }) => sum + payload.length, 0);
+  }
+
+  /** Resolves to the headers of a stream, once they have come. The peer reads those of one stream only. */
+  async headersOf(streamId: number): Promise<Headers | undefined> {
+    const { payload } = await this.came(FrameType.HEADERS, streamId);
+    return new HeaderReader(64 * 1024).read(payload, 0, payload.length);
+  }
+
+  /** Resolves when all that the client has sent so far has come, as it answers a ping behind it. */
+  async settled(): Promise<void> {
+    const before = this.of(FrameType.PING).length;
+    this.send(frame(FrameType.PING, 0, 0, Buffer.alloc(8, 7)));
+    await until(() => this.of(FrameType.PING).length > before, "the ping is answered");
+  }
+
+  /** Ends the connection, and takes no other. */
+  close(): void {
+    this.#socket?.destroy();
+    this.#server.close();
+  }
+}
