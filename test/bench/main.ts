@@ -13,6 +13,7 @@ import { hostileBench } from "./hostile-bench.ts";
 import { llamaBench } from "./llama-bench.ts";
 import { placementBench } from "./placement-bench.ts";
 import { startTargets, type Targets } from "./processes/targets.ts";
+import { CELL_NAMES } from "./references/stand-cells.ts";
 import type { ReplayPolicy } from "./replay/replay-policies.ts";
 import { ALL_REPLAY_POLICIES, isReplayPolicy, type ReplaySettings } from "./replay/replay-settings.ts";
 import { replayBench } from "./replay-bench.ts";
@@ -65,6 +66,7 @@ type Options = {
   readonly against?: string;
   readonly data?: string;
   readonly full: boolean;
+  readonly cells?: readonly string[];
   readonly page?: string;
   readonly trace?: string;
   readonly nodes: number;
@@ -83,6 +85,7 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
     seconds: quick ? Math.min(2, options.seconds) : options.seconds,
     repetitions: quick ? 3 : 5,
     full: options.full,
+    ...(options.cells !== undefined && { cells: options.cells }),
     ...(options.page !== undefined && { page: resolve(options.page) }),
     ...(options.data !== undefined && { data: resolve(options.data) }),
     workers: options.gateways ?? ALONE_ONLY,
@@ -146,6 +149,12 @@ function positives(value: string): readonly number[] {
   return value.split(",").map(positive);
 }
 
+function cells(value: string): readonly string[] {
+  const names = value.split(",");
+  if (names.every((name) => CELL_NAMES.includes(name))) return names;
+  throw new InvalidArgumentError(`The cells are ${CELL_NAMES.join(", ")}.`);
+}
+
 function policies(value: string): readonly ReplayPolicy[] {
   const names = value.split(",").filter(isReplayPolicy);
   if (names.length !== value.split(",").length)
@@ -170,6 +179,7 @@ async function main(): Promise<number> {
     .option("--seconds <n>", "length of one measured stretch under load", positive, 4)
     .option("--quick", "fewer and shorter rounds, smaller loads", false)
     .option("--full", "every cell of the stand", false)
+    .option("--cells <name,...>", `cells of the stand: ${CELL_NAMES.join(", ")}`, cells)
     .option("--page <file>", "the page that the stand writes, with its plots beside it")
     .option("--profile <folder>", "leave a CPU profile of the gateway there")
     .option("--against <file>", "the gateway/main.js of another build, measured in the same run")

@@ -11,6 +11,8 @@ export type BenchSettings = {
   readonly quick: boolean;
   /** Every cell of a bench that has cells: for hours, not minutes. Default: those that a release wants. */
   readonly full?: boolean;
+  /** The cells of the stand, by their short names. Default: those of the extent. */
+  readonly cells?: readonly string[];
   /** The file of the page that the stand writes, with its plots beside it. Default: none. */
   readonly page?: string;
   /** How many workers share the port of a gateway of the stand, beside the one that is alone. */

@@ -10,7 +10,7 @@ import { BENCH_FORMATS, replyRequestText, requestText } from "./processes/reques
 import type { Target } from "./processes/targets.ts";
 import { pin, type Reference } from "./references/reference.ts";
 import { REFERENCE_NAMES, startReferences } from "./references/references.ts";
-import { CELLS, type Cell, cellTitle, type Extent } from "./references/stand-cells.ts";
+import { type Cell, cellsOf, cellTitle, type Extent } from "./references/stand-cells.ts";
 import type { BenchResult, Row } from "./report/bench-result.ts";
 import { cpuMs, cpuOf, residentOf } from "./report/cpu.ts";
 import { interleave } from "./report/interleave.ts";
@@ -70,7 +70,7 @@ export async function standBench(settings: BenchSettings): Promise<BenchResult> 
     ];
     if (several) for (const { pid, workers = [] } of all) for (const one of [pid, ...workers]) pin(one, MEASURED);
     const rows: Row[] = [];
-    for (const cell of CELLS[extent]) rows.push(...(await measureCell(cell, all, settings)));
+    for (const cell of cellsOf(extent, settings.cells)) rows.push(...(await measureCell(cell, all, settings)));
     const result = resultOf(rows, absent, settings, several);
     if (settings.page !== undefined) await writePage(settings.page, result);
     return result;

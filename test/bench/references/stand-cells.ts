@@ -24,7 +24,7 @@ const stream = (
 const request = (bytes: number): Cell => ({ kind: "request", bytes });
 
 /** The cells of each extent. Thousands of streams get one delta a second: the client could not read more. */
-export const CELLS: Readonly<Record<Extent, readonly Cell[]>> = {
+const CELLS: Readonly<Record<Extent, readonly Cell[]>> = {
   quick: [stream(200), request(1_000)],
   default: [stream(200), request(1_000)],
   full: [
@@ -32,6 +32,20 @@ export const CELLS: Readonly<Record<Extent, readonly Cell[]>> = {
     ...[stream(1_000, 1), stream(5_000, 1), request(1_000), request(100_000), request(1_000_000)],
   ],
 };
+
+/** Returns the short name of a cell, by which it can be asked for: `200x50`, `200x50-step`, `100KB`. */
+function cellName(cell: Cell): string {
+  if (cell.kind === "request") return `${cell.bytes / 1_000}KB`;
+  return `${cell.streams}x${cell.eventsPerSecond}${cell.clocks === "step" ? "-step" : ""}`;
+}
+
+/** The short names of all cells. */
+export const CELL_NAMES: readonly string[] = CELLS.full.map(cellName);
+
+/** Returns the cells of an extent, or of all cells those with these short names. */
+export function cellsOf(extent: Extent, names: readonly string[] | undefined): readonly Cell[] {
+  return names ? CELLS.full.filter((cell) => names.includes(cellName(cell))) : CELLS[extent];
+}
 
 /** Returns what a cell measures, for people. */
 export function cellTitle(cell: Cell): string {
