@@ -20,50 +20,63 @@ export type NextMark = {
   readonly mark: string;
 };
 
-/** The marks that may come next. */
-export type NextMarkOptions = {
+/** The marks that may come in the visible text of an output, put together once for all its pieces. */
+export type VisibleMarks = {
   /** The rules of how calls are found; undefined where there are none. */
   readonly call: CallReading | undefined;
   /** The marks of reasoning; undefined where there is none. */
   readonly reasoning: ReasoningMarkers | undefined;
   /** The marks around the visible text; none where it stands by itself. */
-  readonly textMarks: readonly string[];
-  /** Whether nothing but white space has been visible so far. */
-  readonly isFresh: boolean;
+  readonly around: readonly string[];
+  /** The marks that begin reasoning behind visible text too. */
+  readonly thoughts: readonly string[];
+  /** The texts of which no beginning may go out. */
+  readonly held: readonly string[];
 };
 
+/** Puts the marks together that may come in visible text; `around` are those that are dropped there. */
+export function visibleMarks(
+  call: CallReading | undefined,
+  reasoning: ReasoningMarkers | undefined,
+  around: readonly string[],
+): VisibleMarks {
+  const { openers = [], separator = "" } = call ?? {};
+  const thoughts = reasoning?.anywhere ? [reasoning.open] : [];
+  const calls = [...openers, ...openers.map((opener) => separator + opener)];
+  return { call, reasoning, around, thoughts, held: [...new Set([...calls, ...around, ...thoughts])] };
+}
+
 /**
- * Finds the next opening mark in visible text. A reasoning mark, and the brace of a call without marks, count with
- * nothing but white space before them; a call's mark takes the separator before it along.
+ * Finds the next opening mark in visible text, in which there has been nothing but white space so far where it
+ * `isFresh`. A reasoning mark, and the brace of a call without marks, count with nothing but white space before them; a
+ * call's mark takes the separator before it along.
  */
-export function nextMark(pending: string, { call, reasoning, textMarks, isFresh }: NextMarkOptions): NextMark {
-  const lead = pending.length - pending.trimStart().length;
+export function nextMark(pending: string, marks: VisibleMarks, isFresh: boolean): NextMark {
+  const { call, reasoning } = marks;
   let held = 0;
-  if (isFresh && reasoning !== undefined) {
-    const { open, close } = reasoning;
-    if (pending.startsWith(open, lead)) return { kind: "reasoning", text: lead, length: open.length, mark: "" };
-    if (pending.startsWith(close, lead)) return { kind: "reasoning-end", text: lead, length: close.length, mark: "" };
-    const start = pending.slice(lead);
-    if (open.startsWith(start) || close.startsWith(start)) held = start.length;
-  }
-  const around = earliest(pending, textMarks);
-  const thought = reasoning?.anywhere ? earliest(pending, [reasoning.open]) : undefined;
-  if (call !== undefined) {
-    if (isFresh && call.opensAtBrace && pending.charAt(lead) === "{") {
-      return { kind: "call", text: lead, length: 0, mark: "" };
+  if (isFresh) {
+    const lead = pending.length - pending.trimStart().length;
+    if (reasoning !== undefined) {
+      const { open, close } = reasoning;
+      if (pending.startsWith(open, lead)) return { kind: "reasoning", text: lead, length: open.length, mark: "" };
+      if (pending.startsWith(close, lead)) return { kind: "reasoning-end", text: lead, length: close.length, mark: "" };
+      const start = pending.slice(lead);
+      if (open.startsWith(start) || close.startsWith(start)) held = start.length;
     }
-    const found = earliest(pending, call.openers);
-    if (found !== undefined && ![around, thought].some((other) => other !== undefined && other.at < found.at)) {
-      const separator = pending.slice(0, found.at).endsWith(call.separator) ? call.separator.length : 0;
-      return { kind: "call", text: found.at - separator, length: separator + found.mark.length, mark: found.mark };
-    }
-    held = Math.max(held, heldSuffixLength(pending, withSeparator(call)));
+    if (call?.opensAtBrace && pending.charAt(lead) === "{") return { kind: "call", text: lead, length: 0, mark: "" };
   }
-  if (thought !== undefined && !(around !== undefined && around.at < thought.at))
+  const around = earliest(pending, marks.around);
+  const thought = earliest(pending, marks.thoughts);
+  const found = call && earliest(pending, call.openers);
+  const others = Math.min(around?.at ?? pending.length, thought?.at ?? pending.length);
+  if (call !== undefined && found !== undefined && found.at <= others) {
+    const separator = pending.slice(0, found.at).endsWith(call.separator) ? call.separator.length : 0;
+    return { kind: "call", text: found.at - separator, length: separator + found.mark.length, mark: found.mark };
+  }
+  if (thought !== undefined && thought.at === others)
     return { kind: "reasoning", text: thought.at, length: thought.mark.length, mark: "" };
   if (around !== undefined) return { kind: "text-mark", text: around.at, length: around.mark.length, mark: "" };
-  const marks = reasoning?.anywhere ? [...textMarks, reasoning.open] : textMarks;
-  held = Math.max(held, heldSuffixLength(pending, marks));
+  held = Math.max(held, heldSuffixLength(pending, marks.held));
   return { kind: "none", text: pending.length - held, length: 0, mark: "" };
 }
 
@@ -78,9 +91,4 @@ export function earliest(
     if (at >= 0 && (first === undefined || at < first.at)) first = { at, mark };
   }
   return first;
-}
-
-/** Returns the texts with which a call can begin. */
-function withSeparator({ openers, separator }: CallReading): readonly string[] {
-  return [...openers, ...openers.map((opener) => separator + opener)];
 }

@@ -1,5 +1,5 @@
 import type { Event, TokenLogprob } from "../../proto/gen/svc/inference/v1/inference_service.ts";
-import { formOf, type ToolCallMarkers } from "../tool-calls/forms.ts";
+import { formOf } from "../tool-calls/forms.ts";
 import type { ArgumentTypes } from "../tool-calls/readers/argument-types.ts";
 import { heldSuffixLength } from "../tool-calls/readers/held-suffix.ts";
 import type { CallReading } from "../tool-calls/tool-call-form.ts";
@@ -7,8 +7,9 @@ import { BlockWriter } from "./block-writer.ts";
 import { CallIds } from "./call-ids.ts";
 import { CallPassage, type PassageStep } from "./call-passage.ts";
 import { marksOfText, type OutputMarkers, type ReasoningMarkers } from "./markers.ts";
-import { earliest, nextMark } from "./next-mark.ts";
+import { earliest, nextMark, type VisibleMarks, visibleMarks } from "./next-mark.ts";
 import { PendingText } from "./pending-text.ts";
+import { type ReasoningEnds, reasoningEnds } from "./reasoning-ends.ts";
 import { VisibleText } from "./visible-text.ts";
 
 /** The settings by which an output is read. */
@@ -43,9 +44,9 @@ export type OutputParserOptions = {
 
 type State =
   | { readonly at: "text" }
-  | { readonly at: "reasoning"; readonly markers: ReasoningMarkers }
+  | { readonly at: "reasoning"; readonly reasoning: Reasoning }
   /** At the start of a reasoning that the prompt has opened, which models open once more. */
-  | { readonly at: "opened"; readonly markers: ReasoningMarkers }
+  | { readonly at: "opened"; readonly reasoning: Reasoning }
   /** Passing over the white space that the template writes behind a mark, as far as it is there. */
   | { readonly at: "skip"; readonly rest: string; readonly next: State }
   | { readonly at: "calls"; readonly calls: Calls }
@@ -53,16 +54,11 @@ type State =
   | { readonly at: "plain" }
   | { readonly at: "done" };
 
-/** The rules of how calls stand in the text, and what reads them. */
-type Calls = {
-  readonly reading: CallReading;
-  readonly passage: CallPassage;
-  readonly endReasoning: ReasoningEnds;
-};
+/** The marks of the reasoning, and what ends it. */
+type Reasoning = { readonly markers: ReasoningMarkers; readonly ends: ReasoningEnds };
 
-/** The marks of calls that end the reasoning too, and with what all of them begin. */
-type ReasoningEnds = { readonly prefix: string; readonly marks: readonly string[] };
-const NO_ENDS: ReasoningEnds = { prefix: "", marks: [] };
+/** The rules of how calls stand in the text, and what reads them. */
+type Calls = { readonly reading: CallReading; readonly passage: CallPassage };
 
 const TEXT: State = { at: "text" };
 /** The most UTF-16 units at the start of a reasoning that may be white space before its opening mark. */
@@ -82,8 +78,8 @@ const ANY_TYPE: ArgumentTypes = () => undefined;
  * costs a call, and no answer.
  */
 export class OutputParser {
-  readonly #reasoning: ReasoningMarkers | undefined;
-  readonly #textMarks: readonly string[];
+  readonly #reasoning: Reasoning | undefined;
+  readonly #visibleMarks: VisibleMarks;
   readonly #calls: Calls | undefined;
   readonly #writer = new BlockWriter();
   readonly #pending = new PendingText();
@@ -92,15 +88,17 @@ export class OutputParser {
   #state: State;
 
   constructor(options: OutputParserOptions) {
-    const { reasoning, text } = options.markers;
-    this.#reasoning = reasoning;
+    const { reasoning: markers, toolCall, text } = options.markers;
     this.#onFault = options.onFault ?? (() => {});
     this.#visible = new VisibleText(this.#writer, this.#pending, options.stop);
     this.#calls = this.#newCalls(options);
-    const { strays = [], openers = [] } = this.#calls?.reading ?? {};
-    const closers = strays.filter((mark) => !openers.includes(mark));
-    this.#textMarks = [...(text ? marksOfText(text) : []), ...closers];
-    const first: State = options.startsInReasoning && reasoning ? { at: "opened", markers: reasoning } : TEXT;
+    const reading = this.#calls?.reading;
+    const calls = toolCall && reading && { toolCall, reading, toolNames: options.toolNames };
+    const reasoning = markers && { markers, ends: reasoningEnds(markers, calls) };
+    this.#reasoning = reasoning;
+    const closers = (reading?.strays ?? []).filter((mark) => !reading?.openers.includes(mark));
+    this.#visibleMarks = visibleMarks(reading, markers, [...(text ? marksOfText(text) : []), ...closers]);
+    const first: State = options.startsInReasoning && reasoning ? { at: "opened", reasoning } : TEXT;
     this.#state = options.lead ? { at: "skip", rest: options.lead, next: first } : first;
   }
 
@@ -197,7 +195,7 @@ export class OutputParser {
       visible: this.#visible,
       writer: this.#writer,
     });
-    return { reading, passage, endReasoning: reasoningEnds(markers.reasoning, toolCall, reading, toolNames) };
+    return { reading, passage };
   }
 
   /**
@@ -217,9 +215,9 @@ export class OutputParser {
       case "text":
         return this.#inText();
       case "reasoning":
-        return this.#inReasoning(state.markers);
+        return this.#inReasoning(state.reasoning);
       case "opened":
-        return this.#inOpened(state.markers);
+        return this.#inOpened(state.reasoning);
       case "skip":
         return this.#inSkip(state.rest, state.next);
       case "calls":
@@ -234,9 +232,7 @@ export class OutputParser {
 
   #inText(): boolean {
     const reasoning = this.#reasoning;
-    const call = this.#calls?.reading;
-    const textMarks = this.#textMarks;
-    const next = nextMark(this.#pending.text, { call, reasoning, textMarks, isFresh: this.#visible.isFresh });
+    const next = nextMark(this.#pending.text, this.#visibleMarks, this.#visible.isFresh);
     if (next.text > 0) {
       this.#visible.add(this.#pending.take(next.text));
       return true;
@@ -248,40 +244,36 @@ export class OutputParser {
     } else if (next.kind === "reasoning" && reasoning) {
       this.#visible.flush();
       this.#writer.end(true);
-      this.#state = { at: "skip", rest: reasoning.afterOpen, next: { at: "reasoning", markers: reasoning } };
+      this.#state = { at: "skip", rest: reasoning.markers.afterOpen, next: { at: "reasoning", reasoning } };
     } else if (next.kind === "reasoning-end" && reasoning) {
-      this.#state = { at: "skip", rest: reasoning.afterClose, next: TEXT };
+      this.#state = { at: "skip", rest: reasoning.markers.afterClose, next: TEXT };
     } else if (next.kind === "text-mark") this.#visible.flush();
     return next.kind !== "none";
   }
 
-  #inOpened(markers: ReasoningMarkers): boolean {
-    const { open, afterOpen } = markers;
+  #inOpened(reasoning: Reasoning): boolean {
+    const { open, afterOpen } = reasoning.markers;
     const { text } = this.#pending;
     const rest = text.trimStart();
     const isOpened = rest.startsWith(open);
     if (!isOpened && open.startsWith(rest) && text.length < MAX_LEAD) return false;
-    const next: State = { at: "reasoning", markers };
+    const next: State = { at: "reasoning", reasoning };
     if (isOpened) this.#pending.take(text.length - rest.length + open.length);
     this.#state = isOpened ? { at: "skip", rest: afterOpen, next } : next;
     return true;
   }
 
-  #inReasoning(markers: ReasoningMarkers): boolean {
+  #inReasoning({ markers, ends }: Reasoning): boolean {
     const { close, beforeClose, afterClose } = markers;
     const { text } = this.#pending;
-    const ends = this.#calls?.endReasoning ?? NO_ENDS;
-    const isShort = ends.marks.length > 0 && !text.includes(ends.prefix);
-    const marks = isShort ? [ends.prefix] : ends.marks;
-    const separator = this.#calls?.reading.separator ?? "";
-    const found = earliest(text, [close, ...marks]);
+    const { marks, held } = text.includes(ends.prefix) ? ends.withPrefix : ends.withoutPrefix;
+    const found = earliest(text, marks);
     if (found === undefined) {
-      const begun = [close, beforeClose + close, ...marks, ...marks.map((mark) => separator + mark)];
-      this.#think(text.length - heldSuffixLength(text, begun));
+      this.#think(text.length - heldSuffixLength(text, held));
       return false;
     }
     const isClose = found.mark === close;
-    const lead = isClose ? beforeClose : separator;
+    const lead = isClose ? beforeClose : (this.#calls?.reading.separator ?? "");
     const padding = text.slice(0, found.at).endsWith(lead) ? lead.length : 0;
     this.#think(found.at - padding);
     this.#writer.end(true);
@@ -312,23 +304,4 @@ export class OutputParser {
     const start = this.#pending.offset;
     this.#writer.append("reasoning", this.#pending.take(length), start);
   }
-}
-
-/**
- * Returns the marks of calls that end a family's reasoning. Where one mark alone stands before a call, what tells the
- * call from a mark that is mentioned belongs to it.
- */
-function reasoningEnds(
-  reasoning: ReasoningMarkers | undefined,
-  toolCall: ToolCallMarkers,
-  reading: CallReading,
-  toolNames: readonly string[],
-): ReasoningEnds {
-  if (!reasoning?.endedByCall) return NO_ENDS;
-  if (reasoning.endedByCall !== "as-written") return { prefix: "", marks: reading.openers };
-  const markup = formOf(toolCall).markup(toolCall);
-  if (markup === undefined) return NO_ENDS;
-  const prefix = markup.open + markup.behindOpen;
-  if (markup.behindOpen.trim() !== "") return { prefix, marks: [prefix] };
-  return { prefix, marks: [...new Set(toolNames.map((name) => prefix + markup.begins(name)))] };
 }

@@ -1,0 +1,53 @@
+import { formOf, type ToolCallMarkers } from "../tool-calls/forms.ts";
+import type { CallReading } from "../tool-calls/tool-call-form.ts";
+import type { ReasoningMarkers } from "./markers.ts";
+
+/** The marks that end a reasoning, and the texts of which no beginning may go out before it is known what they become. */
+type Ends = { readonly marks: readonly string[]; readonly held: readonly string[] };
+
+/** What ends the reasoning of an output, put together once for all its pieces. */
+export type ReasoningEnds = {
+  /** The text with which all marks of calls begin that end it; "" where they have none in common. */
+  readonly prefix: string;
+  /** What is looked for in a text in which `prefix` stands. */
+  readonly withPrefix: Ends;
+  /** What is looked for in any other text: of the marks of calls that one only. */
+  readonly withoutPrefix: Ends;
+};
+
+/** The form of a family's calls, how they are read, and the names of the tools that may be called. */
+type Calls = {
+  readonly toolCall: ToolCallMarkers;
+  readonly reading: CallReading;
+  readonly toolNames: readonly string[];
+};
+
+/** Returns what ends the reasoning of an output that has these `calls`; undefined where it can have none. */
+export function reasoningEnds(reasoning: ReasoningMarkers, calls: Calls | undefined): ReasoningEnds {
+  const { prefix, marks } = calls === undefined ? NO_CALLS : callEnds(reasoning, calls);
+  const separator = calls?.reading.separator ?? "";
+  const { close, beforeClose } = reasoning;
+  const endsOf = (begun: readonly string[]): Ends => ({
+    marks: [close, ...begun],
+    held: [...new Set([close, beforeClose + close, ...begun, ...begun.map((mark) => separator + mark)])],
+  });
+  return { prefix, withPrefix: endsOf(marks), withoutPrefix: endsOf([prefix]) };
+}
+
+/** The marks of calls that end a reasoning, and with what all of them begin. */
+type CallEnds = { readonly prefix: string; readonly marks: readonly string[] };
+const NO_CALLS: CallEnds = { prefix: "", marks: [] };
+
+/**
+ * Returns the marks of calls that end a family's reasoning. Where one mark alone stands before a call, what tells the
+ * call from a mark that is mentioned belongs to it.
+ */
+function callEnds({ endedByCall }: ReasoningMarkers, { toolCall, reading, toolNames }: Calls): CallEnds {
+  if (!endedByCall) return NO_CALLS;
+  if (endedByCall !== "as-written") return { prefix: "", marks: reading.openers };
+  const markup = formOf(toolCall).markup(toolCall);
+  if (markup === undefined) return NO_CALLS;
+  const prefix = markup.open + markup.behindOpen;
+  if (markup.behindOpen.trim() !== "") return { prefix, marks: [prefix] };
+  return { prefix, marks: [...new Set(toolNames.map((name) => prefix + markup.begins(name)))] };
+}
