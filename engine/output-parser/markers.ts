@@ -22,7 +22,7 @@ export const reasoningMarkers = z.strictObject({
     .union([z.boolean(), z.literal("as-written")])
     .optional()
     .describe(
-      "Whether a call ends the reasoning, too: `true`, by any mark that begins one; `as-written`, by the marks before the name of a tool as the template writes them, where a mark alone is often only mentioned; without it, all marks are only mentioned there.",
+      "Whether a call ends the reasoning, too: `true`, by any mark that begins one; `as-written`, by the marks before the name of a tool as the template writes them, and the name or the brace too where that is one mark, which alone is often only mentioned; without it, all marks are only mentioned there.",
     ),
 });
 

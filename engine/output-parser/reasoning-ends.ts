@@ -1,5 +1,6 @@
 import { formOf, type ToolCallMarkers } from "../tool-calls/forms.ts";
 import type { CallReading } from "../tool-calls/tool-call-form.ts";
+import { type WrittenMarks, writtenMarks } from "../tool-calls/written-marks.ts";
 import type { ReasoningMarkers } from "./markers.ts";
 
 /** The marks that end a reasoning, and the texts of which no beginning may go out before it is known what they become. */
@@ -34,20 +35,12 @@ export function reasoningEnds(reasoning: ReasoningMarkers, calls: Calls | undefi
   return { prefix, withPrefix: endsOf(marks), withoutPrefix: endsOf([prefix]) };
 }
 
-/** The marks of calls that end a reasoning, and with what all of them begin. */
-type CallEnds = { readonly prefix: string; readonly marks: readonly string[] };
-const NO_CALLS: CallEnds = { prefix: "", marks: [] };
+const NO_CALLS: WrittenMarks = { prefix: "", marks: [] };
 
-/**
- * Returns the marks of calls that end a family's reasoning. Where one mark alone stands before a call, what tells the
- * call from a mark that is mentioned belongs to it.
- */
-function callEnds({ endedByCall }: ReasoningMarkers, { toolCall, reading, toolNames }: Calls): CallEnds {
+/** Returns the marks of calls that end a family's reasoning. */
+function callEnds({ endedByCall }: ReasoningMarkers, { toolCall, reading, toolNames }: Calls): WrittenMarks {
   if (!endedByCall) return NO_CALLS;
   if (endedByCall !== "as-written") return { prefix: "", marks: reading.openers };
   const markup = formOf(toolCall).markup(toolCall);
-  if (markup === undefined) return NO_CALLS;
-  const prefix = markup.open + markup.behindOpen;
-  if (markup.behindOpen.trim() !== "") return { prefix, marks: [prefix] };
-  return { prefix, marks: [...new Set(toolNames.map((name) => prefix + markup.begins(name)))] };
+  return markup === undefined ? NO_CALLS : writtenMarks(markup, toolNames);
 }

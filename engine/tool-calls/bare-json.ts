@@ -44,8 +44,7 @@ export const bareJson = toolCallForm({
     return {
       ...opening("", "", prefix),
       opensAtBrace: true,
-      begins: () => "{",
-      call: jsonObjectCall(argumentsKey, ""),
+      ...jsonObjectCall(argumentsKey, ""),
       between: separator,
       close: "",
     };

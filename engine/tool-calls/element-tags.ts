@@ -50,7 +50,7 @@ export const elementTags = toolCallForm({
     return {
       ...opening(open, callOpen, callOpen),
       begins: (name) => name,
-      call: (name, args) => sequence(literal(name + callNameEnd), args, literal(callClose)),
+      rest: (_, args) => sequence(literal(callNameEnd), args, literal(callClose)),
       tags: {
         open: `${tagMark}<`,
         key: (key) => key,

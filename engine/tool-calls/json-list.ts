@@ -34,8 +34,7 @@ export const jsonList = toolCallForm({
   markup({ open, close }) {
     return {
       ...opening(open, "["),
-      begins: () => "{",
-      call: jsonObjectCall(ARGUMENTS_KEY, ""),
+      ...jsonObjectCall(ARGUMENTS_KEY, ""),
       between: ", ",
       close: `]${close}`,
     };

@@ -7,7 +7,10 @@ export const ARGUMENTS_KEY = "arguments";
 export const ARGUMENTS_KEYS: readonly string[] = [ARGUMENTS_KEY, "parameters"];
 
 /** Returns how a grammar writes a call that is an object, `{"name": …, argumentsKey: {…}}`, with `end` behind it. */
-export function jsonObjectCall(argumentsKey: string, end: string): CallMarkup["call"] {
-  return (name, args) =>
-    sequence(literal(`{"name": ${JSON.stringify(name)}, ${JSON.stringify(argumentsKey)}: `), args, literal(`}${end}`));
+export function jsonObjectCall(argumentsKey: string, end: string): Pick<CallMarkup, "begins" | "rest"> {
+  return {
+    begins: () => "{",
+    rest: (name, args) =>
+      sequence(literal(`"name": ${JSON.stringify(name)}, ${JSON.stringify(argumentsKey)}: `), args, literal(`}${end}`)),
+  };
 }

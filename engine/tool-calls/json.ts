@@ -31,8 +31,7 @@ export const json = toolCallForm({
   markup({ open, afterOpen, beforeClose, close, separator }) {
     return {
       ...opening(open, afterOpen),
-      begins: () => "{",
-      call: jsonObjectCall(ARGUMENTS_KEY, beforeClose + close),
+      ...jsonObjectCall(ARGUMENTS_KEY, beforeClose + close),
       between: separator + open + afterOpen,
       close: "",
     };

@@ -51,7 +51,7 @@ export const keyValueTags = toolCallForm({
     return {
       ...opening(open, ""),
       begins: (name) => name,
-      call: (name, args) => sequence(literal(name), args, literal(close)),
+      rest: (_, args) => sequence(args, literal(close)),
       tags: {
         open: keyOpen,
         key: (key) => key,

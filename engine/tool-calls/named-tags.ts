@@ -97,9 +97,9 @@ export const namedTags = toolCallForm({
       ...opening(open, callOpen, callOpen),
       otherOpens,
       begins: (name) => name,
-      call: (name, args) =>
+      rest: (_, args) =>
         sequence(
-          literal(name + callNameEnd + callIndexOpen),
+          literal(callNameEnd + callIndexOpen),
           index,
           literal(callIndexClose + callHeadEnd),
           args,

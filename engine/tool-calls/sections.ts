@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { charsOf, type Gbnf, literal, repeat, sequence } from "../gbnf/gbnf.ts";
+import { charsOf, EMPTY, type Gbnf, literal, repeat, sequence } from "../gbnf/gbnf.ts";
 import { groupedCalls } from "./grouped-calls.ts";
 import { mark, opening, text } from "./marks.ts";
 import { SectionCallReader } from "./readers/section-call-reader.ts";
@@ -50,25 +50,23 @@ export const sections = toolCallForm({
     groupedCalls({ ...markers, separator: "", dropsStrays: true }, () => new SectionCallReader(markers, names)),
 
   markup({ open, otherOpens, otherCallOpens, callOpen, namePrefix, nameTail, nameEnd, callClose, nameIsId, close }) {
-    const index = repeat(charsOf("09"), 1, 4);
-    const head = (name: string) =>
-      nameIsId ? sequence(literal(`functions.${name}:`), index) : literal(namePrefix + name);
-    const behindHead = (start: Gbnf, args: Gbnf) =>
-      sequence(start, literal(nameTail + nameEnd), args, literal(callClose));
+    const index = nameIsId ? sequence(literal(":"), repeat(charsOf("09"), 1, 4)) : EMPTY;
+    const begins = (name: string) => (nameIsId ? `functions.${name}` : namePrefix + name);
+    const rest = (_: string, args: Gbnf) => sequence(index, literal(nameTail + nameEnd), args, literal(callClose));
     return {
       ...(open === "" ? opening(callOpen, "") : opening(open, callOpen, callOpen)),
       otherOpens,
-      begins: (name) => (nameIsId ? `functions.${name}` : namePrefix + name),
+      begins,
+      rest,
       ...(otherCallOpens.length > 0
         ? {
             otherCalls: otherCallOpens.map((mark) => ({
               mark,
               call: (name: string, args: Gbnf) =>
-                behindHead(mark.endsWith(namePrefix) ? literal(name) : head(name), args),
+                sequence(literal(mark.endsWith(namePrefix) ? name : begins(name)), rest(name, args)),
             })),
           }
         : {}),
-      call: (name, args) => behindHead(head(name), args),
       between: callOpen,
       close,
     };

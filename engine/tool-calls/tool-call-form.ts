@@ -74,13 +74,13 @@ export type CallMarkup = {
   /** The text between `otherOpen` and the first call. */
   readonly behindOtherOpen: string;
   /** More marks that begin calls, and how a first call goes on behind each. Absent: none are known. */
-  readonly otherCalls?: readonly { readonly mark: string; readonly call: CallMarkup["call"] }[];
+  readonly otherCalls?: readonly { readonly mark: string; readonly call: (name: string, args: Gbnf) => Gbnf }[];
   /** Whether a brace at the start of the text begins calls too. */
   readonly opensAtBrace: boolean;
   /** Gives the text with which a call of that tool begins, as far as it tells a call from a mark that is mentioned. */
   readonly begins: (name: string) => string;
-  /** Writes one call. Its arguments are JSON, or, where there are `tags`, parameters between them. */
-  readonly call: (name: string, args: Gbnf) => Gbnf;
+  /** Writes the rest of a call that begins so. Its arguments are JSON, or, where there are `tags`, parameters between them. */
+  readonly rest: (name: string, args: Gbnf) => Gbnf;
   /** The rules of how the parameters between tags are written. Absent where arguments are JSON. */
   readonly tags?: ParameterTags;
   /** The text between two calls. */

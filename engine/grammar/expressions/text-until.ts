@@ -22,9 +22,9 @@ export type TextEnd = {
  */
 export function textUntil(rules: GrammarRules, ends: readonly TextEnd[], mayEnd: boolean): Gbnf {
   const states = new Map<string, Gbnf>();
-  const codes = [...new Set(ends.flatMap(({ mark }) => [...mark]))];
+  const beginnings = new Beginnings(ends.flatMap(({ mark, onlyFirst }) => (onlyFirst ? [] : [mark])));
+  const all = new Set(ends.flatMap(({ mark }) => [...mark]));
   const single = (char: string): CodeRange => [char.codePointAt(0) ?? 0, char.codePointAt(0) ?? 0];
-  const others = subtract(ALL_CODES, codes.map(single));
   /** Returns the rule of a state, where `text` is what a mark could begin with, as far as it has been read. */
   const state = (text: string, isFirst: boolean): Gbnf => {
     const key = `${isFirst} ${text}`;
@@ -36,13 +36,15 @@ export function textUntil(rules: GrammarRules, ends: readonly TextEnd[], mayEnd:
       const go = (target: Gbnf, ranges: readonly CodeRange[]) =>
         steps.set(target, [...(steps.get(target) ?? []), ...ranges]);
       const endings: Gbnf[] = [];
+      const codes = isFirst ? all : beginnings.charsBehind(text);
+      const others = subtract(ALL_CODES, [...codes].map(single));
       for (const char of codes) {
         const longer = text + char;
         const end = endOf(ends, longer, isFirst);
         if (end !== undefined) endings.push(end.isKept ? end.behind : sequence(chars(single(char)), end.behind));
         else if (isFirst && ends.some(({ mark, onlyFirst }) => onlyFirst && mark.startsWith(longer))) {
           go(state(longer, true), [single(char)]);
-        } else go(state(beginningIn(ends, longer), false), [single(char)]);
+        } else go(state(beginnings.longestIn(longer), false), [single(char)]);
       }
       const spaces = isFirst && text === "" ? SPACES : [];
       if (spaces.length > 0) go(self, spaces);
@@ -74,12 +76,33 @@ function endOf(ends: readonly TextEnd[], text: string, isFirst: boolean): TextEn
     .reduce<TextEnd | undefined>((a, b) => (a === undefined || b.mark.length > a.mark.length ? b : a), undefined);
 }
 
-/** Returns the longest end of a text with which a mark could begin, other than one that counts only first. */
-function beginningIn(ends: readonly TextEnd[], text: string): string {
-  const chars = [...text];
-  for (let from = 0; from < chars.length; from += 1) {
-    const rest = chars.slice(from).join("");
-    if (ends.some(({ mark, onlyFirst }) => !onlyFirst && mark.startsWith(rest))) return rest;
+/** The beginnings of marks, each with the characters that may follow it. */
+class Beginnings {
+  readonly #next = new Map<string, Set<string>>([["", new Set()]]);
+
+  constructor(marks: readonly string[]) {
+    for (const mark of marks) {
+      let text = "";
+      for (const char of mark) {
+        const next = this.#next.get(text) ?? new Set();
+        this.#next.set(text, next.add(char));
+        text += char;
+      }
+    }
   }
-  return "";
+
+  /** Returns the longest end of a text that is a beginning. */
+  longestIn(text: string): string {
+    let from = 0;
+    while (!this.#next.has(text.slice(from))) from += 1;
+    return text.slice(from);
+  }
+
+  /** Returns the characters that make a longer beginning of a text that is one, or of an end of it. */
+  charsBehind(text: string): ReadonlySet<string> {
+    const found = new Set(this.#next.get(text));
+    if (text === "") return found;
+    for (const char of this.charsBehind(this.longestIn(text.slice(1)))) found.add(char);
+    return found;
+  }
 }

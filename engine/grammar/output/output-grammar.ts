@@ -152,5 +152,5 @@ function reasoningEnds(
   calls: ToolCallGrammar | undefined,
 ): readonly TextEnd[] {
   if (!endedByCall || calls === undefined) return [];
-  return endedByCall === "as-written" ? calls.written : calls.openers.filter(({ onlyFirst }) => !onlyFirst);
+  return endedByCall === "as-written" ? calls.written() : calls.openers.filter(({ onlyFirst }) => !onlyFirst);
 }

@@ -4,6 +4,7 @@ import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { anyObject } from "../../gbnf/json-value.ts";
 import { formOf, type ToolCallMarkers } from "../../tool-calls/forms.ts";
 import type { CallMarkup } from "../../tool-calls/tool-call-form.ts";
+import { writtenMarks } from "../../tool-calls/written-marks.ts";
 import type { WorkBudget } from "../../work-budget.ts";
 import type { TextEnd } from "../expressions/text-until.ts";
 import type { UndeclaredMembers } from "../schema/schema-facets.ts";
@@ -51,8 +52,11 @@ const NO_PARAMETERS = '{"type":"object","additionalProperties":false}';
 export type ToolCallGrammar = SchemaGrammar & {
   /** The marks where calls begin in another text, and what comes behind: the calls, and nothing more. */
   readonly openers: readonly TextEnd[];
-  /** The marks in front of the name as the template writes them, as one. */
-  readonly written: readonly TextEnd[];
+  /**
+   * What tells a call as the template writes it from marks that are only mentioned, and what comes behind: the rest of
+   * the calls, and nothing more.
+   */
+  readonly written: () => readonly TextEnd[];
 };
 
 /**
@@ -65,25 +69,49 @@ export function toolCallGrammar(options: ToolCallGrammarOptions, rules: GrammarR
   const { markers, tools, maxCalls = 1 } = options;
   const unenforced: string[] = [];
   const markup = formOf(markers).markup(markers);
-  if (markup === undefined) return { root: NEVER, openers: [], written: [], unenforced };
-  const args = tools.map((tool, i) => {
+  if (markup === undefined) return { root: NEVER, openers: [], written: () => [], unenforced };
+  const { begins, rest } = markup;
+  const callable = tools.map((tool, i): CallParts => {
     const at = `tools.${tool.position ?? i}.parameters_json_schema`;
     const found = withinBudget(at, () => argumentsOf(tool, at, rules, markup, options));
     if (tool.strict) refuseUnenforced(found.unenforced);
     unenforced.push(...found.unenforced);
-    return markup.otherCalls ? rules.fresh(() => found.root) : found.root;
+    const { name } = tool;
+    const args = markup.otherCalls ? rules.fresh(() => found.root) : found.root;
+    return { name, args, begins: begins(name), rest: rules.fresh(() => rest(name, args)) };
   });
-  const callBy = (write: CallMarkup["call"]) =>
-    rules.fresh(() => choice(...tools.map(({ name }, i) => write(name, args[i] ?? NEVER))));
-  const call = callBy(markup.call);
+  const call = rules.fresh(() => choice(...callable.map((each) => sequence(literal(each.begins), each.rest))));
   const next = rules.fresh(() => sequence(literal(markup.between), call));
   const groupOf = (first: Gbnf) =>
     rules.fresh(() => sequence(first, repeat(next, 0, maxCalls - 1), literal(markup.close)));
   const group = groupOf(call);
-  const others = (markup.otherCalls ?? []).map(({ mark, call: write }) => ({ mark, behind: groupOf(callBy(write)) }));
+  const others = (markup.otherCalls ?? []).map(({ mark, call: write }) => ({
+    mark,
+    behind: groupOf(choice(...callable.map(({ name, args }) => write(name, args)))),
+  }));
   const root = sequence(literal(markup.open + markup.behindOpen), group);
-  const written = [{ mark: (markup.open + markup.behindOpen).trimStart(), behind: group }];
-  return { root, openers: [...openersOf(markup, group), ...others], written, unenforced };
+  const openers = [...openersOf(markup, group), ...others];
+  return { root, openers, written: () => writtenOf(markup, callable, groupOf), unenforced };
+}
+
+/** A tool and the parts of its calls: its arguments, the text that a call begins with, and the rest of it. */
+type CallParts = { readonly name: string; readonly args: Gbnf; readonly begins: string; readonly rest: Gbnf };
+
+function writtenOf(
+  markup: CallMarkup,
+  callable: readonly CallParts[],
+  groupOf: (first: Gbnf) => Gbnf,
+): readonly TextEnd[] {
+  const { prefix, marks } = writtenMarks(
+    markup,
+    callable.map(({ name }) => name),
+  );
+  return marks.map((mark) => {
+    const begun = mark.slice(prefix.length);
+    const called = callable.filter(({ begins }) => begins.startsWith(begun));
+    const first = choice(...called.map(({ begins, rest }) => sequence(literal(begins.slice(begun.length)), rest)));
+    return { mark, behind: groupOf(first) };
+  });
 }
 
 function openersOf(markup: CallMarkup, group: Gbnf): readonly TextEnd[] {

@@ -138,3 +138,50 @@ describe.each(FAMILIES)("a strict tool that $profile calls of its own will", ({ 
     expect(parsePieces([bare(5)], options).blocks).toMatchObject([{ kind: "call", name: "search", complete: true }]);
   });
 });
+
+const THINKING = FAMILIES.filter(({ profile }) => markersOf(profile).reasoning !== undefined);
+
+describe.each(THINKING)("the reasoning of $profile beside a strict tool", ({ profile, write }) => {
+  const markers = markersOf(profile);
+  const { reasoning, toolCall } = markers;
+  const tools = [tool(true, "search", SCHEMA), tool(true, "search_all"), tool(true)];
+  const matchesOf = (named: typeof tools) => matcher({ tools: named, markers, reasoning: "opened" });
+  const matches = matchesOf(tools);
+  const kindsOf = (text: string, named: typeof tools) => {
+    const toolNames = named.map(({ name }) => name);
+    const options = { markers, argumentTypes: argumentTypes(named), toolNames, startsInReasoning: true };
+    return parsePieces([text], options).blocks.map(({ kind }) => kind);
+  };
+  const call = (name: string, args: object) => write([{ name, args: { ...args } }]);
+  const marks = Object.entries(toolCall ?? {}).flatMap(([key, mark]) =>
+    typeof mark === "string" && mark.trim() !== "" && key !== "form" ? [mark.trim()] : [],
+  );
+
+  test("goes on behind the marks of calls wherever the output parser lets it, and nowhere else", () => {
+    const begun = [call("run", {}), call("search_all", {}), call("search", { n: 1 }), call("rm", {})];
+    const mentions = [...marks, ...begun.flatMap((text) => [...text].map((_, at) => text.slice(0, at + 1)))];
+    for (const text of mentions.map((mention) => `I could ${mention} ~ or not.`)) {
+      const kinds = kindsOf(text, tools);
+      expect(matches(text), text).toBe(kinds.length === 1 && kinds[0] === "reasoning");
+    }
+  });
+
+  if (reasoning?.endedByCall)
+    test("ends with a call, which is held to its schema", () => {
+      const written = (text: string) => `Hm.${text}`;
+      const good = [call("search", { n: 5 }), call("search_all", {}), call("run", {})].map(written);
+      expect(good.filter((text) => !matches(text))).toEqual([]);
+      for (const text of good) expect(kindsOf(text, tools)).toEqual(["reasoning", "call"]);
+      const bad = [call("search", { n: 6 }), call("search", {}), call("search_all", { n: 1 })].map(written);
+      expect(bad.filter(matches)).toEqual([]);
+    });
+
+  test("is the same beside hundreds of tools", () => {
+    const many = Array.from({ length: 300 }, (_, i) => tool(true, `a_server_of_tools__tool_${i}_${i % 7}`));
+    const matchesMany = matchesOf(many);
+    for (const name of ["a_server_of_tools__tool_299_5", "a_server_of_", "another"]) {
+      const text = `I could ${call(name, {})} ~ or not.`;
+      expect(matchesMany(text), text).toBe(kindsOf(text, many).join() === "reasoning");
+    }
+  });
+});
