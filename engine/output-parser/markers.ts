@@ -16,7 +16,7 @@ export const reasoningMarkers = z.strictObject({
     .boolean()
     .optional()
     .describe(
-      "Whether `open` counts behind visible text too, as the model has tokens for it; without it, at the start only.",
+      "Whether `open` counts behind visible text too, as the model has tokens for it, and `close` is dropped where nothing is open; without it, at the start only.",
     ),
   endedByCall: z
     .union([z.boolean(), z.literal("as-written")])

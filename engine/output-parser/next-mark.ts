@@ -34,7 +34,10 @@ export type VisibleMarks = {
   readonly held: readonly string[];
 };
 
-/** Puts the marks together that may come in visible text; `around` are those that are dropped there. */
+/**
+ * Puts the marks together that may come in visible text; `around` are those that are dropped there, and with them the
+ * end of reasoning that may begin anywhere.
+ */
 export function visibleMarks(
   call: CallReading | undefined,
   reasoning: ReasoningMarkers | undefined,
@@ -43,7 +46,8 @@ export function visibleMarks(
   const { openers = [], separator = "" } = call ?? {};
   const thoughts = reasoning?.anywhere ? [reasoning.open] : [];
   const calls = [...openers, ...openers.map((opener) => separator + opener)];
-  return { call, reasoning, around, thoughts, held: [...new Set([...calls, ...around, ...thoughts])] };
+  const dropped = reasoning?.anywhere ? [...around, reasoning.close] : around;
+  return { call, reasoning, around: dropped, thoughts, held: [...new Set([...calls, ...dropped, ...thoughts])] };
 }
 
 /**

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { bareJson } from "./bare-json.ts";
+import { bareKeys } from "./bare-keys.ts";
 import { elementTags } from "./element-tags.ts";
 import { engineOnly } from "./engine-only.ts";
 import { json } from "./json.ts";
@@ -18,6 +19,7 @@ const FORMS = {
   "key-value-tags": keyValueTags,
   "named-tags": namedTags,
   "element-tags": elementTags,
+  "bare-keys": bareKeys,
   "engine-only": engineOnly,
 };
 

@@ -49,7 +49,7 @@ export type ParameterTags = {
    */
   readonly keyEnds: (kind: "text" | "json", types?: ReadonlySet<string>) => readonly string[];
   /** Gives the text that stands behind the value of a key: the closing mark with the white space that belongs to it. */
-  readonly after: (key: string) => string;
+  readonly after: (key: string, kind: "text" | "json") => string;
   /** The mark that no value of text may hold, as it would end there. */
   readonly close: string;
   /** Whether `keyEnds` tells the kind of a value: then text is used for nothing but strings. */
@@ -59,6 +59,10 @@ export type ParameterTags = {
    * JSON.
    */
   readonly nested?: string;
+  /** The text between two parameters. Absent: none stands there. */
+  readonly between?: string;
+  /** Characters that no key has beside the first ones of `keyEnds`. Absent: it may have any. */
+  readonly notInKeys?: string;
 };
 
 /** The markup that a grammar writes around the arguments of calls. */

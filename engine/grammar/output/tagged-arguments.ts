@@ -69,12 +69,31 @@ export function taggedArguments(
         literal(tags.open + tags.key(key)),
         choice(...tags.keyEnds(value.kind, options.typesOf(key)).map(literal)),
         value.grammar,
-        literal(tags.after(key)),
+        literal(tags.after(key, value.kind)),
       ),
     );
-    return required.has(key) ? parameter : optional(parameter);
+    return { parameter, isRequired: required.has(key) };
   });
-  return { root: sequence(...parameters), unenforced };
+  return { root: inOrder(rules, parameters, options.tags.between ?? ""), unenforced };
+}
+
+/** Matches the parameters one after the other, of which those that are not required may be left out. */
+function inOrder(
+  rules: GrammarRules,
+  parameters: readonly { readonly parameter: Gbnf; readonly isRequired: boolean }[],
+  between: string,
+): Gbnf {
+  if (between === "")
+    return sequence(...parameters.map(({ parameter, isRequired }) => (isRequired ? parameter : optional(parameter))));
+  // What follows where nothing has been written yet, and where something has.
+  let [first, later]: readonly [Gbnf, Gbnf] = [EMPTY, EMPTY];
+  for (const { parameter, isRequired } of [...parameters].reverse()) {
+    const [restFirst, restLater] = [first, later];
+    const go = (start: Gbnf, without: Gbnf) =>
+      rules.fresh(() => choice(sequence(start, parameter, restLater), ...(isRequired ? [] : [without])));
+    [first, later] = [go(EMPTY, restFirst), go(literal(between), restLater)];
+  }
+  return first;
 }
 
 /** The most characters in the name of a parameter that no schema names. */
@@ -91,17 +110,18 @@ export function anyTaggedArguments(rules: GrammarRules, tags: ParameterTags): Gb
     // A value made of parameters has at least one: an empty text is one already.
     const elements = nested === undefined ? [] : [sequence(rule("any-parameter"), rule("any-parameters"))];
     const value = (kind: "text" | "json") => (kind === "json" ? anyValue(rules) : choice(text, ...elements));
-    const [close = "", closeEnd] = tags.after(KEY).split(KEY);
     const parameter = (kind: "text" | "json") => {
       const ends = tags.keyEnds(kind);
-      const key = repeat(charsBefore([...ends, closeEnd ?? ""]), 1, MAX_KEY);
+      const [close = "", closeEnd] = tags.after(KEY, kind).split(KEY);
+      const key = repeat(charsBefore([...ends, closeEnd ?? "", ...(tags.notInKeys ?? "")]), 1, MAX_KEY);
       const end = closeEnd === undefined ? [literal(close)] : [literal(close), key, literal(closeEnd)];
       return sequence(literal(tags.open), key, choice(...ends.map(literal)), value(kind), ...end);
     };
     const any = rules.named("any-parameter", () =>
       tags.tellsKind ? choice(parameter("text"), parameter("json")) : parameter("text"),
     );
-    return repeat(any, 0, undefined);
+    if (tags.between === undefined) return repeat(any, 0, undefined);
+    return optional(sequence(any, repeat(sequence(literal(tags.between), any), 0, undefined)));
   });
 }
 

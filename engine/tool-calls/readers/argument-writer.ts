@@ -162,7 +162,8 @@ function unwrap({ text, declared }: Wrapper): string | undefined {
   }
 }
 
-function inString(text: string): string {
+/** Returns a text as it stands in a JSON string. */
+export function inString(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 

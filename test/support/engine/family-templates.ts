@@ -90,6 +90,7 @@ export const FAMILY_TEMPLATES: Readonly<Record<string, string>> = {
   "glm-4.7": freely,
   hermes: freely,
   "hermes-thinking": freely,
+  "gemma-4": freely,
   "gpt-oss": firstOnly,
   "kimi-k2": countedIds,
   "kimi-k2-thinking": countedIds,

@@ -385,6 +385,70 @@ const channels = `
 {%- endfor %}
 {%- if add_generation_prompt %}{{- '<|start|>assistant' }}{% endif %}`;
 
+/** Values with bare keys in the order of their names, and the results of a turn's calls inside the turn. */
+const markedTexts = `
+{%- macro quoted(words) -%}<|"|>{{ words }}<|"|>{%- endmacro -%}
+{%- macro said(value) -%}
+  {%- if value is none -%}null
+  {%- elif value is string -%}{{ quoted(value) }}
+  {%- elif value is boolean -%}{{ 'true' if value else 'false' }}
+  {%- elif value is mapping -%}{{ '{' + members(value) + '}' }}
+  {%- elif value is sequence -%}[{%- for each in value -%}{{ said(each) }}{%- if not loop.last %},{% endif -%}{%- endfor -%}]
+  {%- else -%}{{ value }}{%- endif -%}
+{%- endmacro -%}
+{%- macro members(object) -%}
+  {%- set ns = namespace(any=false) -%}
+  {%- for key, value in object | dictsort -%}{%- if ns.any %},{% endif -%}{%- set ns.any = true -%}{{ key }}:{{ said(value) }}{%- endfor -%}
+{%- endmacro -%}
+{%- set thinks = enable_thinking | default(false) -%}
+{%- set ns = namespace(user=0, open=false) -%}
+{%- for m in messages if m['role'] == 'user' -%}{%- set ns.user = ns.user + 1 -%}{%- endfor -%}
+{{- bos_token -}}
+{%- if thinks or tools or messages[0]['role'] == 'system' -%}
+  {{- '<|turn>system\n' -}}{%- if thinks -%}{{- '<|think|>\n' -}}{%- endif -%}
+  {%- if messages[0]['role'] == 'system' -%}{{- messages[0]['content'] | trim -}}{%- endif -%}
+  {%- for tool in tools or [] -%}
+    {{- '<|tool>declaration:' + tool['function']['name'] + '{' -}}
+    {%- set about = {'description': tool['function'].get('description') or '', 'parameters': tool['function']['parameters']} -%}
+    {{- members(about) | trim -}}{{- '}<tool|>' -}}
+  {%- endfor -%}
+  {{- '<turn|>\n' -}}
+{%- endif -%}
+{%- for m in messages -%}
+  {%- if m['role'] == 'assistant' -%}
+    {%- if not ns.open -%}{{- '<|turn>model\n' -}}{%- endif -%}
+    {%- set thought = m.get('reasoning') or m.get('reasoning_content') -%}
+    {%- if thought and ns.user == 0 -%}{{- '<|channel>thought\n' + thought + '\n<channel|>' -}}{%- endif -%}
+    {%- for call in m.get('tool_calls') or [] -%}
+      {{- '<|tool_call>call:' + call['function']['name'] + '{' -}}
+      {%- if call['function']['arguments'] is mapping -%}{{- members(call['function']['arguments']) -}}
+      {%- else -%}{{- raise_exception('No object.') -}}{%- endif -%}
+      {{- '}<tool_call|>' -}}
+    {%- endfor -%}
+    {%- set results = namespace(more=true, count=0) -%}
+    {%- for next in messages[loop.index:] if m.get('tool_calls') -%}
+      {%- if next['role'] != 'tool' -%}{%- set results.more = false -%}{%- endif -%}
+      {%- if results.more -%}
+        {%- set results.count = results.count + 1 -%}
+        {%- set of = namespace(name=next.get('name') or 'unknown') -%}
+        {%- for call in m['tool_calls'] if call.get('id') == next.get('tool_call_id') -%}{%- set of.name = call['function']['name'] -%}{%- endfor -%}
+        {{- '<|tool_response>response:' + of.name + '{value:' + said(next['content']) + '}<tool_response|>' -}}
+      {%- endif -%}
+    {%- endfor -%}
+    {%- set words -%}{%- for part in (m['content'] or '').split('<channel|>') -%}{{- part.split('<|channel>')[0] -}}{%- endfor -%}{%- endset -%}
+    {{- words | trim -}}
+    {%- set ns.open = results.count > 0 and not words | trim -%}
+    {%- if m.get('tool_calls') and results.count == 0 -%}{{- '<|tool_response>' -}}{%- elif not ns.open -%}{{- '<turn|>\n' -}}{%- endif -%}
+  {%- elif m['role'] != 'tool' and not (loop.first and m['role'] == 'system') -%}
+    {%- if m['role'] == 'user' -%}{%- set ns.user = ns.user - 1 -%}{%- endif -%}
+    {%- set ns.open = false -%}{{- '<|turn>' + m['role'] + '\n' + m['content'] | trim + '<turn|>\n' -}}
+  {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+  {%- if not ns.open -%}{{- '<|turn>model\n' -}}{%- if not thinks -%}{{- '<|channel>thought\n<channel|>' -}}{%- endif -%}
+  {%- elif thinks -%}{{- '<|channel>thought\n' -}}{%- endif -%}
+{%- endif -%}`;
+
 /** A template in the shape of each family's public one, by the name of its profile. */
 export const PROFILE_SHAPES: Readonly<Record<string, string>> = {
   "deepseek-r1": bars("\\n```json\\n", "\\n```<｜tool▁call▁end｜>"),
@@ -392,6 +456,7 @@ export const PROFILE_SHAPES: Readonly<Record<string, string>> = {
   "deepseek-v3.1": bars("<｜tool▁sep｜>", "<｜tool▁call▁end｜>"),
   "deepseek-v3.2": typedArguments("function_calls"),
   "deepseek-v4": typedArguments("tool_calls"),
+  "gemma-4": markedTexts,
   "gpt-oss": channels,
   "glm-4.5": argumentPairs("\n"),
   "glm-4.7": argumentPairs(""),

@@ -127,7 +127,7 @@ describe.each(FAMILIES)("calls as $profile writes them", ({ profile, write, only
   test("with marks in a string of the arguments keep them there, however the output is split", () => {
     const { toolCall = {} } = markersOf(profile);
     const marks = Object.entries(toolCall).flatMap(([name, mark]) =>
-      typeof mark === "string" && !["form", "valueClose", "parameterClose", "argumentsKey"].includes(name)
+      typeof mark === "string" && !["form", "valueClose", "parameterClose", "textClose", "argumentsKey"].includes(name)
         ? [mark.trim()]
         : [],
     );

@@ -97,6 +97,23 @@ const minimaxM3 = (inside: (value: unknown) => string) => (calls: readonly Sampl
 const mistralArgs = (calls: readonly SampleCall[]) =>
   calls.map(({ name, args }) => `[TOOL_CALLS]${name}[ARGS]${json(args)}`).join("");
 
+/** Texts between marks instead of quotation marks, and keys without any. */
+const marked = (value: unknown): string => {
+  if (typeof value === "string") return `<|"|>${value}<|"|>`;
+  if (Array.isArray(value)) return `[${value.map(marked).join(",")}]`;
+  if (typeof value !== "object" || value === null) return String(value);
+  return `{${Object.entries(value)
+    .map(([key, inside]) => `${key}:${marked(inside)}`)
+    .join(",")}}`;
+};
+const gemma4 = (inside: (value: unknown) => string) => (calls: readonly SampleCall[]) =>
+  calls
+    .map(({ name, args }) => {
+      const parameters = Object.entries(args).map(([key, value]) => `${key}:${inside(value)}`);
+      return `<|tool_call>call:${name}{${parameters.join(",")}}<tool_call|>`;
+    })
+    .join("");
+
 export const FAMILIES: readonly Family[] = [
   { profile: "hermes-thinking", write: hermes },
   { profile: "hermes", write: hermes },
@@ -149,6 +166,11 @@ export const FAMILIES: readonly Family[] = [
   { profile: "deepseek-v3.2", write: typedTags("function_calls") },
   { profile: "deepseek-v4", write: typedTags("tool_calls") },
   {
+    profile: "gemma-4",
+    write: gemma4(marked),
+    written: gemma4((value) => (typeof value === "string" ? marked(value) : json(value))),
+  },
+  {
     profile: "gpt-oss",
     write: (calls) =>
       calls
@@ -181,11 +203,13 @@ export function optionsOf(profile: string): ParseOptions {
 
 /** A text without the marks around texts and groups of calls, which are dropped where they stand by themselves. */
 export function withoutStrays(profile: string, text: string): string {
-  const { toolCall, text: around } = markersOf(profile);
+  const { toolCall, reasoning, text: around } = markersOf(profile);
   const groups =
     toolCall?.form === "sections"
       ? [toolCall.open, toolCall.close, ...toolCall.otherOpens, ...toolCall.otherCloses]
       : [];
-  const marks = [...groups, ...(around ? marksOfText(around) : [])];
+  const calls = toolCall?.form === "bare-keys" ? [toolCall.close] : [];
+  const thoughts = reasoning?.anywhere ? [reasoning.close] : [];
+  const marks = [...groups, ...calls, ...thoughts, ...(around ? marksOfText(around) : [])];
   return marks.filter((mark) => mark !== "").reduce((rest, mark) => rest.replaceAll(mark, ""), text);
 }

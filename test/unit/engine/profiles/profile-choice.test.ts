@@ -30,6 +30,8 @@ describe("the profile of a model file", () => {
     ["[TOOL_CALLS] [ARGS]", "mistral-args"],
     ["[TOOL_CALLS] [ARGS] [THINK]", "magistral"],
     ["'<|start|>assistant to=' + 'functions.' + name + '<|channel|>commentary ' + 'json<|message|>'", "gpt-oss"],
+    ["'<|tool_call>call:' + name + '{' + '}<tool_call|>' '<|channel>thought\\n' <channel|>", "gemma-4"],
+    ["'<start_of_turn>model' + message.content + '<end_of_turn>'", "hermes-thinking"],
     ["<|im_start|>{{ message.content }}", "hermes-thinking"],
   ];
   test.each(cases)("with %j is known by its template: %s", (template, profile) => {

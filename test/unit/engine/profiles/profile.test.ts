@@ -23,7 +23,7 @@ test.each(NAMES)("the profile %s is well formed", (name) => {
   expect(parsers.sglang?.reasoning === undefined).toBe(thinking === undefined);
 });
 
-test.each(["glm", "gpt-oss", "kimi", "qwen", "minimax", "deepseek", "hermes", "llama", "mistral"])(
+test.each(["gemma", "glm", "gpt-oss", "kimi", "qwen", "minimax", "deepseek", "hermes", "llama", "mistral"])(
   "the family %s has one",
   (family) => {
     expect(NAMES.some((name) => name.startsWith(family))).toBe(true);
