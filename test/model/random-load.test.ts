@@ -4,9 +4,13 @@ import { seededRandom } from "../../engine/backends/simulator/seeded-random.ts";
 import type { Message } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, system, text, user } from "../support/engine/canonical.ts";
 import { ask, missing, request, startBackend } from "../support/engine/demo-engine.ts";
+import { sizeOf } from "../support/size.ts";
 
 const TENANTS = ["a", "b", "c"];
-const CONVERSATIONS = 24;
+/** Three answers each, so that 114 are compared in full size. */
+const CONVERSATIONS = sizeOf({ quick: 24, promised: 38 });
+/** What the full size may take on a busy machine, in milliseconds. */
+const TIME_LIMIT_MS = 300_000;
 const SLOTS = 4;
 const TOKENS = 24;
 const QUESTIONS = ["Who are you?", "What can you do for me?", "Tell me about the weather in the north of Italy."];
@@ -24,7 +28,7 @@ describe.skipIf(missing !== "")("under random load", () => {
   beforeAll(async () => {
     backend = await startBackend({ slots: SLOTS, contextTokens: 512, queueLength: CONVERSATIONS });
     for (let each = 0; each < CONVERSATIONS; each += 1) conversations.push(await coldTurns(each));
-  });
+  }, TIME_LIMIT_MS);
   afterAll(() => backend.close());
 
   /** Has a conversation in which no turn finds anything in the cache. */
@@ -41,32 +45,36 @@ describe.skipIf(missing !== "")("under random load", () => {
     return turns;
   }
 
-  test("every finished answer is the cold one, whatever was computed beside it, in the cache or cut off", async () => {
-    const random = seededRandom(1);
-    let finished = 0;
-    let cached = 0;
-    let left = 0;
-    const talk = async (turns: readonly Turn[], each: number) => {
-      for (const { messages, cold } of turns) {
-        const tenant = TENANTS[each % TENANTS.length] ?? "";
-        const wanted = request(messages, { tenant, maxOutputTokens: TOKENS });
-        if (random() < 0.2) {
-          await leaveAt(backend, wanted, Math.floor(random() * TOKENS));
-          left += 1;
+  test(
+    "every finished answer is the cold one, whatever was computed beside it, in the cache or cut off",
+    async () => {
+      const random = seededRandom(1);
+      let finished = 0;
+      let cached = 0;
+      let left = 0;
+      const talk = async (turns: readonly Turn[], each: number) => {
+        for (const { messages, cold } of turns) {
+          const tenant = TENANTS[each % TENANTS.length] ?? "";
+          const wanted = request(messages, { tenant, maxOutputTokens: TOKENS });
+          if (random() < 0.2) {
+            await leaveAt(backend, wanted, Math.floor(random() * TOKENS));
+            left += 1;
+          }
+          const answer = await ask(backend, wanted);
+          expect(answer.text).toBe(cold);
+          finished += 1;
+          cached += answer.finished.usage?.cachedInputTokens ?? 0;
         }
-        const answer = await ask(backend, wanted);
-        expect(answer.text).toBe(cold);
-        finished += 1;
-        cached += answer.finished.usage?.cachedInputTokens ?? 0;
-      }
-    };
-    await Promise.all(conversations.map(talk));
-    expect(finished).toBe(CONVERSATIONS * QUESTIONS.length);
-    expect(left).toBeGreaterThan(5);
-    // Some of them from the cache.
-    expect(cached).toBeGreaterThan(0);
-    expect(backend.load()).toMatchObject({ slots: SLOTS, busySlots: 0, waiting: 0 });
-  });
+      };
+      await Promise.all(conversations.map(talk));
+      expect(finished).toBe(CONVERSATIONS * QUESTIONS.length);
+      expect(left).toBeGreaterThan(5);
+      // Some of them from the cache.
+      expect(cached).toBeGreaterThan(0);
+      expect(backend.load()).toMatchObject({ slots: SLOTS, busySlots: 0, waiting: 0 });
+    },
+    TIME_LIMIT_MS,
+  );
 });
 
 /** Asks for an answer and leaves behind its first so many steps. */
