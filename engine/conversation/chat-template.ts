@@ -8,7 +8,7 @@ import { list, toValue } from "./jinja/values.ts";
 import { type HistoryMessage, modelHistory, reasoningOf, textOf, writtenBy } from "./model-history.ts";
 import { Placeholders, type Span } from "./placeholders.ts";
 import type { StandIns } from "./template-json.ts";
-import { type TemplateMessage, toTemplateMessages, toTemplateTools } from "./template-messages.ts";
+import { type ReasoningField, type TemplateMessage, toTemplateMessages, toTemplateTools } from "./template-messages.ts";
 import { ANY_ORDER, TRIALS, type TurnRules, turnRulesOfRendering } from "./turn-rules.ts";
 
 /** A conversation as a template renders it. */
@@ -62,6 +62,8 @@ export type ChatTemplateOptions = {
   readonly reasoningOff?: TemplateVariables;
   /** Whether the template takes the arguments of earlier calls as a value, or as JSON text. Default: value. */
   readonly historyArguments?: "value" | "text";
+  /** The field in which the template takes the reasoning of earlier turns. Default: `reasoning_content`. */
+  readonly historyReasoning?: ReasoningField;
   /** What the template demands of the ids of calls. Default: any. */
   readonly callIds?: CallIdRule;
 };
@@ -218,9 +220,11 @@ export class ChatTemplate {
     const standIns: StandIns = {
       text: (text) => (Placeholders.mustHold(text) || !this.#options.controlTokens.isInert(text) ? hold(text) : text),
     };
-    const { callIds = "any", historyArguments } = this.#options;
+    const { callIds = "any", historyArguments, historyReasoning } = this.#options;
     const history = modelHistory(conversation.messages, { turns, callIds, images: false });
-    const messages: TemplateMessage[] = [...toTemplateMessages(history, standIns, historyArguments === "text")];
+    const messages: TemplateMessage[] = [
+      ...toTemplateMessages(history, standIns, { historyArguments, historyReasoning }),
+    ];
     const tools = toTemplateTools(conversation.tools, standIns);
     const { closed = false } = conversation;
     const prefill = openTurn(history);

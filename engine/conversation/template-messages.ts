@@ -6,7 +6,7 @@ import {
   type ToolResultPart,
 } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../errors.ts";
-import { reasoningOf, textOf } from "./model-history.ts";
+import { PART_SEPARATOR, reasoningOf, textOf } from "./model-history.ts";
 import { type StandIns, toTemplateValue } from "./template-json.ts";
 
 /** A message in the form that chat templates know: `role`, `content`, `tool_calls`, `reasoning_content` and so on. */
@@ -19,19 +19,27 @@ const ROLE: Readonly<Record<number, string>> = {
   [Role.TOOL]: "tool",
 };
 
-/**
- * Returns canonical messages, of which each tool result is one of its own, as a template knows them. `argumentsAsText`
- * says that the arguments of calls are JSON text instead of a value.
- */
+/** A field in which a template takes the reasoning of earlier turns. */
+export type ReasoningField = "reasoning_content" | "thinking";
+
+/** The form in which a template takes the model's earlier turns. */
+export type TurnForm = {
+  /** Whether it takes the arguments of calls as a value, or as JSON text. Default: value. */
+  readonly historyArguments?: "value" | "text" | undefined;
+  /** The field in which it takes reasoning. Default: `reasoning_content`. */
+  readonly historyReasoning?: ReasoningField | undefined;
+};
+
+/** Returns canonical messages, of which each tool result is one of its own, as a template knows them. */
 export function toTemplateMessages(
   messages: readonly Message[],
   standIns: StandIns,
-  argumentsAsText: boolean,
+  form: TurnForm,
 ): readonly TemplateMessage[] {
   return messages.map(({ role, parts, name }) => {
     const [first] = parts;
     if (role === Role.TOOL && first?.kind?.$case === "toolResult") return resultOf(first.kind.value, standIns);
-    const turn = role === Role.ASSISTANT ? turnOf(parts, standIns, argumentsAsText) : {};
+    const turn = role === Role.ASSISTANT ? turnOf(parts, standIns, form) : {};
     const named = name === undefined ? {} : { name: safe(name, standIns) };
     return { role: ROLE[role], content: safe(textOf(parts), standIns), ...named, ...turn };
   });
@@ -60,22 +68,29 @@ export function toTemplateTools(tools: readonly Tool[], standIns: StandIns): rea
   });
 }
 
-function turnOf(parts: readonly Part[], standIns: StandIns, argumentsAsText: boolean): TemplateMessage {
+function turnOf(
+  parts: readonly Part[],
+  standIns: StandIns,
+  { historyArguments, historyReasoning = "reasoning_content" }: TurnForm,
+): TemplateMessage {
   const reasoning = reasoningOf(parts);
   const calls = parts.flatMap(({ kind }) => {
     if (kind?.$case !== "toolCall") return [];
     const { callId, name, argumentsJson } = kind.value;
     const value = toTemplateValue(argumentsJson === "" ? "{}" : argumentsJson, standIns);
     const text = safe(argumentsJson === "" ? "{}" : argumentsJson, standIns);
-    const args = value instanceof Map && !argumentsAsText ? value : text;
+    const args = value instanceof Map && historyArguments !== "text" ? value : text;
     return [
       { id: safe(callId, standIns), type: "function", function: { name: safe(name, standIns), arguments: args } },
     ];
   });
-  return {
-    ...(reasoning === "" ? {} : { reasoning_content: safe(reasoning, standIns) }),
-    ...(calls.length > 0 ? { tool_calls: calls } : {}),
-  };
+  const called = calls.length > 0 ? { tool_calls: calls } : {};
+  if (reasoning === "") return called;
+  const text = textOf(parts);
+  // Such a template shows the text of a turn that calls as reasoning anyway, and refuses both.
+  if (historyReasoning === "thinking" && calls.length > 0 && text !== "")
+    return { content: "", thinking: safe(reasoning + PART_SEPARATOR + text, standIns), ...called };
+  return { [historyReasoning]: safe(reasoning, standIns), ...called };
 }
 
 function safe(text: string, standIns: StandIns): string {

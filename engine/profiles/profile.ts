@@ -106,6 +106,12 @@ export const profileSchema = z.strictObject({
     .enum(["value", "text"])
     .default("value")
     .describe("Whether the template takes the arguments of earlier calls as a value, or as JSON text."),
+  historyReasoning: z
+    .enum(["reasoning_content", "thinking"])
+    .default("reasoning_content")
+    .describe(
+      "The field in which the template takes the reasoning of earlier turns. A template that takes it as `thinking` takes it, in a turn that calls, in the place of the visible text, so that both stand there.",
+    ),
   gguf: gguf
     .optional()
     .describe(

@@ -286,6 +286,7 @@ function promptFormat(
     reasoningOn: profile.thinking?.on ?? {},
     reasoningOff: profile.thinking?.off ?? {},
     historyArguments: profile.historyArguments,
+    historyReasoning: profile.historyReasoning,
     callIds: profile.callIds,
     reasoningOpen: markers.reasoning?.open,
     maxUnits: PORTION_UNITS,

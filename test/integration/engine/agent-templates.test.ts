@@ -46,8 +46,9 @@ test("all requests of Codex are among them", () => {
 });
 
 describe.each(builtInProfiles())("a template like that of $name", ({ name, profile }) => {
-  const { callIds, historyArguments } = profile;
-  const options = { bosToken: "", eosToken: "", controlTokens: new ControlTokens([]), callIds, historyArguments };
+  const { callIds, historyArguments, historyReasoning } = profile;
+  const tokens = { bosToken: "", eosToken: "", controlTokens: new ControlTokens([]) };
+  const options = { ...tokens, callIds, historyArguments, historyReasoning };
   const template = new ChatTemplate({ source: FAMILY_TEMPLATES[name] ?? "", ...options });
 
   test.each(RECORDED)("renders $name", ({ request }) => {

@@ -30,6 +30,7 @@ const templateOf = (source: string, profile?: ModelProfile, tokens = new Control
     ...(profile && {
       callIds: profile.callIds,
       historyArguments: profile.historyArguments,
+      historyReasoning: profile.historyReasoning,
       reasoningOn: profile.thinking?.on ?? {},
       reasoningOff: profile.thinking?.off ?? {},
     }),
@@ -42,16 +43,17 @@ const textOf = (template: ChatTemplate, conversation: GeneratedConversation) =>
     .join("");
 
 /** What of a profile the messages that a template sees depend on. */
-type Rules = Pick<ModelProfile, "callIds" | "historyArguments"> & Partial<Pick<ModelProfile, "thinking">>;
+type Rules = Pick<ModelProfile, "callIds" | "historyArguments" | "historyReasoning"> &
+  Partial<Pick<ModelProfile, "thinking">>;
 
 /** What Python is to render for the same prompt, as transformers has it do. */
 function wanted(template: ChatTemplate, conversation: GeneratedConversation, profile: Rules): PythonRender {
-  const { callIds, historyArguments, thinking } = profile;
+  const { callIds, thinking } = profile;
   const history = modelHistory(conversation.messages, { turns: template.turns, callIds, images: false });
   return {
     source: template.source,
     variables: {
-      messages: pythonMessages(history, historyArguments === "text"),
+      messages: pythonMessages(history, profile),
       tools: pythonTools(conversation.tools),
       documents: null,
       add_generation_prompt: true,
@@ -139,7 +141,7 @@ const DIFFERENCES: Readonly<Record<string, readonly [source: string, ours: strin
 };
 
 const conversations = Array.from({ length: CONVERSATIONS }, (_, seed) => generatedConversation(seed));
-const ANY: Rules = { callIds: "any", historyArguments: "value" };
+const ANY: Rules = { callIds: "any", historyArguments: "value", historyReasoning: "reasoning_content" };
 const withArguments = (json: string): GeneratedConversation => {
   return { messages: [user("Hi"), assistant(call("f", json)), toolResult("ok")], tools: [], reasoning: false };
 };

@@ -374,7 +374,10 @@ const channels = `
 {%- for m in rest %}
   {%- if m.role == "assistant" and m.tool_calls %}
     {%- set call = m.tool_calls[0].function %}{% set ns.called = call.name %}
-    {%- if m.content %}{{- said("assistant<|channel|>analysis", m.content) }}{% endif %}
+    {%- set later = namespace(answer=false) %}
+    {%- for next in rest[loop.index:] %}{% if next.role == "assistant" and "tool_calls" not in next %}{% set later.answer = true %}{% endif %}{% endfor %}
+    {%- if m.content and m.thinking %}{{- raise_exception("Words or thoughts, and not both.") }}{% endif %}
+    {%- if (m.content or m.thinking) and not later.answer %}{{- said("assistant<|channel|>analysis", m.content or m.thinking) }}{% endif %}
     {{- "<|start|>assistant to=" }}{{- "functions." + call.name + "<|channel|>commentary " + "json<|message|>" }}
     {{- call.arguments | tojson }}{{- "<|call|>" }}
   {%- elif m.role == "assistant" %}{{- said("assistant<|channel|>final", m.content) }}

@@ -47,8 +47,11 @@ export function renderedByPython(renders: readonly PythonRender[]): readonly Pyt
 /** A value that Python reads out of a JSON text by itself, so that it sees numbers with all their digits. */
 const json = (text: string) => ({ $json: text });
 
-/** Returns a history as callers of transformers write it; `argumentsAsText` says in which form calls have arguments. */
-export function pythonMessages(history: readonly HistoryMessage[], argumentsAsText: boolean): readonly object[] {
+/** Returns a history as callers of transformers write it, in the form that the template of a profile takes. */
+export function pythonMessages(
+  history: readonly HistoryMessage[],
+  { historyArguments, historyReasoning }: { readonly historyArguments: string; readonly historyReasoning: string },
+): readonly object[] {
   return history.map(({ role, parts }) => {
     const [first] = parts;
     if (first?.kind?.$case === "toolResult") {
@@ -58,14 +61,15 @@ export function pythonMessages(history: readonly HistoryMessage[], argumentsAsTe
     const calls = parts.flatMap(({ kind }) => {
       if (kind?.$case !== "toolCall") return [];
       const { callId, name, argumentsJson } = kind.value;
-      const written = argumentsAsText ? argumentsJson : json(argumentsJson);
+      const written = historyArguments === "text" ? argumentsJson : json(argumentsJson);
       return [{ id: callId, type: "function", function: { name, arguments: written } }];
     });
-    const thought = reasoningOf(parts);
+    const [thought, words] = [reasoningOf(parts), textOf(parts)];
+    const asOne = historyReasoning === "thinking" && calls.length > 0 && thought !== "" && words !== "";
     return {
       role: role === Role.SYSTEM ? "system" : role === Role.USER ? "user" : "assistant",
-      content: textOf(parts),
-      ...(thought !== "" && { reasoning_content: thought }),
+      content: asOne ? "" : words,
+      ...(thought !== "" && { [historyReasoning]: asOne ? `${thought}\n${words}` : thought }),
       ...(calls.length > 0 && { tool_calls: calls }),
     };
   });

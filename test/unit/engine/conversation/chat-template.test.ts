@@ -96,6 +96,24 @@ describe("a family's template is told what it wants to know", () => {
       'functions.f:0{"a":  1.0}functions.f:1{}functions.f:0',
     );
   });
+
+  test("the reasoning of earlier turns in the field that it reads, with the text of a turn that calls", () => {
+    const source =
+      "{% for m in messages %}{% if m.reasoning_content or (m.thinking and m.content and m.tool_calls) %}{{ raise_exception('no') }}{% endif %}" +
+      "[{{ m.thinking }}|{{ m.content }}|{{ (m.tool_calls or []) | length }}]{% endfor %}";
+    const own = new ChatTemplate({ ...options, source, historyReasoning: "thinking" });
+    const calling = [call("f", "{}"), call("g", "{}")];
+    const messages = [
+      assistant(reasoning("alpha"), text("beta")),
+      assistant(reasoning("gamma"), text("delta"), ...calling),
+      assistant(reasoning("epsilon"), ...calling),
+      assistant(text("zeta"), ...calling),
+      toolResult("eta"),
+    ];
+    expect(joined(own.render({ messages, tools: [], reasoning: false }))).toBe(
+      "[alpha|beta|0][gamma\ndelta||2][epsilon||2][|zeta|2][|eta|0]",
+    );
+  });
 });
 
 describe("a last text of the assistant is continued", () => {

@@ -10,7 +10,7 @@ import { FAMILY_TEMPLATES } from "../../../support/engine/family-templates.ts";
 const PROFILES = builtInProfiles();
 const TOOLS = [tool("look", "", { type: "object", properties: { scale: { type: "string", default: null } } })];
 
-const templateOf = (source: string, { callIds, historyArguments }: ModelProfile) =>
+const templateOf = (source: string, { callIds, historyArguments, historyReasoning }: ModelProfile) =>
   new ChatTemplate({
     source,
     bosToken: "",
@@ -18,6 +18,7 @@ const templateOf = (source: string, { callIds, historyArguments }: ModelProfile)
     controlTokens: new ControlTokens([]),
     callIds,
     historyArguments,
+    historyReasoning,
   });
 
 const answers = (callId: string, content: string): Message => ({
