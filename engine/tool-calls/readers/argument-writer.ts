@@ -175,7 +175,15 @@ export function jsonOf(text: string, types: ReadonlySet<JsonType> | undefined): 
   const word = types === undefined ? undefined : pythonWord(trimmed, types);
   if (word !== undefined) return word;
   const mustBeOther = type !== undefined && types !== undefined && !types.has("string");
-  return mustBeOther ? trimmed : JSON.stringify(text);
+  return mustBeOther ? (unquoted(trimmed, type, types) ?? trimmed) : JSON.stringify(text);
+}
+
+/** Returns the JSON text that stands in quotation marks though no string may be there, where it is of a type that may. */
+function unquoted(text: string, type: JsonType, types: ReadonlySet<JsonType>): string | undefined {
+  if (type !== "string") return undefined;
+  const inner = String(JSON.parse(text)).trim();
+  const innerType = jsonType(inner);
+  return innerType !== undefined && types.has(innerType) ? inner : undefined;
 }
 
 /**
