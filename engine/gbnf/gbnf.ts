@@ -46,17 +46,25 @@ export function rule(name: string): Gbnf {
 /** Matches the parts one after the other. */
 export function sequence(...parts: Gbnf[]): Gbnf {
   const flat: Gbnf[] = [];
-  for (const part of parts.flatMap((each) => (each.kind === "sequence" ? each.parts : [each]))) {
-    const last = flat.at(-1);
-    if (part.kind === "literal" && last?.kind === "literal") flat[flat.length - 1] = literal(last.text + part.text);
-    else flat.push(part);
-  }
+  for (const part of parts)
+    if (part.kind === "sequence") for (const each of part.parts) append(flat, each);
+    else append(flat, part);
   return flat.length === 1 && flat[0] ? flat[0] : { kind: "sequence", parts: flat };
+}
+
+/** Adds a part to a sequence, where texts that follow each other are one. */
+function append(flat: Gbnf[], part: Gbnf): void {
+  const last = part.kind === "literal" ? flat.at(-1) : undefined;
+  if (part.kind === "literal" && last?.kind === "literal") flat[flat.length - 1] = literal(last.text + part.text);
+  else flat.push(part);
 }
 
 /** Matches one of the options. */
 export function choice(...options: Gbnf[]): Gbnf {
-  const flat = options.flatMap((each) => (each.kind === "choice" ? each.options : [each]));
+  const flat: Gbnf[] = [];
+  for (const option of options)
+    if (option.kind === "choice") for (const each of option.options) flat.push(each);
+    else flat.push(option);
   return flat.length === 1 && flat[0] ? flat[0] : { kind: "choice", options: flat };
 }
 

@@ -37,7 +37,7 @@ export type OutputGrammar = {
   readonly gaveUp: boolean;
 };
 
-/** The work that making the grammar of an answer may cost, in steps of a `WorkBudget`: about 50 ms of one core. */
+/** The work that making the grammar of an answer may cost, in steps of a `WorkBudget`: some 0.1 s of one core at the most. */
 export const GRAMMAR_WORK = 200_000;
 
 /**

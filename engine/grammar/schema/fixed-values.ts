@@ -55,6 +55,7 @@ export function listedValues(schema: SchemaObject, budget: WorkBudget): Listed |
   let listed: Listed | undefined;
   for (const list of [schema.enum, Object.hasOwn(schema, "const") ? [schema.const ?? null] : undefined]) {
     if (!isList(list)) continue;
+    budget.pay(list.length);
     const texts = list.map((value) => [canonical(value), value] as const);
     for (const [text] of texts) budget.payForText(text.length);
     const values = new Map(texts);

@@ -70,11 +70,11 @@ export function knowing(presence: Presence, name: string, isThere: boolean, budg
       return presence.name === name ? isThere : presence;
     case "not":
       return not(knowing(presence.of, name, isThere, budget));
-    default:
-      return joined(
-        presence.kind,
-        presence.of.map((part) => knowing(part, name, isThere, budget)),
-      );
+    default: {
+      const parts = presence.of.map((part) => knowing(part, name, isThere, budget));
+      for (const part of parts) budget.payForText(textOf(part).length);
+      return joined(presence.kind, parts);
+    }
   }
 }
 
@@ -88,11 +88,30 @@ function joined(kind: "and" | "or", parts: readonly Presence[]): Presence {
   const texts = new Map<string, Presence>();
   for (const part of parts) {
     if (part === decides) return decides;
-    if (part !== !decides) texts.set(JSON.stringify(part), part);
+    if (typeof part === "object") texts.set(textOf(part), part);
   }
   const [only] = texts.values();
   if (only === undefined) return !decides;
   return texts.size === 1 ? only : { kind, of: [...texts.values()] };
+}
+
+/** The texts of formulas, which are made of those of their parts: the same parts are put together again and again. */
+const TEXTS = new WeakMap<Presence & object, string>();
+
+/** Returns the same text for equal formulas. */
+function textOf(presence: Presence): string {
+  if (typeof presence === "boolean") return String(presence);
+  const known = TEXTS.get(presence);
+  if (known !== undefined) return known;
+  const text = freshTextOf(presence);
+  TEXTS.set(presence, text);
+  return text;
+}
+
+function freshTextOf(presence: Presence & object): string {
+  if (presence.kind === "has") return JSON.stringify(presence.name);
+  if (presence.kind === "not") return `!${textOf(presence.of)}`;
+  return `${presence.kind}(${presence.of.map(textOf).join()})`;
 }
 
 function not(presence: Presence): Presence {

@@ -62,7 +62,6 @@ export function alternatives(nodes: readonly SchemaNode[], reading: Reading): re
       option.reduceRight<Todo>((todo, each) => ({ node: each, from: path, others: todo }), behind);
     const groups = choicesOf(node, reading);
     const together = togetherOf(node, reading);
-    budget.pay(together.length + groups.reduce((sum, group) => sum + group.length, 0));
     holds.set(node.id, node);
     const choose = (at: number, behind: Todo): void => {
       const group = groups[at];
@@ -85,7 +84,7 @@ function togetherOf(node: PlainNode, reading: Reading): readonly SchemaNode[] {
   for (const keyword of REFERENCES)
     if (node.schema[keyword] !== undefined && (target === undefined || keyword !== referenceOf(node)))
       reading.skip(node, keyword);
-  found.push(...listed(node, "allOf", document));
+  found.push(...listed(node, "allOf", reading));
   const { not } = node.schema;
   if (not === undefined || isOfPresence(node, "not", budget)) return found;
   const { schema } = node;
@@ -105,10 +104,10 @@ function referenceOf({ schema }: PlainNode): string | undefined {
 
 /** Returns the choices that a node gives, in each of which one of several ways is to be taken. */
 function choicesOf(node: PlainNode, reading: Reading): readonly (readonly Option[])[] {
-  const { document, budget } = reading;
+  const { budget } = reading;
   const groups: (readonly Option[])[] = [];
   if (!isOfPresence(node, "oneOf", budget)) groups.push(oneOf(node, reading));
-  if (!isOfPresence(node, "anyOf", budget)) groups.push(listed(node, "anyOf", document).map((each) => [each]));
+  if (!isOfPresence(node, "anyOf", budget)) groups.push(listed(node, "anyOf", reading).map((each) => [each]));
   if (node.schema.if !== undefined && !isOfPresence(node, "if", budget)) groups.push(branches(node, reading));
   for (const keyword of ["dependentSchemas", "dependencies"])
     if (!isOfPresence(node, keyword, budget)) groups.push(...dependents(node, keyword, reading));
@@ -121,11 +120,12 @@ function isOfPresence({ schema }: PlainNode, keyword: string, budget: WorkBudget
 
 /** Returns the alternatives of a `oneOf`, each without the values of those with which it overlaps. */
 function oneOf(node: PlainNode, reading: Reading): readonly Option[] {
-  const { document, negation } = reading;
-  const options = listed(node, "oneOf", document);
+  const { document, negation, budget } = reading;
+  const options = listed(node, "oneOf", reading);
   if (options.length < 2) return options.map((each) => [each]);
   const overlaps = reading.overlaps(node);
   if (overlaps.every((others) => others.length === 0)) return options.map((each) => [each]);
+  budget.pay(overlaps.reduce((sum, others) => sum + others.length, 0));
   const turned = options.map((option, at) =>
     overlaps.some((others) => others.includes(at)) ? negation?.of(option.schema) : true,
   );
@@ -185,8 +185,17 @@ function leadsToItself({ node, from }: NonNullable<Todo>, budget: WorkBudget): b
   return false;
 }
 
-function listed(node: PlainNode, keyword: string, document: SchemaDocument): readonly SchemaNode[] {
+/** Returns the schemas that a keyword of a node lists, for each of which it pays. */
+function listed(
+  node: PlainNode,
+  keyword: "allOf" | "anyOf" | "oneOf",
+  { document, budget }: Reading,
+): readonly SchemaNode[] {
   const list = node.schema[keyword];
   if (!isList(list)) return [];
+  // Of alternatives none can be left out; parts that all hold may be one way.
+  if (keyword !== "allOf" && list.length > MAX_ALTERNATIVES)
+    document.tooCostly(`${node.pointer}/${keyword}`, `has more than ${MAX_ALTERNATIVES} alternatives`);
+  budget.pay(list.length);
   return list.map((schema, i) => document.node(schema, `${node.pointer}/${keyword}/${i}`));
 }

@@ -66,13 +66,13 @@ const ofLength = (name: string, most: boolean): Check =>
     for (const _character of value) length += 1;
     return most ? length <= bound : length >= bound;
   });
-const ofCount = (name: string, countOf: (value: JsonValue) => number | undefined, most: boolean): Check =>
-  ofSize(name, (_look, value, bound) => {
-    const count = countOf(value);
+const ofCount = (name: string, countOf: (value: JsonValue, look: Look) => number | undefined, most: boolean): Check =>
+  ofSize(name, (look, value, bound) => {
+    const count = countOf(value, look);
     return count === undefined || (most ? count <= bound : count >= bound);
   });
 const items = (value: JsonValue) => (isList(value) ? value.length : undefined);
-const members = (value: JsonValue) => (isObject(value) ? Object.keys(value).length : undefined);
+const members = (value: JsonValue, look: Look) => (isObject(value) ? membersOf(look, value).length : undefined);
 
 /** Returns the members of an object, paid for; none of another value. */
 function membersOf({ budget }: Look, value: JsonValue): readonly (readonly [key: string, member: JsonValue])[] {

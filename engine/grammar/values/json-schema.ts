@@ -69,6 +69,8 @@ const FREE_SHARE = 0.4;
 const MAX_FREE_BYTES = 24 * 1024;
 /** The most alternatives that may be objects whose members come in a free order. */
 const MAX_FREE_ALTERNATIVES = 4;
+/** The number of pairs of alternatives that cost a step to go through, beside what comparing two of them costs. */
+const PAIRS_PER_WORK = 8;
 /** Work that converting what holds together costs beside what each of its keywords does. */
 const PLAIN_WORK = 16;
 const ROOT = "root";
@@ -322,6 +324,7 @@ class SchemaConverter implements Conversion, Reading {
     const known = this.#overlaps.get(node.id);
     if (known !== undefined) return known;
     const list = isList(node.schema.oneOf) ? node.schema.oneOf : [];
+    this.budget.pay((list.length * list.length) / PAIRS_PER_WORK);
     const options = list.map((schema, i) => this.child(node, schema, "oneOf", String(i)));
     const found = options.map((): number[] => []);
     for (let some = 0; some < options.length; some += 1) {
@@ -337,7 +340,7 @@ class SchemaConverter implements Conversion, Reading {
 
   /** Returns whether no value can satisfy both nodes; false too where that is not easily seen. */
   #exclude(some: SchemaNode | undefined, other: SchemaNode | undefined): boolean {
-    if (some === undefined || other === undefined) return false;
+    if (some === undefined || other === undefined || this.#comparing.left === 0) return false;
     const options = { undeclared: this.undeclared, mode: "compares" } as const;
     this.#comparison ??= new SchemaConverter(this.document, new GrammarRules(this.#comparing), options);
     try {

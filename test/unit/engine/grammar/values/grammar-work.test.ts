@@ -1,0 +1,63 @@
+import { describe, expect, test } from "vitest";
+import { EngineError } from "../../../../../engine/errors.ts";
+import { GrammarRules } from "../../../../../engine/gbnf/grammar-rules.ts";
+import { SchemaValidator } from "../../../../../engine/grammar/validation/schema-validator.ts";
+import { toGrammar } from "../../../../../engine/grammar/values/json-schema.ts";
+import { WorkBudget } from "../../../../../engine/work-budget.ts";
+
+const times = <T>(count: number, make: (at: number) => T): T[] => Array.from({ length: count }, (_, at) => make(at));
+
+/** The steps that a schema pays for, where nothing bounds them; those up to the refusal of one that is refused. */
+function workOf(schema: object): number {
+  const budget = new WorkBudget(Number.POSITIVE_INFINITY);
+  try {
+    toGrammar(schema, new GrammarRules(budget));
+  } catch (error) {
+    if (!(error instanceof EngineError)) throw error;
+  }
+  return budget.spent;
+}
+
+describe("a schema pays for what is compared, not for what it is written with", () => {
+  test("each alternative of a oneOf, with each of the others", () => {
+    const oneOf = (count: number) => ({ oneOf: times(count, () => ({})) });
+    expect(workOf(oneOf(200))).toBeGreaterThan((200 * 200) / 8);
+    expect(workOf(oneOf(200))).toBeGreaterThan(4 * workOf(oneOf(50)));
+  });
+
+  test("formulas of which members are there, by their size at each member", () => {
+    const formula = (count: number) => ({
+      type: "object",
+      properties: Object.fromEntries(times(count, (at) => [`p${at}`, {}])),
+      dependentRequired: Object.fromEntries(times(count, (at) => [`p${at}`, [`p${(at + 3) % count}`]])),
+    });
+    const long = (count: number) =>
+      JSON.parse(JSON.stringify(formula(count)).replaceAll('"p', `"${"p".repeat(2_000)}`));
+    expect(workOf(long(6))).toBeGreaterThan(2 * workOf(formula(6)));
+  });
+
+  test("each value of a list, however short", () => {
+    expect(workOf({ enum: times(4_000, String) }) - workOf({ enum: times(2_000, String) })).toBeGreaterThan(2 * 2_000);
+  });
+});
+
+test.each(["anyOf", "oneOf"])(
+  "a list of more alternatives than a grammar may have is not gone through: %s",
+  (keyword) => {
+    const list = (count: number) => ({ properties: { a: { [keyword]: times(count, (at) => ({ const: at })) } } });
+    expect(() => toGrammar(list(256), new GrammarRules())).not.toThrow();
+    const facts = expect.objectContaining({ pointer: `/properties/a/${keyword}`, fault: "costly" });
+    const refused = { facts, reason: "INVALID_SCHEMA" };
+    expect(() => toGrammar(list(257), new GrammarRules())).toThrowError(expect.objectContaining(refused));
+    // What it says is what the first look cost: the walk has not multiplied.
+    expect(workOf(list(4_000))).toBeLessThan(4 * 4_000);
+  },
+);
+
+test("counting the members of an object pays for them, at each schema that does", () => {
+  const value = Object.fromEntries(times(3_000, (at) => [`m${at}`, at]));
+  const budget = new WorkBudget(Number.POSITIVE_INFINITY);
+  const schema = { allOf: times(20, () => ({ minProperties: 1 })) };
+  expect(new SchemaValidator(schema).check(value, budget)).toBe("allowed");
+  expect(budget.spent).toBeGreaterThan(20 * 3_000);
+});
