@@ -1,6 +1,7 @@
 import { renderPrompt } from "../conversation/prompt-renderer.ts";
 import type { OutputGrammar } from "../grammar/output/output-grammar.ts";
 import { type CheckedTexts, checkTexts } from "../grammar/validation/answer-check.ts";
+import { checkCompiledSchemas } from "../grammar/validation/compiled-schemas.ts";
 import { grammarOf } from "./grammar-input.ts";
 
 /**
@@ -14,6 +15,8 @@ export const WORK = {
   render: { run: renderPrompt, limitMs: 5000, isWhole: () => true },
   /** Looks at what a model wrote with the schemas that were asked for. */
   check: { run: checkTexts, limitMs: 2000, isWhole: ({ unchecked }: CheckedTexts) => unchecked === 0 },
+  /** Looks at the schemas that another engine would compile. */
+  schemas: { run: checkCompiledSchemas, limitMs: 2000, isWhole: () => true },
 } as const;
 
 /** The name of a kind of work. */

@@ -9,6 +9,7 @@ import { loadProfile } from "../../engine/profiles/profile.ts";
 import { type Message, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { NodeClient } from "../support/engine/node-client.ts";
 import { startNode } from "../support/engine/start-node.ts";
+import { workHere } from "../support/engine/work-here.ts";
 import { generateRequest } from "../support/requests/generate-request.ts";
 
 /*
@@ -65,6 +66,7 @@ test.skipIf(!existsSync(python))(
       ...{ nodeId: "n1", models: ["svc-qwen"], baseUrl, dialect: "vllm", profile, slots: 4, images: false },
       ...{ startTimeoutMs: PATIENCE_MS, silenceTimeoutMs: PATIENCE_MS, countTimeoutMs: PATIENCE_MS },
       stepTimeoutMs: 120_000,
+      work: workHere,
       ...{ loadIntervalMs: 500, priorities: false, sharedCache: false },
       kvEvents: { endpoint, listen: true, replayEndpoint, topic: "", ranks: 1 },
     });

@@ -4,6 +4,7 @@ import { loadProfile } from "../../engine/profiles/profile.ts";
 import { CountTokensRequest, type GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { NodeClient, type Reading } from "../support/engine/node-client.ts";
 import { type RunningNode, startNode } from "../support/engine/start-node.ts";
+import { workHere } from "../support/engine/work-here.ts";
 import { answerOf } from "../support/events/answer-of.ts";
 import { RealEngine } from "../support/processes/real-engine.ts";
 import { generateRequest } from "../support/requests/generate-request.ts";
@@ -59,6 +60,7 @@ export class Rig {
       images: false,
       priorities: false,
       sharedCache: true,
+      work: workHere,
     });
     await backend.start(new AbortController().signal);
     return backend;

@@ -292,7 +292,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     `${OPENAI_COMPATIBLE}request/`,
     [
       ...[...ENGINE_LEAVES, "engine/backends/request-plan/", "engine/conversation/", "engine/profiles/"],
-      ...["engine/grammar/expressions/", "engine/grammar/schema/"],
+      "engine/grammar/validation/compiled-schemas.ts",
       ...within(OPENAI_COMPATIBLE, "dialect", "http"),
     ],
   ],

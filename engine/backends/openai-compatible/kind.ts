@@ -20,6 +20,7 @@ export const openAiCompatible: BackendKind<typeof openAiCompatibleSchema> = {
       ...options,
       ...node,
       profile: loadProfile(profile),
+      work,
       onFault: (thrown) => work.parseFailed(thrown),
       apiKey: apiKeyFile === undefined ? undefined : readKey(apiKeyFile),
     });

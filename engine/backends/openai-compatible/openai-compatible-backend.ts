@@ -112,6 +112,7 @@ export class OpenAiCompatibleBackend implements Backend {
       facts,
       countsAtStart: true,
       turns: new LoopTurns(),
+      work: this.#options.work,
       silenceMs: this.#options.silenceTimeoutMs,
       countTimeoutMs: this.#options.countTimeoutMs,
       onFault: this.#options.onFault ?? (() => {}),

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { CallerWork } from "../../caller-work/caller-work.ts";
 import type { ModelProfile } from "../../profiles/profile.ts";
 import type { ServedNode } from "../backend-kind.ts";
 
@@ -121,4 +122,6 @@ export type OpenAiCompatibleOptions = ServedNode &
     readonly apiKey?: string | undefined;
     /** Hears of a fault of this program in reading what the engine wrote. Default: nobody. */
     readonly onFault?: (thrown: unknown) => void;
+    /** Looks at large schemas of callers, on threads of its own. Whoever makes the backend closes them. */
+    readonly work: Pick<CallerWork, "run">;
   };

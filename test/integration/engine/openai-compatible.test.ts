@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { DialectName } from "../../../engine/backends/openai-compatible/dialect/dialect.ts";
+import type { CallerWork } from "../../../engine/caller-work/caller-work.ts";
 import type { ErrorReason } from "../../../engine/errors.ts";
 import { loadProfile } from "../../../engine/profiles/profile.ts";
 import { FinishReason, ReasoningEffort, ReasoningMode } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
@@ -7,6 +8,7 @@ import { Role, ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messag
 import { Capability, EngineKind, Modality } from "../../../proto/gen/svc/inference/v1/node_service.ts";
 import { ask, atEnd, backendOf, FOREVER, rigOf, says, textChunk } from "../../support/dialects/dialect-rig.ts";
 import { type ChatBody, obedient, type Reply, startDialectServer } from "../../support/dialects/dialect-server.ts";
+import { workHere } from "../../support/engine/work-here.ts";
 import { generateRequest, textMessage, toolOf } from "../../support/requests/generate-request.ts";
 
 const DIALECTS: readonly DialectName[] = ["vllm", "sglang", "llama-server"];
@@ -136,6 +138,27 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     const answer = await ask(rig);
     expect(answer).toMatchObject({ whole: false, reason, code });
     await expect(rig.node.gauge("svc_engine_slots_busy")).resolves.toBe(0);
+  });
+
+  test("looks at schemas before the engine is asked, at long ones on another thread", async () => {
+    const kinds: string[] = [];
+    const work: Pick<CallerWork, "run"> = {
+      run(kind, input, order) {
+        kinds.push(kind);
+        return workHere.run(kind, input, order);
+      },
+    };
+    const rig = await rigOf(dialect, {}, { work });
+    const broken = { type: "object", properties: { a: { pattern: "[" } } };
+    const must = {
+      toolChoice: { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: false, allowedNames: [] },
+    };
+    const refused = { code: 3, reason: "INVALID_SCHEMA" };
+    expect(await ask(rig, { tools: [toolOf("run", broken)], ...must })).toMatchObject(refused);
+    expect(kinds).toEqual([]);
+    const long = { ...broken, description: "x".repeat(10_000) };
+    expect(await ask(rig, { tools: [toolOf("run", long)], ...must })).toMatchObject(refused);
+    expect(kinds).toEqual(["schemas"]);
   });
 
   test("closes the engine's connection when the caller leaves", async () => {

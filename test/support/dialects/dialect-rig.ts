@@ -7,6 +7,7 @@ import { loadProfile } from "../../../engine/profiles/profile.ts";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { NodeClient } from "../engine/node-client.ts";
 import { type RunningNode, startNode } from "../engine/start-node.ts";
+import { workHere } from "../engine/work-here.ts";
 import { answerOf } from "../events/answer-of.ts";
 import { generateRequest } from "../requests/generate-request.ts";
 import type { SpokenAnswer } from "./dialect-answer.ts";
@@ -50,6 +51,7 @@ export function backendOf(
     images: false,
     priorities: false,
     sharedCache: false,
+    work: workHere,
     ...fields,
   };
   return new OpenAiCompatibleBackend(options, clock);

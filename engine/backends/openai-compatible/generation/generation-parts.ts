@@ -1,3 +1,4 @@
+import type { CallerWork } from "../../../caller-work/caller-work.ts";
 import type { LoopTurns } from "../../loop-turns.ts";
 import type { EngineHttp } from "../http/engine-http.ts";
 import type { EngineCache } from "../kv-events/engine-cache.ts";
@@ -21,6 +22,8 @@ export type GenerationParts = {
   readonly countsAtStart: boolean;
   /** The turns of the event loop in which large requests are written. */
   readonly turns: LoopTurns;
+  /** Looks at large schemas, on threads of its own. */
+  readonly work: Pick<CallerWork, "run">;
   /** The longest time that the engine may say nothing, in milliseconds. */
   readonly silenceMs: number;
   /** The longest time that counting tokens may take, in milliseconds. */

@@ -1,11 +1,14 @@
 import { randomBytes } from "node:crypto";
+import type { WorkOrder } from "../../../../deploy/runtime/threads/work-threads.ts";
 import { linkAbort } from "../../../../deploy/runtime/time/abort.ts";
 import type {
   Event,
   GenerateRequest,
   GenerateResponse,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import { WorkGivenUp } from "../../../caller-work/caller-work.ts";
 import { EngineError } from "../../../errors.ts";
+import { type CompiledSchema, checkCompiledSchemas } from "../../../grammar/validation/compiled-schemas.ts";
 import { newCallIds } from "../../request-plan/new-call-ids.ts";
 import { SignsOfLife } from "../../signs-of-life.ts";
 import { finished, progress, started, stepOf, timings } from "../../stream-events.ts";
@@ -22,6 +25,8 @@ import { OutputRoom } from "./output-room.ts";
 
 /** The longest time that the text of a refusal may take, in milliseconds. */
 const REFUSAL_TIMEOUT_MS = 5_000;
+/** The most characters of all schemas together that are looked at here: some 3 ms' work where they are made for it. */
+const SMALL_SCHEMAS = 4 * 1024;
 
 /**
  * Runs one generation of the engine, in canonical events. Leaving it closes the connection, which stops the engine.
@@ -40,6 +45,9 @@ export async function* generate(
   const life = new SignsOfLife(() => progress(Math.max(0, watch.load?.waiting ?? 0), 0, watch.moves));
   const unwatch = watch.onMove(() => life.tell());
   try {
+    yield* life.during(
+      checkSchemas(parts.work, chat.compiled, { ...request, signal: link.signal, onMove: () => life.tell() }),
+    );
     const room = new OutputRoom(parts, chat, request, link.signal);
     const limit = yield* life.during(room.limit(() => life.tell()));
     const turn = () => parts.turns.nextUnlessLeft(request.tenant, link.signal);
@@ -52,6 +60,25 @@ export async function* generate(
     link.release();
     // Whoever leaves in the middle stops the engine, whatever the node was waiting for.
     link.abort(new EngineError("CANCELLED", "The caller has left."));
+  }
+}
+
+/**
+ * Looks at the schemas that the engine would compile, on another thread where they are long. Throws `EngineError`
+ * INVALID_SCHEMA for one that it would better not get.
+ */
+async function checkSchemas(
+  work: GenerationParts["work"],
+  compiled: readonly CompiledSchema[],
+  { tenant, signal, onMove }: WorkOrder,
+): Promise<void> {
+  const length = compiled.reduce((sum, { text }) => sum + text.length, 0);
+  if (length <= SMALL_SCHEMAS) return checkCompiledSchemas(compiled);
+  try {
+    await work.run("schemas", compiled, { tenant, signal, ...(onMove && { onMove }) });
+  } catch (error) {
+    if (!(error instanceof WorkGivenUp)) throw error;
+    throw new EngineError("INVALID_SCHEMA", "The schema is too complex to be looked at.", {}, error);
   }
 }
 

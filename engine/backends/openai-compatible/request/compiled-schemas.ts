@@ -1,129 +1,27 @@
 import type { OutputConstraint } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { Tool } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import { EngineError } from "../../../errors.ts";
-import {
-  type Expression,
-  parseExpression,
-  UnsupportedPattern,
-} from "../../../grammar/expressions/regular-expression.ts";
-import type { SchemaFacts } from "../../../grammar/schema/invalid-schema.ts";
-import { MAX_SCHEMA_BYTES, SchemaDocument, type SchemaNode } from "../../../grammar/schema/schema-document.ts";
+import type { CompiledSchema } from "../../../grammar/validation/compiled-schemas.ts";
 import type { ToolPlan } from "./chat-tools.ts";
 
-/** The most bytes of all schemas of a request together that an engine is asked to compile. */
-const MAX_ALL_BYTES = 2 * MAX_SCHEMA_BYTES;
-/** The most characters of a pattern. */
-const MAX_PATTERN = 1024;
-/** The most characters, of whatever kind, that a pattern stands for where its counts are written out. */
-const MAX_PATTERN_SIZE = 4096;
-
 /**
- * Checks the schemas of a request that an engine compiles into grammars or regular expressions: that of the answer, and
- * those of tools that have to be called or are strict. Engines have died of such schemas, of a `type` that is none, of
- * an expression that is none, of references in a circle; so they keep to the limits that hold in this process too:
- * size, depth, the forms of keywords, and the counts in patterns. Schemas that are only shown to the model are not
- * judged. `tools` are all tools of the request, by whose places errors name them. Throws `EngineError` INVALID_SCHEMA
- * with the path of the field, and a pointer into the schema.
+ * Returns the schemas of a request that an engine compiles: that of the answer, and those of tools that have to be
+ * called or are strict. Schemas that are only shown to the model are not judged. `tools` are all tools of the request,
+ * by whose places errors name them.
  */
-export function checkCompiledSchemas(
+export function compiledSchemas(
   { shown, callable, mustCall }: Pick<ToolPlan, "shown" | "callable" | "mustCall">,
   constraint: OutputConstraint | undefined,
   tools: readonly Tool[] = shown,
-): void {
+): readonly CompiledSchema[] {
   const compiled = shown
     .filter(({ name, strict }) => strict || (mustCall && callable.has(name)))
     .map((tool) => schemaOf(tool, tools.indexOf(tool)));
+  // A call that has to come is a constraint of its own: the answer's is not sent.
   if (!mustCall && constraint?.kind?.$case === "jsonSchema")
     compiled.push({ text: constraint.kind.value.schemaJson, at: "output_constraint.json_schema.schema_json" });
-  let bytes = 0;
-  for (const { text, at } of compiled) {
-    bytes += text.length;
-    if (text.length > MAX_SCHEMA_BYTES) throw refused(at, "is too long", { max_bytes: String(MAX_SCHEMA_BYTES) });
-    if (bytes > MAX_ALL_BYTES)
-      throw refused(at, "is too long together with the schemas before it", { fault: "costly" });
-    checkSchema(text, at);
-  }
+  return compiled;
 }
 
-function schemaOf({ parametersJsonSchema }: Tool, index: number): { readonly text: string; readonly at: string } {
+function schemaOf({ parametersJsonSchema }: Tool, index: number): CompiledSchema {
   return { text: parametersJsonSchema || "{}", at: `tools[${index}].parameters_json_schema` };
-}
-
-function checkSchema(text: string, at: string): void {
-  let schema: unknown;
-  try {
-    schema = JSON.parse(text);
-  } catch {
-    throw refused(at, "is not a JSON object");
-  }
-  const document = new SchemaDocument(schema, at);
-  // Schemas to which only a reference leads come to the list while it is gone through.
-  for (const node of document.schemas) {
-    if (typeof node.schema === "boolean") continue;
-    const { pattern, patternProperties } = node.schema;
-    if (typeof pattern === "string") checkPattern(pattern, document, `${node.pointer}/pattern`);
-    for (const key of Object.keys(patternProperties ?? {}))
-      checkPattern(key, document, `${node.pointer}/patternProperties`);
-    checkReference(node, document);
-  }
-}
-
-/** Follows references that lead to references: one must lead to something, inside the schema, and not back. */
-function checkReference(from: SchemaNode, document: SchemaDocument): void {
-  const seen = new Set<SchemaNode>();
-  for (let node: SchemaNode | undefined = from; node && typeof node.schema === "object"; ) {
-    const { $ref } = node.schema;
-    if (typeof $ref !== "string") return;
-    const pointer = `${node.pointer}/$ref`;
-    if (seen.has(node)) document.fail(pointer, "leads back to itself");
-    seen.add(node);
-    node = document.resolve(node);
-    if (!node) document.fail(pointer, "names another document");
-  }
-}
-
-function checkPattern(pattern: string, document: SchemaDocument, pointer: string): void {
-  if (pattern.length > MAX_PATTERN) document.fail(pointer, "is too long a regular expression");
-  if (!isExpression(pattern)) document.fail(pointer, "must be a regular expression");
-  if (sizeOf(pattern) > MAX_PATTERN_SIZE) document.fail(pointer, "counts too far");
-}
-
-/** Whether a pattern is a regular expression. It only compiles: a hostile expression costs time where it is run. */
-function isExpression(pattern: string): boolean {
-  return ["u", ""].some((flags) => {
-    try {
-      return new RegExp(pattern, flags) instanceof RegExp;
-    } catch {
-      // Without the flag more is allowed.
-      return false;
-    }
-  });
-}
-
-/** Returns the characters that a pattern stands for with its counts written out; of one not understood, its counts. */
-function sizeOf(pattern: string): number {
-  try {
-    return written(parseExpression(pattern));
-  } catch (error) {
-    if (!(error instanceof UnsupportedPattern)) throw error;
-    const counts = [...pattern.matchAll(/\{(\d+)(?:,(\d*))?\}/g)];
-    return counts.reduce((size, [, min, max]) => size * Math.max(1, Number(min), Number(max ?? 0)), 1);
-  }
-}
-
-function written(expression: Expression): number {
-  switch (expression.kind) {
-    case "sequence":
-      return expression.parts.reduce((sum, part) => sum + written(part), 0);
-    case "choice":
-      return expression.options.reduce((sum, part) => sum + written(part), 0);
-    case "repeat":
-      return written(expression.part) * Math.max(1, expression.min, expression.max ?? 0);
-    default:
-      return 1;
-  }
-}
-
-function refused(at: string, what: string, facts: SchemaFacts = {}): EngineError {
-  return new EngineError("INVALID_SCHEMA", `Invalid JSON Schema at ${at}: it ${what}.`, { field: at, ...facts });
 }

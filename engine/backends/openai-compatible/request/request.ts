@@ -9,13 +9,14 @@ import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messa
 import type { HistoryRules } from "../../../conversation/model-history.ts";
 import type { TurnRules } from "../../../conversation/turn-rules.ts";
 import { EngineError } from "../../../errors.ts";
+import type { CompiledSchema } from "../../../grammar/validation/compiled-schemas.ts";
 import type { ModelProfile } from "../../../profiles/profile.ts";
 import { askedOutputTokens } from "../../request-plan/output-limit.ts";
 import type { Dialect, RequestField } from "../dialect/dialect.ts";
 import { type JsonValue, rawObject } from "../http/raw-json.ts";
 import { toChatMessages } from "./chat-messages.ts";
 import { planTools, type ToolPlan, toChatTools } from "./chat-tools.ts";
-import { checkCompiledSchemas } from "./compiled-schemas.ts";
+import { compiledSchemas } from "./compiled-schemas.ts";
 import { planThinking, type ThinkingPlan } from "./thinking.ts";
 
 /** The settings by which a node writes requests for its engine. */
@@ -50,6 +51,8 @@ export type ChatRequest = {
   readonly cacheSalt: string;
   /** The plan of what the engine is shown of the tools, and what the answer may do with them. */
   readonly tools: ToolPlan;
+  /** The schemas that the engine would compile, which are to be checked before it is asked. */
+  readonly compiled: readonly CompiledSchema[];
   /** The plan of what the request's wish for reasoning means for the model. */
   readonly thinking: ThinkingPlan;
   /** The stop strings that the node has to look for. */
@@ -69,7 +72,6 @@ export function toChatRequest(
 ): ChatRequest {
   const { dialect } = settings;
   const tools = planTools(request);
-  checkCompiledSchemas(tools, request.outputConstraint, request.tools);
   const thinking = planThinking(settings.profile, dialect, request.reasoning);
   const stop = (request.sampling?.stop ?? []).filter((text) => text !== "");
   const cacheSalt = digest(request.tenant, request.cache?.isolationSalt ?? "");
@@ -104,6 +106,7 @@ export function toChatRequest(
     countBody: { ...start, ...named(fields, dialect, dialect.countFields) },
     cacheSalt,
     tools,
+    compiled: compiledSchemas(tools, request.outputConstraint, request.tools),
     thinking,
     nodeStops: dialect.stopsInNode ? stop : [],
   };

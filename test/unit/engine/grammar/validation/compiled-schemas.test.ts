@@ -1,8 +1,9 @@
 import { describe, expect, test } from "vitest";
-import { checkCompiledSchemas } from "../../../../../../engine/backends/openai-compatible/request/compiled-schemas.ts";
-import { EngineError } from "../../../../../../engine/errors.ts";
-import type { OutputConstraint } from "../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
-import type { Tool } from "../../../../../../proto/gen/svc/inference/v1/messages.ts";
+import { compiledSchemas } from "../../../../../engine/backends/openai-compatible/request/compiled-schemas.ts";
+import { EngineError } from "../../../../../engine/errors.ts";
+import { checkCompiledSchemas } from "../../../../../engine/grammar/validation/compiled-schemas.ts";
+import type { OutputConstraint } from "../../../../../proto/gen/svc/inference/v1/inference_service.ts";
+import type { Tool } from "../../../../../proto/gen/svc/inference/v1/messages.ts";
 
 const tool = (parametersJsonSchema: string, strict = false): Tool => ({
   ...{ name: "f", description: "", strict, cacheBreakpoint: undefined },
@@ -12,6 +13,8 @@ const answer = (schemaJson: string): OutputConstraint => ({
   kind: { $case: "jsonSchema", value: { name: "x", schemaJson, strict: false } },
 });
 const plan = (shown: readonly Tool[], mustCall: boolean) => ({ shown, callable: new Set(["f"]), mustCall });
+const checkAsked = (...request: Parameters<typeof compiledSchemas>) =>
+  checkCompiledSchemas(compiledSchemas(...request));
 const nested = (levels: number) => `${'{"items":'.repeat(levels)}{}${"}".repeat(levels)}`;
 
 function failureOf(check: () => void): EngineError {
@@ -50,15 +53,15 @@ const HARMFUL: readonly [what: string, schema: string, pointer: string][] = [
 
 describe("what an engine would compile is refused with the path of the field", () => {
   test.each(HARMFUL)("%s", (_what, schema, pointer) => {
-    const ofAnswer = failureOf(() => checkCompiledSchemas(plan([], false), answer(schema)));
+    const ofAnswer = failureOf(() => checkAsked(plan([], false), answer(schema)));
     expect(ofAnswer).toMatchObject({
       reason: "INVALID_SCHEMA",
       facts: { field: "output_constraint.json_schema.schema_json", pointer },
     });
     const good = tool("{}");
     for (const check of [
-      () => checkCompiledSchemas(plan([good, tool(schema)], true), undefined),
-      () => checkCompiledSchemas(plan([good, tool(schema, true)], false), undefined),
+      () => checkAsked(plan([good, tool(schema)], true), undefined),
+      () => checkAsked(plan([good, tool(schema, true)], false), undefined),
     ])
       expect(failureOf(check)).toMatchObject({ facts: { field: "tools[1].parameters_json_schema", pointer } });
   });
@@ -66,31 +69,31 @@ describe("what an engine would compile is refused with the path of the field", (
   test("one too long, and many that are too long together", () => {
     const long = (bytes: number) => JSON.stringify({ description: "x".repeat(bytes) });
     const field = "output_constraint.json_schema.schema_json";
-    expect(failureOf(() => checkCompiledSchemas(plan([], false), answer(long(262_144)))).facts).toEqual({
+    expect(failureOf(() => checkAsked(plan([], false), answer(long(262_144)))).facts).toEqual({
       field,
       max_bytes: "262144",
     });
     const many = Array.from({ length: 20 }, () => tool(long(60_000)));
-    expect(failureOf(() => checkCompiledSchemas(plan(many, true), undefined)).message).toContain("tools[8]");
+    expect(failureOf(() => checkAsked(plan(many, true), undefined)).message).toContain("tools[8]");
   });
 
   test("a tool by its place among all tools of the request, of which the engine may be shown some", () => {
     const bad = tool('{"type":1}', true);
     const all = [tool("{}"), tool("{}"), bad];
-    expect(failureOf(() => checkCompiledSchemas(plan([bad], false), undefined, all))).toMatchObject({
+    expect(failureOf(() => checkAsked(plan([bad], false), undefined, all))).toMatchObject({
       facts: { field: "tools[2].parameters_json_schema" },
     });
   });
 
   test("text that is no JSON", () => {
-    expect(failureOf(() => checkCompiledSchemas(plan([tool("{")], true), undefined)).reason).toBe("INVALID_SCHEMA");
+    expect(failureOf(() => checkAsked(plan([tool("{")], true), undefined)).reason).toBe("INVALID_SCHEMA");
   });
 });
 
 test.each(HARMFUL)("%s is let be where the model is only shown it", (_what, schema) => {
-  checkCompiledSchemas(plan([tool(schema)], false), undefined);
+  checkAsked(plan([tool(schema)], false), undefined);
   // A call that has to come is a constraint of its own: the answer's is not sent.
-  checkCompiledSchemas(plan([tool("{}")], true), answer(schema));
+  checkAsked(plan([tool("{}")], true), answer(schema));
 });
 
 test.each([
@@ -99,6 +102,6 @@ test.each([
   ['{"$defs":{"n":{"properties":{"next":{"$ref":"#/$defs/n"}}}},"$ref":"#/$defs/n"}'],
   ['{"patternProperties":{"^x-":{}},"additionalProperties":false}'],
 ])("an honest schema is sent: %s", (schema) => {
-  checkCompiledSchemas(plan([tool(schema, true)], true), undefined);
-  checkCompiledSchemas(plan([], false), answer(schema));
+  checkAsked(plan([tool(schema, true)], true), undefined);
+  checkAsked(plan([], false), answer(schema));
 });
