@@ -19,6 +19,8 @@ const MAX_HEAP_MIB = 256;
 /** The least number of threads, whatever the machine has: one is kept free of every tenant's work for the others. */
 const MIN_THREADS = 2;
 const MAX_THREADS = 4;
+/** The time without work, in milliseconds, after which a thread ends whose heap has grown. */
+const REST_MS = 5_000;
 /** The most pieces of work of one tenant that may wait. */
 const MAX_WAITING_OF_TENANT = 32;
 const MAX_WAITING = 512;
@@ -76,7 +78,7 @@ export class CallerWork {
     this.#threads =
       program && canRun(program)
         ? new WorkThreads({
-            ...{ clock, program, threads: count, readyThreads: count, maxHeapMiB: MAX_HEAP_MIB },
+            ...{ clock, program, threads: count, readyThreads: count, maxHeapMiB: MAX_HEAP_MIB, restMs: REST_MS },
             ...{ maxWaitingOfTenant: MAX_WAITING_OF_TENANT, maxWaiting: MAX_WAITING },
           })
         : undefined;

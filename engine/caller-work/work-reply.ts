@@ -1,4 +1,5 @@
 import { type CrashReport, crashReport } from "../../deploy/runtime/process/end-on-crash.ts";
+import type { ThreadReply } from "../../deploy/runtime/threads/grown-heap.ts";
 import { EngineError, type ErrorReason } from "../errors.ts";
 import { WORK, type WorkKind } from "./work-kinds.ts";
 
@@ -6,20 +7,22 @@ import { WORK, type WorkKind } from "./work-kinds.ts";
 export type WorkMessage = { readonly kind: WorkKind; readonly input: unknown };
 
 /** The answer of a thread: the output of the kind that was asked for, or why there is none. */
-export type WorkReply =
-  | { readonly output: unknown }
-  | {
-      /** The error that the work threw, taken apart so that it can go to another thread. */
-      readonly error: {
-        readonly reason: ErrorReason;
-        readonly message: string;
-        readonly facts: Readonly<Record<string, string>>;
-      };
-    }
-  | {
-      /** The facts about a fault of this program, without its message, which may quote what a caller sent. */
-      readonly fault: CrashReport;
-    };
+export type WorkReply = ThreadReply &
+  (
+    | { readonly output: unknown }
+    | {
+        /** The error that the work threw, taken apart so that it can go to another thread. */
+        readonly error: {
+          readonly reason: ErrorReason;
+          readonly message: string;
+          readonly facts: Readonly<Record<string, string>>;
+        };
+      }
+    | {
+        /** The facts about a fault of this program, without its message, which may quote what a caller sent. */
+        readonly fault: CrashReport;
+      }
+  );
 
 /** Does a piece of work. It never throws. */
 export function replyTo({ kind, input }: WorkMessage): WorkReply {

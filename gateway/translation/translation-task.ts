@@ -1,4 +1,5 @@
 import { type CrashReport, crashReport } from "../../deploy/runtime/process/end-on-crash.ts";
+import type { ThreadReply } from "../../deploy/runtime/threads/grown-heap.ts";
 import type { Catalog } from "../catalog.ts";
 import { ApiError, type ApiErrorOptions, type ErrorCode, type Wording } from "../errors.ts";
 import type { FormatSettings } from "../formats/format.ts";
@@ -41,7 +42,7 @@ type PackedFacts = Omit<PromptFacts, "shape"> & {
 type PackedError = { readonly code: ErrorCode; readonly wording: Wording; readonly options: ApiErrorOptions };
 
 /** The end of a translation: its result, why the body is refused, or a fault of this program. */
-export type TranslationReply = {
+export type TranslationReply = ThreadReply & {
   /** The numbers of texts that the caller sent back, by whether they were opened. */
   readonly openings: Readonly<Record<Opening, number>>;
   /** The ids of sealing keys that such texts name and that are not here. */

@@ -1,4 +1,5 @@
 import { parentPort } from "node:worker_threads";
+import { ofThisThread } from "../../deploy/runtime/threads/grown-heap.ts";
 import { standBack } from "../../deploy/runtime/threads/stand-back.ts";
 import { replyTo, type TranslationTask } from "./translation-task.ts";
 
@@ -9,5 +10,5 @@ parentPort?.on("message", (task: TranslationTask) => {
   const bytes = "translated" in end ? end.translated.bytes : undefined;
   // A view of part of a bigger buffer would take along, and lose, what is beside it.
   const own = bytes?.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength;
-  parentPort?.postMessage(reply, own ? [bytes.buffer as ArrayBuffer] : []);
+  parentPort?.postMessage({ ...reply, ...ofThisThread() }, own ? [bytes.buffer as ArrayBuffer] : []);
 });

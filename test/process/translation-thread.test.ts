@@ -67,12 +67,28 @@ const counting = new URL(
   `data:text/javascript,import { parentPort } from "node:worker_threads"; let had = 0; parentPort.on("message", () => { had = had + 1; parentPort.postMessage({ openings: {}, unknownKeys: [], end: { fault: { error: String(had), at: [] } } }); });`,
 );
 
+/** The same, and a body that says `grow` leaves much behind. */
+const GROWING = `
+import { parentPort } from "node:worker_threads";
+import { ofThisThread } from "./deploy/runtime/threads/grown-heap.js";
+const left = [];
+let had = 0;
+parentPort.on("message", ({ body }) => {
+  had += 1;
+  if (Buffer.from(body).includes("grow")) for (let at = 0; at < 2e6; at += 1) left.push({ at });
+  const end = { fault: { error: String(had), at: [] } };
+  parentPort.postMessage({ openings: {}, unknownKeys: [], end, ...ofThisThread() });
+});
+`;
+const growing = () => pathToFileURL(join(BUILT, "growing.js"));
+
 beforeAll(() => {
   const options =
     "--module nodenext --target es2023 --types node --strict --skipLibCheck --rewriteRelativeImportExtensions";
   const files = ["gateway/translation/translation-thread.ts", "--rootDir", ".", "--outDir", BUILT];
   execFileSync(join(ROOT, "node_modules/.bin/tsc"), ["--ignoreConfig", ...options.split(" "), ...files], { cwd: ROOT });
   writeFileSync(join(BUILT, "package.json"), '{"type":"module"}');
+  writeFileSync(join(BUILT, "growing.js"), GROWING);
 }, 60_000);
 afterAll(() => rmSync(BUILT, { recursive: true, force: true }));
 
@@ -173,4 +189,12 @@ test("a thread stays for the next body, but for one that had a large one", async
   const ask = (size: number) => translate(by, says("x".repeat(size))).catch(() => clock.advance(5_000));
   for (const size of [1, 1, 5 * MEBIBYTE, 1, 1]) await ask(size);
   expect(faults.map(({ error }) => error)).toEqual(["1", "2", "3", "1", "2"]);
+});
+
+test("a thread whose heap many short messages have made grow gives way to a new one, too", async () => {
+  const clock = new VirtualClock();
+  const by = translator(growing(), { clock });
+  const ask = (text: string) => translate(by, says(text)).catch(() => clock.advance(5_000));
+  for (const text of ["1", "grow", "1", "1"]) await ask(text);
+  expect(faults.map(({ error }) => error)).toEqual(["1", "2", "1", "2"]);
 });

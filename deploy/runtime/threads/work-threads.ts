@@ -1,6 +1,7 @@
 import { type TransferListItem, Worker } from "node:worker_threads";
 import { onAbort } from "../time/abort.ts";
 import type { MonotonicClock } from "../time/clock.ts";
+import type { ThreadReply } from "./grown-heap.ts";
 
 /** The shortest time between two signs to those who wait, in milliseconds. */
 const SIGN_MS = 1_000;
@@ -51,8 +52,8 @@ export type WorkThreadsOptions = {
   /** The most pieces of work that may wait altogether. Default: no limit. */
   readonly maxWaiting?: number;
   /**
-   * The time without work, in milliseconds, after which a thread that has done large work gives way to a new one: what
-   * large work leaves behind is gone with it. Default: 0.
+   * The time without work, in milliseconds, after which a thread that has done large work, or says that its heap has
+   * grown, gives way to a new one: what that work left behind is gone with it. Default: 0.
    */
   readonly restMs?: number;
 };
@@ -91,7 +92,7 @@ type Job<Message, Reply> = {
 type Thread<Message, Reply> = {
   readonly worker: Worker;
   job: Job<Message, Reply> | undefined;
-  hasDoneLarge: boolean;
+  isWorn: boolean;
   stopTimer: () => void;
   sinceMs: number;
 };
@@ -114,7 +115,7 @@ export function canRun(program: URL): boolean {
  * memory. Several run at once, never all of them for one tenant, and the next is of the tenant that has used the least
  * time of late: who causes costly work waits for itself.
  */
-export class WorkThreads<Message, Reply> {
+export class WorkThreads<Message, Reply extends ThreadReply> {
   readonly #options: WorkThreadsOptions;
   readonly #threads = new Set<Thread<Message, Reply>>();
   readonly #tenants = new Map<string, Tenant<Message, Reply>>();
@@ -211,7 +212,7 @@ export class WorkThreads<Message, Reply> {
       tenant.running += 1;
       thread.stopTimer();
       thread.job = job;
-      thread.hasDoneLarge ||= job.terms.large === true;
+      thread.isWorn ||= job.terms.large === true;
       thread.sinceMs = clock.nowMs();
       thread.stopTimer = clock.after(job.terms.limitMs, () => this.#replace(thread));
       thread.worker.postMessage(job.message, job.terms.transfer ?? []);
@@ -247,10 +248,11 @@ export class WorkThreads<Message, Reply> {
     const worker = new Worker(program, { resourceLimits: { maxOldGenerationSizeMb: maxHeapMiB } });
     worker.unref();
     const thread: Thread<Message, Reply> = {
-      ...{ worker, job: undefined, hasDoneLarge: false, sinceMs: 0 },
+      ...{ worker, job: undefined, isWorn: false, sinceMs: 0 },
       stopTimer: () => {},
     };
     worker.on("message", (reply: Reply) => {
+      thread.isWorn ||= reply.hasGrown === true;
       this.#finish(thread)?.resolve(reply);
       this.#rest(thread);
       this.#next();
@@ -261,13 +263,13 @@ export class WorkThreads<Message, Reply> {
     return thread;
   }
 
-  /** Lets a thread that has done large work end when none comes for a while; the next work finds a thread all the same. */
+  /** Lets a worn thread end when no work comes for a while; the next work finds a thread all the same. */
   #rest(thread: Thread<Message, Reply>): void {
-    const { clock, restMs = 0 } = this.#options;
-    if (!thread.hasDoneLarge || this.#closed) return;
+    const { clock, restMs = 0, readyThreads = 1 } = this.#options;
+    if (!thread.isWorn || this.#closed) return;
     thread.stopTimer = clock.after(restMs, () => {
       this.#replace(thread);
-      if (this.#threads.size === 0) this.#start();
+      if (this.#threads.size < readyThreads) this.#start();
     });
   }
 
