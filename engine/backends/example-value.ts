@@ -1,3 +1,9 @@
+import { EngineError } from "../errors.ts";
+import { WorkBudget } from "../work-budget.ts";
+
+/** The work that making a value may cost: a few milliseconds, and some ten thousand values or a megabyte of text. */
+const VALUE_WORK = 16_384;
+
 /**
  * The parts of a JSON Schema that say enough to make one value of it. They mean what JSON Schema says; all others are
  * left out of account.
@@ -31,21 +37,33 @@ export type Schema = {
 
 /**
  * Returns a small value that a plain schema accepts: with the required properties only, and the least of every number
- * and length. Of alternatives it takes the first one.
+ * and length. Of alternatives it takes the first one. Throws `EngineError` INVALID_SCHEMA where the value would be large.
  */
 export function exampleValue(schema: Schema): unknown {
-  if (schema.const !== undefined) return schema.const;
-  if (schema.enum) return schema.enum[0];
+  return exampleFor(schema, new WorkBudget(VALUE_WORK));
+}
+
+function exampleFor(schema: Schema, budget: WorkBudget): unknown {
+  afford(budget, 1);
+  const fixed = schema.const !== undefined ? schema.const : schema.enum?.[0];
+  if (fixed !== undefined) {
+    // It is written at each of its places.
+    afford(budget, JSON.stringify(fixed).length / CHARACTERS_PER_WORK);
+    return fixed;
+  }
   const [alternative] = schema.anyOf ?? schema.oneOf ?? [];
-  if (alternative) return exampleValue(alternative);
+  if (alternative) return exampleFor(alternative, budget);
   const type = typeof schema.type === "object" ? schema.type[0] : schema.type;
   switch (type ?? (schema.properties ? "object" : "string")) {
     case "object": {
       const required = schema.required ?? [];
-      return Object.fromEntries(required.map((key) => [key, exampleValue(schema.properties?.[key] ?? {})]));
+      return Object.fromEntries(required.map((key) => [key, exampleFor(schema.properties?.[key] ?? {}, budget)]));
     }
-    case "array":
-      return Array.from({ length: schema.minItems ?? 0 }, () => exampleValue(schema.items ?? {}));
+    case "array": {
+      const { minItems = 0, items = {} } = schema;
+      afford(budget, minItems);
+      return Array.from({ length: minItems }, () => exampleFor(items, budget));
+    }
     case "integer":
     case "number":
       return schema.minimum ?? 0;
@@ -53,7 +71,19 @@ export function exampleValue(schema: Schema): unknown {
       return false;
     case "null":
       return null;
-    default:
-      return "scripted".padEnd(schema.minLength ?? 0, "-");
+    default: {
+      const { minLength = 0 } = schema;
+      afford(budget, minLength / CHARACTERS_PER_WORK);
+      return "scripted".padEnd(minLength, "-");
+    }
   }
+}
+
+/** The characters of a text that cost a step. */
+const CHARACTERS_PER_WORK = 64;
+
+/** Pays before anything is made, nothing for less than none. Throws `EngineError` INVALID_SCHEMA where too little is left. */
+function afford(budget: WorkBudget, work: number): void {
+  if (budget.spend(Math.max(0, work))) return;
+  throw new EngineError("INVALID_SCHEMA", "The smallest value of the schema is too large.", { fault: "costly" });
 }

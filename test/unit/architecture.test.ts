@@ -329,7 +329,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["engine/backends/simulator/", BACKEND],
   ["engine/backends/scripted/", BACKEND],
   ["engine/backends/request-plan/", [...ENGINE_LEAVES, "engine/profiles/"]],
-  ["engine/backends/", [...ENGINE_LEAVES, "engine/backend.ts", "engine/caller-work/"]],
+  ["engine/backends/", [...ENGINE_LEAVES, "engine/backend.ts", "engine/caller-work/", "engine/work-budget.ts"]],
   ["engine/backend-kinds.ts", ["engine/backends/"]],
   [
     "engine/caller-work/",

@@ -122,6 +122,7 @@ function exampleText(schemaJson: string, path: string, form: Schema = {}): strin
     const schema: Schema = JSON.parse(schemaJson || "{}");
     return JSON.stringify(exampleValue({ ...schema, ...form }));
   } catch (cause) {
+    if (cause instanceof EngineError) throw cause;
     throw new EngineError("INVALID_SCHEMA", `${path}: the schema cannot be read.`, {}, cause);
   }
 }

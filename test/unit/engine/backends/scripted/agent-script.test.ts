@@ -84,3 +84,16 @@ test.each([
 ])("%j has an example", (schema, value) => {
   expect(exampleValue(schema)).toEqual(value);
 });
+
+test.each([
+  ["a long list", { type: "array", minItems: 1e9 }],
+  ["a long text", { type: "string", minLength: 1e9 }],
+  [
+    "lists in lists",
+    { type: "array", minItems: 99, items: { type: "array", minItems: 99, items: { minItems: 99, type: "array" } } },
+  ],
+  ["long texts in lists", { type: "array", minItems: 9_000, items: { const: "x".repeat(200_000) } }],
+])("no example is made that would be large: %s", (_, schema) => {
+  const refused = { reason: "INVALID_SCHEMA", facts: { fault: "costly" } };
+  expect(() => exampleValue(schema)).toThrowError(expect.objectContaining(refused));
+});
