@@ -47,7 +47,7 @@ const ENTRIES_PER_WORK = 16;
 /** The most references and alternatives inside each other; deeper ones allow any type. */
 const MAX_DEPTH = 64;
 /** The most characters of a schema that is read, which takes a millisecond or two; a longer one allows any type. */
-const MAX_SCHEMA_LENGTH = 256 * 1024;
+const MAX_SCHEMA_LENGTH = 64 * 1024;
 
 /** The word of a schema on a property: nothing at all, a set of types, or (undefined) that it may be of any type. */
 type Declared = "undeclared" | ReadonlySet<JsonType> | undefined;

@@ -71,8 +71,8 @@ test.each(["allOf", "anyOf", "oneOf"])(
 test("beyond the budget of work any type is allowed, of whatever size the schema is", () => {
   const wide = { anyOf: Array.from({ length: 3000 }, () => ({ type: "string" })) };
   expect(typesOf(wide)).toBeUndefined();
-  expect(typesOf({ enum: Array.from({ length: 20_000 }, String) })).toEqual(["string"]);
-  expect(typesOf({ enum: Array.from({ length: 40_000 }, String) })).toBeUndefined();
+  expect(typesOf({ enum: Array.from({ length: 3_000 }, String) })).toEqual(["string"]);
+  expect(typesOf({ enum: Array.from({ length: 20_000 }, String) })).toBeUndefined();
   const deep = `{"properties":{"a":${'{"allOf":['.repeat(9000)}{}${"]}".repeat(9000)}}}`;
   expect(argumentTypes([{ name: "t", parametersJsonSchema: deep }])("t", ["a"])).toBeUndefined();
 });
