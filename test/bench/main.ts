@@ -67,6 +67,7 @@ type Options = {
   readonly data?: string;
   readonly full: boolean;
   readonly cells?: readonly string[];
+  readonly hostile: boolean;
   readonly page?: string;
   readonly trace?: string;
   readonly nodes: number;
@@ -86,6 +87,7 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
     repetitions: quick ? 3 : 5,
     full: options.full,
     ...(options.cells !== undefined && { cells: options.cells }),
+    hostile: options.hostile,
     ...(options.page !== undefined && { page: resolve(options.page) }),
     ...(options.data !== undefined && { data: resolve(options.data) }),
     workers: options.gateways ?? ALONE_ONLY,
@@ -180,6 +182,7 @@ async function main(): Promise<number> {
     .option("--quick", "fewer and shorter rounds, smaller loads", false)
     .option("--full", "every cell of the stand", false)
     .option("--cells <name,...>", `cells of the stand: ${CELL_NAMES.join(", ")}`, cells)
+    .option("--hostile", "for `schemas`: what schemas cost that are made to cost much", false)
     .option("--page <file>", "the page that the stand writes, with its plots beside it")
     .option("--profile <folder>", "leave a CPU profile of the gateway there")
     .option("--against <file>", "the gateway/main.js of another build, measured in the same run")

@@ -2,6 +2,7 @@ import { loadLlama } from "../support/engine/load-llama.ts";
 import { ownCases } from "../support/schemas/own-cases.ts";
 import type { BenchResult, Row } from "./report/bench-result.ts";
 import { percentile } from "./report/percentile.ts";
+import { hostileRows } from "./schemas/hostile-schemas.ts";
 import { type Judged, judge, type Outcome, type ReadGrammar } from "./schemas/judge.ts";
 import { publicSets } from "./schemas/public-sets.ts";
 import { PUBLISHED } from "./schemas/published.ts";
@@ -26,7 +27,8 @@ const OUTCOMES: Readonly<Record<Outcome, string>> = {
  * Judges the grammars of JSON Schemas by the public procedure, with llama.cpp's own reading of them: our cases, and the
  * public collections in the folder that `--data` names. It asserts nothing.
  */
-export async function schemasBench({ quick, data }: BenchSettings): Promise<BenchResult> {
+export async function schemasBench({ quick, data, hostile }: BenchSettings): Promise<BenchResult> {
+  if (hostile) return hostileSchemas(quick);
   const read = await llamaReader();
   const step = quick ? QUICK_STEP : 1;
   const own = { name: "own cases", cases: ownCases(OWN_CASES) };
@@ -60,6 +62,23 @@ export async function schemasBench({ quick, data }: BenchSettings): Promise<Benc
       "Right: every value of the schema came out as it should. Figures of others are as published in March 2025.",
       ...notes,
     ],
+  };
+}
+
+/** Measures what schemas cost that are made to cost much. */
+function hostileSchemas(quick: boolean): BenchResult {
+  return {
+    title: "schemas: work of hostile shapes, by who does it",
+    columns: [
+      { key: "shape", title: "shape" },
+      { key: "backend", title: "backend" },
+      { key: "profile", title: "profile" },
+      { key: "loopMs", title: "longest turn ms", digits: 1 },
+      { key: "coldMs", title: "thread, first ms", digits: 0 },
+      { key: "threadMs", title: "thread ms", digits: 0 },
+    ],
+    rows: hostileRows(quick),
+    notes: ["CPU time of one piece of work of the costliest size: the first time, and the median of five more."],
   };
 }
 

@@ -467,7 +467,11 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   ["test/fault/", [GEN, ...GIVEN, SUPPORT]],
   [
     "test/bench/schemas/",
-    ["engine/errors.ts", "engine/work-budget.ts", "engine/gbnf/", "engine/grammar/", "test/bench/report/"],
+    [
+      ...[GEN, "engine/errors.ts", "engine/work-budget.ts", "engine/gbnf/", "engine/grammar/", "engine/caller-work/"],
+      ...["engine/profiles/", "engine/output-parser/markers.ts", "engine/tool-calls/readers/", "gateway/errors.ts"],
+      ...["engine/backends/simulator/", "gateway/formats/json-schema-limits.ts", SUPPORT, "test/bench/report/"],
+    ],
   ],
   ["test/bench/llama-bench.ts", [GEN, "engine/backends/llama/runtime/", "test/bench/", SUPPORT]],
   ["test/bench/", [GEN, "deploy/", "gateway/", "engine/backends/scripted/", SUPPORT]],
