@@ -1,4 +1,5 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { timingSafeEqual } from "node:crypto";
+import { hmacSha256 } from "../hmac.ts";
 
 /*
  * Secrets at rest. A key holds 256 random bits, so a fast keyed digest is enough: there is nothing to guess, and a slow
@@ -30,19 +31,17 @@ export type Pepper = {
 /** Makes a pepper of 32 random bytes. Throws RangeError for another number of bytes. */
 export function makePepper(bytes: Buffer): Pepper {
   if (bytes.length !== PEPPER_BYTES) throw new RangeError(`a pepper has ${PEPPER_BYTES} bytes`);
-  return { id: createHmac("sha256", bytes).update("pepper-id").digest("hex").slice(0, 8), bytes };
+  return { id: hmacSha256(bytes, "pepper-id").toString("hex").slice(0, 8), bytes };
 }
 
 /** Returns the digest of a key, 32 bytes, which is stored in the key's place. */
 export function keyDigest(pepper: Pepper, key: string): Buffer {
-  return createHmac("sha256", pepper.bytes).update(key).digest();
+  return hmacSha256(pepper.bytes, key);
 }
 
 /** Returns 32 bytes that stand for `parts` in one use, `label`, and cannot be led back to them without the pepper. */
 export function pseudonym(pepper: Pepper, label: string, parts: readonly string[]): Buffer {
-  return createHmac("sha256", pepper.bytes)
-    .update(JSON.stringify([label, ...parts]))
-    .digest();
+  return hmacSha256(pepper.bytes, JSON.stringify([label, ...parts]));
 }
 
 /**

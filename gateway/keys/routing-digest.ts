@@ -1,4 +1,4 @@
-import { createHmac } from "node:crypto";
+import { hmacSha256 } from "../hmac.ts";
 
 /**
  * Returns 32 bytes that differ for every key, purpose and list of parts, and tell nothing about them. `key` is the
@@ -6,7 +6,5 @@ import { createHmac } from "node:crypto";
  * belongs.
  */
 export function routingDigest(key: Uint8Array, purpose: "prefix" | "affinity", ...parts: readonly string[]): Buffer {
-  return createHmac("sha256", key)
-    .update(JSON.stringify([purpose, ...parts]))
-    .digest();
+  return hmacSha256(key, JSON.stringify([purpose, ...parts]));
 }

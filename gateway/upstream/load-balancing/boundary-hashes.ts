@@ -1,6 +1,7 @@
-import { createHash, createHmac, type Hmac, hash } from "node:crypto";
+import { createHmac, type Hmac } from "node:crypto";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { HMAC_BLOCK_BYTES, HmacParts } from "../../hmac.ts";
 
 /** The bytes of a digest: half of SHA-256, enough that no two prompts meet by accident. */
 const DIGEST_BYTES = 16;
@@ -41,7 +42,7 @@ export function promptShape(
   const found = messages.findIndex(({ role }) => role !== Role.SYSTEM);
   const headLength = found < 0 ? messages.length : found;
 
-  setKey(key);
+  gathered.setKey(key);
   const head = new Section(key, "");
   for (const { name, description, parametersJsonSchema, strict } of tools) {
     head.add("tool", name, description, parametersJsonSchema, String(strict));
@@ -112,28 +113,14 @@ function addPart(section: Section, { kind }: Part): void {
   }
 }
 
-/** The size of a block of SHA-256, to which HMAC fills keys, in bytes. */
-const BLOCK_BYTES = 64;
-/** The bytes of a whole digest. */
-const SHA256_BYTES = 32;
 /** The size of what is gathered before it is digested, in bytes: nearly all messages of a conversation are shorter. */
 const GATHERED_BYTES = 64 * 1024;
 /** The most bytes of UTF-8 that a character of a string can take. */
 const MAX_CHARACTER_BYTES = 3;
 
-/** The two parts of HMAC, each with its form of the key before it; one section is digested at a time. */
-const inner = Buffer.allocUnsafeSlow(GATHERED_BYTES);
-const outer = Buffer.alloc(BLOCK_BYTES + SHA256_BYTES);
-
-/** Writes the key into the two parts, as HMAC has it (RFC 2104). */
-function setKey(key: Uint8Array): void {
-  const short = key.byteLength > BLOCK_BYTES ? createHash("sha256").update(key).digest() : key;
-  for (let at = 0; at < BLOCK_BYTES; at += 1) {
-    const byte = short[at] ?? 0;
-    inner[at] = byte ^ 0x36;
-    outer[at] = byte ^ 0x5c;
-  }
-}
+/** Where a section is gathered; one is digested at a time. */
+const gathered = new HmacParts(GATHERED_BYTES);
+const { inner } = gathered;
 
 /**
  * Digests and measures what stands between two boundaries, by HMAC with SHA-256. The fields of a section are gathered and
@@ -142,12 +129,12 @@ function setKey(key: Uint8Array): void {
 class Section {
   readonly #key: Uint8Array;
   /** Where what is gathered ends. */
-  #at = BLOCK_BYTES;
+  #at = HMAC_BLOCK_BYTES;
   /** Takes what does not fit; undefined as long as everything has. */
   #overflow: Hmac | undefined;
   #bytes = 0;
 
-  /** Begins a section under the key that `setKey` was called with. */
+  /** Begins a section under the key that `gathered` has. */
   constructor(key: Uint8Array, before: string) {
     this.#key = key;
     this.#put(before);
@@ -171,8 +158,7 @@ class Section {
 
   digest(): string {
     if (this.#overflow) return this.#flushed().digest().toString("base64url", 0, DIGEST_BYTES);
-    outer.write(hash("sha256", inner.subarray(0, this.#at), "binary"), BLOCK_BYTES, "latin1");
-    return Buffer.from(hash("sha256", outer, "binary"), "latin1").toString("base64url", 0, DIGEST_BYTES);
+    return gathered.digest(this.#at).toString("base64url", 0, DIGEST_BYTES);
   }
 
   /** Takes a field behind its length in bytes, which is returned. */
@@ -185,16 +171,16 @@ class Section {
 
   #put(field: string | Buffer): void {
     const mostBytes = typeof field === "string" ? field.length * MAX_CHARACTER_BYTES : field.length;
-    if (mostBytes > GATHERED_BYTES - this.#at) this.#flushed();
-    if (mostBytes > GATHERED_BYTES - this.#at) this.#overflow?.update(field);
+    if (mostBytes > inner.length - this.#at) this.#flushed();
+    if (mostBytes > inner.length - this.#at) this.#overflow?.update(field);
     else this.#at += typeof field === "string" ? inner.write(field, this.#at) : field.copy(inner, this.#at);
   }
 
   /** Digests what is gathered, to make room. Returns what takes the rest. */
   #flushed(): Hmac {
     this.#overflow ??= createHmac("sha256", this.#key);
-    this.#overflow.update(inner.subarray(BLOCK_BYTES, this.#at));
-    this.#at = BLOCK_BYTES;
+    this.#overflow.update(inner.subarray(HMAC_BLOCK_BYTES, this.#at));
+    this.#at = HMAC_BLOCK_BYTES;
     return this.#overflow;
   }
 }
