@@ -8,6 +8,11 @@ const RETRY_MS = 100;
  * mix.
  */
 const CHUNK_BYTES = 4_096;
+/**
+ * The longest time that a line waits for others to be written with it, in milliseconds. Each write costs a call of the
+ * system, and a thread that is woken for it.
+ */
+const GATHER_MS = 10;
 
 /** What a line writer writes to, and what it keeps. */
 export type LineWriterOptions = {
@@ -23,8 +28,9 @@ export type LineWriterOptions = {
 type Chunk = { bytes: Buffer; readonly lines: number };
 
 /**
- * Writes lines in their order and never makes the caller wait. A line that cannot be written is lost, and the next one
- * is tried all the same: a pipe that nobody reads any more or a full disk costs lines of the log, not the process.
+ * Writes lines in their order, those of some milliseconds together, and never makes the caller wait. A line that cannot
+ * be written is lost, and the next one is tried all the same: a pipe that nobody reads any more or a full disk costs
+ * lines of the log, not the process.
  */
 export class LineWriter {
   readonly #options: LineWriterOptions;
@@ -34,6 +40,8 @@ export class LineWriter {
   #chunk: Chunk | undefined;
   /** Whether the system is writing `#chunk` at the moment; otherwise a timer tries it again. */
   #isInFlight = false;
+  /** Whether a write is due when the time of gathering is over. */
+  #isDue = false;
 
   constructor(options: LineWriterOptions) {
     this.#options = options;
@@ -47,7 +55,7 @@ export class LineWriter {
     }
     this.#lines.push(line);
     this.#waiting += line.length;
-    if (!this.#chunk) this.#writeNext();
+    if (!this.#chunk) this.#writeSoon();
   }
 
   /**
@@ -67,6 +75,21 @@ export class LineWriter {
         }
   }
 
+  /** Writes at once where there is enough for a whole write, else a little later. */
+  #writeSoon(): void {
+    if (this.#waiting >= CHUNK_BYTES) {
+      this.#writeNext();
+      return;
+    }
+    if (this.#isDue || this.#waiting === 0) return;
+    this.#isDue = true;
+    // A process that ends meanwhile writes the rest itself.
+    setTimeout(() => {
+      this.#isDue = false;
+      if (!this.#chunk) this.#writeNext();
+    }, GATHER_MS).unref();
+  }
+
   #writeNext(): void {
     this.#chunk = this.#takeChunk();
     if (this.#chunk) this.#writeChunk(this.#chunk);
@@ -82,8 +105,12 @@ export class LineWriter {
       }
       if (error) for (let line = 0; line < chunk.lines; line++) this.#options.onDrop();
       chunk.bytes = chunk.bytes.subarray(written);
-      if (!error && chunk.bytes.length > 0) this.#writeChunk(chunk);
-      else this.#writeNext();
+      if (!error && chunk.bytes.length > 0) {
+        this.#writeChunk(chunk);
+        return;
+      }
+      this.#chunk = undefined;
+      this.#writeSoon();
     });
   }
 
