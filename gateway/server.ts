@@ -140,7 +140,10 @@ export function buildServer(deps: GatewayDeps): GatewayServer {
   refuseUnclearRequests(app);
   endConnectionsUnderPressure(app, overload);
   // Whatever the body is, the path is what the caller has to hear of; and it is not read from just anybody.
-  app.addHook("onRequest", async (request, reply) => (request.is404 ? answerNotFound(request, reply) : undefined));
+  app.addHook("onRequest", (request, reply, done) => {
+    if (request.is404) answerNotFound(request, reply);
+    else done();
+  });
   useEnvelope(app, "a");
 
   const { headerPrefix, ...settings } = config.limits;

@@ -192,6 +192,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
       "gateway/http/*.ts",
     ],
   ],
+  ["gateway/http/at-once.ts", []],
   ["gateway/http/fastify-error.ts", GATEWAY_LEAVES],
   ["gateway/http/page-files.ts", [RUNTIME]],
   [

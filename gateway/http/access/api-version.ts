@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyInstance } from "fastify";
 import { ApiError } from "../../errors.ts";
+import { atOnce } from "../at-once.ts";
 
 /** The headers that may name the version, the service's own name first; official clients send the other. */
 const HEADERS = ["vendor-version", "anthropic-version"] as const;
@@ -21,5 +22,8 @@ export function checkApiVersion(headers: IncomingHttpHeaders): void {
 
 /** Makes every route of this context check its version header. */
 export function takeApiVersion(app: FastifyInstance): void {
-  app.addHook("onRequest", async (request) => checkApiVersion(request.headers));
+  app.addHook(
+    "onRequest",
+    atOnce(({ headers }) => checkApiVersion(headers)),
+  );
 }

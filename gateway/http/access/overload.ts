@@ -4,6 +4,7 @@ import type { Principal } from "../../keys/principal.ts";
 import type { Use } from "../../limits/limiter.ts";
 import type { Detail } from "../../outcome.ts";
 import type { OverloadManager } from "../../overload/overload-manager.ts";
+import { atOnce } from "../at-once.ts";
 import { principalOf, routeOf } from "../request-context.ts";
 
 const MIN_RETRY_MS = 1_000;
@@ -14,17 +15,19 @@ const RETRY_SPREAD_MS = 2_000;
  * gateway.
  */
 export function endConnectionsUnderPressure(app: FastifyInstance, overload: OverloadManager): void {
-  app.addHook("onRequest", async (_request, reply) => {
+  const closing = atOnce((_request, reply) => {
     if (overload.isActive("disableHttpKeepalive")) reply.header("connection", "close");
   });
+  app.addHook("onRequest", closing);
 }
 
 /** Turns requests of this context away while the process is in trouble, before a byte of their body is read. */
 export function shedRequests(app: FastifyInstance, overload: OverloadManager, random: () => number): void {
-  app.addHook("onRequest", async (request) => {
+  const shedding = atOnce((request) => {
     const { priority } = principalOf(request);
     refuseInTrouble({ use: routeOf(request)?.use ?? "open", priority }, overload, random);
   });
+  app.addHook("onRequest", shedding);
 }
 
 /** Throws `ApiError` for a request that the process is in too much trouble to take. */

@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { FastifyInstance } from "fastify";
 import { ApiError } from "../../errors.ts";
 import type { Detail } from "../../outcome.ts";
+import { atOnce } from "../at-once.ts";
 
 /*
  * What Node's parser lets through and something in front of us may read in another way: two readings of one request are
@@ -37,7 +38,7 @@ export function refuseUnclearRequests(app: FastifyInstance): void {
   });
   // Node answers any other expectation with 417 by itself, but in no envelope.
   app.server.on("checkExpectation", (request, response) => app.server.emit("request", request, response));
-  app.addHook("onRequest", async (request, reply) => {
+  const checking = atOnce((request, reply) => {
     // Node's parser reads nothing behind a request that asks for another protocol.
     if (request.raw.headers.upgrade !== undefined) reply.header("connection", "close");
     try {
@@ -48,9 +49,10 @@ export function refuseUnclearRequests(app: FastifyInstance): void {
       throw error;
     }
   });
-  app.addHook("preParsing", async (request, reply) => {
-    if (!waiting.has(request.raw)) return;
-    reply.raw.writeContinue();
+  app.addHook("onRequest", checking);
+  app.addHook("preParsing", (request, reply, _payload, done) => {
+    if (waiting.has(request.raw)) reply.raw.writeContinue();
+    done();
   });
 }
 

@@ -4,6 +4,7 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { FollowedPems, Pems } from "../../../deploy/runtime/files/followed-pems.ts";
 import { TurnSlices } from "../../../deploy/runtime/time/turn-slices.ts";
 import { envelopeOf } from "../../routes.ts";
+import { atOnce } from "../at-once.ts";
 import { fromFastify } from "../fastify-error.ts";
 import { logWhenClosed, type RecordSinks } from "../record/access-log.ts";
 import { RequestRecord, routeLabels } from "../record/request-record.ts";
@@ -85,7 +86,7 @@ export function publicApp(
   if (server instanceof SecureServer) tls?.onChange((renewed) => server.setSecureContext(secureContext(renewed)));
   const sockets = new SocketTable(server as Server);
   app.decorateRequest("record");
-  app.addHook("onRequest", async (request, reply) => begin(request, reply));
+  app.addHook("onRequest", atOnce(begin));
   return { app, sockets };
 }
 
