@@ -194,7 +194,7 @@ function limitConnections(app: FastifyInstance, { config, stats, clock, log }: G
 function answeringParts(deps: GatewayDeps, limits: RateLimitDeps, translation: TranslationDeps) {
   const { config, stats, clock } = deps;
   const router = newRouter(deps, translation.overload);
-  const running = new RunningAnswers((keyId) => deps.keys.mustEnd(keyId));
+  const running = new RunningAnswers(clock, (keyId) => deps.keys.mustEnd(keyId));
   onAbort(deps.hardStop, () => running.stop());
   deps.keys.onChange(() => running.keysChanged());
   return { router, running, translation, limits, clock, stats, timeouts: config.timeouts };

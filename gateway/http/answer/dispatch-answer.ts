@@ -1,4 +1,3 @@
-import { onAbort } from "../../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Format, Places } from "../../formats/format.ts";
 import type { Stats } from "../../stats/stats.ts";
@@ -85,22 +84,17 @@ export async function dispatchAnswer(paid: PaidRequest, giving: Giving, deps: Di
 
 /** Counts an answer as one that runs while `give` gives it, and how long ending it took where nobody waited any more. */
 export async function whileActive<Given>(
-  { model, answer: { signal } }: Pick<PaidRequest, "model" | "answer">,
-  { clock, stats, running }: DispatchDeps,
+  { model, answer }: Pick<PaidRequest, "model" | "answer">,
+  { clock, stats }: DispatchDeps,
   give: () => Promise<Given>,
 ): Promise<Given> {
   const live = stats.live.model(model);
-  let leftMs: number | undefined;
-  const left = () => {
-    if (!running.stopped) leftMs = clock.nowMs();
-  };
-  const letGo = onAbort(signal, left);
   live.active += 1;
   try {
     return await give();
   } finally {
     live.active -= 1;
-    letGo();
+    const { leftMs } = answer;
     if (leftMs !== undefined) stats.cancelLatency.observe((clock.nowMs() - leftMs) / 1000);
   }
 }

@@ -1,3 +1,4 @@
+import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { ReplyUnderWay } from "../request-context.ts";
 
 /** One answer under way; its signal is aborted when nobody waits for it any more. */
@@ -6,12 +7,22 @@ export type RunningAnswer = {
   readonly signal: AbortSignal;
   /** Whether the answer was ended because its key was. */
   readonly keyEnded: boolean;
+  /**
+   * The moment since which nobody waits for the answer, in milliseconds of the monotonic clock; undefined while somebody
+   * does, and where all answers had to stop.
+   */
+  readonly leftMs: number | undefined;
   /** Aborts the signal, for example where the client does not read. */
   abort(): void;
 };
 
 /** An answer under way, as all of them see it. */
-type Entry = { readonly controller: AbortController; readonly keyId: string; keyEnded: boolean };
+type Entry = {
+  readonly controller: AbortController;
+  readonly keyId: string;
+  keyEnded: boolean;
+  leftMs: number | undefined;
+};
 
 /**
  * Holds the answers under way, each ended by its caller's leaving or by all of them having to stop. Not
@@ -20,11 +31,13 @@ type Entry = { readonly controller: AbortController; readonly keyId: string; key
  */
 export class RunningAnswers {
   readonly #running = new Set<Entry>();
+  readonly #clock: Pick<Clock, "nowMs">;
   readonly #mustEnd: (keyId: string) => boolean;
   #stopped = false;
 
   /** Holds nothing at first. `mustEnd` says whether what runs for a key has to end; by default nothing has. */
-  constructor(mustEnd: (keyId: string) => boolean = () => false) {
+  constructor(clock: Pick<Clock, "nowMs">, mustEnd: (keyId: string) => boolean = () => false) {
+    this.#clock = clock;
     this.#mustEnd = mustEnd;
   }
 
@@ -39,13 +52,13 @@ export class RunningAnswers {
    */
   begin(response: ReplyUnderWay, keyId: string): RunningAnswer {
     const controller = new AbortController();
-    const entry: Entry = { controller, keyId, keyEnded: this.#mustEnd(keyId) };
-    if (response.destroyed || this.#stopped || entry.keyEnded) controller.abort();
+    const entry: Entry = { controller, keyId, keyEnded: this.#mustEnd(keyId), leftMs: undefined };
+    if (response.destroyed || this.#stopped || entry.keyEnded) this.#end(entry);
     else {
       this.#running.add(entry);
       response.once("close", () => {
         this.#running.delete(entry);
-        if (!response.writableFinished) controller.abort();
+        if (!response.writableFinished) this.#end(entry);
       });
     }
     return {
@@ -53,7 +66,10 @@ export class RunningAnswers {
       get keyEnded() {
         return entry.keyEnded;
       },
-      abort: () => controller.abort(),
+      get leftMs() {
+        return entry.leftMs;
+      },
+      abort: () => this.#end(entry),
     };
   }
 
@@ -62,13 +78,18 @@ export class RunningAnswers {
     for (const entry of this.#running) {
       if (entry.controller.signal.aborted || !this.#mustEnd(entry.keyId)) continue;
       entry.keyEnded = true;
-      entry.controller.abort();
+      this.#end(entry);
     }
   }
 
   /** Ends all answers that run, and every one that begins from now on. */
   stop(): void {
     this.#stopped = true;
-    for (const { controller } of this.#running) controller.abort();
+    for (const entry of this.#running) this.#end(entry);
+  }
+
+  #end(entry: Entry): void {
+    if (!this.#stopped) entry.leftMs ??= this.#clock.nowMs();
+    entry.controller.abort();
   }
 }

@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { PassThrough } from "node:stream";
 import { describe, expect, test } from "vitest";
+import { systemClock } from "../../../../../deploy/runtime/time/clock.ts";
 import { ApiError, type ErrorCode } from "../../../../../gateway/errors.ts";
 import { chat } from "../../../../../gateway/formats/chat/request.ts";
 import type { Format } from "../../../../../gateway/formats/format.ts";
@@ -13,7 +14,7 @@ import { CONTEXT } from "../../../../support/events/encoding-context.ts";
 import { newRecord } from "../../../../support/requests/closed-request.ts";
 
 function failed(code: ErrorCode, detail: Detail, before: (running: RunningAnswers) => void = () => {}) {
-  const running = new RunningAnswers();
+  const running = new RunningAnswers(systemClock);
   const answer = running.begin(new PassThrough() as unknown as ServerResponse, "keyA");
   before(running);
   const record = newRecord();
