@@ -145,7 +145,7 @@ function openWriter(paid: PaidRequest, rpc: RpcCall, call: GenerateStream, deps:
       rpc.cut();
     },
     onGap(gapMs) {
-      gaps.observe(gapMs);
+      gaps.observe(gapMs / 1000);
       record.wrote(gapMs);
     },
     onPaused: (paused) => notePause(paid, paused, stats),

@@ -1,9 +1,9 @@
 import { performance } from "node:perf_hooks";
-import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { Counter, Gauge, type Registry } from "prom-client";
 import { processRegistry } from "../../deploy/runtime/metrics/process-metrics.ts";
 import { END_REASONS, OUTCOMES, type OutcomeRow, WITHOUT_KEY } from "../outcome.ts";
 import { ROUTES } from "../routes.ts";
-import { GapHistogram } from "./gap-histogram.ts";
+import { KeptCounter, KeptHistogram } from "./kept-metrics.ts";
 import { LiveTotals } from "./live-totals.ts";
 import { UpstreamStats } from "./upstream-stats.ts";
 
@@ -21,6 +21,9 @@ const SECONDS_TO_FIRST_TOKEN: readonly number[] = [
 ];
 const SECONDS_PER_TOKEN: readonly number[] = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5,
+];
+const SECONDS_BETWEEN_DELTAS: readonly number[] = [
+  0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60,
 ];
 const SECONDS_TO_CANCEL: readonly number[] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
 const SECONDS_IN_STORE: readonly number[] = [0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1];
@@ -47,7 +50,7 @@ class Registered {
  */
 export class Stats extends Registered {
   /** Counts the requests that are over; the code is 0 where the client left before a status was sent. */
-  readonly httpRequests = this.#counter(
+  readonly httpRequests = this.#counts(
     "svc_http_requests_total",
     "Requests that are over, by route, format, status code and outcome; code 0: the client left before a status was sent.",
     "route",
@@ -105,14 +108,14 @@ export class Stats extends Registered {
     "token_type",
   );
   /** Counts prompts that an engine has read, by why they were in its cache no further than they were. */
-  readonly cacheReasons = this.#counter(
+  readonly cacheReasons = this.#counts(
     "svc_cache_requests_total",
     "Prompts that an engine has read, by why no more of them was in its cache; hit: all that might have been there was.",
     "model",
     "reason",
   );
   /** Counts the tokens that might have been in a cache and were not, by the reason. */
-  readonly cacheLostTokens = this.#counter(
+  readonly cacheLostTokens = this.#counts(
     "svc_cache_lost_tokens_total",
     "Tokens of prompts that might have been in the cache of their engine and were not, by the reason.",
     "model",
@@ -127,7 +130,7 @@ export class Stats extends Registered {
     "format",
   );
   /** Counts event streams that are over, by how they ended. */
-  readonly streamEnd = this.#counter(
+  readonly streamEnd = this.#counts(
     "svc_stream_end_total",
     "Event streams that are over, by format and by how their answer ended.",
     "format",
@@ -153,7 +156,7 @@ export class Stats extends Registered {
    * Counts requests that were held against the limits of their key. `dim` is the limit that refused, `all` where none
    * did.
    */
-  readonly rateLimitDecisions = this.#counter(
+  readonly rateLimitDecisions = this.#counts(
     "svc_ratelimit_decisions_total",
     "Requests that were held against the limits of their key, by decision and by the limit that refused (dim; all: none did).",
     "dim",
@@ -171,8 +174,13 @@ export class Stats extends Registered {
     "Requests without a key that is valid now, by reason.",
     "reason",
   );
-  /** Measures the gaps between deltas, by model. */
-  readonly gaps = new GapHistogram(this.registry);
+  /** Measures the time between two deltas of one stream, in seconds, on the path of every delta. */
+  readonly gaps = this.#histogram(
+    "svc_inter_delta_gap_seconds",
+    "Time between two deltas of one event stream, in seconds, by model.",
+    SECONDS_BETWEEN_DELTAS,
+    "model",
+  );
   /** Counts what happens to calls to endpoints. */
   readonly upstream = new UpstreamStats(this.registry);
   /** The totals that the admin page shows, as things happen. */
@@ -192,12 +200,25 @@ export class Stats extends Registered {
     for (const format of STREAMED_FORMATS) {
       this.streamsActive.inc({ format }, 0);
       this.streamsPaused.inc({ format }, 0);
-      for (const reason of Object.keys(END_REASONS)) this.streamEnd.inc({ format, reason }, 0);
+      for (const reason of Object.keys(END_REASONS)) this.streamEnd.of(format, reason).inc(0);
     }
-    this.rateLimitDecisions.inc({ dim: "all", decision: "allowed" }, 0);
+    this.rateLimitDecisions.of("all", "allowed").inc(0);
     for (const { dim } of Object.values<OutcomeRow>(OUTCOMES))
-      if (dim !== undefined) this.rateLimitDecisions.inc({ dim, decision: "refused" }, 0);
+      if (dim !== undefined) this.rateLimitDecisions.of(dim, "refused").inc(0);
     for (const reason of WITHOUT_KEY) this.authFailures.inc({ reason }, 0);
+  }
+
+  #counts<const T extends readonly string[]>(name: string, help: string, ...labelNames: T): KeptCounter<T> {
+    return new KeptCounter(this.registry, { name, help, labelNames });
+  }
+
+  #histogram<const T extends readonly string[]>(
+    name: string,
+    help: string,
+    bounds: readonly number[],
+    ...labelNames: T
+  ): KeptHistogram<T> {
+    return new KeptHistogram(this.registry, { name, help, labelNames }, bounds);
   }
 
   #counter<T extends string>(name: string, help: string, ...labelNames: T[]): Counter<T> {
@@ -206,15 +227,6 @@ export class Stats extends Registered {
 
   #gauge<T extends string>(name: string, help: string, ...labelNames: T[]): Gauge<T> {
     return new Gauge({ name, help, labelNames, registers: [this.registry] });
-  }
-
-  #histogram<T extends string>(
-    name: string,
-    help: string,
-    bounds: readonly number[],
-    ...labelNames: T[]
-  ): Histogram<T> {
-    return new Histogram({ name, help, labelNames, buckets: [...bounds], registers: [this.registry] });
   }
 }
 

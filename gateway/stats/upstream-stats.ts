@@ -1,6 +1,7 @@
-import { Counter, Gauge, type Registry } from "prom-client";
+import { Counter, type Registry } from "prom-client";
 import { type Detail, OUTCOMES, type OutcomeRow } from "../outcome.ts";
 import { ContinuationStats } from "./continuation-stats.ts";
+import { KeptCounter } from "./kept-metrics.ts";
 
 /** What a call to an endpoint is to its request: the first, one that repeats a failed one, or one that goes on with its answer. */
 export type CallKind = "first" | "retry" | "continuation";
@@ -15,8 +16,8 @@ export type RunningTry = {
 export class UpstreamStats {
   /** Counts what becomes of answers whose engine is lost. */
   readonly continuations: ContinuationStats;
-  readonly #total: Counter<"cluster">;
-  readonly #active: Gauge<"cluster">;
+  readonly #total: KeptCounter<readonly ["cluster"]>;
+  readonly #active: KeptCounter<readonly ["cluster"]>;
   readonly #retry: Counter<"cluster">;
   readonly #retrySuccess: Counter<"cluster">;
   readonly #failed: Readonly<Record<NonNullable<OutcomeRow["tryStat"]>, Counter<"cluster">>>;
@@ -33,10 +34,15 @@ export class UpstreamStats {
       labelNames: ["cluster"] as const,
       registers: [registry],
     });
-    this.#total = new Counter(
+    this.#total = new KeptCounter(
+      registry,
       options("rq_total", "Calls that were opened to endpoints of the cluster, repeated ones included."),
     );
-    this.#active = new Gauge(options("rq_active", "Calls to endpoints of the cluster that are open now."));
+    this.#active = new KeptCounter(
+      registry,
+      options("rq_active", "Calls to endpoints of the cluster that are open now."),
+      "gauge",
+    );
     this.#retry = new Counter(
       options("rq_retry_total", "Calls to endpoints that repeated a failed one of the same request."),
     );
@@ -84,24 +90,26 @@ export class UpstreamStats {
 
   /** Begins the counts of a cluster at 0: only then is the first of its failures a rise. */
   startAtZero(cluster: string): void {
-    const counters = [this.#total, this.#retry, this.#retrySuccess, this.#noneHealthy, this.#prefillOverdue];
+    const counters = [this.#retry, this.#retrySuccess, this.#noneHealthy, this.#prefillOverdue];
     const failed = Object.values(this.#failed);
     for (const counter of [...counters, ...failed, this.#requestsOfDeath, this.#continuation])
       counter.inc({ cluster }, 0);
-    this.#active.inc({ cluster }, 0);
+    this.#total.of(cluster).inc(0);
+    this.#active.of(cluster).inc(0);
   }
 
   /** Counts a call that begins. */
   begin(cluster: string, kind: CallKind): RunningTry {
     const labels = { cluster };
     const retry = kind === "retry";
-    this.#total.inc(labels);
+    this.#total.of(cluster).inc();
     if (retry) this.#retry.inc(labels);
     if (kind === "continuation") this.#continuation.inc(labels);
-    this.#active.inc(labels);
+    const active = this.#active.of(cluster);
+    active.inc();
     return {
       end: (ending) => {
-        this.#active.dec(labels);
+        active.inc(-1);
         if (ending === "answered" && retry) this.#retrySuccess.inc(labels);
         if (typeof ending === "string") return;
         const { tryStat } = OUTCOMES[ending.failed];

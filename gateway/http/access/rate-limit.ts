@@ -66,7 +66,7 @@ export async function admitRequest(
   show(grant);
   if (refusal) throw refused(refusal, principal, undefined, deps);
   // A generation is yet to ask for its tokens.
-  if (use !== "generation") deps.stats.rateLimitDecisions.inc({ dim: "all", decision: "allowed" });
+  if (use !== "generation") deps.stats.rateLimitDecisions.of("all", "allowed").inc();
   record.charged(grant);
   // Every request ends here, whatever happens to it.
   const end = () => {
@@ -91,13 +91,13 @@ export async function reserveTokens(
   const refusal = await timed(deps, () => deps.limiter.reserve(grant, principal, expected));
   show(grant);
   if (refusal) throw refused(refusal, principal, expected.model, deps);
-  deps.stats.rateLimitDecisions.inc({ dim: "all", decision: "allowed" });
+  deps.stats.rateLimitDecisions.of("all", "allowed").inc();
 }
 
 async function timed<T>({ clock, stats }: RateLimitDeps, ask: () => Promise<T>): Promise<T> {
   const beforeMs = clock.nowMs();
   const answer = await ask();
-  stats.rateLimitStore.observe((clock.nowMs() - beforeMs) / 1000);
+  stats.rateLimitStore.of().observe((clock.nowMs() - beforeMs) / 1000);
   return answer;
 }
 
@@ -109,7 +109,7 @@ function refused(
   { stats, usage }: RateLimitDeps,
 ): ApiError {
   usage.count(keyId, model, { refused: 1 });
-  stats.rateLimitDecisions.inc({ dim: OUTCOMES[refusal.detail].dim ?? "other", decision: "refused" });
+  stats.rateLimitDecisions.of(OUTCOMES[refusal.detail].dim ?? "other", "refused").inc();
   return refusal;
 }
 

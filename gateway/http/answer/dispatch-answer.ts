@@ -95,7 +95,7 @@ export async function whileActive<Given>(
   } finally {
     live.active -= 1;
     const { leftMs } = answer;
-    if (leftMs !== undefined) stats.cancelLatency.observe((clock.nowMs() - leftMs) / 1000);
+    if (leftMs !== undefined) stats.cancelLatency.of().observe((clock.nowMs() - leftMs) / 1000);
   }
 }
 
@@ -111,7 +111,7 @@ export async function whileStreamed<Given>(
     return await give();
   } finally {
     stats.streamsActive.dec(labels);
-    stats.streamEnd.inc({ ...labels, reason: record.endReason ?? "complete" });
+    stats.streamEnd.of(format.name, record.endReason ?? "complete").inc();
   }
 }
 

@@ -171,7 +171,7 @@ function openStream(checked: CheckedRequest, deps: GenerateRouteDeps) {
       answer.abort();
     },
     onGap: (gapMs) => {
-      gaps.observe(gapMs);
+      gaps.observe(gapMs / 1000);
       record.wrote(gapMs);
     },
     onPaused: (paused) => notePause(checked, paused, stats),

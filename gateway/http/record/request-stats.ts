@@ -7,28 +7,27 @@ import type { ClosedRequest } from "./request-record.ts";
 export function countRequest(stats: Stats, request: ClosedRequest): void {
   const { code, outcome, totalMs } = request;
   const { route, format, operation } = request.labels;
-  stats.httpRequests.inc({ route, format, code, outcome });
+  stats.httpRequests.of(route, format, code, outcome).inc();
   if (request.model === undefined) return;
   // It is the id of a model of the catalog, whatever the caller called it, so that no caller can make new series.
   const { model } = request;
   const { usage, firstDeltaMs, finishedMs } = request;
-  stats.requestDuration.observe({ operation, model, outcome }, totalMs / 1000);
+  stats.requestDuration.of(operation, model, outcome).observe(totalMs / 1000);
   if (request.queueMs !== undefined && request.principal)
-    stats.queueWait.observe({ model, class: PRIORITY_CLASS[request.principal.priority] }, request.queueMs / 1000);
-  if (firstDeltaMs !== undefined)
-    stats.timeToFirstToken.observe({ model, cache: cacheUse(usage) }, firstDeltaMs / 1000);
+    stats.queueWait.of(model, PRIORITY_CLASS[request.principal.priority]).observe(request.queueMs / 1000);
+  if (firstDeltaMs !== undefined) stats.timeToFirstToken.of(model, cacheUse(usage)).observe(firstDeltaMs / 1000);
   if (request.cache) {
     const { reason, lostTokens } = request.cache;
-    stats.cacheReasons.inc({ model, reason });
-    stats.cacheLostTokens.inc({ model, reason }, lostTokens);
+    stats.cacheReasons.of(model, reason).inc();
+    stats.cacheLostTokens.of(model, reason).inc(lostTokens);
   }
   if (usage) {
-    stats.tokens.observe({ model, token_type: "input" }, usage.inputTokens);
-    stats.tokens.observe({ model, token_type: "cached" }, usage.cachedInputTokens);
-    stats.tokens.observe({ model, token_type: "output" }, usage.outputTokens);
-    stats.tokens.observe({ model, token_type: "reasoning" }, usage.reasoningTokens);
+    stats.tokens.of(model, "input").observe(usage.inputTokens);
+    stats.tokens.of(model, "cached").observe(usage.cachedInputTokens);
+    stats.tokens.of(model, "output").observe(usage.outputTokens);
+    stats.tokens.of(model, "reasoning").observe(usage.reasoningTokens);
     if (firstDeltaMs !== undefined && finishedMs !== undefined && usage.outputTokens > 1)
-      stats.timePerOutputToken.observe({ model }, (finishedMs - firstDeltaMs) / 1000 / (usage.outputTokens - 1));
+      stats.timePerOutputToken.of(model).observe((finishedMs - firstDeltaMs) / 1000 / (usage.outputTokens - 1));
   }
   const live = stats.live.model(model);
   live.requests += 1;
