@@ -36,7 +36,7 @@ export class MemoryLimitStore implements LimitStore {
       if (!found) continue;
       const count = ok && cost !== undefined ? taken(found, cost) : found;
       counts.set(name, count);
-      readings.push({ ...this.#state(count), waitMs: waits[index] ?? 0 });
+      readings.push({ waitMs: waits[index] ?? 0, ...this.#state(count) });
     }
     if (full !== undefined) return { ok, readings, refusedBy: "place", full };
     if (!ok || places.length === 0) return { ok, readings };

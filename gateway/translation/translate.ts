@@ -93,11 +93,18 @@ export function translate(body: unknown, order: TranslationOrder, surroundings: 
   if (route.use === "count") return countOf(route.format.prepare(body, context), order);
   const { model, stream, request: canonical, options, ...places } = route.format.prepare(body, context);
   const allowed = withinOutputLimit(canonical, caller.maxOutputTokens);
-  const { requestId, tenant } = caller;
-  const cache = cacheHints(caller, canonical.cache);
-  const call = { requestId, tenant, priority: 0, stream: batching(stream ? joinMs : FOLDED_JOIN_MS) };
-  const fresh = { resumable: false, continuation: undefined, prefixDigests: Buffer.alloc(0) };
-  const request = { ...allowed, cache, ...call, ...fresh };
+  const request = {
+    // First what has a name: to a literal that begins with a spread, Node 20 adds each property in a microsecond.
+    requestId: caller.requestId,
+    ...allowed,
+    tenant: caller.tenant,
+    priority: 0,
+    cache: cacheHints(caller, canonical.cache),
+    stream: batching(stream ? joinMs : FOLDED_JOIN_MS),
+    resumable: false,
+    continuation: undefined,
+    prefixDigests: Buffer.alloc(0),
+  };
   const prefixKey = routingDigest(caller.routingKey, "prefix", model);
   const inputTokens = estimateInputTokens(bodyBytes, canonical.messages);
   const { maxOutputTokens } = allowed;

@@ -240,7 +240,7 @@ export class ClusterAdmission<Member = ClusterMember> {
     // Nobody passes those who wait but where they cannot go; bad news may. Coming makes no room.
     const mayAsk = request.underWay || this.#queue.size === 0 || this.#levels.usable === 0 || this.#hasSpareRoom;
     const first = mayAsk
-      ? this.#attempt({ ...request, demand, sinceMs, overdue: false }, this.#waits.count > 0)
+      ? this.#attempt({ demand, sinceMs, overdue: false, ...request }, this.#waits.count > 0)
       : noPick(this.#levels.levels, request.tried);
     if (!isNoRoom(first) && !(request.mayHold && isOutage(first))) {
       if (typeof first === "string") demand.end();

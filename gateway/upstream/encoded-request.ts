@@ -50,9 +50,13 @@ export function encodeRequest(request: GenerateRequest, prefixKey: Uint8Array): 
   const { model, tenant, cache, messages } = request;
   const shape = promptShape(request, prefixKey);
   const facts = {
-    ...{ model, tenant, shape, cacheKey: cache?.affinityKey ?? "" },
+    model,
+    tenant,
+    shape,
+    cacheKey: cache?.affinityKey ?? "",
     ofUser: messages.at(-1)?.role === Role.USER,
-    ...{ ttlMs: cache?.ttl && durationMs(cache.ttl), userTextBytes: userTextBytes(messages) },
+    ttlMs: cache?.ttl && durationMs(cache.ttl),
+    userTextBytes: userTextBytes(messages),
   };
   const prefixDigests = digestsOf(shape.boundaries);
   return { bytes: encodeResumable({ ...request, prefixDigests }), facts };

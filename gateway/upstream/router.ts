@@ -248,8 +248,12 @@ export class Router {
     const identity = route.shape.boundaries.at(-1)?.hash ?? "";
     const { timeouts, continuation: settings, stats } = this.#options;
     const retries = new Retries({
-      ...{ numRetries, backOff: retryBackOff, budget: traffic.budget, random },
-      ...{ patientRetries: settings.maxPerAnswer, patientPercent: settings.budgetPercent },
+      numRetries,
+      backOff: retryBackOff,
+      budget: traffic.budget,
+      random,
+      patientRetries: settings.maxPerAnswer,
+      patientPercent: settings.budgetPercent,
     });
     const gate = new CommitGate(sink, () => {
       retries.commit();
@@ -262,10 +266,10 @@ export class Router {
       sink.wentOn?.();
     });
     const goingOn = new GoingOn({
-      ...{ answer, traffic, tried, settings, clock, random, stats: stats.continuations },
       backOff: retryBackOff,
       pendingMs: timeouts.pendingMs,
       isCommitted: () => retries.state.at === "committed",
+      ...{ answer, traffic, tried, settings, clock, random, stats: stats.continuations },
     });
     const patience = this.#patienceOf(dispatch, traffic, tried);
     const { requestOfDeath } = this.#options;
@@ -285,13 +289,11 @@ export class Router {
   #resumable({ request, facts, record }: Dispatch, onGoesOn: () => void): ResumableAnswer {
     const { room, stats, continuation } = this.#options;
     return new ResumableAnswer({
-      ...{
-        room,
-        tenant: request.tenant,
-        requestBytes: request.size,
-        maxPerAnswer: continuation.maxPerAnswer,
-        onGoesOn,
-      },
+      room,
+      tenant: request.tenant,
+      requestBytes: request.size,
+      maxPerAnswer: continuation.maxPerAnswer,
+      onGoesOn,
       onNotKept: (why) => {
         stats.continuations.notKept(facts.model, why);
         record.notKept(why);
@@ -371,8 +373,9 @@ export class Router {
     const { request, hints, mayHold } = journey.dispatch;
     const { pendingMs: timeoutMs } = this.#options.timeouts;
     const underWay = goingOn.error !== undefined || patience.waits;
-    const asked = { route, tenant: request.tenant, hints, tried, timeoutMs, bytes: request.size };
-    const place = await traffic.admission.acquire({ ...asked, underWay, mayHold: mayHold || underWay }, signal);
+    const { tenant, size: bytes } = request;
+    const asked = { route, tenant, hints, tried, timeoutMs, bytes, underWay, mayHold: mayHold || underWay };
+    const place = await traffic.admission.acquire(asked, signal);
     if (!signal.aborted) return place;
     if (typeof place !== "string") place.release();
     throw clientClosed();

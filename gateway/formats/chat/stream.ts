@@ -43,6 +43,7 @@ type Position =
 /** Writes canonical events as chunks of Format A, by the numbered rules of "Stream of chat" in formats/README.md. */
 export class ChatEncoder implements StreamEncoder {
   readonly #options: ReplyOptions;
+  /** The fields that are the same on every chunk, but for its id, which stands first. */
   readonly #base: object;
   readonly #text: OpenFrame;
   readonly #head: Head;
@@ -55,7 +56,6 @@ export class ChatEncoder implements StreamEncoder {
     this.#options = options;
     // Rule 1: the same on every chunk.
     this.#base = {
-      id: completionId(head),
       object: "chat.completion.chunk",
       created: head.createdSeconds,
       model: options.model,
@@ -179,7 +179,8 @@ export class ChatEncoder implements StreamEncoder {
     this.#position = { at: "end" };
     const end = this.#frame(this.#chunk({}, finishReason(reason)));
     if (!this.#options.includeUsage) return end + DONE;
-    return end + this.#frame({ ...this.#base, choices: [], usage: chatUsage(usage) }) + DONE;
+    const last = { id: completionId(this.#head), ...this.#base, choices: [], usage: chatUsage(usage) };
+    return end + this.#frame(last) + DONE;
   }
 
   #textWithLogprobs(text: string, logprobs: readonly TokenLogprob[]): string {
@@ -188,6 +189,7 @@ export class ChatEncoder implements StreamEncoder {
 
   #chunk(delta: object, finish: ChatFinishReason | null = null, logprobs: object | null = null): object {
     return {
+      id: completionId(this.#head),
       ...this.#base,
       choices: [{ index: 0, delta, logprobs, finish_reason: finish }],
       ...(this.#options.includeUsage && { usage: null }),

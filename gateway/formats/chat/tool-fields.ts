@@ -36,7 +36,7 @@ const PATH = ["tool_choice"];
  * nothing to choose from. Throws `ApiError` when the choice needs a tool that `tools` does not hold.
  */
 export function readToolChoice(value: unknown, tools: readonly Tool[], parallel: boolean): ToolChoice | undefined {
-  const choice = { ...readMode(value ?? "auto"), disableParallelCalls: !parallel };
+  const choice = { disableParallelCalls: !parallel, ...readMode(value ?? "auto") };
   if (tools.length === 0) {
     if (choice.mode === ToolChoiceMode.AUTO && choice.allowedNames.length === 0) return undefined;
     if (choice.mode === ToolChoiceMode.NONE) return undefined;

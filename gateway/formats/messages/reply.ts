@@ -48,12 +48,11 @@ export type MessageUsage = {
 
 /** Makes the body of the non-streaming reply. */
 export function messageReply(head: Head, asked: Asked, completion: Completion): object {
-  return {
-    ...messageHead(head, asked),
+  return Object.assign(messageHead(head, asked), {
     content: completion.blocks.flatMap((block) => replyBlocks(block, head, asked)),
     ...stopOf(completion.finished),
-    usage: { ...usageOf(completion.finished.usage), service_tier: "standard" },
-  };
+    usage: Object.assign(usageOf(completion.finished.usage), { service_tier: "standard" }),
+  });
 }
 
 /** Makes the fields of a message that are known from its start and stay as they are. */

@@ -84,7 +84,7 @@ class MessagesEncoder implements StreamEncoder {
     this.#state = { at: "between_blocks", nextIndex: 0 };
     const usage = { inputTokens, cachedInputTokens, cacheWriteTokens: 0, outputTokens: 1, reasoningTokens: 0 };
     const unfinished = { content: [], stop_reason: null, stop_sequence: null, usage: usageOf(usage) };
-    return event({ type: "message_start", message: { ...messageHead(this.#head, this.#asked), ...unfinished } });
+    return event({ type: "message_start", message: Object.assign(messageHead(this.#head, this.#asked), unfinished) });
   }
 
   #open({ block }: BlockStarted): string {

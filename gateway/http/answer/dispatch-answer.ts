@@ -61,6 +61,7 @@ export async function dispatchAnswer(paid: PaidRequest, giving: Giving, deps: Di
   const { deltas } = sink;
   const progress = new AnswerProgress(record, model, stats.live, clock);
   const followed: EventSink = {
+    wentOn: () => progress.wentOn(),
     ...sink,
     events(events, flow) {
       progress.see(events);
@@ -72,7 +73,6 @@ export async function dispatchAnswer(paid: PaidRequest, giving: Giving, deps: Di
         deltas(next, flow);
       },
     }),
-    wentOn: () => progress.wentOn(),
   };
   record.sent();
   try {

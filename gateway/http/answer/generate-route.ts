@@ -103,9 +103,9 @@ async function check(
     sealer: sealing.for({ tenant: principal.tenant, model, format: format.name }),
   };
   return {
-    ...{ format, model, stream, options, places, facts, head, record, reply, answer },
     request: new HeldRequest(bytes, principal.tenant, () => request.inflightBody?.release()),
     hints: routingHints(principal, request.headers),
+    ...{ format, model, stream, options, places, facts, head, record, reply, answer },
   };
 }
 
@@ -160,7 +160,7 @@ function openStream(checked: CheckedRequest, deps: GenerateRouteDeps) {
     response: reply.raw,
     encoder: format.encoder(head, options),
     // What hooks have set so far, such as the request id: the stream is written past Fastify.
-    headers: { ...(reply.getHeaders() as Record<string, string>), ...STREAM_HEADERS },
+    headers: Object.assign(reply.getHeaders() as Record<string, string>, STREAM_HEADERS),
     queue,
     clock,
     keepAliveIntervalMs: timeouts.keepAliveIntervalMs,

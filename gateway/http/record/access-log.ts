@@ -75,7 +75,7 @@ export function writeDown(
     client_request_id: trustedHops > 0 ? idOfProxy(headers["x-request-id"]) : undefined,
     ua_family: userAgentFamily(headers["user-agent"]),
   };
-  log.info({ ...lineOf(closed, method, bytesOut), ...caller }, "request");
+  log.info(lineOf(closed, method, bytesOut, caller), "request");
 }
 
 function endedWell({ code, detail, endReason }: ClosedRequest): boolean {
@@ -86,7 +86,7 @@ function endedWell({ code, detail, endReason }: ClosedRequest): boolean {
  * Returns the fields of a request's line. They are a list of their own: nothing gets into the log by being somewhere in
  * a request.
  */
-function lineOf(request: ClosedRequest, method: string | undefined, bytesOut: number): object {
+function lineOf(request: ClosedRequest, method: string | undefined, bytesOut: number, caller: object): object {
   const { usage, trace, labels, principal, cache } = request;
   return {
     request_id: request.requestId,
@@ -124,6 +124,7 @@ function lineOf(request: ClosedRequest, method: string | undefined, bytesOut: nu
     max_gap_ms: rounded(request.maxGapMs),
     backpressure_ms: rounded(request.backpressureMs),
     total_ms: Math.round(request.totalMs),
+    ...caller,
   };
 }
 

@@ -87,7 +87,7 @@ export class Attempt {
       gate.passDeltas(deltas, flow);
       return true;
     };
-    const failure = await callGenerate({ ...call, endpoint, onEvents, onDeltas }, signal).catch(ourFault);
+    const failure = await callGenerate({ endpoint, onEvents, onDeltas, ...call }, signal).catch(ourFault);
     const end = signal.aborted ? "cancelled" : (failure ?? "answered");
     load.end(outcomeOf(end));
     this.#options.onEnd(end);
