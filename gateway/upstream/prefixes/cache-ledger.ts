@@ -68,6 +68,8 @@ export type CacheLedgerParts = {
   readonly lifeOf: (address: string) => number | undefined;
   /** Returns for how long a prefix is believed to stay on an endpoint that does not tell, in milliseconds. */
   readonly believedMs: (address: string) => number;
+  /** Returns how many gateways send requests to an endpoint, this one among them; 0 or 1 where it does not tell. */
+  readonly gatewaysOf: (address: string) => number;
 };
 
 /** The request that is followed. */
@@ -142,7 +144,12 @@ export class CacheLedger {
   sent(request: LedgerRequest, address: string, nowMs: number): SentRequest {
     const { shape } = request;
     const seen = this.#deepestUse(shape);
-    const losses = [...this.#lostToServers(shape, seen, address, nowMs), ...this.#lostToOthers(request, seen?.index)];
+    const changed = this.#changedIn(request, seen?.index, this.#parts.gatewaysOf(address) > 1);
+    const passed = changed ? undefined : passedBy(shape, seen?.index);
+    const losses = this.#lostToServers(shape, seen, { address, nowMs, isPassed: passed !== undefined });
+    if (changed) losses.push(changed);
+    // Where nothing else can be said of what came by here, what came of it since is the other gateway's doing as well.
+    if (passed) losses.push(losses.length > 0 ? passed : { ...passed, fromBytes: 0 });
     const expected = this.#expected(shape, address, seen?.use, nowMs);
     return new SentRequest({ shape, losses, expected, isNew: !seen && shape.lastTurn === undefined }, (inputTokens) =>
       this.#remember(request, { address, life: this.#parts.lifeOf(address), atMs: nowMs, tokens: inputTokens }),
@@ -159,23 +166,27 @@ export class CacheLedger {
     return undefined;
   }
 
+  /** Returns what endpoints have lost or hold elsewhere; `isPassed` where the turn before came by another gateway. */
   #lostToServers(
-    { boundaries }: PromptShape,
+    { boundaries, lastTurn }: PromptShape,
     seen: { readonly index: number; readonly use: Use } | undefined,
-    address: string,
-    nowMs: number,
-  ): readonly Loss[] {
-    const boundary = boundaries[seen?.index ?? 0];
-    if (!seen || !boundary) return [];
-    const { use } = seen;
+    { address, nowMs, isPassed }: { readonly address: string; readonly nowMs: number; readonly isPassed: boolean },
+  ): Loss[] {
+    if (!seen) {
+      // Another gateway may have sent the system part of a conversation that begins here.
+      const begin = lastTurn === undefined && this.#heldElsewhere(boundaries, boundaries.length - 1, address);
+      return begin ? [begin] : [];
+    }
+    const { index, use } = seen;
     const { prefixes, lifeOf, believedMs } = this.#parts;
-    const loss = { upToBytes: boundary.bytes, fromBytes: undefined, upToTokens: use.tokens };
+    const loss = { upToBytes: boundaries[index]?.bytes ?? 0, fromBytes: undefined, upToTokens: use.tokens };
     if (lifeOf(use.address) !== use.life) return [{ ...loss, reason: "node_restarted" }];
-    const elsewhere = this.#heldElsewhere(boundaries, seen.index, address);
+    const elsewhere = this.#heldElsewhere(boundaries, index, address);
     // What is behind the part that another one holds, that one has evicted as well.
-    const losses = elsewhere ? [elsewhere, { ...loss, fromTokens: elsewhere.upToTokens }] : [loss];
-    if (elsewhere || use.address === address || prefixes.fillOf(use.address))
-      return losses.map((one) => ({ reason: "evicted", ...one }));
+    if (elsewhere) return [elsewhere, { ...loss, reason: "evicted", fromTokens: elsewhere.upToTokens }];
+    // Where endpoints do not tell, nobody here knows where the other gateway has sent the conversation.
+    if (isPassed && !prefixes.fillOf(address)) return [];
+    if (use.address === address || prefixes.fillOf(use.address)) return [{ ...loss, reason: "evicted" }];
     const isBelieved = nowMs - use.atMs < believedMs(use.address);
     return [{ ...loss, reason: isBelieved ? "moved" : "belief_expired" }];
   }
@@ -202,41 +213,41 @@ export class CacheLedger {
     return undefined;
   }
 
-  /** Returns what of the conversation's last prompt is not there again, and what of its last turn never came by here. */
-  #lostToOthers(request: LedgerRequest, seenIndex: number | undefined): readonly Loss[] {
-    const { shape } = request;
-    const turn = shape.lastTurn;
-    const changed = this.#changedIn(request);
-    if (changed && !this.#wasSent(shape, changed.changedMessage ?? 0, seenIndex)) return [changed];
-    if (turn === undefined || (seenIndex ?? -1) >= turn) return [];
-    const fromBytes = seenIndex === undefined ? 0 : (shape.boundaries[seenIndex]?.bytes ?? 0);
-    return [
-      { reason: "other_gateway", upToBytes: shape.boundaries[turn]?.bytes ?? 0, fromBytes, upToTokens: undefined },
-    ];
-  }
-
   /**
-   * Returns whether an earlier prompt had the message that is another one than in the last prompt: then this prompt goes on
-   * from that one, or it came by another gateway like this.
+   * Returns what of the conversation's last prompt is not in this one, where this request is the first without it. Where
+   * there are other gateways (`hasOthers`), an earlier one that came by them may have been.
    */
-  #wasSent({ boundaries, lastTurn = -1 }: PromptShape, message: number, seenIndex = -1): boolean {
-    if (seenIndex >= message) return true;
-    const [holder] = lastTurn < message ? [] : this.#parts.prefixes.holders(boundaries[lastTurn]?.hash ?? "");
-    return holder !== undefined;
+  #changedIn(request: LedgerRequest, seenIndex: number | undefined, hasOthers: boolean): Loss | undefined {
+    const { shape } = request;
+    const last = this.#lastOf(request);
+    const changed = last && changeOf(last, shape);
+    const message = changed?.changedMessage ?? 0;
+    if (!last || !changed || (seenIndex ?? -1) >= message) return undefined;
+    const turn = shape.lastTurn ?? -1;
+    if (message > turn) return changed;
+    // What is held and was not seen here came by another gateway; one that is alone forgets what is in the middle.
+    if (this.#isHeld(shape.boundaries[hasOthers ? message : turn]?.hash)) return undefined;
+    // Later turns of other gateways would have pushed out the last prompt of this one.
+    const isPassed = hasOthers && turn >= last.from + last.tail.length;
+    return isPassed && !this.#isHeld(last.tail.at(-1)?.hash) ? undefined : changed;
   }
 
-  #changedIn(request: LedgerRequest): Loss | undefined {
+  /** Returns the prompt that a request goes on from, as far as that can be told; undefined for none. */
+  #lastOf(request: LedgerRequest): LastPrompt | undefined {
     const { shape } = request;
     const last = this.#conversations.get(conversationOf(request));
-    if (last) return changeOf(last, shape);
+    if (last) return last;
     const ofAgent = this.#newestOfAgent.get(agentOf(request));
-    if (ofAgent) {
-      const changed = changeOf(ofAgent, shape);
-      // What is no summary and goes on with nothing may be another conversation of the same agent.
-      return shape.lastTurn === undefined && changed?.reason !== "compaction" ? undefined : changed;
-    }
+    // What is no summary and goes on with nothing may be another conversation of the same agent.
+    if (ofAgent)
+      return shape.lastTurn === undefined && changeOf(ofAgent, shape)?.reason !== "compaction" ? undefined : ofAgent;
     const ofKey = this.#newestOfKey.get(request.affinityKey);
-    return ofKey && isOfSameSizes(ofKey, shape) ? changeOf(ofKey, shape) : undefined;
+    return ofKey && isOfSameSizes(ofKey, shape) ? ofKey : undefined;
+  }
+
+  #isHeld(digest = ""): boolean {
+    const [holder] = this.#parts.prefixes.holders(digest);
+    return holder !== undefined;
   }
 
   #expected({ boundaries }: PromptShape, address: string, use: Use | undefined, nowMs: number): number {
@@ -284,6 +295,13 @@ function changeOf({ tail, from, begin }: LastPrompt, shape: PromptShape): Loss |
     upToTokens: undefined,
     changedMessage: same >= 0 ? from + same + 1 : changedBefore,
   };
+}
+
+/** Returns what of the last turn never came by here, of a prompt that was seen up to a boundary; undefined for nothing. */
+function passedBy({ boundaries, lastTurn }: PromptShape, seenIndex = -1): Loss | undefined {
+  if (lastTurn === undefined || seenIndex >= lastTurn) return undefined;
+  const fromBytes = boundaries[seenIndex]?.bytes ?? 0;
+  return { reason: "other_gateway", upToBytes: boundaries[lastTurn]?.bytes ?? 0, fromBytes, upToTokens: undefined };
 }
 
 function conversationOf({ shape, affinityKey }: LedgerRequest): string {

@@ -86,7 +86,9 @@ export class Gateway implements Router {
     ]);
     if (!settings) throw new Error("there is no cluster");
     const believedMs = settings.prefixAffinityLbConfig.idleTtlMs;
-    this.#ledger = new CacheLedger({ prefixes, lifeOf: () => 0, believedMs: () => believedMs });
+    this.#ledger = new CacheLedger({
+      ...{ prefixes, lifeOf: () => 0, believedMs: () => believedMs, gatewaysOf: () => gateways },
+    });
     for (let node = 0; node < nodes; node += 1) this.#views.set(this.#view(node));
     const cluster = {
       settings,

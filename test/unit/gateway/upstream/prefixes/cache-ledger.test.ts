@@ -26,7 +26,8 @@ class Gateway {
 
   constructor(parts: Partial<CacheLedgerParts> = {}) {
     const lifeOf = (address: string) => this.lives[address];
-    this.ledger = new CacheLedger({ prefixes: NOTHING_TOLD, lifeOf, believedMs: () => 5 * MINUTE, ...parts });
+    const alone = { prefixes: NOTHING_TOLD, lifeOf, believedMs: () => 5 * MINUTE, gatewaysOf: () => 1 };
+    this.ledger = new CacheLedger({ ...alone, ...parts });
   }
 
   /** Sends a prompt, of which the engine then says that so many messages were cached. */
@@ -118,6 +119,26 @@ describe("the one reason why a prompt was not in the cache is", () => {
     });
     expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4 a4 u5 a5 u6 a6 u7", "A", 12)).toMatchObject({ reason: "hit" });
   });
+
+  test("another gateway, where later turns came by it and endpoints do not tell what became of the earlier ones", () => {
+    const gateway = new Gateway();
+    gateway.ask("head u1 a1 u2", "A", 0);
+    expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4", "A", 0)).toMatchObject({
+      reason: "other_gateway",
+      lostTokens: 6_000,
+    });
+  });
+
+  test("another gateway, where one may have sent the changed message in a turn that did not come by here", () => {
+    for (const [gateways, reason] of [[2, "other_gateway"] as const, [1, "client_changed"] as const]) {
+      const gateway = new Gateway({ gatewaysOf: () => gateways });
+      gateway.ask("head u1 a1 u2", "A", 0);
+      expect(gateway.ask("head u1 x1 u2 a2 u3 a3 u4", "A", 2).reason).toBe(reason);
+      const other = new Gateway({ gatewaysOf: () => gateways });
+      other.ask("head u1 a1 u2", "A", 0);
+      expect(other.ask("head u1 x1 u2 a2 u3", "A", 2).reason).toBe("client_changed");
+    }
+  });
 });
 
 describe("an endpoint that tells what it holds", () => {
@@ -147,6 +168,24 @@ describe("an endpoint that tells what it holds", () => {
     const gateway = new Gateway(told({}));
     gateway.ask("head u1", "A", 0);
     expect(gateway.ask("head u1 a1 u2", "B", 0)).toMatchObject({ reason: "evicted", lostTokens: 2_000 });
+  });
+
+  test("was not chosen for a conversation whose begin another one holds, whoever sent it there", () => {
+    const gateway = new Gateway(told({ head: { address: "B", tokens: 1_000, tailTokens: 0 } }));
+    expect(gateway.ask("head u1", "A", 0)).toMatchObject({ reason: "moved", lostTokens: 1_000 });
+  });
+
+  test("shows by whom a message was changed: the last prompt stays where no later turn came by another gateway", () => {
+    const held = (digest: string) => ({ [digest]: { address: "A", tokens: 1_000, tailTokens: 0 } });
+    for (const [digest, reason] of [
+      ["head u1 a1 u2", "client_changed"] as const,
+      ["head u1 x1", "other_gateway"] as const,
+      ["nothing", "other_gateway"] as const,
+    ]) {
+      const gateway = new Gateway({ ...told(held(digest)), gatewaysOf: () => 2 });
+      gateway.ask("head u1 a1 u2", "A", 0);
+      expect(gateway.ask("head u1 x1 u2 a2 u3 a3 u4", "A", 2).reason).toBe(reason);
+    }
   });
 });
 
