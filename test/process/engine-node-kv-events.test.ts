@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import { expect, test, vi } from "vitest";
 import type { DialectName } from "../../engine/backends/openai-compatible/dialect/dialect.ts";
+import { EventFeed, loadZmq } from "../../engine/backends/openai-compatible/kv-events/event-feed.ts";
+import type { KvEvent } from "../../engine/backends/openai-compatible/kv-events/kv-event.ts";
 import { type Message, Role } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { Capability } from "../../proto/gen/svc/inference/v1/node_service.ts";
 import { ask, atEnd, backendOf, type DialectRig, FOREVER } from "../support/dialects/dialect-rig.ts";
@@ -122,6 +124,33 @@ test.each(FORMS)("beside %s what the engine removes is told as dropped, its end 
   await vi.waitFor(() => expect(known(rig.watched, messages)).toBeUndefined());
   await asked(rig, requestOf(messages));
   expect(rig.cache.cached()).toBe(0);
+});
+
+test("batches that come while a long one is read are taken behind it", async () => {
+  const cache = await startKvEngine({ form: "vllm" });
+  const taken: string[] = [];
+  const sink = {
+    take: (events: readonly KvEvent[]) => {
+      for (const event of events) taken.push("hashes" in event ? `${event.kind} ${event.hashes.at(-1)}` : event.kind);
+    },
+    forget: () => taken.push("forgotten"),
+  };
+  const feed = new EventFeed(await loadZmq(), cache.kvEvents, sink);
+  atEnd(cache.stop, () => feed.close());
+  await vi.waitFor(async () => {
+    await cache.publish([{ type: "AllBlocksCleared" }]);
+    expect(taken).toContain("cleared");
+  });
+  const count = 6_250;
+  const hashes = Array.from({ length: count }, (_, index) => index);
+  const stored = { type: "BlockStored", parent_block_hash: null, block_size: BLOCK };
+  await cache.publish([{ ...stored, block_hashes: hashes, token_ids: Array(count * BLOCK).fill(7) }]);
+  await cache.publish([{ type: "BlockRemoved", block_hashes: [count - 1] }]);
+  await cache.publish([{ ...stored, block_hashes: [count], token_ids: Array(BLOCK).fill(8) }]);
+  await vi.waitFor(() => expect(taken.at(-1)).toBe(`stored ${count}`));
+  const all = taken.slice(taken.lastIndexOf("cleared") + 1);
+  expect(all.length).toBeGreaterThan(3);
+  expect(all.slice(-3)).toEqual([`stored ${count - 1}`, `removed ${count - 1}`, `stored ${count}`]);
 });
 
 test("batches that were lost are asked for again", async () => {

@@ -1,4 +1,5 @@
 import type { Subscriber } from "zeromq";
+import { WorkTurns } from "../../../../deploy/runtime/time/work-turns.ts";
 import { EngineError } from "../../../errors.ts";
 import { type KvEvent, readKvEvents } from "./kv-event.ts";
 
@@ -10,6 +11,8 @@ const MAX_BATCH_BYTES = 64 * 1024 * 1024;
 /** The most batches that wait to be read; those beyond them are lost, which their numbers tell. */
 const MAX_WAITING = 10_000;
 const RECONNECT_MS = { first: 100, most: 2_000 };
+/** The longest time for which a batch is read in one turn of the event loop, in milliseconds. */
+const TURN_MS = 3;
 /** The longest time between two batches that come again, in milliseconds. */
 const REPLAY_TIMEOUT_MS = 5_000;
 /** The number under which the engine ends what it sends again. */
@@ -29,7 +32,7 @@ export type FeedAddress = {
 
 /** Takes what a feed has to say. */
 export type FeedSink = {
-  /** Takes the events of the next batch. */
+  /** Takes the next events, in the order in which the engine tells them. */
   take(events: readonly KvEvent[]): void;
   /** Called where all that was taken so far counts no longer. */
   forget(): void;
@@ -65,6 +68,8 @@ export class EventFeed {
   /** The number of the batch that comes next. */
   #next = 0n;
   #closed = false;
+  /** How often all that was taken was forgotten: the rest of a batch that was being read then is, too. */
+  #begun = 0;
 
   /** Connects to the engine, again and again until it is there. */
   constructor(zmq: ZmqLibrary, address: FeedAddress, sink: FeedSink) {
@@ -97,6 +102,7 @@ export class EventFeed {
 
   #begin(): void {
     this.#next = 0n;
+    this.#begun += 1;
     if (!this.#closed) this.#sink.forget();
   }
 
@@ -112,16 +118,21 @@ export class EventFeed {
     if (number === 0n && this.#next > 0n) this.#begin();
     if (number > this.#next) await this.#catchUp();
     if (number > this.#next) this.#sink.forget();
-    if (number >= this.#next) this.#take(number, payload);
+    if (number >= this.#next) await this.#take(number, payload);
   }
 
-  #take(number: bigint, payload: Uint8Array): void {
+  /** Reads a batch in turns of the event loop. The next one waits until it is taken whole. */
+  async #take(number: bigint, payload: Uint8Array): Promise<void> {
     this.#next = number + 1n;
+    const begun = this.#begun;
     try {
-      this.#sink.take(readKvEvents(payload));
+      for await (const event of readKvEvents(payload, new WorkTurns(TURN_MS))) {
+        if (this.#closed || begun !== this.#begun) return;
+        this.#sink.take([event]);
+      }
     } catch (error) {
       if (!(error instanceof EngineError)) throw error;
-      this.#sink.forget();
+      if (begun === this.#begun) this.#sink.forget();
     }
   }
 
@@ -144,7 +155,7 @@ export class EventFeed {
         const batch = batchOf(await dealer.receive());
         if (!batch || batch.number === END_OF_REPLAY) return;
         if (batch.number > this.#next) this.#sink.forget();
-        if (batch.number >= this.#next) this.#take(batch.number, batch.payload);
+        if (batch.number >= this.#next) await this.#take(batch.number, batch.payload);
       }
     } catch {
       // It does not answer: then what is missing is lost.

@@ -1,6 +1,12 @@
-import { decode } from "@msgpack/msgpack";
+import { decodeAsync } from "@msgpack/msgpack";
+import type { WorkTurns } from "../../../../deploy/runtime/time/work-turns.ts";
 import { EngineError } from "../../../errors.ts";
-import { asCount, asFields, asList, asText } from "../http/json-fields.ts";
+import { asCount, asFields, asList, asText, type JsonFields } from "../http/json-fields.ts";
+
+/** The bytes of a batch that are decoded at a time: some tenths of a millisecond. */
+const PIECE_BYTES = 16 * 1024;
+/** The most blocks of one event, as those of a long prompt are told of at once. */
+const MAX_BLOCKS = 512;
 
 /** Blocks that an engine has put into its prefix cache, each behind the one before. */
 export type StoredBlocks = {
@@ -47,40 +53,73 @@ const LISTED: Readonly<Record<string, readonly string[]>> = {
  * Reads the events of a batch, in the forms of vLLM (vllm/distributed/kv_events.py) and SGLang
  * (srt/disaggregation/kv_events.py): msgpack of a list of time, events and rank, in which an event is a list that begins
  * with its name, or a map with the name as `type`. Events of other memories than the accelerator's, and those that are
- * not known, are left out. Throws `EngineError` PROTOCOL_VIOLATION for what is no batch.
+ * not known, are left out. An event of many blocks comes as several that mean the same. The work is done in `turns`.
+ * Throws `EngineError` PROTOCOL_VIOLATION for what is no batch.
  */
-export function readKvEvents(payload: Uint8Array): readonly KvEvent[] {
+export async function* readKvEvents(payload: Uint8Array, turns: WorkTurns): AsyncGenerator<KvEvent, void> {
   let batch: unknown;
   try {
-    batch = decode(payload, { useBigInt64: true });
+    batch = await decodeAsync(pieces(payload, turns), { useBigInt64: true });
   } catch (cause) {
     throw new EngineError("PROTOCOL_VIOLATION", "A batch of KV events is no msgpack.", {}, cause);
   }
   const events = Array.isArray(batch) ? batch[1] : asFields(batch).events;
   if (!Array.isArray(events)) throw new EngineError("PROTOCOL_VIOLATION", "A batch of KV events has no events.");
-  return events.flatMap(readEvent);
+  for (const event of events)
+    for (const read of readEvent(event)) {
+      yield read;
+      if (turns.isOver) await turns.next();
+    }
 }
 
-function readEvent(event: unknown): readonly KvEvent[] {
+async function* pieces(payload: Uint8Array, turns: WorkTurns): AsyncGenerator<Uint8Array, void> {
+  for (let at = 0; at < payload.length; at += PIECE_BYTES) {
+    if (turns.isOver) await turns.next();
+    yield payload.subarray(at, at + PIECE_BYTES);
+  }
+}
+
+function* readEvent(event: unknown): Generator<KvEvent, void> {
   const [name, fields] = namedFields(event);
-  if (name === "AllBlocksCleared") return [{ kind: "cleared" }];
+  if (name === "AllBlocksCleared") return yield { kind: "cleared" };
   const medium = asText(fields.medium);
-  if (!Object.hasOwn(LISTED, name) || (medium !== "" && medium !== "GPU")) return [];
+  if (!Object.hasOwn(LISTED, name) || (medium !== "" && medium !== "GPU")) return;
   // Groups after the first are windows or states, without which the blocks of the first cannot be used.
-  if ((asCount(fields.group_idx) ?? 0) > 0) return [{ kind: "mixed" }];
-  const hashes = asList(fields.block_hashes).map(hashText);
-  if (name === "BlockRemoved") return [{ kind: "removed", hashes }];
-  const parent = fields.parent_block_hash;
-  return [
-    {
+  if ((asCount(fields.group_idx) ?? 0) > 0) yield { kind: "mixed" };
+  else if (name === "BlockStored") yield* storedBlocks(fields);
+  else
+    for (const { names } of partsOf(asList(fields.block_hashes)))
+      yield { kind: "removed", hashes: names.map(hashText) };
+}
+
+function* storedBlocks(fields: JsonFields): Generator<StoredBlocks, void> {
+  const tokens = asList(fields.token_ids);
+  const extras = asList(fields.extra_keys);
+  const blockTokens = asCount(fields.block_size) ?? 0;
+  let parent = fields.parent_block_hash;
+  for (const { names, from, isLast } of partsOf(asList(fields.block_hashes))) {
+    // What is no multiple of the blocks stays with the last ones.
+    const upTo = isLast ? undefined : (from + names.length) * blockTokens;
+    yield {
       kind: "stored",
-      hashes,
+      hashes: names.map(hashText),
       parent: parent === null || parent === undefined ? undefined : hashText(parent),
-      tokens: asList(fields.token_ids).map(Number),
-      blockTokens: asCount(fields.block_size) ?? 0,
-      extras: hashes.map((_, index) => asList(asList(fields.extra_keys)[index]).map(extraText).join("\n")),
-    },
-  ];
+      tokens: tokens.slice(from * blockTokens, upTo).map(Number),
+      blockTokens,
+      extras: names.map((_, index) =>
+        asList(extras[from + index])
+          .map(extraText)
+          .join("\n"),
+      ),
+    };
+    parent = names.at(-1);
+  }
+}
+
+/** Splits the names of an event's blocks; the parts of the event mean the same in their order. */
+function* partsOf(all: readonly unknown[]) {
+  for (let from = 0; from === 0 || from < all.length; from += MAX_BLOCKS)
+    yield { names: all.slice(from, from + MAX_BLOCKS), from, isLast: from + MAX_BLOCKS >= all.length };
 }
 
 function namedFields(event: unknown): readonly [name: string, fields: Readonly<Record<string, unknown>>] {

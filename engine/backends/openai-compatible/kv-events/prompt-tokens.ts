@@ -22,6 +22,13 @@ export async function promptTokens(
 
 /** Returns a list of tokens; undefined for an empty one, and for one with something else in it. */
 export function toTokens(list: readonly unknown[]): Uint32Array | undefined {
-  if (list.length === 0 || !list.every((token) => asCount(token) !== undefined)) return undefined;
-  return Uint32Array.from(list, Number);
+  if (list.length === 0) return undefined;
+  // A plain loop, as `Uint32Array.from` goes through an iterator, which takes ten times as long.
+  const tokens = new Uint32Array(list.length);
+  for (let at = 0; at < tokens.length; at += 1) {
+    const token = asCount(list[at]);
+    if (token === undefined) return undefined;
+    tokens[at] = token;
+  }
+  return tokens;
 }

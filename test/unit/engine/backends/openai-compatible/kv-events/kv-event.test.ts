@@ -1,11 +1,20 @@
 import { encode } from "@msgpack/msgpack";
 import { expect, test } from "vitest";
-import { readKvEvents } from "../../../../../../engine/backends/openai-compatible/kv-events/kv-event.ts";
+import { WorkTurns } from "../../../../../../deploy/runtime/time/work-turns.ts";
+import { EngineBlocks } from "../../../../../../engine/backends/openai-compatible/kv-events/engine-blocks.ts";
+import { type KvEvent, readKvEvents } from "../../../../../../engine/backends/openai-compatible/kv-events/kv-event.ts";
+import { HeldPrefixes } from "../../../../../../engine/prefixes/held-prefixes.ts";
 
 const batch = (...events: readonly unknown[]) => encode([1.5, events, 0], { useBigInt64: true });
 const HASH = 2n ** 63n + 5n;
 
-test("events as maps are read, with what their hashes depend on", () => {
+async function read(payload: Uint8Array, turns = new WorkTurns()): Promise<readonly KvEvent[]> {
+  const events: KvEvent[] = [];
+  for await (const event of readKvEvents(payload, turns)) events.push(event);
+  return events;
+}
+
+test("events as maps are read, with what their hashes depend on", async () => {
   const stored = {
     type: "BlockStored",
     block_hashes: [HASH, 7],
@@ -19,7 +28,7 @@ test("events as maps are read, with what their hashes depend on", () => {
     group_idx: 0,
     kv_cache_spec_kind: "full_attention",
   };
-  const [event] = readKvEvents(batch(stored));
+  const [event] = await read(batch(stored));
   expect(event).toMatchObject({
     kind: "stored",
     hashes: [String(HASH), "7"],
@@ -31,10 +40,10 @@ test("events as maps are read, with what their hashes depend on", () => {
   expect(event?.kind === "stored" ? event.extras[1] : undefined).toBe("");
 });
 
-test("events as lists are read, however many fields they have", () => {
+test("events as lists are read, however many fields they have", async () => {
   const bytes = Buffer.from("0123456789abcdef", "hex");
   expect(
-    readKvEvents(
+    await read(
       batch(
         ["BlockStored", [bytes], bytes, [1, 2], 2, null],
         ["BlockRemoved", [HASH], "GPU"],
@@ -57,8 +66,8 @@ test("events as lists are read, however many fields they have", () => {
   ]);
 });
 
-test("events of other memories and unknown ones are left out, those of further groups say that whole blocks do not tell", () => {
-  const events = readKvEvents(
+test("events of other memories and unknown ones are left out, those of further groups say that whole blocks do not tell", async () => {
+  const events = await read(
     batch(
       { type: "BlockStored", block_hashes: [1], token_ids: [1], block_size: 1, medium: "CPU" },
       { type: "BlockMoved", block_hashes: [1] },
@@ -70,7 +79,41 @@ test("events of other memories and unknown ones are left out, those of further g
 
 test.each([Buffer.from([0xc1]), encode("no batch"), encode([1, { type: "BlockStored" }])])(
   "what is no batch is refused (%#)",
-  (bytes) => {
-    expect(() => readKvEvents(bytes)).toThrow(expect.objectContaining({ reason: "PROTOCOL_VIOLATION" }));
+  async (bytes) => {
+    await expect(read(bytes)).rejects.toThrow(expect.objectContaining({ reason: "PROTOCOL_VIOLATION" }));
   },
 );
+
+test("a batch of a long prompt is read in turns, in parts that mean the same in their order", async () => {
+  const [size, count] = [16, 6_250];
+  const tokens = Array.from({ length: size * count }, (_, index) => (index * 7_919) % 150_000);
+  const names = Array.from({ length: count }, (_, index) => HASH + BigInt(index));
+  const late = names.slice(2_000);
+  const payload = batch(
+    { type: "BlockStored", block_hashes: names, parent_block_hash: null, token_ids: tokens, block_size: size },
+    { type: "BlockRemoved", block_hashes: late },
+    ["BlockStored", late, names[1_999], tokens.slice(2_000 * size), size],
+    { type: "BlockRemoved", block_hashes: names.slice(5_000) },
+  );
+  // By this clock all turns are over at once.
+  let nowMs = 0;
+  const turns = new WorkTurns(1, () => ++nowMs);
+  let others = 0;
+  const beside = setInterval(() => (others += 1), 0);
+  const events = await read(payload, turns).finally(() => clearInterval(beside));
+  expect(events.map(({ kind }) => kind)).toEqual(
+    [13, 9, 9, 3].flatMap((parts, index) => Array(parts).fill(index % 2 === 0 ? "stored" : "removed")),
+  );
+  expect(turns.turns).toBeGreaterThan(events.length);
+  expect(others).toBeGreaterThan(0);
+  const stored = events.slice(0, 13).flatMap((event) => (event.kind === "stored" ? [event] : []));
+  expect(stored.flatMap((event) => event.tokens)).toEqual(tokens);
+  expect(stored.flatMap((event) => event.hashes)).toEqual(names.map(String));
+  const blocks = new EngineBlocks(new HeldPrefixes(() => ({ used: 0, total: 0 })), true);
+  const left = [13, 22, 31, 34].map((upTo, index, all) => {
+    blocks.take(0, events.slice(all[index - 1] ?? 0, upTo));
+    return blocks.tokens / size;
+  });
+  expect(left).toEqual([6_250, 2_000, 6_250, 5_000]);
+  expect(blocks.isMixed).toBe(false);
+});
