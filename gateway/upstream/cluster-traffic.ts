@@ -46,7 +46,7 @@ export class ClusterTraffic {
       prefixes: cluster.prefixes,
       lifeOf: (address) => cluster.member(address)?.endpoint.startedAtMs,
       believedMs: () => cluster.settings.prefixAffinityLbConfig.idleTtlMs,
-      gatewaysOf: (address) => cluster.views.get(address)?.gateways ?? 0,
+      viewOf: (address) => cluster.views.get(address),
     });
     this.#clock = clock;
     this.#onEjection = onEjection;

@@ -1,4 +1,5 @@
 import { type Boundary, headOf, type PromptShape, promptBytes } from "../load-balancing/boundary-hashes.ts";
+import type { EndpointView } from "../load-balancing/endpoint-view.ts";
 import type { HeldPrefixes } from "../load-balancing/held-prefixes.ts";
 import { BoundedMap } from "./bounded-map.ts";
 
@@ -68,8 +69,8 @@ export type CacheLedgerParts = {
   readonly lifeOf: (address: string) => number | undefined;
   /** Returns for how long a prefix is believed to stay on an endpoint that does not tell, in milliseconds. */
   readonly believedMs: (address: string) => number;
-  /** Returns how many gateways send requests to an endpoint, this one among them; 0 or 1 where it does not tell. */
-  readonly gatewaysOf: (address: string) => number;
+  /** Returns what an endpoint tells of its gateways and of how long it keeps what nobody uses; undefined if it is gone. */
+  readonly viewOf: (address: string) => Pick<EndpointView, "gateways" | "retentionMs"> | undefined;
 };
 
 /** The request that is followed. */
@@ -144,7 +145,7 @@ export class CacheLedger {
   sent(request: LedgerRequest, address: string, nowMs: number): SentRequest {
     const { shape } = request;
     const seen = this.#deepestUse(shape);
-    const changed = this.#changedIn(request, seen?.index, this.#parts.gatewaysOf(address) > 1);
+    const changed = this.#changedIn(request, seen?.index, (this.#parts.viewOf(address)?.gateways ?? 0) > 1);
     const passed = changed ? undefined : passedBy(shape, seen?.index);
     const losses = this.#lostToServers(shape, seen, { address, nowMs, isPassed: passed !== undefined });
     if (changed) losses.push(changed);
@@ -178,7 +179,7 @@ export class CacheLedger {
       return begin ? [begin] : [];
     }
     const { index, use } = seen;
-    const { prefixes, lifeOf, believedMs } = this.#parts;
+    const { prefixes, lifeOf } = this.#parts;
     const loss = { upToBytes: boundaries[index]?.bytes ?? 0, fromBytes: undefined, upToTokens: use.tokens };
     if (lifeOf(use.address) !== use.life) return [{ ...loss, reason: "node_restarted" }];
     const elsewhere = this.#heldElsewhere(boundaries, index, address);
@@ -186,9 +187,9 @@ export class CacheLedger {
     if (elsewhere) return [elsewhere, { ...loss, reason: "evicted", fromTokens: elsewhere.upToTokens }];
     // Where endpoints do not tell, nobody here knows where the other gateway has sent the conversation.
     if (isPassed && !prefixes.fillOf(address)) return [];
-    if (use.address === address || prefixes.fillOf(use.address)) return [{ ...loss, reason: "evicted" }];
-    const isBelieved = nowMs - use.atMs < believedMs(use.address);
-    return [{ ...loss, reason: isBelieved ? "moved" : "belief_expired" }];
+    if (use.address === address || prefixes.fillOf(use.address) || this.#isGone(use, nowMs))
+      return [{ ...loss, reason: "evicted" }];
+    return [{ ...loss, reason: this.#isBelieved(use, nowMs) ? "moved" : "belief_expired" }];
   }
 
   /**
@@ -245,16 +246,26 @@ export class CacheLedger {
     return ofKey && isOfSameSizes(ofKey, shape) ? ofKey : undefined;
   }
 
+  /** Returns whether an endpoint has pushed out what was last used then, by its own word of how long it keeps it. */
+  #isGone({ address, atMs }: Use, nowMs: number): boolean {
+    const { retentionMs } = this.#parts.viewOf(address) ?? {};
+    return retentionMs !== undefined && nowMs - atMs > retentionMs;
+  }
+
+  #isBelieved({ address, atMs }: Use, nowMs: number): boolean {
+    return nowMs - atMs < this.#parts.believedMs(address);
+  }
+
   #isHeld(digest = ""): boolean {
     const [holder] = this.#parts.prefixes.holders(digest);
     return holder !== undefined;
   }
 
   #expected({ boundaries }: PromptShape, address: string, use: Use | undefined, nowMs: number): number {
-    const { prefixes, lifeOf, believedMs } = this.#parts;
+    const { prefixes, lifeOf } = this.#parts;
     if (!prefixes.fillOf(address)) {
       const isThere = use?.address === address && use.life === lifeOf(address);
-      return use && isThere && nowMs - use.atMs < believedMs(address) ? use.tokens : 0;
+      return use && isThere && this.#isBelieved(use, nowMs) && !this.#isGone(use, nowMs) ? use.tokens : 0;
     }
     for (let index = boundaries.length - 1; index >= 0; index -= 1) {
       for (const holder of prefixes.holders(boundaries[index]?.hash ?? ""))

@@ -26,7 +26,7 @@ class Gateway {
 
   constructor(parts: Partial<CacheLedgerParts> = {}) {
     const lifeOf = (address: string) => this.lives[address];
-    const alone = { prefixes: NOTHING_TOLD, lifeOf, believedMs: () => 5 * MINUTE, gatewaysOf: () => 1 };
+    const alone = { prefixes: NOTHING_TOLD, lifeOf, believedMs: () => 5 * MINUTE, viewOf: () => undefined };
     this.ledger = new CacheLedger({ ...alone, ...parts });
   }
 
@@ -53,6 +53,16 @@ describe("the one reason why a prompt was not in the cache is", () => {
     expect(gateway.ask("head u1 a1 u2 a2 u3", "A", 1)).toMatchObject({
       ...{ reason: "evicted", expectedTokens: 4_000, cachedTokens: 1_000, lostTokens: 3_000 },
     });
+  });
+
+  test("eviction, where another endpoint had it and says that it keeps nothing for so long", () => {
+    const gateway = new Gateway({ viewOf: () => ({ gateways: 1, retentionMs: MINUTE }) });
+    gateway.ask("head u1", "A", 0);
+    expect(gateway.ask("head u1 a1 u2", "B", 0)).toMatchObject({ reason: "moved", lostTokens: 2_000 });
+    gateway.nowMs += 2 * MINUTE;
+    expect(gateway.ask("head u1 a1 u2 a2 u3", "A", 0)).toMatchObject({ reason: "evicted", lostTokens: 4_000 });
+    gateway.nowMs += 2 * MINUTE;
+    expect(gateway.ask("head u1 a1 u2 a2 u3 a3 u4", "A", 6)).toMatchObject({ reason: "hit", expectedTokens: 0 });
   });
 
   test("load, where another endpoint is believed to have it, and age, where it no longer is", () => {
@@ -131,10 +141,10 @@ describe("the one reason why a prompt was not in the cache is", () => {
 
   test("another gateway, where one may have sent the changed message in a turn that did not come by here", () => {
     for (const [gateways, reason] of [[2, "other_gateway"] as const, [1, "client_changed"] as const]) {
-      const gateway = new Gateway({ gatewaysOf: () => gateways });
+      const gateway = new Gateway({ viewOf: () => ({ gateways, retentionMs: undefined }) });
       gateway.ask("head u1 a1 u2", "A", 0);
       expect(gateway.ask("head u1 x1 u2 a2 u3 a3 u4", "A", 2).reason).toBe(reason);
-      const other = new Gateway({ gatewaysOf: () => gateways });
+      const other = new Gateway({ viewOf: () => ({ gateways, retentionMs: undefined }) });
       other.ask("head u1 a1 u2", "A", 0);
       expect(other.ask("head u1 x1 u2 a2 u3", "A", 2).reason).toBe("client_changed");
     }
@@ -182,7 +192,7 @@ describe("an endpoint that tells what it holds", () => {
       ["head u1 x1", "other_gateway"] as const,
       ["nothing", "other_gateway"] as const,
     ]) {
-      const gateway = new Gateway({ ...told(held(digest)), gatewaysOf: () => 2 });
+      const gateway = new Gateway({ ...told(held(digest)), viewOf: () => ({ gateways: 2, retentionMs: undefined }) });
       gateway.ask("head u1 a1 u2", "A", 0);
       expect(gateway.ask("head u1 x1 u2 a2 u3 a3 u4", "A", 2).reason).toBe(reason);
     }
