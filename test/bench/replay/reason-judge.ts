@@ -5,8 +5,8 @@ import type { Prompt } from "./prompt.ts";
 
 /** The loss below which nothing needs a reason: so many tokens, and that share of the prompt. */
 const TOLERATED = { tokens: 64, share: 0.01 };
-/** The prompts of an agent among which the one is looked for that a prompt goes on from. */
-const LOOK_BACK = 12;
+/** The prompts of an agent among which the one is looked for that a prompt goes on from: some go back by dozens. */
+const LOOK_BACK = 60;
 /** The tokens at the end of a prompt by which the recording of its next turn may differ without meaning anything. */
 const ARTEFACT_TOKENS = 128;
 /** The share of the most lost tokens from which on another reason for almost as many is as true. */
