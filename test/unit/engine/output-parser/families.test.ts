@@ -13,10 +13,10 @@ import {
 } from "./parse-output.ts";
 
 /** How many characters lie between two places where an output is split, cut or damaged. */
-const STRIDE = sizeOf({ quick: 7, exhaustive: 1 });
+const STRIDE = sizeOf({ quick: 7, exhaustive: 3, promised: 1 });
 const RANDOM_SPLITS = sizeOf({ quick: 5, exhaustive: 20 });
 /** How many outputs are stirred of fragments, for each family. */
-const SOUPS = sizeOf({ quick: 30, exhaustive: 150 });
+const SOUPS = sizeOf({ quick: 30, exhaustive: 100, promised: 150 });
 
 const SEARCH: SampleCall = {
   name: "search",
