@@ -57,7 +57,7 @@ const NODES = {
   "of llama.cpp": {
     start: (name: string) => llama(name, SLOTS),
     calm: (name: string) => llama(name, AT_ONCE),
-    clients: size(6, 45),
+    clients: size(4, 45),
     streamsOfNine: size(3, 8),
     silentMs: 3_000,
     missing,

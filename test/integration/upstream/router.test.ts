@@ -673,7 +673,7 @@ async function settle(rig: FrontRig, over: Promise<unknown>): Promise<void> {
       going = false;
     },
   );
-  for (const lastMs = Date.now() + 20_000; going; ) {
+  for (const lastMs = Date.now() + 55_000; going; ) {
     if (Date.now() > lastMs) throw new Error("it did not come to an end");
     await rig.clock.advance(20);
     await new Promise((resolve) => setTimeout(resolve, 1));

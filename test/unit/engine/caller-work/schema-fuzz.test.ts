@@ -14,7 +14,7 @@ import { threadCpuMs } from "../../../support/thread-cpu.ts";
 import { FAMILIES, type Family, markersOf } from "../output-parser/families.ts";
 import { foldBlocks } from "../output-parser/parse-output.ts";
 
-const CASES = sizeOf({ quick: 150, exhaustive: 1_000, promised: 20_000 });
+const CASES = sizeOf({ quick: 150, exhaustive: 600, promised: 20_000 });
 /** The longest turn of the event loop, in times of the yardstick. */
 const MAX_TURN = 1;
 /** The most CPU time of a piece of work on a thread, in times of the yardstick: several times what its budget is worth. */
