@@ -1,6 +1,6 @@
-import { constants } from "node:http2";
 import { Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import type { WireEnd } from "./generate-wire.ts";
+import { ErrorCode } from "./http2/frames.ts";
 import type { Headers } from "./http2/header-reader.ts";
 
 /** What gRPC makes of an answer that has a status of HTTP and none of its own. */
@@ -17,10 +17,10 @@ const BY_HTTP_STATUS: Readonly<Record<number, status>> = {
 
 /** What gRPC makes of a stream that was reset, by the code of HTTP/2. */
 const BY_RESET: Readonly<Record<number, readonly [status, string]>> = {
-  [constants.NGHTTP2_REFUSED_STREAM]: [status.UNAVAILABLE, "Stream refused by server"],
-  [constants.NGHTTP2_CANCEL]: [status.CANCELLED, "Call cancelled"],
-  [constants.NGHTTP2_ENHANCE_YOUR_CALM]: [status.RESOURCE_EXHAUSTED, "Bandwidth exhausted or memory limit exceeded"],
-  [constants.NGHTTP2_INADEQUATE_SECURITY]: [status.PERMISSION_DENIED, "Protocol not secure enough"],
+  [ErrorCode.REFUSED_STREAM]: [status.UNAVAILABLE, "Stream refused by server"],
+  [ErrorCode.CANCEL]: [status.CANCELLED, "Call cancelled"],
+  [ErrorCode.ENHANCE_YOUR_CALM]: [status.RESOURCE_EXHAUSTED, "Bandwidth exhausted or memory limit exceeded"],
+  [ErrorCode.INADEQUATE_SECURITY]: [status.PERMISSION_DENIED, "Protocol not secure enough"],
 };
 
 /** Makes the error of a call that ended with a status of gRPC, as grpc-js makes it. */

@@ -51,6 +51,7 @@ export const ErrorCode = {
   CANCEL: 8,
   COMPRESSION_ERROR: 9,
   ENHANCE_YOUR_CALM: 11,
+  INADEQUATE_SECURITY: 12,
 } as const;
 
 /** Writes the head of a frame with a payload of `length` bytes at the beginning of `bytes`. */
