@@ -27,6 +27,10 @@ const SMALL_BODY_BYTES = 65_536;
  * Latin-1 takes two bytes a character.
  */
 const HEAP_PER_BODY_BYTE = 3;
+/** The size from which the system is asked for the memory of the process anew, for each body. */
+const LARGE_BODY_BYTES = 1024 * 1024;
+/** The age from which a reading of the memory is too old for smaller bodies, in milliseconds: it costs much. */
+const READING_AGE_MS = 50;
 /** The bytes of memory that a byte of a body takes while it is parsed or written: its buffers on top of the heap. */
 const MEMORY_PER_BODY_BYTE = 5;
 
@@ -77,6 +81,8 @@ export class OverloadManager {
     stopAcceptingRequests: RESTING,
   };
   readonly #listeners = new Set<() => void>();
+  /** The newest reading of the memory of the process for a body. */
+  #reading = { bytes: 0, atMs: Number.NEGATIVE_INFINITY };
   #cancelLook: () => void = () => {};
 
   /**
@@ -127,8 +133,16 @@ export class OverloadManager {
     const { usedBytes, limitBytes } = this.#heap();
     // Bodies of some size can fill a small heap between two looks.
     if (fixedHeap !== null && usedBytes + HEAP_PER_BODY_BYTE * bytes >= fixedHeap * limitBytes) return "fixed_heap";
-    const memoryBytes = residentBytes() + MEMORY_PER_BODY_BYTE * bytes;
+    const memoryBytes = this.#resident(bytes) + MEMORY_PER_BODY_BYTE * bytes;
     return processMemory !== null && memoryBytes >= processMemory * this.#maxRssBytes ? "process_memory" : undefined;
+  }
+
+  /** Returns the memory of the process before a body of `bytes`. */
+  #resident(bytes: number): number {
+    const nowMs = this.#clock.nowMs();
+    if (bytes >= LARGE_BODY_BYTES || nowMs - this.#reading.atMs >= READING_AGE_MS)
+      this.#reading = { bytes: residentBytes(), atMs: nowMs };
+    return this.#reading.bytes;
   }
 
   #heap(): ReturnType<typeof heapUse> {
