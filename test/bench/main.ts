@@ -25,7 +25,7 @@ import { scaleBench } from "./scale/scale-bench.ts";
 import { parseScale, QUICK_SCALE, type ScaleSettings, WHOLE_SCALE } from "./scale/scale-settings.ts";
 import { schemasBench } from "./schemas-bench.ts";
 import type { BenchSettings } from "./settings.ts";
-import { standBench } from "./stand-bench.ts";
+import { STAND_TARGETS, standBench } from "./stand-bench.ts";
 import { streamBench } from "./stream-bench.ts";
 
 /** The benches that bring what they measure; the others share processes that are started once. */
@@ -67,6 +67,7 @@ type Options = {
   readonly data?: string;
   readonly full: boolean;
   readonly cells?: readonly string[];
+  readonly targets?: readonly string[];
   readonly hostile: boolean;
   readonly page?: string;
   readonly trace?: string;
@@ -87,6 +88,7 @@ async function runAll(names: readonly string[], options: Options): Promise<void>
     repetitions: quick ? 3 : 5,
     full: options.full,
     ...(options.cells !== undefined && { cells: options.cells }),
+    ...(options.targets !== undefined && { targets: options.targets }),
     hostile: options.hostile,
     ...(options.page !== undefined && { page: resolve(options.page) }),
     ...(options.data !== undefined && { data: resolve(options.data) }),
@@ -151,10 +153,13 @@ function positives(value: string): readonly number[] {
   return value.split(",").map(positive);
 }
 
-function cells(value: string): readonly string[] {
-  const names = value.split(",");
-  if (names.every((name) => CELL_NAMES.includes(name))) return names;
-  throw new InvalidArgumentError(`The cells are ${CELL_NAMES.join(", ")}.`);
+/** Makes what reads a list of names, each of which has to be known. */
+function namesOf(what: string, known: readonly string[]): (value: string) => readonly string[] {
+  return (value) => {
+    const names = value.split(",");
+    if (names.every((name) => known.includes(name))) return names;
+    throw new InvalidArgumentError(`The ${what} are ${known.join(", ")}.`);
+  };
 }
 
 function policies(value: string): readonly ReplayPolicy[] {
@@ -181,7 +186,12 @@ async function main(): Promise<number> {
     .option("--seconds <n>", "length of one measured stretch under load", positive, 4)
     .option("--quick", "fewer and shorter rounds, smaller loads", false)
     .option("--full", "every cell of the stand", false)
-    .option("--cells <name,...>", `cells of the stand: ${CELL_NAMES.join(", ")}`, cells)
+    .option("--cells <name,...>", `cells of the stand: ${CELL_NAMES.join(", ")}`, namesOf("cells", CELL_NAMES))
+    .option(
+      "--targets <name,...>",
+      `what the stand measures: ${STAND_TARGETS.join(", ")}`,
+      namesOf("targets", STAND_TARGETS),
+    )
     .option("--hostile", "for `schemas`: what schemas cost that are made to cost much", false)
     .option("--page <file>", "the page that the stand writes, with its plots beside it")
     .option("--profile <folder>", "leave a CPU profile of the gateway there")

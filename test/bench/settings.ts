@@ -13,6 +13,8 @@ export type BenchSettings = {
   readonly full?: boolean;
   /** The cells of the stand, by their short names. Default: those of the extent. */
   readonly cells?: readonly string[];
+  /** What the stand measures, by name. Default: all that is installed. */
+  readonly targets?: readonly string[];
   /** Whether the bench of schemas measures what those cost that are made to cost much. Default: no. */
   readonly hostile?: boolean;
   /** The file of the page that the stand writes, with its plots beside it. Default: none. */

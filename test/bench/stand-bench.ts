@@ -24,9 +24,19 @@ const OTHERS = 1;
 /** The connections at saturation. */
 const CONNECTIONS = 32;
 const REPLY_TOKENS = 16;
-/** What of a client's load comes before it counts: whoever stood idle meanwhile is cold again. */
-const WARM_MS = 1_500;
+/** What of a client's load comes before it counts: whoever stood idle while the others were measured is cold again. */
+const WARM_MS = 4_000;
 const PHASES = { random: 64, step: 1 } as const;
+
+/** The gateways of one worker, with the settings in which they differ. */
+const GATEWAYS = {
+  gateway: { upstream: { wire: "fast" } },
+  "gateway-grpc": { upstream: { wire: "grpc" } },
+  "gateway-joining": { upstream: { wire: "fast" }, stream: { maxJoinMs: 20 } },
+} as const;
+
+/** The names of what the stand can measure. */
+export const STAND_TARGETS: readonly string[] = [...Object.keys(GATEWAYS), ...REFERENCE_NAMES];
 
 /** What stands on the stand. */
 type Stood = Target & { readonly pid: number; readonly key: string; readonly headers: readonly string[] };
@@ -60,8 +70,9 @@ export async function standBench(settings: BenchSettings): Promise<BenchResult> 
   if (several) pin(process.pid, OTHERS);
   const engine = await startChild("engine", join(import.meta.dirname, "processes/engine-process.js"), [], folder);
   const { address, ssePort } = engine.ready as { readonly address: string; readonly ssePort: number };
-  const gateways = await startGateways(address, folder, settings.workers);
-  const names = extent === "quick" ? REFERENCE_NAMES.filter((name) => name !== "litellm") : REFERENCE_NAMES;
+  const gateways = await startGateways(address, folder, settings);
+  const wanted = (name: string) => settings.targets?.includes(name) ?? (extent !== "quick" || name !== "litellm");
+  const names = REFERENCE_NAMES.filter(wanted);
   const { running, absent } = await startReferences(names, ssePort, folder);
   try {
     const all = [
@@ -87,15 +98,13 @@ type StoodGateway = RunningChild & Pick<Stood, "port" | "key" | "workers">;
 async function startGateways(
   address: string,
   folder: string,
-  workers: readonly number[],
+  { workers, targets }: BenchSettings,
 ): Promise<readonly (readonly [string, StoodGateway])[]> {
   const start = async (name: string, settings: object) =>
     [name, await startBenchGateway(GATEWAY_PROGRAM, join(folder, name), { engines: [address], settings })] as const;
-  const started: (readonly [string, StoodGateway])[] = [
-    await start("gateway", { upstream: { wire: "fast" } }),
-    await start("gateway-grpc", { upstream: { wire: "grpc" } }),
-    await start("gateway-joining", { upstream: { wire: "fast" }, stream: { maxJoinMs: 20 } }),
-  ];
+  const started: (readonly [string, StoodGateway])[] = [];
+  for (const [name, settings] of Object.entries(GATEWAYS))
+    if (targets?.includes(name) ?? true) started.push(await start(name, settings));
   for (const count of workers.filter((one) => one > 1)) {
     const name = `gateway-x${count}`;
     started.push([name, await startBenchWorkers(count, address, join(folder, name))]);
@@ -157,7 +166,7 @@ async function streams(
 ): Promise<StandReading> {
   const load = { streams: count, eventsPerSecond, eventsPerWrite: 1, phases: PHASES[clocks] };
   const before = workersMs(target);
-  const window = await measureWindow(target, load, seconds, true);
+  const window = await measureWindow(target, load, seconds, true, WARM_MS);
   return {
     ...{ cpuUs: window.cpuUs / window.events, perSecond: window.events / seconds },
     ...{ p50Ms: window.delayP50Ms, p99Ms: window.delayP99Ms, gapP99Ms: window.gapP99Ms },

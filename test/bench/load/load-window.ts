@@ -31,10 +31,16 @@ export type Window = {
 };
 
 /**
- * Puts the load on the target and measures for `seconds`. `keepDelays` says whether the delay of every event is kept,
- * which must not be where the client would become what is measured.
+ * Puts the load on the target and measures for `seconds`, after `settleMs` of the same load. `keepDelays` says whether
+ * the delay of every event is kept, which must not be where the client would become what is measured.
  */
-export async function measureWindow(target: Target, load: Load, seconds: number, keepDelays: boolean): Promise<Window> {
+export async function measureWindow(
+  target: Target,
+  load: Load,
+  seconds: number,
+  keepDelays: boolean,
+  settleMs = SETTLE_MS,
+): Promise<Window> {
   const { streams, ...pace } = load;
   const request = target.request({ ...pace, events: ENDLESS });
   const client = await LoadClient.open(
@@ -42,7 +48,7 @@ export async function measureWindow(target: Target, load: Load, seconds: number,
     Array.from({ length: streams }, () => request),
   );
   try {
-    await sleep(SETTLE_MS);
+    await sleep(settleMs);
     client.start(keepDelays);
     const cpuBefore = cpuOf(target);
     await sleep(seconds * 1000);

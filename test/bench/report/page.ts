@@ -1,17 +1,18 @@
-import { writeFile } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { cpus } from "node:os";
-import { basename } from "node:path";
+import { basename, dirname } from "node:path";
 import { barChart } from "./bar-chart.ts";
 import type { BenchResult, Row } from "./bench-result.ts";
 import { markdownTable } from "./table.ts";
 
 /**
  * Writes the results of the stand as a page of Markdown, with a plot of each cell in a file of SVG beside it, whose name
- * begins as that of the page.
+ * begins as that of the page. Makes the folder where there is none.
  */
 export async function writePage(file: string, result: BenchResult): Promise<void> {
   const titles = new Set(result.rows.map(({ cell }) => String(cell)));
   const sections: string[] = [];
+  await mkdir(dirname(file), { recursive: true });
   for (const title of titles) {
     const rows = result.rows.filter(({ cell }) => cell === title);
     const plot = `${file.replace(/\.md$/, "")}-${sections.length + 1}.svg`;
