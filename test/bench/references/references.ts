@@ -178,7 +178,11 @@ async function smg({ originPort, port }: Place): Promise<Started | undefined> {
 
 function litellmConfig({ originPort }: Place): string {
   const origin = { model: "openai/svc-qwen", api_base: `http://127.0.0.1:${originPort}/v1`, api_key: "none" };
-  return stringify({ model_list: [{ model_name: "svc-qwen", litellm_params: origin }] });
+  return stringify({
+    model_list: [{ model_name: "svc-qwen", litellm_params: origin }],
+    // Without a master key newer versions do not start.
+    general_settings: { dangerously_permit_weak_or_unset_master_key: true },
+  });
 }
 
 /** Portkey's gateway, which is told by each request where it goes. */
