@@ -2,7 +2,8 @@ import * as z from "zod";
 import { literal, sequence } from "../gbnf/gbnf.ts";
 import { groupedCalls } from "./grouped-calls.ts";
 import { mark, opening, text } from "./marks.ts";
-import { type TaggedCallMarks, TaggedCallReader } from "./readers/tagged-call-reader.ts";
+import type { TaggedCallMarks } from "./readers/tagged-call-marks.ts";
+import { TaggedCallReader } from "./readers/tagged-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
 /**

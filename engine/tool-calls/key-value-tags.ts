@@ -1,7 +1,8 @@
 import * as z from "zod";
 import { literal, sequence } from "../gbnf/gbnf.ts";
 import { mark, opening, spaceBefore, spaceBehind, text } from "./marks.ts";
-import { type TaggedCallMarks, TaggedCallReader } from "./readers/tagged-call-reader.ts";
+import type { TaggedCallMarks } from "./readers/tagged-call-marks.ts";
+import { TaggedCallReader } from "./readers/tagged-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
 /** The form of a call with keys and values in tags of their own, as GLM writes them. */

@@ -2,7 +2,8 @@ import * as z from "zod";
 import { charsOf, EMPTY, literal, repeat, sequence } from "../gbnf/gbnf.ts";
 import { groupedCalls } from "./grouped-calls.ts";
 import { mark, opening, spaceBefore, spaceBehind, text } from "./marks.ts";
-import { type KeyEnd, type TaggedCallMarks, TaggedCallReader } from "./readers/tagged-call-reader.ts";
+import type { KeyEnd, TaggedCallMarks } from "./readers/tagged-call-marks.ts";
+import { TaggedCallReader } from "./readers/tagged-call-reader.ts";
 import { toolCallForm } from "./tool-call-form.ts";
 
 const endOf = (type: string) => mark.describe(`The mark behind the key of a parameter that is ${type}.`);

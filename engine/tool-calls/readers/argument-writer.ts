@@ -1,5 +1,5 @@
 import type { JsonType } from "./argument-types.ts";
-import { JsonScanner } from "./json-scanner.ts";
+import { JsonScanner, type JsonScanState } from "./json-scanner.ts";
 
 /** The most UTF-16 units for which a value is held whose type shows only at its end. */
 const MAX_HELD_VALUE = 64 * 1024;
@@ -31,6 +31,7 @@ export class ArgumentWriter {
   #value: Value = { kind: "text" };
   #isWhole = false;
   #wrapper: Wrapper | undefined;
+  #object: JsonScanner | undefined;
 
   /** Whether the object has been ended. */
   get isWhole(): boolean {
@@ -83,6 +84,18 @@ export class ArgumentWriter {
     if (text.length < room) return text.length;
     this.letGo();
     return room + this.append(text.slice(room));
+  }
+
+  /**
+   * Takes a piece of arguments that the model wrote as one JSON object, instead of keys and values; it goes out as it
+   * comes. `consumed` counts the UTF-16 units of the piece that belong to the object.
+   */
+  appendObject(text: string): { readonly consumed: number; readonly state: JsonScanState } {
+    this.#object ??= new JsonScanner({ root: "object" });
+    const { consumed, state } = this.#object.push(text);
+    this.#written += text.slice(0, consumed);
+    this.#isWhole = state === "complete";
+    return { consumed, state };
   }
 
   /** Ends the value. Returns false where it is no JSON after all. */

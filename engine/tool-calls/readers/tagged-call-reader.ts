@@ -3,42 +3,13 @@ import { ArgumentWriter } from "./argument-writer.ts";
 import { type CallProgress, type CallReader, isSpace, MAX_NAME, markAt, skipSpace } from "./call-reader.ts";
 import { ElementValue } from "./element-value.ts";
 import { heldSuffixLength } from "./held-suffix.ts";
-
-/** A mark that ends the key of a parameter, and the kind of value that it announces. */
-export type KeyEnd = { readonly mark: string; readonly value: "by-schema" | "text" | "json" };
-
-/** The marks of a call whose arguments are tags with plain text in them, without white space at their ends. */
-export type TaggedCallMarks = {
-  /** The mark that ends the name; "" where the next tag does. */
-  readonly nameEnd: string;
-  /** The mark that ends what else stands at the head of a call, and says nothing; "" where nothing does. */
-  readonly headEnd: string;
-  /** The mark before the key of a parameter. */
-  readonly parameterOpen: string;
-  /** The marks of which one ends a key. */
-  readonly keyEnds: readonly KeyEnd[];
-  /** The mark between key and value; "" where the end of the key opens the value. */
-  readonly valueOpen: string;
-  /** White space that the template writes at the start of a value. */
-  readonly valueLead: string;
-  /** White space that the template writes at the end of a value. */
-  readonly valueTail: string;
-  /** Gives the mark that ends the value of a key. */
-  readonly valueClose: (key: string) => string;
-  /** The mark that ends the call. */
-  readonly callClose: string;
-  /** The mark that ends the call too, but belongs to what is around it; "" where there is none. */
-  readonly outerClose: string;
-  /** Whether `&quot;` and `&amp;` stand for `"` and `&` in a key. */
-  readonly escapesKeys: boolean;
-  /** Whether a value may be made of parameters itself, as `ElementValue` reads them. */
-  readonly nests: boolean;
-};
+import type { KeyEnd, TaggedCallMarks } from "./tagged-call-marks.ts";
 
 type Position =
   | "name"
   | "head"
   | "parameters"
+  | "object"
   | "key"
   | "value-open"
   | "value-start"
@@ -68,10 +39,13 @@ const ANY_BUT_TEXT: ReadonlySet<JsonType> = new Set(["number", "boolean", "null"
  * Reads `NAME nameEnd`, then parameters, then `callClose`, and writes the parameters as JSON.
  *
  * Forgiven is what leaves no doubt: a value without its closing mark, where another parameter of the tool begins or the
- * output ends with the marks of the call's end, and one parameter that holds all arguments as an object.
+ * output ends with the marks of the call's end; one parameter that holds all arguments as an object; a JSON object in the
+ * place of all parameters; and a tag that closes itself, as in `<call name="NAME"/>`, for a call without arguments.
  */
 export class TaggedCallReader implements CallReader {
   readonly #marks: TaggedCallMarks;
+  /** The mark that ends the name and the call at once; "" where the mark behind a name ends no tag. */
+  readonly #emptyEnd: string;
   readonly #knownNames: ReadonlySet<string>;
   readonly #types: ArgumentTypes;
   readonly #writer = new ArgumentWriter();
@@ -88,6 +62,7 @@ export class TaggedCallReader implements CallReader {
   /** Reads calls of the tools `knownNames`, whose arguments have the types `types`. */
   constructor(marks: TaggedCallMarks, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
     this.#marks = marks;
+    this.#emptyEnd = marks.nameEnd.endsWith(">") ? `${marks.nameEnd.slice(0, -1)}/>` : "";
     this.#knownNames = knownNames;
     this.#types = types;
   }
@@ -136,6 +111,8 @@ export class TaggedCallReader implements CallReader {
         return this.#readHead(text, at);
       case "parameters":
         return this.#readTag(text, skipSpace(text, at));
+      case "object":
+        return this.#readObject(text, at);
       case "key":
         return this.#readKey(text, at);
       case "value-open":
@@ -158,7 +135,7 @@ export class TaggedCallReader implements CallReader {
 
   #readName(text: string, at: number): Step {
     const { nameEnd, headEnd, parameterOpen, callClose, escapesKeys } = this.#marks;
-    const ends = nameEnd === "" ? [parameterOpen, callClose] : [nameEnd];
+    const ends = nameEnd === "" ? [parameterOpen, callClose] : [nameEnd, this.#emptyEnd].filter((mark) => mark !== "");
     const end = Math.min(...ends.map((mark) => indexOrEnd(text, mark, at)));
     const longest = Math.max(...ends.map((mark) => mark.length));
     if (end === text.length && end - at < MAX_NAME + longest) return { at, state: "stop" };
@@ -166,6 +143,8 @@ export class TaggedCallReader implements CallReader {
     if (end - at >= MAX_NAME || name === "") return { at, state: "malformed" };
     this.#name = escapesKeys ? unescaped(name) : name;
     this.#missing = new Set(this.#types.declared?.(this.#name));
+    if (this.#emptyEnd !== "" && text.startsWith(this.#emptyEnd, end))
+      return this.#endCall(end + this.#emptyEnd.length);
     return this.#go(headEnd === "" ? "parameters" : "head", end + nameEnd.length);
   }
 
@@ -179,12 +158,32 @@ export class TaggedCallReader implements CallReader {
   #readTag(text: string, at: number): Step {
     const { parameterOpen, callClose, outerClose } = this.#marks;
     const found = markAt(text, at, [parameterOpen, callClose, outerClose]);
+    if (found === undefined && text.charAt(at) === "{" && !this.#isStarted) return this.#go("object", at);
     if (found === undefined) return { at, state: "malformed" };
     if (found === "partly") return { at, state: "stop" };
     if (found.mark === parameterOpen) return this.#go("key", at + parameterOpen.length);
+    return this.#endCall(found.mark === callClose ? at + callClose.length : at);
+  }
+
+  /** Ends the arguments, and with them the call, at that place. */
+  #endCall(at: number): Step {
     this.#isStarted = true;
     this.#writer.end();
-    return { at: found.mark === callClose ? at + callClose.length : at, state: "closed" };
+    return { at, state: "closed" };
+  }
+
+  /** Reads arguments that are one JSON object, and then the end of the call. */
+  #readObject(text: string, from: number): Step {
+    this.#isStarted = true;
+    const { consumed, state } = this.#writer.appendObject(text.slice(from));
+    const at = from + consumed;
+    if (state !== "complete") return { at, state: state === "invalid" ? "malformed" : "stop" };
+    const { callClose, outerClose } = this.#marks;
+    const end = skipSpace(text, at);
+    const found = markAt(text, end, [callClose, outerClose]);
+    if (found === "partly") return { at, state: "stop" };
+    if (found === undefined) return { at, state: "malformed" };
+    return { at: found.mark === callClose ? end + callClose.length : end, state: "closed" };
   }
 
   #readKey(text: string, at: number): Step {

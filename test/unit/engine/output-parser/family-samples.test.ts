@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { optionsOf } from "./families.ts";
-import { type ParseOptions, parsePieces, splitsOf } from "./parse-output.ts";
+import { foldBlocks, type ParseOptions, parsePieces, parserOf, splitsOf } from "./parse-output.ts";
 
 type Wanted = readonly [kind: string, text: string, complete?: boolean];
 type Sample = readonly [what: string, profile: string, output: string, wanted: readonly Wanted[], more?: ParseOptions];
@@ -457,6 +457,27 @@ describe("OutputParser reads", () => {
   test("no id that could not stand in a reply", () => {
     const { blocks } = parsePieces(["[TOOL_CALLS]run[CALL_ID]<b>[ARGS]{}"], optionsOf("mistral-args"));
     expect(blocks.map((block) => block.id)).toEqual(["call-0"]);
+  });
+
+  test.each([
+    ["qwen3-coder", "<function=search><parameter=n>9007199254740993</parameter></function>"],
+    ["qwen3-coder", "<function=search><parameter=n> 9007199254740993 </parameter></function>"],
+    ["glm-4.5", "<tool_call>search<arg_key>n</arg_key><arg_value>9007199254740993</arg_value></tool_call>"],
+    ["minimax-m2", '<invoke name="search"><parameter name="n">9007199254740993</parameter></invoke>'],
+    ["deepseek-v4", '<｜DSML｜invoke name="search">{"n": 9007199254740993}</｜DSML｜invoke>'],
+  ])("all digits of a number that a program may round (%s)", (profile, output) => {
+    for (const pieces of splitsOf(output, 5)) {
+      expect(parsePieces(pieces, optionsOf(profile)).blocks.map(({ text }) => text)).toEqual([
+        '{"n": 9007199254740993}',
+      ]);
+    }
+  });
+
+  test("an object in the place of parameters as it comes", () => {
+    const begun = '<｜DSML｜invoke name="search">{"q": "on';
+    const parser = parserOf(optionsOf("deepseek-v4"));
+    const events = parser.push(begun);
+    expect(foldBlocks([...events, ...parser.end("cut")]).map(({ text }) => text)).toEqual(['{"q": "on']);
   });
 
   test("a string as it comes, and other values at their end", () => {
