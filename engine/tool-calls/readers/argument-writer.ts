@@ -1,5 +1,6 @@
 import type { JsonType } from "./argument-types.ts";
 import { JsonScanner, type JsonScanState } from "./json-scanner.ts";
+import { jsonOfPython } from "./python-literal.ts";
 
 /** The most UTF-16 units for which a value is held whose type shows only at its end. */
 const MAX_HELD_VALUE = 64 * 1024;
@@ -185,8 +186,8 @@ export function jsonOf(text: string, types: ReadonlySet<JsonType> | undefined): 
   const trimmed = text.trim();
   const type = jsonType(trimmed);
   if (type !== undefined && (types === undefined || types.has(type))) return trimmed;
-  const word = types === undefined ? undefined : pythonWord(trimmed, types);
-  if (word !== undefined) return word;
+  const python = types === undefined || type !== undefined ? undefined : pythonValue(trimmed, types);
+  if (python !== undefined) return python;
   const mustBeOther = type !== undefined && types !== undefined && !types.has("string");
   return mustBeOther ? (unquoted(trimmed, type, types) ?? trimmed) : JSON.stringify(text);
 }
@@ -200,12 +201,15 @@ function unquoted(text: string, type: JsonType, types: ReadonlySet<JsonType>): s
 }
 
 /**
- * Returns the JSON word for a word of Python, undefined for any other text. Templates that print booleans as Python
- * does have taught their models to write them so.
+ * Returns as JSON what Python would print for a value of one of the types; undefined for any other text. Templates that
+ * print values as Python does have taught their models to write them so. A list or an object counts only where no string
+ * may be there, as a text may well look like one.
  */
-function pythonWord(text: string, types: ReadonlySet<JsonType>): string | undefined {
+function pythonValue(text: string, types: ReadonlySet<JsonType>): string | undefined {
   if (text === "None" && types.has("null")) return "null";
-  return (text === "True" || text === "False") && types.has("boolean") ? text.toLowerCase() : undefined;
+  if ((text === "True" || text === "False") && types.has("boolean")) return text.toLowerCase();
+  const json = types.has("string") ? undefined : jsonOfPython(text);
+  return json !== undefined && types.has(json.startsWith("{") ? "object" : "array") ? json : undefined;
 }
 
 /** Returns the type of a JSON text; undefined where it is none. */

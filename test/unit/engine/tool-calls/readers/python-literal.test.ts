@@ -1,0 +1,76 @@
+import { describe, expect, test } from "vitest";
+import { argumentTypes, type JsonType } from "../../../../../engine/tool-calls/readers/argument-types.ts";
+import { jsonOf } from "../../../../../engine/tool-calls/readers/argument-writer.ts";
+import { jsonOfPython } from "../../../../../engine/tool-calls/readers/python-literal.ts";
+
+describe("what Python prints for a value becomes JSON", () => {
+  test.each([
+    ["{}", {}],
+    ["[ ]", []],
+    ["()", []],
+    ["{'a': 1, \"b\": [True, False, None]}", { a: 1, b: [true, false, null] }],
+    ["{'a': {'b': ({'c': -1.5e3},)},}", { a: { b: [{ c: -1500 }] } }],
+    ["['it\\'s', \"it's\", 'say \"hi\"', '']", ["it's", "it's", 'say "hi"', ""]],
+    ["['C:\\\\apps\\\\new', '\\d+', 'a\\nb', '\\x41\\u010d']", ["C:\\apps\\new", "\\d+", "a\nb", "Ač"]],
+    ["[true, null, 'š', (1, 2)]", [true, null, "š", [1, 2]]],
+    [" [1,\n 2] \n", [1, 2]],
+  ])("%s", (text, wanted) => {
+    expect(JSON.parse(jsonOfPython(text) ?? '"none"')).toEqual(wanted);
+  });
+
+  test("digits go on as they were written", () => {
+    expect(jsonOfPython("[9007199254740993, 5.0]")).toBe("[9007199254740993, 5.0]");
+  });
+});
+
+test.each([
+  ["a text", "'a'"],
+  ["a number", "1"],
+  ["brackets around one value", "('a')"],
+  ["what follows the value", "[1] 2"],
+  ["a value that is cut", "{'a': [1, 2"],
+  ["a key that is no text", "{1: 2}"],
+  ["a set", "{'a', 'b'}"],
+  ["two texts side by side", "['a' 'b']"],
+  ["a text with a prefix", "[b'a']"],
+  ["a sum", "[1 + 2]"],
+  ["a number that JSON does not write", "[007]"],
+  ["a number with an underscore", "[1_000]"],
+  ["a number that is none", "[1e999]"],
+  ["a name", "[inf]"],
+  ["a line break in a text", "['a\nb']"],
+  ["an escape with octal digits", "['\\0']"],
+  ["half an escape", "['\\x4']"],
+  ["a call", "[open('x')]"],
+  ["two commas", "[1,,2]"],
+  ["lists too deep inside each other", `${"[".repeat(100)}${"]".repeat(100)}`],
+])("%s is left as it is", (_, text) => {
+  expect(jsonOfPython(text)).toBeUndefined();
+});
+
+test("a long text costs no more than its length", () => {
+  const open = `[${"'a', ".repeat(10_000)}`;
+  expect(jsonOfPython(open)).toBeUndefined();
+  expect(JSON.parse(jsonOfPython(`${open}]`) ?? "[]")).toHaveLength(10_000);
+});
+
+describe("a value is taken for one of Python", () => {
+  const types = (...names: JsonType[]) => new Set(names);
+
+  test.each([
+    ["where an object has to be", "{'a': 1}", types("object"), '{"a": 1}'],
+    ["where a list may be, or null", "('a', 1)", types("array", "null"), '["a", 1]'],
+    ["not where a text may be", "{'a': 1}", types("object", "string"), "\"{'a': 1}\""],
+    ["not where a list has to be, and it is an object", "{'a': 1}", types("array"), "\"{'a': 1}\""],
+    ["not where no schema speaks of it", "{'a': 1}", undefined, "\"{'a': 1}\""],
+    ["not where it is JSON of another type", "[1]", types("object"), "[1]"],
+  ])("%s", (_, text, allowed, wanted) => {
+    expect(jsonOf(text, allowed)).toBe(wanted);
+  });
+
+  test("by the types that a schema gives", () => {
+    const schema = { type: "object", properties: { a: { type: "array" } } };
+    const known = argumentTypes([{ name: "run", parametersJsonSchema: JSON.stringify(schema) }]);
+    expect(jsonOf("['x']", known("run", ["a"]))).toBe('["x"]');
+  });
+});
