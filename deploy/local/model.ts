@@ -13,6 +13,8 @@ export type LocalModel =
       readonly contextTokens: number;
       /** The number of generations at one time on each engine. */
       readonly slots: number;
+      /** Whether a string in JSON is ended in which the model writes the same over and over. */
+      readonly endRepetition: boolean;
     }
   | { readonly kind: "scripted"; readonly script: "agent" }
   | { readonly kind: "simulator"; readonly answerTokens: { readonly min: number; readonly max: number } };
@@ -24,14 +26,14 @@ export class ModelError extends Error {
 
 /**
  * The shape of the demonstration model: it was trained on short dialogues, and it is tiny, so that many slots cost
- * nothing.
+ * nothing, and it finds no end of strings that it was not trained on.
  */
-const DEMO = { contextTokens: 4096, slots: 8 };
+const DEMO = { contextTokens: 4096, slots: 8, endRepetition: true };
 /**
  * The shape of any other model: the context that a coding agent needs at least, and few slots, as real weights are what
  * memory is spent on.
  */
-const REAL = { contextTokens: 32_768, slots: 2 };
+const REAL = { contextTokens: 32_768, slots: 2, endRepetition: false };
 
 /**
  * The model name, not a file, for the engine that plays a tool turn and a final turn, to try agents without a capable
@@ -82,6 +84,7 @@ export async function findModel(
     modelPath: path,
     slots: shape.slots,
     contextTokens: contextTokens ?? shape.contextTokens,
+    endRepetition: shape.endRepetition,
   };
 }
 

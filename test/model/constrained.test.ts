@@ -1,4 +1,4 @@
-import { beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LlamaBackend } from "../../engine/backends/llama/llama-backend.ts";
 import { loadRuntime } from "../../engine/backends/llama/runtime/llama-runtime.ts";
 import {
@@ -8,7 +8,7 @@ import {
 } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type ToolChoice, ToolChoiceMode } from "../../proto/gen/svc/inference/v1/messages.ts";
 import { assistant, call, text, tool, toolResult, user } from "../support/engine/canonical.ts";
-import { ask, missing, never, OPTIONS, request, sharedBackend } from "../support/engine/demo-engine.ts";
+import { ask, missing, never, OPTIONS, request, sharedBackend, startBackend } from "../support/engine/demo-engine.ts";
 
 const WEATHER = tool("get_weather", "Get the weather for a city");
 const LEVEL = tool("set_level", "Set a level", {
@@ -38,6 +38,12 @@ const jsonSchema = (schema: object): Pick<GenerateRequest, "outputConstraint"> =
     kind: { $case: "jsonSchema", value: { name: "answer", schemaJson: JSON.stringify(schema), strict: true } },
   },
 });
+
+const object = (properties: Readonly<Record<string, object>>) =>
+  jsonSchema({ type: "object", properties, required: Object.keys(properties) });
+const TEXT = { type: "string" };
+/** The tokens within which an answer has to end; one that finds no end has as many. */
+const LIMIT = 300;
 
 /** The tokens of a text of the model's own. */
 async function tokensOf(text: string): Promise<readonly number[]> {
@@ -200,5 +206,52 @@ describe.skipIf(missing !== "")("what the answer must look like", () => {
       await expect(ask(backend, request("Hi", more))).rejects.toMatchObject({ reason });
       expect(backend.load().busySlots).toBe(0);
     });
+  });
+});
+
+describe.skipIf(missing !== "")("where strings that repeat themselves are ended", () => {
+  let backend: LlamaBackend;
+  beforeAll(async () => {
+    backend = await startBackend({ endRepetition: true });
+  });
+  afterAll(async () => {
+    await backend.close();
+  });
+
+  test.each([
+    ["My name is Ann.", { name: TEXT }],
+    ["My name is Ann.", { name: TEXT, age: { type: "integer" } }],
+    ["My name is Ann, I am 5 and I live in Rome.", { name: TEXT, city: TEXT }],
+    ["Say hello.", { greeting: TEXT, mood: TEXT }],
+    ["Tell me a story.", { title: TEXT, story: TEXT }],
+    ["What is the weather?", { answer: TEXT }],
+    ["List three fruits.", { fruits: { type: "array", items: TEXT, maxItems: 3 } }],
+  ])("%s is answered by %j", async (question, properties) => {
+    const { text, finished } = await ask(backend, request(question, { ...object(properties), maxOutputTokens: LIMIT }));
+    expect(finished.reason).toBe(FinishReason.STOP);
+    expect(Object.keys(JSON.parse(text))).toEqual(Object.keys(properties));
+  });
+
+  test("a string is never shorter than its schema wants, whatever chance draws", async () => {
+    for (const seed of [1, 2, 3, 4]) {
+      const wanted = request("My name is Ann.", {
+        ...object({ name: { ...TEXT, minLength: 90 } }),
+        maxOutputTokens: LIMIT,
+        sampling: { ...hot(seed), temperature: 0.8, topK: 40, topP: 0.95 },
+      });
+      const { text, finished } = await ask(backend, wanted);
+      expect(finished.reason).toBe(FinishReason.STOP);
+      expect(JSON.parse(text).name.length).toBeGreaterThanOrEqual(90);
+    }
+  });
+
+  test("text that is no JSON is left alone", async () => {
+    const plain = await startBackend();
+    try {
+      const wanted = request("Count from 1 to 12.", { maxOutputTokens: 100 });
+      expect((await ask(backend, wanted)).text).toBe((await ask(plain, wanted)).text);
+    } finally {
+      await plain.close();
+    }
   });
 });

@@ -27,6 +27,7 @@ const PERSON = {
   required: ["name", "age"],
   additionalProperties: false,
 };
+const NAME = { type: "object", properties: { name: { type: "string" } }, required: ["name"] };
 const QUOTED = {
   type: "object",
   properties: { line: { type: "string", pattern: '^"\\\\\\n[a-z]{3}é🚀$' } },
@@ -50,8 +51,11 @@ const called = {
   toolChoice: { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: true, allowedNames: [] },
 };
 
+/** The weights of an engine; `ending` are those of the demonstration, with strings ended that repeat themselves. */
+type Weights = "demo" | "ending" | "random";
+
 /** The answers that are cut: what they are, of which weights, and what is asked. */
-const ANSWERS: readonly [name: string, weights: "demo" | "random", wanted: GenerateRequest][] = [
+const ANSWERS: readonly [name: string, weights: Weights, wanted: GenerateRequest][] = [
   ["text", "demo", request("Count from 1 to 12.")],
   ["characters of several tokens", "demo", request("Repeat: hello 🎉")],
   ["a stop string", "demo", request("Count from 1 to 12.", { sampling: sampling({ stop: [", 10, 1", "11"] }) })],
@@ -60,6 +64,7 @@ const ANSWERS: readonly [name: string, weights: "demo" | "random", wanted: Gener
   ["a call that must come", "demo", request("Hello.", called)],
   ["a strict schema", "demo", request("Give me a person.", strictly(PERSON))],
   ["escapes in a strict schema", "demo", request("Say it.", strictly(QUOTED))],
+  ["a string that is ended", "ending", request("My name is Ann.", { ...strictly(NAME), maxOutputTokens: 100 })],
   ["reasoning", "demo", request("What is 3 plus 4?", thinking())],
   ["reasoning that is ended in the model's place", "demo", request("What is 3 plus 4?", thinking(3))],
   ["reasoning of a strict schema", "demo", request("Give me a person.", { ...strictly(PERSON), ...thinking(2) })],
@@ -133,13 +138,18 @@ function cutsOf({ length }: readonly number[]): readonly number[] {
 
 describe.skipIf(missing !== "")("an answer that is gone on with", () => {
   let demo: LlamaBackend;
+  let ending: LlamaBackend;
   let random: LlamaBackend;
   beforeAll(async () => {
     demo = await sharedBackend();
+    ending = await startBackend({ endRepetition: true });
     random = await startBackend({ modelPath: RANDOM_MODEL });
-    return () => random.close();
+    return async () => {
+      await ending.close();
+      await random.close();
+    };
   });
-  const engineOf = (weights: "demo" | "random") => (weights === "demo" ? demo : random);
+  const engineOf = (weights: Weights) => ({ demo, ending, random })[weights];
 
   test("is offered", () => {
     expect(demo.describe().models[0]?.capabilities).toContain(Capability.CONTINUATION);

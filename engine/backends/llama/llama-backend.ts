@@ -185,8 +185,7 @@ export class LlamaBackend implements Backend {
 
   async #assemble(runtime: LlamaRuntime): Promise<Running> {
     const { model, llama, contextWindow } = runtime;
-    const { nodeId, modelPath, batchTokens, queueLength, maxQueueWaitMs } = this.#options;
-    const clock = this.#clock;
+    const { nodeId, modelPath, batchTokens, queueLength, maxQueueWaitMs, endRepetition } = this.#options;
     const { metadata } = model.fileInfo;
     const vocabulary = readVocabulary(model);
     const source = metadata.tokenizer.chat_template;
@@ -195,13 +194,13 @@ export class LlamaBackend implements Backend {
     const markers = usableMarkers(profile, source, (mark) => withoutTokens(mark, vocabulary));
     const format = promptFormat(source, vocabulary, profile, markers);
     const revision = await modelRevision(modelPath, metadata, markers);
-    const queue = new Queue<Waiting, Slot>({ maxLength: queueLength, maxWaitMs: maxQueueWaitMs, clock });
+    const queue = new Queue<Waiting, Slot>({ maxLength: queueLength, maxWaitMs: maxQueueWaitMs, clock: this.#clock });
     const steps = new Steps();
     const slots: Slots = new Slots({
       sequences: runtime.sequences,
       steps,
       held: this.prefixes,
-      clock,
+      clock: this.#clock,
       onFree: () => queue.serve(({ demand }) => slots.take(demand)),
     });
     const parts: EngineParts = {
@@ -214,6 +213,7 @@ export class LlamaBackend implements Backend {
       markTokens: markTokens(markers, vocabulary),
       prompts: newEncoder({ model, vocabulary, format, contextWindow, work: this.#work }),
       grammars: new GrammarCache(llama, this.#work),
+      endRepetition,
       undeclared: this.#options.undeclaredProperties ? "any" : "declared",
       grammarStates: grammarStates(runtime.library, llama, model),
       work: this.#work,
@@ -223,7 +223,7 @@ export class LlamaBackend implements Backend {
       queue,
       steps,
       shares: new BatchShares(batchTokens),
-      clock,
+      clock: this.#clock,
     };
     const { longestTokenBytes } = parts.prompts;
     return {

@@ -66,6 +66,12 @@ export const llamaSchema = z.strictObject({
     .describe(
       "Whether an object in JSON that is held to a schema may have properties that the schema does not declare, where it is silent about them. With it, declared properties may also come in another order than the schema's, as far as that costs little. Without it a model writes what is declared, in that order.",
     ),
+  endRepetition: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Whether a string of an answer in JSON is ended in which the model writes the same over and over: up to 16 tokens, four times at least and for 16 tokens. Small models find no end by themselves, and a grammar lets them go on. With it a text that is meant to repeat, such as a line of dashes, is cut too.",
+    ),
   batchTokens: z
     .int()
     .min(32)

@@ -68,6 +68,11 @@ export class JsonScanner {
     return this.#position === "done" || (this.#open.length === 0 && this.#numberMayEnd());
   }
 
+  /** Whether the text so far ends inside a string that is a value, where its quotation mark could end it. */
+  get isInString(): boolean {
+    return this.#position === "string" && !this.#stringIsKey;
+  }
+
   #state(): JsonScanState {
     if (this.#position === "done") return "complete";
     return this.#position === "invalid" ? "invalid" : "incomplete";

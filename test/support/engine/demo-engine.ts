@@ -27,6 +27,7 @@ export const OPTIONS: LlamaOptions = {
   memoryMap: "auto",
   lockMemory: false,
   undeclaredProperties: false,
+  endRepetition: false,
   batchTokens: 128,
   queueLength: 16,
   maxQueueWaitMs: 60_000,

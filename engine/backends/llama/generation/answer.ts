@@ -65,6 +65,11 @@ export class Answer {
     return this.#parser.inReasoning && this.#reasoningTokens >= this.#reasoningBudget;
   }
 
+  /** Whether the answer has to be JSON, and stands inside a string of it. */
+  get isInJsonString(): boolean {
+    return this.#json?.isInString ?? false;
+  }
+
   /** Whether nothing more is wanted, although the model might go on. */
   get isComplete(): boolean {
     return this.#parser.matchedStop !== undefined || this.#parser.wantsNoMore || this.#jsonIsWhole;

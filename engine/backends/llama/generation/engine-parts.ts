@@ -49,6 +49,8 @@ export type EngineParts = {
   readonly grammars: GrammarCache;
   /** Which members an object may have where its schema is silent. */
   readonly undeclared: UndeclaredMembers;
+  /** Whether a string of an answer in JSON is ended in which the model writes the same over and over. */
+  readonly endRepetition: boolean;
   /** Keeps the places of outputs in them. */
   readonly grammarStates: GrammarStates;
   /** The parameters of sampling where a request does not say. */

@@ -20,6 +20,7 @@ import { limitOutput, type OutputLimit } from "../../request-plan/output-limit.t
 import { GrammarGate } from "../grammar/grammar-gate.ts";
 import type { Demand } from "../slots/slots.ts";
 import type { Prompt } from "../tokens/prompt-encoder.ts";
+import { endsInRepetition } from "../tokens/repetition.ts";
 import { isDrawn, type SamplingOptions, toSamplingOptions, usedSampling, wantedLogprobs } from "../tokens/sampling.ts";
 import { Utf8Holder } from "../tokens/utf8-holder.ts";
 import type { Vocabulary } from "../tokens/vocabulary.ts";
@@ -73,7 +74,8 @@ export async function prepareGeneration(
   const plan = planAnswer(request, profile);
   const generated: Token[] = [];
   const topLogprobs = wantedLogprobs(request.sampling);
-  const sampling = samplingOf(parts, plan, request.sampling, generated);
+  const repeats = () => course.answer.isInJsonString && endsInRepetition(generated, parts.vocabulary.quotes);
+  const sampling = samplingOf(parts, plan, request.sampling, generated, repeats);
   const marks = prefixMarks(request);
   const counts = marks.map(({ messages }) => messages);
   const prompt = await parts.prompts.encode({ ...plan.conversation, counts }, order);
@@ -145,10 +147,11 @@ function reasoningEnd({ runtime, markers: { reasoning } }: EngineParts): readonl
 }
 
 function samplingOf(
-  { runtime, vocabulary, markers, markTokens, samplingDefaults }: EngineParts,
-  { conversation, callable, fixed }: AnswerPlan,
+  { runtime, vocabulary, markers, markTokens, samplingDefaults, endRepetition }: EngineParts,
+  { conversation, callable, fixed, json }: AnswerPlan,
   sampling: Sampling | undefined,
   generated: readonly Token[],
+  repeats: () => boolean,
 ): SamplingOptions {
   const callMark = openingToken(markers, vocabulary);
   // A model that sees tools would call them even where the caller wants none called.
@@ -164,6 +167,7 @@ function samplingOf(
     randomSeed: () => randomInt(2 ** 32 - 1),
     newBias: () => runtime.library.TokenBias.for(runtime.model),
     banned: [...callMarks, ...hidden],
+    preferred: endRepetition && json !== undefined ? { tokens: vocabulary.closingQuotes, isDue: repeats } : undefined,
   });
 }
 

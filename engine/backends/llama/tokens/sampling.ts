@@ -47,7 +47,12 @@ export type SamplingInput = {
   readonly newBias: () => TokenBias;
   /** The tokens that must not come. */
   readonly banned: readonly Token[];
+  /** Tokens that come before all others wherever `isDue` says so, which is asked at each step. Absent: there are none. */
+  readonly preferred?: { readonly tokens: readonly Token[]; readonly isDue: () => boolean } | undefined;
 };
+
+/** The bias that lifts a token over all that a model may want; a request's own bias of the token stands. */
+const PREFERENCE = 500;
 
 /**
  * Reads `general.sampling.*` of a GGUF file, as far as it is there and makes sense; llama.cpp's own values stand for
@@ -83,7 +88,7 @@ export function toSamplingOptions(input: SamplingInput): SamplingOptions {
     presencePenalty: inRange("presence_penalty", sampling?.presencePenalty ?? 0, -2, 2),
   };
   const penalised = penalties.penalty !== 1 || penalties.frequencyPenalty !== 0 || penalties.presencePenalty !== 0;
-  const bias = tokenBias(input);
+  const bias = tokenBias(input, []);
   return {
     temperature: inRange("temperature", sampling?.temperature ?? defaults.temperature, 0, 100),
     topK: inRange("top_k", sampling?.topK ?? defaults.topK, 0, 2_147_483_647),
@@ -99,7 +104,7 @@ export function toSamplingOptions(input: SamplingInput): SamplingOptions {
           },
         }
       : {}),
-    ...(bias ? { tokenBias: bias } : {}),
+    ...biasOf(input, bias),
   };
 }
 
@@ -132,10 +137,29 @@ export function wantedLogprobs(sampling: Sampling | undefined): number | undefin
   return wanted === undefined ? undefined : inRange("top_logprobs", wanted, 0, MAX_TOP_LOGPROBS);
 }
 
-function tokenBias({ sampling, vocabularySize, newBias, banned }: SamplingInput): TokenBias | undefined {
+/** Returns the biases of all steps, or those of each step where some tokens are preferred at times. */
+function biasOf(input: SamplingInput, bias: TokenBias | undefined): Pick<SamplingOptions, "tokenBias"> {
+  const { preferred, newBias } = input;
+  if (preferred === undefined) return bias ? { tokenBias: bias } : {};
+  const usual = bias ?? newBias();
+  let lifted: TokenBias | undefined;
+  return {
+    tokenBias: () => {
+      if (!preferred.isDue()) return usual;
+      lifted ??= tokenBias(input, preferred.tokens) ?? usual;
+      return lifted;
+    },
+  };
+}
+
+function tokenBias(
+  { sampling, vocabularySize, newBias, banned }: SamplingInput,
+  lifted: readonly Token[],
+): TokenBias | undefined {
   const biases = Object.entries(sampling?.logitBias ?? {});
-  if (biases.length === 0 && banned.length === 0) return undefined;
+  if (biases.length === 0 && banned.length === 0 && lifted.length === 0) return undefined;
   const bias = newBias();
+  for (const token of lifted) bias.set(token, { logit: PREFERENCE });
   for (const [id, logit] of biases) {
     const token = inRange("logit_bias", Number(id), 0, vocabularySize - 1);
     bias.set(token as Token, { logit: inRange("logit_bias", logit, -1000, 1000) });

@@ -26,6 +26,10 @@ export type Vocabulary = {
   readonly longestTokenBytes: number | undefined;
   /** The control tokens that do not end an answer: detokenizing leaves them out. */
   readonly hiddenTokens: readonly Token[];
+  /** The tokens with a quotation mark in them. */
+  readonly quotes: ReadonlySet<Token>;
+  /** Those of them that begin with it, so that they end a string in JSON. */
+  readonly closingQuotes: readonly Token[];
   /** The spelling of the token that begins a prompt; "" where the model has none. */
   readonly bosText: string;
   /** The spelling of the token that ends an answer; "" where the model has none. */
@@ -42,6 +46,7 @@ export function readVocabulary(model: LlamaModel): Vocabulary {
   const tokens: ControlToken[] = [];
   const ids = new Map<string, Token>();
   const hiddenTokens: Token[] = [];
+  const quotes = new Map<Token, string>();
   let size = 0;
   let longest = 1;
   for (const id of model.iterateAllTokens()) {
@@ -49,6 +54,7 @@ export function readVocabulary(model: LlamaModel): Vocabulary {
     const attributes = model.getTokenAttributes(id);
     const text = model.detokenize([id], true);
     longest = Math.max(longest, Buffer.byteLength(text));
+    if (text.includes('"')) quotes.set(id, text);
     if (!attributes.control && !attributes.userDefined && !attributes.unknown) continue;
     tokens.push({ text, stripsLeft: attributes.lstrip });
     ids.set(text, id);
@@ -60,6 +66,8 @@ export function readVocabulary(model: LlamaModel): Vocabulary {
     size,
     controlTokens: new ControlTokens(tokens),
     hiddenTokens,
+    quotes: new Set(quotes.keys()),
+    closingQuotes: [...quotes].flatMap(([id, text]) => (text.startsWith('"') ? [id] : [])),
     longestTokenBytes: ["bpe", "spm"].includes(model.vocabularyType) ? longest : undefined,
     cutsAtWords: model.vocabularyType === "bpe" && pre !== undefined && SPLITS_WORDS.has(pre),
     bosText: bos === null ? "" : model.detokenize([bos], true),

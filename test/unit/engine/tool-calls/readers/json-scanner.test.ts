@@ -66,6 +66,15 @@ describe("JsonScanner", () => {
     expect(scanner.push("7 ")).toEqual({ consumed: 1, state: "complete" });
   });
 
+  test("knows where a quotation mark could end a value", () => {
+    const scanner = new JsonScanner({ root: "any" });
+    const inString = [...'{"k": ["a\\"b\\u0041", 1], "n": "c"}'].map((char) => {
+      scanner.push(char);
+      return scanner.isInString ? "s" : ".";
+    });
+    expect(inString.join("")).toBe(".......ss.ss.....s............ss..");
+  });
+
   test("wants an object where told so", () => {
     expect(new JsonScanner({ root: "object" }).push(" [")).toEqual({ consumed: 1, state: "invalid" });
     expect(new JsonScanner({ root: "object" }).push(' {"a":[1]}')).toEqual({ consumed: 10, state: "complete" });

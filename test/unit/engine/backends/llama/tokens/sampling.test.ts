@@ -61,6 +61,50 @@ test("penalties see the tokens generated so far", () => {
   expect(typeof seen === "function" ? seen() : seen).toEqual([5]);
 });
 
+describe("tokens that are preferred at times", () => {
+  const biases = new Map<unknown, Map<number, unknown>>();
+  const newBias = () => {
+    const known = new Map<number, unknown>();
+    const bias = {
+      set(token: number, value: unknown) {
+        known.set(token, value);
+        return bias;
+      },
+    };
+    biases.set(bias, known);
+    return bias as unknown as TokenBias;
+  };
+  const stepsOf = (fields: Partial<Sampling>) => {
+    let due = false;
+    const preferred = { tokens: [3 as Token, 4 as Token], isDue: () => due };
+    const { tokenBias } = toSamplingOptions(input(fields, { newBias, banned: [9 as Token], preferred }));
+    if (typeof tokenBias !== "function") throw new Error("the biases are the same at every step");
+    return (isDue: boolean) => {
+      due = isDue;
+      return biases.get(tokenBias());
+    };
+  };
+
+  test("are lifted at those steps only", () => {
+    const step = stepsOf({});
+    const usual = [[9, "never"]];
+    const lifted = [
+      [3, { logit: 500 }],
+      [4, { logit: 500 }],
+      [9, "never"],
+    ];
+    expect([...(step(false) ?? [])]).toEqual(usual);
+    expect([...(step(true) ?? [])]).toEqual(lifted);
+    expect([...(step(false) ?? [])]).toEqual(usual);
+  });
+
+  test("keep what the request says of them", () => {
+    const step = stepsOf({ logitBias: { 4: -100 } });
+    expect(step(true)?.get(4)).toEqual({ logit: -100 });
+    expect(step(true)?.get(3)).toEqual({ logit: 500 });
+  });
+});
+
 describe("what would sample garbage is refused with the name of the field", () => {
   const cases: readonly [field: string, value: Partial<Sampling>][] = [
     ["temperature", { temperature: Number.NaN }],

@@ -11,6 +11,8 @@ const vocabulary = {
   cutsAtWords: true,
   hiddenTokens: [],
   longestTokenBytes: undefined,
+  quotes: new Set<Token>(),
+  closingQuotes: [],
   bosText: "",
   eosText: "<|im_end|>",
   markerToken: (spelling: string) => {
