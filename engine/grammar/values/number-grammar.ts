@@ -8,8 +8,9 @@ import { isIntegerExclusion } from "../schema/schema-negation.ts";
 import { decimalOf } from "./decimal.ts";
 import { integerInRange, type NumberBound, numberInRange } from "./number-range.ts";
 
-/** Work that writing a range of numbers costs, digit by digit. */
-const RANGE_WORK = 250;
+/** Work that a range of numbers costs, beside what each digit of its bounds does where it is written for the first time. */
+const RANGE_WORK = 16;
+const DIGIT_WORK = 10;
 /** The most multiples between two bounds that are written out. */
 const MAX_LISTED = 256;
 /** The greatest remainder that is counted, and the most digits of a multiple in front of the point. */
@@ -49,7 +50,11 @@ export function numberGrammar(conversion: Conversion, nodes: readonly PlainNode[
   if (isInteger || step?.places === 0) {
     const min = low && (low.isOut ? Math.floor(low.value) + 1 : Math.ceil(low.value));
     const max = high && (high.isOut ? Math.ceil(high.value) - 1 : Math.floor(high.value));
-    return rules.once(`integers ${min} ${max}`, () => integerInRange(rules, { min: exact(min), max: exact(max) }));
+    return rules.once(`integers ${min} ${max}`, () => {
+      const range = { min: exact(min), max: exact(max) };
+      rules.budget.pay(DIGIT_WORK * (String(range.min ?? "").length + String(range.max ?? "").length));
+      return integerInRange(rules, range);
+    });
   }
   const range = {
     min: boundOf(low),
@@ -58,7 +63,14 @@ export function numberGrammar(conversion: Conversion, nodes: readonly PlainNode[
     isFractional,
   };
   const key = `numbers ${low?.value} ${low?.isOut} ${high?.value} ${high?.isOut} ${range.maxFraction} ${isFractional}`;
-  return rules.once(key, () => numberInRange(rules, range));
+  return rules.once(key, () => {
+    rules.budget.pay(DIGIT_WORK * (digitsOf(range.min) + digitsOf(range.max)));
+    return numberInRange(rules, range);
+  });
+}
+
+function digitsOf(bound: NumberBound | undefined): number {
+  return bound === undefined ? 0 : String(bound.value.whole).length + bound.value.fraction.length;
 }
 
 const exact = (value: number | undefined) => (value === undefined ? undefined : BigInt(value));
