@@ -90,7 +90,7 @@ export function grammarText(root: Gbnf, rules: ReadonlyMap<string, Gbnf>): strin
 function write(node: Gbnf, within: "top" | "sequence" | "repeat"): string {
   switch (node.kind) {
     case "literal":
-      return `"${[...node.text].map((char) => writeCode(char.codePointAt(0) ?? 0, '"\\')).join("")}"`;
+      return `"${writeText(node.text)}"`;
     case "chars":
       return `[${node.ranges.map(writeRange).join("")}]`;
     case "except":
@@ -111,6 +111,14 @@ function write(node: Gbnf, within: "top" | "sequence" | "repeat"): string {
       return within === "repeat" ? `(${text})` : text;
     }
   }
+}
+
+/** Matches a text that can be written as it is. */
+const PLAIN_TEXT = /^[ !#-[\]-~]*$/;
+
+function writeText(text: string): string {
+  if (PLAIN_TEXT.test(text)) return text;
+  return [...text].map((char) => writeCode(char.codePointAt(0) ?? 0, '"\\')).join("");
 }
 
 function writeCount(min: number, max: number | undefined): string {

@@ -1,5 +1,6 @@
 import { WorkBudget } from "../work-budget.ts";
 import { choice, EMPTY, type Gbnf, NEVER, optional, repeat, rule, sequence } from "./gbnf.ts";
+import { FinishingRules } from "./prune.ts";
 
 /**
  * The size of the blocks in which repetitions are written, because llama.cpp copies a repeated part once per
@@ -41,6 +42,7 @@ export class GrammarRules {
   #count = 0;
   #patternStates = 0;
   #freeWays = 0;
+  #finishing = new FinishingRules(this.#rules);
 
   /** Makes an empty set of rules. `budget` is the work that making the grammar may cost; without bounds by default. */
   constructor(budget = new WorkBudget(Number.POSITIVE_INFINITY)) {
@@ -75,6 +77,7 @@ export class GrammarRules {
       for (const key of [...this.#once.keys()].slice(once)) this.#once.delete(key);
       this.#patternStates = states;
       this.#freeWays = freeWays;
+      this.#finishing = new FinishingRules(this.#rules);
       throw error;
     } finally {
       this.#budget = before.budget;
@@ -85,6 +88,11 @@ export class GrammarRules {
   /** All rules by name. */
   get all(): ReadonlyMap<string, Gbnf> {
     return this.#rules;
+  }
+
+  /** What is known of which rules can be finished; those that are still being made must not be asked about. */
+  get finishing(): FinishingRules {
+    return this.#finishing;
   }
 
   /** Asks for `count` states for a pattern; false where there is no room for them. */
@@ -106,7 +114,7 @@ export class GrammarRules {
     if (!this.#rules.has(name)) {
       this.budget.pay(RULE_WORK);
       this.#rules.set(name, EMPTY);
-      this.#rules.set(name, build());
+      this.#make(name, build());
     }
     return rule(name);
   }
@@ -129,7 +137,12 @@ export class GrammarRules {
 
   /** Says what a rule matches to which `declared` has returned the reference. */
   define(to: Gbnf, body: Gbnf): void {
-    if (to.kind === "rule") this.#rules.set(to.name, body);
+    if (to.kind === "rule") this.#make(to.name, body);
+  }
+
+  #make(name: string, body: Gbnf): void {
+    this.#rules.set(name, body);
+    this.#finishing.note(name, body);
   }
 
   /** Refers to the rule for a key, which stands for what the rule matches; it is made at the key's first use. */
@@ -149,18 +162,15 @@ export class GrammarRules {
   }
 
   /**
-   * Matches between `min` and `most` times `part` (undefined, and all from 2^30 on: without end), in space that grows
-   * with the logarithm of the counts. Many places share a repetition of the same part, as reading each costs its length.
+   * Matches between `least` and `most` times `part`, in space that grows with the logarithm of the counts. A `most` that
+   * is undefined or 2^30 and more is without end, and 2^30 stands for any greater `least`: no answer comes so far. Many
+   * places share a repetition of the same part and its blocks, as reading each costs its length.
    */
-  times(part: Gbnf, min: number, most: number | undefined): Gbnf {
+  times(part: Gbnf, least: number, most: number | undefined): Gbnf {
+    const min = Math.min(least, BEYOND_ANSWERS);
     const max = most !== undefined && most < BEYOND_ANSWERS ? most : undefined;
-    const name =
-      part.kind === "rule"
-        ? part.name
-        : part.kind === "chars" || part.kind === "except"
-          ? `${part.kind} ${part.ranges.join()}`
-          : undefined;
-    if (name === undefined || (max ?? min) < LONG) return this.#times(part, min, max);
+    const name = (max ?? min) < LONG ? undefined : nameOf(part);
+    if (name === undefined) return this.#times(part, min, max);
     return this.once(`times ${min} ${max} ${name}`, () => this.#times(part, min, max));
   }
 
@@ -172,19 +182,26 @@ export class GrammarRules {
 
   #exactly(part: Gbnf, count: number): Gbnf {
     if (count <= BLOCK) return repeat(part, count, count);
-    const block = this.fresh(() => repeat(part, BLOCK, BLOCK));
+    const block = this.#block(part, BLOCK);
     return sequence(this.#exactly(block, Math.floor(count / BLOCK)), repeat(part, count % BLOCK, count % BLOCK));
   }
 
   /** Matches up to `count` times: full blocks and then less than a block, so that every count has one reading. */
   #upTo(part: Gbnf, count: number): Gbnf {
     if (count <= BLOCK) return repeat(part, 0, count);
-    const block = this.fresh(() => repeat(part, BLOCK, BLOCK));
+    const block = this.#block(part, BLOCK);
     const blocks = Math.floor(count / BLOCK);
-    const partial = this.fresh(() => repeat(part, 0, BLOCK - 1));
+    const partial = this.#block(part, 0);
     const last = repeat(part, 0, count % BLOCK);
     if (count % BLOCK === BLOCK - 1) return sequence(this.#upTo(block, blocks), partial);
     return choice(sequence(this.#upTo(block, blocks - 1), partial), sequence(this.#exactly(block, blocks), last));
+  }
+
+  /** Refers to the rule of a full block of a part, where `min` is `BLOCK`, or of less than one, where it is 0. */
+  #block(part: Gbnf, min: number): Gbnf {
+    const build = () => repeat(part, min, min === BLOCK ? BLOCK : BLOCK - 1);
+    const name = nameOf(part);
+    return name === undefined ? this.fresh(build) : this.once(`block ${min} ${name}`, build);
   }
 
   /** Matches `part` between `min` and `max` times with `separator` between; `max` undefined is without end. */
@@ -196,4 +213,18 @@ export class GrammarRules {
     const all = sequence(element, more);
     return min === 0 ? optional(all) : all;
   }
+}
+
+/** The texts of sets of characters, which are the same few again and again. */
+const NAMES = new WeakMap<Gbnf, string>();
+
+/** Returns a text that tells a part from all others; undefined for one that is neither a rule nor a set of characters. */
+function nameOf(part: Gbnf): string | undefined {
+  if (part.kind === "rule") return part.name;
+  if (part.kind !== "chars" && part.kind !== "except") return undefined;
+  const known = NAMES.get(part);
+  if (known !== undefined) return known;
+  const name = `${part.kind} ${part.ranges.join()}`;
+  NAMES.set(part, name);
+  return name;
 }

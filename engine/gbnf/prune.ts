@@ -5,25 +5,35 @@ export type PrunedGrammar = { readonly root: Gbnf; readonly rules: ReadonlyMap<s
 
 /**
  * Takes out what can never be finished (an object that must hold itself, a choice of nothing), so that a model cannot
- * walk into it, and the rules that nothing refers to. Undefined where nothing can match at all.
+ * walk into it, and the rules that nothing refers to. `finishing` is what is known of the rules. Undefined where nothing
+ * can match at all.
  */
-export function prune(root: Gbnf, rules: ReadonlyMap<string, Gbnf>): PrunedGrammar | undefined {
-  const finishing = new FinishingRules(rules);
+export function prune(
+  root: Gbnf,
+  rules: ReadonlyMap<string, Gbnf>,
+  finishing = new FinishingRules(rules),
+): PrunedGrammar | undefined {
   if (!finishing.canFinish(root)) return undefined;
   const kept = new Map<string, Gbnf>();
   /** The rules that are kept and whose bodies are still to be gone through. */
   const open: string[] = [];
-  const visit = (node: Gbnf): Gbnf => {
-    const alive = withoutDeadEnds(node, finishing) ?? NEVER;
-    for (const name of references(alive)) {
+  const keep = (names: readonly string[]) => {
+    for (const name of names) {
       if (kept.has(name) || !rules.has(name)) continue;
       kept.set(name, NEVER);
       open.push(name);
     }
+  };
+  const visit = (node: Gbnf, name?: string): Gbnf => {
+    // Most rules lead to no dead end.
+    const isWhole = !hasDeadEnd(node, finishing);
+    const alive = isWhole ? node : (withoutDeadEnds(node, finishing) ?? NEVER);
+    keep(isWhole && name !== undefined ? finishing.usedBy(name) : references(alive));
     return alive;
   };
   const alive = visit(root);
-  for (let name = open.pop(); name !== undefined; name = open.pop()) kept.set(name, visit(rules.get(name) ?? NEVER));
+  for (let name = open.pop(); name !== undefined; name = open.pop())
+    kept.set(name, visit(rules.get(name) ?? NEVER, name));
   return { root: alive, rules: kept };
 }
 
@@ -35,22 +45,35 @@ export class FinishingRules {
   readonly #rules: ReadonlyMap<string, Gbnf>;
   readonly #finishing = new Set<string>();
   readonly #never = new Set<string>();
+  /** The names of the rules that a rule refers to, by its name. */
+  readonly #uses = new Map<string, readonly string[]>();
 
   constructor(rules: ReadonlyMap<string, Gbnf>) {
     this.#rules = rules;
   }
 
+  /** Takes note of a rule that has just been made: where it leads to what can be finished it is not looked at again. */
+  note(name: string, body: Gbnf): void {
+    if (this.#finishes(body)) this.#finishing.add(name);
+  }
+
   /** Returns whether some text matches the expression to its end. */
   canFinish(node: Gbnf): boolean {
+    if (this.#finishes(node)) return true;
+    if (node.kind === "rule" && this.#never.has(node.name)) return false;
     const added = this.#unknown(node);
     const waiting = this.#look(added);
     for (const name of waiting) this.#never.add(name);
     return this.#finishes(node);
   }
 
-  /** Returns whether a rule can be finished that an expression leads to which was asked about; false for another. */
-  isFinishing(name: string): boolean {
-    return this.#finishing.has(name);
+  /** Returns the names of the rules to which a rule refers that is not being made any more. */
+  usedBy(name: string): readonly string[] {
+    const known = this.#uses.get(name);
+    if (known !== undefined) return known;
+    const found = references(this.#bodyOf(name));
+    this.#uses.set(name, found);
+    return found;
   }
 
   /** Finds out about rules, each of which comes behind those that it refers to, and returns those that never finish. */
@@ -64,7 +87,7 @@ export class FinishingRules {
     /** The rules that wait for a rule. In a circle a rule may finish after what refers to it was looked at. */
     const users = new Map<string, string[]>();
     for (const name of waiting) {
-      for (const used of references(this.#bodyOf(name))) {
+      for (const used of this.usedBy(name)) {
         const of = users.get(used);
         if (of) of.push(name);
         else users.set(used, [name]);
@@ -86,15 +109,20 @@ export class FinishingRules {
   #unknown(node: Gbnf): readonly string[] {
     const seen = new Set<string>();
     const found: string[] = [];
-    const open: { readonly name: string; readonly uses: string[] }[] = [{ name: "", uses: references(node) }];
+    const uses = references(node);
+    const open: { readonly name: string; readonly uses: readonly string[]; left: number }[] = [
+      { name: "", uses, left: uses.length },
+    ];
     for (let last = open.at(-1); last !== undefined; last = open.at(-1)) {
-      const name = last.uses.pop();
+      last.left -= 1;
+      const name = last.uses[last.left];
       if (name === undefined) {
         open.pop();
         if (last.name !== "") found.push(last.name);
       } else if (!seen.has(name) && !this.#finishing.has(name) && !this.#never.has(name)) {
         seen.add(name);
-        open.push({ name, uses: references(this.#bodyOf(name)) });
+        const inside = this.usedBy(name);
+        open.push({ name, uses: inside, left: inside.length });
       }
     }
     return found;
@@ -122,14 +150,29 @@ export class FinishingRules {
   }
 }
 
+/** Returns whether an expression leads anywhere to what can never be finished. */
+function hasDeadEnd(node: Gbnf, finishing: FinishingRules): boolean {
+  switch (node.kind) {
+    case "rule":
+      return !finishing.canFinish(node);
+    case "sequence":
+      return node.parts.some((part) => hasDeadEnd(part, finishing));
+    case "choice":
+      return node.options.length === 0 || node.options.some((option) => hasDeadEnd(option, finishing));
+    case "repeat":
+      return hasDeadEnd(node.part, finishing);
+    default:
+      return false;
+  }
+}
+
 /**
- * Returns what of an expression can be finished; undefined where nothing can. The rules in it must have been asked about
- * before. It goes through the expression once: grammars of callers' schemas are deep.
+ * Returns what of an expression can be finished; undefined where nothing can. It goes through the expression once: grammars of callers' schemas are deep.
  */
 function withoutDeadEnds(node: Gbnf, finishing: FinishingRules): Gbnf | undefined {
   switch (node.kind) {
     case "rule":
-      return finishing.isFinishing(node.name) ? node : undefined;
+      return finishing.canFinish(node) ? node : undefined;
     case "sequence": {
       const parts = node.parts.map((part) => withoutDeadEnds(part, finishing));
       if (parts.every((part, at) => part === node.parts[at])) return node;

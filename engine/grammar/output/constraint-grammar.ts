@@ -47,7 +47,7 @@ export function refuseUnenforced(unenforced: readonly string[]): void {
  * INVALID_SCHEMA where the text is longer than 256 KiB or nothing can match.
  */
 export function finishGrammar(root: Gbnf, rules: GrammarRules, at: string): string {
-  const pruned = prune(root, rules.all);
+  const pruned = prune(root, rules.all, rules.finishing);
   if (pruned === undefined) throw invalidSchema(`${at}#`, "no value can satisfy it");
   const text = grammarText(pruned.root, pruned.rules);
   if (text.length > MAX_GRAMMAR_BYTES) throw costlySchema(`${at}#`, "is too complex");

@@ -13,7 +13,6 @@ import {
   fixedValue,
   type JsonValue,
 } from "../../gbnf/json-value.ts";
-import { FinishingRules } from "../../gbnf/prune.ts";
 import { WorkBudget, WorkSpent } from "../../work-budget.ts";
 import { patternExpression } from "../expressions/string-pattern.ts";
 import { ReadingsGraph, readingsOf } from "../schema/ambiguity.ts";
@@ -198,7 +197,6 @@ class SchemaConverter implements Conversion, Reading {
   /** For each alternative of a `oneOf` those with which it overlaps, by the id of its node. */
   readonly #overlaps = new Map<number, readonly (readonly number[])[]>();
   readonly #mode: ConverterOptions["mode"];
-  readonly #finishing: FinishingRules;
   readonly #validator: SchemaValidator;
 
   /** Makes a conversion of a document. */
@@ -208,7 +206,6 @@ class SchemaConverter implements Conversion, Reading {
     this.undeclared = undeclared;
     this.#mode = mode;
     this.#comparing = new WorkBudget(COMPARING_WORK, rules.budget);
-    this.#finishing = new FinishingRules(rules.all);
     this.#validator = new SchemaValidator(document);
     this.negation =
       mode === "exact" || mode === "free"
@@ -229,7 +226,7 @@ class SchemaConverter implements Conversion, Reading {
     const root = this.value(nodes);
     if (this.#readings.isTooAmbiguous(ROOT))
       return this.document.tooCostly(pointer, "has alternatives that are too much alike");
-    if (!this.#finishing.canFinish(root)) return this.document.fail(pointer, "no value can satisfy it");
+    if (!this.rules.finishing.canFinish(root)) return this.document.fail(pointer, "no value can satisfy it");
     return { root, unenforced: [...this.unenforced] };
   }
 
@@ -276,10 +273,8 @@ class SchemaConverter implements Conversion, Reading {
 
   #plain(nodes: readonly PlainNode[], readings: number, isFree: boolean): Gbnf {
     this.budget.pay(PLAIN_WORK + nodes.length);
-    const ids = nodes
-      .map(({ id }) => id)
-      .sort((a, b) => a - b)
-      .join();
+    const [only] = nodes;
+    const ids = nodes.length === 1 && only !== undefined ? String(only.id) : idsOf(nodes);
     const key = isFree ? `${ids} free` : ids;
     this.#readings.add(this.#current, key, readings);
     const known = this.#known.get(key);
@@ -361,7 +356,7 @@ class SchemaConverter implements Conversion, Reading {
 
   /** Returns whether no value can satisfy all of the nodes. */
   #isEmpty(nodes: readonly SchemaNode[]): boolean {
-    return !this.#finishing.canFinish(this.value(nodes));
+    return !this.rules.finishing.canFinish(this.value(nodes));
   }
 
   #fixed(listed: readonly JsonValue[], nodes: readonly PlainNode[]): Gbnf {
@@ -395,6 +390,14 @@ class SchemaConverter implements Conversion, Reading {
         return objectGrammar(this, nodes, isFree);
     }
   }
+}
+
+/** Returns the ids of nodes in one order, whatever theirs is. */
+function idsOf(nodes: readonly SchemaNode[]): string {
+  return nodes
+    .map(({ id }) => id)
+    .sort((a, b) => a - b)
+    .join();
 }
 
 /** Matches any value of a type. */
