@@ -51,6 +51,7 @@ function listsValues(schema: SchemaObject): boolean {
 
 /** Returns what a schema lists, by canonical text; undefined where it lists nothing. Throws `WorkSpent`. */
 export function listedValues(schema: SchemaObject, budget: WorkBudget): Listed | undefined {
+  if (!listsValues(schema)) return undefined;
   if (KNOWN.has(schema)) return KNOWN.get(schema);
   let listed: Listed | undefined;
   for (const list of [schema.enum, Object.hasOwn(schema, "const") ? [schema.const ?? null] : undefined]) {

@@ -27,6 +27,10 @@ type Asked = { readonly presence: Presence; readonly allowsOthers: boolean };
 const MAX_ALTERNATIVES = 32;
 const MAX_DEPTH = 16;
 const LISTS = ["anyOf", "oneOf"] as const;
+const DEPENDING = ["dependentRequired", "dependentSchemas", "dependencies"] as const;
+/** The keywords that can ask for the presence of members, which most schemas have none of. */
+const KEYWORDS = [...LISTS, "not", "if", ...DEPENDING];
+const NONE: readonly PresenceKeyword[] = [];
 
 /** What was found out of schemas, many of which are looked at again and again. */
 const KNOWN = new WeakMap<SchemaObject, readonly PresenceKeyword[]>();
@@ -37,6 +41,7 @@ const KNOWN = new WeakMap<SchemaObject, readonly PresenceKeyword[]>();
  * Throws `WorkSpent`.
  */
 export function presenceKeywords(schema: SchemaObject, budget: WorkBudget): readonly PresenceKeyword[] {
+  if (!KEYWORDS.some((name) => schema[name] !== undefined)) return NONE;
   const known = KNOWN.get(schema);
   if (known !== undefined) return known;
   const found: PresenceKeyword[] = [];
@@ -46,8 +51,7 @@ export function presenceKeywords(schema: SchemaObject, budget: WorkBudget): read
   for (const name of LISTS) if (isList(schema[name])) add(name, ofList(name, schema[name], budget, 0));
   if (schema.not !== undefined) add("not", negated(askedOf(schema.not, budget, 0)));
   if (schema.if !== undefined) add("if", ofBranches(schema, budget, 0));
-  for (const name of ["dependentRequired", "dependentSchemas", "dependencies"])
-    if (isObject(schema[name])) add(name, ofDependencies(schema[name], budget, 0));
+  for (const name of DEPENDING) if (isObject(schema[name])) add(name, ofDependencies(schema[name], budget, 0));
   KNOWN.set(schema, found);
   return found;
 }

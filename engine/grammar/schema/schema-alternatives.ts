@@ -40,6 +40,11 @@ type Option = readonly SchemaNode[];
  */
 export function alternatives(nodes: readonly SchemaNode[], reading: Reading): readonly (readonly PlainNode[])[] {
   const { budget, document } = reading;
+  const [only] = nodes;
+  if (nodes.length === 1 && only !== undefined && isPlain(only) && !leadsOn(only)) {
+    budget.pay(2);
+    return [[only]];
+  }
   const results: (readonly PlainNode[])[] = [];
   /** What holds on the way that is being followed. */
   const holds = new Map<number, PlainNode>();
@@ -57,11 +62,17 @@ export function alternatives(nodes: readonly SchemaNode[], reading: Reading): re
       results.push([...holds.values()]);
     } else if (isPlain(todo.node)) expand(todo.node, { id: todo.node.id, before: todo.from }, todo.others);
   };
+  /** What the nodes lead to that were come to, many of them on many ways. */
+  const known = new Map<number, Leading>();
+  const leading = (node: PlainNode): Leading => {
+    const found = known.get(node.id) ?? leadingFrom(node, reading);
+    known.set(node.id, found);
+    return found;
+  };
   const expand = (node: PlainNode, path: Path, others: Todo): void => {
+    const { groups, together } = leading(node);
     const before = (option: Option, behind: Todo) =>
       option.reduceRight<Todo>((todo, each) => ({ node: each, from: path, others: todo }), behind);
-    const groups = choicesOf(node, reading);
-    const together = togetherOf(node, reading);
     holds.set(node.id, node);
     const choose = (at: number, behind: Todo): void => {
       const group = groups[at];
@@ -73,6 +84,16 @@ export function alternatives(nodes: readonly SchemaNode[], reading: Reading): re
   };
   follow(nodes.reduceRight<Todo>((others, node) => ({ node, from: undefined, others }), undefined));
   return results;
+}
+
+/** The nodes to which a node leads: in each of the groups one option is to be taken, and the others hold as well. */
+type Leading = { readonly groups: readonly (readonly Option[])[]; readonly together: readonly SchemaNode[] };
+
+const NOWHERE: Leading = { groups: [], together: [] };
+
+function leadingFrom(node: PlainNode, reading: Reading): Leading {
+  if (!leadsOn(node)) return NOWHERE;
+  return { groups: choicesOf(node, reading), together: togetherOf(node, reading) };
 }
 
 /** Returns the nodes that hold wherever a node does. */
@@ -106,11 +127,12 @@ function referenceOf({ schema }: PlainNode): string | undefined {
 function choicesOf(node: PlainNode, reading: Reading): readonly (readonly Option[])[] {
   const { budget } = reading;
   const groups: (readonly Option[])[] = [];
-  if (!isOfPresence(node, "oneOf", budget)) groups.push(oneOf(node, reading));
-  if (!isOfPresence(node, "anyOf", budget)) groups.push(listed(node, "anyOf", reading).map((each) => [each]));
-  if (node.schema.if !== undefined && !isOfPresence(node, "if", budget)) groups.push(branches(node, reading));
+  const isAsked = (keyword: string) => node.schema[keyword] !== undefined && !isOfPresence(node, keyword, budget);
+  if (isAsked("oneOf")) groups.push(oneOf(node, reading));
+  if (isAsked("anyOf")) groups.push(listed(node, "anyOf", reading).map((each) => [each]));
+  if (isAsked("if")) groups.push(branches(node, reading));
   for (const keyword of ["dependentSchemas", "dependencies"])
-    if (!isOfPresence(node, keyword, budget)) groups.push(...dependents(node, keyword, reading));
+    if (isAsked(keyword)) groups.push(...dependents(node, keyword, reading));
   return groups.filter((group) => group.length > 0);
 }
 
@@ -171,6 +193,25 @@ function dependents(node: PlainNode, keyword: string, reading: Reading): readonl
       [document.node(isThere.is, pointer), document.node(behind, pointer)],
     ];
   });
+}
+
+/** The keywords that lead from a schema to others that hold for the same value. */
+const LEADING = [
+  "$ref",
+  "$dynamicRef",
+  "$recursiveRef",
+  "allOf",
+  "anyOf",
+  "oneOf",
+  "not",
+  "if",
+  "dependentSchemas",
+  "dependencies",
+];
+
+/** Returns whether a node has keywords that lead to others, as most have not. */
+function leadsOn({ schema }: PlainNode): boolean {
+  return LEADING.some((keyword) => schema[keyword] !== undefined);
 }
 
 function isPlain(node: SchemaNode): node is PlainNode {

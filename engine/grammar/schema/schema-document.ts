@@ -132,27 +132,28 @@ export class SchemaDocument {
       if (form && !form[1](schema[keyword])) this.fail(`${pointer}/${keyword}`, form[0]);
     }
     const base = this.#addresses.add(schema, pointer, around);
-    for (const [path, inner] of this.#inside(schema, pointer)) this.#check(inner, path, level + 1, base);
+    this.#checkInside(schema, pointer, (inner, path) => this.#check(inner, path, level + 1, base));
   }
 
-  *#inside(schema: SchemaObject, pointer: string): Generator<readonly [pointer: string, schema: JsonValue]> {
+  /** Goes through the schemas directly inside one, with their pointers. */
+  #checkInside(schema: SchemaObject, pointer: string, check: (inner: JsonValue, path: string) => void): void {
     for (const keyword of SUBSCHEMA_MAPS) {
       const map = schema[keyword];
-      if (map === undefined) continue;
-      if (!isObject(map)) return this.fail(`${pointer}/${keyword}`, "must be an object");
-      for (const [key, inner] of Object.entries(map)) yield [`${pointer}/${keyword}/${shown(key)}`, inner];
+      if (isObject(map))
+        for (const [key, inner] of Object.entries(map)) check(inner, `${pointer}/${keyword}/${shown(key)}`);
+      else if (map !== undefined) this.fail(`${pointer}/${keyword}`, "must be an object");
     }
     for (const keyword of SUBSCHEMA_LISTS) {
       const list = schema[keyword];
-      if (list === undefined) continue;
-      if (!isList(list) || list.length === 0) return this.fail(`${pointer}/${keyword}`, "must be a list of schemas");
-      for (const [i, inner] of list.entries()) yield [`${pointer}/${keyword}/${i}`, inner];
+      if (isList(list) && list.length > 0)
+        for (const [i, inner] of list.entries()) check(inner, `${pointer}/${keyword}/${i}`);
+      else if (list !== undefined) this.fail(`${pointer}/${keyword}`, "must be a list of schemas");
     }
     for (const keyword of SUBSCHEMAS) {
       const inner = schema[keyword];
       if (inner === undefined) continue;
-      if (keyword !== "items" || !isList(inner)) yield [`${pointer}/${keyword}`, inner];
-      else for (const [i, item] of inner.entries()) yield [`${pointer}/items/${i}`, item];
+      if (keyword !== "items" || !isList(inner)) check(inner, `${pointer}/${keyword}`);
+      else for (const [i, item] of inner.entries()) check(item, `${pointer}/items/${i}`);
     }
   }
 }

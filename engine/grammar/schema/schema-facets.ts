@@ -52,8 +52,10 @@ function listsValues(schema: SchemaObject): boolean {
 
 function namedTypes(schema: SchemaObject, budget: WorkBudget): ReadonlySet<SchemaType> | undefined {
   budget.pay(isList(schema.type) ? 1 + schema.type.length / 4 : 1);
-  const names = isList(schema.type) ? schema.type : [schema.type];
-  const types = TYPES.filter((type) => names.includes(type));
+  const { type } = schema;
+  if (type === undefined) return undefined;
+  const names = isList(type) ? type : [type];
+  const types = TYPES.filter((each) => names.includes(each));
   if (types.length === 0) return undefined;
   return new Set(schema.nullable === true ? [...types, "null"] : types);
 }
@@ -67,13 +69,22 @@ function commonTypes(a: ReadonlySet<SchemaType>, b: ReadonlySet<SchemaType>): Re
 
 /** Returns the strictest of a lower bound that several nodes may set; 0 where none does. */
 export function atLeast(nodes: readonly PlainNode[], keyword: string): number {
-  return Math.max(0, ...numbers(nodes, keyword));
+  let strictest = 0;
+  for (const { schema } of nodes) {
+    const bound = schema[keyword];
+    if (typeof bound === "number" && bound > strictest) strictest = bound;
+  }
+  return strictest;
 }
 
 /** Returns the strictest of an upper bound that several nodes may set; undefined where none does. */
 export function atMost(nodes: readonly PlainNode[], keyword: string): number | undefined {
-  const bounds = numbers(nodes, keyword);
-  return bounds.length === 0 ? undefined : Math.min(...bounds);
+  let strictest: number | undefined;
+  for (const { schema } of nodes) {
+    const bound = schema[keyword];
+    if (typeof bound === "number" && (strictest === undefined || bound < strictest)) strictest = bound;
+  }
+  return strictest;
 }
 
 /** Returns the numbers that the nodes have under a keyword. */

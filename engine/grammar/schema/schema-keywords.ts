@@ -116,9 +116,11 @@ export const KEYWORDS = {
 /** The name of a keyword that says something of a value. */
 export type KeywordName = keyof typeof KEYWORDS;
 
+const BY_NAME: ReadonlyMap<string, Keyword> = new Map(Object.entries(KEYWORDS));
+
 /** Returns the keyword of any name; undefined where `KEYWORDS` has none. */
 export function keyword(name: string): Keyword | undefined {
-  return Object.hasOwn(KEYWORDS, name) ? KEYWORDS[name as KeywordName] : undefined;
+  return BY_NAME.get(name);
 }
 
 /** The keywords of which no grammar enforces anything. */

@@ -75,6 +75,8 @@ export function mayHaveName({ names }: Keys, name: string): boolean {
 /** Returns what a node says about a member: by its name, by its key's patterns, or as one that it does not name. */
 export function memberNodes(conversion: Conversion, node: PlainNode, name: string, keys: Keys): readonly SchemaNode[] {
   const own = entryOf(conversion, node, "properties", name);
+  if (keys.patterns.length === 0)
+    return own === undefined ? children(conversion, [node], "additionalProperties") : [own];
   const matched = keys.patterns.filter((each) => each.node === node && matchesText(each.automaton, name));
   const found = [...(own === undefined ? [] : [own]), ...matched.flatMap((each) => patternNodes(conversion, each))];
   return found.length > 0 ? found : children(conversion, [node], "additionalProperties");

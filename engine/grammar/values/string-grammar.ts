@@ -1,5 +1,6 @@
 import { type Gbnf, literal, NEVER, sequence } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
+import { stringChar } from "../../gbnf/json-value.ts";
 import { automatonOfTexts, type ProductPart } from "../expressions/automaton-product.ts";
 import { type Expression, UnsupportedPattern } from "../expressions/regular-expression.ts";
 import { type LengthBounds, patternExpression } from "../expressions/string-pattern.ts";
@@ -37,6 +38,8 @@ export function formatGrammar(rules: GrammarRules, format: string): Gbnf {
 function textInside(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
   const bounds = { minLength: atLeast(nodes, "minLength"), maxLength: atMost(nodes, "maxLength") };
   if (bounds.maxLength !== undefined && bounds.minLength > bounds.maxLength) return NEVER;
+  const { rules } = conversion;
+  if (!nodes.some(asksOfText)) return rules.times(stringChar(rules), bounds.minLength, bounds.maxLength);
   const asked = askedOf(conversion, nodes, bounds);
   const { wanted, unwanted, except } = asked.facets;
   const isBounded = bounds.minLength > 0 || bounds.maxLength !== undefined;
@@ -52,12 +55,17 @@ function textInside(conversion: Conversion, nodes: readonly PlainNode[]): Gbnf {
   }
   tries.push([{ ...bounds, wanted: [], unwanted: [], except: [] }, [...asked.negative, ...asked.positive]]);
   for (const [facets, givenUp] of tries) {
-    const made = textOrNone(conversion.rules, facets, `${asked.key} ${givenUp.length}`);
+    const made = textOrNone(rules, facets, `${asked.key} ${givenUp.length}`);
     if (made === undefined) continue;
     for (const { node, keyword } of givenUp) conversion.skip(node, keyword);
     return made;
   }
   return NEVER;
+}
+
+/** Returns whether a node asks something of a text beside its length. */
+function asksOfText({ schema }: PlainNode): boolean {
+  return schema.pattern !== undefined || schema.format !== undefined || schema.not !== undefined;
 }
 
 function textOrNone(rules: GrammarRules, facets: TextFacets, key: string): Gbnf | undefined {
