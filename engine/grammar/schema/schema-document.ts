@@ -57,6 +57,11 @@ export class SchemaDocument {
     return this.#nodes.values();
   }
 
+  /** Returns the node of a schema that is an object and was come to before; undefined for another. */
+  known(schema: JsonValue): SchemaNode | undefined {
+    return isObject(schema) ? this.#nodes.get(schema) : undefined;
+  }
+
   /** Returns the node of a schema inside the document. */
   node(schema: JsonValue, pointer: string): SchemaNode {
     if (typeof schema === "boolean") return { id: schema ? 0 : 1, schema, pointer };

@@ -34,9 +34,11 @@ export type Conversion = Reading & {
  * keywords of some types, is read as one of these, which is what its author means. Throws `WorkSpent`.
  */
 export function allowedTypes(nodes: readonly PlainNode[], budget: WorkBudget): ReadonlySet<SchemaType> | undefined {
-  const named = nodes.flatMap(({ schema }) => namedTypes(schema, budget) ?? []);
   let allowed: ReadonlySet<SchemaType> | undefined;
-  for (const types of named) allowed = allowed === undefined ? types : commonTypes(allowed, types);
+  for (const { schema } of nodes) {
+    const types = namedTypes(schema, budget);
+    if (types !== undefined) allowed = allowed === undefined ? types : commonTypes(allowed, types);
+  }
   if (allowed !== undefined || nodes.some(({ schema }) => listsValues(schema))) return allowed;
   const implied = nodes.flatMap(({ schema }) => {
     const names = Object.keys(schema);
@@ -94,10 +96,12 @@ export function numbers(nodes: readonly PlainNode[], keyword: string): readonly 
 
 /** Returns the schemas that the nodes have under a keyword. */
 export function children(conversion: Conversion, nodes: readonly PlainNode[], keyword: string): readonly SchemaNode[] {
-  return nodes.flatMap((node) => {
+  const found: SchemaNode[] = [];
+  for (const node of nodes) {
     const schema = node.schema[keyword];
-    return schema === undefined ? [] : [conversion.child(node, schema, keyword)];
-  });
+    if (schema !== undefined) found.push(conversion.child(node, schema, keyword));
+  }
+  return found;
 }
 
 /** Returns the schemas that a node has under a keyword's key: one or none. */

@@ -99,6 +99,7 @@ export class SchemaGrammars {
   readonly #undeclared: UndeclaredMembers;
   readonly #converters = new Map<Mode, SchemaConverter>();
   readonly #tooCostly = new Set<Mode>();
+  readonly #overlaps: Overlaps = new Map();
   readonly #attempts: readonly Mode[];
 
   /**
@@ -162,7 +163,11 @@ export class SchemaGrammars {
   #converter(mode: Mode): SchemaConverter {
     const known = this.#converters.get(mode);
     if (known !== undefined) return known;
-    const made = new SchemaConverter(this.#document, this.#rules, { undeclared: this.#undeclared, mode });
+    const made = new SchemaConverter(this.#document, this.#rules, {
+      undeclared: this.#undeclared,
+      mode,
+      overlaps: this.#overlaps,
+    });
     this.#converters.set(mode, made);
     return made;
   }
@@ -175,8 +180,16 @@ export class SchemaGrammars {
  */
 type Mode = "free" | "exact" | "plain" | "loose";
 
+/** For each alternative of a `oneOf` those with which it overlaps, by the id of the node that has it. */
+type Overlaps = Map<number, readonly (readonly number[])[]>;
+
 /** The settings of a conversion; what one that `compares` makes is thrown away. */
-type ConverterOptions = { readonly undeclared: UndeclaredMembers; readonly mode: Mode | "compares" };
+type ConverterOptions = {
+  readonly undeclared: UndeclaredMembers;
+  readonly mode: Mode | "compares";
+  /** The overlaps that are known, which are the same however a schema is converted. */
+  readonly overlaps: Overlaps;
+};
 
 class SchemaConverter implements Conversion, Reading {
   readonly rules: GrammarRules;
@@ -194,17 +207,19 @@ class SchemaConverter implements Conversion, Reading {
   /** The conversion that compares the alternatives of every `oneOf`; undefined before the first. */
   #comparison: SchemaConverter | undefined;
   readonly #comparing: WorkBudget;
-  /** For each alternative of a `oneOf` those with which it overlaps, by the id of its node. */
-  readonly #overlaps = new Map<number, readonly (readonly number[])[]>();
+  readonly #overlaps: Overlaps;
+  /** The overlaps that this conversion had not the work to look at closely: another may. */
+  readonly #roughOverlaps: Overlaps = new Map();
   readonly #mode: ConverterOptions["mode"];
   readonly #validator: SchemaValidator;
 
   /** Makes a conversion of a document. */
-  constructor(document: SchemaDocument, rules: GrammarRules, { undeclared, mode }: ConverterOptions) {
+  constructor(document: SchemaDocument, rules: GrammarRules, { undeclared, mode, overlaps }: ConverterOptions) {
     this.document = document;
     this.rules = rules;
     this.undeclared = undeclared;
     this.#mode = mode;
+    this.#overlaps = overlaps;
     this.#comparing = new WorkBudget(COMPARING_WORK, rules.budget);
     this.#validator = new SchemaValidator(document);
     this.negation =
@@ -231,9 +246,8 @@ class SchemaConverter implements Conversion, Reading {
   }
 
   child(parent: PlainNode, schema: JsonValue, ...path: string[]): SchemaNode {
-    const pointer = [parent.pointer, ...path].join("/");
-    this.budget.payForText(pointer.length);
-    return this.document.node(schema, pointer);
+    this.budget.payForText(parent.pointer.length);
+    return this.document.known(schema) ?? this.document.node(schema, [parent.pointer, ...path].join("/"));
   }
 
   skip(node: PlainNode, keyword: string): void {
@@ -316,7 +330,7 @@ class SchemaConverter implements Conversion, Reading {
 
   overlaps(node: PlainNode): readonly (readonly number[])[] {
     if (this.#mode === "compares") return [];
-    const known = this.#overlaps.get(node.id);
+    const known = this.#overlaps.get(node.id) ?? this.#roughOverlaps.get(node.id);
     if (known !== undefined) return known;
     const list = isList(node.schema.oneOf) ? node.schema.oneOf : [];
     this.budget.pay((list.length * list.length) / PAIRS_PER_WORK);
@@ -329,14 +343,14 @@ class SchemaConverter implements Conversion, Reading {
         found[other]?.push(some);
       }
     }
-    this.#overlaps.set(node.id, found);
+    (this.#comparing.left > 0 ? this.#overlaps : this.#roughOverlaps).set(node.id, found);
     return found;
   }
 
   /** Returns whether no value can satisfy both nodes; false too where that is not easily seen. */
   #exclude(some: SchemaNode | undefined, other: SchemaNode | undefined): boolean {
     if (some === undefined || other === undefined || this.#comparing.left === 0) return false;
-    const options = { undeclared: this.undeclared, mode: "compares" } as const;
+    const options = { undeclared: this.undeclared, mode: "compares", overlaps: new Map() } as const;
     this.#comparison ??= new SchemaConverter(this.document, new GrammarRules(this.#comparing), options);
     try {
       return this.#comparison.excludes(some, other);
