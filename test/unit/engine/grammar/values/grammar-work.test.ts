@@ -36,6 +36,28 @@ describe("a schema pays for what is compared, not for what it is written with", 
     expect(workOf(long(6))).toBeGreaterThan(2 * workOf(formula(6)));
   });
 
+  test("a range of numbers by the digits of its bounds, and once where many places ask for it", () => {
+    const ranges = (count: number, bounds: (at: number) => object) => ({
+      type: "object",
+      properties: Object.fromEntries(times(count, (at) => [`p${at}`, { type: "integer", ...bounds(at) }])),
+    });
+    const short = workOf(ranges(50, (at) => ({ minimum: at })));
+    const long = workOf(ranges(50, (at) => ({ minimum: -1e17 - 32 * at, maximum: 1e17 + 32 * at })));
+    expect(long).toBeGreaterThan(2 * short);
+    expect(workOf(ranges(50, () => ({ minimum: -1e17, maximum: 1e17 })))).toBeLessThan(long / 2);
+  });
+
+  test("lengths share the blocks by which they count, and those that no answer reaches are one", () => {
+    const lengths = (count: number, from: number) => ({
+      type: "object",
+      properties: Object.fromEntries(times(count, (at) => [`p${at}`, { type: "string", minLength: from + at }])),
+    });
+    // A length of its own costs no more than one rule, beside what its member does.
+    const free = workOf(lengths(100, 0)) - workOf(lengths(50, 0));
+    expect(workOf(lengths(100, 1e6)) - workOf(lengths(50, 1e6))).toBeLessThan(free + 50 * 9);
+    expect(workOf(lengths(100, 1e15))).toBeLessThan(workOf(lengths(100, 1e6)));
+  });
+
   test("each value of a list, however short", () => {
     expect(workOf({ enum: times(4_000, String) }) - workOf({ enum: times(2_000, String) })).toBeGreaterThan(2 * 2_000);
   });
