@@ -34,18 +34,18 @@ export function objectGrammar(conversion: Conversion, nodes: readonly PlainNode[
   const allowed = (name: string) =>
     mayHaveName(keys, name) &&
     (required.has(name) || declared.has(name) || !isClosed || isSpokenOf(conversion, nodes, name, keys));
+  const [first] = nodes;
+  let optional = 0;
   const members = names.map((name): Member => {
     rules.budget.pay(nodes.length);
     const isRequired = required.has(name);
     const isOut = !allowed(name) || (closing !== undefined && !closing(name, keys));
     const value = isOut ? NEVER : conversion.value(nodes.flatMap((node) => memberNodes(conversion, node, name, keys)));
+    if (!isRequired && value !== NEVER) optional += 1;
+    if (first !== undefined && optional > MAX_OPTIONAL)
+      conversion.tooCostly(first, "properties", `has more than ${MAX_OPTIONAL} optional properties`);
     return { name, text: value === NEVER ? NEVER : rules.fresh(() => fixedMember(rules, name, value)), isRequired };
   });
-  const possible = members.filter(({ text, isRequired }) => isRequired || text !== NEVER);
-  const [first] = nodes;
-  if (first !== undefined && possible.length - required.size > MAX_OPTIONAL) {
-    conversion.tooCostly(first, "properties", `has more than ${MAX_OPTIONAL} optional properties`);
-  }
   const other = otherMember(conversion, nodes, names, keys, isClosed || closing !== undefined);
   const min = atLeast(nodes, "minProperties");
   const max = atMost(nodes, "maxProperties");
