@@ -21,38 +21,59 @@ import { median } from "../report/percentile.ts";
 
 const SIZES = [3, 30, 100, 1_000];
 const SEED = 1;
-const TIMES = 5;
-/** The work that is done again: what takes less says nothing. */
-const NOTABLE_MS = 2;
+/** The pieces of work, the costliest of all sizes, that are done again, and how often. */
+const COSTLIEST = 2;
+const TIMES = 3;
 const PROFILES = join(import.meta.dirname, "../../../../engine/profiles");
 /** The profiles of a quick look: arguments as JSON, between tags, and as elements. */
 const SOME_PROFILES = ["hermes", "glm-4.7", "minimax-m3"];
 const TEXT_LENGTH = 20_000;
 
-/** What is done with a schema, by who does it: `loop` on the thread that serves everybody, `thread` beside it. */
-type Cost = { readonly backend: string; readonly profile: string; loopMs: number; coldMs: number; threadMs: number };
+/** A piece of work: `loop` on the thread that serves everybody, `thread` beside it. It may refuse what it is given. */
+type Piece = { readonly on: "loop" | "thread"; readonly work: () => unknown };
+
+/** The rows of the table, and which profiles are measured for others. */
+type HostileRows = { readonly rows: readonly Row[]; readonly alike: readonly string[] };
 
 /**
  * Measures what each shape of hostile schemas costs, by backend and profile: the longest turn on the thread that serves
- * everybody, and the work on a thread beside it, first and again. CPU time of the thread, of the costliest size.
+ * everybody, and the work on a thread beside it, first and again. CPU time of the thread, of the costliest size. Of
+ * profiles with one form of call, whose grammars differ in their marks, one is measured.
  */
-export function hostileRows(quick: boolean): readonly Row[] {
-  const profiles = quick
-    ? SOME_PROFILES
-    : readdirSync(PROFILES).flatMap((file) => file.match(/^(.+)\.yaml$/)?.[1] ?? []);
-  return Object.keys(HOSTILE_SHAPES).flatMap((shape) => {
+export function hostileRows(quick: boolean): HostileRows {
+  const groups = quick ? SOME_PROFILES.map((profile) => [profile]) : alikeProfiles();
+  const rows = Object.keys(HOSTILE_SHAPES).flatMap((shape) => {
     const schemas = SIZES.flatMap((size) => taken(HOSTILE_SHAPES[shape]?.(new SeededRandom(SEED), size)));
-    const all = [
-      worst("gateway", "", schemas, (schema, cost) =>
-        turn(cost, () => schemaText(JSON.parse(schema), [], "function", false)),
-      ),
-      worst("openai-compatible", "", schemas, besideEngine),
-      worst("simulator", "", schemas, simulated),
-      worst("all: last look", "", schemas, checked),
-      ...profiles.map((profile) => worst("llama", profile, schemas, inProcess(profile))),
+    const row = (backend: string, profile: string, piecesOf: (schema: string) => readonly Piece[]): Row => ({
+      shape,
+      backend,
+      profile,
+      ...measured(schemas.flatMap(piecesOf)),
+    });
+    return [
+      row("gateway", "", (schema) => [
+        { on: "loop", work: () => schemaText(JSON.parse(schema), [], "function", false) },
+      ]),
+      row("openai-compatible", "", besideEngine),
+      row("simulator", "", simulated),
+      row("all: last look", "", checked),
+      ...groups.map(([profile = ""]) => row("llama", profile, inProcess(markersOf(profile)))),
     ];
-    return all.map((cost) => ({ shape, ...cost }));
   });
+  const alike = groups.flatMap(([first, ...others]) =>
+    others.length === 0 ? [] : [`${first} stands for ${others.join(", ")}`],
+  );
+  return { rows, alike };
+}
+
+/** Returns the names of all profiles, those together that have one form of call. */
+function alikeProfiles(): readonly (readonly string[])[] {
+  const groups = new Map<string, string[]>();
+  for (const name of readdirSync(PROFILES).flatMap((file) => file.match(/^(.+)\.yaml$/)?.[1] ?? [])) {
+    const form = loadProfile(name).toolCall?.form ?? "";
+    groups.set(form, [...(groups.get(form) ?? []), name]);
+  }
+  return [...groups.values()];
 }
 
 /** Returns the text of a schema, where a gateway lets it through. */
@@ -65,31 +86,26 @@ function taken(schema: object | undefined): readonly string[] {
   }
 }
 
-function worst(
-  backend: string,
-  profile: string,
-  schemas: readonly string[],
-  work: (schema: string, cost: Cost) => void,
-): Cost {
-  const cost = { backend, profile, loopMs: 0, coldMs: 0, threadMs: 0 };
-  for (const schema of schemas) work(schema, cost);
-  return cost;
+function markersOf(profile: string): OutputMarkers {
+  const { reasoning, toolCall, text } = loadProfile(profile);
+  return { ...(reasoning && { reasoning }), ...(toolCall && { toolCall }), ...(text && { text }) };
 }
 
-function inProcess(profile: string): (schema: string, cost: Cost) => void {
-  const { reasoning, toolCall, text } = loadProfile(profile);
-  const markers = { ...(reasoning && { reasoning }), ...(toolCall && { toolCall }), ...(text && { text }) };
-  return (schema, cost) => {
+function inProcess(markers: OutputMarkers): (schema: string) => readonly Piece[] {
+  return (schema) => {
     const key = Object.keys(JSON.parse(schema).properties ?? {})[0] ?? "a";
-    turn(cost, () => argumentTypes([{ name: "f", parametersJsonSchema: schema }])("f", [key]));
-    for (const input of inputsOf(schema, markers)) {
-      let worth = input;
-      turn(cost, () => {
-        worth = worthReading(input);
-        createHash("sha256").update(JSON.stringify(worth)).digest();
-      });
-      beside(cost, () => grammarOf(worth));
-    }
+    const types = () => argumentTypes([{ name: "f", parametersJsonSchema: schema }])("f", [key]);
+    const ofInputs = inputsOf(schema, markers).flatMap((input): Piece[] => {
+      const sent = () =>
+        createHash("sha256")
+          .update(JSON.stringify(worthReading(input)))
+          .digest();
+      return [
+        { on: "loop", work: sent },
+        { on: "thread", work: () => grammarOf(worthReading(input)) },
+      ];
+    });
+    return [{ on: "loop", work: types }, ...ofInputs];
   };
 }
 
@@ -105,39 +121,37 @@ function inputsOf(schemaJson: string, markers: OutputMarkers): readonly GrammarI
   ];
 }
 
-function besideEngine(text: string, cost: Cost): void {
-  beside(cost, () => checkCompiledSchemas([{ text, at: "schema" }]));
+function besideEngine(text: string): readonly Piece[] {
+  return [{ on: "thread", work: () => checkCompiledSchemas([{ text, at: "schema" }]) }];
 }
 
-function simulated(parametersJsonSchema: string, cost: Cost): void {
+function simulated(parametersJsonSchema: string): readonly Piece[] {
   const tools = [{ name: "f", description: "", parametersJsonSchema, strict: true, cacheBreakpoint: undefined }];
   const toolChoice = { mode: ToolChoiceMode.REQUIRED, name: "", disableParallelCalls: false, allowedNames: [] };
   const request = generateRequest({ tools, toolChoice });
-  turn(cost, () => planAnswer(request, "prompt", { seed: SEED, answerTokens: { min: 1, max: 2 } }));
+  const work = () => planAnswer(request, "prompt", { seed: SEED, answerTokens: { min: 1, max: 2 } });
+  return [{ on: "loop", work }];
 }
 
 /** Looks at a long text, and at a long list, in place of the first parameters. */
-function checked(schema: string, cost: Cost): void {
+function checked(schema: string): readonly Piece[] {
   const keys = Object.keys(JSON.parse(schema).properties ?? { a: true }).slice(0, 2);
-  for (const value of ["x".repeat(TEXT_LENGTH), Array.from({ length: TEXT_LENGTH / 10 }, (_, i) => ({ i }))]) {
+  return ["x".repeat(TEXT_LENGTH), Array.from({ length: TEXT_LENGTH / 10 }, (_, i) => ({ i }))].map((value) => {
     const text = JSON.stringify(Object.fromEntries(keys.map((key) => [key, value])));
-    beside(cost, () => checkTexts([{ part: "arguments", strict: true, schema, text }]));
-  }
+    return { on: "thread", work: () => checkTexts([{ part: "arguments", strict: true, schema, text }]) };
+  });
 }
 
-function turn(cost: Cost, work: () => unknown): void {
-  cost.loopMs = Math.max(cost.loopMs, again(msOf(work), work));
-}
-
-function beside(cost: Cost, work: () => unknown): void {
-  const first = msOf(work);
-  cost.coldMs = Math.max(cost.coldMs, first);
-  cost.threadMs = Math.max(cost.threadMs, again(first, work));
-}
-
-/** Returns the median of some more times, where the first was notable. */
-function again(first: number, work: () => unknown): number {
-  return first < NOTABLE_MS ? first : median(Array.from({ length: TIMES }, () => msOf(work)));
+/** Returns the cost of the costliest piece of work of each kind: the first time, and the median of some more times. */
+function measured(pieces: readonly Piece[]) {
+  const of = (on: Piece["on"]) => {
+    const first = pieces.filter((piece) => piece.on === on).map((piece) => ({ piece, ms: msOf(piece.work) }));
+    const costliest = first.toSorted((a, b) => b.ms - a.ms).slice(0, COSTLIEST);
+    const again = costliest.map(({ piece }) => median(Array.from({ length: TIMES }, () => msOf(piece.work))));
+    return { cold: costliest[0]?.ms ?? 0, again: Math.max(0, ...again) };
+  };
+  const [loop, thread] = [of("loop"), of("thread")];
+  return { loopMs: loop.again, coldMs: thread.cold, threadMs: thread.again };
 }
 
 /** Returns the CPU time of some work, which may refuse what it is given. */
