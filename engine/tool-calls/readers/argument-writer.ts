@@ -89,13 +89,13 @@ export class ArgumentWriter {
 
   /**
    * Takes a piece of arguments that the model wrote as one JSON object, instead of keys and values; it goes out as it
-   * comes. `consumed` counts the UTF-16 units of the piece that belong to the object.
+   * comes, but for its last brace, which `end` writes. `consumed` counts the UTF-16 units of the piece that belong to
+   * the object.
    */
   appendObject(text: string): { readonly consumed: number; readonly state: JsonScanState } {
     this.#object ??= new JsonScanner({ root: "object" });
     const { consumed, state } = this.#object.push(text);
-    this.#written += text.slice(0, consumed);
-    this.#isWhole = state === "complete";
+    this.#written += text.slice(0, state === "complete" ? Math.max(0, consumed - 1) : consumed);
     return { consumed, state };
   }
 
@@ -119,7 +119,7 @@ export class ArgumentWriter {
       return;
     }
     this.#endWrapper();
-    this.#written += this.#count === 0 ? "{}" : "}";
+    this.#written += this.#count === 0 && this.#object === undefined ? "{}" : "}";
   }
 
   /** Returns what was written since the last call. */

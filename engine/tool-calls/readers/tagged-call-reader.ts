@@ -52,6 +52,7 @@ export class TaggedCallReader implements CallReader {
   #position: Position = "name";
   #name: string | undefined;
   #isStarted = false;
+  #objectIsRead = false;
   /** The parameters of the tool that have not come yet, as far as its schema lists them. */
   #missing = new Set<string>();
   #key: { readonly name: string; readonly end: KeyEnd["value"] } = { name: "", end: "by-schema" };
@@ -86,7 +87,8 @@ export class TaggedCallReader implements CallReader {
   flush(rest: string): string {
     const { at, isWhole } = this.#callEnd(rest);
     const isValue = this.#position === "value";
-    if (isValue && isWhole && this.#endValue(rest, 0, at).state !== "malformed") this.#writer.end();
+    const valueIsWhole = isValue && isWhole && this.#endValue(rest, 0, at).state !== "malformed";
+    if (valueIsWhole || (this.#objectIsRead && !this.#writer.isWhole)) this.#writer.end();
     else {
       if (isValue) this.#take(rest, 0, rest.length - this.#heldOf(rest));
       this.#writer.letGo();
@@ -156,12 +158,17 @@ export class TaggedCallReader implements CallReader {
   }
 
   #readTag(text: string, at: number): Step {
-    const { parameterOpen, callClose, outerClose } = this.#marks;
-    const found = markAt(text, at, [parameterOpen, callClose, outerClose]);
-    if (found === undefined && text.charAt(at) === "{" && !this.#isStarted) return this.#go("object", at);
+    if (text.charAt(at) === "{" && !this.#isStarted) return this.#go("object", at);
+    return this.#readEnd(text, at, [this.#marks.parameterOpen]);
+  }
+
+  /** Reads the mark that ends the call, or one of those behind which a key stands. */
+  #readEnd(text: string, at: number, keyMarks: readonly string[]): Step {
+    const { callClose, outerClose } = this.#marks;
+    const found = markAt(text, at, [...keyMarks, callClose, outerClose]);
     if (found === undefined) return { at, state: "malformed" };
     if (found === "partly") return { at, state: "stop" };
-    if (found.mark === parameterOpen) return this.#go("key", at + parameterOpen.length);
+    if (keyMarks.includes(found.mark)) return this.#go("key", at + found.mark.length);
     return this.#endCall(found.mark === callClose ? at + callClose.length : at);
   }
 
@@ -178,12 +185,8 @@ export class TaggedCallReader implements CallReader {
     const { consumed, state } = this.#writer.appendObject(text.slice(from));
     const at = from + consumed;
     if (state !== "complete") return { at, state: state === "invalid" ? "malformed" : "stop" };
-    const { callClose, outerClose } = this.#marks;
-    const end = skipSpace(text, at);
-    const found = markAt(text, end, [callClose, outerClose]);
-    if (found === "partly") return { at, state: "stop" };
-    if (found === undefined) return { at, state: "malformed" };
-    return { at: found.mark === callClose ? end + callClose.length : end, state: "closed" };
+    this.#objectIsRead = true;
+    return this.#readEnd(text, skipSpace(text, at), []);
   }
 
   #readKey(text: string, at: number): Step {

@@ -473,6 +473,23 @@ describe("OutputParser reads", () => {
     }
   });
 
+  test.each([
+    [
+      "parameters behind it",
+      '<｜DSML｜parameter name="n" string="false">1</｜DSML｜parameter></｜DSML｜invoke>',
+      false,
+    ],
+    ["the mark of the group behind it", "\n</｜DSML｜tool_calls>", true],
+    ["nothing behind it", "", true],
+  ])("an object in the place of parameters, with %s", (_, behind, isWhole) => {
+    const output = `<｜DSML｜invoke name="search">{"q": "one"}${behind}`;
+    for (const pieces of splitsOf(output, 20)) {
+      const [call, ...rest] = parsePieces(pieces, optionsOf("deepseek-v4")).blocks;
+      expect([call?.text, call?.complete]).toEqual([`{"q": "one"${isWhole ? "}" : ""}`, isWhole]);
+      expect(rest.map(({ text }) => text).join("")).toBe(isWhole ? "" : behind);
+    }
+  });
+
   test("an object in the place of parameters as it comes", () => {
     const begun = '<｜DSML｜invoke name="search">{"q": "on';
     const parser = parserOf(optionsOf("deepseek-v4"));
