@@ -220,6 +220,9 @@ async function main(): Promise<number> {
   }
 }
 
+// What was started in other processes is ended as this one exits.
+for (const [signal, number] of [["SIGINT", 2] as const, ["SIGTERM", 15] as const])
+  process.once(signal, () => process.exit(128 + number));
 process.exitCode = await main();
 // Sockets of libraries do not keep a finished process.
 process.exit();

@@ -26,6 +26,11 @@ const CONNECTIONS = 32;
 const REPLY_TOKENS = 16;
 /** What of a client's load comes before it counts: whoever stood idle while the others were measured is cold again. */
 const WARM_MS = 4_000;
+/** How often it is looked whether a target has come to rest after a reading, and how long it has for that. */
+const REST_MS = 500;
+const MOST_REST_MS = 5_000;
+/** The share of a processor that who rests may use: timers, and collections of what is left. */
+const RESTING = 0.1;
 const PHASES = { random: 64, step: 1 } as const;
 
 /** The gateways of one worker, with the settings in which they differ. */
@@ -39,7 +44,13 @@ const GATEWAYS = {
 export const STAND_TARGETS: readonly string[] = [...Object.keys(GATEWAYS), ...REFERENCE_NAMES];
 
 /** What stands on the stand. */
-type Stood = Target & { readonly pid: number; readonly key: string; readonly headers: readonly string[] };
+type Stood = Target & {
+  readonly pid: number;
+  readonly key: string;
+  readonly headers: readonly string[];
+  /** Starts it anew; absent where it is never needed. */
+  restart?(): Promise<void>;
+};
 
 /** One reading of one target in one cell; NaN where the cell has no such number. */
 export type StandReading = {
@@ -77,7 +88,7 @@ export async function standBench(settings: BenchSettings): Promise<BenchResult> 
   try {
     const all = [
       ...gateways.flatMap(([name, gateway]) => gatewayTargets(name, gateway)),
-      ...running.map(referenceTarget),
+      ...running.map((reference) => referenceTarget(reference, several)),
     ];
     if (several) for (const { pid, workers = [] } of all) for (const one of [pid, ...workers]) pin(one, MEASURED);
     const rows: Row[] = [];
@@ -119,15 +130,36 @@ function gatewayTargets(name: string, { pid, port, key, workers = [] }: StoodGat
   }));
 }
 
-function referenceTarget({ name, pid, port, headers }: Reference): Stood {
+function referenceTarget(stood: Reference, several: boolean): Stood {
+  const { name, port, headers } = stood;
   return {
-    name,
-    pid,
-    port,
-    key: "none",
-    headers,
+    ...{ name, port, headers, key: "none" },
+    get pid() {
+      return stood.pid;
+    },
+    async restart() {
+      await stood.restart();
+      if (several) pin(stood.pid, MEASURED);
+    },
     request: (directive) => requestText("chat", "none", directive, headers),
   };
+}
+
+/**
+ * Waits until a target has come to rest. One that does not is started anew: it would work on answers that nobody reads
+ * any more, on the processor on which the others are measured.
+ */
+async function rest(target: Stood): Promise<void> {
+  // A process that has ended has no time to read, and does not rest either.
+  for (let waitedMs = 0; waitedMs < MOST_REST_MS; waitedMs += REST_MS)
+    if (await rests(target).catch(() => false)) return;
+  await target.restart?.();
+}
+
+async function rests(target: Stood): Promise<boolean> {
+  const beforeMs = cpuOf(target);
+  await sleep(REST_MS);
+  return cpuOf(target) - beforeMs < RESTING * REST_MS;
 }
 
 async function measureCell(cell: Cell, all: readonly Stood[], settings: BenchSettings): Promise<readonly Row[]> {
@@ -139,6 +171,8 @@ async function measureCell(cell: Cell, all: readonly Stood[], settings: BenchSet
     } catch (error) {
       failed.set(target.name, error instanceof Error ? error.message : String(error));
       return undefined;
+    } finally {
+      await rest(target);
     }
   });
   for (const [name, why] of failed) console.error(`${name}, ${cellTitle(cell)}: ${why}`);

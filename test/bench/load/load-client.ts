@@ -3,6 +3,12 @@ import { MARK, nowUs, STAMP_LENGTH, stampedUs } from "../processes/stamp.ts";
 import type { Target } from "../processes/targets.ts";
 
 const HEAD_OK = "HTTP/1.1 200";
+/**
+ * The most time that opening takes, in milliseconds: at all, and more for each stream. Whoever needs longer for one while
+ * others run would never run them all.
+ */
+const OPEN_MS = 5_000;
+const OPEN_EACH_MS = 100;
 
 /** What a set of streams brought in a stretch of time. */
 export type Reading = {
@@ -19,7 +25,7 @@ export type Reading = {
 
 /** Opens many streams to one target, over sockets of their own, and reads them as fast as they come. */
 export class LoadClient {
-  readonly #sockets: Socket[];
+  readonly #sockets: Socket[] = [];
   /** The times from a request's writing to the first byte of its answer, one per stream, in milliseconds. */
   readonly firstByteMs: number[] = [];
   #events = 0;
@@ -27,19 +33,22 @@ export class LoadClient {
   #delaysMs: number[] | undefined;
   #gapsMs: number[] = [];
 
-  private constructor(sockets: Socket[]) {
-    this.#sockets = sockets;
-  }
+  private constructor() {}
 
   /**
    * Opens the streams, one after the other; resolves when each has brought its first event. `requests` gives the text
-   * of each request. Rejects when one is refused.
+   * of each request. Rejects when one is refused, and when all together take too long.
    */
   static async open(target: Target, requests: readonly string[]): Promise<LoadClient> {
-    const sockets: Socket[] = [];
-    const client = new LoadClient(sockets);
-    for (const request of requests) sockets.push(await client.#stream(target, request));
-    return client;
+    const client = new LoadClient();
+    const late = AbortSignal.timeout(OPEN_MS + OPEN_EACH_MS * requests.length);
+    try {
+      for (const request of requests) await client.#stream(target, request, late);
+      return client;
+    } catch (error) {
+      client.close();
+      throw error;
+    }
   }
 
   /** Counts from zero. `keepDelays` costs time and memory per event. */
@@ -60,9 +69,11 @@ export class LoadClient {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  #stream(target: Target, request: string): Promise<Socket> {
+  #stream(target: Target, request: string, late: AbortSignal): Promise<void> {
     const socket = connect({ port: target.port, host: "127.0.0.1", noDelay: true });
+    const index = this.#sockets.push(socket);
     return new Promise((resolve, reject) => {
+      late.onabort = () => reject(new Error(`${target.name} was still opening stream ${index} when the time was over`));
       let sentUs = 0;
       let rest = "";
       let lastUs = 0;
@@ -80,7 +91,7 @@ export class LoadClient {
         const before = this.#events;
         rest = this.#take(rest + bytes.toString("latin1"));
         if (this.#events === before) return;
-        resolve(socket);
+        resolve();
         if (!this.#delaysMs) return;
         const readUs = nowUs();
         if (lastUs > 0) this.#gapsMs.push((readUs - lastUs) / 1000);

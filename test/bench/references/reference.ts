@@ -12,12 +12,14 @@ const START_MS = 90_000;
 export type Reference = {
   /** The name of the program. */
   readonly name: string;
-  /** The process whose time counts. */
+  /** The process whose time counts; another one after it was started anew. */
   readonly pid: number;
   /** The port on this machine. */
   readonly port: number;
   /** The headers that it needs beside those of the format. */
   readonly headers: readonly string[];
+  /** Ends the process and starts another one on the same port; resolves when it takes connections. */
+  restart(): Promise<void>;
   /** Ends the process, and waits until it has ended. */
   stop(): Promise<void>;
 };
@@ -40,29 +42,46 @@ export type ReferenceProgram = {
 
 /** Starts a reference; resolves when it takes connections. Rejects with the end of its log when it does not start. */
 export async function startReference(options: ReferenceProgram): Promise<Reference> {
-  const { name, port, folder, headers = [] } = options;
+  const { name, port, headers = [] } = options;
+  let running = await run(options);
+  return {
+    ...{ name, port, headers },
+    get pid() {
+      return running.child.pid ?? 0;
+    },
+    async restart() {
+      await running.end();
+      running = await run(options);
+    },
+    stop: () => running.end(),
+  };
+}
+
+/** A process of a reference, and what ends it. */
+type Run = { readonly child: ChildProcess; end(): Promise<void> };
+
+async function run(options: ReferenceProgram): Promise<Run> {
+  const { name, port, folder } = options;
   const log = join(folder, `${name}.log`);
   const child = spawned(options, log);
   child.once("error", () => {});
   // It knows nothing of us, so that nobody else would end it.
-  const end = () => child.kill("SIGKILL");
-  process.once("exit", end);
+  const kill = () => child.kill("SIGKILL");
+  process.once("exit", kill);
   const ended = once(child, "close");
+  const end = async () => {
+    process.off("exit", kill);
+    kill();
+    await ended;
+  };
   try {
     for (const lastMs = Date.now() + START_MS; !(await accepts(port)); await sleep(50))
       if (child.exitCode !== null || Date.now() > lastMs) throw new Error(readFileSync(log, "utf8").slice(-2_000));
   } catch (cause) {
-    end();
+    kill();
     throw new Error(`${name} did not start`, { cause });
   }
-  return {
-    ...{ name, port, headers, pid: child.pid ?? 0 },
-    async stop() {
-      process.off("exit", end);
-      end();
-      await ended;
-    },
-  };
+  return { child, end };
 }
 
 function spawned({ program, args, folder }: ReferenceProgram, log: string): ChildProcess {
