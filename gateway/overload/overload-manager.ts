@@ -181,7 +181,8 @@ export class OverloadManager {
     }
     for (const listener of this.#listeners) listener();
     const { releasedBytes: goneBytes, bytes: heldBytes } = this.bodies;
-    this.#garbage.look(this.#clock.nowMs(), states.shrinkHeap.active, { goneBytes, heldBytes });
+    const { eventLoopUtilization: utilization } = this.#pressures;
+    this.#garbage.look(this.#clock.nowMs(), states.shrinkHeap.active, { goneBytes, heldBytes, utilization });
   }
 
   #pressuresOf({ eventLoopDelayMs, eventLoopUtilization }: Usage): Pressures {

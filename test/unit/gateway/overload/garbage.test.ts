@@ -8,8 +8,8 @@ function garbage() {
   const looked = new Garbage(() => {
     collections += 1;
   });
-  const look = (nowMs: number, short: boolean, goneMiB = 0, heldMiB = 0) => {
-    looked.look(nowMs, short, { goneBytes: goneMiB * MIB, heldBytes: heldMiB * MIB });
+  const look = (nowMs: number, short: boolean, goneMiB = 0, heldMiB = 0, utilization = 0) => {
+    looked.look(nowMs, short, { goneBytes: goneMiB * MIB, heldBytes: heldMiB * MIB, utilization });
     return collections;
   };
   return look;
@@ -33,10 +33,16 @@ test("is collected when big bodies have come and gone, not while many others are
   ]);
 });
 
+test("is collected for bodies that are gone only when the loop is hardly used, and for memory that is short at once", () => {
+  const look = garbage();
+  expect([look(0, false, 8, 0, 0.5), look(250, false, 8, 0, 0.1), look(500, false, 8, 0, 0.09)]).toEqual([0, 0, 1]);
+  expect([look(20_000, false, 16, 0, 0.5), look(20_250, true, 16, 0, 0.5)]).toEqual([1, 2]);
+});
+
 test("asks V8 for real", async () => {
   const gone = new WeakRef({});
   // Whatever was looked at in this turn is held until its end.
   await new Promise((resolve) => setImmediate(resolve));
-  new Garbage().look(0, true, { goneBytes: 0, heldBytes: 0 });
+  new Garbage().look(0, true, { goneBytes: 0, heldBytes: 0, utilization: 1 });
   expect(gone.deref()).toBeUndefined();
 });
