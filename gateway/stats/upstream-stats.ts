@@ -71,7 +71,7 @@ export class UpstreamStats {
     this.#prefillOverdue = new Counter(
       options(
         "rq_prefill_overdue_total",
-        "Requests that waited for their prefill for as long as they may, and were then served before all others.",
+        "Requests that waited for their prefill for as long as they may, and were then served.",
       ),
     );
     this.#requestsOfDeath = new Counter({

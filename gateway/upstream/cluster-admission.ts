@@ -75,7 +75,7 @@ export type Admitted<Member = ClusterMember> = {
    * policy learns nothing from tries.
    */
   readonly placement: Pick<Placement, "see"> | undefined;
-  /** Whether the request had waited for its prefill for as long as it may, so that it came before all others. */
+  /** Whether the request had waited for its prefill for as long as it may. */
   readonly overdue: boolean;
   /** Gives the place back when the try is over. A second call does nothing. */
   release(): void;

@@ -1,6 +1,6 @@
 import type { Pending, PendingQueue } from "../queue/pending-queue.ts";
 import type { PrefillWait } from "./prefill-turns.ts";
-import { FIRST_RANK, OVERDUE_RANK, type SessionService } from "./session-service.ts";
+import { FIRST_RANK, type SessionService } from "./session-service.ts";
 
 /** A request that may have to wait for its prefill. */
 export type PrefillWaiter = {
@@ -51,32 +51,39 @@ export class PrefillWaits<Value extends PrefillWaiter> {
 
   /** Has a request that waits, or begins to, wait for its prefill; for a place alone where `wait` is undefined. */
   waitFor(item: Pending<Value>, wait: PrefillWait | undefined, nowMs: number): void {
-    const { queue, service, workingSetWaitMs } = this.#parts;
+    const { queue, service } = this.#parts;
     const { value } = item;
     const { wait: before } = value;
     value.wait = wait;
     if (!wait === !before && wait?.kind === before?.kind) return;
     this.#count += Number(wait?.kind === "prefill") - Number(before?.kind === "prefill");
     if (!wait) return;
+    const waitMs = this.#waitMsOf(value);
     if (!item.outwaits) {
-      const { mayHold, timeoutMs } = value.request;
-      // Of a caller who is shown no signs of life the patience is that for a place.
-      const waitMs = mayHold ? workingSetWaitMs : Math.min(workingSetWaitMs, timeoutMs / 2);
       item.outwaits = true;
       queue.reschedule(item, nowMs + waitMs);
     }
     const { session, ofUser } = value.route;
-    const turn = { session, ofUser, seconds: wait.seconds, sinceMs: item.queuedMs, overdue: value.overdue };
+    const { queuedMs: sinceMs } = item;
+    const turn = { session, ofUser, seconds: wait.seconds, sinceMs, latestMs: sinceMs + waitMs };
     queue.rerank(item, wait.kind === "place" ? FIRST_RANK : service.rankOf(turn, nowMs));
   }
 
-  /** Lets a request go first that has waited for its prefill for as long as it may, and that the queue has let go of. */
+  /**
+   * Lets a request that has waited for its prefill for as long as it may, and that the queue has let go of, take any
+   * endpoint's turn. In its row it is due now, and keeps its place: only turns that were due before it come first.
+   */
   beOverdue(item: Pending<Value>, nowMs: number): void {
     const { queue, workingSetWaitMs } = this.#parts;
     const { mayHold, timeoutMs } = item.value.request;
     item.value.overdue = true;
     item.deadlineMs = nowMs + (mayHold ? Math.max(timeoutMs, workingSetWaitMs) : timeoutMs / 2);
-    item.rank = OVERDUE_RANK;
     queue.pushAgain(item);
+  }
+
+  /** Returns the time after which a request is overdue: of a caller who is shown no signs of life the patience is short. */
+  #waitMsOf({ request: { mayHold, timeoutMs } }: Value): number {
+    const { workingSetWaitMs } = this.#parts;
+    return mayHold ? workingSetWaitMs : Math.min(workingSetWaitMs, timeoutMs / 2);
   }
 }

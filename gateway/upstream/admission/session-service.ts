@@ -5,10 +5,12 @@ const MAX_SESSIONS = 20_000;
 /** The time in which what a session was served, and wanted, counts half of it, in milliseconds: many turns of an agent. */
 const HALF_LIFE_MS = 600_000;
 /**
- * The share of the time for which it wants to run that a session is due to run. A crowded fleet serves a fifth of it and
- * less, and whoever got half of what the others get has no ground to complain.
+ * The part of the share of its time that a session gets on the average, that each session is due to get. It is less than
+ * all, so that something is left for the turns that are due only because they have waited for as long as they may.
  */
-const DUE_SHARE = 0.1;
+const DUE_PART = 0.8;
+/** What is taken for the seconds of all sessions before any are known: a crowded fleet serves an eighth of what is wanted. */
+const AT_FIRST = { served: 7.5, wanted: 60 };
 /** How much earlier a turn is due in which a user waits, in seconds. */
 const USER_LEAD_SECONDS = 10;
 /** More seconds than any process runs for. */
@@ -16,9 +18,6 @@ const FOREVER_SECONDS = 1e9;
 
 /** The rank of a request that waits for a place alone, as all ranks of `FairTurns`: higher ones are served first. */
 export const FIRST_RANK = 0;
-
-/** The rank of a turn that has waited for its prefill for as long as it may. */
-export const OVERDUE_RANK = FIRST_RANK - 1;
 
 /** What a session was served and for how long it wanted to be, in seconds, as it counted at a moment. */
 type Account = { readonly served: number; readonly wanted: number; readonly atMs: number };
@@ -33,23 +32,23 @@ export type WaitingTurn = {
   readonly seconds: number;
   /** Monotonic milliseconds at which the turn began to wait. */
   readonly sinceMs: number;
-  /** Whether the turn has waited for as long as it may. */
-  readonly overdue: boolean;
+  /** Monotonic milliseconds at which the turn is due at the latest. */
+  readonly latestMs: number;
 };
 
 /**
  * Remembers how much each session was served of late, in seconds of prefill and of answers, beside the time for which it
- * wanted to be served, and ranks the turns that wait by it: the session that got the smallest share comes first. A turn
- * that takes long may wait long, while a session whose turns are short soon has waited for many times of what it wants.
- * Sub-agents count to the session that they work for.
+ * wanted to be served, and ranks the turns that wait by when their session will have got less of it than most of what the
+ * sessions get on the average. A turn that takes long may wait long, while a session whose turns are short soon has waited
+ * for many times of what it wants. Sub-agents count to the session that they work for.
  */
 export class SessionService {
   readonly #accounts = new BoundedMap<string, Account>(MAX_SESSIONS);
+  #all: Account = { served: 0, wanted: 0, atMs: 0 };
 
   /** Counts `seconds` of prefill or of an answer that a session gets at the monotonic time `nowMs`. */
   serve(session: string, seconds: number, nowMs: number): void {
-    const { served, wanted } = this.#of(session, nowMs);
-    this.#accounts.set(session, { served: served + seconds, wanted, atMs: nowMs });
+    this.#count(session, { served: seconds, wanted: 0 }, nowMs);
   }
 
   /**
@@ -57,25 +56,40 @@ export class SessionService {
    * end of its answer, or until it was given up.
    */
   want(session: string, seconds: number, nowMs: number): void {
-    const { served, wanted } = this.#of(session, nowMs);
-    this.#accounts.set(session, { served, wanted: wanted + seconds, atMs: nowMs });
+    this.#count(session, { served: 0, wanted: seconds }, nowMs);
   }
 
   /**
-   * Returns the rank of a turn among those of its tenant that wait: overdue ones before all others, these by when the
-   * session will have had less than its due share, its coming prefill counted. What was served earlier counts less.
+   * Returns the rank of a turn among those of its tenant that wait, by when it is due: when its session will have had less
+   * than its due share, the coming prefill counted, or else at the latest. What was served earlier counts less.
    */
-  rankOf({ session, ofUser, seconds, sinceMs, overdue }: WaitingTurn, nowMs: number): number {
-    if (overdue) return OVERDUE_RANK;
-    const { served, wanted } = this.#of(session, nowMs);
-    const patienceSeconds = (served + seconds) / DUE_SHARE - wanted - (ofUser ? USER_LEAD_SECONDS : 0);
-    const dueSeconds = sinceMs / 1_000 + patienceSeconds;
-    return OVERDUE_RANK - FOREVER_SECONDS - Math.min(Math.max(dueSeconds, 1 - FOREVER_SECONDS), FOREVER_SECONDS);
+  rankOf({ session, ofUser, seconds, sinceMs, latestMs }: WaitingTurn, nowMs: number): number {
+    const { served, wanted } = decayed(this.#accounts.get(session), nowMs);
+    const patienceSeconds = (served + seconds) / this.#dueShare(nowMs) - wanted - (ofUser ? USER_LEAD_SECONDS : 0);
+    const dueSeconds = Math.min(sinceMs / 1_000 + patienceSeconds, latestMs / 1_000);
+    return FIRST_RANK - FOREVER_SECONDS - Math.min(Math.max(dueSeconds, 1 - FOREVER_SECONDS), FOREVER_SECONDS);
   }
 
-  #of(session: string, nowMs: number): Account {
-    const { served, wanted, atMs } = this.#accounts.get(session) ?? { served: 0, wanted: 0, atMs: nowMs };
-    const share = 0.5 ** ((nowMs - atMs) / HALF_LIFE_MS);
-    return { served: served * share, wanted: wanted * share, atMs: nowMs };
+  /** Returns the share of the time for which it wants to run that a session is due to run; above 0. */
+  #dueShare(nowMs: number): number {
+    const { served, wanted } = decayed(this.#all, nowMs);
+    return DUE_PART * Math.min(1, (AT_FIRST.served + served) / (AT_FIRST.wanted + wanted));
   }
+
+  #count(session: string, more: Pick<Account, "served" | "wanted">, nowMs: number): void {
+    this.#accounts.set(session, sum(decayed(this.#accounts.get(session), nowMs), more));
+    this.#all = sum(decayed(this.#all, nowMs), more);
+  }
+}
+
+/** Returns what an account that was kept at an earlier moment counts now; nothing where there is none. */
+function decayed(account: Account | undefined, nowMs: number): Account {
+  if (!account) return { served: 0, wanted: 0, atMs: nowMs };
+  const { served, wanted, atMs } = account;
+  const share = 0.5 ** ((nowMs - atMs) / HALF_LIFE_MS);
+  return { served: served * share, wanted: wanted * share, atMs: nowMs };
+}
+
+function sum({ served, wanted, atMs }: Account, more: Pick<Account, "served" | "wanted">): Account {
+  return { served: served + more.served, wanted: wanted + more.wanted, atMs };
 }
