@@ -13,7 +13,7 @@ export type LocalModel =
       readonly contextTokens: number;
       /** The number of generations at one time on each engine. */
       readonly slots: number;
-      /** Whether a string in JSON is ended in which the model writes the same over and over. */
+      /** Whether a string or a list in JSON is ended in which the model writes the same over and over. */
       readonly endRepetition: boolean;
     }
   | { readonly kind: "scripted"; readonly script: "agent" }

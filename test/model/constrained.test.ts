@@ -42,8 +42,12 @@ const jsonSchema = (schema: object): Pick<GenerateRequest, "outputConstraint"> =
 const object = (properties: Readonly<Record<string, object>>) =>
   jsonSchema({ type: "object", properties, required: Object.keys(properties) });
 const TEXT = { type: "string" };
+const INTEGER = { type: "integer" };
+const list = (items: object) => ({ type: "array", items });
 /** The tokens within which an answer has to end; one that finds no end has as many. */
 const LIMIT = 300;
+/** The same of answers in which several lists have to be ended. */
+const LONG = 1_500;
 
 /** The tokens of a text of the model's own. */
 async function tokensOf(text: string): Promise<readonly number[]> {
@@ -209,7 +213,7 @@ describe.skipIf(missing !== "")("what the answer must look like", () => {
   });
 });
 
-describe.skipIf(missing !== "")("where strings that repeat themselves are ended", () => {
+describe.skipIf(missing !== "")("where what repeats itself in JSON is ended", () => {
   let backend: LlamaBackend;
   beforeAll(async () => {
     backend = await startBackend({ endRepetition: true });
@@ -230,6 +234,40 @@ describe.skipIf(missing !== "")("where strings that repeat themselves are ended"
     const { text, finished } = await ask(backend, request(question, { ...object(properties), maxOutputTokens: LIMIT }));
     expect(finished.reason).toBe(FinishReason.STOP);
     expect(Object.keys(JSON.parse(text))).toEqual(Object.keys(properties));
+  });
+
+  const PEOPLE = {
+    people: list({ type: "object", properties: { name: TEXT, age: INTEGER }, required: ["name", "age"] }),
+  };
+  const TAGS = { title: TEXT, tags: list(TEXT) };
+  test.each([
+    ["My name is Ann.", PEOPLE],
+    ["My name is Ann.", { a: list(TEXT), b: list(TEXT) }],
+    ["Run npm test", TAGS],
+    ["What is the weather in Paris?", { rows: list(list(TEXT)) }],
+  ])("%s is answered, and called for, with lists of %j", async (question, properties) => {
+    const tools = [tool("note", "Take a note", { type: "object", properties, required: Object.keys(properties) })];
+    const toolChoice = choose(ToolChoiceMode.NAMED, { name: "note" });
+    for (const more of [object(properties), { tools, toolChoice }]) {
+      const { text, calls, finished } = await ask(backend, request(question, { ...more, maxOutputTokens: LONG }));
+      expect([FinishReason.STOP, FinishReason.TOOL_CALLS]).toContain(finished.reason);
+      expect(Object.keys(JSON.parse(calls[0]?.arguments ?? text))).toEqual(Object.keys(properties));
+    }
+  });
+
+  test("a list is never shorter than its schema wants", async () => {
+    const wanted = { ...object({ tags: { ...list(TEXT), minItems: 12 } }), maxOutputTokens: LONG };
+    const { text, finished } = await ask(backend, request("My name is Ann.", wanted));
+    expect(finished.reason).toBe(FinishReason.STOP);
+    expect(JSON.parse(text).tags.length).toBeGreaterThanOrEqual(12);
+  });
+
+  test("names of members are ended too", async () => {
+    const outputConstraint = { kind: { $case: "jsonObject" as const, value: {} } };
+    const wanted = request("List three fruits.", { outputConstraint, maxOutputTokens: LONG });
+    const { text, finished } = await ask(backend, wanted);
+    expect(finished.reason).toBe(FinishReason.STOP);
+    expect(JSON.parse(text)).toBeTypeOf("object");
   });
 
   test("a string is never shorter than its schema wants, whatever chance draws", async () => {

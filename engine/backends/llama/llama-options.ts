@@ -70,7 +70,7 @@ export const llamaSchema = z.strictObject({
     .boolean()
     .default(false)
     .describe(
-      "Whether a string of an answer in JSON is ended in which the model writes the same over and over: up to 16 tokens, four times at least and for 16 tokens. Small models find no end by themselves, and a grammar lets them go on. With it a text that is meant to repeat, such as a line of dashes, is cut too.",
+      "Whether a string or a list in JSON is ended in which the model writes the same over and over: up to 48 tokens, four times at least and for 16 tokens. It is in answers in JSON, and in the arguments of calls that a grammar holds and that are written as JSON. Small models find no end by themselves, and a grammar lets them go on. With it a text that is meant to repeat, such as a line of dashes, is cut too, and so is a list of equal numbers.",
     ),
   batchTokens: z
     .int()

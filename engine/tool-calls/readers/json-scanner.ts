@@ -68,9 +68,20 @@ export class JsonScanner {
     return this.#position === "done" || (this.#open.length === 0 && this.#numberMayEnd());
   }
 
-  /** Whether the text so far ends inside a string that is a value, where its quotation mark could end it. */
+  /** Whether the text so far ends inside a string, where its quotation mark could end it. */
   get isInString(): boolean {
-    return this.#position === "string" && !this.#stringIsKey;
+    return this.#position === "string";
+  }
+
+  /** The number of objects and lists that the text so far leaves open. */
+  get depth(): number {
+    return this.#open.length;
+  }
+
+  /** Whether the bracket that ends the innermost object or list could come next. */
+  get isBeforeBracket(): boolean {
+    if (this.#open.length === 0) return false;
+    return ["after-value", "first-item", "first-key"].includes(this.#position) || this.#numberMayEnd();
   }
 
   #state(): JsonScanState {

@@ -4,6 +4,7 @@ import { notOfThisAnswer } from "../../request-plan/continued-answer.ts";
 import type { OutputLimit } from "../../request-plan/output-limit.ts";
 import type { GrammarGate } from "../grammar/grammar-gate.ts";
 import type { Answer } from "./answer.ts";
+import type { RepetitionEnd } from "./repetition-end.ts";
 
 /** What the course of an answer is made of. */
 export type AnswerCourseOptions = OutputLimit & {
@@ -13,6 +14,8 @@ export type AnswerCourseOptions = OutputLimit & {
   readonly gate: GrammarGate;
   /** The tokens so far, which the sampler's penalties read too. */
   readonly generated: Token[];
+  /** Finds what the model writes over and over; undefined where it may. */
+  readonly repetition: RepetitionEnd<Token> | undefined;
   /** The tokens that are written in the model's place when it has reasoned for long enough. */
   readonly reasoningEnd: readonly Token[];
   /** The tokens of the answer that another call has made, in order. */
@@ -26,6 +29,8 @@ export type AnswerStep = {
   /** The token, and what was written behind it in the model's place. */
   readonly tokens: readonly Token[];
 };
+
+const NONE: readonly Token[] = [];
 
 /**
  * Follows the tokens of an answer from the first to the last, whether they are sampled or were given by an earlier
@@ -63,6 +68,11 @@ export class AnswerCourse {
     return Math.max(0, this.#options.maxOutputTokens - this.answer.outputTokens);
   }
 
+  /** The tokens that come before all others at the next step; none where the model goes on by itself. */
+  get preferred(): readonly Token[] {
+    return this.#options.repetition?.due ?? NONE;
+  }
+
   /** The position in the answer of the token that comes next, from 0. */
   get position(): number {
     return this.#options.generated.length;
@@ -70,9 +80,10 @@ export class AnswerCourse {
 
   /** Takes a token that was sampled here. */
   take(token: Token, logprob?: TokenLogprob): AnswerStep {
-    const { answer, generated, limitReason } = this.#options;
+    const { answer, generated, limitReason, repetition } = this.#options;
     generated.push(token);
     const events = [...answer.push(token, logprob)];
+    repetition?.take(token, answer.json);
     const tokens = [token];
     if (answer.isComplete) return { events, tokens };
     if (answer.reasonedEnough) {

@@ -16,6 +16,8 @@ export type AnswerOptions = {
   readonly characters: Utf8Holder<Token>;
   /** The kind of JSON value that the visible text has to be, with nothing behind it; undefined where it is free. */
   readonly json: "any" | "object" | undefined;
+  /** Whether the arguments of calls are followed as the JSON that they are. */
+  readonly followsCalls: boolean;
   /** The number of tokens that the model may reason for; Infinity without a bound. */
   readonly reasoningBudget: number;
 };
@@ -24,19 +26,22 @@ export type AnswerOptions = {
 export class Answer {
   readonly #parser: OutputParser;
   readonly #characters: Utf8Holder<Token>;
-  readonly #json: JsonScanner | undefined;
+  /** The JSON of the visible text. */
+  readonly #text: JsonScanner | undefined;
+  readonly #followsCalls: boolean;
   readonly #reasoningBudget: number;
   #logprobs: TokenLogprob[] = [];
   #outputTokens = 0;
   #reasoningTokens = 0;
   #jsonIsWhole = false;
-  #textBlock: number | undefined;
+  #json: JsonScanner | undefined;
 
   /** Makes an empty answer. */
   constructor(options: AnswerOptions) {
     this.#parser = options.parser;
     this.#characters = options.characters;
-    this.#json = options.json && new JsonScanner({ root: options.json });
+    this.#text = options.json && new JsonScanner({ root: options.json });
+    this.#followsCalls = options.followsCalls;
     this.#reasoningBudget = options.reasoningBudget;
   }
 
@@ -65,9 +70,9 @@ export class Answer {
     return this.#parser.inReasoning && this.#reasoningTokens >= this.#reasoningBudget;
   }
 
-  /** Whether the answer has to be JSON, and stands inside a string of it. */
-  get isInJsonString(): boolean {
-    return this.#json?.isInString ?? false;
+  /** The JSON that the answer is in, of a text or of the arguments of a call; undefined where it is in none. */
+  get json(): JsonScanner | undefined {
+    return this.#json;
   }
 
   /** Whether nothing more is wanted, although the model might go on. */
@@ -103,15 +108,21 @@ export class Answer {
     const logprobs = this.#logprobs;
     this.#logprobs = [];
     const events = this.#parser.push(text, logprobs);
-    if (this.#json) this.#scan(this.#json, events);
+    if (this.#text || this.#followsCalls) this.#scan(events);
     return events;
   }
 
-  #scan(json: JsonScanner, events: readonly Event[]): void {
+  #scan(events: readonly Event[]): void {
     for (const { kind } of events) {
-      if (kind?.$case === "blockStarted" && kind.value.block?.$case === "text") this.#textBlock = kind.value.index;
-      if (kind?.$case !== "blockDelta" || kind.value.index !== this.#textBlock) continue;
-      if (json.push(kind.value.text).state === "complete") this.#jsonIsWhole = true;
+      if (kind?.$case === "blockStarted") this.#json = this.#jsonIn(kind.value.block?.$case);
+      else if (kind?.$case === "blockEnded") this.#json = undefined;
+      else if (kind?.$case === "blockDelta" && this.#json?.push(kind.value.text).state === "complete")
+        this.#jsonIsWhole ||= this.#json === this.#text;
     }
+  }
+
+  #jsonIn(block: "text" | "reasoning" | "toolCall" | undefined): JsonScanner | undefined {
+    if (block === "text") return this.#text;
+    return block === "toolCall" && this.#followsCalls ? new JsonScanner({ root: "object" }) : undefined;
   }
 }

@@ -49,7 +49,7 @@ export type EngineParts = {
   readonly grammars: GrammarCache;
   /** Which members an object may have where its schema is silent. */
   readonly undeclared: UndeclaredMembers;
-  /** Whether a string of an answer in JSON is ended in which the model writes the same over and over. */
+  /** Whether a string or a list in JSON is ended in which the model writes the same over and over. */
   readonly endRepetition: boolean;
   /** Keeps the places of outputs in them. */
   readonly grammarStates: GrammarStates;

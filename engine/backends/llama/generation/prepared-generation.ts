@@ -20,7 +20,6 @@ import { limitOutput, type OutputLimit } from "../../request-plan/output-limit.t
 import { GrammarGate } from "../grammar/grammar-gate.ts";
 import type { Demand } from "../slots/slots.ts";
 import type { Prompt } from "../tokens/prompt-encoder.ts";
-import { endsInRepetition } from "../tokens/repetition.ts";
 import { isDrawn, type SamplingOptions, toSamplingOptions, usedSampling, wantedLogprobs } from "../tokens/sampling.ts";
 import { Utf8Holder } from "../tokens/utf8-holder.ts";
 import type { Vocabulary } from "../tokens/vocabulary.ts";
@@ -29,6 +28,7 @@ import { AnswerCourse, type AnswerStep } from "./answer-course.ts";
 import { type AnswerPlan, planAnswer } from "./answer-plan.ts";
 import type { EngineParts } from "./engine-parts.ts";
 import { takeGivenTokens, tokensBehindHeldText } from "./given-tokens.ts";
+import { RepetitionEnd } from "./repetition-end.ts";
 
 /** A request with everything checked and counted, before it takes a slot. */
 export type PreparedGeneration = {
@@ -74,8 +74,9 @@ export async function prepareGeneration(
   const plan = planAnswer(request, profile);
   const generated: Token[] = [];
   const topLogprobs = wantedLogprobs(request.sampling);
-  const repeats = () => course.answer.isInJsonString && endsInRepetition(generated, parts.vocabulary.quotes);
-  const sampling = samplingOf(parts, plan, request.sampling, generated, repeats);
+  const endsRepetition = parts.endRepetition && holdsJson(parts, plan);
+  const preferred = endsRepetition ? () => course.preferred : undefined;
+  const sampling = samplingOf(parts, plan, request.sampling, generated, preferred);
   const marks = prefixMarks(request);
   const counts = marks.map(({ messages }) => messages);
   const prompt = await parts.prompts.encode({ ...plan.conversation, counts }, order);
@@ -88,6 +89,7 @@ export async function prepareGeneration(
       answer: newAnswer(parts, use, prompt, continued),
       gate: courseGate,
       generated: tokens,
+      repetition: endsRepetition ? new RepetitionEnd(parts.vocabulary.jsonEnds) : undefined,
       reasoningEnd: reasoningEnd(parts),
       given,
     });
@@ -147,11 +149,11 @@ function reasoningEnd({ runtime, markers: { reasoning } }: EngineParts): readonl
 }
 
 function samplingOf(
-  { runtime, vocabulary, markers, markTokens, samplingDefaults, endRepetition }: EngineParts,
-  { conversation, callable, fixed, json }: AnswerPlan,
+  { runtime, vocabulary, markers, markTokens, samplingDefaults }: EngineParts,
+  { conversation, callable, fixed }: AnswerPlan,
   sampling: Sampling | undefined,
   generated: readonly Token[],
-  repeats: () => boolean,
+  preferred: (() => readonly Token[]) | undefined,
 ): SamplingOptions {
   const callMark = openingToken(markers, vocabulary);
   // A model that sees tools would call them even where the caller wants none called.
@@ -167,12 +169,12 @@ function samplingOf(
     randomSeed: () => randomInt(2 ** 32 - 1),
     newBias: () => runtime.library.TokenBias.for(runtime.model),
     banned: [...callMarks, ...hidden],
-    preferred: endRepetition && json !== undefined ? { tokens: vocabulary.closingQuotes, isDue: repeats } : undefined,
+    preferred,
   });
 }
 
 function newAnswer(
-  { runtime, markers, markTokens, work }: EngineParts,
+  { runtime, markers, markTokens, work, endRepetition }: EngineParts,
   { callable, maxCalls, stop, newCallId, json, reasoningBudget }: AnswerPlan,
   prompt: Prompt,
   continued: Continuation | undefined,
@@ -194,7 +196,14 @@ function newAnswer(
     (ids, before) => model.detokenize(ids, ids.some(isMark), before),
     prompt.tokens,
   );
-  return new Answer({ parser, characters, json, reasoningBudget });
+  return new Answer({ parser, characters, json, followsCalls: endRepetition, reasoningBudget });
+}
+
+/** Returns whether a grammar holds the text, or calls whose arguments are written as JSON. */
+function holdsJson({ markers: { toolCall } }: EngineParts, { fixed, callable, json }: AnswerPlan): boolean {
+  if (json !== undefined || !needsGrammar(fixed) || callable.length === 0) return json !== undefined;
+  const markup = toolCall && formOf(toolCall).markup(toolCall);
+  return markup !== undefined && markup.tags === undefined;
 }
 
 async function newGate(

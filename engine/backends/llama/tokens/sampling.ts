@@ -47,8 +47,8 @@ export type SamplingInput = {
   readonly newBias: () => TokenBias;
   /** The tokens that must not come. */
   readonly banned: readonly Token[];
-  /** Tokens that come before all others wherever `isDue` says so, which is asked at each step. Absent: there are none. */
-  readonly preferred?: { readonly tokens: readonly Token[]; readonly isDue: () => boolean } | undefined;
+  /** Returns the tokens that come before all others, which is asked at each step. Absent: there are never any. */
+  readonly preferred?: (() => readonly Token[]) | undefined;
 };
 
 /** The bias that lifts a token over all that a model may want; a request's own bias of the token stands. */
@@ -142,12 +142,14 @@ function biasOf(input: SamplingInput, bias: TokenBias | undefined): Pick<Samplin
   const { preferred, newBias } = input;
   if (preferred === undefined) return bias ? { tokenBias: bias } : {};
   const usual = bias ?? newBias();
-  let lifted: TokenBias | undefined;
+  const lifted = new Map<readonly Token[], TokenBias>();
   return {
     tokenBias: () => {
-      if (!preferred.isDue()) return usual;
-      lifted ??= tokenBias(input, preferred.tokens) ?? usual;
-      return lifted;
+      const tokens = preferred();
+      if (tokens.length === 0) return usual;
+      const known = lifted.get(tokens) ?? tokenBias(input, tokens) ?? usual;
+      lifted.set(tokens, known);
+      return known;
     },
   };
 }

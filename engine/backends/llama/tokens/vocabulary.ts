@@ -1,6 +1,7 @@
 import type { LlamaModel, Token } from "node-llama-cpp";
 import { type ControlToken, ControlTokens } from "../../../conversation/control-tokens.ts";
 import type { OutputMarkers } from "../../../output-parser/markers.ts";
+import { JsonEnds } from "./json-ends.ts";
 
 /**
  * The pre-tokenizers of GPT-4's kind: a space begins the word behind it, and a line break ends the white space in which
@@ -26,10 +27,8 @@ export type Vocabulary = {
   readonly longestTokenBytes: number | undefined;
   /** The control tokens that do not end an answer: detokenizing leaves them out. */
   readonly hiddenTokens: readonly Token[];
-  /** The tokens with a quotation mark in them. */
-  readonly quotes: ReadonlySet<Token>;
-  /** Those of them that begin with it, so that they end a string in JSON. */
-  readonly closingQuotes: readonly Token[];
+  /** The tokens that end what stands in JSON. */
+  readonly jsonEnds: JsonEnds<Token>;
   /** The spelling of the token that begins a prompt; "" where the model has none. */
   readonly bosText: string;
   /** The spelling of the token that ends an answer; "" where the model has none. */
@@ -46,7 +45,7 @@ export function readVocabulary(model: LlamaModel): Vocabulary {
   const tokens: ControlToken[] = [];
   const ids = new Map<string, Token>();
   const hiddenTokens: Token[] = [];
-  const quotes = new Map<Token, string>();
+  const jsonEnds = new JsonEnds<Token>();
   let size = 0;
   let longest = 1;
   for (const id of model.iterateAllTokens()) {
@@ -54,7 +53,7 @@ export function readVocabulary(model: LlamaModel): Vocabulary {
     const attributes = model.getTokenAttributes(id);
     const text = model.detokenize([id], true);
     longest = Math.max(longest, Buffer.byteLength(text));
-    if (text.includes('"')) quotes.set(id, text);
+    jsonEnds.add(id, text);
     if (!attributes.control && !attributes.userDefined && !attributes.unknown) continue;
     tokens.push({ text, stripsLeft: attributes.lstrip });
     ids.set(text, id);
@@ -66,8 +65,7 @@ export function readVocabulary(model: LlamaModel): Vocabulary {
     size,
     controlTokens: new ControlTokens(tokens),
     hiddenTokens,
-    quotes: new Set(quotes.keys()),
-    closingQuotes: [...quotes].flatMap(([id, text]) => (text.startsWith('"') ? [id] : [])),
+    jsonEnds,
     longestTokenBytes: ["bpe", "spm"].includes(model.vocabularyType) ? longest : undefined,
     cutsAtWords: model.vocabularyType === "bpe" && pre !== undefined && SPLITS_WORDS.has(pre),
     bosText: bos === null ? "" : model.detokenize([bos], true),

@@ -66,13 +66,19 @@ describe("JsonScanner", () => {
     expect(scanner.push("7 ")).toEqual({ consumed: 1, state: "complete" });
   });
 
-  test("knows where a quotation mark could end a value", () => {
+  test("knows where a quotation mark could end a string, and a bracket what it is in", () => {
     const scanner = new JsonScanner({ root: "any" });
     const inString = [...'{"k": ["a\\"b\\u0041", 1], "n": "c"}'].map((char) => {
       scanner.push(char);
       return scanner.isInString ? "s" : ".";
     });
-    expect(inString.join("")).toBe(".......ss.ss.....s............ss..");
+    expect(inString.join("")).toBe(".ss....ss.ss.....s.......ss...ss..");
+    const brackets = new JsonScanner({ root: "any" });
+    const seen = [...'{"k": ["a", 1], "n": -2}'].map((char) => {
+      brackets.push(char);
+      return brackets.isBeforeBracket ? brackets.depth : ".";
+    });
+    expect(seen.join("")).toBe("1.....2..2..21........1.");
   });
 
   test("wants an object where told so", () => {

@@ -75,12 +75,12 @@ describe("tokens that are preferred at times", () => {
     return bias as unknown as TokenBias;
   };
   const stepsOf = (fields: Partial<Sampling>) => {
-    let due = false;
-    const preferred = { tokens: [3 as Token, 4 as Token], isDue: () => due };
+    let due: readonly Token[] = [];
+    const preferred = () => due;
     const { tokenBias } = toSamplingOptions(input(fields, { newBias, banned: [9 as Token], preferred }));
     if (typeof tokenBias !== "function") throw new Error("the biases are the same at every step");
-    return (isDue: boolean) => {
-      due = isDue;
+    return (...lifted: readonly number[]) => {
+      due = lifted as readonly Token[];
       return biases.get(tokenBias());
     };
   };
@@ -88,20 +88,17 @@ describe("tokens that are preferred at times", () => {
   test("are lifted at those steps only", () => {
     const step = stepsOf({});
     const usual = [[9, "never"]];
-    const lifted = [
-      [3, { logit: 500 }],
-      [4, { logit: 500 }],
-      [9, "never"],
-    ];
-    expect([...(step(false) ?? [])]).toEqual(usual);
-    expect([...(step(true) ?? [])]).toEqual(lifted);
-    expect([...(step(false) ?? [])]).toEqual(usual);
+    const lifted = { logit: 500 };
+    expect([...(step() ?? [])]).toEqual(usual);
+    expect([...(step(3, 4) ?? [])]).toEqual([[3, lifted], [4, lifted], ...usual]);
+    expect([...(step(5) ?? [])]).toEqual([[5, lifted], ...usual]);
+    expect([...(step() ?? [])]).toEqual(usual);
   });
 
   test("keep what the request says of them", () => {
     const step = stepsOf({ logitBias: { 4: -100 } });
-    expect(step(true)?.get(4)).toEqual({ logit: -100 });
-    expect(step(true)?.get(3)).toEqual({ logit: 500 });
+    expect(step(3, 4)?.get(4)).toEqual({ logit: -100 });
+    expect(step(3, 4)?.get(3)).toEqual({ logit: 500 });
   });
 });
 

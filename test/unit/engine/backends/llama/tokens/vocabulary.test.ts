@@ -1,5 +1,6 @@
 import type { Token } from "node-llama-cpp";
 import { expect, test } from "vitest";
+import { JsonEnds } from "../../../../../../engine/backends/llama/tokens/json-ends.ts";
 import { markTokens, withoutTokens } from "../../../../../../engine/backends/llama/tokens/vocabulary.ts";
 import { ControlTokens } from "../../../../../../engine/conversation/control-tokens.ts";
 import { loadProfile } from "../../../../../../engine/profiles/profile.ts";
@@ -11,8 +12,7 @@ const vocabulary = {
   cutsAtWords: true,
   hiddenTokens: [],
   longestTokenBytes: undefined,
-  quotes: new Set<Token>(),
-  closingQuotes: [],
+  jsonEnds: new JsonEnds<Token>(),
   bosText: "",
   eosText: "<|im_end|>",
   markerToken: (spelling: string) => {
