@@ -11,7 +11,7 @@ import {
   rule,
   sequence,
 } from "../../gbnf/gbnf.ts";
-import { GrammarRules } from "../../gbnf/grammar-rules.ts";
+import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { anyOfTexts, anyValue, type JsonValue } from "../../gbnf/json-value.ts";
 import type { ParameterTags } from "../../tool-calls/tool-call-form.ts";
 import { ALL_CODES, subtract } from "../expressions/code-set.ts";
@@ -21,6 +21,7 @@ import type { UndeclaredMembers } from "../schema/schema-facets.ts";
 import { keyword, type SchemaType } from "../schema/schema-keywords.ts";
 import { writtenFormat } from "../schema/string-format.ts";
 import { SchemaGrammars } from "../values/json-schema.ts";
+import { MAX_OPTIONAL } from "../values/object-grammar.ts";
 import { formatGrammar } from "../values/string-grammar.ts";
 
 /** The rules of how the arguments of a call stand between tags. */
@@ -37,11 +38,14 @@ export type TaggedArgumentsOptions = {
 
 /** The keywords that are enforced of the object as a whole: others that speak of an object are not. */
 const OF_THE_WHOLE = ["type", "nullable", "properties", "required", "additionalProperties"];
+/** The number of times that writing one of several texts costs as much as going through it. */
+const READINGS_OF_TEXT = 16;
 
 /**
  * Matches the parameters of a call as text between tags: the declared ones in the order of the schema, optional ones
  * may be left out. A value that is a string is any text without the closing mark, or one of an `enum`; other values are
- * JSON of their schema. Throws `EngineError` INVALID_SCHEMA as `toGrammar` does.
+ * JSON of their schema. What nothing is held to, such as the schema of a text, is not looked at further. Throws
+ * `EngineError` INVALID_SCHEMA as `toGrammar` does.
  */
 export function taggedArguments(
   schema: unknown,
@@ -50,16 +54,18 @@ export function taggedArguments(
 ): { readonly root: Gbnf; readonly unenforced: readonly string[] } {
   const { at, undeclared } = options;
   const document = new SchemaDocument(schema, at);
-  // The limits on a schema as a whole are those of every other schema.
-  new SchemaGrammars(document, new GrammarRules(rules.budget)).whole(true);
   const grammars = new SchemaGrammars(document, rules, undeclared);
+  if (!allowsObjects(schema)) return document.fail("", "no value can satisfy it");
   if (!isSchemaObject(schema)) return { root: EMPTY, unenforced: [] };
   const unenforced = Object.keys(schema)
     .filter((name) => speaksOf(name, "object") && !OF_THE_WHOLE.includes(name))
     .map((name) => `${at}#/${name}`);
   const properties = isObject(schema.properties) ? schema.properties : {};
   const required = new Set(isList(schema.required) ? schema.required.map(String) : []);
-  const parameters = [...new Set([...Object.keys(properties), ...required])].map((key) => {
+  const names = [...new Set([...Object.keys(properties), ...required])];
+  if (names.filter((key) => !required.has(key) && properties[key] !== false).length > MAX_OPTIONAL)
+    document.tooCostly("/properties", `has more than ${MAX_OPTIONAL} optional properties`);
+  const parameters = names.map((key) => {
     const declared = Object.hasOwn(properties, key) ? properties[key] : undefined;
     const value = parameterValue({ key, property: declared ?? true, grammars }, rules, options);
     unenforced.push(...value.unenforced);
@@ -170,6 +176,7 @@ function parameterValue(
   const unenforced = ignored.filter((name) => !enforced.includes(name)).map((name) => `${path}/${name}`);
   if (format !== undefined) return { kind: "text", grammar: formatGrammar(rules, format), unenforced };
   if (texts === undefined) return { kind: "text", grammar: textWithout(rules, mark), unenforced };
+  for (const text of texts) rules.budget.payForText(READINGS_OF_TEXT * text.length);
   return { kind: "text", grammar: anyOfTexts(texts.filter((text) => !text.includes(mark))), unenforced };
 }
 
@@ -209,4 +216,11 @@ function fixedTexts(property: SchemaObject): readonly string[] | undefined {
 
 function isSchemaObject(schema: unknown): schema is SchemaObject {
   return typeof schema === "object" && schema !== null && !Array.isArray(schema);
+}
+
+/** Returns whether a schema allows objects by the types that it names itself. */
+function allowsObjects(schema: unknown): boolean {
+  if (!isSchemaObject(schema)) return schema === true;
+  const { type = "object" } = schema;
+  return isList(type) ? type.includes("object") : type === "object";
 }

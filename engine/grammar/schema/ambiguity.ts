@@ -15,59 +15,51 @@ type Edge = { readonly to: string; readonly readings: number };
  */
 export class ReadingsGraph {
   readonly #edges = new Map<string, Edge[]>();
+  /** The turn at which a node was come to, and then that of the first node in its circle. */
+  readonly #low = new Map<string, number>();
+  /** The most readings on a way from each node that was looked at to its end: no edges are added to these. */
+  readonly #most = new Map<string, number>();
+  /** The nodes that are being looked at. */
+  readonly #path: string[] = [];
 
   /** Notes that a value inside `from` may be `to`, one of `readings` alternatives that can look alike. */
   add(from: string, to: string, readings: number): void {
-    const edges = this.#edges.get(from) ?? [];
-    edges.push({ to, readings });
-    this.#edges.set(from, edges);
+    const edges = this.#edges.get(from);
+    if (edges === undefined) this.#edges.set(from, [{ to, readings }]);
+    else edges.push({ to, readings });
   }
 
-  /** Returns whether a text that begins at `from` can have too many readings. */
+  /**
+   * Returns whether a text that begins at `from` can have too many readings. What it leads to must be whole: each node is
+   * looked at once, however many questions lead to it.
+   */
   isTooAmbiguous(from: string): boolean {
-    const components = this.#components();
-    for (const [start, edges] of this.#edges) {
-      for (const { to, readings } of edges) {
-        if (readings > 1 && components.get(to) === components.get(start)) return true;
-      }
-    }
-    return this.#most(from, new Map()) > MAX_READINGS;
+    if (!this.#most.has(from)) this.#visit(from);
+    return (this.#most.get(from) ?? 1) > MAX_READINGS;
   }
 
-  /** Returns the largest product of readings on a way from here; circles, where nothing multiplies, count once. */
-  #most(from: string, known: Map<string, number>): number {
-    const before = known.get(from);
-    if (before !== undefined) return before;
-    known.set(from, 1);
-    const all = (this.#edges.get(from) ?? []).map(({ to, readings }) => readings * this.#most(to, known));
-    const most = Math.max(1, ...all);
-    known.set(from, most);
-    return most;
+  /** Finds the circles behind a node (Tarjan's strongly connected components), each after those that it leads to. */
+  #visit(node: string): number {
+    const index = this.#low.size;
+    this.#low.set(node, index);
+    this.#path.push(node);
+    let lowest = index;
+    for (const { to } of this.#edges.get(node) ?? [])
+      if (!this.#most.has(to)) lowest = Math.min(lowest, this.#low.get(to) ?? this.#visit(to));
+    this.#low.set(node, lowest);
+    if (lowest === index) this.#weigh(new Set(this.#path.splice(this.#path.lastIndexOf(node))));
+    return lowest;
   }
 
-  /** Returns the strongly connected components (Tarjan): nodes with the same number can reach each other. */
-  #components(): ReadonlyMap<string, number> {
-    const low = new Map<string, number>();
-    const component = new Map<string, number>();
-    const path: string[] = [];
-    const visit = (node: string): number => {
-      const index = low.size;
-      low.set(node, index);
-      path.push(node);
-      let lowest = index;
-      for (const { to } of this.#edges.get(node) ?? []) {
-        if (!component.has(to)) lowest = Math.min(lowest, low.get(to) ?? visit(to));
+  /** Notes the most readings behind nodes of one circle: where something multiplies in it they have no end. */
+  #weigh(circle: ReadonlySet<string>): void {
+    let most = 1;
+    for (const node of circle)
+      for (const { to, readings } of this.#edges.get(node) ?? []) {
+        const behind = circle.has(to) ? (readings > 1 ? Number.POSITIVE_INFINITY : 1) : (this.#most.get(to) ?? 1);
+        most = Math.max(most, readings * behind);
       }
-      low.set(node, lowest);
-      if (lowest === index) {
-        for (let last = path.pop(); last !== undefined; last = last === node ? undefined : path.pop()) {
-          component.set(last, index);
-        }
-      }
-      return lowest;
-    };
-    for (const node of this.#edges.keys()) if (!low.has(node)) visit(node);
-    return component;
+    for (const node of circle) this.#most.set(node, most);
   }
 }
 

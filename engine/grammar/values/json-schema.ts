@@ -103,8 +103,8 @@ export class SchemaGrammars {
   readonly #attempts: readonly Mode[];
 
   /**
-   * Makes the grammars of a document, with rules that are added to `rules`. `undeclared` says which members an object may
-   * have where its schema is silent: the declared ones by default.
+   * Makes the grammars of a document, with rules that are added to `rules`, and pays for reading it. `undeclared` says
+   * which members an object may have where its schema is silent: the declared ones by default. Throws `CostlySchema`.
    */
   constructor(document: SchemaDocument, rules: GrammarRules, undeclared: UndeclaredMembers = "declared") {
     this.#document = document;
@@ -112,6 +112,7 @@ export class SchemaGrammars {
     this.#undeclared = undeclared;
     const isFree = undeclared === "any" && document.bytes <= MAX_FREE_BYTES;
     this.#attempts = isFree ? ["free", "exact", "plain"] : ["exact", "plain"];
+    if (!rules.budget.spendOnText(READINGS_OF_SCHEMA * document.bytes)) this.#tooCostlyToMake();
   }
 
   /**
@@ -119,31 +120,32 @@ export class SchemaGrammars {
    */
   whole(objectOnly = false): SchemaGrammar {
     const { root } = this.#document;
-    return this.#ofAll(objectOnly ? [root, this.#document.node(OBJECT, "")] : [root], () => {
-      this.#rules.budget.payForText(READINGS_OF_SCHEMA * this.#document.bytes);
-    });
+    return this.#ofAll(objectOnly ? [root, this.#document.node(OBJECT, "")] : [root]);
   }
 
   /**
-   * Returns the grammar of a schema at `pointer` inside the whole, whose own grammar has been made before. Throws
-   * `EngineError` as `toGrammar` does.
+   * Returns the grammar of a schema at `pointer` inside the whole. What it does not enforce is named where it was not for
+   * another schema before. Throws `EngineError` as `toGrammar` does.
    */
   inside(schema: JsonValue, pointer: string): SchemaGrammar {
     return this.#ofAll([this.#document.node(schema, pointer)]);
   }
 
-  #ofAll(nodes: readonly SchemaNode[], payFirst = () => {}): SchemaGrammar {
+  #ofAll(nodes: readonly SchemaNode[]): SchemaGrammar {
     try {
-      payFirst();
       for (const mode of this.#attempts) {
         const found = this.#attempt(mode, nodes);
         if (found !== undefined) return found;
       }
       return this.#converter("loose").whole(nodes);
     } catch (error) {
-      if (error instanceof WorkSpent) return this.#document.tooCostly("", "is too costly to be turned into a grammar");
+      if (error instanceof WorkSpent) return this.#tooCostlyToMake();
       throw error;
     }
+  }
+
+  #tooCostlyToMake(): never {
+    return this.#document.tooCostly("", "is too costly to be turned into a grammar");
   }
 
   /** Returns the grammar of nodes in one way of converting; undefined where that is too costly, now or before. */
@@ -193,13 +195,17 @@ type ConverterOptions = {
 
 class SchemaConverter implements Conversion, Reading {
   readonly rules: GrammarRules;
-  readonly unenforced = new Set<string>();
   readonly document: SchemaDocument;
   readonly negation: SchemaNegation | undefined;
   readonly undeclared: UndeclaredMembers;
   /** The rules that were made, by the ids of the nodes that hold at once: this is what makes recursive schemas end. */
   readonly #known = new Map<string, Gbnf>();
   readonly #readings = new ReadingsGraph();
+  /** The keywords that are not enforced, and the same in the order in which they were come to. */
+  readonly #unenforced = new Set<string>();
+  readonly #named: string[] = [];
+  /** The number of grammars that were asked for, each of which is a beginning of its own for readings. */
+  #asked = 0;
   /** The key of what is being converted. */
   #current = ROOT;
   #depth = 0;
@@ -235,14 +241,21 @@ class SchemaConverter implements Conversion, Reading {
     return this.rules.budget;
   }
 
-  /** Returns the grammar of nodes. Throws `EngineError` INVALID_SCHEMA where no value can satisfy them, and `WorkSpent`. */
+  /**
+   * Returns the grammar of nodes, with what it does not enforce and was not named before. Throws `EngineError`
+   * INVALID_SCHEMA where no value can satisfy them, and `WorkSpent`.
+   */
   whole(nodes: readonly SchemaNode[]): SchemaGrammar {
     const { pointer = "" } = nodes[0] ?? {};
+    this.#asked += 1;
+    const start = `${ROOT} ${this.#asked}`;
+    this.#current = start;
+    const before = this.#named.length;
     const root = this.value(nodes);
-    if (this.#readings.isTooAmbiguous(ROOT))
+    if (this.#readings.isTooAmbiguous(start))
       return this.document.tooCostly(pointer, "has alternatives that are too much alike");
     if (!this.rules.finishing.canFinish(root)) return this.document.fail(pointer, "no value can satisfy it");
-    return { root, unenforced: [...this.unenforced] };
+    return { root, unenforced: this.#named.slice(before) };
   }
 
   child(parent: PlainNode, schema: JsonValue, ...path: string[]): SchemaNode {
@@ -251,7 +264,10 @@ class SchemaConverter implements Conversion, Reading {
   }
 
   skip(node: PlainNode, keyword: string): void {
-    this.unenforced.add(this.document.path(`${node.pointer}/${keyword}`));
+    const path = this.document.path(`${node.pointer}/${keyword}`);
+    if (this.#unenforced.has(path)) return;
+    this.#unenforced.add(path);
+    this.#named.push(path);
   }
 
   tooCostly(node: PlainNode, keyword: string, what: string): never {

@@ -11,7 +11,7 @@ import { evaluatedBy } from "./unevaluated.ts";
  * The most optional properties of one object: each is an open alternative at the same place, and costs work on every
  * token.
  */
-const MAX_OPTIONAL = 512;
+export const MAX_OPTIONAL = 512;
 
 /**
  * Matches objects: declared properties in the order of the schema, optional ones may be left out; behind them others,

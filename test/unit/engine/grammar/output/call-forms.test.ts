@@ -7,6 +7,7 @@ import {
 import { loadProfile } from "../../../../../engine/profiles/profile.ts";
 import { formOf, type ToolCallMarkers } from "../../../../../engine/tool-calls/forms.ts";
 import { argumentTypes } from "../../../../../engine/tool-calls/readers/argument-types.ts";
+import { WorkBudget } from "../../../../../engine/work-budget.ts";
 import { loadLlama } from "../../../../support/engine/load-llama.ts";
 import { FAMILIES, optionsOf, type SampleCall } from "../../output-parser/families.ts";
 import { parsePieces } from "../../output-parser/parse-output.ts";
@@ -168,8 +169,29 @@ describe("arguments between tags", () => {
     ]);
   });
 
-  test("a schema is held to the limits of all schemas", () => {
-    expect(() => matcher({ type: "array" })).toThrow("no value can satisfy it");
+  test.each([[{ type: "array" }], [{ type: ["array", "null"] }], [false]])(
+    "a schema that allows no object is refused: %j",
+    (schema) => {
+      expect(() => matcher(schema)).toThrow("no value can satisfy it");
+    },
+  );
+
+  test("there are no more optional ones than in any object", () => {
+    const properties = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`p${at}`, {}]));
+    expect(() => matcher({ properties: { ...properties(512), never: false }, required: ["q"] })).not.toThrow();
+    expect(() => matcher({ properties: properties(513), required: ["q"] })).toThrow("more than 512 optional");
+  });
+
+  test("a schema that nothing is held to costs no more than reading it", () => {
+    const workOf = (property: object) => {
+      const budget = new WorkBudget(Number.POSITIVE_INFINITY);
+      const tools = [tool("t", { properties: { q: property, n: { type: "integer" } } })];
+      const options = { markers: callMarkers("glm-4.7"), tools, argumentTypes: argumentTypes(tools) };
+      toolCallGrammar(options, new GrammarRules(budget));
+      return budget.spent;
+    };
+    const costly = { type: "string", anyOf: Array.from({ length: 100 }, (_, at) => ({ pattern: `^(a?){${at}}$` })) };
+    expect(workOf(costly)).toBeLessThan(workOf({ type: "string" }) + JSON.stringify(costly).length);
   });
 
   test("markup that only an engine reads has no grammar", () => {
