@@ -79,11 +79,17 @@ export function repeat(part: Gbnf, min: number, max: number | undefined): Gbnf {
   return min === 1 && max === 1 ? part : { kind: "repeat", part, min, max };
 }
 
-/** Writes the text of a grammar whose first rule is `root`. */
-export function grammarText(root: Gbnf, rules: ReadonlyMap<string, Gbnf>): string {
-  const lines = [`root ::= ${write(root, "top")}`];
-  for (const [name, body] of rules) lines.push(`${name} ::= ${write(body, "top")}`);
-  return `${lines.join("\n")}\n`;
+/**
+ * Writes the text of a grammar whose first rule is `root`; undefined where it would be longer than `maxLength` in
+ * characters, of which not much more is written.
+ */
+export function grammarText(root: Gbnf, rules: ReadonlyMap<string, Gbnf>, maxLength: number): string | undefined {
+  let text = `root ::= ${write(root, "top")}\n`;
+  for (const [name, body] of rules) {
+    text += `${name} ::= ${write(body, "top")}\n`;
+    if (text.length > maxLength) return undefined;
+  }
+  return text.length > maxLength ? undefined : text;
 }
 
 /** Writes an expression. `within` says what stands around it, and so whether it needs parentheses. */
@@ -92,18 +98,18 @@ function write(node: Gbnf, within: "top" | "sequence" | "repeat"): string {
     case "literal":
       return `"${writeText(node.text)}"`;
     case "chars":
-      return `[${node.ranges.map(writeRange).join("")}]`;
+      return `[${writeRanges(node.ranges)}]`;
     case "except":
-      return `[^${node.ranges.map(writeRange).join("")}]`;
+      return `[^${writeRanges(node.ranges)}]`;
     case "rule":
       return node.name;
     case "sequence": {
       if (node.parts.length === 0) return '""';
-      const text = node.parts.map((part) => write(part, "sequence")).join(" ");
+      const text = writeAll(node.parts, "sequence", " ");
       return within === "repeat" ? `(${text})` : text;
     }
     case "choice": {
-      const text = node.options.map((option) => write(option, "top")).join(" | ");
+      const text = writeAll(node.options, "top", " | ");
       return within === "top" ? text : `(${text})`;
     }
     case "repeat": {
@@ -111,6 +117,24 @@ function write(node: Gbnf, within: "top" | "sequence" | "repeat"): string {
       return within === "repeat" ? `(${text})` : text;
     }
   }
+}
+
+function writeAll(nodes: readonly Gbnf[], within: "top" | "sequence", between: string): string {
+  let text = "";
+  for (const node of nodes) text += text === "" ? write(node, within) : between + write(node, within);
+  return text;
+}
+
+/** The texts of sets of characters, which are the same few again and again. */
+const WRITTEN = new WeakMap<readonly CodeRange[], string>();
+
+function writeRanges(ranges: readonly CodeRange[]): string {
+  const known = WRITTEN.get(ranges);
+  if (known !== undefined) return known;
+  let text = "";
+  for (const range of ranges) text += writeRange(range);
+  WRITTEN.set(ranges, text);
+  return text;
 }
 
 /** Matches a text that can be written as it is. */

@@ -5,8 +5,8 @@ import { type WorkBudget, WorkSpent } from "../../work-budget.ts";
 import { costlySchema, invalidSchema } from "../schema/invalid-schema.ts";
 import { MAX_SCHEMA_BYTES } from "../schema/schema-document.ts";
 
-/** The most bytes of a grammar: more costs too much to parse and to keep. */
-const MAX_GRAMMAR_BYTES = 256 * 1024;
+/** The most characters of a grammar, all of them ASCII: more costs too much to parse and to keep. */
+const MAX_GRAMMAR_LENGTH = 256 * 1024;
 
 /**
  * Parses the text of a schema, for which it pays. Throws `EngineError` INVALID_SCHEMA where it is no JSON, and as
@@ -49,7 +49,7 @@ export function refuseUnenforced(unenforced: readonly string[]): void {
 export function finishGrammar(root: Gbnf, rules: GrammarRules, at: string): string {
   const pruned = prune(root, rules.all, rules.finishing);
   if (pruned === undefined) throw invalidSchema(`${at}#`, "no value can satisfy it");
-  const text = grammarText(pruned.root, pruned.rules);
-  if (text.length > MAX_GRAMMAR_BYTES) throw costlySchema(`${at}#`, "is too complex");
+  const text = grammarText(pruned.root, pruned.rules, MAX_GRAMMAR_LENGTH);
+  if (text === undefined) throw costlySchema(`${at}#`, "is too complex");
   return text;
 }
