@@ -72,10 +72,13 @@ export function knowing(presence: Presence, name: string, isThere: boolean, budg
   switch (presence.kind) {
     case "has":
       return presence.name === name ? isThere : presence;
-    case "not":
-      return not(knowing(presence.of, name, isThere, budget));
+    case "not": {
+      const inside = knowing(presence.of, name, isThere, budget);
+      return inside === presence.of ? presence : not(inside);
+    }
     default: {
       const parts = presence.of.map((part) => knowing(part, name, isThere, budget));
+      if (parts.every((part, at) => part === presence.of[at])) return presence;
       for (const part of parts) budget.payForText(textOf(part).length);
       return joined(presence.kind, parts);
     }
@@ -116,6 +119,22 @@ function freshTextOf(presence: Presence & object): string {
   if (presence.kind === "has") return JSON.stringify(presence.name);
   if (presence.kind === "not") return `!${textOf(presence.of)}`;
   return `${presence.kind}(${presence.of.map(textOf).join()})`;
+}
+
+/** Tells formulas apart by numbers: equal ones have the same. */
+export class PresenceNumbers {
+  readonly #numbers = new Map<string, number>();
+
+  /** Returns the number of a formula, for whose size it pays at the first time. */
+  of(presence: Presence, budget: WorkBudget): number {
+    const text = textOf(presence);
+    const known = this.#numbers.get(text);
+    if (known !== undefined) return known;
+    budget.payForText(text.length);
+    const number = this.#numbers.size;
+    this.#numbers.set(text, number);
+    return number;
+  }
 }
 
 function not(presence: Presence): Presence {

@@ -1,7 +1,7 @@
 import { choice, EMPTY, type Gbnf, NEVER, optional, repeat, sequence } from "../../gbnf/gbnf.ts";
 import type { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import { comma } from "../../gbnf/json-value.ts";
-import { allOf, knowing, namesIn, type Presence } from "../schema/presence.ts";
+import { allOf, knowing, namesIn, type Presence, PresenceNumbers } from "../schema/presence.ts";
 
 /** A member of an object that its schema names. */
 export type Member = {
@@ -143,6 +143,7 @@ class CountedList {
   readonly #asked: MemberRules;
   /** The count from which on no bound tells counts apart. */
   readonly #countable: number;
+  readonly #askings = new PresenceNumbers();
   readonly #made = new Map<string, Gbnf>();
 
   constructor(rules: GrammarRules, members: readonly Member[], other: Gbnf | undefined, asked: MemberRules) {
@@ -161,7 +162,7 @@ class CountedList {
   #from(place: Place): Gbnf {
     const { at, count, asked } = place;
     if (asked === false || count > (this.#asked.max ?? count)) return NEVER;
-    const key = `${at} ${count} ${asked === true ? "" : JSON.stringify(asked)}`;
+    const key = `${at} ${count} ${this.#askings.of(asked, this.#rules.budget)}`;
     const known = this.#made.get(key);
     if (known !== undefined) return known;
     this.#rules.budget.payForText(key.length);
@@ -229,6 +230,7 @@ class FreeList {
   readonly #anywhere: readonly number[];
   /** The count from which on no bound tells counts apart. */
   readonly #countable: number;
+  readonly #askings = new PresenceNumbers();
   readonly #made = new Map<string, Gbnf>();
 
   constructor(
@@ -257,7 +259,7 @@ class FreeList {
   #from(place: FreePlace): Gbnf {
     const { left, at, count, asked, isOpen } = place;
     if (asked === false || count > (this.#asked.max ?? count)) return NEVER;
-    const key = `${left.join()} ${at} ${count} ${isOpen} ${asked === true ? "" : JSON.stringify(asked)}`;
+    const key = `${left.join()} ${at} ${count} ${isOpen} ${this.#askings.of(asked, this.#rules.budget)}`;
     const known = this.#made.get(key);
     if (known !== undefined) return known;
     this.#rules.budget.payForText(key.length);
