@@ -74,18 +74,34 @@ function branches(expression: Expression): readonly (readonly Expression[])[] {
  */
 export function expressionGrammar(rules: GrammarRules, expression: Expression): Gbnf {
   const parts = sequenceParts(expression);
+  const behind = beginnings(parts);
   const written: Gbnf[] = [];
   let group: Expression[] = [];
+  /** The characters that may follow where the group could end already. */
+  let goingOn: readonly CodeRange[] = [];
   for (const [at, part] of parts.entries()) {
     rules.patternBudget.spend(1);
     group.push(part);
-    const sofar: Expression = { kind: "sequence", parts: group };
-    if (at + 1 < parts.length && meet(continuing(sofar), beginning({ kind: "sequence", parts: parts.slice(at + 1) })))
-      continue;
-    written.push(group.length === 1 ? partGrammar(rules, part) : statesGrammar(rules, sofar));
+    goingOn = isEmptiable(part) ? unite([...continuing(part), ...beginning(part), ...goingOn]) : continuing(part);
+    if (meet(goingOn, behind[at] ?? [])) continue;
+    written.push(
+      group.length === 1 ? partGrammar(rules, part) : statesGrammar(rules, { kind: "sequence", parts: group }),
+    );
     group = [];
+    goingOn = [];
   }
   return sequence(...written);
+}
+
+/** Returns for each part the characters with which a text can begin that the parts behind it match. */
+function beginnings(parts: readonly Expression[]): readonly (readonly CodeRange[])[] {
+  const found: (readonly CodeRange[])[] = [];
+  let behind: readonly CodeRange[] = [];
+  for (const part of parts.toReversed()) {
+    found.push(behind);
+    behind = isEmptiable(part) ? unite([...beginning(part), ...behind]) : beginning(part);
+  }
+  return found.toReversed();
 }
 
 /** Matches a part that stands alone: what follows it cannot be taken for more of it. */

@@ -1,7 +1,7 @@
 import type { WorkBudget } from "../../work-budget.ts";
 import { isListExclusion } from "./fixed-values.ts";
 import { presenceKeywords } from "./presence.ts";
-import { isList, isObject, type SchemaDocument, type SchemaNode, shown } from "./schema-document.ts";
+import { isList, isObject, type SchemaDocument, type SchemaNode, type SchemaObject, shown } from "./schema-document.ts";
 import type { PlainNode } from "./schema-facets.ts";
 import { isIntegerExclusion, isTextExclusion, type SchemaNegation } from "./schema-negation.ts";
 
@@ -40,10 +40,9 @@ type Option = readonly SchemaNode[];
  */
 export function alternatives(nodes: readonly SchemaNode[], reading: Reading): readonly (readonly PlainNode[])[] {
   const { budget, document } = reading;
-  const [only] = nodes;
-  if (nodes.length === 1 && only !== undefined && isPlain(only) && !leadsOn(only)) {
-    budget.pay(2);
-    return [[only]];
+  if (nodes.every(({ schema }) => typeof schema === "boolean" || !leadsOn(schema))) {
+    budget.pay(2 * nodes.length);
+    return nodes.some(({ schema }) => schema === false) ? [] : [[...new Set(nodes.filter(isPlain))]];
   }
   const results: (readonly PlainNode[])[] = [];
   /** What holds on the way that is being followed. */
@@ -92,7 +91,7 @@ type Leading = { readonly groups: readonly (readonly Option[])[]; readonly toget
 const NOWHERE: Leading = { groups: [], together: [] };
 
 function leadingFrom(node: PlainNode, reading: Reading): Leading {
-  if (!leadsOn(node)) return NOWHERE;
+  if (!leadsOn(node.schema)) return NOWHERE;
   return { groups: choicesOf(node, reading), together: togetherOf(node, reading) };
 }
 
@@ -209,8 +208,8 @@ const LEADING = [
   "dependencies",
 ];
 
-/** Returns whether a node has keywords that lead to others, as most have not. */
-function leadsOn({ schema }: PlainNode): boolean {
+/** Returns whether a schema has keywords that lead to others, as most have not. */
+function leadsOn(schema: SchemaObject): boolean {
   return LEADING.some((keyword) => schema[keyword] !== undefined);
 }
 

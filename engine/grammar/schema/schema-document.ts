@@ -19,6 +19,9 @@ const MAX_SCHEMAS = 8000;
 /** The most objects and lists inside each other, also in `enum`, `default` and the like. */
 const MAX_NESTING = 128;
 
+/** The keywords under which a schema holds others, as most do not. */
+const HOLDING: ReadonlySet<string> = new Set([...SUBSCHEMA_MAPS, ...SUBSCHEMA_LISTS, ...SUBSCHEMAS]);
+
 const SHOWN_KEY = /^[A-Za-z0-9_$-]{1,64}$/;
 
 /**
@@ -132,12 +135,14 @@ export class SchemaDocument {
     if (level > MAX_LEVELS) this.tooCostly(pointer, `is more than ${MAX_LEVELS} levels deep`);
     this.node(schema, pointer);
     if (schema.$recursiveAnchor === true && pointer !== "") this.#hasRecursiveAnchor = true;
+    let holdsOthers = false;
     for (const keyword of Object.keys(schema)) {
       const form = keywordOf(keyword)?.form;
+      holdsOthers ||= HOLDING.has(keyword);
       if (form && !form[1](schema[keyword])) this.fail(`${pointer}/${keyword}`, form[0]);
     }
     const base = this.#addresses.add(schema, pointer, around);
-    this.#checkInside(schema, pointer, (inner, path) => this.#check(inner, path, level + 1, base));
+    if (holdsOthers) this.#checkInside(schema, pointer, (inner, path) => this.#check(inner, path, level + 1, base));
   }
 
   /** Goes through the schemas directly inside one, with their pointers. */

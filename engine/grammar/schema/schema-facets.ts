@@ -52,14 +52,19 @@ function listsValues(schema: SchemaObject): boolean {
   return isList(schema.enum) || Object.hasOwn(schema, "const");
 }
 
+/** The types of schemas that name one, as most do. */
+const SINGLE: ReadonlyMap<JsonValue, ReadonlySet<SchemaType>> = new Map(TYPES.map((type) => [type, new Set([type])]));
+
 function namedTypes(schema: SchemaObject, budget: WorkBudget): ReadonlySet<SchemaType> | undefined {
-  budget.pay(isList(schema.type) ? 1 + schema.type.length / 4 : 1);
   const { type } = schema;
+  budget.pay(isList(type) ? 1 + type.length / 4 : 1);
   if (type === undefined) return undefined;
+  const isNullable = schema.nullable === true;
+  if (!isList(type) && !isNullable) return SINGLE.get(type);
   const names = isList(type) ? type : [type];
   const types = TYPES.filter((each) => names.includes(each));
   if (types.length === 0) return undefined;
-  return new Set(schema.nullable === true ? [...types, "null"] : types);
+  return new Set(isNullable ? [...types, "null"] : types);
 }
 
 /** Returns the types in both sets, where every integer is a number. */
