@@ -1,4 +1,6 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { RequestClient } from "./load/request-client.ts";
+import { SaturatingClient } from "./load/saturating-client.ts";
 import type { Target, Targets } from "./processes/targets.ts";
 import type { BenchResult, Row } from "./report/bench-result.ts";
 import { medianAdded, medianOf, medianRatio } from "./report/compare.ts";
@@ -10,6 +12,8 @@ import type { BenchSettings } from "./settings.ts";
 /** A connection takes a thousand at most before the gateway closes it. */
 const REQUESTS = 900;
 const EVENTS = 4;
+/** The same requests over some connections, for so many milliseconds before: whoever stood idle meanwhile is cold again. */
+const WARM = { connections: 4, ms: 3_000 };
 
 type Measured = { readonly cpuUs: number; readonly p50Ms: number; readonly p99Ms: number };
 
@@ -47,13 +51,17 @@ export async function requestBench(targets: Targets, settings: BenchSettings): P
     rows,
     notes: [
       "Added: less the same request straight to the engine's plain HTTP. The gateway's share holds the gRPC call to the engine too.",
-      `Median of ${settings.repetitions} interleaved rounds; ratios and differences are taken within a round.`,
+      `Median of ${settings.repetitions} interleaved rounds, each warmed right before; ratios and differences are taken within a round.`,
     ],
   };
 }
 
 async function measure(target: Target): Promise<Measured> {
   const text = target.request({ events: EVENTS, eventsPerSecond: 0, eventsPerWrite: EVENTS });
+  const warming = new SaturatingClient(target, text, WARM.connections);
+  await sleep(WARM.ms);
+  warming.close();
+  warming.read();
   const client = await RequestClient.open(target);
   const cpuBefore = cpuOf(target);
   const timesMs: number[] = [];
