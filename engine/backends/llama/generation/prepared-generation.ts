@@ -74,7 +74,7 @@ export async function prepareGeneration(
   const plan = planAnswer(request, profile);
   const generated: Token[] = [];
   const topLogprobs = wantedLogprobs(request.sampling);
-  const endsRepetition = parts.endRepetition && holdsJson(parts, plan);
+  const endsRepetition = mayEndRepetition(parts, plan);
   const preferred = endsRepetition ? () => course.preferred : undefined;
   const sampling = samplingOf(parts, plan, request.sampling, generated, preferred);
   const marks = prefixMarks(request);
@@ -173,12 +173,9 @@ function samplingOf(
   });
 }
 
-function newAnswer(
-  { runtime, markers, markTokens, work, endRepetition }: EngineParts,
-  { callable, maxCalls, stop, newCallId, json, reasoningBudget }: AnswerPlan,
-  prompt: Prompt,
-  continued: Continuation | undefined,
-): Answer {
+function newAnswer(parts: EngineParts, plan: AnswerPlan, prompt: Prompt, continued: Continuation | undefined): Answer {
+  const { runtime, markers, markTokens, work } = parts;
+  const { callable, maxCalls, stop, newCallId, json, reasoningBudget } = plan;
   const parser = new OutputParser({
     markers,
     startsInReasoning: prompt.startsInReasoning,
@@ -196,11 +193,13 @@ function newAnswer(
     (ids, before) => model.detokenize(ids, ids.some(isMark), before),
     prompt.tokens,
   );
-  return new Answer({ parser, characters, json, followsCalls: endRepetition, reasoningBudget });
+  return new Answer({ parser, characters, json, followsCalls: mayEndRepetition(parts, plan), reasoningBudget });
 }
 
-/** Returns whether a grammar holds the text, or calls whose arguments are written as JSON. */
-function holdsJson({ markers: { toolCall } }: EngineParts, { fixed, callable, json }: AnswerPlan): boolean {
+/** Returns whether repetitions are ended: where a grammar holds the text, or calls whose arguments are written as JSON. */
+function mayEndRepetition({ endRepetition, markers }: EngineParts, { fixed, callable, json }: AnswerPlan): boolean {
+  if (!endRepetition) return false;
+  const { toolCall } = markers;
   if (json !== undefined || !needsGrammar(fixed) || callable.length === 0) return json !== undefined;
   const markup = toolCall && formOf(toolCall).markup(toolCall);
   return markup !== undefined && markup.tags === undefined;
