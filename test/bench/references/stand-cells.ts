@@ -29,7 +29,15 @@ const CELLS: Readonly<Record<Extent, readonly Cell[]>> = {
   default: [stream(200), request(1_000)],
   full: [
     ...[stream(1), stream(100), stream(200, 50, "random", true), stream(200, 50, "step")],
-    ...[stream(400), stream(1_000), stream(1_000, 1), stream(5_000, 1), request(1_000), request(100_000), request(1_000_000)],
+    ...[
+      stream(400),
+      stream(1_000),
+      stream(1_000, 1),
+      stream(5_000, 1),
+      request(1_000),
+      request(100_000),
+      request(1_000_000),
+    ],
   ],
 };
 
