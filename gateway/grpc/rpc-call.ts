@@ -76,9 +76,9 @@ export class RpcCall implements ReplyUnderWay {
     return status[this.#ended?.code ?? status.CANCELLED] ?? "UNKNOWN";
   }
 
-  /** Calls `listener` once, when the call is over or its caller has left. */
-  once(event: "close", listener: () => void): unknown {
-    return this.#stream.once(event, listener);
+  /** Calls `listener` when the call is over or its caller has left, which no call is twice. */
+  on(event: "close", listener: () => void): unknown {
+    return this.#stream.on(event, listener);
   }
 
   /** Adds metadata to that which goes to the caller in front of the first message, or with the status. */

@@ -44,8 +44,8 @@ export type ReplyUnderWay = {
   readonly statusCode: number;
   /** Whether the reply has been written to its end. */
   readonly writableFinished: boolean;
-  /** Calls `listener` once, when the reply is over or its caller has left. */
-  once(event: "close", listener: () => void): unknown;
+  /** Calls `listener` when the reply is over or its caller has left, which no reply is twice. */
+  on(event: "close", listener: () => void): unknown;
 };
 
 /** Returns the route of a request; undefined where none has its path and method. */

@@ -18,6 +18,9 @@ type Later = {
   readonly note: Postponed;
 };
 
+/** What stands charged on the limit with this name. */
+type Charge = { readonly name: string; readonly measure: Measure; amount: number };
+
 /** The tokens that a request has cost its key, as engines counted them, as far as they did. */
 export type UsedTokens = {
   /** The tokens of the prompt, those included that came from the cache; 0 where no engine has counted them. */
@@ -49,9 +52,9 @@ export type GrantOptions = {
  */
 export class Grant {
   readonly #options: GrantOptions;
-  /** What stands charged on each limit, by the name of its dimension. */
-  readonly #charged = new Map<string, { readonly measure: Measure; readonly amount: number }>();
-  readonly #readings = new Map<string, DimensionReading>();
+  /** What stands charged on the limits, one of each. A key has a handful of them, and most have none. */
+  readonly #charges: Charge[] = [];
+  #readings: readonly DimensionReading[] = [];
   readonly #taken: Place[] = [];
   /** What the store will be asked together with the next charge, or when the request is over. */
   #postponed: Later | undefined;
@@ -72,7 +75,7 @@ export class Grant {
 
   /** The readings of how the key's limits stood when they were last asked, its general ones first. */
   get readings(): readonly DimensionReading[] {
-    return [...this.#readings.values()];
+    return this.#readings;
   }
 
   /** What the request has cost its key; undefined until it is over, and for one that does not count at all. */
@@ -121,7 +124,7 @@ export class Grant {
       if (reading) found.push({ dimension, reading });
       if (ok && cost !== undefined) this.#note(dimension, cost);
     }
-    for (const one of found) this.#readings.set(one.dimension.name, one);
+    if (found.length > 0) this.#readings = merged(this.#readings, found);
     if (ok) return undefined;
     if (refusedBy === "store") return limitsUnknown();
     const taken = places.find(({ name }) => name === full);
@@ -191,7 +194,7 @@ export class Grant {
   refund(): void {
     if (this.#settled) return;
     this.#settled = true;
-    for (const [name, charged] of this.#charged) this.#set(name, charged, 0);
+    for (const charge of this.#charges) this.#set(charge, 0);
   }
 
   /** Gives the places of the request back. */
@@ -215,7 +218,11 @@ export class Grant {
   #note({ name, measure }: Dimension, cost: number): void {
     // The caller left while the store was asked.
     if (this.#settled) this.#options.store.settle(this.#options.keyId, name, -cost);
-    else this.#charged.set(name, { measure, amount: (this.#charged.get(name)?.amount ?? 0) + cost });
+    else {
+      const charge = this.#charges.find((one) => one.name === name);
+      if (charge) charge.amount += cost;
+      else this.#charges.push({ name, measure, amount: cost });
+    }
   }
 
   #inputCharge(): number {
@@ -224,17 +231,14 @@ export class Grant {
 
   /** Sets what stands charged by `measure` to `amount`. */
   #correct(measure: Measure, amount: number): void {
-    for (const [name, charged] of this.#charged) if (charged.measure === measure) this.#set(name, charged, amount);
+    for (const charge of this.#charges) if (charge.measure === measure) this.#set(charge, amount);
   }
 
-  #set(
-    name: string,
-    { measure, amount: before }: { readonly measure: Measure; readonly amount: number },
-    amount: number,
-  ) {
-    if (amount === before) return;
-    this.#charged.set(name, { measure, amount });
-    this.#options.store.settle(this.#options.keyId, name, amount - before);
+  #set(charge: Charge, amount: number): void {
+    const more = amount - charge.amount;
+    if (more === 0) return;
+    charge.amount = amount;
+    this.#options.store.settle(this.#options.keyId, charge.name, more);
   }
 }
 
@@ -242,8 +246,8 @@ function itemOf({ dimension: { name, rule }, cost }: Wanted): ChargeItem {
   return { name, rule, cost };
 }
 
-/** Returns what is wanted in all, in the order of `first`: of a limit that is in both, what `then` says. */
-function merged(first: readonly Wanted[], then: readonly Wanted[]): readonly Wanted[] {
+/** Returns what two lists say of limits, in the order of `first`: of a limit that is in both, what `then` says. */
+function merged<T extends { readonly dimension: Dimension }>(first: readonly T[], then: readonly T[]): readonly T[] {
   const later = new Map(then.map((one) => [one.dimension.name, one]));
   const known = new Set(first.map(({ dimension }) => dimension.name));
   return [

@@ -90,9 +90,10 @@ export class Sealing {
     const purpose = (kind: SealedKind) =>
       JSON.stringify(kind === "reasoning" ? [scope.format, scope.model] : [scope.format, null, kind]);
     // By key and use. Derived at first use, as most requests carry no reasoning.
-    const derived = new Map<string, Buffer>();
+    let derived: Map<string, Buffer> | undefined;
     const derive = (use: "seal" | "sign", { id, secret }: SealingKey): Buffer => {
       const name = `${use} ${id}`;
+      derived ??= new Map();
       const known = derived.get(name) ?? derive32(secret, `svc sealing ${VERSION} ${use} ${scope.tenant}`);
       derived.set(name, known);
       return known;

@@ -56,8 +56,8 @@ export class GoingOn {
   readonly #options: GoingOnOptions;
   #broken: Broken | undefined;
   #error: ApiError | undefined;
-  /** The addresses of the endpoints that were lost, or did not take the answer up. */
-  readonly #lost = new Set<string>();
+  /** The addresses of the endpoints that were lost, or did not take the answer up; undefined as long as there are none. */
+  #lost: Set<string> | undefined;
 
   constructor(options: GoingOnOptions) {
     this.#options = options;
@@ -75,7 +75,10 @@ export class GoingOn {
    */
   after(failure: UpstreamFailure, address: string, mostInARow: number): number | undefined {
     this.#error ??= failure.error;
-    if (failure.retriable) this.#lost.add(address);
+    if (failure.retriable) {
+      this.#lost ??= new Set();
+      this.#lost.add(address);
+    }
     // What ends here would end on any endpoint.
     if (!this.#broken && !failure.retriable) return undefined;
     const refusal = this.#refusal(failure, mostInARow);
@@ -153,7 +156,7 @@ export class GoingOn {
     const { tried } = this.#options;
     if (this.#error) {
       tried.clear();
-      for (const address of this.#lost) tried.add(address);
+      for (const address of this.#lost ?? []) tried.add(address);
     }
     this.#error = undefined;
     this.end();
@@ -180,7 +183,7 @@ export class GoingOn {
   /** Returns whether another endpoint can begin the answer anew: its caller does not wait for one that can go on. */
   #mayBeginAnew(): boolean {
     const { traffic, isCommitted } = this.#options;
-    return !isCommitted() && traffic.cluster.healthyEndpoints.some(({ address }) => !this.#lost.has(address));
+    return !isCommitted() && traffic.cluster.healthyEndpoints.some(({ address }) => !this.#lost?.has(address));
   }
 
   /** Sees to it that endpoints are not asked that cannot go on. Returns whether one is left that can. */

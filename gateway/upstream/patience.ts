@@ -34,7 +34,8 @@ export type LostTry = {
  */
 export class Patience {
   readonly #options: PatienceOptions;
-  readonly #alone = new Set<string>();
+  /** The addresses of the endpoints that were lost with this request alone; undefined as long as there are none. */
+  #alone: Set<string> | undefined;
   #sinceMs: number | undefined;
 
   constructor(options: PatienceOptions) {
@@ -53,15 +54,18 @@ export class Patience {
     const wasWorkedOn = failure.workedMs !== undefined;
     if (!isLoss(failure) || !(mayHold || wasWorkedOn || this.#sinceMs !== undefined)) return false;
     this.#sinceMs ??= clock.nowMs();
-    if (wasWorkedOn && !inDoubt) this.#alone.add(address);
-    return this.waits && [...addresses()].some((one) => !this.#alone.has(one));
+    if (wasWorkedOn && !inDoubt) {
+      this.#alone ??= new Set();
+      this.#alone.add(address);
+    }
+    return this.waits && [...addresses()].some((one) => !this.#alone?.has(one));
   }
 
   /** Lets all endpoints be asked again but those that were lost with this request alone. */
   forgive(): void {
     const { tried } = this.#options;
     tried.clear();
-    for (const address of this.#alone) tried.add(address);
+    for (const address of this.#alone ?? []) tried.add(address);
   }
 }
 

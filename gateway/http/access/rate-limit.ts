@@ -74,7 +74,7 @@ export async function admitRequest(
     if (use !== "none" && grant.used) deps.usage.count(principal.keyId, record.model, { requests: 1, ...grant.used });
   };
   if (reply.destroyed) end();
-  else reply.once("close", end);
+  else reply.on("close", end);
 }
 
 /**

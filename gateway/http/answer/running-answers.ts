@@ -17,12 +17,29 @@ export type RunningAnswer = {
 };
 
 /** An answer under way, as all of them see it. */
-type Entry = {
-  readonly controller: AbortController;
+class Entry implements RunningAnswer {
   readonly keyId: string;
   keyEnded: boolean;
   leftMs: number | undefined;
-};
+  readonly #controller = new AbortController();
+  readonly #leftAtMs: () => number | undefined;
+
+  /** Begins the answer for a key, which may have ended already. `leftAtMs` tells when nobody waits any more: now. */
+  constructor(keyId: string, keyEnded: boolean, leftAtMs: () => number | undefined) {
+    this.keyId = keyId;
+    this.keyEnded = keyEnded;
+    this.#leftAtMs = leftAtMs;
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  abort(): void {
+    this.leftMs ??= this.#leftAtMs();
+    this.#controller.abort();
+  }
+}
 
 /**
  * Holds the answers under way, each ended by its caller's leaving or by all of them having to stop. Not
@@ -31,13 +48,14 @@ type Entry = {
  */
 export class RunningAnswers {
   readonly #running = new Set<Entry>();
-  readonly #clock: Pick<Clock, "nowMs">;
   readonly #mustEnd: (keyId: string) => boolean;
+  /** Returns the moment at which an answer that ends now was left; undefined where all have to stop. */
+  readonly #leftAtMs: () => number | undefined;
   #stopped = false;
 
   /** Holds nothing at first. `mustEnd` says whether what runs for a key has to end; by default nothing has. */
   constructor(clock: Pick<Clock, "nowMs">, mustEnd: (keyId: string) => boolean = () => false) {
-    this.#clock = clock;
+    this.#leftAtMs = () => (this.#stopped ? undefined : clock.nowMs());
     this.#mustEnd = mustEnd;
   }
 
@@ -51,45 +69,30 @@ export class RunningAnswers {
    * soon as a body has been read, and its `onRequestAbort` not at all after that.
    */
   begin(response: ReplyUnderWay, keyId: string): RunningAnswer {
-    const controller = new AbortController();
-    const entry: Entry = { controller, keyId, keyEnded: this.#mustEnd(keyId), leftMs: undefined };
-    if (response.destroyed || this.#stopped || entry.keyEnded) this.#end(entry);
+    const entry = new Entry(keyId, this.#mustEnd(keyId), this.#leftAtMs);
+    if (response.destroyed || this.#stopped || entry.keyEnded) entry.abort();
     else {
       this.#running.add(entry);
-      response.once("close", () => {
+      response.on("close", () => {
         this.#running.delete(entry);
-        if (!response.writableFinished) this.#end(entry);
+        if (!response.writableFinished) entry.abort();
       });
     }
-    return {
-      signal: controller.signal,
-      get keyEnded() {
-        return entry.keyEnded;
-      },
-      get leftMs() {
-        return entry.leftMs;
-      },
-      abort: () => this.#end(entry),
-    };
+    return entry;
   }
 
   /** Looks at all keys again, as some have changed, and ends the answers that run for those that ended. */
   keysChanged(): void {
     for (const entry of this.#running) {
-      if (entry.controller.signal.aborted || !this.#mustEnd(entry.keyId)) continue;
+      if (entry.signal.aborted || !this.#mustEnd(entry.keyId)) continue;
       entry.keyEnded = true;
-      this.#end(entry);
+      entry.abort();
     }
   }
 
   /** Ends all answers that run, and every one that begins from now on. */
   stop(): void {
     this.#stopped = true;
-    for (const entry of this.#running) this.#end(entry);
-  }
-
-  #end(entry: Entry): void {
-    if (!this.#stopped) entry.leftMs ??= this.#clock.nowMs();
-    entry.controller.abort();
+    for (const entry of this.#running) entry.abort();
   }
 }

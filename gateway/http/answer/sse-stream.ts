@@ -64,7 +64,7 @@ export class SseStream implements Flushable {
     this.#lastWriteMs = options.clock.nowMs();
     this.#cancelKeepAlive = options.clock.after(this.#silenceMs(), () => this.#keepAlive());
     options.response.on("drain", () => this.#drained());
-    options.response.once("close", () => this.#release());
+    options.response.on("close", () => this.#release());
   }
 
   /** Whether the status line has been sent or is about to be. */

@@ -76,7 +76,7 @@ export function beginBody(
   if (lacking) throw inTrouble(LACKING[lacking], random);
   const body = overload.bodies.begin(tenant);
   // Every request ends here, whatever happens to it.
-  if (!reply.destroyed) reply.once("close", () => body.release());
+  if (!reply.destroyed) reply.on("close", () => body.release());
   return body;
 }
 

@@ -33,7 +33,7 @@ export class SocketTable {
       const { socket } = request;
       this.#requests.get(socket)?.set(response, request);
       if (this.#leaving && !response.headersSent) response.setHeader("connection", "close");
-      response.once("close", () => this.#requestDone(socket, response));
+      response.on("close", () => this.#requestDone(socket, response));
     });
   }
 

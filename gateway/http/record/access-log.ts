@@ -39,7 +39,7 @@ export function logWhenClosed(
   const bytesBefore = socket.bytesWritten;
   // A closed socket has none.
   const address = addressOf(request, sinks.trustedHops);
-  response.once("close", () => {
+  response.on("close", () => {
     // No status line was sent: Envoy's code for a client that went away.
     const closed = record.closed(response.headersSent ? response.statusCode : 0, response.writableFinished);
     writeDown(closed, { method, address, headers, bytesOut: socket.bytesWritten - bytesBefore }, sinks);

@@ -151,7 +151,7 @@ export class RequestRecord implements CallRecord {
   #overdue = false;
   #endpoint: string | undefined;
   #callSentMs: number | undefined;
-  readonly #failedTries = new Set<Detail>();
+  #failedTries: Set<Detail> | undefined;
   #detail: Detail | undefined;
   #endReason: EndReason | undefined;
   #finished: Finished | undefined;
@@ -206,7 +206,7 @@ export class RequestRecord implements CallRecord {
 
   /** What the request costs its key, when it is over: `work` where nothing has failed. */
   get cost(): RequestCost {
-    return this.#detail ? costOf([...this.#failedTries, this.#detail]) : "work";
+    return this.#detail ? costOf([...(this.#failedTries ?? []), this.#detail]) : "work";
   }
 
   /** The reason why the answer ended; undefined while it runs, and where there was to be none. */
@@ -299,6 +299,7 @@ export class RequestRecord implements CallRecord {
 
   /** A call to an engine has failed, with the token `detail`; another one may follow. */
   tryFailed(detail: Detail): void {
+    this.#failedTries ??= new Set();
     this.#failedTries.add(detail);
   }
 

@@ -10,6 +10,10 @@ const BLOCK_DELTA = 0x1a;
 const INDEX = 0x08;
 const TEXT = 0x12;
 
+const NOTHING = Buffer.alloc(0);
+const NO_TEXTS: readonly string[] = [];
+const NO_TOKENS: readonly number[] = [];
+
 /** The most bytes of a varint that is read here: five hold any number below 2^32. */
 const MAX_VARINT_BYTES = 5;
 
@@ -27,11 +31,11 @@ export type Deltas = {
  * whatever is not exactly of this shape is left to the decoder.
  */
 export class DeltaReader implements Deltas {
-  /** The texts of the newest message. They are overwritten by the next one. */
-  readonly texts: string[] = [];
-  /** The tokens of the newest message. They are overwritten by the next one. */
-  readonly tokens: number[] = [];
-  #bytes: Buffer = Buffer.alloc(0);
+  /** The texts of the newest message. */
+  texts: readonly string[] = NO_TEXTS;
+  /** The tokens of the newest message. */
+  tokens: readonly number[] = NO_TOKENS;
+  #bytes: Buffer = NOTHING;
   #at = 0;
 
   /**
@@ -42,15 +46,26 @@ export class DeltaReader implements Deltas {
   read(bytes: Buffer, from: number, end: number, index: number): boolean {
     this.#bytes = bytes;
     this.#at = from;
-    this.texts.length = 0;
-    this.tokens.length = 0;
-    while (this.#at < end && bytes[this.#at] === EVENTS) {
+    const isWhole = this.#deltas(index, end);
+    // What was received with it would stay as long as the stream waits for its next message.
+    this.#bytes = NOTHING;
+    return isWhole;
+  }
+
+  /** Reads the events and the tokens behind them. Returns whether there is nothing else up to `end`. */
+  #deltas(index: number, end: number): boolean {
+    this.tokens = NO_TOKENS;
+    // A literal has room for what it holds; what is pushed to an empty list makes room for seventeen.
+    let texts: string[] | undefined;
+    while (this.#at < end && this.#bytes[this.#at] === EVENTS) {
       this.#at += 1;
       const text = this.#event(index, end);
       if (text === undefined) return false;
-      this.texts.push(text);
+      if (texts) texts.push(text);
+      else texts = [text];
     }
-    return this.texts.length > 0 && (this.#at === end || this.#readTokens(end));
+    this.texts = texts ?? NO_TEXTS;
+    return texts !== undefined && (this.#at === end || this.#readTokens(end));
   }
 
   /** Reads one event behind its tag. Returns its text; undefined where it is anything but a delta of the block. */
@@ -87,11 +102,14 @@ export class DeltaReader implements Deltas {
     if (this.#bytes[this.#at] !== TOKENS) return false;
     this.#at += 1;
     if (this.#length(end) !== end) return false;
+    let tokens: number[] | undefined;
     while (this.#at < end) {
       const token = this.#varint(end);
       if (token < 0) return false;
-      this.tokens.push(token);
+      if (tokens) tokens.push(token);
+      else tokens = [token];
     }
+    this.tokens = tokens ?? NO_TOKENS;
     return true;
   }
 

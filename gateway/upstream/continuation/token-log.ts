@@ -1,18 +1,23 @@
-/** The tokens in the first chunk of a log: most answers are short. */
-const FIRST_TOKENS = 256;
-/** The tokens in every further chunk of a log: so many that what a chunk costs beside them is lost in them. */
+/** The tokens in the first chunk of a log, a power of two: many answers are short, and many streams wait for their next. */
+const FIRST_TOKENS = 64;
+/** The tokens in the largest chunks of a log: so many that what a chunk costs beside them is lost in them. */
 const CHUNK_TOKENS = 2_048;
+/** The number of chunks up to the first of the largest ones; each has twice the tokens of the one before. */
+const GROWING_CHUNKS = Math.log2(CHUNK_TOKENS / FIRST_TOKENS) + 1;
+/** The tokens in those. */
+const GROWING_TOKENS = 2 * CHUNK_TOKENS - FIRST_TOKENS;
 
 const BYTES_PER_TOKEN = 4;
 const NOTHING = new Uint32Array(0);
 
 /** Keeps the tokens of one answer in their order, in 4 bytes each. Nothing of it is ever moved as it grows. */
 export class TokenLog {
-  readonly #chunks: Uint32Array[] = [];
+  #chunks: Uint32Array[] | undefined;
   #last = NOTHING;
   /** The number of tokens in the last chunk. */
   #used = 0;
   #size = 0;
+  #bytes = 0;
 
   /** The number of tokens. */
   get size(): number {
@@ -21,9 +26,7 @@ export class TokenLog {
 
   /** The memory that the log takes up, in bytes; it grows by whole chunks. */
   get bytes(): number {
-    const [first] = this.#chunks;
-    if (!first) return 0;
-    return BYTES_PER_TOKEN * (FIRST_TOKENS + (this.#chunks.length - 1) * CHUNK_TOKENS);
+    return this.#bytes;
   }
 
   /** Adds a token behind the others. It runs for every token of every answer. */
@@ -37,21 +40,27 @@ export class TokenLog {
   /** Returns the token at `index`, counted from 0; undefined where there is none. */
   at(index: number): number | undefined {
     if (index >= this.#size) return undefined;
-    if (index < FIRST_TOKENS) return this.#chunks[0]?.[index];
-    const behind = index - FIRST_TOKENS;
-    return this.#chunks[1 + Math.floor(behind / CHUNK_TOKENS)]?.[behind % CHUNK_TOKENS];
+    if (index >= GROWING_TOKENS) {
+      const behind = index - GROWING_TOKENS;
+      return this.#chunks?.[GROWING_CHUNKS + Math.floor(behind / CHUNK_TOKENS)]?.[behind % CHUNK_TOKENS];
+    }
+    const chunk = 31 - Math.clz32(index / FIRST_TOKENS + 1);
+    return this.#chunks?.[chunk]?.[index - FIRST_TOKENS * (2 ** chunk - 1)];
   }
 
   /** Returns all tokens in a new array. */
   all(): number[] {
-    const tokens = this.#chunks.flatMap((chunk) => Array.from(chunk));
+    const tokens = (this.#chunks ?? []).flatMap((chunk) => Array.from(chunk));
     tokens.length = this.#size;
     return tokens;
   }
 
   #grow(): void {
-    this.#last = new Uint32Array(this.#chunks.length === 0 ? FIRST_TOKENS : CHUNK_TOKENS);
-    this.#chunks.push(this.#last);
+    this.#last = new Uint32Array(Math.min(2 * this.#last.length || FIRST_TOKENS, CHUNK_TOKENS));
+    this.#bytes += this.#last.length * BYTES_PER_TOKEN;
     this.#used = 0;
+    // A literal has room for what it holds, which is all that most answers need.
+    if (this.#chunks) this.#chunks.push(this.#last);
+    else this.#chunks = [this.#last];
   }
 }

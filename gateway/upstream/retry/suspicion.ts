@@ -22,8 +22,8 @@ export type SuspicionOptions = {
 /** Knows of one request whether it may be what the endpoints were lost by that worked on it. */
 export class Suspicion {
   readonly #options: SuspicionOptions;
-  /** The losses that the request has been through, in their order. */
-  readonly #losses = new Set<KnownLoss>();
+  /** The losses that the request has been through, in their order; undefined as long as there are none. */
+  #losses: Set<KnownLoss> | undefined;
 
   constructor(options: SuspicionOptions) {
     this.#options = options;
@@ -48,6 +48,7 @@ export class Suspicion {
    */
   async lost(death: Death, fellSilent: boolean): Promise<boolean> {
     const { deaths, identity, settings, clock, signal } = this.#options;
+    this.#losses ??= new Set();
     this.#losses.add(deaths.killed(identity, death, clock.nowMs()));
     await (fellSilent ? sleep(clock, settings.oneDeathMs, signal) : setImmediate());
     return deaths.inDoubt(this.#losses);
