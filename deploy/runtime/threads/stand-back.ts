@@ -1,8 +1,12 @@
 import { readlinkSync } from "node:fs";
 import { constants, getPriority, setPriority } from "node:os";
 
-/** How far a thread stands back behind those of its process that serve everybody, in steps of `nice`. */
-const NICENESS = 5;
+/**
+ * How far a thread stands back behind those of its process that serve everybody, in steps of `nice`. Beside one of them
+ * on the same core it gets a thirtieth of the time: enough for what has seconds to be done in, and several such threads
+ * still leave most of the core to the one that serves.
+ */
+const NICENESS = 15;
 
 /**
  * Makes the calling thread stand back behind the others of its process where processors are short. Linux has a priority
