@@ -43,7 +43,7 @@ export type EncodedRequest = {
 };
 
 /**
- * Encodes a request, with the digests of its prompt. `prefixKey` keys the digests of the prompt: at least 32 bytes, of
+ * Encodes a request, with the digests of its prompt. `prefixKey` keys the digests of the prompt: 32 bytes, of
  * its own for every tenant, isolation salt and model.
  */
 export function encodeRequest(request: GenerateRequest, prefixKey: Uint8Array): EncodedRequest {

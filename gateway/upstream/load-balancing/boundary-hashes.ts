@@ -1,9 +1,13 @@
-import { createHmac, type Hmac } from "node:crypto";
+import { createHash, type Hash, hash } from "node:crypto";
 import type { GenerateRequest } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, type Part, Role } from "../../../proto/gen/svc/inference/v1/messages.ts";
-import { HMAC_BLOCK_BYTES, HmacParts } from "../../hmac.ts";
 
-/** The bytes of a digest: half of SHA-256, enough that no two prompts meet by accident. */
+/** The bytes of a key. */
+const KEY_BYTES = 32;
+/**
+ * The bytes of a digest: half of SHA-256, enough that no two prompts meet by accident. The other half is told to nobody,
+ * without which no digest can be gone on with; so the key in front is enough, and HMAC's second hash is not needed.
+ */
 const DIGEST_BYTES = 16;
 /** The bytes of text that an image counts as: about 1,500 tokens. */
 const IMAGE_BYTES = 6_000;
@@ -32,8 +36,8 @@ export type PromptShape = {
  * Digests a prompt cumulatively. The next turn of an agent repeats every message and adds some, so that the digests of
  * this turn come again, exactly. Cache breakpoints are left out of the digests: agents move them from turn to turn.
  *
- * `key` is at least 32 bytes, of its own for every tenant, isolation salt and model revision. Digests under different
- * keys never match, and without the key they tell nothing about the text.
+ * `key` is 32 bytes, of its own for every tenant, isolation salt and model revision. Digests under different keys never
+ * match, and without the key they tell nothing about the text.
  */
 export function promptShape(
   { messages, tools }: Pick<GenerateRequest, "messages" | "tools">,
@@ -42,10 +46,10 @@ export function promptShape(
   const found = messages.findIndex(({ role }) => role !== Role.SYSTEM);
   const headLength = found < 0 ? messages.length : found;
 
-  gathered.setKey(key);
-  const head = new Section(key, "");
+  gathered.set(key);
+  const head = new Section("");
   for (const { name, description, parametersJsonSchema, strict } of tools) {
-    head.add("tool", name, description, parametersJsonSchema, String(strict));
+    head.add(`tool ${strict}`, name, description, parametersJsonSchema);
   }
   for (const message of messages.slice(0, headLength)) addMessage(head, message);
   const headMarked =
@@ -56,7 +60,7 @@ export function promptShape(
   let lastTurn: number | undefined;
   for (const message of messages.slice(headLength)) {
     if (message.role === Role.ASSISTANT) lastTurn = boundaries.length - 1;
-    const section = new Section(key, last.hash);
+    const section = new Section(last.hash);
     addMessage(section, message);
     last = { hash: section.digest(), bytes: last.bytes + section.bytes, marked: isMarked(message) };
     boundaries.push(last);
@@ -79,7 +83,7 @@ function isMarked({ parts }: Message): boolean {
 }
 
 function addMessage(section: Section, { role, name, parts }: Message): void {
-  section.add("message", String(role), name ?? "", String(parts.length));
+  section.add(`message ${role} ${parts.length}`, name ?? "");
   for (const part of parts) addPart(section, part);
 }
 
@@ -91,21 +95,21 @@ function addPart(section: Section, { kind }: Part): void {
       section.add("text", kind.value.text);
       return;
     case "reasoning":
-      section.add("reasoning", kind.value.text, kind.value.signature, String(kind.value.redacted));
+      section.add(`reasoning ${kind.value.redacted}`, kind.value.text, kind.value.signature);
       return;
     case "toolCall":
       section.add("call", kind.value.callId, kind.value.name, kind.value.argumentsJson);
       return;
     case "toolResult": {
       const { callId, name, isError, content } = kind.value;
-      section.add("result", callId, name, String(isError), String(content.length));
+      section.add(`result ${isError} ${content.length}`, callId, name);
       for (const part of content) addPart(section, part);
       return;
     }
     case "image": {
       const { contentSha256, source, mimeType, detail } = kind.value;
       const identity = contentSha256.length > 0 ? contentSha256 : (source?.value ?? "");
-      section.addImage(identity, mimeType, detail);
+      section.addImage(`image ${detail}`, identity, mimeType);
       return;
     }
     default:
@@ -118,25 +122,25 @@ const GATHERED_BYTES = 64 * 1024;
 /** The most bytes of UTF-8 that a character of a string can take. */
 const MAX_CHARACTER_BYTES = 3;
 
-/** Where a section is gathered; one is digested at a time. */
-const gathered = new HmacParts(GATHERED_BYTES);
-const { inner } = gathered;
+/** Where a section is gathered behind the key; one is digested at a time. */
+const gathered = Buffer.allocUnsafeSlow(KEY_BYTES + GATHERED_BYTES);
+const digested = Buffer.alloc(32);
 
 /**
- * Digests and measures what stands between two boundaries, by HMAC with SHA-256. The fields of a section are gathered and
- * digested in one step: making a digest that takes pieces costs several times as much as hashing a short text.
+ * Digests and measures what stands between two boundaries, by SHA-256. The fields of a section are gathered behind the
+ * key and digested in one step: a digest that takes pieces costs several times as much as hashing a short text. Behind
+ * the fields stands their outline, which tells where each of them ends; it is what follows the last zero byte.
  */
 class Section {
-  readonly #key: Uint8Array;
   /** Where what is gathered ends. */
-  #at = HMAC_BLOCK_BYTES;
+  #at = KEY_BYTES;
   /** Takes what does not fit; undefined as long as everything has. */
-  #overflow: Hmac | undefined;
+  #overflow: Hash | undefined;
+  #outline = "\0";
   #bytes = 0;
 
-  /** Begins a section under the key that `gathered` has. */
-  constructor(key: Uint8Array, before: string) {
-    this.#key = key;
+  /** Begins a section under the key that stands in `gathered`. */
+  constructor(before: string) {
     this.#put(before);
   }
 
@@ -144,43 +148,60 @@ class Section {
     return this.#bytes;
   }
 
-  /** Digests fields with their lengths, which keep ("ab", "c") and ("a", "bc") apart, and counts their bytes. */
+  /**
+   * Digests fields, and counts their bytes. The tag says what they are, in words and numbers of the gateway's own; the
+   * lengths keep ("ab", "c") and ("a", "bc") apart.
+   */
   add(tag: string, ...fields: readonly (string | Buffer)[]): void {
-    this.#put(`\0${tag}`);
-    for (const field of fields) this.#bytes += this.#field(field);
+    this.#bytes += this.#fields(tag, fields);
   }
 
-  addImage(identity: string | Buffer, mimeType: string, detail: number): void {
-    this.#put("\0image");
-    for (const field of [identity, mimeType, String(detail)]) this.#field(field);
+  /** Digests what tells an image from others, and counts the image. */
+  addImage(tag: string, ...fields: readonly (string | Buffer)[]): void {
+    this.#fields(tag, fields);
     this.#bytes += IMAGE_BYTES;
   }
 
   digest(): string {
+    this.#put(this.#outline);
     if (this.#overflow) return this.#flushed().digest().toString("base64url", 0, DIGEST_BYTES);
-    return gathered.digest(this.#at).toString("base64url", 0, DIGEST_BYTES);
+    // Asking for a text of bytes, and making them of it, costs half of asking for the bytes.
+    digested.write(hash("sha256", gathered.subarray(0, this.#at), "binary"), "latin1");
+    return digested.toString("base64url", 0, DIGEST_BYTES);
   }
 
-  /** Takes a field behind its length in bytes, which is returned. */
-  #field(field: string | Buffer): number {
-    const bytes = Buffer.byteLength(field);
-    this.#put(`\0${bytes}\0`);
-    this.#put(field);
+  /** Takes fields into the section and its outline. Returns their size in bytes. */
+  #fields(tag: string, fields: readonly (string | Buffer)[]): number {
+    let all = 0;
+    this.#outline += tag;
+    for (const field of fields) {
+      const bytes = field.length === 0 ? 0 : this.#put(field);
+      this.#outline += ` ${bytes}`;
+      all += bytes;
+    }
+    this.#outline += ";";
+    return all;
+  }
+
+  /** Takes a field. Returns its size in bytes. */
+  #put(field: string | Buffer): number {
+    const mostBytes = typeof field === "string" ? field.length * MAX_CHARACTER_BYTES : field.length;
+    if (mostBytes > gathered.length - this.#at) this.#flushed();
+    if (mostBytes > gathered.length - this.#at) {
+      this.#overflow?.update(field);
+      return Buffer.byteLength(field);
+    }
+    const bytes = typeof field === "string" ? gathered.write(field, this.#at) : field.copy(gathered, this.#at);
+    this.#at += bytes;
     return bytes;
   }
 
-  #put(field: string | Buffer): void {
-    const mostBytes = typeof field === "string" ? field.length * MAX_CHARACTER_BYTES : field.length;
-    if (mostBytes > inner.length - this.#at) this.#flushed();
-    if (mostBytes > inner.length - this.#at) this.#overflow?.update(field);
-    else this.#at += typeof field === "string" ? inner.write(field, this.#at) : field.copy(inner, this.#at);
-  }
-
   /** Digests what is gathered, to make room. Returns what takes the rest. */
-  #flushed(): Hmac {
-    this.#overflow ??= createHmac("sha256", this.#key);
-    this.#overflow.update(inner.subarray(HMAC_BLOCK_BYTES, this.#at));
-    this.#at = HMAC_BLOCK_BYTES;
+  #flushed(): Hash {
+    const from = this.#overflow ? KEY_BYTES : 0;
+    this.#overflow ??= createHash("sha256");
+    this.#overflow.update(gathered.subarray(from, this.#at));
+    this.#at = KEY_BYTES;
     return this.#overflow;
   }
 }

@@ -1,4 +1,4 @@
-import { createHmac } from "node:crypto";
+import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { headOf, promptShape } from "../../../../../gateway/upstream/load-balancing/boundary-hashes.ts";
 import {
@@ -40,18 +40,16 @@ describe("boundaries", () => {
     expect(hashes(next, [tool]).slice(0, 2)).toEqual(hashes(turn, [tool]));
   });
 
-  test.each([1, 20_000, 21_800, 65_000, 200_000])("of a text of %i characters are those of HMAC", (length) => {
-    // Under keys of all lengths that HMAC treats in its own way.
-    for (const key of [KEY, Buffer.alloc(64, 2), Buffer.alloc(100, 3)]) {
+  test.each([1, 20_000, 21_800, 65_000, 200_000])(
+    "of a text of %i characters are of the key, the one before, the fields and their outline",
+    (length) => {
       const value = "\u00e9\u20ac".repeat(length).slice(0, length);
-      const [head, first] = shape([user("a", value)], [], key).boundaries;
-      const field = (part: string) => `\0${Buffer.byteLength(part)}\0${part}`;
-      const fields = [String(Role.USER), "", "2"].map(field).join("");
-      const whole = `${head?.hash}\0message${fields}\0text${field("a")}\0text${field(value)}`;
-      const expected = createHmac("sha256", key).update(whole).digest().toString("base64url", 0, 16);
-      expect(first?.hash).toBe(expected);
-    }
-  });
+      const [head, first] = shape([user("a", value)]).boundaries;
+      const outline = `\0message ${Role.USER} 2 0;text 1;text ${Buffer.byteLength(value)};`;
+      const digest = createHash("sha256").update(KEY).update(`${head?.hash}a${value}${outline}`).digest();
+      expect(first?.hash).toBe(digest.toString("base64url", 0, 16));
+    },
+  );
 
   test("are not moved by a cache breakpoint that wanders", () => {
     const marked = { ...text("a"), cacheBreakpoint: MARK };
