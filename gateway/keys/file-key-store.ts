@@ -1,5 +1,5 @@
 import type { FileError } from "../../deploy/runtime/files/file-error.ts";
-import { FollowedFile } from "../../deploy/runtime/files/followed-file.ts";
+import { FollowedFile, type LookProgress } from "../../deploy/runtime/files/followed-file.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { type KeyFile, KeySetReader, pepperFileOf, readKeyFile } from "./key-file.ts";
 import type { KeyEnv } from "./key-format.ts";
@@ -68,7 +68,7 @@ export class FileKeyStore implements KeyStore {
     this.#followed = new FollowedFile({
       files: [file, pepperFileOf(file)],
       clock,
-      take: (signal, onRead) => this.#take(signal, onRead),
+      take: (signal, progress) => this.#take(signal, progress),
       onHang: () => this.#failed(new KeyStoreError("unreadable", `${file} cannot be read: the file system hangs`)),
     });
   }
@@ -143,11 +143,11 @@ export class FileKeyStore implements KeyStore {
     cancel();
   }
 
-  async #take(signal: AbortSignal, onRead: () => void): Promise<"taken" | "again"> {
+  async #take(signal: AbortSignal, progress: LookProgress): Promise<"taken" | "again"> {
     try {
       const { file } = this.#options;
       const seen = await readSeenRevision(file);
-      const loaded = await readKeyFile(file, this.#reader, onRead);
+      const loaded = await readKeyFile(file, this.#reader, progress);
       if (signal.aborted) return "again";
       const { set, index } = await this.#usable(loaded, seen);
       if (signal.aborted || this.#closed) return "again";

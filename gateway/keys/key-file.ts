@@ -3,7 +3,13 @@ import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { core } from "zod";
 import { withFileLock } from "../../deploy/runtime/files/file-lock.ts";
-import { readPrivateFile, writePrivateFile } from "../../deploy/runtime/files/private-file.ts";
+import type { LookProgress } from "../../deploy/runtime/files/followed-file.ts";
+import {
+  openPrivateFile,
+  type PrivateFile,
+  readPrivateFile,
+  writePrivateFile,
+} from "../../deploy/runtime/files/private-file.ts";
 import { systemClock } from "../../deploy/runtime/time/clock.ts";
 import { WorkTurns } from "../../deploy/runtime/time/work-turns.ts";
 import { type AuditAddition, appendAudit, auditFileOf, readAudit } from "./audit-log.ts";
@@ -51,63 +57,90 @@ function notValid(path: string, issue: core.$ZodIssue | undefined, at: readonly 
   return new KeyStoreError("not_valid", `${path} is not a valid key file, at ${where}${unknown}`);
 }
 
-/** The bytes that are looked at between two looks at the clock. */
-const SCANNED_BYTES = 64 * 1024;
+/** The bytes of a key file that are read at a time, and the most that a record is looked for in. */
+const ROOM_BYTES = 256 * 1024;
 const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 const [OPEN_OBJECT, CLOSE_OBJECT, OPEN_ARRAY, CLOSE_ARRAY] = [0x7b, 0x7d, 0x5b, 0x5d];
 
-/** Where the records of a key file stand in its bytes. */
-type Cut = {
-  /** What is before and behind the list of records, which was not looked into. */
-  readonly frame: Buffer;
-  /** Where each record begins and ends, one after the other. */
-  readonly bounds: readonly number[];
-};
+/** Reads the bytes of a key file, as the `read` of a private file does. */
+export type ReadBytes = PrivateFile["read"];
 
 /**
  * Finds the records in the bytes of a key file as our commands write it: one list `keys` of objects, with commas between
- * them. It takes the JSON within a record for right, which is seen when that is parsed. Resolves to undefined for every
- * other form.
+ * them. It takes the JSON within a record for right, which is seen when that is parsed. Yields where records begin and
+ * end in `room`, one after the other, which holds them until it is asked for more. Returns what stands before and behind
+ * the list, which was not looked into; undefined for every other form.
  */
-async function cutRecords(bytes: Buffer, turns: WorkTurns): Promise<Cut | undefined> {
-  const name = bytes.indexOf('"keys"');
-  const list = bytes.indexOf("[", name);
-  const between = bytes.toString("latin1", name + 6, list);
-  if (name < 0 || list < 0 || !/^\s*:\s*$/.test(between)) return undefined;
-  const bounds: number[] = [];
+async function* cutRecords(read: ReadBytes, room: Buffer): AsyncGenerator<readonly number[], Buffer | undefined> {
+  let position = 0;
+  let filled = 0;
+  /** Keeps what stands from here on, and reads on behind it. Resolves to false where there is no more, or no room. */
+  const readOn = async (from: number) => {
+    room.copyWithin(0, from, filled);
+    filled -= from;
+    const bytes = filled < room.length ? await read(room.subarray(filled), position) : 0;
+    position += bytes;
+    filled += bytes;
+    return bytes > 0;
+  };
+  while (await readOn(0));
+  const begun = room.subarray(0, filled);
+  const name = begun.indexOf('"keys"');
+  const list = begun.indexOf("[", name);
+  if (name < 0 || list < 0 || !/^\s*:\s*$/.test(begun.toString("latin1", name + 6, list))) return undefined;
+  const head = Buffer.from(begun.subarray(0, list + 1));
+  let at = list + 1;
+  let record: number | undefined;
   let depth = 0;
   let inText = false;
   let wantsComma = false;
-  for (let at = list + 1; at < bytes.length; at += 1) {
-    if (at % SCANNED_BYTES === 0 && turns.isOver) await turns.next();
-    const byte = bytes[at] ?? 0;
-    if (inText) {
-      if (byte === BACKSLASH) at += 1;
-      else if (byte === QUOTE) inText = false;
-    } else if (depth > 0) {
-      if (byte === QUOTE) inText = true;
-      else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) depth += 1;
-      else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) depth -= 1;
-      if (depth === 0 && !inText) bounds.push(at + 1);
-      wantsComma = true;
-    } else if (byte === OPEN_OBJECT && !wantsComma) {
-      bounds.push(at);
-      depth = 1;
-    } else if (byte === COMMA && wantsComma) wantsComma = false;
-    else if (byte === CLOSE_ARRAY && (wantsComma || bounds.length === 0))
-      return { frame: Buffer.concat([bytes.subarray(0, list + 1), bytes.subarray(at)]), bounds };
-    else if (byte > 0x20) return undefined;
+  let isFirst = true;
+  for (;;) {
+    const bounds: number[] = [];
+    for (; at < filled; at += 1) {
+      const byte = room[at] ?? 0;
+      if (inText) {
+        if (byte === BACKSLASH) at += 1;
+        else if (byte === QUOTE) inText = false;
+      } else if (record !== undefined) {
+        if (byte === QUOTE) inText = true;
+        else if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) depth += 1;
+        else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) depth -= 1;
+        if (depth > 0) continue;
+        bounds.push(record, at + 1);
+        record = undefined;
+        wantsComma = true;
+      } else if (byte === OPEN_OBJECT && !wantsComma) {
+        record = at;
+        depth = 1;
+        isFirst = false;
+      } else if (byte === COMMA && wantsComma) wantsComma = false;
+      else if (byte === CLOSE_ARRAY && (wantsComma || isFirst)) break;
+      else if (byte > 0x20) return undefined;
+    }
+    if (bounds.length > 0) yield bounds;
+    let from = record ?? Math.min(at, filled);
+    if (at >= filled) {
+      at -= from;
+      if (record !== undefined) record = 0;
+      if (!(await readOn(from))) return undefined;
+      continue;
+    }
+    for (; await readOn(from); from = 0);
+    return filled < room.length ? Buffer.concat([head, room.subarray(0, filled)]) : undefined;
   }
-  return undefined;
 }
 
 /**
  * Reads key files in turns of the event loop, so that 100,000 keys hold nobody up, and looks again only into records that
- * have changed since it read the file last.
+ * have changed since it read the file last. Of what has not changed nothing new is kept, and the file is never in memory
+ * as a whole: either would have the collector hold everybody up for longer than a turn.
  */
 export class KeySetReader {
-  /** The records of the newest file, by the digests of their texts. */
-  #known: ReadonlyMap<string, KeyRecord> = new Map();
+  /** Records by the digests of their texts: those of the newest file, and of some earlier ones. */
+  #known = new Map<string, KeyRecord>();
+  /** The records of the newest file. */
+  #keys: readonly KeyRecord[] = [];
   /** The number of records that were parsed and checked. */
   parsed = 0;
   /** The number of turns of the event loop that reading has taken. */
@@ -115,31 +148,59 @@ export class KeySetReader {
 
   /**
    * Parses the bytes of a key file; a record that has not changed is the object that it was. Throws KeyStoreError, whose
-   * message names `path` and the field at fault.
+   * message names `path` and the field at fault, and what `read` throws.
    */
-  async read(path: string, bytes: Buffer): Promise<KeySet> {
+  async read(path: string, read: ReadBytes): Promise<KeySet> {
     const turns = new WorkTurns();
-    const cut = await cutRecords(bytes, turns);
-    // Of a name that stands there twice the last one counts, and a name can be written in several ways.
-    const isPlain = cut && cut.frame.indexOf('"keys"') === cut.frame.lastIndexOf('"keys"') && !cut.frame.includes("\\");
-    if (!isPlain) return parseKeySet(path, bytes);
-    const frame = parseKeySet(path, cut.frame);
-    const known = new Map<string, KeyRecord>();
-    const ids = new Set<string>();
+    const earlier = this.#known;
+    const known = earlier.size > 2 * this.#keys.length ? new Map<string, KeyRecord>() : earlier;
     const keys: KeyRecord[] = [];
-    for (let at = 0; at < cut.bounds.length; at += 2) {
-      if (turns.isOver) await turns.next();
-      const text = bytes.subarray(cut.bounds[at], cut.bounds[at + 1]);
-      const digest = hash("sha256", text, "base64");
-      const record = this.#known.get(digest) ?? this.#parse(path, text, keys.length);
-      known.set(digest, record);
-      keys.push(record);
-      ids.add(record.id);
+    let fault: unknown;
+    const room = Buffer.allocUnsafeSlow(ROOM_BYTES);
+    const cuts = cutRecords(read, room);
+    let cut = await cuts.next();
+    for (; !cut.done; cut = await cuts.next()) {
+      const { value: bounds } = cut;
+      for (let at = 0; at < bounds.length && fault === undefined; at += 2) {
+        if (turns.isOver) await turns.next();
+        const text = room.subarray(bounds[at], bounds[at + 1]);
+        const digest = hash("sha256", text, "base64");
+        try {
+          const record = earlier.get(digest) ?? this.#parse(path, text, keys.length);
+          if (known.get(digest) !== record) known.set(digest, record);
+          keys.push(record);
+        } catch (error) {
+          // Whether the file is one of ours at all is seen at its end.
+          fault = error;
+        }
+      }
     }
-    if (ids.size < keys.length) throw notValid(path, undefined, ["keys"]);
+    const frame = cut.value;
+    // Of a name that stands there twice the last one counts, and a name can be written in several ways.
+    const isPlain = frame && frame.indexOf('"keys"') === frame.lastIndexOf('"keys"') && !frame.includes("\\");
+    if (!isPlain) return parseKeySet(path, await allBytes(read));
+    const set = parseKeySet(path, frame);
+    if (fault !== undefined) throw fault;
+    if (await this.#holdsTwice(keys, turns)) throw notValid(path, undefined, ["keys"]);
     this.#known = known;
+    this.#keys = keys;
     this.turns += turns.turns;
-    return { ...frame, keys };
+    return { ...set, keys };
+  }
+
+  /**
+   * Resolves to whether two records have the same id. Those that stand where they stood in the newest file have ids of
+   * their own among each other.
+   */
+  async #holdsTwice(keys: readonly KeyRecord[], turns: WorkTurns): Promise<boolean> {
+    const moved = keys.filter((record, at) => record !== this.#keys[at]);
+    const ids = new Set(moved.map(({ id }) => id));
+    if (ids.size < moved.length) return true;
+    for (const [at, record] of keys.entries()) {
+      if (turns.isOver) await turns.next();
+      if (record === this.#keys[at] && ids.has(record.id)) return true;
+    }
+    return false;
   }
 
   #parse(path: string, text: Buffer, at: number): KeyRecord {
@@ -147,6 +208,17 @@ export class KeySetReader {
     const checked = keyRecordSchema.safeParse(parseJson(path, text));
     if (checked.success) return checked.data;
     throw notValid(path, checked.error.issues[0], ["keys", at]);
+  }
+}
+
+async function allBytes(read: ReadBytes): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  for (let position = 0; ; ) {
+    const room = Buffer.allocUnsafeSlow(ROOM_BYTES);
+    const bytes = await read(room, position);
+    if (bytes === 0) return Buffer.concat(pieces);
+    pieces.push(room.subarray(0, bytes));
+    position += bytes;
   }
 }
 
@@ -172,23 +244,31 @@ function assertPepperFits(keyFile: string, set: KeySet, pepper: Pepper | undefin
 }
 
 /**
- * Reads the key file, with a reader of its own by default; undefined when there is none. `onRead` is called when the file
- * system has answered; by default nobody is told. Throws what `isKeyStoreError` knows when the file cannot be used.
+ * Reads the key file, with a reader of its own by default; undefined when there is none. `progress` is told how it goes;
+ * by default nobody is. Throws what `isKeyStoreError` knows when the file cannot be used.
  */
 export async function readKeyFile(
   path: string,
   reader = new KeySetReader(),
-  onRead = () => {},
+  { onAnswer, onRead }: LookProgress = { onAnswer: () => {}, onRead: () => {} },
 ): Promise<KeyFile | undefined> {
-  const bytes = await readPrivateFile(path);
-  if (bytes === undefined) return undefined;
-  const pepper = await readPepper(pepperFileOf(path)).catch((error: unknown) => ({ error }));
-  onRead();
-  const set = await reader.read(path, bytes);
-  // What is wrong with the keys is said first.
-  if (pepper !== undefined && "error" in pepper) throw pepper.error;
-  assertPepperFits(path, set, pepper);
-  return { set, pepper };
+  const file = await openPrivateFile(path);
+  if (file === undefined) return undefined;
+  try {
+    const pepper = await readPepper(pepperFileOf(path)).catch((error: unknown) => ({ error }));
+    const set = await reader.read(path, async (room, position) => {
+      const bytes = await file.read(room, position);
+      onAnswer();
+      return bytes;
+    });
+    onRead();
+    // What is wrong with the keys is said first.
+    if (pepper !== undefined && "error" in pepper) throw pepper.error;
+    assertPepperFits(path, set, pepper);
+    return { set, pepper };
+  } finally {
+    await file.close();
+  }
 }
 
 /**

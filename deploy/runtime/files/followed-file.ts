@@ -16,6 +16,14 @@ const GIVE_UP_MS = 5_000;
 /** The most looks that hang at a time: each holds one of the few threads on which Node reads files. */
 const MOST_HANGING = 2;
 
+/** What the reader of a file says while it reads. */
+export type LookProgress = {
+  /** Says that the file system has answered and is asked for more: the time after which a look is given up begins again. */
+  readonly onAnswer: () => void;
+  /** Says that all has been read: where much is to be done with it, the look is not given up any more. */
+  readonly onRead: () => void;
+};
+
 /** The settings of what is followed, and who reads it. */
 export type FollowedFileOptions = {
   /** The path of the file, and those of other files in its folder that are read with it. */
@@ -26,10 +34,8 @@ export type FollowedFileOptions = {
    * Reads the files. It is called at the first look and after each look that found a change, and must not reject. It
    * resolves to "again" when what could not be read may be readable at the next look although nothing of it changed,
    * else to "taken". Once `signal` is aborted the look was given up, and what it reads yet is old: it must not be used.
-   * Where much is to be done with what was read, `onRead` says that the file system has answered: the look is not given
-   * up any more.
    */
-  readonly take: (signal: AbortSignal, onRead: () => void) => Promise<"taken" | "again">;
+  readonly take: (signal: AbortSignal, progress: LookProgress) => Promise<"taken" | "again">;
   /** Called when a look was given up, as the file system did not answer for 5 s. Default: nobody is told. */
   readonly onHang?: () => void;
 };
@@ -99,15 +105,22 @@ export class FollowedFile {
   async #lookOnce(): Promise<void> {
     if (this.#hanging === MOST_HANGING) return;
     const over = new AbortController();
+    let answers = 0;
+    const onAnswer = () => {
+      answers += 1;
+    };
     let onRead = () => {};
-    const answered = new Promise<void>((resolve) => {
+    const read = new Promise<void>((resolve) => {
       onRead = resolve;
     });
-    const reading = this.#read(over.signal, onRead);
-    const hangs = await Promise.race([
-      Promise.race([reading, answered]).then(() => false),
-      sleep(this.#options.clock, GIVE_UP_MS, over.signal).then(() => true),
-    ]);
+    const reading = this.#read(over.signal, { onAnswer, onRead });
+    const answered = Promise.race([reading, read]).then(() => false);
+    let hangs = true;
+    for (let before = -1; hangs && before !== answers; ) {
+      before = answers;
+      const late = sleep(this.#options.clock, GIVE_UP_MS, over.signal).then(() => true);
+      hangs = await Promise.race([answered, late]);
+    }
     if (!hangs) await reading;
     over.abort();
     if (!hangs || this.#closed) return;
@@ -119,10 +132,10 @@ export class FollowedFile {
     this.#options.onHang?.();
   }
 
-  async #read(signal: AbortSignal, onRead: () => void): Promise<void> {
+  async #read(signal: AbortSignal, progress: LookProgress): Promise<void> {
     const now = (await Promise.all(this.#options.files.map(fingerprint))).join(" ");
     if (this.#closed || signal.aborted || now === this.#seen) return;
-    const taken = await this.#options.take(signal, onRead);
+    const taken = await this.#options.take(signal, progress);
     if (!signal.aborted) this.#seen = taken === "taken" ? now : undefined;
   }
 }

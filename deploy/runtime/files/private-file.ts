@@ -33,20 +33,58 @@ function assertPrivate(path: string, stats: Stats): void {
     throw new FileError("permissions", `${path} belongs to another user`);
 }
 
+/** A private file that is open. */
+export type PrivateFile = {
+  /**
+   * Reads what stands in the file from a position on, in bytes, as far as there is room for it. Resolves to the number of
+   * bytes that were read, which may be fewer; 0 at the end of the file. Throws `FileError` `unreadable`.
+   */
+  read(room: Buffer, position: number): Promise<number>;
+  /** Closes the file. */
+  close(): Promise<void>;
+};
+
 /**
- * Reads the file `path`; undefined when there is none. Throws `FileError`: `permissions` for a file that others can
- * write or everyone can read, `unreadable` otherwise.
+ * Opens the file `path` for reading; undefined when there is none. Throws `FileError`: `permissions` for a file that
+ * others can write or everyone can read, `unreadable` otherwise.
  */
+export async function openPrivateFile(path: string): Promise<PrivateFile | undefined> {
+  const handle = await openHandle(path);
+  return (
+    handle && {
+      read: async (room, position) => {
+        try {
+          return (await handle.read(room, 0, room.length, position)).bytesRead;
+        } catch (error) {
+          throw fault(path, error);
+        }
+      },
+      close: () => handle.close(),
+    }
+  );
+}
+
+/** Reads the file `path`, as `openPrivateFile` opens it, as a whole. */
 export async function readPrivateFile(path: string): Promise<Buffer | undefined> {
+  const handle = await openHandle(path);
+  try {
+    return await handle?.readFile();
+  } catch (error) {
+    throw fault(path, error);
+  } finally {
+    await handle?.close();
+  }
+}
+
+async function openHandle(path: string): Promise<FileHandle | undefined> {
   let handle: FileHandle | undefined;
   try {
     handle = await open(path, READ);
     assertPrivate(path, await handle.stat());
-    return await handle.readFile();
+    return handle;
   } catch (error) {
-    return missingOrFault(path, error);
-  } finally {
     await handle?.close();
+    return missingOrFault(path, error);
   }
 }
 
@@ -65,9 +103,12 @@ export function readPrivateFileSync(path: string): Buffer | undefined {
 }
 
 function missingOrFault(path: string, error: unknown): undefined {
-  if (error instanceof FileError) throw error;
-  if (errnoOf(error) !== "ENOENT")
-    throw new FileError("unreadable", `${path} cannot be read (${errnoOf(error)})`, { cause: error });
+  if (errnoOf(error) !== "ENOENT") throw fault(path, error);
+}
+
+function fault(path: string, error: unknown): FileError {
+  if (error instanceof FileError) return error;
+  return new FileError("unreadable", `${path} cannot be read (${errnoOf(error)})`, { cause: error });
 }
 
 /**

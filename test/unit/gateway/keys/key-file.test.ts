@@ -9,6 +9,7 @@ import {
   KeySetReader,
   parseKeySet,
   pepperFileOf,
+  type ReadBytes,
   readKeyFile,
   updateKeyFile,
 } from "../../../../gateway/keys/key-file.ts";
@@ -153,6 +154,11 @@ describe("KeySetReader", () => {
   }
 
   const bytesOf = (set: object, indent?: number) => Buffer.from(JSON.stringify(set, null, indent));
+  /** Gives bytes as a file does, `most` at a time. */
+  const from =
+    (bytes: Buffer, most = Number.POSITIVE_INFINITY): ReadBytes =>
+    async (room, position) =>
+      bytes.copy(room, 0, position, Math.min(bytes.length, position + most));
   const outcome = async (read: () => unknown) => {
     try {
       return await read();
@@ -182,22 +188,77 @@ describe("KeySetReader", () => {
     for (const text of texts) {
       const bytes = Buffer.from(text);
       const expected = await outcome(() => parseKeySet("k", bytes));
-      expect([text, await outcome(() => new KeySetReader().read("k", bytes))]).toEqual([text, expected]);
+      for (const most of [Number.POSITIVE_INFINITY, 7])
+        expect([text, await outcome(() => new KeySetReader().read("k", from(bytes, most)))]).toEqual([text, expected]);
     }
   });
 
   test("takes many turns for many keys, and looks into changed records only", async () => {
     const set = await many(4_000);
     const reader = new KeySetReader();
-    const before = await reader.read("k", bytesOf(set, 2));
+    const before = await reader.read("k", from(bytesOf(set, 2)));
     expect(before).toEqual(set);
     expect(reader.turns).toBeGreaterThan(1);
     expect(reader.parsed).toBe(4_000);
     const [first, ...rest] = set.keys;
     if (!first) throw new Error("there are keys");
-    const after = await reader.read("k", bytesOf({ ...set, revision: 2, keys: [...rest, { ...first, name: "b" }] }, 2));
+    const changed = bytesOf({ ...set, revision: 2, keys: [...rest, { ...first, name: "b" }] }, 2);
+    const after = await reader.read("k", from(changed));
     expect(reader.parsed).toBe(4_001);
     expect(after.keys[0]).toBe(before.keys[1]);
     expect(after.keys.at(-1)?.name).toBe("b");
+  });
+
+  test("reads sets that are larger than what it has room for, wherever a piece of the file ends", async () => {
+    const set = await many(1_000);
+    const [first] = set.keys;
+    if (!first) throw new Error("there are keys");
+    const long = { ...first, id: generateKeyId(randomBytes), models: Array.from({ length: 300 }, (_, at) => `m${at}`) };
+    const whole = { ...set, keys: [...set.keys, long] };
+    for (const indent of [undefined, 1, 2, 3, 4, 5]) {
+      const reader = new KeySetReader();
+      expect(await reader.read("k", from(bytesOf(whole, indent), 100_000 + (indent ?? 0)))).toEqual(whole);
+      expect(reader.parsed).toBe(1_001);
+    }
+    // One record that there is no room for, or so much behind the list: the file is read as a whole.
+    const wide = { ...first, allowIps: Array.from({ length: 64 }, () => "10.0.0.0/8"), models: [] as string[] };
+    for (let at = 0; at < 10_000; at += 1) wide.models.push(`a model with a long name of its own ${at}`);
+    const reader = new KeySetReader();
+    expect((await reader.read("k", from(bytesOf({ ...set, keys: [wide] })))).keys[0]?.models).toHaveLength(10_000);
+    const blanks = Buffer.concat([bytesOf(set), Buffer.alloc(300_000, " ")]);
+    expect(await reader.read("k", from(blanks))).toEqual(set);
+    expect(reader.parsed).toBe(1_000);
+  });
+
+  test("finds two records with one id, whether they have changed or not", async () => {
+    const set = await many(5);
+    const [first, second, third, ...rest] = set.keys;
+    if (!first || !second || !third) throw new Error("there are keys");
+    const reader = new KeySetReader();
+    await reader.read("k", from(bytesOf(set)));
+    for (const keys of [
+      [first, second, { ...third, id: first.id }, ...rest],
+      [{ ...first, id: second.id }, second, third, ...rest],
+      [{ ...first, id: second.id }, { ...second, name: "b" }, third, ...rest],
+      [first, second, third, first, ...rest],
+      [first, first],
+    ])
+      await expect(reader.read("k", from(bytesOf({ ...set, keys })))).rejects.toMatchObject({ fault: "not_valid" });
+    // What was refused changes nothing.
+    const swapped = { ...set, keys: [second, first, third, ...rest] };
+    expect(await reader.read("k", from(bytesOf(swapped)))).toEqual(swapped);
+    expect(await reader.read("k", from(bytesOf(set)))).toEqual(set);
+  });
+
+  test("forgets the records of old files in time", async () => {
+    const set = await many(2);
+    const reader = new KeySetReader();
+    const named = (name: string) => ({ ...set, keys: set.keys.map((key) => ({ ...key, name })) });
+    for (let turn = 0; turn < 10; turn += 1) await reader.read("k", from(bytesOf(named(`n${turn}`))));
+    expect(reader.parsed).toBe(20);
+    await reader.read("k", from(bytesOf(named("n9"))));
+    expect(reader.parsed).toBe(20);
+    await reader.read("k", from(bytesOf(named("n0"))));
+    expect(reader.parsed).toBe(22);
   });
 });

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { FollowedFile } from "../../../../../deploy/runtime/files/followed-file.ts";
+import { FollowedFile, type LookProgress } from "../../../../../deploy/runtime/files/followed-file.ts";
 import { systemClock } from "../../../../../deploy/runtime/time/clock.ts";
 import { gate } from "../../../../support/gate.ts";
 import { until } from "../../../../support/until.ts";
@@ -168,4 +168,32 @@ test("a look that hangs is given up and made again, and what it reads later is n
   await followed.look();
   expect(signals.length).toBe(3);
   expect([hung, signals.map(({ aborted }) => aborted).slice(0, 2)]).toEqual([2, [true, true]]);
+});
+
+test("a look that the file system answers piece by piece is given up only when an answer fails to come", async () => {
+  await writeFile(file, "one");
+  const clock = new VirtualClock();
+  let progress: LookProgress | undefined;
+  let hung = 0;
+  const followed = new FollowedFile({
+    files: [file],
+    clock,
+    take(_signal, told) {
+      progress = told;
+      return new Promise(() => {});
+    },
+    onHang: () => {
+      hung += 1;
+    },
+  });
+  onTestFinished(() => followed.close());
+  await clock.advance(500);
+  await until(() => progress !== undefined, "the file is being read");
+  for (let seconds = 0; seconds < 40; seconds += 4) {
+    progress?.onAnswer();
+    await clock.advance(4_000);
+  }
+  expect(hung).toBe(0);
+  await clock.advance(10_000);
+  await until(() => hung === 1, "the look is given up");
 });

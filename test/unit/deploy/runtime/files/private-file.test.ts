@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {
+  openPrivateFile,
   readPrivateFile,
   readPrivateFileSync,
   writePrivateFile,
@@ -65,9 +66,19 @@ describe("writePrivateFile", () => {
   });
 });
 
+/** Reads a file byte by byte. */
+async function readInPieces(file: string): Promise<Buffer | undefined> {
+  const opened = await openPrivateFile(file);
+  const bytes: number[] = [];
+  for (const room = Buffer.alloc(1); (await opened?.read(room, bytes.length)) === 1; ) bytes.push(room[0] ?? 0);
+  await opened?.close();
+  return opened && Buffer.from(bytes);
+}
+
 describe.each([
   ["readPrivateFile", readPrivateFile],
   ["readPrivateFileSync", async (file: string) => readPrivateFileSync(file)],
+  ["openPrivateFile", readInPieces],
 ])("%s", (_name, readPrivate) => {
   test("reads what was written, and nothing where there is no file", async () => {
     expect(await readPrivate(path)).toBeUndefined();
