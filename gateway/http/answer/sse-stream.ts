@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import type { Writable } from "node:stream";
 import type { Clock } from "../../../deploy/runtime/time/clock.ts";
 import type { Event } from "../../../proto/gen/svc/inference/v1/inference_service.ts";
 import type { ApiError } from "../../errors.ts";
@@ -57,13 +58,12 @@ export class SseStream implements Flushable {
   #lastWriteMs: number;
   #lastEventsMs: number | undefined;
   #cancelKeepAlive: () => void;
-  #cancelStall: (() => void) | undefined;
+  #stopWaiting: (() => void) | undefined;
 
   constructor(options: SseStreamOptions) {
     this.#options = options;
     this.#lastWriteMs = options.clock.nowMs();
     this.#cancelKeepAlive = options.clock.after(this.#silenceMs(), () => this.#keepAlive());
-    options.response.on("drain", () => this.#drained());
     options.response.on("close", () => this.#release());
   }
 
@@ -153,7 +153,7 @@ export class SseStream implements Flushable {
       this.#options.queue.add(this, !this.#options.response.headersSent);
     }
     this.#flow = flow;
-    if (this.#options.response.writableNeedDrain) this.#hold(flow);
+    if (this.#writable().writableNeedDrain) this.#hold(flow);
   }
 
   #finish(last: string): void {
@@ -202,12 +202,22 @@ export class SseStream implements Flushable {
    * less of the whole way.
    */
   #send(text: string): boolean {
-    const { response } = this.#options;
-    if (!this.#framing) return response.write(text);
+    const writable = this.#writable();
+    if (!this.#framing) return writable.write(text);
     const bytes = Buffer.byteLength(text);
     // Plain ASCII: then a byte is a character, which is written at less cost than UTF-8.
     const encoding = bytes === text.length ? "latin1" : "utf8";
-    return response.write(`${bytes.toString(16)}\r\n${text}\r\n`, encoding);
+    return writable.write(`${bytes.toString(16)}\r\n${text}\r\n`, encoding);
+  }
+
+  /**
+   * Returns what chunks are written to. Once the head is out, those that are framed here go right to the connection: the
+   * response would hold each until the end of the turn, which a flush is already. Of two requests on one connection the
+   * second one has it only when the first is answered.
+   */
+  #writable(): Writable {
+    const { response } = this.#options;
+    return (this.#framing && response.socket) || response;
   }
 
   /** Makes the engine stream of a slow reader wait, and nobody else's. */
@@ -219,23 +229,27 @@ export class SseStream implements Flushable {
     this.#paused = flow;
     if (wasPaused) return;
     this.#options.onPaused(true);
-    this.#cancelStall = this.#options.clock.after(this.#options.writeStallMs, () => {
+    const writable = this.#writable();
+    const drained = () => this.#unpause()?.resume();
+    writable.once("drain", drained);
+    const cancelStall = this.#options.clock.after(this.#options.writeStallMs, () => {
       this.#unpause();
       this.#options.onStall();
       this.#options.response.destroy();
     });
-  }
-
-  #drained(): void {
-    this.#unpause()?.resume();
+    this.#stopWaiting = () => {
+      writable.off("drain", drained);
+      cancelStall();
+    };
   }
 
   /** Returns the flow that was held, if one was, and holds it no more. */
   #unpause(): Flow | undefined {
-    this.#cancelStall?.();
     const flow = this.#paused;
+    if (!flow) return undefined;
+    this.#stopWaiting?.();
     this.#paused = undefined;
-    if (flow) this.#options.onPaused(false);
+    this.#options.onPaused(false);
     return flow;
   }
 

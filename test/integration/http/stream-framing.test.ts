@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { blockEnd, delta, finished, started, textStart } from "../../support/events/events.ts";
+import { gate } from "../../support/gate.ts";
 import { type ScriptedService, startScriptedService } from "../../support/gateway/scripted-service.ts";
 import { head, RawConnection } from "../../support/http/raw-http.ts";
 import { parseSse } from "../../support/http/sse-reader.ts";
@@ -13,18 +14,20 @@ let service: ScriptedService;
 
 beforeAll(async () => {
   service = await startScriptedService();
-  service.play(async function* () {
-    yield [started(), textStart(0)];
-    for (const piece of PIECES) {
-      // A turn of the event loop each, so that each is written by itself.
-      await new Promise((resolve) => setImmediate(resolve));
-      yield [delta(0, piece)];
-    }
-    yield [blockEnd(0), finished()];
-  });
+  service.play(inPieces);
 });
 
 afterAll(() => service.stop());
+
+async function* inPieces() {
+  yield [started(), textStart(0)];
+  for (const piece of PIECES) {
+    // A turn of the event loop each, so that each is written by itself.
+    await new Promise((resolve) => setImmediate(resolve));
+    yield [delta(0, piece)];
+  }
+  yield [blockEnd(0), finished()];
+}
 
 function streamRequest(version: string): string {
   const body = JSON.stringify({ ...MINIMAL[PATH], stream: true });
@@ -71,6 +74,34 @@ test("a connection takes the next request after a stream", async () => {
     expect(status).toBe(200);
     expect(textOf(Buffer.from(body, "latin1").toString())).toBe(PIECES.join(""));
   }
+  connection.destroy();
+});
+
+test("of two requests sent at once on a connection, the second answer stands whole behind the first", async () => {
+  const connection = await RawConnection.open(service.gateway.port);
+  const [secondRan, first] = [gate(), "first "];
+  let calls = 0;
+  service.play(async function* () {
+    calls += 1;
+    const isFirst = calls === 1;
+    yield [started(), textStart(0)];
+    // The second one has all of its answer while the first has the connection.
+    if (isFirst) await secondRan.passed;
+    for (const piece of PIECES) {
+      await new Promise((resolve) => setImmediate(resolve));
+      yield [delta(0, isFirst ? first + piece : piece)];
+    }
+    yield [blockEnd(0), finished()];
+    if (!isFirst) setTimeout(() => secondRan.open(), 50);
+  });
+  connection.write(streamRequest("1.1") + streamRequest("1.1"));
+  for (const mark of [first, ""]) {
+    const { status, body } = await connection.reply();
+    expect(status).toBe(200);
+    expect(textOf(Buffer.from(body, "latin1").toString())).toBe(PIECES.map((piece) => mark + piece).join(""));
+  }
+  expect(calls).toBe(2);
+  service.play(inPieces);
   connection.destroy();
 });
 
