@@ -16,6 +16,8 @@ export type AutomatonState = {
 const MAX_STATES = 1_024;
 /** The most nodes of an expression whose counts are written out. */
 const MAX_NODES = 4_096;
+/** The number of places of an expression that cost a step to write down. */
+const PLACES_PER_WORK = 2;
 /**
  * A place in an expression whose counts are written out. `any` is the end of a text behind which everything may follow.
  */
@@ -36,7 +38,7 @@ const ANY = 1;
  */
 export function automatonOf(expression: Expression, budget: WorkBudget): readonly AutomatonState[] {
   const nodes: Node[] = [{ kind: "end" }, { kind: "any" }];
-  const start = placeOf(nodes, expression, END);
+  const start = placeOf(nodes, expression, END, budget);
   const found = new FoundStates(MAX_STATES);
   found.numberOf(reachable(nodes, [start], budget));
   const states: AutomatonState[] = [];
@@ -45,7 +47,9 @@ export function automatonOf(expression: Expression, budget: WorkBudget): readonl
     const accepts = places.includes(END) || places.includes(ANY);
     const steps = new Map<number, CodeRange[]>();
     for (const { range, targets } of leaving(nodes, places, budget)) {
-      const to = found.numberOf(reachable(nodes, targets, budget));
+      const behind = reachable(nodes, targets, budget);
+      pay(budget, behind.length / PLACES_PER_WORK);
+      const to = found.numberOf(behind);
       const ranges = steps.get(to);
       if (ranges === undefined) steps.set(to, [range]);
       else ranges.push(range);
@@ -59,8 +63,12 @@ function pay(budget: WorkBudget, places: number): void {
   if (!budget.spend(places)) throw new UnsupportedPattern();
 }
 
-/** Writes an expression down in front of the place `next`; returns its first place. */
-function placeOf(nodes: Node[], expression: Expression, next: number): number {
+/**
+ * Writes an expression down in front of the place `next`; returns its first place. Each part pays as often as it is
+ * written, and so does one that has no place: nothing can be repeated as often as a text of many characters.
+ */
+function placeOf(nodes: Node[], expression: Expression, next: number, budget: WorkBudget): number {
+  pay(budget, 1 / PLACES_PER_WORK);
   const add = (node: Node): number => {
     if (nodes.length === MAX_NODES) throw new UnsupportedPattern();
     return nodes.push(node) - 1;
@@ -69,9 +77,9 @@ function placeOf(nodes: Node[], expression: Expression, next: number): number {
     case "set":
       return add({ kind: "set", ranges: expression.ranges, to: next });
     case "sequence":
-      return expression.parts.reduceRight((behind, part) => placeOf(nodes, part, behind), next);
+      return expression.parts.reduceRight((behind, part) => placeOf(nodes, part, behind, budget), next);
     case "choice":
-      return add({ kind: "split", to: expression.options.map((option) => placeOf(nodes, option, next)) });
+      return add({ kind: "split", to: expression.options.map((option) => placeOf(nodes, option, next, budget)) });
     case "repeat": {
       const { part, min, max } = expression;
       if (max !== undefined && max < min) throw new UnsupportedPattern();
@@ -81,11 +89,11 @@ function placeOf(nodes: Node[], expression: Expression, next: number): number {
       if (max === undefined) {
         const again: Extract<Node, { kind: "split" }> = { kind: "split", to: [next] };
         place = add(again);
-        again.to.push(placeOf(nodes, part, place));
+        again.to.push(placeOf(nodes, part, place, budget));
       }
       for (let count = min; count < (max ?? min); count += 1)
-        place = add({ kind: "split", to: [next, placeOf(nodes, part, place)] });
-      for (let count = 0; count < min; count += 1) place = placeOf(nodes, part, place);
+        place = add({ kind: "split", to: [next, placeOf(nodes, part, place, budget)] });
+      for (let count = 0; count < min; count += 1) place = placeOf(nodes, part, place, budget);
       return place;
     }
     default:
@@ -99,16 +107,18 @@ function placeOf(nodes: Node[], expression: Expression, next: number): number {
  */
 function reachable(nodes: readonly Node[], from: readonly number[], budget: WorkBudget): readonly number[] {
   const seen = new Set<number>();
+  const found: number[] = [];
   const todo = [...from];
   for (let place = todo.pop(); place !== undefined; place = todo.pop()) {
     if (seen.has(place)) continue;
     seen.add(place);
     const node = nodes[place];
     if (node?.kind === "any") return [ANY];
-    if (node?.kind === "split") todo.push(...node.to);
+    if (node?.kind === "split") for (const to of node.to) todo.push(to);
+    else found.push(place);
     pay(budget, 1);
   }
-  return [...seen].filter((place) => nodes[place]?.kind !== "split").sort((a, b) => a - b);
+  return found.sort((a, b) => a - b);
 }
 
 /** Returns where each character leads from the given places, in ranges of characters that lead to the same ones. */

@@ -9,8 +9,18 @@ export type Expression =
   | { readonly kind: "repeat"; readonly part: Expression; readonly min: number; readonly max: number | undefined }
   | { readonly kind: "start" | "end" };
 
-/** An error that says that a pattern uses something outside the subset. */
-export class UnsupportedPattern extends Error {}
+/**
+ * An error that says that a pattern uses something outside the subset. It has no stack: a schema may have thousands of
+ * such patterns, and finding out where each was thrown takes as long as reading it.
+ */
+export class UnsupportedPattern extends Error {
+  constructor() {
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
+    super();
+    Error.stackTraceLimit = stackTraceLimit;
+  }
+}
 
 const MAX_LENGTH = 1024;
 const MAX_NESTING = 16;

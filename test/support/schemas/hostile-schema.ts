@@ -295,6 +295,7 @@ function pattern(random: SeededRandom, size: number): string {
     `^[${times(many, (i) => String.fromCharCode(0x100 + 2 * i)).join("")}]{0,${random.below(100_000)}}$`,
     `^(${times(many, (i) => `w${(i * 31) % 97}`).join("|")}){1,${1 + random.below(9)}}$`,
     "^((((a{9}){9}){9}){9}){9}$",
+    "^(((){9999}){9999}){9999}$",
     `${"(".repeat(15)}a?${")*".repeat(15)}`,
     `^${"\\p{L}".repeat(many)}$`,
     "(?<=a)b|\\1",

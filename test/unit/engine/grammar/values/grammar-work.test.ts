@@ -58,6 +58,13 @@ describe("a schema pays for what is compared, not for what it is written with", 
     expect(workOf(lengths(100, 1e15))).toBeLessThan(workOf(lengths(100, 1e6)));
   });
 
+  test("a part of a pattern each time that it is written down, also where it matches nothing", () => {
+    const repeated = (count: number) => workOf({ pattern: `^((){${count}}a|b){1,2}a$` });
+    expect(repeated(9_000)).toBeGreaterThan(repeated(90) + 8_000);
+    // Ten thousand millions of them are not written.
+    expect(workOf({ pattern: "^(((){9999}){9999}){99}$" })).toBeLessThan(70_000);
+  });
+
   test("each value of a list, however short", () => {
     expect(workOf({ enum: times(4_000, String) }) - workOf({ enum: times(2_000, String) })).toBeGreaterThan(2 * 2_000);
   });
