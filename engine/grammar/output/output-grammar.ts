@@ -37,8 +37,8 @@ export type OutputGrammar = {
   readonly gaveUp: boolean;
 };
 
-/** The work that making the grammar of an answer may cost, in steps of a `WorkBudget`: some 0.1 s of one core at the most. */
-export const GRAMMAR_WORK = 200_000;
+/** The work that making the grammar of an answer may cost, in steps of a `WorkBudget`: some 50 ms of one core at the most. */
+export const GRAMMAR_WORK = 160_000;
 
 /**
  * Makes the grammar of all that a model writes, reasoning and all. Calls where they are asked for, a JSON value where

@@ -39,6 +39,8 @@ export class SchemaDocument {
   readonly #addresses: SchemaAddresses;
   /** The nodes that the references of schemas name; undefined for other documents. */
   readonly #references = new Map<SchemaObject, SchemaNode | undefined>();
+  /** The keywords that schemas in the document have. */
+  readonly #keywords = new Set<string>();
   #count = 0;
   /** Whether a schema inside the document says that recursive references may come to it. */
   #hasRecursiveAnchor = false;
@@ -58,6 +60,11 @@ export class SchemaDocument {
   /** The schemas in the document that are objects, those behind references as far as they were resolved. */
   get schemas(): Iterable<SchemaNode> {
     return this.#nodes.values();
+  }
+
+  /** Returns whether a schema that was come to has one of the keywords. */
+  hasAny(keywords: readonly string[]): boolean {
+    return keywords.some((keyword) => this.#keywords.has(keyword));
   }
 
   /** Returns the node of a schema that is an object and was come to before; undefined for another. */
@@ -137,7 +144,9 @@ export class SchemaDocument {
     if (schema.$recursiveAnchor === true && pointer !== "") this.#hasRecursiveAnchor = true;
     let holdsOthers = false;
     for (const keyword of Object.keys(schema)) {
-      const form = keywordOf(keyword)?.form;
+      const known = keywordOf(keyword);
+      if (known !== undefined) this.#keywords.add(keyword);
+      const form = known?.form;
       holdsOthers ||= HOLDING.has(keyword);
       if (form && !form[1](schema[keyword])) this.fail(`${pointer}/${keyword}`, form[0]);
     }

@@ -75,6 +75,10 @@ const PLAIN_WORK = 16;
 const ROOT = "root";
 /** The keywords that give alternatives. */
 const ALTERNATIVES = ["anyOf", "oneOf", "if", "dependentSchemas", "dependencies", "allOf", "$ref", "$dynamicRef"];
+/** The keywords for which schemas are turned round, or are compared with each other. */
+const TURNED = ["not", "oneOf", "if", "dependentSchemas", "dependencies", "contains"];
+/** The keywords whose alternatives may look alike where nothing is turned round. */
+const ALIKE = ["anyOf", "oneOf"];
 const OBJECT = { type: "object" };
 
 /**
@@ -100,7 +104,7 @@ export class SchemaGrammars {
   readonly #converters = new Map<Mode, SchemaConverter>();
   readonly #tooCostly = new Set<Mode>();
   readonly #overlaps: Overlaps = new Map();
-  readonly #attempts: readonly Mode[];
+  readonly #isFree: boolean;
 
   /**
    * Makes the grammars of a document, with rules that are added to `rules`, and pays for reading it. `undeclared` says
@@ -110,8 +114,7 @@ export class SchemaGrammars {
     this.#document = document;
     this.#rules = rules;
     this.#undeclared = undeclared;
-    const isFree = undeclared === "any" && document.bytes <= MAX_FREE_BYTES;
-    this.#attempts = isFree ? ["free", "exact", "plain"] : ["exact", "plain"];
+    this.#isFree = undeclared === "any" && document.bytes <= MAX_FREE_BYTES;
     if (!rules.budget.spendOnText(READINGS_OF_SCHEMA * document.bytes)) this.#tooCostlyToMake();
   }
 
@@ -133,15 +136,24 @@ export class SchemaGrammars {
 
   #ofAll(nodes: readonly SchemaNode[]): SchemaGrammar {
     try {
-      for (const mode of this.#attempts) {
+      const modes = this.#modes();
+      for (const mode of modes.slice(0, -1)) {
         const found = this.#attempt(mode, nodes);
         if (found !== undefined) return found;
       }
-      return this.#converter("loose").whole(nodes);
+      return this.#converter(modes.at(-1) ?? "exact").whole(nodes);
     } catch (error) {
       if (error instanceof WorkSpent) return this.#tooCostlyToMake();
       throw error;
     }
+  }
+
+  /** Returns the ways of converting, the best first: one that would do the same again as the one before it is left out. */
+  #modes(): readonly Mode[] {
+    const modes: Mode[] = this.#isFree ? ["free", "exact"] : ["exact"];
+    if (this.#document.hasAny(TURNED)) modes.push("plain");
+    if (this.#document.hasAny(ALIKE)) modes.push("loose");
+    return modes;
   }
 
   #tooCostlyToMake(): never {

@@ -83,6 +83,18 @@ test.each(["anyOf", "oneOf"])(
   },
 );
 
+test("a schema of which nothing is turned round or alike has all of the work for its one way", () => {
+  const properties = Object.fromEntries(times(300, (at) => [`p${at}`, { type: "integer", minimum: at }]));
+  const work = workOf({ properties });
+  const within = (schema: object) => () => toGrammar(schema, new GrammarRules(new WorkBudget(1.05 * work)));
+  expect(within({ properties })).not.toThrow();
+  // Where another way may be left, it is left some of the work.
+  const turned = { ...properties, p0: { not: { type: "string" } } };
+  expect(within({ properties: turned })).toThrowError(
+    expect.objectContaining({ facts: expect.objectContaining({ fault: "costly" }) }),
+  );
+});
+
 test("counting the members of an object pays for them, at each schema that does", () => {
   const value = Object.fromEntries(times(3_000, (at) => [`m${at}`, at]));
   const budget = new WorkBudget(Number.POSITIVE_INFINITY);
