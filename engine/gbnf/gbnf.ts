@@ -137,12 +137,11 @@ function writeRanges(ranges: readonly CodeRange[]): string {
   return text;
 }
 
-/** Matches a text that can be written as it is. */
-const PLAIN_TEXT = /^[ !#-[\]-~]*$/;
+/** Matches a character that cannot stand in a text as it is. */
+const NOT_PLAIN = /[^ !#-[\]-~]/gu;
 
 function writeText(text: string): string {
-  if (PLAIN_TEXT.test(text)) return text;
-  return [...text].map((char) => writeCode(char.codePointAt(0) ?? 0, '"\\')).join("");
+  return text.replace(NOT_PLAIN, (char) => writeCode(char.codePointAt(0) ?? 0, '"\\'));
 }
 
 function writeCount(min: number, max: number | undefined): string {

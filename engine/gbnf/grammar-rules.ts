@@ -111,19 +111,22 @@ export class GrammarRules {
 
   /** Refers to the rule of this name, which is made at its first use. */
   named(name: string, build: () => Gbnf): Gbnf {
-    if (!this.#rules.has(name)) {
-      this.budget.pay(RULE_WORK);
-      this.#rules.set(name, EMPTY);
-      this.#make(name, build());
-    }
-    return rule(name);
+    return this.#rules.has(name) ? rule(name) : this.#begun(name, build);
+  }
+
+  #begun(name: string, build: (self: Gbnf) => Gbnf): Gbnf {
+    const self = rule(name);
+    this.budget.pay(RULE_WORK);
+    this.#rules.set(name, EMPTY);
+    this.#make(name, build(self));
+    return self;
   }
 
   /** Makes a new rule. `build` gets the reference to it, so that it may refer to itself. */
   fresh(build: (self: Gbnf) => Gbnf): Gbnf {
     const name = `r${this.#count}`;
     this.#count += 1;
-    return this.named(name, () => build(rule(name)));
+    return this.#begun(name, build);
   }
 
   /** Returns the reference to a new rule, which matches nothing before `define` says what it does. */

@@ -124,38 +124,40 @@ export function fixedMember(rules: GrammarRules, key: string, value: Gbnf): Gbnf
  * Matches any of the texts, with their common beginnings written once: each open alternative costs work on every token.
  */
 export function anyOfTexts(texts: readonly string[]): Gbnf {
-  return anyOfRests(
-    [...new Set(texts)].map((text) => [...text]),
-    0,
-  );
+  return anyOfRests([...new Set(texts)], 0);
 }
 
 /** Matches any of the texts from a place on, up to which they are the same. */
-function anyOfRests(texts: readonly (readonly string[])[], from: number): Gbnf {
-  const byNext = new Map<string, (readonly string[])[]>();
+function anyOfRests(texts: readonly string[], from: number): Gbnf {
+  const byNext = new Map<number, string[]>();
   let hasEmpty = false;
-  for (const codes of texts) {
-    const next = codes[from];
+  for (const text of texts) {
+    const next = text.codePointAt(from);
     const group = next === undefined ? undefined : byNext.get(next);
     if (next === undefined) hasEmpty = true;
-    else if (group === undefined) byNext.set(next, [codes]);
-    else group.push(codes);
+    else if (group === undefined) byNext.set(next, [text]);
+    else group.push(text);
   }
-  const options = [...byNext.values()].map((group) => {
-    const [first = []] = group;
+  const options: Gbnf[] = [];
+  for (const group of byNext.values()) {
+    const [first = ""] = group;
     const end = commonEnd(group, first, from);
-    const common = literal(first.slice(from, end).join(""));
-    return group.length === 1 ? common : sequence(common, anyOfRests(group, end));
-  });
+    const common = literal(first.slice(from, end));
+    options.push(group.length === 1 ? common : sequence(common, anyOfRests(group, end)));
+  }
   if (options.length === 0) return hasEmpty ? EMPTY : choice();
   return hasEmpty ? optional(choice(...options)) : choice(...options);
 }
 
-/** Returns how far the texts of a group are the same. */
-function commonEnd(group: readonly (readonly string[])[], first: readonly string[], from: number): number {
+/** Returns how far the texts of a group are the same, in whole characters. */
+function commonEnd(group: readonly string[], first: string, from: number): number {
   if (group.length === 1) return first.length;
   let end = from;
-  while (end < first.length && group.every((codes) => codes[end] === first[end])) end += 1;
+  while (end < first.length) {
+    const code = first.codePointAt(end) ?? 0;
+    if (!group.every((text) => text.codePointAt(end) === code)) break;
+    end += code > 0xffff ? 2 : 1;
+  }
   return end;
 }
 

@@ -57,9 +57,12 @@ export function listedValues(schema: SchemaObject, budget: WorkBudget): Listed |
   for (const list of [schema.enum, Object.hasOwn(schema, "const") ? [schema.const ?? null] : undefined]) {
     if (!isList(list)) continue;
     budget.pay(list.length);
-    const texts = list.map((value) => [canonical(value), value] as const);
-    for (const [text] of texts) budget.payForText(text.length);
-    const values = new Map(texts);
+    const values = new Map<string, JsonValue>();
+    for (const value of list) {
+      const text = canonical(value);
+      budget.payForText(text.length);
+      values.set(text, value);
+    }
     listed = listed === undefined ? values : common(listed, values, budget);
   }
   if (listed !== undefined && isListExclusion(schema) && isObject(schema.not)) {

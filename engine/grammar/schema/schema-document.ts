@@ -192,12 +192,10 @@ export function shown(key: string): string {
   return SHOWN_KEY.test(key) ? key : "*";
 }
 
-/** Returns whether a value is nested too deeply. It is not recursive, as the depth of the text is the caller's. */
-function isTooDeep(value: unknown): boolean {
-  let level = [value];
-  for (let depth = 0; level.length > 0; depth += 1) {
-    if (depth > MAX_NESTING) return true;
-    level = level.flatMap((each) => (typeof each === "object" && each !== null ? Object.values(each) : []));
-  }
-  return false;
+/** Returns whether a value is nested too deeply. It goes no deeper than that: the depth of the text is the caller's. */
+function isTooDeep(value: unknown, depth = 0): boolean {
+  if (depth > MAX_NESTING) return true;
+  if (typeof value !== "object" || value === null) return false;
+  const inside: readonly unknown[] = Array.isArray(value) ? value : Object.values(value);
+  return inside.some((each) => isTooDeep(each, depth + 1));
 }

@@ -23,7 +23,7 @@ import { presenceKeywords } from "../schema/presence.ts";
 import { alternatives, type Reading } from "../schema/schema-alternatives.ts";
 import { isList, SchemaDocument, type SchemaNode } from "../schema/schema-document.ts";
 import { allowedTypes, type Conversion, type PlainNode, type UndeclaredMembers } from "../schema/schema-facets.ts";
-import { NOT_ENFORCED, type SchemaType } from "../schema/schema-keywords.ts";
+import { keyword, NOT_ENFORCED, type SchemaType } from "../schema/schema-keywords.ts";
 import { SchemaNegation } from "../schema/schema-negation.ts";
 import { SchemaValidator } from "../validation/schema-validator.ts";
 import { arrayGrammar } from "./array-grammar.ts";
@@ -79,6 +79,8 @@ const ALTERNATIVES = ["anyOf", "oneOf", "if", "dependentSchemas", "dependencies"
 const TURNED = ["not", "oneOf", "if", "dependentSchemas", "dependencies", "contains"];
 /** The keywords whose alternatives may look alike where nothing is turned round. */
 const ALIKE = ["anyOf", "oneOf"];
+/** The keywords that whoever lists the values of a schema has gone by. */
+const OF_LISTED: ReadonlySet<string> = new Set(["enum", "const", "type"]);
 const OBJECT = { type: "object" };
 
 /**
@@ -405,14 +407,19 @@ class SchemaConverter implements Conversion, Reading {
     for (const node of nodes)
       if (typeof node.schema.pattern === "string" && patternExpression(node.schema.pattern) === undefined)
         this.skip(node, "pattern");
+    const asking = nodes.filter(asksMoreOfValues);
     const values = listed.filter((value) =>
-      nodes.every((node) => this.#validator.check(value, this.budget, node) !== "refused"),
+      asking.every((node) => this.#validator.check(value, this.budget, node) !== "refused"),
     );
-    for (const value of values) this.budget.payForText(16 * JSON.stringify(value).length);
-    const isScalar = (value: JsonValue) => typeof value !== "object" || value === null;
-    const texts = values.filter(isScalar).map((value) => JSON.stringify(value));
-    const others = values.filter((value) => !isScalar(value)).map((value) => fixedValue(this.rules, value));
-    return choice(anyOfTexts(texts), ...others);
+    const texts: string[] = [];
+    const others: JsonValue[] = [];
+    for (const value of values) {
+      const text = JSON.stringify(value);
+      this.budget.payForText(16 * text.length);
+      if (typeof value === "object" && value !== null) others.push(value);
+      else texts.push(text);
+    }
+    return choice(anyOfTexts(texts), ...others.map((value) => fixedValue(this.rules, value)));
   }
 
   #ofType(type: SchemaType, nodes: readonly PlainNode[], isFree: boolean): Gbnf {
@@ -440,6 +447,11 @@ function idsOf(nodes: readonly SchemaNode[]): string {
     .map(({ id }) => id)
     .sort((a, b) => a - b)
     .join();
+}
+
+/** Returns whether a node asks more of a value than that it is one of those it lists, of its type. */
+function asksMoreOfValues({ schema }: PlainNode): boolean {
+  return Object.keys(schema).some((name) => !OF_LISTED.has(name) && keyword(name) !== undefined);
 }
 
 /** Matches any value of a type. */

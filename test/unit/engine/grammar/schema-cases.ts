@@ -34,6 +34,12 @@ export const SCHEMA_CASES: SchemaCase[] = [
     accepts: ["null", "true", "-1.5e10", '"a\\u00e9\\n"', "[]", "{}", '{"a": [1, {"b":null}]}', "0", '"😀"'],
     rejects: ["", "nul", "01", "1.", '"a\nb"', "[1,]", '{"a":1,}', "{ }", "[ 1]", '{"a":  1}', " 1", "1 ", '"\\ud83d"'],
   },
+  {
+    name: "texts that begin with the same half of a character",
+    schema: { enum: ["😀a", "😁b", "😀c", '😀"'] },
+    accepts: ['"😀a"', '"😁b"', '"😀c"', '"😀\\""'],
+    rejects: ['"😀b"', '"😁a"', '"😀"', '"\ud83d"'],
+  },
   { name: "true", schema: true, accepts: ["1", "{}"], rejects: ["", "undefined"] },
   {
     name: "a surrogate pair as escapes",
