@@ -99,6 +99,11 @@ export class JsonScan {
     this.#isObject = new Uint8Array(limits.maxDepth + 1);
   }
 
+  /** The number of values of all kinds that were found so far; keys do not count. */
+  get nodes(): number {
+    return this.#nodes;
+  }
+
   /**
    * Whether `JSON.stringify` would not write the objects of this text as they are written here, white space, escapes
    * and repeated keys aside. It may be wrong in saying yes. It is true for few texts: those with a key that is an array

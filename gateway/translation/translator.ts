@@ -12,6 +12,11 @@ import { resultOf, type TranslationReply, type TranslationTask } from "./transla
  * one request may hold the event loop.
  */
 const ON_THE_SPOT_BYTES = 256 * 1024;
+/**
+ * The number of values in a body up to which it is translated where it came in: objects are what parsing and writing
+ * costs, and a schema can have twenty times those of a conversation of its size.
+ */
+const ON_THE_SPOT_NODES = 8_192;
 /** The number of threads: a tenant whose bodies are all big has one of them, and the other serves the rest. */
 const THREADS = 2;
 /** The most memory of the objects of one thread, in MiB: the largest body has many times its size on its way. */
@@ -56,9 +61,13 @@ export function isBig(bytes: number): boolean {
   return bytes > ON_THE_SPOT_BYTES;
 }
 
-/** Returns whether a body is work for a thread: a big one, and JSON that is unusual or was not looked at on its way. */
+/**
+ * Returns whether a body is work for a thread: a big one, and JSON that has many values, is unusual or was not looked at
+ * on its way.
+ */
 function isWork({ bytes, scan, singleKeys }: ReceivedBody): boolean {
-  return isBig(bytes.length) || (singleKeys !== undefined && (!scan || scan.isRestated));
+  if (isBig(bytes.length)) return true;
+  return singleKeys !== undefined && (!scan || scan.isRestated || scan.nodes > ON_THE_SPOT_NODES);
 }
 
 /**

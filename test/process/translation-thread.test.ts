@@ -9,6 +9,7 @@ import { DEFAULT_CATALOG } from "../../gateway/catalog.ts";
 import { JsonScan } from "../../gateway/json/json-scan.ts";
 import { Sealing } from "../../gateway/sealing/sealing.ts";
 import { newSealingKey } from "../../gateway/sealing/sealing-key.ts";
+import type { Caller } from "../../gateway/translation/translate.ts";
 import { Translator } from "../../gateway/translation/translator.ts";
 import { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { FORMAT_SETTINGS } from "../support/events/format-settings.ts";
@@ -38,17 +39,15 @@ function translator(program: URL, { clock = new VirtualClock(), sealing = new Se
   return one;
 }
 
+const CALLER: Caller = {
+  ...{ requestId: "r", tenant: "t", cacheSalt: "", maxOutputTokens: undefined, usableModels: [] },
+  routingKey: Buffer.alloc(32),
+};
+
 /** Has a body translated, as one that was announced to be big. */
 function translate(by: Translator, body: object, tenant = "t", signal = new AbortController().signal) {
   const bytes = Buffer.from(new TextEncoder().encode(JSON.stringify(body)).buffer);
-  const caller = {
-    requestId: "r",
-    tenant,
-    cacheSalt: "",
-    maxOutputTokens: undefined,
-    usableModels: [],
-    routingKey: Buffer.alloc(32),
-  };
+  const caller = { ...CALLER, tenant };
   const order = { operation: "responses", caller, bodyBytes: bytes.length } as const;
   return by.translate({ bytes, scan: undefined, singleKeys: ["model"] }, order, signal);
 }
@@ -96,14 +95,7 @@ test("a big body is translated while the loop serves others, and its memory is t
   const by = translator(built());
   const text = "x".repeat(16 * MEBIBYTE);
   const bytes = Buffer.from(new TextEncoder().encode(JSON.stringify(says(text))).buffer);
-  const caller = {
-    requestId: "r",
-    tenant: "t",
-    cacheSalt: "",
-    maxOutputTokens: 7,
-    usableModels: [],
-    routingKey: Buffer.alloc(32),
-  };
+  const caller = { ...CALLER, maxOutputTokens: 7 };
   const order = { operation: "responses", caller, bodyBytes: bytes.length } as const;
   let turns = 0;
   const timer = setInterval(() => {
@@ -147,18 +139,24 @@ test("a small body that has to be written back as it was goes to the thread, too
   const bytes = Buffer.from('{"tools":[{"a":{"b":1.0}}]}');
   const scan = new JsonScan([], DEFAULT_JSON_LIMITS);
   scan.feed(bytes);
-  const caller = {
-    requestId: "r",
-    tenant: "t",
-    cacheSalt: "",
-    maxOutputTokens: undefined,
-    usableModels: [],
-    routingKey: Buffer.alloc(32),
-  };
-  const order = { operation: "chat", caller, bodyBytes: bytes.length } as const;
+  const order = { operation: "chat", caller: CALLER, bodyBytes: bytes.length } as const;
   const translated = by.translate({ bytes, scan, singleKeys: [] }, order, new AbortController().signal);
   await expect(translated).rejects.toMatchObject({ code: "server_error" });
   expect(faults).toMatchObject([{ error: "Fine" }]);
+});
+
+test.each([
+  [8_000, 0],
+  [9_000, 1],
+])("a small body of %d values goes to %d threads", async (values, threads) => {
+  const by = translator(counting);
+  const bytes = Buffer.from(JSON.stringify({ ...says("x"), metadata: Array.from({ length: values }, () => 1) }));
+  const scan = new JsonScan([], DEFAULT_JSON_LIMITS);
+  scan.feed(bytes);
+  const order = { operation: "responses", caller: CALLER, bodyBytes: bytes.length } as const;
+  // On a thread that only counts there is no result; on the spot the metadata is refused.
+  await by.translate({ bytes, scan, singleKeys: [] }, order, new AbortController().signal).catch(() => {});
+  expect(faults).toHaveLength(threads);
 });
 
 test("a body that does not come to an end is given up, and holds nobody but its own tenant", async () => {
