@@ -36,6 +36,13 @@ test("what the images install is what was pinned: a package without a digest is 
   expect(installed.filter(([, { integrity }]) => !integrity?.startsWith("sha512-")).map(([path]) => path)).toEqual([]);
 });
 
+test("of all systems, only programs of the model's runtime that no image installs have no digest yet", () => {
+  const without = Object.entries(packages).filter(([path, { link, integrity }]) => path !== "" && !link && !integrity);
+  expect(without.filter(([path]) => !path.startsWith("node_modules/@node-llama-cpp/")).map(([path]) => path)).toEqual(
+    [],
+  );
+});
+
 test("no script of ours waits for a pre or post script, which npm then leaves out", () => {
   const others = Object.keys(scripts).filter((name) => Object.hasOwn(scripts, name.replace(/^(pre|post)/, "")));
   expect(others.filter((name) => /^(pre|post)/.test(name))).toEqual([]);
