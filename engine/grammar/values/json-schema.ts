@@ -73,6 +73,10 @@ const PAIRS_PER_WORK = 8;
 /** Work that converting what holds together costs beside what each of its keywords does. */
 const PLAIN_WORK = 16;
 const ROOT = "root";
+/** The number of characters gone through that a character of a value costs which is written out as it is. */
+const SCALAR_COST = 16;
+/** The same of a list or an object, of which each part and what stands between them is written for itself. */
+const PARTS_COST = 48;
 /** The keywords that give alternatives. */
 const ALTERNATIVES = ["anyOf", "oneOf", "if", "dependentSchemas", "dependencies", "allOf", "$ref", "$dynamicRef"];
 /** The keywords for which schemas are turned round, or are compared with each other. */
@@ -415,9 +419,10 @@ class SchemaConverter implements Conversion, Reading {
     const others: JsonValue[] = [];
     for (const value of values) {
       const text = JSON.stringify(value);
-      this.budget.payForText(16 * text.length);
-      if (typeof value === "object" && value !== null) others.push(value);
-      else texts.push(text);
+      const isScalar = typeof value !== "object" || value === null;
+      this.budget.payForText((isScalar ? SCALAR_COST : PARTS_COST) * text.length);
+      if (isScalar) texts.push(text);
+      else others.push(value);
     }
     return choice(anyOfTexts(texts), ...others.map((value) => fixedValue(this.rules, value)));
   }
