@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { backendConformance } from "../support/engine/backend-conformance.ts";
 import { answersBeside, crashBeside } from "./answers.ts";
 import { ENGINES } from "./engines.ts";
+import { marksBeside } from "./marks.ts";
 import { Rig } from "./rig.ts";
 import { toolsBeside } from "./tools.ts";
 
@@ -32,6 +33,8 @@ describe.each(installed)("a real $dialect", (lane) => {
     afterAll(() => rig.stopNode());
     answersBeside(rig);
     toolsBeside(rig);
+    // llama-server tells no tokens of its prompts.
+    if (lane.dialect !== "llama-server") marksBeside(rig);
     crashBeside(rig);
   });
 });

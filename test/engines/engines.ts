@@ -42,6 +42,7 @@ export const ENGINES: readonly LaneEngine[] = [
       ...["--host", "127.0.0.1", "--port", String(port), "--max-model-len", String(WINDOW), "--max-num-seqs", "32"],
       ...["--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--reasoning-parser", "qwen3"],
       ...["--enable-prompt-tokens-details", "--enable-prefix-caching", "--block-size", "32", "--enforce-eager"],
+      ...["--enable-tokenizer-info-endpoint"],
     ],
   }),
   laneEngine("llama-server", {

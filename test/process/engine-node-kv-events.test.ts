@@ -57,7 +57,7 @@ async function kvRig(options: KvEngineOptions = { form: "vllm" }, replays = true
   const { kvEvents, model, promptTokens } = cache;
   const engine = await startDialectServer(options.form, { model, promptTokens, load: () => KV_PAGE });
   const replayEndpoint = replays ? kvEvents.replayEndpoint : undefined;
-  const backend = backendOf(engine, options.form, { kvEvents: { ...kvEvents, replayEndpoint } });
+  const backend = backendOf(engine, options.form, { kvEvents: { ...kvEvents, replayEndpoint }, spellings: [] });
   atEnd(engine.stop, cache.stop);
   await backend.start(FOREVER);
   expect(backend.startNotes()).toEqual([]);

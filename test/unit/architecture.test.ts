@@ -295,14 +295,18 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     [
       ...[...ENGINE_LEAVES, "engine/backends/request-plan/", "engine/conversation/", "engine/profiles/"],
       "engine/grammar/validation/compiled-schemas.ts",
-      ...within(OPENAI_COMPATIBLE, "dialect", "http"),
+      ...within(OPENAI_COMPATIBLE, "dialect", "http", "marks"),
     ],
+  ],
+  [
+    `${OPENAI_COMPATIBLE}marks/`,
+    [...["engine/conversation/control-tokens.ts", "engine/profiles/"], ...within(OPENAI_COMPATIBLE, "dialect", "http")],
   ],
   [
     `${OPENAI_COMPATIBLE}answer/`,
     [
       ...[GEN, "engine/errors.ts", "engine/output-parser/", "engine/tool-calls/readers/"],
-      ...within(OPENAI_COMPATIBLE, "http"),
+      ...within(OPENAI_COMPATIBLE, "http", "marks"),
     ],
   ],
   [

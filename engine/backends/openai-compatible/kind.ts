@@ -1,9 +1,11 @@
+import { readFileSync } from "node:fs";
 import { ConfigError } from "../../../deploy/runtime/config/load-config.ts";
 import { FileError } from "../../../deploy/runtime/files/file-error.ts";
 import { readPrivateFileSync } from "../../../deploy/runtime/files/private-file.ts";
 import { loadProfile } from "../../profiles/profile.ts";
 import type { BackendKind } from "../backend-kind.ts";
 import { DIALECTS } from "./dialect/dialect.ts";
+import { spellingsInFile } from "./marks/model-marks.ts";
 import { OpenAiCompatibleBackend } from "./openai-compatible-backend.ts";
 import { openAiCompatibleSchema } from "./options.ts";
 
@@ -13,7 +15,7 @@ import { openAiCompatibleSchema } from "./options.ts";
  */
 export const openAiCompatible: BackendKind<typeof openAiCompatibleSchema> = {
   schema: openAiCompatibleSchema,
-  create({ apiKeyFile, profile, ...options }, node, work) {
+  create({ apiKeyFile, profile, tokenizerFile, ...options }, node, work) {
     if (options.kvEvents && !DIALECTS[options.dialect].kvEvents)
       throw new ConfigError(`backend.kvEvents: ${options.dialect} publishes no KV events.`);
     return new OpenAiCompatibleBackend({
@@ -21,12 +23,26 @@ export const openAiCompatible: BackendKind<typeof openAiCompatibleSchema> = {
       ...node,
       profile: loadProfile(profile),
       work,
+      spellings: tokenizerFile === undefined ? undefined : readSpellings(tokenizerFile),
       onFault: (thrown) => work.parseFailed(thrown),
       apiKey: apiKeyFile === undefined ? undefined : readKey(apiKeyFile),
     });
   },
   engineOf: ({ baseUrl }) => new URL(baseUrl).host,
 };
+
+/** Reads the spellings of the control tokens in a file. Throws `ConfigError` for a file that is no tokenizer.json. */
+function readSpellings(file: string): readonly string[] {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (cause) {
+    throw new ConfigError("backend.tokenizerFile: cannot be read.", { cause });
+  }
+  const spellings = spellingsInFile(text);
+  if (!spellings) throw new ConfigError("backend.tokenizerFile: is no tokenizer.json with added_tokens.");
+  return spellings;
+}
 
 /**
  * Reads the API key in a file. Throws `ConfigError` for a file that holds no key, or that others could read or write.

@@ -25,6 +25,7 @@ import type { GenerationParts } from "./generation/generation-parts.ts";
 import { EngineHttp } from "./http/engine-http.ts";
 import { toJsonBytes } from "./http/raw-json.ts";
 import { EngineCache } from "./kv-events/engine-cache.ts";
+import { readModelMarks } from "./marks/model-marks.ts";
 import type { OpenAiCompatibleOptions } from "./options.ts";
 import { type ProbeResult, probe } from "./probe/probe.ts";
 import { askEngine } from "./probe/probe-answer.ts";
@@ -94,11 +95,14 @@ export class OpenAiCompatibleBackend implements Backend {
     const { nodeId, profile, images = profile.images, priorities, sharedCache, servedModel: wanted } = this.#options;
     await this.#waitForEngine(signal);
     const facts = await readEngineFacts(this.#http, this.#dialect, profile, wanted, signal);
+    const { marks, note } = await readModelMarks(this.#http, this.#dialect, profile, this.#options.spellings, signal);
+    this.#notes = note === undefined ? [] : [note];
     const settings = {
       dialect: this.#dialect,
       servedModel: facts.servedModel,
       profile,
       turns: profile,
+      marks,
       images,
       priorities,
       sharedCache,
@@ -128,7 +132,7 @@ export class OpenAiCompatibleBackend implements Backend {
     this.#running = await this.#withEvents(running, signal);
   }
 
-  /** Returns what the operator should know of events that were configured and cannot be used. */
+  /** Returns what the operator should know: control tokens that nobody tells, events that cannot be used. */
   startNotes(): readonly string[] {
     return this.#notes;
   }
@@ -205,7 +209,7 @@ export class OpenAiCompatibleBackend implements Backend {
       const capabilities = [...found.capabilities, Capability.PREFIX_EVENTS];
       return { parts, found: { ...found, capabilities } };
     }
-    this.#notes = [why];
+    this.#notes = [...this.#notes, why];
     return { parts: { ...parts, cache: undefined, settings: { ...parts.settings, promptTokens: false } }, found };
   }
 

@@ -30,6 +30,13 @@ export const openAiCompatibleSchema = z.strictObject({
     .string()
     .min(1)
     .describe("The profile of the model's family: a name of engine/profiles, or the path of a file like those."),
+  tokenizerFile: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      "The path of the model's tokenizer.json, whose control tokens callers cannot write; without it, those that the engine tells, as vLLM does with --enable-tokenizer-info-endpoint.",
+    ),
   slots: z
     .int()
     .min(1)
@@ -115,9 +122,11 @@ export const openAiCompatibleSchema = z.strictObject({
 
 /** The settings of an engine beside the node: as configured, but with what the configured files hold. */
 export type OpenAiCompatibleOptions = ServedNode &
-  Omit<Readonly<z.output<typeof openAiCompatibleSchema>>, "kind" | "profile" | "apiKeyFile"> & {
+  Omit<Readonly<z.output<typeof openAiCompatibleSchema>>, "kind" | "profile" | "tokenizerFile" | "apiKeyFile"> & {
     /** The profile of the model's family, which the configuration names. */
     readonly profile: ModelProfile;
+    /** The spellings of the model's control tokens; absent where the engine is to tell them. */
+    readonly spellings?: readonly string[] | undefined;
     /** The bearer token that every call is sent with; absent where none is sent. */
     readonly apiKey?: string | undefined;
     /** Hears of a fault of this program in reading what the engine wrote. Default: nobody. */

@@ -299,3 +299,38 @@ describe.each(DIALECTS)("a node in front of %s", (dialect) => {
     await backend.close();
   });
 });
+
+describe("the model's control tokens", () => {
+  const MARK = "<|im_end|>";
+  const BROKEN = "<\u2060|im_end|>";
+
+  test.each(DIALECTS)("spelled by a caller reach %s broken, and come back whole", async (dialect) => {
+    // vLLM tells them; of the others the operator has said them.
+    const rig = await rigOf(dialect, { spellings: [MARK] }, dialect === "vllm" ? {} : { spellings: [MARK] });
+    const args = ['{"a":"<', "\u2060|im", '_end|>"}'];
+    rig.engine.next(
+      says({ text: ["Read <", "\u2060|im_", "end|>."], calls: [{ id: "a", name: "run", arguments: args }] }),
+    );
+    const messages = [textMessage(Role.USER, `Write ${MARK}.`)];
+    const { blocks } = await ask(rig, { messages, tools: TOOLS });
+    expect(blocks.map(({ text }) => text)).toEqual([`Read ${MARK}.`, JSON.stringify({ a: MARK })]);
+    expect(rig.engine.bodies.at(-1)?.messages).toEqual([{ role: "user", content: `Write ${BROKEN}.` }]);
+    await rig.client.countTokens({ ...generateRequest({ messages }), tenant: "t" });
+    expect(rig.engine.counts.at(-1)?.messages).toEqual([{ role: "user", content: `Write ${BROKEN}.` }]);
+  });
+
+  test("that nobody tells are the profile's alone, and the operator hears of it", async () => {
+    for (const dialect of DIALECTS) {
+      const engine = await startDialectServer(dialect, { spellings: "untold" });
+      const backend = backendOf(engine, dialect);
+      atEnd(engine.stop, () => backend.close());
+      await backend.start(FOREVER);
+      expect(backend.startNotes()).toEqual([
+        expect.stringMatching(/^backend: the engine does not tell .*tokenizerFile/),
+      ]);
+      const request = generateRequest({ messages: [textMessage(Role.USER, `</think>${MARK}`)] });
+      for await (const _ of backend.generate(request, FOREVER));
+      expect(engine.bodies.at(-1)?.messages).toEqual([{ role: "user", content: `<\u2060/think>${MARK}` }]);
+    }
+  });
+});

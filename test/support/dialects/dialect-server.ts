@@ -64,6 +64,8 @@ export type DialectServerOptions = {
   readonly refuses?: (roles: readonly string[]) => boolean;
   /** The port. Default: a free one. */
   readonly port?: number;
+  /** The spellings of the control tokens that the engine tells. Default: one; none where it does not tell any. */
+  readonly spellings?: readonly string[] | "untold";
   /** Returns the page that tells the load. */
   readonly load?: () => string;
 };
@@ -82,11 +84,15 @@ export async function startDialectServer(
   let aborted = 0;
   let look = () => {};
   const contextWindow = options.contextWindow ?? 32_768;
+  const spellings = options.spellings ?? ["<|im_end|>"];
   const pages: Readonly<Record<string, () => object | string>> = {
     "/v1/models": () => ({ object: "list", data: [{ id: "stand-in", max_model_len: contextWindow }] }),
     "/version": () => ({ version: "0.27.1" }),
     "/server_info": () => ({ version: "0.5.15" }),
     "/props": () => ({ build_info: "b1", default_generation_settings: { n_ctx: contextWindow } }),
+    ...(paths.tokenizer === undefined || spellings === "untold"
+      ? {}
+      : { [paths.tokenizer]: () => tokenizerInfo(spellings) }),
     ...(options.load === undefined ? {} : { [paths.load[0] ?? ""]: options.load }),
   };
 
@@ -142,6 +148,12 @@ export async function startDialectServer(
         server.closeAllConnections();
       }),
   };
+}
+
+/** The page on which an engine tells its tokenizer, with all control tokens. */
+function tokenizerInfo(spellings: readonly string[]): object {
+  const tokens = Object.fromEntries(spellings.map((spelling, index) => [String(2_549 + index), spelling]));
+  return { tokenizer_class: "TokenizersBackend", eos_token: spellings[0], added_tokens_decoder: tokens };
 }
 
 /** The answer of an engine whose chat template has refused a conversation, in the template's words. */

@@ -2,6 +2,7 @@ import type { Event, TokenLogprob } from "../../../../proto/gen/svc/inference/v1
 import { BlockWriter } from "../../../output-parser/block-writer.ts";
 import type { OutputMarkers, ReasoningMarkers } from "../../../output-parser/markers.ts";
 import { OutputParser } from "../../../output-parser/output-parser.ts";
+import type { MarkMending, SpelledMarks } from "../marks/spelled-marks.ts";
 import { ReasoningEdges } from "./reasoning-edges.ts";
 
 /** The settings of how the pieces of an answer become blocks. */
@@ -11,6 +12,8 @@ export type AnswerBlocksOptions = {
    * model without.
    */
   readonly reasoning: ReasoningMarkers | undefined;
+  /** The model's marks, which the engine was sent broken, and which the model may have repeated. */
+  readonly marks: SpelledMarks;
   /** Whether reasoning goes no further. */
   readonly hideReasoning: boolean;
   /** The stop strings to look for in visible text. */
@@ -38,9 +41,13 @@ export class AnswerBlocks {
   #matchedStop: string | undefined;
   /** The number of UTF-16 units written so far. */
   #written = 0;
+  readonly #mending: MarkMending;
+  /** The log probabilities of text that has not been written yet. */
+  #logprobs: TokenLogprob[] = [];
 
   constructor(options: AnswerBlocksOptions) {
     this.#options = options;
+    this.#mending = options.marks.mending();
   }
 
   /** The stop string that was met; undefined where none was. */
@@ -87,7 +94,7 @@ export class AnswerBlocks {
 
   /** Takes a piece of the open call's arguments. */
   appendArguments(text: string): void {
-    this.#writer.appendArguments(text);
+    this.#writer.appendArguments(this.#mending.push(text));
   }
 
   /** Closes the block of the open call. */
@@ -147,13 +154,24 @@ export class AnswerBlocks {
       this.#sawReasoning = true;
       if (this.#options.hideReasoning) return;
     }
+    this.#logprobs.push(...logprobs);
+    this.#write(kind, this.#mending.push(text));
+  }
+
+  #write(kind: "text" | "reasoning", text: string): void {
+    if (text === "") return;
     const start = this.#written;
     this.#written += text.length;
+    const logprobs = this.#logprobs;
+    this.#logprobs = [];
     if (logprobs.length > 0) this.#writer.logprobs({ start, end: this.#written, logprobs });
     this.#writer.append(kind, text, start);
   }
 
   #close(complete: boolean, outputEnds = false): void {
+    const rest = this.#mending.end();
+    if (this.#open === "call") this.#writer.appendArguments(rest);
+    else if (this.#open !== "none") this.#write(this.#open, rest);
     this.#writer.end(complete, outputEnds);
     this.#open = "none";
   }

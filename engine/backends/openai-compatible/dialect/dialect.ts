@@ -70,6 +70,8 @@ export type Dialect = {
      * protect any.
      */
     readonly closeSession: string | undefined;
+    /** The path where the engine tells the control tokens of its model; undefined where it does not. */
+    readonly tokenizer: string | undefined;
   };
   /** The key of the count in the reply of the token count. */
   readonly countKey: string;
@@ -138,6 +140,7 @@ const VLLM: Dialect = {
     about: ["/version"],
     load: ["/metrics"],
     closeSession: undefined,
+    tokenizer: "/tokenizer_info",
   },
   countKey: "count",
   topKOff: -1,
@@ -178,6 +181,7 @@ const SGLANG: Dialect = {
     load: ["/v1/loads?include=core,queues", "/metrics"],
     // https://docs.sglang.io/docs/advanced_features/session_radix_cache
     closeSession: "/close_session",
+    tokenizer: undefined,
   },
   countKey: "count",
   topKOff: -1,
@@ -213,6 +217,7 @@ const LLAMA_SERVER: Dialect = {
     about: ["/props"],
     load: ["/metrics"],
     closeSession: undefined,
+    tokenizer: undefined,
   },
   countKey: "input_tokens",
   topKOff: 0,

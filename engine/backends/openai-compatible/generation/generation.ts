@@ -158,6 +158,7 @@ function newReader(
 ): ChunkReader {
   return new ChunkReader({
     reasoning: settings.profile.reasoning,
+    marks: settings.marks,
     hideReasoning: chat.thinking.hidden,
     stops: chat.nodeStops,
     onFault,

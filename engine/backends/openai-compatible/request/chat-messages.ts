@@ -1,6 +1,19 @@
 import { ImageDetail, type Message, type Part, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import { type HistoryRules, modelHistory, reasoningOf, textOf } from "../../../conversation/model-history.ts";
+import {
+  type HistoryRules,
+  modelHistory,
+  PART_SEPARATOR,
+  reasoningOf,
+  textOf,
+} from "../../../conversation/model-history.ts";
 import { DataUrl, type JsonValue } from "../http/raw-json.ts";
+import type { SpelledMarks } from "../marks/spelled-marks.ts";
+
+/** What decides how messages are written. */
+export type ChatRules = HistoryRules & {
+  /** The model's marks, which are broken in all that callers wrote. */
+  readonly marks: SpelledMarks;
+};
 
 const ROLE: Readonly<Record<number, string>> = {
   [Role.SYSTEM]: "system",
@@ -12,37 +25,52 @@ const ROLE: Readonly<Record<number, string>> = {
 /**
  * Writes the canonical messages as the chat completions API has them. Each tool result becomes a message of its own;
  * reasoning goes back as `reasoning_content`, which the engines rename as their templates want it; arguments stay exact
- * text. Throws `EngineError` for what the engine cannot take.
+ * text. No text holds a mark of the model. Throws `EngineError` for what the engine cannot take.
  */
-export function toChatMessages(messages: readonly Message[], rules: HistoryRules): readonly JsonValue[] {
+export function toChatMessages(messages: readonly Message[], rules: ChatRules): readonly JsonValue[] {
+  const { marks } = rules;
+  const nameOf = (name: string | undefined) => (name ? marks.broken(name) : undefined);
   return modelHistory(messages, rules).map(({ role, parts, name }) => {
     const [first] = parts;
     if (role === Role.TOOL && first?.kind?.$case === "toolResult") {
       const { callId, name, content } = first.kind.value;
-      return { role: "tool", tool_call_id: callId, name: name === "" ? undefined : name, content: contentOf(content) };
+      const id = marks.broken(callId);
+      return { role: "tool", tool_call_id: id, name: nameOf(name), content: contentOf(content, marks) };
     }
-    const content = contentOf(parts);
-    return { role: ROLE[role], name, ...(role === Role.ASSISTANT ? assistantTurn(parts, content) : { content }) };
+    const content = contentOf(parts, marks);
+    const rest = role === Role.ASSISTANT ? assistantTurn(parts, content, marks) : { content };
+    return { role: ROLE[role], name: nameOf(name), ...rest };
   });
 }
 
-function contentOf(parts: readonly Part[]): JsonValue {
-  if (!parts.some(({ kind }) => kind?.$case === "image")) return textOf(parts);
-  return parts.flatMap(({ kind }): JsonValue[] => {
-    if (kind?.$case === "text") return [{ type: "text", text: kind.value.text }];
-    if (kind?.$case !== "image" || kind.value.source?.$case !== "data") return [];
+/** Writes texts and images. Texts beside one another are one text, as no mark must come about between them. */
+function contentOf(parts: readonly Part[], marks: SpelledMarks): JsonValue {
+  if (!parts.some(({ kind }) => kind?.$case === "image")) return marks.broken(textOf(parts));
+  const content: JsonValue[] = [];
+  let texts: string[] = [];
+  const flush = () => {
+    if (texts.length > 0) content.push({ type: "text", text: marks.broken(texts.join(PART_SEPARATOR)) });
+    texts = [];
+  };
+  for (const { kind } of parts) {
+    if (kind?.$case === "text") texts.push(kind.value.text);
+    if (kind?.$case !== "image" || kind.value.source?.$case !== "data") continue;
+    flush();
     const { source, mimeType, detail } = kind.value;
     const level = detail === ImageDetail.LOW ? "low" : detail === ImageDetail.HIGH ? "high" : undefined;
-    return [{ type: "image_url", image_url: { url: new DataUrl(mimeType, source.value), detail: level } }];
-  });
+    content.push({ type: "image_url", image_url: { url: new DataUrl(mimeType, source.value), detail: level } });
+  }
+  flush();
+  return content;
 }
 
-function assistantTurn(parts: readonly Part[], content: JsonValue): Record<string, JsonValue> {
-  const reasoning = reasoningOf(parts);
+function assistantTurn(parts: readonly Part[], content: JsonValue, marks: SpelledMarks): Record<string, JsonValue> {
+  const reasoning = marks.broken(reasoningOf(parts));
   const calls = parts.flatMap(({ kind }): JsonValue[] => {
     if (kind?.$case !== "toolCall") return [];
     const { callId, name, argumentsJson } = kind.value;
-    return [{ id: callId, type: "function", function: { name, arguments: argumentsJson || "{}" } }];
+    const called = { name: marks.broken(name), arguments: marks.brokenJson(argumentsJson || "{}") };
+    return [{ id: marks.broken(callId), type: "function", function: called }];
   });
   return {
     content: content === "" && calls.length > 0 ? null : content,

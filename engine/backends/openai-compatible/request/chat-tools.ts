@@ -3,6 +3,7 @@ import { type Tool, ToolChoiceMode } from "../../../../proto/gen/svc/inference/v
 import { EngineError } from "../../../errors.ts";
 import { planToolUse } from "../../request-plan/tool-use.ts";
 import { type JsonValue, rawObject } from "../http/raw-json.ts";
+import type { SpelledMarks } from "../marks/spelled-marks.ts";
 
 /** The plan of what an engine is shown of the tools, and what the answer may do with them. */
 export type ToolPlan = {
@@ -38,19 +39,23 @@ export function planTools(request: Pick<GenerateRequest, "tools" | "toolChoice">
   return { shown: fitting, callable, choice: mustCall ? "required" : "auto", mustCall, maxCalls };
 }
 
-/** Writes the tools of a body, their schemas as the caller wrote them. Throws `EngineError` INVALID_SCHEMA. */
-export function toChatTools(tools: readonly Tool[]): JsonValue {
-  return tools.map((tool, index) => {
-    const parameters = rawObject(tool.parametersJsonSchema === "" ? "{}" : tool.parametersJsonSchema);
+/**
+ * Writes the tools of a body, their schemas as the caller wrote them but for marks of the model. Throws `EngineError`:
+ * INVALID_SCHEMA, and INVALID_REQUEST for a name that holds a mark, as no answer could call it.
+ */
+export function toChatTools(tools: readonly Tool[], marks: SpelledMarks): JsonValue {
+  return tools.map(({ name, description, strict, parametersJsonSchema }, index) => {
+    if (marks.isSpelledIn(name))
+      throw new EngineError("INVALID_REQUEST", `tools[${index}].name: spells a control token of the model.`);
+    const parameters = rawObject(marks.brokenJson(parametersJsonSchema === "" ? "{}" : parametersJsonSchema));
     if (!parameters) {
       throw new EngineError("INVALID_SCHEMA", `tools[${index}].parameters_json_schema: is not a JSON object.`);
     }
-    const { name, description, strict } = tool;
     return {
       type: "function",
       function: {
         name,
-        description: description === "" ? undefined : description,
+        description: description === "" ? undefined : marks.broken(description),
         parameters,
         strict: strict ? true : undefined,
       },

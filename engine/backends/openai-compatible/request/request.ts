@@ -6,7 +6,6 @@ import type {
   Sampling,
 } from "../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Message, Role } from "../../../../proto/gen/svc/inference/v1/messages.ts";
-import type { HistoryRules } from "../../../conversation/model-history.ts";
 import type { TurnRules } from "../../../conversation/turn-rules.ts";
 import { EngineError } from "../../../errors.ts";
 import type { CompiledSchema } from "../../../grammar/validation/compiled-schemas.ts";
@@ -14,7 +13,8 @@ import type { ModelProfile } from "../../../profiles/profile.ts";
 import { askedOutputTokens } from "../../request-plan/output-limit.ts";
 import type { Dialect, RequestField } from "../dialect/dialect.ts";
 import { type JsonValue, rawObject } from "../http/raw-json.ts";
-import { toChatMessages } from "./chat-messages.ts";
+import type { SpelledMarks } from "../marks/spelled-marks.ts";
+import { type ChatRules, toChatMessages } from "./chat-messages.ts";
 import { planTools, type ToolPlan, toChatTools } from "./chat-tools.ts";
 import { compiledSchemas } from "./compiled-schemas.ts";
 import { planThinking, type ThinkingPlan } from "./thinking.ts";
@@ -29,6 +29,8 @@ export type RequestSettings = {
   readonly profile: ModelProfile;
   /** What the chat template takes of the order of messages. */
   readonly turns: TurnRules;
+  /** The model's marks, which callers must not write. */
+  readonly marks: SpelledMarks;
   /** Whether the engine takes images. */
   readonly images: boolean;
   /** Whether the engine was started with priority scheduling; without it, any priority is an error there. */
@@ -76,7 +78,7 @@ export function toChatRequest(
   const stop = (request.sampling?.stop ?? []).filter((text) => text !== "");
   const cacheSalt = digest(request.tenant, request.cache?.isolationSalt ?? "");
   const fields: Fields = {
-    ...promptFields(request.messages, tools, thinking),
+    ...promptFields(request.messages, tools, thinking, settings.marks),
     ...samplingFields(request.sampling, tools, dialect),
     maxOutputTokens: askedOutputTokens(request),
     stop: stop.length > 0 && !dialect.stopsInNode ? stop : undefined,
@@ -128,16 +130,21 @@ export function toCountBody(
   const { dialect, servedModel: model } = settings;
   const tools = planTools(request);
   const thinking = planThinking(settings.profile, dialect, request.reasoning);
-  const fields = promptFields(request.messages, tools, thinking);
+  const fields = promptFields(request.messages, tools, thinking, settings.marks);
   const messages = toChatMessages(request.messages, rulesOf(settings));
   return { model, messages, ...named(fields, dialect, dialect.countFields) };
 }
 
 /** Returns the fields that change the prompt. */
-function promptFields(messages: readonly Message[], tools: ToolPlan, thinking: ThinkingPlan): Fields {
+function promptFields(
+  messages: readonly Message[],
+  tools: ToolPlan,
+  thinking: ThinkingPlan,
+  marks: SpelledMarks,
+): Fields {
   const continues = messages.at(-1)?.role === Role.ASSISTANT;
   return {
-    tools: tools.shown.length > 0 ? toChatTools(tools.shown) : undefined,
+    tools: tools.shown.length > 0 ? toChatTools(tools.shown, marks) : undefined,
     toolChoice: tools.shown.length > 0 ? tools.choice : undefined,
     templateKwargs: Object.keys(thinking.templateKwargs).length > 0 ? thinking.templateKwargs : undefined,
     reasoningEffort: thinking.reasoningEffort,
@@ -200,6 +207,6 @@ function named(fields: Fields, dialect: Dialect, only?: readonly RequestField[])
   return body;
 }
 
-function rulesOf({ profile, turns, images }: RequestSettings): HistoryRules {
-  return { turns, callIds: profile.callIds, images };
+function rulesOf({ profile, turns, images, marks }: RequestSettings): ChatRules {
+  return { turns, callIds: profile.callIds, images, marks };
 }

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { AnswerBlocks } from "../../../../engine/backends/openai-compatible/answer/answer-blocks.ts";
+import { SpelledMarks } from "../../../../engine/backends/openai-compatible/marks/spelled-marks.ts";
 import { type GrammarInput, grammarOf, worthReading } from "../../../../engine/caller-work/grammar-input.ts";
 import { EngineError } from "../../../../engine/errors.ts";
 import { AskedTexts, checkTexts } from "../../../../engine/grammar/validation/answer-check.ts";
@@ -207,7 +208,12 @@ function inProcess({ tools, markers }: GrammarInput, pieces: readonly string[], 
 
 /** Reads the output as a backend beside another engine does, which has taken the calls out of it. */
 function beside(schema: string, pieces: readonly string[], during: During): readonly Event[] {
-  const blocks = new AnswerBlocks({ reasoning: MARKERS.get("qwen3")?.reasoning, hideReasoning: false, stops: [] });
+  const blocks = new AnswerBlocks({
+    reasoning: MARKERS.get("qwen3")?.reasoning,
+    marks: new SpelledMarks(["<think>", "<tool_call>"]),
+    hideReasoning: false,
+    stops: [],
+  });
   for (const piece of pieces) during("turn", () => blocks.text(piece, []));
   blocks.startCall("call-1", "f");
   for (const piece of [schema, ...pieces]) during("turn", () => blocks.appendArguments(piece));

@@ -49,6 +49,12 @@ test.each([
   ],
   ["an address that is none", { baseUrl: "engine:8000" }, /backend.baseUrl/],
   ["an unknown profile", { profile: "nope" }, /no model profile/],
+  [
+    "a tokenizer file that is not there",
+    { tokenizerFile: join(folder, "none") },
+    /backend.tokenizerFile: cannot be read/,
+  ],
+  ["a tokenizer file that is none", { tokenizerFile: join(folder, "engine.yaml") }, /backend.tokenizerFile: is no/],
   ["a key file that is not there", { apiKeyFile: join(folder, "none") }, /backend.apiKeyFile/],
 ])("%s stops the start", async (_what, fields, message) => {
   const failure = await create(fields).catch((error: unknown) => error);

@@ -3,6 +3,7 @@ import {
   ChunkReader,
   type ChunkReaderOptions,
 } from "../../../../../../engine/backends/openai-compatible/answer/chunk-reader.ts";
+import { SpelledMarks } from "../../../../../../engine/backends/openai-compatible/marks/spelled-marks.ts";
 import type { FinishReason, Usage } from "../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Block, foldBlocks } from "../../../output-parser/parse-output.ts";
 
@@ -17,6 +18,7 @@ export function readerOf(options: Partial<ChunkReaderOptions> = {}): ChunkReader
   let calls = 0;
   return new ChunkReader({
     reasoning: { open: "<think>", close: "</think>", afterOpen: "\n", beforeClose: "\n", afterClose: "\n\n" },
+    marks: SpelledMarks.none,
     hideReasoning: false,
     stops: [],
     callable: new Set(["run", "search"]),

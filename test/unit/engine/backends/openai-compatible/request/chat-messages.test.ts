@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { toJsonText } from "../../../../../../engine/backends/openai-compatible/http/raw-json.ts";
+import { SpelledMarks } from "../../../../../../engine/backends/openai-compatible/marks/spelled-marks.ts";
 import { toChatMessages } from "../../../../../../engine/backends/openai-compatible/request/chat-messages.ts";
 import { ANY_ORDER } from "../../../../../../engine/conversation/turn-rules.ts";
 import { ImageDetail, type Message, type Part, Role } from "../../../../../../proto/gen/svc/inference/v1/messages.ts";
@@ -32,7 +33,9 @@ const TURN: readonly Message[] = [
 ];
 
 function messagesOf(messages: readonly Message[], callIds: "any" | "functions.name:index" | "nine-characters" = "any") {
-  return JSON.parse(toJsonText(toChatMessages(messages, { turns: ANY_ORDER, callIds, images: false })));
+  return JSON.parse(
+    toJsonText(toChatMessages(messages, { turns: ANY_ORDER, callIds, images: false, marks: SpelledMarks.none })),
+  );
 }
 
 test("a history keeps its order, its reasoning and the exact text of arguments", () => {
@@ -82,7 +85,9 @@ test("ids that are in order already stay as they are", () => {
 
 test("images go along where the model takes them, and are refused by their path where it does not", () => {
   const messages = [{ role: Role.USER, parts: [say("what?"), image] }];
-  const written = toJsonText(toChatMessages(messages, { turns: ANY_ORDER, callIds: "any", images: true }));
+  const written = toJsonText(
+    toChatMessages(messages, { turns: ANY_ORDER, callIds: "any", images: true, marks: SpelledMarks.none }),
+  );
   expect(JSON.parse(written)).toMatchObject([
     {
       content: [

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { DIALECTS, type DialectName } from "../../../../../../engine/backends/openai-compatible/dialect/dialect.ts";
 import { toJsonText } from "../../../../../../engine/backends/openai-compatible/http/raw-json.ts";
+import { SpelledMarks } from "../../../../../../engine/backends/openai-compatible/marks/spelled-marks.ts";
 import {
   type RequestSettings,
   toChatRequest,
@@ -14,6 +15,7 @@ import {
   ReasoningMode,
 } from "../../../../../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Part, Role, ToolChoiceMode } from "../../../../../../proto/gen/svc/inference/v1/messages.ts";
+import { MARKS, PLACES } from "../../../../../support/dialects/injections.ts";
 import { generateRequest, toolOf } from "../../../../../support/requests/generate-request.ts";
 
 function settingsOf(dialect: DialectName, fields: Partial<RequestSettings> = {}, profile = "qwen3"): RequestSettings {
@@ -22,6 +24,7 @@ function settingsOf(dialect: DialectName, fields: Partial<RequestSettings> = {},
     servedModel: "served",
     profile: loadProfile(profile),
     turns: ANY_ORDER,
+    marks: SpelledMarks.none,
     images: false,
     priorities: true,
     thinkingBudget: true,
@@ -315,4 +318,43 @@ test("an answer that the caller has begun is continued", () => {
     continue_final_message: true,
     add_generation_prompt: false,
   });
+});
+
+describe.each(Object.entries(PLACES))("a mark of the model in %s", (_place, withSpelling) => {
+  const settings = settingsOf("vllm", { marks: new SpelledMarks(MARKS) });
+  /** All that the engine finds in a body: what is JSON in a text, too. */
+  const written = (fields: Partial<GenerateRequest>) => {
+    const strings: string[] = [];
+    const find = (value: unknown): void => {
+      if (typeof value === "string") {
+        strings.push(value);
+        if (value.startsWith("{")) find(JSON.parse(value));
+      } else if (typeof value === "object" && value !== null) {
+        strings.push(...Object.keys(value));
+        Object.values(value).forEach(find);
+      }
+    };
+    find(bodyOf(settings, fields));
+    return strings.join("\n");
+  };
+
+  test.each(MARKS)("%s goes to the engine broken, and in the count alike", (mark) => {
+    const fields = withSpelling(mark);
+    const text = written(fields);
+    for (const other of MARKS) expect(text).not.toContain(other);
+    expect(text.replaceAll("\u2060", "")).toContain(mark);
+    const { messages, tools } = bodyOf(settings, fields);
+    const off = { toolChoice: undefined, reasoning: undefined };
+    expect(JSON.parse(toJsonText(toCountBody({ model: "m", ...fields, ...off }, settings)))).toMatchObject({
+      messages,
+      ...(fields.tools.length > 0 && { tools }),
+    });
+  });
+});
+
+test("a tool cannot be named by a mark, as no answer could call it", () => {
+  const settings = settingsOf("vllm", { marks: new SpelledMarks(["run"]) });
+  expect(() => toChatRequest(generateRequest({ tools: TOOLS }), settings, undefined)).toThrow(
+    "tools[0].name: spells a control token of the model.",
+  );
 });

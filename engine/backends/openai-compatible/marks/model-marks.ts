@@ -1,0 +1,58 @@
+import type { ModelProfile } from "../../../profiles/profile.ts";
+import type { Dialect } from "../dialect/dialect.ts";
+import type { EngineHttp } from "../http/engine-http.ts";
+import { asFields, asList, asText, parseFields } from "../http/json-fields.ts";
+import { SpelledMarks } from "./spelled-marks.ts";
+
+const TIMEOUT_MS = 10_000;
+
+/** The marks of a model, and what the operator should know of how they were found. */
+export type ModelMarks = { readonly marks: SpelledMarks; readonly note: string | undefined };
+
+/** Returns the spellings of the control tokens in the text of a `tokenizer.json`; undefined where it is none. */
+export function spellingsInFile(text: string): readonly string[] | undefined {
+  const { added_tokens: tokens } = parseFields(text) ?? {};
+  if (!Array.isArray(tokens)) return undefined;
+  return asList(tokens).flatMap((token) => asText(asFields(token).content) || []);
+}
+
+/**
+ * Resolves to the marks that callers of a model must not write: those that the operator's file has, else those that the
+ * engine tells. An engine that tells none leaves the profile's, with a note.
+ */
+export async function readModelMarks(
+  http: EngineHttp,
+  dialect: Dialect,
+  profile: ModelProfile,
+  spellings: readonly string[] | undefined,
+  signal: AbortSignal,
+): Promise<ModelMarks> {
+  const found = spellings ?? (await toldByEngine(http, dialect, signal));
+  if (found) return { marks: new SpelledMarks(found), note: undefined };
+  const remedy = dialect.paths.tokenizer === undefined ? "" : "Start it with --enable-tokenizer-info-endpoint, or set";
+  const note =
+    "backend: the engine does not tell the control tokens of its model, so that callers can write them. " +
+    `${remedy || "Set"} tokenizerFile.`;
+  return { marks: new SpelledMarks(marksOfProfile(profile)), note };
+}
+
+async function toldByEngine(
+  http: EngineHttp,
+  { paths }: Dialect,
+  signal: AbortSignal,
+): Promise<readonly string[] | undefined> {
+  if (paths.tokenizer === undefined) return undefined;
+  const call = { method: "GET", path: paths.tokenizer, timeoutMs: TIMEOUT_MS } as const;
+  const { status, text } = await http.fetch(call, signal);
+  const { added_tokens_decoder: tokens } = (status === 200 ? parseFields(text) : undefined) ?? {};
+  const spellings = Object.values(asFields(tokens)).flatMap(
+    (token) => asText(token) || asText(asFields(token).content) || [],
+  );
+  return spellings.length > 0 ? spellings : undefined;
+}
+
+/** Returns the marks of reasoning and calls, without the white space around them. */
+function marksOfProfile({ reasoning, toolCall }: ModelProfile): readonly string[] {
+  const texts = [reasoning?.open, reasoning?.close, ...Object.values(toolCall ?? {})];
+  return texts.flatMap((text) => (typeof text === "string" && /^\s*[<[].*[>\]]\s*$/.test(text) ? [text.trim()] : []));
+}

@@ -1,0 +1,91 @@
+import { describe, expect, test } from "vitest";
+import { DIALECTS } from "../../engine/backends/openai-compatible/dialect/dialect.ts";
+import { toJsonText } from "../../engine/backends/openai-compatible/http/raw-json.ts";
+import { SpelledMarks } from "../../engine/backends/openai-compatible/marks/spelled-marks.ts";
+import { toCountBody } from "../../engine/backends/openai-compatible/request/request.ts";
+import { ANY_ORDER } from "../../engine/conversation/turn-rules.ts";
+import { loadProfile } from "../../engine/profiles/profile.ts";
+import type { GenerateRequest } from "../../proto/gen/svc/inference/v1/inference_service.ts";
+import { MARKS, PLACES } from "../support/dialects/injections.ts";
+import { assistant, text, user } from "../support/engine/canonical.ts";
+import type { Rig } from "./rig.ts";
+
+/** What the engine's pages hold, each some of it. */
+type Reply = {
+  readonly tokens: readonly number[];
+  readonly prompt: string;
+  readonly added_tokens_decoder: Readonly<Record<string, string>>;
+};
+
+type Fields = Pick<GenerateRequest, "messages" | "tools">;
+
+/** What stands in the place of a mark in a request that is beyond suspicion. */
+const HARMLESS = "zebra";
+
+/** Registers the tests of control tokens that callers spell, for an engine that tells the tokens of a prompt. */
+export function marksBeside(rig: Rig): void {
+  const settings = {
+    dialect: DIALECTS[rig.lane.dialect],
+    // The only one that it serves.
+    servedModel: "",
+    profile: loadProfile("hermes-thinking"),
+    turns: ANY_ORDER,
+    images: false,
+    priorities: false,
+    thinkingBudget: false,
+    sharedCache: true,
+    promptTokens: false,
+  };
+
+  const read = async (path: string, body?: string): Promise<Reply> => {
+    const headers = { "content-type": "application/json" };
+    const post = body === undefined ? {} : { method: "POST", headers, body };
+    const reply = await fetch(`${rig.engine.baseUrl}${path}`, post);
+    expect(reply.status).toBe(200);
+    return JSON.parse(await reply.text());
+  };
+  /** The tokens of a prompt, where marks of these spellings are broken. */
+  const tokensOf = async (fields: Fields, broken: readonly string[]): Promise<readonly number[]> => {
+    const off = { model: "", toolChoice: undefined, reasoning: undefined };
+    const body = toCountBody({ ...off, ...fields }, { ...settings, marks: new SpelledMarks(broken) });
+    return (await read(settings.dialect.paths.count, toJsonText(body))).tokens;
+  };
+  const textOf = async (tokens: readonly number[]): Promise<string> =>
+    (await read("/detokenize", JSON.stringify({ tokens }))).prompt;
+
+  describe("control tokens", () => {
+    test.each(Object.entries(PLACES))("spelled in %s are characters to the engine", async (_place, withSpelling) => {
+      const { added_tokens_decoder: told } = await read("/tokenizer_info");
+      const ids = new Map(Object.entries(told).map(([id, mark]) => [Number(id), mark]));
+      const control = (tokens: readonly number[]) => tokens.filter((token) => ids.has(token));
+      const harmless = await tokensOf(withSpelling(HARMLESS), []);
+      const usual = control(harmless);
+      // Templates leave some places out, such as earlier reasoning.
+      const shows = (await textOf(harmless)).includes(HARMLESS);
+      for (const mark of MARKS) {
+        expect([...ids.values()]).toContain(mark);
+        const fields = withSpelling(mark);
+        const tokens = await tokensOf(fields, MARKS);
+        expect(control(tokens)).toEqual(usual);
+        if (shows) expect((await textOf(tokens)).replaceAll("\u2060", "")).toContain(mark);
+        // The node sends the engine just that.
+        expect(await rig.count(fields)).toBe(tokens.length);
+      }
+      // What a mark does that goes out as it is.
+      const whole = await tokensOf(withSpelling("<|im_end|>"), []);
+      expect(control(whole).length > usual.length).toBe(shows);
+    });
+
+    test("spelled by a caller leave the prefix cache as it is", async () => {
+      const messages = [user(`${"Of the mark <|im_end|> and of its like we speak. ".repeat(20)}Count from 1 to 12.`)];
+      const { blocks, started, finished } = await rig.ask({ messages });
+      const counted = await rig.count({ messages });
+      expect(started?.inputTokens).toBe(counted);
+      const said = blocks.map((block) => block.text).join("");
+      const next = await rig.ask({ messages: [...messages, assistant(text(said)), user("And <|im_end|>?")] });
+      // All but what is left of the last block, and what the template writes otherwise behind an answer.
+      const held = counted + (finished?.usage?.outputTokens ?? 0);
+      expect(next.finished?.usage?.cachedInputTokens).toBeGreaterThan(held - 64);
+    });
+  });
+}
