@@ -8,6 +8,8 @@ import { ToolCalls, type ToolCallsOptions } from "./tool-calls.ts";
 /** The facts of its request that reading an answer needs. */
 export type ChunkReaderOptions = AnswerBlocksOptions &
   ToolCallsOptions & {
+    /** The text that the engine says before its own, which is left out. */
+    readonly begun: string;
     /** The caller's stop strings, whoever looks for them. */
     readonly callerStops: readonly string[];
     /** The most tokens that the caller asked for; undefined for as many as fit. */
@@ -24,6 +26,8 @@ export class ChunkReader {
   readonly #blocks: AnswerBlocks;
   readonly #calls: ToolCalls;
   #inCalls = false;
+  /** What is left of the text that the engine says before its own. */
+  #begun: string;
   #finishReason: string | undefined;
   #engineStop: string | undefined;
   #usage: ChunkUsage | undefined;
@@ -32,6 +36,7 @@ export class ChunkReader {
 
   constructor(options: ChunkReaderOptions) {
     this.#options = options;
+    this.#begun = options.begun;
     this.#blocks = new AnswerBlocks(options);
     this.#calls = new ToolCalls(options, this.#blocks);
   }
@@ -100,7 +105,8 @@ export class ChunkReader {
     };
   }
 
-  #readDelta({ reasoning, content, logprobs, calls, usage }: Chunk): void {
+  #readDelta({ reasoning, content: said, logprobs, calls, usage }: Chunk): void {
+    const content = this.#withoutBegun(said);
     if ((reasoning !== "" || content.trim() !== "") && this.#inCalls) {
       this.#calls.end("stop");
       this.#inCalls = false;
@@ -113,6 +119,14 @@ export class ChunkReader {
       this.#inCalls = true;
       this.#calls.push(call);
     }
+  }
+
+  /** Leaves out what of the text the caller has begun the answer with, as far as the engine repeats it. */
+  #withoutBegun(text: string): string {
+    let same = 0;
+    while (same < text.length && same < this.#begun.length && text[same] === this.#begun[same]) same += 1;
+    this.#begun = same < text.length ? "" : this.#begun.slice(same);
+    return text.slice(same);
   }
 
   /**

@@ -85,6 +85,10 @@ export type Dialect = {
   readonly stopsInNode: boolean;
   /** Whether the engine refuses more output tokens than there is room for, instead of ending there. */
   readonly refusesLongOutput: boolean;
+  /** Whether the engine can be told which tool has to be called, rather than that one has to be. */
+  readonly namesTools: boolean;
+  /** Whether an answer to a message that was begun has the text of that message first. */
+  readonly echoesBegun: boolean;
   /** Whether the engine gives log probabilities in a stream that may hold tool calls. */
   readonly logprobsBesideTools: boolean;
   /** Whether the engine publishes KV events. */
@@ -148,6 +152,8 @@ const VLLM: Dialect = {
   prioritySign: -1,
   stopsInNode: false,
   refusesLongOutput: true,
+  namesTools: true,
+  echoesBegun: false,
   logprobsBesideTools: true,
   kvEvents: true,
   countsBlockCopies: true,
@@ -189,6 +195,8 @@ const SGLANG: Dialect = {
   prioritySign: 1,
   stopsInNode: false,
   refusesLongOutput: true,
+  namesTools: true,
+  echoesBegun: false,
   logprobsBesideTools: true,
   kvEvents: true,
   countsBlockCopies: false,
@@ -226,6 +234,8 @@ const LLAMA_SERVER: Dialect = {
   prioritySign: 1,
   stopsInNode: true,
   refusesLongOutput: false,
+  namesTools: false,
+  echoesBegun: true,
   logprobsBesideTools: false,
   kvEvents: false,
   countsBlockCopies: false,

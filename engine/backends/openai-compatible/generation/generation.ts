@@ -160,6 +160,7 @@ function newReader(
     reasoning: settings.profile.reasoning,
     marks: settings.marks,
     hideReasoning: chat.thinking.hidden,
+    begun: chat.begun,
     stops: chat.nodeStops,
     onFault,
     callable: chat.tools.callable,

@@ -2,6 +2,7 @@ import type { GenerateRequest } from "../../../../proto/gen/svc/inference/v1/inf
 import { type Tool, ToolChoiceMode } from "../../../../proto/gen/svc/inference/v1/messages.ts";
 import { EngineError } from "../../../errors.ts";
 import { planToolUse } from "../../request-plan/tool-use.ts";
+import type { Dialect } from "../dialect/dialect.ts";
 import { type JsonValue, rawObject } from "../http/raw-json.ts";
 import type { SpelledMarks } from "../marks/spelled-marks.ts";
 
@@ -21,10 +22,13 @@ export type ToolPlan = {
 
 /**
  * Reads the tool fields of a request. An allowed subset is what the engine is shown, as no engine takes a subset beside
- * the list; a single one that has to be called is named instead, so that the prompt keeps its prefix. Throws
+ * the list; a single one that has to be called is named instead where the engine takes names, so that the prompt keeps its prefix. Throws
  * `EngineError` INVALID_REQUEST for a choice that no tool fits.
  */
-export function planTools(request: Pick<GenerateRequest, "tools" | "toolChoice">): ToolPlan {
+export function planTools(
+  request: Pick<GenerateRequest, "tools" | "toolChoice">,
+  { namesTools }: Pick<Dialect, "namesTools">,
+): ToolPlan {
   const { callable: fitting, mustCall, maxCalls } = planToolUse(request);
   const { tools, toolChoice } = request;
   const callable = new Set(fitting.map(({ name }) => name));
@@ -32,7 +36,7 @@ export function planTools(request: Pick<GenerateRequest, "tools" | "toolChoice">
     return { shown: tools, callable, choice: "none", mustCall, maxCalls: 0 };
   }
   const [only] = fitting;
-  if (mustCall && maxCalls === 1 && callable.size === 1 && only !== undefined) {
+  if (namesTools && mustCall && maxCalls === 1 && callable.size === 1 && only !== undefined) {
     const choice = { type: "function", function: { name: only.name } };
     return { shown: tools, callable, choice, mustCall, maxCalls };
   }

@@ -57,6 +57,8 @@ export type ChatRequest = {
   readonly compiled: readonly CompiledSchema[];
   /** The plan of what the request's wish for reasoning means for the model. */
   readonly thinking: ThinkingPlan;
+  /** The text that the engine says before its own, as the caller has begun the answer with it; "" where it does not. */
+  readonly begun: string;
   /** The stop strings that the node has to look for. */
   readonly nodeStops: readonly string[];
 };
@@ -73,7 +75,7 @@ export function toChatRequest(
   engineRequestId: string | undefined,
 ): ChatRequest {
   const { dialect } = settings;
-  const tools = planTools(request);
+  const tools = planTools(request, dialect);
   const thinking = planThinking(settings.profile, dialect, request.reasoning);
   const stop = (request.sampling?.stop ?? []).filter((text) => text !== "");
   const cacheSalt = digest(request.tenant, request.cache?.isolationSalt ?? "");
@@ -102,7 +104,8 @@ export function toChatRequest(
     timingsPerToken: true,
     returnTokenIds: settings.promptTokens && request.prefixDigests.length > 0 ? true : undefined,
   };
-  const start = { model: settings.servedModel, messages: toChatMessages(request.messages, rulesOf(settings)) };
+  const messages = toChatMessages(request.messages, rulesOf(settings));
+  const start = { model: settings.servedModel, messages };
   return {
     body: { ...start, stream: true, ...named(fields, dialect) },
     countBody: { ...start, ...named(fields, dialect, dialect.countFields) },
@@ -110,6 +113,7 @@ export function toChatRequest(
     tools,
     compiled: compiledSchemas(tools, request.outputConstraint, request.tools),
     thinking,
+    begun: dialect.echoesBegun ? begunText(request.messages, messages) : "",
     nodeStops: dialect.stopsInNode ? stop : [],
   };
 }
@@ -128,11 +132,18 @@ export function toCountBody(
   settings: RequestSettings,
 ): Record<string, JsonValue> {
   const { dialect, servedModel: model } = settings;
-  const tools = planTools(request);
+  const tools = planTools(request, dialect);
   const thinking = planThinking(settings.profile, dialect, request.reasoning);
   const fields = promptFields(request.messages, tools, thinking, settings.marks);
   const messages = toChatMessages(request.messages, rulesOf(settings));
   return { model, messages, ...named(fields, dialect, dialect.countFields) };
+}
+
+/** Returns the text of the answer that the caller has begun, as it goes to the engine; "" where none was begun. */
+function begunText(messages: readonly Message[], written: readonly JsonValue[]): string {
+  const last = written.at(-1);
+  if (messages.at(-1)?.role !== Role.ASSISTANT || typeof last !== "object" || last === null) return "";
+  return "content" in last && typeof last.content === "string" ? last.content : "";
 }
 
 /** Returns the fields that change the prompt. */

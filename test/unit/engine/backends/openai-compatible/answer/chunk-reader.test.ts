@@ -310,3 +310,14 @@ describe("the end", () => {
     expect(readAnswer(chunks).usage).toMatchObject({ reasoningTokens: 3, outputTokens: 4 });
   });
 });
+
+test("what the caller has begun an answer with is left out where the engine says it again", () => {
+  const said = (...texts: readonly string[]) => {
+    const chunks = [...texts.map((content) => chunk({ content })), chunk({}, { finish_reason: "stop" })];
+    return readAnswer(chunks, { begun: "1, 2," }).blocks.map(({ text }) => text);
+  };
+  expect(said("1, 2, 3", ", 4")).toEqual([" 3, 4"]);
+  expect(said("1", ", 2", ", 3")).toEqual([" 3"]);
+  expect(said("1, 2 and", " 1, 2,")).toEqual([" and 1, 2,"]);
+  expect(said("3", "1, 2,")).toEqual(["31, 2,"]);
+});

@@ -20,6 +20,7 @@ export function readerOf(options: Partial<ChunkReaderOptions> = {}): ChunkReader
     reasoning: { open: "<think>", close: "</think>", afterOpen: "\n", beforeClose: "\n", afterClose: "\n\n" },
     marks: SpelledMarks.none,
     hideReasoning: false,
+    begun: "",
     stops: [],
     callable: new Set(["run", "search"]),
     maxCalls: Number.POSITIVE_INFINITY,

@@ -358,3 +358,25 @@ test("a tool cannot be named by a mark, as no answer could call it", () => {
     "tools[0].name: spells a control token of the model.",
   );
 });
+
+test("llama-server takes no name of a tool: it is shown that tool alone, and has to call one", () => {
+  const named = choice(ToolChoiceMode.NAMED, { name: "search", disableParallelCalls: true });
+  const { tools, tool_choice: toolChoice } = bodyOf(settingsOf("llama-server"), { tools: TOOLS, ...named });
+  expect({ tools, toolChoice }).toMatchObject({ tools: [{ function: { name: "search" } }], toolChoice: "required" });
+  const { tools: all } = bodyOf(settingsOf("vllm"), { tools: TOOLS, ...named });
+  expect(all).toHaveLength(TOOLS.length);
+});
+
+test("the text of an answer that was begun is known of engines that say it again", () => {
+  const messages = [
+    { role: Role.USER, parts: [say("Count.")] },
+    { role: Role.ASSISTANT, parts: [say("1, <think>")] },
+  ];
+  const begun = (dialect: DialectName, request: Partial<GenerateRequest>) => {
+    const settings = settingsOf(dialect, { marks: new SpelledMarks(["<think>"]) });
+    return toChatRequest(generateRequest(request), settings, undefined).begun;
+  };
+  expect(begun("llama-server", { messages })).toBe("1, <\u2060think>");
+  expect(begun("llama-server", { messages: messages.slice(0, 1) })).toBe("");
+  expect(begun("vllm", { messages })).toBe("");
+});
