@@ -6,6 +6,7 @@ import { readVocabulary, type Vocabulary } from "../../engine/backends/llama/tok
 import { ChatTemplate, type Conversation } from "../../engine/conversation/chat-template.ts";
 import { PromptRenderer } from "../../engine/conversation/prompt-renderer.ts";
 import { Role } from "../../proto/gen/svc/inference/v1/messages.ts";
+import { MARKS, PLACES } from "../support/dialects/injections.ts";
 import { assistant, call, reasoning, system, text, tool, toolResult, user } from "../support/engine/canonical.ts";
 import { missing, never, OPTIONS, RANDOM_MODEL } from "../support/engine/demo-engine.ts";
 import { HERMES_MARKERS } from "../support/engine/hermes-markers.ts";
@@ -74,6 +75,14 @@ describe.skipIf(missing !== "")("a conversation in the model's own tokens", () =
   test("harmless text has exactly the tokens of the whole prompt in one piece", async () => {
     const expected = runtime.model.tokenize(rendered({ messages: dialogue, tools }), true);
     expect(await encode({ messages: dialogue, tools })).toEqual(expected);
+  });
+
+  test.each(Object.entries(PLACES))("no mark of the model in %s becomes its token", async (_place, withSpelling) => {
+    const ids = new Set(MARKS.map((mark) => vocabulary.markerToken(mark)));
+    expect(ids.size).toBe(MARKS.length);
+    const control = (tokens: readonly number[]) => tokens.filter((token) => [...ids].some((id) => id === token));
+    const usual = control(await encode(withSpelling("zebra")));
+    for (const mark of MARKS) expect(control(await encode(withSpelling(mark)))).toEqual(usual);
   });
 
   test("honest history keeps its marks as tokens", async () => {
