@@ -74,8 +74,11 @@ export class ReasonJudge {
     const moved = elsewhere - cachedTokens;
     const losses: Losses = { evicted, moved };
     if (isChanged) losses[prompt.tokens < before.tokens / 2 ? "compaction" : "client_changed"] = changed;
-    // Who did not see the turn before cannot say what became of it.
-    if (before && before.gateway !== gateway) losses.other_gateway = Math.max(evicted, moved, changed);
+    // Who did not see the turn before cannot say what became of it, nor how much longer it was than this one.
+    if (before && before.gateway !== gateway) {
+      losses.other_gateway = Math.max(evicted, moved, changed);
+      if (isChanged) Object.assign(losses, { client_changed: changed, compaction: changed });
+    }
     // Users join in the middle of sessions, whose earlier turns came by nobody here.
     if (!before) losses.other_gateway = turnTokens(prompt) - cachedTokens;
     return losses;

@@ -5,7 +5,7 @@ import type { RecordedBoundary, RecordedSession, RecordedTurn } from "./recorded
 /** The tokens of a block of the trace. */
 const BLOCK_TOKENS = 64;
 /** The turns of its agent among which the one is looked for that a turn goes on from. */
-const LOOK_BACK = 12;
+const LOOK_BACK = 60;
 /** The tokens at the end of a prompt by which the recording of its next turn may differ without meaning anything. */
 const ARTEFACT_TOKENS = 128;
 /** The most tokens that the first message is taken to have. */
