@@ -2,15 +2,12 @@ import { type Boundary, headOf, type PromptShape, promptBytes } from "../load-ba
 import type { EndpointView } from "../load-balancing/endpoint-view.ts";
 import type { HeldPrefixes } from "../load-balancing/held-prefixes.ts";
 import { BoundedMap } from "./bounded-map.ts";
+import { bytesUpTo, COMPARED_TAIL, type LastPrompt, LastPrompts, lastPrompt, sameIn } from "./last-prompts.ts";
 
 /** The most prefixes whose last use is remembered, some 200 bytes each. */
 const MAX_PLACES = 100_000;
 /** The most conversations whose last prompt is remembered, up to 10 KB each. */
 const MAX_CONVERSATIONS = 5_000;
-/** The boundaries at the end of a conversation's last prompt by which it is found what was changed in it. */
-const COMPARED_TAIL = 62;
-/** The boundaries at its beginning by whose sizes it is found that a prompt is the same behind another system part. */
-const COMPARED_BEGIN = 8;
 /**
  * The boundaries at the beginning and at the end of a prompt whose last use is remembered: those in between were at the
  * end of an earlier turn's.
@@ -89,15 +86,6 @@ type Use = {
   readonly tokens: number;
 };
 
-/** The last prompt of a conversation. */
-type LastPrompt = {
-  /** The last boundaries, and the index of the first of them. */
-  readonly tail: readonly Boundary[];
-  readonly from: number;
-  /** The first boundaries. */
-  readonly begin: readonly Boundary[];
-};
-
 /** What is known of a request when it is sent. */
 type SentFacts = {
   readonly shape: PromptShape;
@@ -127,11 +115,11 @@ type Loss = {
 export class CacheLedger {
   readonly #parts: CacheLedgerParts;
   readonly #uses = new BoundedMap<string, Use>(MAX_PLACES);
-  readonly #conversations = new BoundedMap<string, LastPrompt>(MAX_CONVERSATIONS);
+  readonly #conversations = new LastPrompts(MAX_CONVERSATIONS);
   /** The newest prompt by affinity key and system part: a conversation that is summarised begins with another message. */
   readonly #newestOfAgent = new BoundedMap<string, LastPrompt>(MAX_CONVERSATIONS);
-  /** The newest prompt by affinity key: with other tools or another system message nothing of a prompt is the same. */
-  readonly #newestOfKey = new BoundedMap<string, LastPrompt>(MAX_CONVERSATIONS);
+  /** The last prompts by affinity key: with other tools or another system message nothing of a prompt is the same. */
+  readonly #lastOfKey = new LastPrompts(MAX_CONVERSATIONS);
 
   /** Begins without a memory. */
   constructor(parts: CacheLedgerParts) {
@@ -145,7 +133,7 @@ export class CacheLedger {
   sent(request: LedgerRequest, address: string, nowMs: number): SentRequest {
     const { shape } = request;
     const seen = this.#deepestUse(shape);
-    const changed = this.#changedIn(request, seen?.index, (this.#parts.viewOf(address)?.gateways ?? 0) > 1);
+    const changed = this.#changedIn(request, seen?.index, this.#parts.viewOf(address)?.gateways ?? 0);
     const passed = changed ? undefined : passedBy(shape, seen?.index);
     const losses = this.#lostToServers(shape, seen, { address, nowMs, isPassed: passed !== undefined });
     if (changed) losses.push(changed);
@@ -216,11 +204,12 @@ export class CacheLedger {
 
   /**
    * Returns what of the conversation's last prompt is not in this one, where this request is the first without it. Where
-   * there are other gateways (`hasOthers`), an earlier one that came by them may have been.
+   * there are several gateways, an earlier one that came by another may have been.
    */
-  #changedIn(request: LedgerRequest, seenIndex: number | undefined, hasOthers: boolean): Loss | undefined {
+  #changedIn(request: LedgerRequest, seenIndex: number | undefined, gateways: number): Loss | undefined {
     const { shape } = request;
-    const last = this.#lastOf(request);
+    const hasOthers = gateways > 1;
+    const last = this.#lastOf(request, gateways === 1);
     const changed = last && changeOf(last, shape);
     const message = changed?.changedMessage ?? 0;
     if (!last || !changed || (seenIndex ?? -1) >= message) return undefined;
@@ -233,17 +222,22 @@ export class CacheLedger {
     return isPassed && !this.#isHeld(last.tail.at(-1)?.hash) ? undefined : changed;
   }
 
-  /** Returns the prompt that a request goes on from, as far as that can be told; undefined for none. */
-  #lastOf(request: LedgerRequest): LastPrompt | undefined {
-    const { shape } = request;
-    const last = this.#conversations.get(conversationOf(request));
+  /**
+   * Returns the prompt that a request goes on from, as far as that can be told; undefined for none. `isAlone` says that no
+   * turn came by another gateway.
+   */
+  #lastOf(request: LedgerRequest, isAlone: boolean): LastPrompt | undefined {
+    const { shape, affinityKey } = request;
+    const last = this.#conversations.of(conversationOf(request), shape);
     if (last) return last;
     const ofAgent = this.#newestOfAgent.get(agentOf(request));
     // What is no summary and goes on with nothing may be another conversation of the same agent.
     if (ofAgent)
       return shape.lastTurn === undefined && changeOf(ofAgent, shape)?.reason !== "compaction" ? undefined : ofAgent;
-    const ofKey = this.#newestOfKey.get(request.affinityKey);
-    return ofKey && isOfSameSizes(ofKey, shape) ? ofKey : undefined;
+    const ofKey = this.#lastOfKey.branches(affinityKey);
+    const alike = ofKey.find((one) => isOfSameSizes(one, shape));
+    // Who has seen all turns of a session knows that the client made this one of them; what is summarised is long.
+    return alike ?? (isAlone && shape.lastTurn !== undefined ? longest(ofKey) : undefined);
   }
 
   /** Returns whether an endpoint has pushed out what was last used then, by its own word of how long it keeps it. */
@@ -281,30 +275,28 @@ export class CacheLedger {
       if (index >= USED.head && index < boundaries.length - USED.tail) continue;
       this.#uses.set(hash, { ...use, tokens: bytes > 0 ? Math.round((use.tokens * at) / bytes) : 0 });
     }
-    const from = Math.max(0, boundaries.length - COMPARED_TAIL);
-    const last = { tail: boundaries.slice(from), from, begin: boundaries.slice(0, COMPARED_BEGIN) };
-    this.#conversations.set(conversationOf(request), last);
+    const { shape } = request;
+    const last = lastPrompt(shape);
+    this.#conversations.note(conversationOf(request), shape, last);
     this.#newestOfAgent.set(agentOf(request), last);
-    this.#newestOfKey.set(request.affinityKey, last);
+    this.#lastOfKey.note(request.affinityKey, shape, last);
   }
 }
 
 /** Returns what of a conversation's last prompt is not in its next one; undefined where all of it is. */
-function changeOf({ tail, from, begin }: LastPrompt, shape: PromptShape): Loss | undefined {
-  const { boundaries } = shape;
-  // As each digest is of all in front of it, one that is the same says that all before are.
-  const same = tail.findLastIndex(({ hash }, index) => boundaries[from + index]?.hash === hash);
+function changeOf(last: LastPrompt, shape: PromptShape): Loss | undefined {
+  const { tail, from, begin } = last;
+  const same = sameIn(last, shape);
   const end = tail.at(-1);
-  if (same === tail.length - 1 || !end) return undefined;
-  const sameBegin = begin.findLastIndex(({ hash }, index) => boundaries[index]?.hash === hash);
+  if (same === from + tail.length - 1 || !end) return undefined;
   // Between the begin and the tail nothing is remembered: there the change is taken to be as late as it can be.
-  const changedBefore = sameBegin === begin.length - 1 ? from : sameBegin + 1;
+  const changedMessage = same === begin.length - 1 ? Math.max(from, same + 1) : same + 1;
   return {
     reason: promptBytes(shape) < end.bytes / 2 ? "compaction" : "client_changed",
     upToBytes: end.bytes,
-    fromBytes: (tail[same] ?? begin[sameBegin])?.bytes ?? 0,
+    fromBytes: bytesUpTo(last, same),
     upToTokens: undefined,
-    changedMessage: same >= 0 ? from + same + 1 : changedBefore,
+    changedMessage,
   };
 }
 
@@ -317,6 +309,10 @@ function passedBy({ boundaries, lastTurn }: PromptShape, seenIndex = -1): Loss |
 
 function conversationOf({ shape, affinityKey }: LedgerRequest): string {
   return `${affinityKey} ${headOf(shape)}`;
+}
+
+function longest(prompts: readonly LastPrompt[]): LastPrompt | undefined {
+  return prompts.toSorted((one, other) => (other.tail.at(-1)?.bytes ?? 0) - (one.tail.at(-1)?.bytes ?? 0))[0];
 }
 
 /** Returns whether most of the first messages of a prompt are as long as those of the last one. */

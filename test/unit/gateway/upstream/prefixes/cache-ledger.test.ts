@@ -7,14 +7,14 @@ const BYTES = 4_000;
 const TOKENS = 1_000;
 const MINUTE = 60_000;
 
-/** The prompt of a conversation by the words of its messages, of 1,000 tokens each, the head first. */
+/** The prompt of a conversation by the words of its messages, of 1,000 tokens each, the head first; "+" is for twice as many. */
 function prompt(words: string): PromptShape {
   const messages = words.split(" ");
-  const boundaries = messages.map((_, index) => ({
-    hash: messages.slice(0, index + 1).join(" "),
-    bytes: BYTES * (index + 1),
-    marked: false,
-  }));
+  let bytes = 0;
+  const boundaries = messages.map((word, index) => {
+    bytes += word.endsWith("+") ? 2 * BYTES : BYTES;
+    return { hash: messages.slice(0, index + 1).join(" "), bytes, marked: false };
+  });
   const last = messages.findLastIndex((word) => word.startsWith("a"));
   return { boundaries, lastTurn: last < 0 ? undefined : last - 1 };
 }
@@ -109,6 +109,28 @@ describe("the one reason why a prompt was not in the cache is", () => {
       gateway.ask(`head u ${rest}`, "A", 2);
       const next = gateway.ask(`head u ${rest.replace(`${changed} `, "x ")} a u`, "A", 2);
       expect(next).toMatchObject({ reason: "client_changed", changedMessage });
+    }
+  });
+
+  test("the client, also where it comes back to what it had left for a long other branch, and changes that", () => {
+    const branch = Array.from({ length: 40 }, (_, index) => `x${index}`).join(" ");
+    const gateway = new Gateway();
+    gateway.ask("head u1 a1 u2 a2 u3 a3 u4", "A", 0);
+    gateway.ask(`head u1 ${branch}`, "A", 2);
+    gateway.ask(`head u1 ${branch} x y`, "A", 42);
+    expect(gateway.ask("head u1 a1 u2 other u3 a4 u5", "A", 4)).toMatchObject({
+      ...{ reason: "client_changed", changedMessage: 4, lostTokens: 4_000 },
+    });
+    expect(gateway.ask(`head u1 ${branch} x y z`, "A", 2)).toMatchObject({ reason: "evicted", lostTokens: 42_000 });
+  });
+
+  test("the client, where it begins anew with other tools and a gateway that is alone has never seen the turn before", () => {
+    const history = Array.from({ length: 20 }, (_, index) => `a${index} u${index}`).join(" ");
+    for (const [gateways, reason] of [[1, "compaction"] as const, [2, "other_gateway"] as const]) {
+      const gateway = new Gateway({ viewOf: () => ({ gateways, retentionMs: undefined }) });
+      gateway.ask(`head u ${history}`, "A", 0);
+      gateway.ask("side question", "A", 0);
+      expect(gateway.ask("tools+ summary+ again+ a1+ u1+", "A", 0)).toMatchObject({ reason });
     }
   });
 

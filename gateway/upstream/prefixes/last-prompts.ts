@@ -1,0 +1,83 @@
+import type { Boundary, PromptShape } from "../load-balancing/boundary-hashes.ts";
+import { BoundedMap } from "./bounded-map.ts";
+
+/** The boundaries at the end of a conversation's last prompt by which it is found what was changed in it. */
+export const COMPARED_TAIL = 62;
+/** The boundaries at its beginning by whose sizes it is found that a prompt is the same behind another system part. */
+const COMPARED_BEGIN = 8;
+/** The most conversations of which several branches are remembered, and the branches beside the newest one. */
+const MAX_BRANCHED = 500;
+const MAX_OTHERS = 3;
+
+/** The last prompt of a conversation, or of a branch of one. */
+export type LastPrompt = {
+  /** The last boundaries. */
+  readonly tail: readonly Boundary[];
+  /** The index of the first boundary of the tail. */
+  readonly from: number;
+  /** The first boundaries. */
+  readonly begin: readonly Boundary[];
+};
+
+/** Returns what is remembered of a prompt. */
+export function lastPrompt({ boundaries }: PromptShape): LastPrompt {
+  const from = Math.max(0, boundaries.length - COMPARED_TAIL);
+  return { tail: boundaries.slice(from), from, begin: boundaries.slice(0, COMPARED_BEGIN) };
+}
+
+/** Returns the index of the last boundary of an earlier prompt that is known to be the same in a later one; -1 for none. */
+export function sameIn({ tail, from, begin }: LastPrompt, { boundaries }: PromptShape): number {
+  // As each digest is of all in front of it, one that is the same says that all before are, and one that is not, that none is.
+  const other = begin.findIndex(({ hash }, index) => boundaries[index]?.hash !== hash);
+  if (other >= 0) return other - 1;
+  const same = tail.findLastIndex(({ hash }, index) => boundaries[from + index]?.hash === hash);
+  return same >= 0 ? from + same : begin.length - 1;
+}
+
+/** Returns the size in bytes of an earlier prompt up to a boundary that `sameIn` found. */
+export function bytesUpTo({ tail, from, begin }: LastPrompt, index: number): number {
+  return (tail[index - from] ?? begin[index])?.bytes ?? 0;
+}
+
+/**
+ * Remembers the last prompts of conversations. A client may go back to an early place of a conversation, go on from there
+ * for long, and then take up what it had left: so a conversation has branches, of which the last few are remembered.
+ */
+export class LastPrompts {
+  readonly #newest: BoundedMap<string, LastPrompt>;
+  /** The last prompts of the branches that a conversation has beside the newest one, the newest first. */
+  readonly #others = new BoundedMap<string, readonly LastPrompt[]>(MAX_BRANCHED);
+
+  /** Begins without a memory of at most `maxConversations`. */
+  constructor(maxConversations: number) {
+    this.#newest = new BoundedMap(maxConversations);
+  }
+
+  /** Returns the prompt of a conversation that another one has most in common with, of several the newest. */
+  of(conversation: string, shape: PromptShape): LastPrompt | undefined {
+    let best: LastPrompt | undefined;
+    let bestSame = Number.NEGATIVE_INFINITY;
+    for (const last of this.branches(conversation)) {
+      const same = sameIn(last, shape);
+      if (same > bestSame) [best, bestSame] = [last, same];
+    }
+    return best;
+  }
+
+  /** Notes `prompt`, which is what is remembered of `shape`, as that of the newest branch of a conversation. */
+  note(conversation: string, shape: PromptShape, prompt: LastPrompt): void {
+    const before = this.of(conversation, shape);
+    const end = before?.tail.at(-1)?.bytes ?? 0;
+    // What keeps less than half of the prompt that it goes on from leaves a branch to which the client may come back.
+    const isBranch = before !== undefined && bytesUpTo(before, sameIn(before, shape)) < end / 2;
+    const others = this.branches(conversation).filter((last) => isBranch || last !== before);
+    this.#newest.set(conversation, prompt);
+    if (others.length > 0) this.#others.set(conversation, others.slice(0, MAX_OTHERS));
+  }
+
+  /** Returns the last prompts of all branches of a conversation that are remembered, the newest first. */
+  branches(conversation: string): readonly LastPrompt[] {
+    const newest = this.#newest.get(conversation);
+    return newest ? [newest, ...(this.#others.get(conversation) ?? [])] : [];
+  }
+}
