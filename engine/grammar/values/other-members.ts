@@ -143,27 +143,65 @@ const ESCAPED: readonly CodeRange[] = [
 /** The number of characters of names that stand in one rule: groups inside each other are read by recursion. */
 const CHARACTERS_PER_RULE = 16;
 
-/** Matches the inside of a key that is none of the names, one character at a time. It has no escapes. */
-function otherKey(rules: GrammarRules, names: readonly string[], depth = 0): Gbnf {
-  const anyRest = rules.named("plain", () => repeat(except(...ESCAPED), 0, undefined));
-  rules.budget.pay(1 + names.length / 4);
+/** The names that go on behind the same characters, while what matches none of them is put together. */
+type Branch = {
+  /** The character that leads here. */
+  readonly first: string;
+  /** Whether a name ends here. */
+  readonly isName: boolean;
+  /** What is left of the names, by its first character. */
+  readonly byFirst: ReadonlyMap<string, readonly string[]>;
+  /** Those of them that are yet to be looked at. */
+  readonly ahead: Iterator<[string, readonly string[]]>;
+  /** What matches behind those that were. */
+  readonly along: Gbnf[];
+};
+
+function branchOf(first: string, names: readonly string[]): Branch {
   const byFirst = new Map<string, string[]>();
   for (const name of names) {
-    const [first] = name;
-    if (first === undefined) continue;
-    const rests = byFirst.get(first);
-    if (rests) rests.push(name.slice(first.length));
-    else byFirst.set(first, [name.slice(first.length)]);
+    const [next] = name;
+    if (next === undefined) continue;
+    const rests = byFirst.get(next);
+    if (rests) rests.push(name.slice(next.length));
+    else byFirst.set(next, [name.slice(next.length)]);
   }
-  const taken = [...byFirst.keys()].map((first): CodeRange => [first.codePointAt(0) ?? 0, first.codePointAt(0) ?? 0]);
-  const along = [...byFirst].map(([first, rests]) => {
-    const inside = () => otherKey(rules, rests, depth + 1);
-    return sequence(
-      literal(first),
-      depth % CHARACTERS_PER_RULE === CHARACTERS_PER_RULE - 1 ? rules.fresh(inside) : inside(),
-    );
-  });
-  return choice(sequence(except(...ESCAPED, ...taken), anyRest), ...along, ...(names.includes("") ? [] : [EMPTY]));
+  return { first, isName: names.includes(""), byFirst, ahead: byFirst.entries(), along: [] };
+}
+
+/**
+ * Matches the inside of a key that is none of the names, one character at a time. It has no escapes. Names may be longer
+ * than calls can stand in each other.
+ */
+function otherKey(rules: GrammarRules, names: readonly string[]): Gbnf {
+  const anyRest = rules.named("plain", () => repeat(except(...ESCAPED), 0, undefined));
+  const open = [branchOf("", names)];
+  rules.budget.pay(1 + names.length / 4);
+  for (;;) {
+    const branch = open.at(-1);
+    if (!branch) throw new Error("the last branch returns");
+    const next = branch.ahead.next();
+    if (!next.done) {
+      const [first, rests] = next.value;
+      rules.budget.pay(1 + rests.length / 4);
+      open.push(branchOf(first, rests));
+      continue;
+    }
+    const taken = [...branch.byFirst.keys()].map(codeRange);
+    const rest = branch.isName ? [] : [EMPTY];
+    const made = choice(sequence(except(...ESCAPED, ...taken), anyRest), ...branch.along, ...rest);
+    open.pop();
+    const depth = open.length;
+    const before = open.at(-1);
+    if (!before) return made;
+    const inside = depth % CHARACTERS_PER_RULE === 0 ? rules.fresh(() => made) : made;
+    before.along.push(sequence(literal(branch.first), inside));
+  }
+}
+
+function codeRange(character: string): CodeRange {
+  const code = character.codePointAt(0) ?? 0;
+  return [code, code];
 }
 
 /** Returns the automaton of the keys that are no names; where it is too large the patterns are noted and left out. */

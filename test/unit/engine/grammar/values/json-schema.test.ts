@@ -288,10 +288,15 @@ describe("toGrammar", () => {
     ["47 levels below the first", nested(47)],
     ["512 optional properties", { properties: properties(512) }],
     ["a number of items that no text can have", { items: { maxItems: 1e15 }, maxItems: 1e15 }],
-    ["one long name", { properties: { ["n".repeat(5000)]: {} }, additionalProperties: true }],
+    ["one long name", { properties: { ["n".repeat(6_000)]: {} }, additionalProperties: true }],
     ["values with a long common beginning", { enum: [`${"e".repeat(20_000)}1`, `${"e".repeat(20_000)}2`] }],
   ])("takes %s", (_, schema) => {
     expect(compile(schema).text).toContain("root ::= ");
+  });
+
+  test("refuses a name that is longer than calls can stand in each other, as too complex", () => {
+    const schema = { properties: { ["n".repeat(50_000)]: {} }, additionalProperties: true };
+    expect(() => compile(schema)).toThrow("too complex");
   });
 
   test("takes objects only where told so", () => {
