@@ -18,7 +18,7 @@ const MOST_HANGING = 2;
 
 /** What the reader of a file says while it reads. */
 export type LookProgress = {
-  /** Says that the file system has answered and is asked for more: the time after which a look is given up begins again. */
+  /** Says that the file system has answered and is asked for more: the time until a look is given up begins again. */
   readonly onAnswer: () => void;
   /** Says that all has been read: where much is to be done with it, the look is not given up any more. */
   readonly onRead: () => void;

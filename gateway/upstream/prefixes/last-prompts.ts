@@ -25,9 +25,10 @@ export function lastPrompt({ boundaries }: PromptShape): LastPrompt {
   return { tail: boundaries.slice(from), from, begin: boundaries.slice(0, COMPARED_BEGIN) };
 }
 
-/** Returns the index of the last boundary of an earlier prompt that is known to be the same in a later one; -1 for none. */
+/** Returns the index of the last boundary of an earlier prompt that is surely the same in a later one; -1 for none. */
 export function sameIn({ tail, from, begin }: LastPrompt, { boundaries }: PromptShape): number {
-  // As each digest is of all in front of it, one that is the same says that all before are, and one that is not, that none is.
+  // As each digest is of all in front of it, one that is the same says that all before are, and one that is not, that
+  // none behind it is.
   const other = begin.findIndex(({ hash }, index) => boundaries[index]?.hash !== hash);
   if (other >= 0) return other - 1;
   const same = tail.findLastIndex(({ hash }, index) => boundaries[from + index]?.hash === hash);

@@ -162,9 +162,10 @@ export class AnswerBlocks {
     if (text === "") return;
     const start = this.#written;
     this.#written += text.length;
-    const logprobs = this.#logprobs;
-    this.#logprobs = [];
-    if (logprobs.length > 0) this.#writer.logprobs({ start, end: this.#written, logprobs });
+    if (this.#logprobs.length > 0) {
+      this.#writer.logprobs({ start, end: this.#written, logprobs: this.#logprobs });
+      this.#logprobs = [];
+    }
     this.#writer.append(kind, text, start);
   }
 

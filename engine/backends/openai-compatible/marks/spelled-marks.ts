@@ -93,7 +93,7 @@ export class SpelledMarks {
 export class MarkMending {
   readonly #tails: ReadonlyMap<string, readonly string[]>;
   readonly #longest: number;
-  /** The last two units that went out. */
+  /** What went out last: two units at least, where there were as many. */
   #before = "";
   #held = "";
 
@@ -134,7 +134,8 @@ export class MarkMending {
   }
 
   #sent(out: string): string {
-    this.#before = (this.#before + out.slice(-2)).slice(-2);
+    // Nothing is cut off here: this is on the path of every delta, and few come before an invisible character.
+    this.#before = out.length > 1 ? out : (this.#before + out).slice(-2);
     return out;
   }
 }

@@ -22,8 +22,8 @@ export type ToolPlan = {
 
 /**
  * Reads the tool fields of a request. An allowed subset is what the engine is shown, as no engine takes a subset beside
- * the list; a single one that has to be called is named instead where the engine takes names, so that the prompt keeps its prefix. Throws
- * `EngineError` INVALID_REQUEST for a choice that no tool fits.
+ * the list; a single one that has to be called is named instead where the engine takes names, so that the prompt keeps
+ * its prefix. Throws `EngineError` INVALID_REQUEST for a choice that no tool fits.
  */
 export function planTools(
   request: Pick<GenerateRequest, "tools" | "toolChoice">,
