@@ -37,7 +37,7 @@ export type OutputGrammar = {
   readonly gaveUp: boolean;
 };
 
-/** The work that making the grammar of an answer may cost, in steps of a `WorkBudget`: at most some 50 ms of one core. */
+/** The work that making the grammar of an answer may cost, in steps of a `WorkBudget`: some 50 ms of one core at most. */
 export const GRAMMAR_WORK = 160_000;
 
 /**

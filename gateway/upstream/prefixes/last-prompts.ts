@@ -27,7 +27,7 @@ export function lastPrompt({ boundaries }: PromptShape): LastPrompt {
 
 /** Returns the index of the last boundary of an earlier prompt that is surely the same in a later one; -1 for none. */
 export function sameIn({ tail, from, begin }: LastPrompt, { boundaries }: PromptShape): number {
-  // As each digest is of all in front of it, one that is the same says that all before are, and one that is not, that
+  // Each digest is of all in front of it: one that is the same says that all before are, and one that is not, that
   // none behind it is.
   const other = begin.findIndex(({ hash }, index) => boundaries[index]?.hash !== hash);
   if (other >= 0) return other - 1;
@@ -41,8 +41,8 @@ export function bytesUpTo({ tail, from, begin }: LastPrompt, index: number): num
 }
 
 /**
- * Remembers the last prompts of conversations. A client may go back to an early place of a conversation, go on from there
- * for long, and then take up what it had left: so a conversation has branches, of which the last few are remembered.
+ * Remembers the last prompts of conversations. A client may go back to an early place of a conversation, go on from
+ * there for long, and then take up what it had left: so a conversation has branches, and the last few are remembered.
  */
 export class LastPrompts {
   readonly #newest: BoundedMap<string, LastPrompt>;
