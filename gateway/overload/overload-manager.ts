@@ -24,9 +24,9 @@ const UTILIZATION_SPAN_MS = 10_000;
 const SMALL_BODY_BYTES = 65_536;
 /**
  * The bytes of heap that a byte of a body takes: its text and what is parsed of it, for a while both, and text beyond
- * Latin-1 takes two bytes a character.
+ * Latin-1 takes two bytes a character. As much is kept of a body of the shortest messages, for the digest of each.
  */
-const HEAP_PER_BODY_BYTE = 3;
+const HEAP_PER_BODY_BYTE = 4;
 /** The size from which the system is asked for the memory of the process anew, for each body. */
 const LARGE_BODY_BYTES = 1024 * 1024;
 /** The age from which a reading of the memory is too old for smaller bodies, in milliseconds: it costs much. */
@@ -83,6 +83,8 @@ export class OverloadManager {
   readonly #listeners = new Set<() => void>();
   /** The newest reading of the memory of the process for a body. */
   #reading = { bytes: 0, atMs: Number.NEGATIVE_INFINITY };
+  /** The size of all bodies that are being translated, in bytes; what comes of them is not in the heap yet. */
+  #translatedBytes = 0;
   #cancelLook: () => void = () => {};
 
   /**
@@ -131,10 +133,22 @@ export class OverloadManager {
     if (bytes < SMALL_BODY_BYTES) return undefined;
     const { fixedHeap, processMemory } = this.#settings.actions.stopAcceptingRequests;
     const { usedBytes, limitBytes } = this.#heap();
-    // Bodies of some size can fill a small heap between two looks.
-    if (fixedHeap !== null && usedBytes + HEAP_PER_BODY_BYTE * bytes >= fixedHeap * limitBytes) return "fixed_heap";
+    // Bodies of some size can fill a small heap between two looks, and several of them while they are translated.
+    const neededBytes = usedBytes + HEAP_PER_BODY_BYTE * (this.#translatedBytes + bytes);
+    if (fixedHeap !== null && neededBytes >= fixedHeap * limitBytes) return "fixed_heap";
     const memoryBytes = this.#resident(bytes) + MEMORY_PER_BODY_BYTE * bytes;
     return processMemory !== null && memoryBytes >= processMemory * this.#maxRssBytes ? "process_memory" : undefined;
+  }
+
+  /**
+   * Counts a body of `bytes` that is translated from now on, for which the heap needs room once it is. Returns what ends
+   * that, to be called once.
+   */
+  beginTranslation(bytes: number): () => void {
+    this.#translatedBytes += bytes;
+    return () => {
+      this.#translatedBytes -= bytes;
+    };
   }
 
   /** Returns the memory of the process before a body of `bytes`. */

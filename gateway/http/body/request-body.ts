@@ -163,12 +163,15 @@ export async function translateReceived(
   const usableModels = models.usable(principal).map(({ id }) => id);
   const { maxOutputTokens } = limits;
   const caller = { requestId, tenant, routingKey, cacheSalt, maxOutputTokens, usableModels };
+  const endTranslation = overload.beginTranslation(bodyBytes);
   try {
     return await translator.translate(received, { operation, caller, bodyBytes, joinMs: joinMs() }, signal);
   } catch (error) {
     if (!(error instanceof WorkNotDone)) throw error;
     if (error.why === "given_up") throw inTrouble("translation_given_up", random);
     throw bodyBrokeOff();
+  } finally {
+    endTranslation();
   }
 }
 

@@ -104,6 +104,18 @@ describe("the overload manager", () => {
     expect(careless.lacksFor(100_000)).toBeUndefined();
   });
 
+  test("takes no body that the heap has no room for beside those that are being translated", () => {
+    const maxHeapSizeBytes = 4 * process.memoryUsage().heapUsed;
+    const { manager } = managerWith({ resourceMonitors: { fixedHeap: { maxHeapSizeBytes } } });
+    const bytes = 100_000;
+    const endings: (() => void)[] = [];
+    while (manager.lacksFor(bytes) === undefined) endings.push(manager.beginTranslation(bytes));
+    expect(endings.length).toBeGreaterThan(1);
+    expect(endings.length).toBeLessThan(maxHeapSizeBytes / bytes);
+    for (const end of endings) end();
+    expect(manager.lacksFor(bytes)).toBeUndefined();
+  });
+
   test("takes no body of some size that memory has no room for, without a look", () => {
     const maxRssBytes = 2 * process.memoryUsage.rss();
     const { manager } = managerWith({ resourceMonitors: { processMemory: { maxRssBytes } } });
