@@ -21,22 +21,28 @@ export type EventSink = {
 
 /** The settings by which events are put into messages. */
 export type EventWriterOptions = {
-  /** The time for which deltas may be held to travel together, in milliseconds; 0 sends each at once. */
+  /** The time for which deltas may be held to travel together, in milliseconds; 0 for none. */
   readonly maxDelayMs: number;
+  /**
+   * The least time between two messages of deltas where none may be held otherwise, in milliseconds: deltas that come
+   * sooner travel together at its end. 0 sends each at once.
+   */
+  readonly minGapMs: number;
   /** Whether the messages carry the tokens behind the events. */
   readonly tellsTokens: boolean;
 };
 
 /**
  * Puts the events of a generation into messages, in order. What a step produced goes out at once, unless the caller
- * allowed a delay or does not keep up: then it is held, and for a slow reader the adjacent deltas of a block are
- * joined. The first delta is never held. Tokens are told in the message of the first event behind them, never later: so
+ * allowed a delay, the message before has only just gone, or the reader does not keep up: then it is held, and for a slow
+ * reader the adjacent deltas of a block are joined. The first delta is never held. Tokens are told in the message of the first event behind them, never later: so
  * whoever has text has the tokens with which another node makes it again.
  */
 export class EventWriter {
   readonly #sink: EventSink;
   readonly #clock: Clock;
   readonly #maxDelayMs: number;
+  readonly #minGapMs: number;
   readonly #tellsTokens: boolean;
   #held: Event[] = [];
   /** The tokens that are not told yet. */
@@ -46,13 +52,15 @@ export class EventWriter {
   #heldBytes = 0;
   #blocked = false;
   #deltaSeen = false;
+  #writtenMs = Number.NEGATIVE_INFINITY;
   #cancelTimer: (() => void) | undefined;
   #wake: (() => void) | undefined;
 
   /** Makes a writer to `sink`, of whom it hears when the reader has caught up. */
-  constructor(sink: EventSink, { maxDelayMs, tellsTokens }: EventWriterOptions, clock: Clock) {
+  constructor(sink: EventSink, { maxDelayMs, minGapMs, tellsTokens }: EventWriterOptions, clock: Clock) {
     this.#sink = sink;
     this.#maxDelayMs = maxDelayMs;
+    this.#minGapMs = minGapMs;
     this.#tellsTokens = tellsTokens;
     this.#clock = clock;
     sink.onDrain(() => this.#drained());
@@ -61,14 +69,15 @@ export class EventWriter {
   /** Sends what one step produced, or holds it while the reader is behind or a delay is allowed. */
   add({ events, tokens }: GenerateResponse): void {
     if (this.#tellsTokens && tokens.length > 0) this.#gather(tokens);
+    const waitMs = this.#waitMs(events);
     if (events.length === 0) {
       if (this.#tokens.length >= MAX_UNTOLD_TOKENS && !this.#blocked) this.flush();
     } else if (this.#blocked) {
       for (const event of events) this.#merge(event);
-    } else if (this.#mayWait(events)) {
+    } else if (waitMs > 0) {
       for (const event of events) this.#hold(event);
       if (this.#overfull()) this.flush();
-      else this.#cancelTimer ??= this.#clock.after(this.#maxDelayMs, () => this.flush());
+      else this.#cancelTimer ??= this.#clock.after(waitMs, () => this.flush());
     } else if (this.#held.length > 0) {
       for (const event of events) this.#hold(event);
       this.flush();
@@ -130,10 +139,12 @@ export class EventWriter {
     return tokens;
   }
 
-  #mayWait(events: readonly Event[]): boolean {
+  /** Returns for how long these events may be held, in milliseconds; 0 or less where they may not. */
+  #waitMs(events: readonly Event[]): number {
     const first = !this.#deltaSeen;
     if (first) this.#deltaSeen = events.some(isDelta);
-    return this.#maxDelayMs > 0 && !first && events.every(isDelta);
+    if (first || !events.every(isDelta)) return 0;
+    return this.#maxDelayMs > 0 ? this.#maxDelayMs : this.#writtenMs + this.#minGapMs - this.#clock.nowMs();
   }
 
   #overfull(): boolean {
@@ -176,6 +187,7 @@ export class EventWriter {
   }
 
   #write(events: readonly Event[]): void {
+    this.#writtenMs = this.#clock.nowMs();
     if (!this.#sink.write({ events, tokens: this.#takeTokens() })) this.#blocked = true;
   }
 

@@ -11,6 +11,11 @@ import { type EventSink, EventWriter } from "./event-writer.ts";
 /** The longest delay of its deltas that a caller may ask for, in milliseconds: more would look like a stall. */
 const MAX_BATCH_DELAY_MS = 1000;
 /**
+ * The least time between two messages of deltas to a caller who says nothing of it, in milliseconds: no reader sees less,
+ * and a small model, which makes a token in half a millisecond, would spend more on messages than on tokens.
+ */
+const MIN_GAP_MS = 4;
+/**
  * The milliseconds before its deadline within which a caller that leaves counts as having left because of it: the two
  * clocks started apart.
  */
@@ -88,7 +93,9 @@ export class GenerationCall {
     this.#options = options;
     this.#begunMs = clock.nowMs();
     const { resumable: tellsTokens } = request;
-    this.#writer = new EventWriter(sink, { maxDelayMs: batchDelayMs(request), tellsTokens }, clock);
+    const maxDelayMs = batchDelayMs(request);
+    const minGapMs = maxDelayMs === undefined ? MIN_GAP_MS : 0;
+    this.#writer = new EventWriter(sink, { maxDelayMs: maxDelayMs ?? 0, minGapMs, tellsTokens }, clock);
     // grpc-js' own deadline waits behind messages that a slow reader leaves lying; a slot must not.
     this.#cancelDeadline =
       deadlineMs <= MAX_TIMER_MS
@@ -219,9 +226,10 @@ export class GenerationCall {
   }
 }
 
-function batchDelayMs({ stream }: GenerateRequest): number {
+/** Returns for how long the caller lets deltas be held, in milliseconds; undefined where it says nothing of it. */
+function batchDelayMs({ stream }: GenerateRequest): number | undefined {
   const delay = stream?.maxBatchDelay;
-  if (!delay) return 0;
+  if (!delay) return undefined;
   return Math.min(MAX_BATCH_DELAY_MS, Math.max(0, durationMs(delay)));
 }
 

@@ -10,7 +10,7 @@ import { blockEnd, delta, finished, started, textStart } from "../../../support/
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 /** A reader who takes messages until it is told not to. */
-function reader(maxDelayMs = 0, tellsTokens = true) {
+function reader(maxDelayMs = 0, tellsTokens = true, minGapMs = 0) {
   const messages: (readonly Event[])[] = [];
   const tokens: (readonly number[])[] = [];
   let listener = () => {};
@@ -26,7 +26,7 @@ function reader(maxDelayMs = 0, tellsTokens = true) {
     },
   };
   const clock = new VirtualClock();
-  const writer = new EventWriter(sink, { maxDelayMs, tellsTokens }, clock);
+  const writer = new EventWriter(sink, { maxDelayMs, minGapMs, tellsTokens }, clock);
   const catchUp = () => {
     state.ready = true;
     listener();
@@ -58,6 +58,25 @@ test("with a delay later deltas travel together, the first one and all other eve
   writer.add(stepOf([delta(0, "d")]));
   writer.add(stepOf([blockEnd(0), finished()]));
   expect(textsOf(messages).slice(3)).toEqual([["d", "blockEnded", "finished"]]);
+  await clock.advance(100);
+  expect(messages).toHaveLength(4);
+});
+
+test("deltas that come sooner than the least time behind a message travel together at its end", async () => {
+  const { messages, writer, clock } = reader(0, true, 4);
+  writer.add(stepOf([textStart(0), delta(0, "a")]));
+  writer.add(stepOf([delta(0, "b")]));
+  await clock.advance(3);
+  writer.add(stepOf([delta(0, "c")]));
+  expect(textsOf(messages)).toEqual([["blockStarted", "a"]]);
+  await clock.advance(1);
+  expect(textsOf(messages).slice(1)).toEqual([["b", "c"]]);
+  await clock.advance(4);
+  writer.add(stepOf([delta(0, "d")]));
+  expect(textsOf(messages).slice(2)).toEqual([["d"]]);
+  writer.add(stepOf([delta(0, "e")]));
+  writer.add(stepOf([blockEnd(0), finished()]));
+  expect(textsOf(messages).slice(3)).toEqual([["e", "blockEnded", "finished"]]);
   await clock.advance(100);
   expect(messages).toHaveLength(4);
 });

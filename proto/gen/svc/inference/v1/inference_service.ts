@@ -447,8 +447,9 @@ export interface CacheHints {
 /** StreamPreferences say how the events of an answer may be sent. */
 export interface StreamPreferences {
   /**
-   * The longest time that the node may hold deltas in order to send them together, at most 1 s (more counts as 1 s).
-   * Absent: 0. The first delta of an answer is never held.
+   * The longest time that the node may hold deltas in order to send them together, at most 1 s (more counts as 1 s); with
+   * 0 none is held. Absent: a delta is held only where the message before it has just gone, until 4 ms behind that one.
+   * The first delta of an answer is never held.
    */
   readonly maxBatchDelay: Duration | undefined;
 }
