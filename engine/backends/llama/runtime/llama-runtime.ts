@@ -56,6 +56,8 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
       batchSize: options.batchTokens,
       flashAttention: options.flashAttention,
       threads,
+      // All steps of a round are asked for before this runs, so that a batch needs no turn of the event loop more.
+      batching: { dispatchSchedule: (dispatch) => process.nextTick(dispatch) },
       // A sliding window would drop the start of a prefix that the next turn wants to find again.
       swaFullCache: true,
       createSignal: signal,

@@ -129,7 +129,7 @@ export class Steps {
     }
     const told = this.#underWay;
     this.#underWay = undefined;
-    // The library sends a batch off at the turn behind the one in which it was asked for.
-    if (told) setImmediate(() => setImmediate(told.tell));
+    // The batch is sent off behind what the steps do at once (`llama-runtime.ts`), before the next turn.
+    if (told) setImmediate(told.tell);
   }
 }
