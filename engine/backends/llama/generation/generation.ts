@@ -93,12 +93,14 @@ async function* prepare(
   const link = linkAbort(signal);
   const life = new SignsOfLife(() => progress(0, 0, parts.work.moves));
   const order = { tenant: request.tenant, signal: link.signal, onMove: () => life.tell() };
+  let prepared: PreparedGeneration | undefined;
   try {
-    return yield* life.during(prepareGeneration(parts, request, order));
+    prepared = yield* life.during(prepareGeneration(parts, request, order));
+    return prepared;
   } finally {
     link.release();
     // Whoever leaves in the middle stops the work.
-    link.abort(new EngineError("CANCELLED", "The caller has left."));
+    if (!prepared) link.abort(new EngineError("CANCELLED", "The caller has left."));
   }
 }
 
