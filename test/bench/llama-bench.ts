@@ -27,8 +27,10 @@ const OTHERS = [3, 8, 15];
 const CLIENTS = [1, 4, 16];
 /** The newcomers of one stretch. */
 const NEWCOMERS = 12;
-/** About 25 tokens with the template of the demonstration model. */
+/** The prompt of a newcomer: about 25 tokens with the template of the demonstration model, and an answer as short. */
 const PROMPT = "Please tell me what you know about the weather in the north of Italy";
+/** The prompt of those who are answered all the time: the model goes on for some 100 tokens, often more. */
+const LONG_PROMPT = "Count from 1 to 90 please";
 const ANSWER_TOKENS = 200;
 
 /** What a stretch showed of one of the two. */
@@ -132,7 +134,7 @@ async function newcomers(target: Answering, others: number): Promise<Measured> {
 async function answerOn(target: Answering, asker: Required<Asker>): Promise<number> {
   let tokens = 0;
   for (let turn = 0; !asker.signal.aborted; turn += 1)
-    tokens += (await target.answer(`client ${asker.client} ${turn} ${PROMPT}`, ANSWER_TOKENS, asker)).tokens;
+    tokens += (await target.answer(`client ${asker.client} ${turn} ${LONG_PROMPT}`, ANSWER_TOKENS, asker)).tokens;
   return tokens;
 }
 
