@@ -56,9 +56,9 @@ export type Http2WireOptions = {
 type Link = { readonly connection: Http2Connection; readonly socket: Socket };
 
 /**
- * Carries Generate calls over one connection of HTTP/2, without the layers of a gRPC library around each message. It
- * connects when it is warmed or at its first call, and again at the next one after a connection was lost or is to get no
- * more.
+ * Carries Generate calls over HTTP/2, without the layers of a gRPC library around each message. It connects when it is
+ * warmed or at its first call, and again at the next one after a connection was lost or is to get no more: also where so
+ * many calls were given up on one, or run on it, that the node would not take it if all of them were given up at once.
  */
 export class Http2Wire implements GenerateWire {
   readonly #options: Http2WireOptions;
@@ -137,7 +137,11 @@ export class Http2Wire implements GenerateWire {
 
   /** Returns the connection for new calls, which may still be under way; undefined where none is to be tried now. */
   #usable(): Http2Connection | undefined {
-    if (this.#link?.connection.usable) return this.#link.connection;
+    const current = this.#link?.connection;
+    if (current?.usable) {
+      if (current.hasRoom) return current;
+      current.retire();
+    }
     if (this.#closed || performance.now() - this.#failedMs < RECONNECT_MS) return undefined;
     this.#link = this.#connect();
     return this.#link.connection;
@@ -191,17 +195,19 @@ export class Http2Wire implements GenerateWire {
     if (waiting.length > 0) this.#put(waiting, on());
   }
 
-  /** Puts calls on a connection, to wait with others where it does not stand; ends them where there is none. */
+  /**
+   * Puts calls on a connection, or those behind them on another one where that has no room for more; they wait with others
+   * where it does not stand, and end where there is none.
+   */
   #put(calls: readonly Http2Call[], connection: Http2Connection | undefined): void {
-    const waiting = connection && this.#waiting.get(connection);
-    if (waiting) {
-      waiting.push(...calls);
-      return;
-    }
+    let on = connection;
     for (const call of calls) {
       const { request } = call;
       if (!request) continue;
-      if (connection?.usable) call.begin(connection, this.#headers(request));
+      if (on && !on.hasRoom) on = this.#usable();
+      const waiting = on && this.#waiting.get(on);
+      if (waiting) waiting.push(call);
+      else if (on?.usable) call.begin(on, this.#headers(request));
       else call.fail(status.UNAVAILABLE, NO_CONNECTION);
     }
   }

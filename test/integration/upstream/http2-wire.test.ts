@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, describe, expect, test } from "vitest";
 import { FairLane } from "../../../deploy/runtime/queue/fair-lane.ts";
 import type { WireCall, WireEnd } from "../../../gateway/upstream/wire/generate-wire.ts";
 import { HandOver } from "../../../gateway/upstream/wire/hand-over.ts";
@@ -97,6 +97,48 @@ test("a connection on which a call heard nothing has to answer before it gets an
   // Only the one that waits is late with connecting.
   expect([second.connected(), beside.connected()]).toEqual([false, true]);
   expect(await second.ended).toBe("OK");
+});
+
+describe("calls that are given up by the hundred, of which a node of Node takes a thousand and ends the connection", () => {
+  /** Starts a node that answers each call of which `ends` says so, and goes on with the others. */
+  async function wireToNode(ends: (at: number) => boolean) {
+    const node = await WireNode.start({
+      models: [],
+      play: (played) => {
+        played.send(started());
+        if (ends(node.calls.length)) played.end();
+      },
+    });
+    closing.push(() => node.stop());
+    return wireTo(node.address);
+  }
+
+  /** Opens so many calls at once and gives all of them up when their answers have begun. */
+  async function openAndLeave(wire: Http2Wire, count: number): Promise<void> {
+    const calls = Array.from({ length: count }, () => call(wire));
+    await until(() => calls.every(({ messages }) => messages() === 1), "the answers begin");
+    for (const { cancel } of calls) cancel();
+    await Promise.all(calls.map(({ ended }) => ended));
+  }
+
+  test("end no other call, one after the other", async () => {
+    const wire = await wireToNode((at) => at > 1_601);
+    const running = call(wire);
+    let over = false;
+    void running.ended.then(() => {
+      over = true;
+    });
+    await until(() => running.messages() === 1, "the answer begins");
+    for (let left = 0; left < 1_600; left += 200) await openAndLeave(wire, 200);
+    expect(await call(wire).ended).toBe("OK");
+    expect(over).toBe(false);
+  });
+
+  test("end no other call, all together, though they have waited for the connection together", async () => {
+    const wire = await wireToNode((at) => at > 2_000);
+    await openAndLeave(wire, 2_000);
+    expect(await call(wire).ended).toBe("OK");
+  });
 });
 
 test("where nobody listens calls fail at once, and one that comes back is found", async () => {

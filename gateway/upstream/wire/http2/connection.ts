@@ -26,6 +26,16 @@ const MAX_HEADER_LIST_BYTES = 64 * 1024;
 /** The most bytes that may wait for the system when it is asked for another answer: the other side does not read them. */
 const MAX_WAITING_BYTES = 1024 * 1024;
 
+/**
+ * The resets of streams that the other side takes at once, and in a second behind that: what nghttp2 allows by default,
+ * on which Node's servers stand. One that gets more takes it for an attack and ends the connection, with all that runs on
+ * it.
+ */
+const RESET_BURST = 1_000;
+const RESETS_PER_SECOND = 33;
+/** The resets that are left over in any case, for streams that end early by a fault. */
+const SPARE_RESETS = 50;
+
 /** Takes what happens to a connection as a whole. */
 export type ConnectionListener = {
   /** The other side has sent its settings: it speaks HTTP/2, and it is known how many streams it takes. */
@@ -63,6 +73,9 @@ export class Http2Connection {
   #standing = false;
   #goingAway = false;
   #closed = false;
+  /** The resets that the other side takes at the moment beside it, in milliseconds of the monotonic clock. */
+  #resets = RESET_BURST;
+  #resetsAtMs = performance.now();
   /** What has come and was not given back to the window yet, in bytes. */
   #readBytes = 0;
   readonly #leave = (stream: Http2Stream, code: number) => this.#left(stream, code);
@@ -92,6 +105,21 @@ export class Http2Connection {
   /** Whether new streams can be begun: neither side has closed the connection, and there are ids left. */
   get usable(): boolean {
     return !this.#closed && !this.#goingAway && this.#nextId <= MAX_31_BITS;
+  }
+
+  /** Whether one more stream can be begun with which all may be left at once, and the other side takes all the resets. */
+  get hasRoom(): boolean {
+    const nowMs = performance.now();
+    const more = ((nowMs - this.#resetsAtMs) * RESETS_PER_SECOND) / 1_000;
+    this.#resets = Math.min(RESET_BURST, this.#resets + more);
+    this.#resetsAtMs = nowMs;
+    return this.#streams.size < this.#resets - SPARE_RESETS;
+  }
+
+  /** Takes no new streams any more, and closes the connection once its last one has ended. */
+  retire(): void {
+    this.#goingAway = true;
+    this.#closeWhenDone();
   }
 
   /** Begins a stream with this block of headers, or has it wait where the other side has as many as it takes. */
@@ -134,7 +162,11 @@ export class Http2Connection {
   #forget(streamId: number): void {
     this.#streams.delete(streamId);
     if (this.#waiting.size > 0) this.#beginWaiting();
-    // It was left open for the streams that were under way.
+    this.#closeWhenDone();
+  }
+
+  /** Closes a connection that was left open for the streams that were under way, once they have ended. */
+  #closeWhenDone(): void {
     if (this.#goingAway && this.#streams.size === 0) this.#socket.destroy();
   }
 
@@ -146,8 +178,13 @@ export class Http2Connection {
 
   #reset(streamId: number, code: number): void {
     this.#outbox.close(streamId);
-    this.#outbox.add(numberFrame(FrameType.RST_STREAM, streamId, code));
+    this.#sendReset(streamId, code);
     this.#forget(streamId);
+  }
+
+  #sendReset(streamId: number, code: number): void {
+    this.#resets -= 1;
+    this.#outbox.add(numberFrame(FrameType.RST_STREAM, streamId, code));
   }
 
   /** Ends the connection: the other side has broken the rules of HTTP/2. Returns false. */
@@ -222,7 +259,7 @@ export class Http2Connection {
       stream.broken(wrong, false);
     } else if (isLast && this.#streams.has(streamId)) {
       // A message that was answered before it was all sent is of no more use.
-      if (this.#outbox.close(streamId)) this.#outbox.add(numberFrame(FrameType.RST_STREAM, streamId, ErrorCode.CANCEL));
+      if (this.#outbox.close(streamId)) this.#sendReset(streamId, ErrorCode.CANCEL);
       this.#forget(streamId);
       stream.completed();
     }
@@ -330,7 +367,7 @@ export class Http2Connection {
       stream.broken(ErrorCode.REFUSED_STREAM, false);
     }
     this.#beginWaiting();
-    if (this.#streams.size === 0) this.#socket.destroy();
+    this.#closeWhenDone();
     return true;
   }
 
