@@ -12,6 +12,7 @@ import type { FollowedPems } from "../deploy/runtime/files/followed-pems.ts";
 import { closeServer } from "../deploy/runtime/grpc/close-server.ts";
 import { wideConnections } from "../deploy/runtime/grpc/connection-window.ts";
 import type { FailedCall } from "../deploy/runtime/grpc/failed-call.ts";
+import { takesManyResets } from "../deploy/runtime/grpc/many-resets.ts";
 import { contractReflection } from "../deploy/runtime/grpc/reflection.ts";
 import { TlsCredentials } from "../deploy/runtime/grpc/server-tls.ts";
 import { answerUnknownMethods, withStatusDetails } from "../deploy/runtime/grpc/status-details.ts";
@@ -183,6 +184,7 @@ export class EngineServer {
     });
     answerUnknownMethods(this.#server, UNKNOWN_METHOD);
     this.#addServices();
+    takesManyResets(this.#server);
     health.addToServer(this.#server);
     if (options.reflection) contractReflection().addToServer(this.#server);
   }

@@ -3,6 +3,7 @@ import { Server as GrpcServer, ServerCredentials, type sendUnaryData, status } f
 import { HealthImplementation } from "grpc-health-check";
 import type { FollowedPems } from "../../deploy/runtime/files/followed-pems.ts";
 import { closeServer } from "../../deploy/runtime/grpc/close-server.ts";
+import { takesManyResets } from "../../deploy/runtime/grpc/many-resets.ts";
 import { contractReflection } from "../../deploy/runtime/grpc/reflection.ts";
 import { TlsCredentials } from "../../deploy/runtime/grpc/server-tls.ts";
 import { answerUnknownMethods } from "../../deploy/runtime/grpc/status-details.ts";
@@ -56,6 +57,7 @@ export class GrpcListener {
       "grpc.keepalive_timeout_ms": 10_000,
       interceptors: [this.#gatekeeper.interceptor],
     });
+    takesManyResets(this.#server);
     answerUnknownMethods(this.#server, failedRpc(raisedError({ code: status.UNIMPLEMENTED, details: "" })));
     this.#addServices();
     this.#health.addToServer(this.#server);
