@@ -5,6 +5,7 @@ import { programVersion } from "../../deploy/runtime/files/project-folder.ts";
 import { besideBench } from "./beside-bench.ts";
 import { bodyBench } from "./body-bench.ts";
 import { cancelBench } from "./cancel-bench.ts";
+import { crowdBench } from "./crowd-bench.ts";
 import { encodersBench } from "./encoders-bench.ts";
 import { fleetBench } from "./fleet-bench.ts";
 import { floodBench } from "./flood-bench.ts";
@@ -43,6 +44,7 @@ const ALONE: Readonly<Record<string, (settings: BenchSettings) => Promise<BenchR
   stand: standBench,
   fresh: freshBench,
   beside: besideBench,
+  crowd: crowdBench,
 };
 
 const PROCESSES: Readonly<Record<string, (targets: Targets, settings: BenchSettings) => Promise<BenchResult>>> = {

@@ -28,6 +28,7 @@ export class LoadClient {
   readonly #sockets: Socket[] = [];
   /** The times from a request's writing to the first byte of its answer, one per stream, in milliseconds. */
   readonly firstByteMs: number[] = [];
+  #ended = 0;
   #events = 0;
   #frames = 0;
   #delaysMs: number[] | undefined;
@@ -49,6 +50,11 @@ export class LoadClient {
       client.close();
       throw error;
     }
+  }
+
+  /** The number of streams that have ended so far; all of them once they are left. */
+  get ended(): number {
+    return this.#ended;
   }
 
   /** Counts from zero. `keepDelays` costs time and memory per event. */
@@ -98,7 +104,10 @@ export class LoadClient {
         lastUs = readUs;
       });
       socket.once("error", reject);
-      socket.once("close", () => reject(new Error(`${target.name} closed a stream`)));
+      socket.once("close", () => {
+        this.#ended += 1;
+        reject(new Error(`${target.name} closed a stream`));
+      });
     });
   }
 
