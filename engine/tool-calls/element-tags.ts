@@ -28,8 +28,10 @@ export const elementTags = toolCallForm({
     [markers.open, markers.callOpen, markers.tagMark].every(isKnown) ? markers : undefined,
 
   reading(markers, tools) {
-    const { tagMark, callNameEnd, callClose, close } = markers;
+    const { tagMark, callOpen, callNameEnd, callClose, close } = markers;
     const marks: TaggedCallMarks = {
+      // The outer mark may be the tag of a parameter as well, that of a call with its blank may not.
+      opens: [callOpen.trim()],
       nameEnd: callNameEnd.trim(),
       headEnd: "",
       parameterOpen: `${tagMark}<`,

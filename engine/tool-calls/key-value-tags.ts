@@ -25,6 +25,7 @@ export const keyValueTags = toolCallForm({
 
   reading(markers, tools) {
     const marks: TaggedCallMarks = {
+      opens: [markers.open.trim()],
       nameEnd: "",
       headEnd: "",
       parameterOpen: markers.keyOpen.trim(),

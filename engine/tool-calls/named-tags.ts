@@ -73,6 +73,7 @@ export const namedTags = toolCallForm({
 
   reading(markers, tools) {
     const marks: TaggedCallMarks = {
+      opens: [markers.callOpen, markers.open, ...markers.otherOpens].map((mark) => mark.trim()),
       nameEnd: markers.callNameEnd.trim(),
       headEnd: markers.callHeadEnd.trim(),
       parameterOpen: markers.parameterOpen.trim(),

@@ -29,7 +29,8 @@ const anyValue = () => new JsonScanner({ root: "any" });
  *
  * Arguments that are a string holding JSON are unwrapped; missing ones, and `null`, are an empty object; other keys are
  * passed over where they may be, but without arguments an object under one of them is no call, as these might be the
- * arguments; a missing last brace of the outer object is forgiven.
+ * arguments, and where only some may be none of them is, as the object may be anything with a name; a missing last brace
+ * of the outer object is forgiven.
  */
 export class JsonCallReader implements CallReader {
   readonly #options: JsonCallOptions;
@@ -39,8 +40,8 @@ export class JsonCallReader implements CallReader {
   #name: string | undefined;
   #argumentsSeen = false;
   #argumentsWhole = false;
-  /** Whether a key that was passed over had an object. */
-  #passedObject = false;
+  /** Whether a key was passed over without which an object that has no arguments would be a call. */
+  #isDoubtful = false;
   /** The text of arguments that wait for the name. */
   #waiting = "";
 
@@ -139,7 +140,7 @@ export class JsonCallReader implements CallReader {
     }
     if (!argumentsKeys.includes(this.#key) || this.#argumentsSeen) {
       if (otherKeys !== "any" && !otherKeys.includes(this.#key)) return MALFORMED;
-      this.#passedObject ||= char === "{";
+      this.#isDoubtful ||= char === "{" || otherKeys !== "any";
       this.#position = { at: "in-other", scanner: anyValue(), raw: "" };
       return AGAIN;
     }
@@ -208,7 +209,7 @@ export class JsonCallReader implements CallReader {
 
   #endObject(): Step {
     if (this.#name === undefined) return MALFORMED;
-    if (!this.#argumentsSeen && this.#passedObject) return MALFORMED;
+    if (!this.#argumentsSeen && this.#isDoubtful) return MALFORMED;
     if (!this.#argumentsSeen) this.#noArguments();
     this.#position = { at: "after-object" };
     return this.#options.close === "" ? { consumed: 1, state: "closed" } : TAKE_ONE;

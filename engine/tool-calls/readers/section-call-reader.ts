@@ -3,6 +3,8 @@ import { JsonScanner } from "./json-scanner.ts";
 
 /** The marks of a call whose arguments are one JSON object behind a name. */
 export type SectionCallMarks = {
+  /** The opening mark of a call. */
+  readonly callOpen: string;
   /** The mark behind the name. */
   readonly nameEnd: string;
   /** What may stand before the name and is no part of it; "" where nothing does. */
@@ -21,6 +23,7 @@ const NUMBERED_NAME = /^(?:functions\.)?(.+):\d+$/s;
 
 /** Reads `NAME nameEnd {…} callClose`. The mark behind the name of a tool that is known may be missing. */
 export class SectionCallReader implements CallReader {
+  readonly #callOpen: string;
   readonly #nameEnd: string;
   readonly #namePrefix: string;
   readonly #hasTail: boolean;
@@ -35,6 +38,7 @@ export class SectionCallReader implements CallReader {
 
   /** Reads calls of the tools `knownNames`. */
   constructor(marks: SectionCallMarks, knownNames: ReadonlySet<string>) {
+    this.#callOpen = marks.callOpen.trim();
     this.#nameEnd = marks.nameEnd.trim();
     this.#namePrefix = marks.namePrefix;
     this.#hasTail = marks.nameTail !== "";
@@ -75,6 +79,8 @@ export class SectionCallReader implements CallReader {
       const brace = this.#hasTail ? -1 : text.indexOf("{");
       const isForgotten = brace >= 0 && !(mark >= 0 && mark < brace);
       const end = isForgotten ? brace : mark;
+      // A mark that was only mentioned hides no call behind it.
+      if (text.slice(0, end < 0 ? text.length : end).includes(this.#callOpen)) return progress("malformed");
       if (end < 0 && text.length < MAX_NAME + this.#nameEnd.length) return progress("open");
       if (end < 0 || end >= MAX_NAME || !this.#readName(text.slice(0, end).trim())) return progress("malformed");
       if (isForgotten && this.nameIsUnknown) return progress("malformed");

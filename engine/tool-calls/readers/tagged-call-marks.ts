@@ -3,6 +3,8 @@ export type KeyEnd = { readonly mark: string; readonly value: "by-schema" | "tex
 
 /** The marks of a call whose arguments are tags with plain text in them, without white space at their ends. */
 export type TaggedCallMarks = {
+  /** The marks with which another call begins, or a group of calls. */
+  readonly opens: readonly string[];
   /** The mark that ends the name; "" where the next tag does. */
   readonly nameEnd: string;
   /** The mark that ends what else stands at the head of a call, and says nothing; "" where nothing does. */

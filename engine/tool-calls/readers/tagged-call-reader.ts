@@ -32,6 +32,9 @@ const WRAPPERS: readonly string[] = ["arguments", "input"];
 /** The most UTF-16 units between the name of a call and the end of its head. */
 const MAX_HEAD = 64;
 
+/** What stands behind a key and is an attribute that nobody knows. */
+const ATTRIBUTE = /"\s+[\w-]+="[^"]*$/;
+
 const TEXT_ONLY: ReadonlySet<JsonType> = new Set(["string"]);
 const ANY_BUT_TEXT: ReadonlySet<JsonType> = new Set(["number", "boolean", "null", "object", "array"]);
 
@@ -39,7 +42,7 @@ const ANY_BUT_TEXT: ReadonlySet<JsonType> = new Set(["number", "boolean", "null"
  * Reads `NAME nameEnd`, then parameters, then `callClose`, and writes the parameters as JSON.
  *
  * Forgiven is what leaves no doubt: a value without its closing mark, where another parameter of the tool begins or the
- * output ends with the marks of the call's end; one parameter that holds all arguments as an object; a JSON object in the
+ * output ends with the marks of the call's end; a call without its own, where another one begins; one parameter that holds all arguments as an object; a JSON object in the
  * place of all parameters; and a tag that closes itself, as in `<call name="NAME"/>`, for a call without arguments.
  */
 export class TaggedCallReader implements CallReader {
@@ -90,10 +93,18 @@ export class TaggedCallReader implements CallReader {
     const valueIsWhole = isValue && isWhole && this.#endValue(rest, 0, at).state !== "malformed";
     if (valueIsWhole || (this.#objectIsRead && !this.#writer.isWhole)) this.#writer.end();
     else {
-      if (isValue) this.#take(rest, 0, rest.length - this.#heldOf(rest));
+      if (isValue) this.#flushValue(rest);
       this.#writer.letGo();
     }
     return this.#writer.take();
+  }
+
+  /** Takes the end of a value in whose call the output ends. */
+  #flushValue(rest: string): void {
+    const text = rest.trimEnd();
+    const valueClose = this.#valueClose;
+    if (text.endsWith(valueClose)) this.#endValue(text, 0, text.length - valueClose.length);
+    else this.#take(rest, 0, rest.length - this.#heldOf(rest));
   }
 
   /** Takes the next piece of the call. */
@@ -136,12 +147,15 @@ export class TaggedCallReader implements CallReader {
   }
 
   #readName(text: string, at: number): Step {
-    const { nameEnd, headEnd, parameterOpen, callClose, escapesKeys } = this.#marks;
+    const { opens, nameEnd, headEnd, parameterOpen, callClose, escapesKeys } = this.#marks;
     const ends = nameEnd === "" ? [parameterOpen, callClose] : [nameEnd, this.#emptyEnd].filter((mark) => mark !== "");
     const end = Math.min(...ends.map((mark) => indexOrEnd(text, mark, at)));
     const longest = Math.max(...ends.map((mark) => mark.length));
+    const written = text.slice(at, end);
+    // A mark that was only mentioned hides no call behind it.
+    if (opens.some((mark) => written.includes(mark))) return { at, state: "malformed" };
     if (end === text.length && end - at < MAX_NAME + longest) return { at, state: "stop" };
-    const name = text.slice(at, end).trim();
+    const name = written.trim();
     if (end - at >= MAX_NAME || name === "") return { at, state: "malformed" };
     this.#name = escapesKeys ? unescaped(name) : name;
     this.#missing = new Set(this.#types.declared?.(this.#name));
@@ -165,7 +179,8 @@ export class TaggedCallReader implements CallReader {
   /** Reads the mark that ends the call, or one of those behind which a key stands. */
   #readEnd(text: string, at: number, keyMarks: readonly string[]): Step {
     const { callClose, outerClose } = this.#marks;
-    const found = markAt(text, at, [...keyMarks, callClose, outerClose]);
+    const opens = this.#isStarted ? this.#marks.opens : [];
+    const found = markAt(text, at, [...opens, ...keyMarks, callClose, outerClose]);
     if (found === undefined) return { at, state: "malformed" };
     if (found === "partly") return { at, state: "stop" };
     if (keyMarks.includes(found.mark)) return this.#go("key", at + found.mark.length);
@@ -208,7 +223,7 @@ export class TaggedCallReader implements CallReader {
     const longest = Math.max(...keyEnds.map(({ mark }) => mark.length));
     if (first.at === text.length && first.at - at < MAX_NAME + longest) return "partly";
     const written = text.slice(at, first.at).trim();
-    const name = escapesKeys ? unescaped(written) : written;
+    const name = escapesKeys ? unescaped(written) : written.replace(ATTRIBUTE, "");
     const isKey = name !== "" && !(nests && name.startsWith("/"));
     if (first.at - at >= MAX_NAME || !isKey) return undefined;
     return { name, value: first.value, end: first.at + first.mark.length };
@@ -361,8 +376,8 @@ export class TaggedCallReader implements CallReader {
     const behind = close + this.#valueClose.length;
     let next = behind;
     while (next - behind < MAX_SPACE_BEHIND_VALUE && isSpace(text.charAt(next))) next += 1;
-    const { parameterOpen, callClose, outerClose } = this.#marks;
-    const found = markAt(text, next, [parameterOpen, callClose, outerClose]);
+    const { opens, parameterOpen, callClose, outerClose } = this.#marks;
+    const found = markAt(text, next, [...opens, parameterOpen, callClose, outerClose]);
     if (found === undefined) return "no";
     return found === "partly" ? "unknown" : "yes";
   }

@@ -419,6 +419,66 @@ const SAMPLES: readonly Sample[] = [
     [["search", '{"n": 3}']],
   ],
   [
+    "a call without its end, and another one behind it",
+    "minimax-m2",
+    '<minimax:tool_call><invoke name="search"><parameter name="q">a</parameter><invoke name="search"><parameter name="q">b</parameter></invoke></minimax:tool_call>',
+    [
+      ["search", '{"q": "a"}'],
+      ["search", '{"q": "b"}'],
+    ],
+  ],
+  [
+    "a call without any end, and another group behind it",
+    "qwen3-coder",
+    "<tool_call>\n<function=search>\n<parameter=q>\na\n</parameter>\n<tool_call>\n<function=search>\n<parameter=q>\nb\n</parameter>\n</function>\n</tool_call>",
+    [
+      ["search", '{"q": "a"}'],
+      ["search", '{"q": "b"}'],
+    ],
+  ],
+  [
+    "elements without the end of their call, and another call behind them",
+    "minimax-m3",
+    `]<]minimax[>[<invoke name="search">${m3Element("q", "a")}]<]minimax[>[<invoke name="search">${m3Element("n", "1")}]<]minimax[>[</invoke>`,
+    [
+      ["search", '{"q": "a"}'],
+      ["search", '{"n": 1}'],
+    ],
+  ],
+  [
+    "no arguments and no end, and another call behind",
+    "minimax-m2",
+    '<invoke name="run"><invoke name="search"><parameter name="q">b</parameter></invoke>',
+    [
+      ["text", '<invoke name="run">'],
+      ["search", '{"q": "b"}'],
+    ],
+  ],
+  [
+    "the mark of a call mentioned before one",
+    "glm-4.7",
+    "I use <tool_call> soon: <tool_call>search<arg_key>q</arg_key><arg_value>a</arg_value></tool_call>",
+    [
+      ["text", "I use <tool_call> soon: "],
+      ["search", '{"q": "a"}'],
+    ],
+  ],
+  [
+    "the mark of a call twice, before a name",
+    "mistral-args",
+    '[TOOL_CALLS][TOOL_CALLS]search[ARGS]{"q": "a"}',
+    [
+      ["text", "[TOOL_CALLS]"],
+      ["search", '{"q": "a"}'],
+    ],
+  ],
+  [
+    "an attribute behind a key that nobody knows",
+    "minimax-m2",
+    '<invoke name="search"><parameter name="q" type="text">a</parameter></invoke>',
+    [["search", '{"q": "a"}']],
+  ],
+  [
     "an argument that does not say what it is",
     "kimi-k3",
     '<|open|>tools<|sep|><|open|>call tool="search" index="1"<|sep|><|open|>argument key="n"<|sep|>3<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',
