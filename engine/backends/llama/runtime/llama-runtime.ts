@@ -25,7 +25,7 @@ export type LlamaRuntime = {
   readonly contextWindow: number;
   /** The size of the model file, in bytes. */
   readonly fileBytes: number;
-  /** What computes the model and how, for people: the accelerator, the layers that it holds, the threads. */
+  /** What computes the model and how, for people: the accelerator and its layers, the threads, the file in memory. */
   readonly setup: string;
   /** Frees the model and all that belongs to it. */
   close(): Promise<void>;
@@ -62,7 +62,7 @@ export async function loadRuntime(options: LlamaOptions, signal: AbortSignal): P
       swaFullCache: true,
       createSignal: signal,
     });
-    const setup = setupOf(llama, model, context, threads);
+    const setup = setupOf(llama, model, context, { threads, lockMemory });
     const sequences = takeSequences(context, count);
     return { library, llama, model, sequences, contextWindow, fileBytes, setup, close };
   } catch (cause) {
@@ -91,12 +91,18 @@ function threadCount(threads: LlamaOptions["threads"], fileBytes: number): numbe
 }
 
 /** Returns what computes the model and how, as its operator would say it. */
-function setupOf(llama: Llama, model: LlamaModel, context: LlamaContext, threads: number): string {
+function setupOf(
+  llama: Llama,
+  model: LlamaModel,
+  context: LlamaContext,
+  { threads, lockMemory }: { readonly threads: number; readonly lockMemory: boolean },
+): string {
   const { gpu } = llama;
   const where = gpu === false ? "CPU" : `${gpu} with ${model.gpuLayers} layers`;
   const { flashAttention } = context;
   const attention = flashAttention === "auto" ? "where it can" : flashAttention ? "on" : "off";
-  return `${where}, threads ${threads}, flash attention ${attention}`;
+  const file = `model file ${model.useMmap ? "mapped" : "read"}${lockMemory ? " and locked" : ""}`;
+  return `${where}, threads ${threads}, flash attention ${attention}, ${file}`;
 }
 
 const NO_BINARY_HINT =
