@@ -27,7 +27,7 @@ export const bareJson = toolCallForm({
     return isKnown(markers.prefix) ? markers : { ...markers, prefix: "" };
   },
 
-  reading({ argumentsKey, prefix, separator }, { names }) {
+  reading({ argumentsKey, prefix, separator }, { names, argumentTypes }) {
     const argumentsKeys = [...new Set([argumentsKey, ...ARGUMENTS_KEYS])];
     const options = { close: "", argumentsKeys, otherKeys: PASSED_KEYS } as const;
     return {
@@ -36,7 +36,7 @@ export const bareJson = toolCallForm({
       next: separator.trim(),
       close: "",
       separator: "",
-      newReader: () => new JsonCallReader(options, names),
+      newReader: () => new JsonCallReader(options, names, argumentTypes),
     };
   },
 

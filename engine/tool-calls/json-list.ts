@@ -17,10 +17,10 @@ export const jsonList = toolCallForm({
 
   usable: (markers, { isKnown }) => (isKnown(markers.open) && isKnown(markers.close) ? markers : undefined),
 
-  reading(markers, { names }) {
+  reading(markers, { names, argumentTypes }) {
     const open = markers.open.trim();
     const options = { close: "", argumentsKeys: ARGUMENTS_KEYS, otherKeys: "any" } as const;
-    const newReader = () => new JsonCallReader(options, names);
+    const newReader = () => new JsonCallReader(options, names, argumentTypes);
     return {
       openers: [open],
       opensAtBrace: false,

@@ -22,9 +22,9 @@ export const json = toolCallForm({
 
   usable: (markers, { isKnown }) => (isKnown(markers.open) && isKnown(markers.close) ? markers : undefined),
 
-  reading({ open, close, separator }, { names }) {
+  reading({ open, close, separator }, { names, argumentTypes }) {
     const options = { close, argumentsKeys: ARGUMENTS_KEYS, otherKeys: "any" } as const;
-    const newReader = () => new JsonCallReader(options, names);
+    const newReader = () => new JsonCallReader(options, names, argumentTypes);
     return { openers: [open], opensAtBrace: false, next: "", close: "", separator, newReader };
   },
 

@@ -46,8 +46,11 @@ export const sections = toolCallForm({
   usable: (markers, { isKnown }) =>
     [markers.open, ...markers.callOpen.split(" "), markers.nameEnd].every(isKnown) ? markers : undefined,
 
-  reading: (markers, { names }) =>
-    groupedCalls({ ...markers, separator: "", dropsStrays: true }, () => new SectionCallReader(markers, names)),
+  reading: (markers, { names, argumentTypes }) =>
+    groupedCalls(
+      { ...markers, separator: "", dropsStrays: true },
+      () => new SectionCallReader(markers, names, argumentTypes),
+    ),
 
   markup({ open, otherOpens, otherCallOpens, callOpen, namePrefix, nameTail, nameEnd, callClose, nameIsId, close }) {
     const index = nameIsId ? sequence(literal(":"), repeat(charsOf("09"), 1, 4)) : EMPTY;

@@ -7,7 +7,7 @@ import type { CallReader } from "./readers/call-reader.ts";
 export type CallableTools = {
   /** The names of the tools. */
   readonly names: ReadonlySet<string>;
-  /** The types that the tools' schemas allow, for forms in which a model writes arguments as text. */
+  /** The types that the tools' schemas allow: models write arguments as text, or in quotation marks that are wrong. */
   readonly argumentTypes: ArgumentTypes;
 };
 

@@ -1,3 +1,5 @@
+import { ArgumentMender } from "./argument-mender.ts";
+import type { ArgumentTypes } from "./argument-types.ts";
 import { type CallProgress, type CallReader, isSpace } from "./call-reader.ts";
 import { JsonScanner } from "./json-scanner.ts";
 import { readStringUnit } from "./string-unit.ts";
@@ -35,6 +37,7 @@ const anyValue = () => new JsonScanner({ root: "any" });
 export class JsonCallReader implements CallReader {
   readonly #options: JsonCallOptions;
   readonly #knownNames: ReadonlySet<string>;
+  readonly #mender: ArgumentMender;
   #position: Position = { at: "object" };
   #key = "";
   #name: string | undefined;
@@ -45,10 +48,11 @@ export class JsonCallReader implements CallReader {
   /** The text of arguments that wait for the name. */
   #waiting = "";
 
-  /** Reads calls of the tools `knownNames`. */
-  constructor(options: JsonCallOptions, knownNames: ReadonlySet<string>) {
+  /** Reads calls of the tools `knownNames`, whose arguments have the types `types`. */
+  constructor(options: JsonCallOptions, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
     this.#options = options;
     this.#knownNames = knownNames;
+    this.#mender = new ArgumentMender((path) => types(this.#name ?? "", path));
   }
 
   /** The name of the tool, once it and the start of the arguments have been seen and it is a known one. */
@@ -66,6 +70,11 @@ export class JsonCallReader implements CallReader {
     return this.#argumentsWhole;
   }
 
+  /** Returns the text of the arguments that was held back, where the output ends inside the call. */
+  flush(): string {
+    return this.#mender.flush();
+  }
+
   /** Takes the next piece of the call. */
   push(text: string): CallProgress {
     let at = 0;
@@ -78,8 +87,9 @@ export class JsonCallReader implements CallReader {
     }
     let ready = "";
     if (this.startedName !== undefined) {
-      ready = this.#waiting;
+      ready = this.#mender.push(this.#waiting);
       this.#waiting = "";
+      if (state === "malformed") ready += this.#mender.flush();
     }
     return { consumed: at, arguments: ready, state };
   }

@@ -1,3 +1,5 @@
+import { ArgumentMender } from "./argument-mender.ts";
+import type { ArgumentTypes } from "./argument-types.ts";
 import { type CallProgress, type CallReader, MAX_NAME, markAt, skipSpace } from "./call-reader.ts";
 import { JsonScanner } from "./json-scanner.ts";
 
@@ -32,12 +34,13 @@ export class SectionCallReader implements CallReader {
   readonly #nameIsId: boolean;
   readonly #knownNames: ReadonlySet<string>;
   readonly #scanner = new JsonScanner({ root: "object" });
+  readonly #mender: ArgumentMender;
   #position: "name" | "before-arguments" | "arguments" | "after" = "name";
   #name: string | undefined;
   #callId: string | undefined;
 
-  /** Reads calls of the tools `knownNames`. */
-  constructor(marks: SectionCallMarks, knownNames: ReadonlySet<string>) {
+  /** Reads calls of the tools `knownNames`, whose arguments have the types `types`. */
+  constructor(marks: SectionCallMarks, knownNames: ReadonlySet<string>, types: ArgumentTypes) {
     this.#callOpen = marks.callOpen.trim();
     this.#nameEnd = marks.nameEnd.trim();
     this.#namePrefix = marks.namePrefix;
@@ -46,6 +49,7 @@ export class SectionCallReader implements CallReader {
     this.#idOpen = marks.idOpen;
     this.#nameIsId = marks.nameIsId;
     this.#knownNames = knownNames;
+    this.#mender = new ArgumentMender((path) => types(this.#name ?? "", path));
   }
 
   /** The name of the tool, once it and the start of the arguments have been seen and it is a known one. */
@@ -67,6 +71,11 @@ export class SectionCallReader implements CallReader {
   /** Whether the arguments that have gone out are a whole JSON object. */
   get argumentsAreWhole(): boolean {
     return this.#scanner.isWhole;
+  }
+
+  /** Returns the text of the arguments that was held back, where the output ends inside the call. */
+  flush(): string {
+    return this.#mender.flush();
   }
 
   /** Takes the next piece of the call. */
@@ -95,7 +104,8 @@ export class SectionCallReader implements CallReader {
     }
     if (this.#position === "arguments") {
       const { consumed, state } = this.#scanner.push(text.slice(at));
-      if (!this.nameIsUnknown) ready = text.slice(at, at + consumed);
+      if (!this.nameIsUnknown) ready = this.#mender.push(text.slice(at, at + consumed));
+      if (state === "invalid") ready += this.#mender.flush();
       at += consumed;
       if (state !== "complete") return progress(state === "invalid" ? "malformed" : "open");
       this.#position = "after";

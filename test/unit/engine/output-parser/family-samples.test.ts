@@ -479,6 +479,39 @@ const SAMPLES: readonly Sample[] = [
     [["search", '{"q": "a"}']],
   ],
   [
+    "quotation marks around values that may be no strings, and around those that may",
+    "hermes",
+    '<tool_call>\n{"name": "search", "arguments": {"n": "12", "deep": "true", "tags": "[\\"a\\"]", "q": "12", "maybe": "1", "free": "2"}}\n</tool_call>',
+    [["search", '{"n": 12, "deep": true, "tags": ["a"], "q": "12", "maybe": "1", "free": "2"}']],
+  ],
+  [
+    "quotation marks around what is no JSON of the type",
+    "hermes",
+    '<tool_call>\n{"name": "search", "arguments": {"n": "many", "deep": "yes\\n", "tags": "a", "\\u006e": "1"}}\n</tool_call>',
+    [["search", '{"n": "many", "deep": "yes\\n", "tags": "a", "\\u006e": 1}']],
+  ],
+  [
+    "quotation marks around values of arguments before the name, in a string",
+    "llama-3",
+    '{"parameters": "{\\"n\\": \\"1\\"}", "name": "search"}',
+    [["search", '{"n": 1}']],
+  ],
+  [
+    "a value in quotation marks at which the arguments break off",
+    "mistral-args",
+    '[TOOL_CALLS]search[ARGS]{"n": "1\u0001"}',
+    [
+      ["search", '{"n": "1', false],
+      ["text", '\u0001"}'],
+    ],
+  ],
+  [
+    "a value in quotation marks that is too long to be held",
+    "hermes",
+    `<tool_call>\n{"name": "search", "arguments": {"n": "${BIG}", "deep": "true"}}\n</tool_call>`,
+    [["search", `{"n": "${BIG}", "deep": true}`]],
+  ],
+  [
     "an argument that does not say what it is",
     "kimi-k3",
     '<|open|>tools<|sep|><|open|>call tool="search" index="1"<|sep|><|open|>argument key="n"<|sep|>3<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',

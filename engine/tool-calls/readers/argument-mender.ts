@@ -1,0 +1,112 @@
+import { type ArgumentPath, ITEM, type JsonType } from "./argument-types.ts";
+import { jsonOf } from "./argument-writer.ts";
+
+/** The most UTF-16 units of a string that is held until its end; a longer one stays as it was written. */
+const MAX_HELD = 64 * 1024;
+
+/** An object or a list that is open; of an object the key of the member that was begun last. */
+type Level = { readonly kind: "object" | "list"; key: string };
+
+type Position =
+  | { readonly at: "between" | "text" }
+  | { readonly at: "key"; readonly raw: string }
+  /** In a string where the schema allows none but only values of `types`. */
+  | { readonly at: "held"; readonly raw: string; readonly types: ReadonlySet<JsonType> };
+
+const BETWEEN: Position = { at: "between" };
+const TEXT: Position = { at: "text" };
+
+/**
+ * Takes arguments that a model writes as one JSON object, in any pieces, and takes the quotation marks off values that
+ * may be no strings: `"3"` is 3 where the schema wants a number. What is in them has to be JSON of a type that is
+ * allowed; all else stays as it was written.
+ */
+export class ArgumentMender {
+  readonly #typesAt: (path: ArgumentPath) => ReadonlySet<JsonType> | undefined;
+  readonly #levels: Level[] = [];
+  #position: Position = BETWEEN;
+  #expectsKey = false;
+  #isEscaped = false;
+
+  /** Mends by the types that `typesAt` gives for the value at a path; undefined stands for any. */
+  constructor(typesAt: (path: ArgumentPath) => ReadonlySet<JsonType> | undefined) {
+    this.#typesAt = typesAt;
+  }
+
+  /** Takes the next piece, which continues JSON, and returns what goes out of it. */
+  push(text: string): string {
+    let mended = "";
+    let at = 0;
+    while (at < text.length) {
+      const isBetween = this.#position.at === "between";
+      const end = isBetween ? this.#passSigns(text, at) : this.#stringEnd(text, at);
+      const piece = text.slice(at, end.at);
+      mended += isBetween ? piece : this.#take(piece, end.isFound);
+      at = end.at;
+      if (!isBetween || !end.isFound) continue;
+      mended += this.#startString();
+      at += 1;
+    }
+    return mended;
+  }
+
+  /** Returns what is held of a string, as the arguments end in it. */
+  flush(): string {
+    const position = this.#position;
+    if (position.at !== "held") return "";
+    this.#position = TEXT;
+    return position.raw;
+  }
+
+  /** Goes over the signs and values up to the next string. */
+  #passSigns(text: string, from: number): { readonly at: number; readonly isFound: boolean } {
+    for (let at = from; at < text.length; at += 1) {
+      const char = text.charAt(at);
+      if (char === '"') return { at, isFound: true };
+      if (char === "{" || char === "[") this.#levels.push({ kind: char === "{" ? "object" : "list", key: "" });
+      else if (char === "}" || char === "]") this.#levels.pop();
+      if (char === "{" || char === ",") this.#expectsKey = this.#levels.at(-1)?.kind === "object";
+      else if (char === ":" || char === "[") this.#expectsKey = false;
+    }
+    return { at: text.length, isFound: false };
+  }
+
+  /** Returns where the string in which the text begins ends, behind its quotation mark. */
+  #stringEnd(text: string, from: number): { readonly at: number; readonly isFound: boolean } {
+    for (let at = from; at < text.length; at += 1) {
+      const char = text.charAt(at);
+      if (this.#isEscaped) this.#isEscaped = false;
+      else if (char === "\\") this.#isEscaped = true;
+      else if (char === '"') return { at: at + 1, isFound: true };
+    }
+    return { at: text.length, isFound: false };
+  }
+
+  /** Begins a string, and returns what goes out of its quotation mark. */
+  #startString(): string {
+    if (this.#expectsKey) {
+      this.#position = { at: "key", raw: '"' };
+      return '"';
+    }
+    const types = this.#typesAt(this.#levels.map(({ kind, key }) => (kind === "object" ? key : ITEM)));
+    const isHeld = types !== undefined && types.size > 0 && !types.has("string");
+    this.#position = isHeld ? { at: "held", raw: '"', types } : TEXT;
+    return isHeld ? "" : '"';
+  }
+
+  /** Takes a piece of the string, its last one where it `isEnd`, and returns what goes out of it. */
+  #take(piece: string, isEnd: boolean): string {
+    const position = this.#position;
+    const level = this.#levels.at(-1);
+    const raw = "raw" in position ? position.raw + piece : "";
+    if (isEnd) this.#position = BETWEEN;
+    else if (position.at === "held") this.#position = raw.length > MAX_HELD ? TEXT : { ...position, raw };
+    else if (position.at === "key") this.#position = { at: "key", raw };
+    if (position.at !== "held") {
+      if (position.at === "key" && isEnd && level !== undefined) level.key = String(JSON.parse(raw));
+      return piece;
+    }
+    if (isEnd) return jsonOf(raw, position.types);
+    return raw.length > MAX_HELD ? raw : "";
+  }
+}
