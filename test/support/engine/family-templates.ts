@@ -86,6 +86,7 @@ export const FAMILY_TEMPLATES: Readonly<Record<string, string>> = {
   "deepseek-v3.1": systemMoved,
   "deepseek-v3.2": freely,
   "deepseek-v4": freely,
+  "deepseek-v4.1": freely,
   "glm-4.5": freely,
   "glm-4.7": freely,
   hermes: freely,

@@ -161,11 +161,11 @@ const bars = (open: string, close: string): string => `
 {%- endfor -%}
 {%- if add_generation_prompt and ns.is_last_user %}{{- '<｜Assistant｜>' }}{% if not thinking %}{{- '</think>' }}{% else %}{{- '<think>' }}{% endif %}{% endif %}`;
 
-/** Calls whose arguments say whether they are texts. */
-const typedArguments = (block: string): string => `
+/** Calls whose arguments say whether they are texts, with `gap` in all marks. */
+const typedArguments = (block: string, gap = ""): string => `
 {{- bos_token -}}
 {%- macro pair(key, value) -%}
-<｜DSML｜parameter name="{{ key }}" string="{{ 'true' if value is string else 'false' }}">{{ value if value is string else value | tojson }}</｜DSML｜parameter>
+<｜DSML｜${gap}parameter name="{{ key }}" string="{{ 'true' if value is string else 'false' }}">{{ value if value is string else value | tojson }}</｜DSML｜${gap}parameter>
 {% endmacro -%}
 {%- for m in messages -%}
   {%- if m.role == 'system' -%}{{ m.content }}
@@ -174,13 +174,13 @@ const typedArguments = (block: string): string => `
   {%- else -%}
     {{- '<｜Assistant｜>' ~ ('<think>' ~ m.reasoning_content if m.reasoning_content else '') ~ '</think>' ~ m.content -}}
     {%- if m.tool_calls -%}
-<｜DSML｜${block}>
+<｜DSML｜${gap}${block}>
 {% for call in m.tool_calls -%}
-<｜DSML｜invoke name="{{ call.function.name }}">
+<｜DSML｜${gap}invoke name="{{ call.function.name }}">
 {% for key, value in call.function.arguments.items() %}{{ pair(key, value) }}{% endfor -%}
-</｜DSML｜invoke>
+</｜DSML｜${gap}invoke>
 {% endfor -%}
-</｜DSML｜${block}>
+</｜DSML｜${gap}${block}>
     {%- endif -%}
     {{- eos_token -}}
   {%- endif -%}
@@ -459,6 +459,7 @@ export const PROFILE_SHAPES: Readonly<Record<string, string>> = {
   "deepseek-v3.1": bars("<｜tool▁sep｜>", "<｜tool▁call▁end｜>"),
   "deepseek-v3.2": typedArguments("function_calls"),
   "deepseek-v4": typedArguments("tool_calls"),
+  "deepseek-v4.1": typedArguments("calls", " "),
   "gemma-4": markedTexts,
   "gpt-oss": channels,
   "glm-4.5": argumentPairs("\n"),

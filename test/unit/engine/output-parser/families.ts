@@ -44,12 +44,14 @@ const each = (args: SampleCall["args"], parameter: (key: string, value: unknown)
 const object = ({ name, args }: SampleCall, key = "arguments") => `{"name": "${name}", "${key}": ${json(args)}}`;
 const functionTags = ({ name, args }: SampleCall) =>
   `<tool_call>\n<function=${name}>\n${each(args, (key, value) => `<parameter=${key}>\n${plain(value)}\n</parameter>\n`)}</function>\n</tool_call>`;
-const typedTag = (key: string, value: unknown) =>
-  `<｜DSML｜parameter name="${key}" string="${typeof value === "string"}">${plain(value)}</｜DSML｜parameter>\n`;
-const typedTags = (outer: string) => (calls: readonly SampleCall[]) =>
-  `<｜DSML｜${outer}>\n${calls
-    .map(({ name, args }) => `<｜DSML｜invoke name="${name}">\n${each(args, typedTag)}</｜DSML｜invoke>\n`)
-    .join("")}</｜DSML｜${outer}>`;
+const typedTag = (sign: string) => (key: string, value: unknown) =>
+  `<${sign}parameter name="${key}" string="${typeof value === "string"}">${plain(value)}</${sign}parameter>\n`;
+const typedTags =
+  (outer: string, sign = "｜DSML｜") =>
+  (calls: readonly SampleCall[]) =>
+    `<${sign}${outer}>\n${calls
+      .map(({ name, args }) => `<${sign}invoke name="${name}">\n${each(args, typedTag(sign))}</${sign}invoke>\n`)
+      .join("")}</${sign}${outer}>`;
 const hermes = (calls: readonly SampleCall[]) =>
   calls.map((call) => `<tool_call>\n${object(call)}\n</tool_call>`).join("\n");
 const kimi = (calls: readonly SampleCall[]) =>
@@ -165,6 +167,7 @@ export const FAMILIES: readonly Family[] = [
   },
   { profile: "deepseek-v3.2", write: typedTags("function_calls") },
   { profile: "deepseek-v4", write: typedTags("tool_calls") },
+  { profile: "deepseek-v4.1", write: typedTags("calls", "｜DSML｜ ") },
   {
     profile: "gemma-4",
     write: gemma4(marked),

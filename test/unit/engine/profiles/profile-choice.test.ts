@@ -25,6 +25,8 @@ describe("the profile of a model file", () => {
     ["'<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + '<｜tool▁sep｜>' + '```json' <think>", "deepseek-r1"],
     ["'<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>' + '<｜tool▁sep｜>' <think>", "deepseek-v3.1"],
     ["set dsml = '｜DSML｜' + 'function_calls'", "deepseek-v3.2"],
+    ["set dsml = '｜DSML｜' '<' + dsml + 'tool_calls>' '<' + dsml + 'invoke name=\"'", "deepseek-v4"],
+    ["set dsml = '｜DSML｜' '<' + dsml + ' calls>' '<' + dsml + ' invoke name=\"'", "deepseek-v4.1"],
     ["<|start_header_id|> Environment: ipython", "llama-3"],
     ["[TOOL_CALLS] [", "mistral"],
     ["[TOOL_CALLS] [ARGS]", "mistral-args"],
