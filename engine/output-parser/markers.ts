@@ -11,7 +11,7 @@ export const reasoningMarkers = z.strictObject({
   close: mark.describe("The mark behind the reasoning."),
   afterOpen: text.describe("The white space that the template writes behind `open`."),
   beforeClose: text.describe("The white space that the template writes before `close`."),
-  afterClose: text.describe("The white space that the template writes behind `close`."),
+  afterClose: text.describe("The white space that the template writes behind `close`, or a mark that may be missing."),
   anywhere: z
     .boolean()
     .optional()
@@ -31,7 +31,7 @@ export const textMarkers = z.strictObject({
   start: mark
     .optional()
     .describe("The mark before all that follows the reasoning, text or calls; without it, there is none."),
-  open: mark.describe("The mark before the text."),
+  open: mark.describe("The mark before the text, which ends a reasoning that is still open."),
   close: mark.describe("The mark behind the text."),
   end: mark.describe("The mark behind all of an answer."),
   others: z

@@ -1,6 +1,7 @@
 import type { Event, TokenLogprob } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { formOf } from "../tool-calls/forms.ts";
 import type { ArgumentTypes } from "../tool-calls/readers/argument-types.ts";
+import { markAt } from "../tool-calls/readers/call-reader.ts";
 import { heldSuffixLength } from "../tool-calls/readers/held-suffix.ts";
 import type { CallReading } from "../tool-calls/tool-call-form.ts";
 import { BlockWriter } from "./block-writer.ts";
@@ -94,7 +95,7 @@ export class OutputParser {
     this.#calls = this.#newCalls(options);
     const reading = this.#calls?.reading;
     const calls = toolCall && reading && { toolCall, reading, toolNames: options.toolNames };
-    const reasoning = markers && { markers, ends: reasoningEnds(markers, calls) };
+    const reasoning = markers && { markers, ends: reasoningEnds(markers, calls, text?.open ?? "") };
     this.#reasoning = reasoning;
     const closers = (reading?.strays ?? []).filter((mark) => !reading?.openers.includes(mark));
     this.#visibleMarks = visibleMarks(reading, markers, [...(text ? marksOfText(text) : []), ...closers]);
@@ -284,12 +285,22 @@ export class OutputParser {
   }
 
   #inSkip(rest: string, next: State): boolean {
+    if (rest.trim() !== "") return this.#inSkippedMark(rest, next);
     if (rest === "" || !this.#pending.text.startsWith(rest.charAt(0))) {
       this.#state = next;
       return true;
     }
     this.#pending.take(1);
     this.#state = { at: "skip", rest: rest.slice(1), next };
+    return true;
+  }
+
+  /** Passes over a mark, of which a part alone is text. */
+  #inSkippedMark(mark: string, next: State): boolean {
+    const found = markAt(this.#pending.text, 0, [mark]);
+    if (found === "partly") return false;
+    if (found !== undefined) this.#pending.take(mark.length);
+    this.#state = next;
     return true;
   }
 

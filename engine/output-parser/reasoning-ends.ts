@@ -23,14 +23,18 @@ type Calls = {
   readonly toolNames: readonly string[];
 };
 
-/** Returns what ends the reasoning of an output that has these `calls`; undefined where it can have none. */
-export function reasoningEnds(reasoning: ReasoningMarkers, calls: Calls | undefined): ReasoningEnds {
+/**
+ * Returns what ends the reasoning of an output that has these `calls`, undefined where it can have none, and `textOpen`
+ * before its visible text, "" where nothing stands there.
+ */
+export function reasoningEnds(reasoning: ReasoningMarkers, calls: Calls | undefined, textOpen: string): ReasoningEnds {
   const { prefix, marks } = calls === undefined ? NO_CALLS : callEnds(reasoning, calls);
   const separator = calls?.reading.separator ?? "";
   const { close, beforeClose } = reasoning;
+  const said = textOpen === "" ? [] : [textOpen];
   const endsOf = (begun: readonly string[]): Ends => ({
-    marks: [close, ...begun],
-    held: [...new Set([close, beforeClose + close, ...begun, ...begun.map((mark) => separator + mark)])],
+    marks: [close, ...said, ...begun],
+    held: [...new Set([close, beforeClose + close, ...said, ...begun, ...begun.map((mark) => separator + mark)])],
   });
   return { prefix, withPrefix: endsOf(marks), withoutPrefix: endsOf([prefix]) };
 }

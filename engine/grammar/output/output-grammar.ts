@@ -133,16 +133,18 @@ function freeText(rules: GrammarRules, markers: OutputMarkers, calls: ToolCallGr
 /** Matches reasoning from behind its opening mark on, and the answer. */
 function thinking(
   rules: GrammarRules,
-  { reasoning }: OutputMarkers,
+  { reasoning, text }: OutputMarkers,
   calls: ToolCallGrammar | undefined,
   mayEnd: boolean,
 ): Gbnf {
   const answer = rule(BEHIND_REASONING);
   if (reasoning === undefined) return answer;
   return rules.named("reasoning", () => {
-    const lead = [...reasoning.afterClose].map((char) => optional(literal(char)));
+    const { afterClose } = reasoning;
+    const lead = (afterClose.trim() === "" ? [...afterClose] : [afterClose]).map((part) => optional(literal(part)));
     const close = { mark: reasoning.close, behind: mayEnd ? answer : sequence(...lead, answer) };
-    return textUntil(rules, [close, ...reasoningEnds(reasoning, calls)], mayEnd);
+    const said = text === undefined ? [] : [{ mark: text.open, behind: answer }];
+    return textUntil(rules, [close, ...said, ...reasoningEnds(reasoning, calls)], mayEnd);
   });
 }
 

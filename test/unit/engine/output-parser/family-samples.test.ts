@@ -512,6 +512,15 @@ const SAMPLES: readonly Sample[] = [
     [["search", `{"n": "${BIG}", "deep": true}`]],
   ],
   [
+    "text that begins in reasoning which nobody ended",
+    "gpt-oss",
+    "<|channel|>analysis<|message|>I weigh it.<|channel|>final<|message|>So it is.",
+    [
+      ["reasoning", "I weigh it."],
+      ["text", "So it is."],
+    ],
+  ],
+  [
     "an argument that does not say what it is",
     "kimi-k3",
     '<|open|>tools<|sep|><|open|>call tool="search" index="1"<|sep|><|open|>argument key="n"<|sep|>3<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>',

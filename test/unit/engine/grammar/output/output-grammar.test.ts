@@ -86,6 +86,15 @@ describe("the grammar of an output", () => {
         false,
       ]);
     });
+
+    test("which the mark of the text ends in families that have one, and of whose closing mark the end may be missing", () => {
+      const matches = matcher({ constraint: JSON_OBJECT, markers: markersOf("kimi-k3"), reasoning: "opened" });
+      const said = '<|open|>response<|sep|>{"a": 1}';
+      const good = [`Hm${said}`, `Hm<|close|>think<|sep|>${said}<|close|>response<|sep|>`, `Hm<|close|>think${said}`];
+      expect(good.filter((text) => !matches(text))).toEqual([]);
+      const bad = ["Hm", 'Hm{"a": 1}', `Hm<|close|>think<|sep${said}`, `Hm<|close|>think<|sep|> x${said}`];
+      expect(bad.filter(matches)).toEqual([]);
+    });
   });
 
   test("leaves the text free beside a strict tool, but not reasoning that mentions calls, or brackets", () => {
