@@ -45,11 +45,26 @@ export function rule(name: string): Gbnf {
 
 /** Matches the parts one after the other. */
 export function sequence(...parts: Gbnf[]): Gbnf {
+  const flat = isFlat(parts) ? parts : flattened(parts);
+  return flat.length === 1 && flat[0] ? flat[0] : { kind: "sequence", parts: flat };
+}
+
+/** Returns whether there is nothing to put together in parts: most come so, and a list that grows takes much memory. */
+function isFlat(parts: readonly Gbnf[]): boolean {
+  let isText = false;
+  for (const { kind } of parts) {
+    if (kind === "sequence" || (isText && kind === "literal")) return false;
+    isText = kind === "literal";
+  }
+  return true;
+}
+
+function flattened(parts: readonly Gbnf[]): Gbnf[] {
   const flat: Gbnf[] = [];
   for (const part of parts)
     if (part.kind === "sequence") for (const each of part.parts) append(flat, each);
     else append(flat, part);
-  return flat.length === 1 && flat[0] ? flat[0] : { kind: "sequence", parts: flat };
+  return flat;
 }
 
 /** Adds a part to a sequence, where texts that follow each other are one. */
@@ -61,11 +76,12 @@ function append(flat: Gbnf[], part: Gbnf): void {
 
 /** Matches one of the options. */
 export function choice(...options: Gbnf[]): Gbnf {
-  const flat: Gbnf[] = [];
-  for (const option of options)
-    if (option.kind === "choice") for (const each of option.options) flat.push(each);
-    else flat.push(option);
+  const flat = options.some(({ kind }) => kind === "choice") ? options.flatMap(optionsOf) : options;
   return flat.length === 1 && flat[0] ? flat[0] : { kind: "choice", options: flat };
+}
+
+function optionsOf(node: Gbnf): Gbnf | readonly Gbnf[] {
+  return node.kind === "choice" ? node.options : node;
 }
 
 /** Matches the part or nothing. */
@@ -141,7 +157,14 @@ function writeRanges(ranges: readonly CodeRange[]): string {
 const NOT_PLAIN = /[^ !#-[\]-~]/gu;
 
 function writeText(text: string): string {
-  return text.replace(NOT_PLAIN, (char) => writeCode(char.codePointAt(0) ?? 0, '"\\'));
+  return text.replace(NOT_PLAIN, writeChar);
+}
+
+/** The quotes of JSON, which stand in nearly every text, are written without another look. */
+const QUOTE = writeCode(0x22, '"');
+
+function writeChar(char: string): string {
+  return char === '"' ? QUOTE : writeCode(char.codePointAt(0) ?? 0, '"\\');
 }
 
 function writeCount(min: number, max: number | undefined): string {

@@ -129,33 +129,36 @@ export function anyOfTexts(texts: readonly string[]): Gbnf {
 
 /** Matches any of the texts from a place on, up to which they are the same. */
 function anyOfRests(texts: readonly string[], from: number): Gbnf {
-  const byNext = new Map<number, string[]>();
+  /** The texts by what comes next; the only one is there without a list, as most are the only one soon. */
+  const byNext = new Map<number, string | string[]>();
   let hasEmpty = false;
   for (const text of texts) {
     const next = text.codePointAt(from);
     const group = next === undefined ? undefined : byNext.get(next);
     if (next === undefined) hasEmpty = true;
-    else if (group === undefined) byNext.set(next, [text]);
+    else if (group === undefined) byNext.set(next, text);
+    else if (typeof group === "string") byNext.set(next, [group, text]);
     else group.push(text);
   }
   const options: Gbnf[] = [];
   for (const group of byNext.values()) {
-    const [first = ""] = group;
-    const end = commonEnd(group, first, from);
-    const common = literal(first.slice(from, end));
-    options.push(group.length === 1 ? common : sequence(common, anyOfRests(group, end)));
+    if (typeof group === "string") options.push(literal(group.slice(from)));
+    else {
+      const end = commonEnd(group, from);
+      options.push(sequence(literal(group[0]?.slice(from, end) ?? ""), anyOfRests(group, end)));
+    }
   }
   if (options.length === 0) return hasEmpty ? EMPTY : choice();
   return hasEmpty ? optional(choice(...options)) : choice(...options);
 }
 
 /** Returns how far the texts of a group are the same, in whole characters. */
-function commonEnd(group: readonly string[], first: string, from: number): number {
-  if (group.length === 1) return first.length;
+function commonEnd(group: readonly string[], from: number): number {
+  const [first = ""] = group;
   let end = from;
   while (end < first.length) {
     const code = first.codePointAt(end) ?? 0;
-    if (!group.every((text) => text.codePointAt(end) === code)) break;
+    for (const text of group) if (text.codePointAt(end) !== code) return end;
     end += code > 0xffff ? 2 : 1;
   }
   return end;

@@ -141,9 +141,11 @@ export class FinishingRules {
       case "rule":
         return this.#finishing.has(node.name);
       case "sequence":
-        return node.parts.every((part) => this.#finishes(part));
+        for (const part of node.parts) if (!this.#finishes(part)) return false;
+        return true;
       case "choice":
-        return node.options.some((option) => this.#finishes(option));
+        for (const option of node.options) if (this.#finishes(option)) return true;
+        return false;
       case "repeat":
         return node.min === 0 || this.#finishes(node.part);
     }
@@ -156,14 +158,20 @@ function hasDeadEnd(node: Gbnf, finishing: FinishingRules): boolean {
     case "rule":
       return !finishing.canFinish(node);
     case "sequence":
-      return node.parts.some((part) => hasDeadEnd(part, finishing));
+      return haveDeadEnd(node.parts, finishing);
     case "choice":
-      return node.options.length === 0 || node.options.some((option) => hasDeadEnd(option, finishing));
+      return node.options.length === 0 || haveDeadEnd(node.options, finishing);
     case "repeat":
       return hasDeadEnd(node.part, finishing);
     default:
       return false;
   }
+}
+
+/** Returns whether one of the expressions does. It is asked of every one of a grammar: no function is made for each. */
+function haveDeadEnd(nodes: readonly Gbnf[], finishing: FinishingRules): boolean {
+  for (const node of nodes) if (hasDeadEnd(node, finishing)) return true;
+  return false;
 }
 
 /**

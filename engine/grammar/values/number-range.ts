@@ -26,7 +26,13 @@ const LARGEST = 10n ** BigInt(MAX_DIGITS) - 1n;
 /** The number of digits up to which two numbers are never the same in double precision. */
 const EXACT_DIGITS = 15;
 
-const span = (low: string, high: string) => (low === high ? literal(low) : charsOf(low + high));
+/** The digits from one to another, by both: wide bounds have very many of these few. */
+const SPANS: readonly Gbnf[] = Array.from({ length: 100 }, (_, at) => {
+  const [low, high] = [String(Math.floor(at / 10)), String(at % 10)];
+  return low === high ? literal(low) : charsOf(low + high);
+});
+
+const span = (low: number, high: number): Gbnf => SPANS[10 * low + high] ?? NEVER;
 const digits = (rules: GrammarRules, count: number) => rules.times(DIGIT, count, count);
 
 /** Matches the integers of a range, digit by digit; where a bound is missing or beyond it, up to 19 digits. */
@@ -157,7 +163,7 @@ class Fractions {
       const isDone = below?.digits === "" && !below.isOut;
       const behind = { isFirst: false, isZero: before.isZero && digit === 0 };
       const rest = this.#digits(isDone ? undefined : below, above, left - 1, behind);
-      options.push(sequence(literal(String(digit)), rest));
+      options.push(sequence(span(digit, digit), rest));
     };
     const lowRest = low && rest(low);
     const highRest = high && rest(high);
@@ -169,8 +175,7 @@ class Fractions {
         along(0, undefined, undefined);
         first = 1;
       }
-      if (first <= last)
-        options.push(sequence(span(String(first), String(last)), this.#rules.times(DIGIT, 0, left - 1)));
+      if (first <= last) options.push(sequence(span(first, last), this.#rules.times(DIGIT, 0, left - 1)));
       if (high !== undefined) along(to, undefined, highRest);
     }
     return choice(...options, ...end);
@@ -202,17 +207,18 @@ function naturals(rules: GrammarRules, low: bigint, high: bigint): Gbnf {
 
 /** Matches digit strings between two of the same length. */
 function sameLength(rules: GrammarRules, from: string, to: string): Gbnf {
-  const low = from.charAt(0);
-  const high = to.charAt(0);
-  if (from.length <= 1) return from === "" ? sequence() : span(low, high);
+  if (from === "") return EMPTY;
+  const low = Number(from.charAt(0));
+  const high = Number(to.charAt(0));
   const rest = from.length - 1;
-  if (low === high) return sequence(literal(low), sameLength(rules, from.slice(1), to.slice(1)));
+  if (rest === 0) return span(low, high);
+  if (low === high) return sequence(span(low, low), sameLength(rules, from.slice(1), to.slice(1)));
   const isRound = (text: string, digit: string) => text.slice(1) === digit.repeat(rest);
-  const first = isRound(from, "0") ? low : String(Number(low) + 1);
-  const last = isRound(to, "9") ? high : String(Number(high) - 1);
+  const first = isRound(from, "0") ? low : low + 1;
+  const last = isRound(to, "9") ? high : high - 1;
   const options: Gbnf[] = [];
-  if (first !== low) options.push(sequence(literal(low), sameLength(rules, from.slice(1), "9".repeat(rest))));
+  if (first !== low) options.push(sequence(span(low, low), sameLength(rules, from.slice(1), "9".repeat(rest))));
   if (first <= last) options.push(sequence(span(first, last), digits(rules, rest)));
-  if (last !== high) options.push(sequence(literal(high), sameLength(rules, "0".repeat(rest), to.slice(1))));
+  if (last !== high) options.push(sequence(span(high, high), sameLength(rules, "0".repeat(rest), to.slice(1))));
   return choice(...options);
 }
