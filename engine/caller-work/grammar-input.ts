@@ -3,10 +3,10 @@ import {
   type OutputGrammar,
   type OutputGrammarOptions,
   outputGrammar,
+  tellsTypes,
 } from "../grammar/output/output-grammar.ts";
 import type { CallableTool } from "../grammar/output/tool-call-grammar.ts";
 import { costlySchema } from "../grammar/schema/invalid-schema.ts";
-import { formOf } from "../tool-calls/forms.ts";
 import { argumentTypes } from "../tool-calls/readers/argument-types.ts";
 
 /** The most calls that a grammar without a bound allows: one without an end would let a model call for ever. */
@@ -43,9 +43,8 @@ const MAX_SCHEMAS_LENGTH = 1024 * 1024;
  * ones only that are promised. Throws `CostlySchema` where these are too large.
  */
 export function worthReading(input: GrammarInput): GrammarInput {
-  const { toolCall } = input.markers;
-  const tellsTypes = toolCall !== undefined && formOf(toolCall).markup(toolCall)?.tags !== undefined;
-  const needed = withSchemas(input, (strict) => strict || input.mustCall || (tellsTypes && !input.onlyPromised));
+  const areAllNeeded = input.mustCall || (tellsTypes(input.markers) && !input.onlyPromised);
+  const needed = withSchemas(input, (strict) => strict || areAllNeeded);
   if (lengthOf(needed) <= MAX_SCHEMAS_LENGTH) return needed;
   const promised = onlyPromised(input);
   if (promised === undefined || lengthOf(promised) > MAX_SCHEMAS_LENGTH)

@@ -2,6 +2,7 @@ import type { OutputConstraint } from "../../../proto/gen/svc/inference/v1/infer
 import { choice, type Gbnf, literal, optional, rule, sequence } from "../../gbnf/gbnf.ts";
 import { GrammarRules } from "../../gbnf/grammar-rules.ts";
 import type { OutputMarkers } from "../../output-parser/markers.ts";
+import { formOf } from "../../tool-calls/forms.ts";
 import { WorkBudget } from "../../work-budget.ts";
 import { type TextEnd, textUntil } from "../expressions/text-until.ts";
 import { CostlySchema } from "../schema/invalid-schema.ts";
@@ -52,13 +53,30 @@ export const GRAMMAR_WORK = 160_000;
  * was promised to get it, by `strict` or by having to call. Other schemas that cost too much are given up.
  */
 export function outputGrammar(options: OutputGrammarOptions): OutputGrammar {
-  if (options.onlyPromised) return { text: grammarText(options, true), gaveUp: true };
+  const budget = new WorkBudget(GRAMMAR_WORK);
+  if (options.onlyPromised) return { text: grammarText(options, true, budget), gaveUp: true };
+  if (!holdsUnpromised(options)) return { text: grammarText(options, false, budget), gaveUp: false };
+  // First, as what is left afterwards is all that the others may cost: both together are not worth a second budget.
+  const promised = grammarText(options, true, budget);
   try {
-    return { text: grammarText(options, false), gaveUp: false };
+    return { text: grammarText(options, false, budget), gaveUp: false };
   } catch (error) {
-    if (!(error instanceof CostlySchema) || !hasUnpromised(options)) throw error;
-    return { text: grammarText(options, true), gaveUp: true };
+    if (!(error instanceof CostlySchema)) throw error;
+    return { text: promised, gaveUp: true };
   }
+}
+
+/** Returns whether the grammar depends on some schema without a promise: calls say the types of arguments by tags only. */
+function holdsUnpromised(options: OutputGrammarOptions): boolean {
+  const { markers, constraint } = options;
+  if (!hasUnpromised(options)) return false;
+  const isFree = constraint?.kind?.$case === "jsonSchema" && !constraint.kind.value.strict;
+  return isFree || tellsTypes(markers);
+}
+
+/** Returns whether calls are written so that the grammar depends on the schemas of all tools, be they strict or not. */
+export function tellsTypes({ toolCall }: OutputMarkers): boolean {
+  return toolCall !== undefined && formOf(toolCall).markup(toolCall)?.tags !== undefined;
 }
 
 /** Returns whether some schema is held to without a promise. */
@@ -72,9 +90,9 @@ export function hasUnpromised({
   return (kind?.$case === "jsonSchema" && !kind.value.strict) || tools.some(({ strict }) => !strict);
 }
 
-function grammarText(options: OutputGrammarOptions, onlyPromised: boolean): string | undefined {
+function grammarText(options: OutputGrammarOptions, onlyPromised: boolean, budget: WorkBudget): string | undefined {
   const field = options.mustCall || options.constraint === undefined ? "tools" : ANSWER_FIELD;
-  const rules = new GrammarRules(new WorkBudget(GRAMMAR_WORK));
+  const rules = new GrammarRules(budget);
   return withinBudget(field, () => {
     const root = rootOf(options, rules, onlyPromised);
     return root && finishGrammar(root, rules, field);

@@ -134,6 +134,32 @@ describe("a schema that costs too much", () => {
   );
 });
 
+describe("a strict schema that takes most of the budget beside one without a promise", () => {
+  /** Bounds of many digits, which take two thirds of the budget. */
+  const most = JSON.stringify({
+    type: "object",
+    properties: Object.fromEntries(
+      Array.from({ length: 240 }, (_, i) => [
+        `n${i}`,
+        { type: "integer", minimum: -1e17 - i * 1e6, maximum: 1e17 + i * 1e6 },
+      ]),
+    ),
+  });
+  const both = (profile: string) => {
+    const input = wish('{"type":"object","properties":{"a":{"type":"integer"}}}', "tool beside a strict one", profile);
+    const [plain, strict] = input.tools;
+    return grammarOf({ ...input, tools: [plain, { ...strict, parametersJsonSchema: most }] } as GrammarInput);
+  };
+
+  test("leaves the other what is left, and no second budget", () => {
+    expect(both("glm-4.7").gaveUp).toBe(true);
+  });
+
+  test("takes nothing from it where calls do not depend on it", () => {
+    expect(both("hermes").gaveUp).toBe(false);
+  });
+});
+
 describe("the schemas that go to another thread", () => {
   const beside = (promised: Promised, profile: string) => worthReading(wish(COSTLY, promised, profile));
   const schemas = (input: GrammarInput) => input.tools.map(({ parametersJsonSchema }) => parametersJsonSchema);
