@@ -16,7 +16,7 @@ const ON_THE_SPOT_BYTES = 256 * 1024;
  * The number of values in a body up to which it is translated where it came in: objects are what parsing and writing
  * costs, and a schema can have twenty times those of a conversation of its size.
  */
-const ON_THE_SPOT_NODES = 8_192;
+const ON_THE_SPOT_NODES = 6_144;
 /** The number of threads: a tenant whose bodies are all big has one of them, and the other serves the rest. */
 const THREADS = 2;
 /** The most memory of the objects of one thread, in MiB: the largest body has many times its size on its way. */
@@ -65,7 +65,7 @@ export function isBig(bytes: number): boolean {
  * Returns whether a body is work for a thread: a big one, and JSON that has many values, is unusual or was not looked at
  * on its way.
  */
-function isWork({ bytes, scan, singleKeys }: ReceivedBody): boolean {
+export function needsThread({ bytes, scan, singleKeys }: ReceivedBody): boolean {
   if (isBig(bytes.length)) return true;
   return singleKeys !== undefined && (!scan || scan.isRestated || scan.nodes > ON_THE_SPOT_NODES);
 }
@@ -91,7 +91,7 @@ export class Translator {
    * to the thread.
    */
   async translate(body: ReceivedBody | undefined, order: TranslationOrder, signal: AbortSignal): Promise<Translated> {
-    if (body && this.#threads && isWork(body)) return this.#onThread(this.#threads, body, order, signal);
+    if (body && this.#threads && needsThread(body)) return this.#onThread(this.#threads, body, order, signal);
     try {
       return translate(body && this.#parsed(body), order, this.#options);
     } catch (error) {

@@ -476,7 +476,8 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
     [
       ...[GEN, "engine/errors.ts", "engine/work-budget.ts", "engine/gbnf/", "engine/grammar/", "engine/caller-work/"],
       ...["engine/profiles/", "engine/output-parser/markers.ts", "engine/tool-calls/readers/", "gateway/errors.ts"],
-      ...["engine/backends/simulator/", "gateway/formats/json-schema-limits.ts", SUPPORT, "test/bench/report/"],
+      ...["engine/backends/simulator/", "gateway/formats/json-schema-limits.ts", "gateway/catalog.ts", "gateway/json/"],
+      ...["gateway/sealing/sealing.ts", "gateway/translation/", SUPPORT, "test/bench/report/"],
     ],
   ],
   ["test/bench/llama-bench.ts", [GEN, "engine/backends/llama/runtime/", "test/bench/", SUPPORT]],

@@ -9,9 +9,18 @@ import { checkCompiledSchemas } from "../../../engine/grammar/validation/compile
 import type { OutputMarkers } from "../../../engine/output-parser/markers.ts";
 import { loadProfile } from "../../../engine/profiles/profile.ts";
 import { argumentTypes } from "../../../engine/tool-calls/readers/argument-types.ts";
+import { DEFAULT_CATALOG } from "../../../gateway/catalog.ts";
 import { ApiError } from "../../../gateway/errors.ts";
 import { schemaText } from "../../../gateway/formats/json-schema-limits.ts";
+import { parseBody } from "../../../gateway/json/json-body.ts";
+import { JsonScan } from "../../../gateway/json/json-scan.ts";
+import { Sealing } from "../../../gateway/sealing/sealing.ts";
+import { type Caller, type Surroundings, translate } from "../../../gateway/translation/translate.ts";
+import { needsThread } from "../../../gateway/translation/translator.ts";
 import { ToolChoiceMode } from "../../../proto/gen/svc/inference/v1/messages.ts";
+import { FORMAT_SETTINGS } from "../../support/events/format-settings.ts";
+import { DEFAULT_JSON_LIMITS } from "../../support/gateway/default-settings.ts";
+import { bodyFor } from "../../support/http/answer-check.ts";
 import { generateRequest } from "../../support/requests/generate-request.ts";
 import { HOSTILE_SHAPES } from "../../support/schemas/hostile-schema.ts";
 import { SeededRandom } from "../../support/seeded-random.ts";
@@ -19,7 +28,7 @@ import { threadCpuMs } from "../../support/thread-cpu.ts";
 import type { Row } from "../report/bench-result.ts";
 import { median } from "../report/percentile.ts";
 
-const SIZES = [3, 30, 100, 1_000];
+const SIZES = [3, 30, 60, 100, 300, 1_000];
 const SEED = 1;
 /** The pieces of work, the costliest of all sizes, that are done again, and how often. */
 const COSTLIEST = 2;
@@ -28,6 +37,14 @@ const PROFILES = join(import.meta.dirname, "../../../../engine/profiles");
 /** The profiles of a quick look: arguments as JSON, between tags, and as elements. */
 const SOME_PROFILES = ["hermes", "glm-4.7", "minimax-m3"];
 const TEXT_LENGTH = 20_000;
+const SINGLE_KEYS = ["model", "messages", "stream", "max_tokens"];
+const CALLER: Caller = {
+  ...{ requestId: "bench", tenant: "t", cacheSalt: "salt", maxOutputTokens: undefined, usableModels: [] },
+  routingKey: Buffer.alloc(32, 1),
+};
+const SURROUNDINGS: Surroundings = {
+  ...{ sealing: new Sealing(), acceptsImages: () => true, settings: FORMAT_SETTINGS, catalog: DEFAULT_CATALOG },
+};
 
 /** A piece of work: `loop` on the thread that serves everybody, `thread` beside it. It may refuse what it is given. */
 type Piece = { readonly on: "loop" | "thread"; readonly work: () => unknown };
@@ -51,9 +68,7 @@ export function hostileRows(quick: boolean): HostileRows {
       ...measured(schemas.flatMap(piecesOf)),
     });
     return [
-      row("gateway", "", (schema) => [
-        { on: "loop", work: () => schemaText(JSON.parse(schema), [], "function", false) },
-      ]),
+      row("gateway", "", translated),
       row("openai-compatible", "", besideEngine),
       row("simulator", "", simulated),
       row("all: last look", "", checked),
@@ -119,6 +134,21 @@ function inputsOf(schemaJson: string, markers: OutputMarkers): readonly GrammarI
     { ...common, tools: tool(true), mustCall: false, constraint: undefined },
     { ...common, tools: tool(false), mustCall: true, constraint: undefined },
   ];
+}
+
+/** Reads a body with the schema and translates it, on the thread that a gateway takes for it. */
+function translated(schema: string): readonly Piece[] {
+  const tools = [{ type: "function", function: { name: "f", parameters: JSON.parse(schema) } }];
+  const bytes = Buffer.from(JSON.stringify(bodyFor("/v1/chat/completions", "call f", { tools })));
+  const scanned = () => {
+    const scan = new JsonScan(SINGLE_KEYS, DEFAULT_JSON_LIMITS);
+    scan.feed(bytes);
+    return scan;
+  };
+  const order = { operation: "chat", caller: CALLER, bodyBytes: bytes.length };
+  const work = () => translate(parseBody(bytes, scanned()), order, SURROUNDINGS);
+  const onThread = needsThread({ bytes, scan: scanned(), singleKeys: SINGLE_KEYS });
+  return [{ on: onThread ? "thread" : "loop", work }];
 }
 
 function besideEngine(text: string): readonly Piece[] {
