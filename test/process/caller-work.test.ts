@@ -193,6 +193,24 @@ describe("a schema whose reading was given up", () => {
   });
 });
 
+test("a schema that was refused is remembered: sent again it costs no work", async () => {
+  work = new CallerWork({ clock: systemClock, program: undefined });
+  let pieces = 0;
+  const counted: Pick<CallerWork, "run"> = {
+    run: (kind, of, by) => {
+      pieces += 1;
+      return work.run(kind, of, by);
+    },
+  };
+  // Nothing comes so far as to be compiled.
+  const cache = new GrammarCache({} as Llama, counted);
+  for (const tenant of ["a", "a", "b"])
+    await expect(cache.get(input({ type: "x" }), order(tenant))).rejects.toMatchObject({ reason: "INVALID_SCHEMA" });
+  expect(pieces).toBe(1);
+  await expect(cache.get(input({ type: "y" }), order())).rejects.toMatchObject({ reason: "INVALID_SCHEMA" });
+  expect(pieces).toBe(2);
+});
+
 test("every piece of work is told how it ended", async () => {
   const ends: string[] = [];
   work = new CallerWork({

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
@@ -18,6 +18,19 @@ test("one that cannot be made is told as that", async () => {
   writeFileSync(join(folder, "file"), "");
   await expect(stateFolder(join(folder, "file"))).rejects.toThrow("cannot be made (EEXIST)");
   await expect(stateFolder(join(folder, "file/below"))).rejects.toThrow("cannot be made (ENOTDIR)");
+});
+
+test("one that another user made or may write to is refused: it may hold a key or an engine of theirs", async () => {
+  const theirs = join(folder, "theirs");
+  mkdirSync(theirs, { mode: 0o700 });
+  const isRoot = process.getuid?.() === 0;
+  if (isRoot) chownSync(theirs, 12_345, 12_345);
+  // Whoever is not root cannot give a folder away, and finds one that is root's.
+  await expect(stateFolder(isRoot ? theirs : "/")).rejects.toThrow("belongs to another user");
+  const open = join(folder, "open");
+  mkdirSync(open);
+  chmodSync(open, 0o770);
+  await expect(stateFolder(open)).rejects.toThrow("can be written by other users");
 });
 
 // Node's own recursive way never ends there.
