@@ -2,8 +2,10 @@ import type { PriorityClass } from "../../deploy/runtime/queue/class-share.ts";
 import { onAbort } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
 import { type Holdable, OutageHold } from "./admission/outage-hold.ts";
+import { PeerGateways } from "./admission/peer-gateways.ts";
 import { PrefillTurns, type PrefillWait } from "./admission/prefill-turns.ts";
 import { type PrefillWaiter, PrefillWaits } from "./admission/prefill-waits.ts";
+import { SessionAccounts } from "./admission/session-accounts.ts";
 import { FIRST_RANK, SessionService } from "./admission/session-service.ts";
 import type { Cluster } from "./cluster.ts";
 import type { ClusterMember } from "./cluster-member.ts";
@@ -127,8 +129,10 @@ export class ClusterAdmission<Member = ClusterMember> {
   readonly #places: TenantPlaces;
   readonly #outage: OutageHold<Waiting<Member>>;
   readonly #turns: PrefillTurns;
-  readonly #service = new SessionService();
+  readonly #accounts = new SessionAccounts();
+  readonly #service = new SessionService(this.#accounts);
   readonly #waits: PrefillWaits<Waiting<Member>>;
+  readonly #peers: PeerGateways;
   /** The endpoints, and which of them have room: they are told whenever that may have changed. */
   readonly #levels: EndpointLevels;
   /** The endpoints that have said that they have no room for a while, with what cancels the end of that. */
@@ -156,12 +160,14 @@ export class ClusterAdmission<Member = ClusterMember> {
     });
     const { prefillTurns, workingSetWaitMs } = circuitBreakers;
     this.#waits = new PrefillWaits({ queue: this.#queue, service: this.#service, workingSetWaitMs });
+    this.#peers = new PeerGateways({ accounts: this.#accounts, firstDueMs: () => this.#waits.firstDueMs() });
     this.#turns = new PrefillTurns({
       settings: prefillTurns,
       clock,
       random,
       views: cluster.views,
       hasRoom: (view) => this.#hasRoom(view),
+      moreUrgent: (nowMs) => this.#peers.moreUrgent(nowMs),
     });
     this.#levels = new EndpointLevels(cluster.settings, {
       hasRoom: (view) => this.#hasRoom(view),
@@ -201,6 +207,11 @@ export class ClusterAdmission<Member = ClusterMember> {
   /** The room of the requests that are held while no endpoint is there, for statistics. */
   get held(): OutageHold<Waiting<Member>>["room"] {
     return this.#outage.room;
+  }
+
+  /** What gateways before the same endpoints tell each other, so that all are fair to the same sessions. */
+  get peers(): Pick<PeerGateways, "tell" | "hear"> {
+    return this.#peers;
   }
 
   /**

@@ -1,6 +1,6 @@
 import type { Pending, PendingQueue } from "../queue/pending-queue.ts";
 import type { PrefillWait } from "./prefill-turns.ts";
-import { FIRST_RANK, type SessionService } from "./session-service.ts";
+import { dueMsOf, FIRST_RANK, type SessionService } from "./session-service.ts";
 
 /** A request that may have to wait for its prefill. */
 export type PrefillWaiter = {
@@ -27,7 +27,7 @@ export type PrefillWaiter = {
 /** What waits are ordered by. */
 export type PrefillWaitsParts<Value extends PrefillWaiter> = {
   /** The queue in which they wait. */
-  readonly queue: Pick<PendingQueue<Value>, "reschedule" | "rerank" | "pushAgain">;
+  readonly queue: Pick<PendingQueue<Value>, "order" | "reschedule" | "rerank" | "pushAgain">;
   /** What each session was served of late. */
   readonly service: SessionService;
   /** The time after which a request that waits for its prefill is overdue, in milliseconds. */
@@ -47,6 +47,13 @@ export class PrefillWaits<Value extends PrefillWaiter> {
   /** The number of requests that wait for their prefill, not for a place alone. */
   get count(): number {
     return this.#count;
+  }
+
+  /** Returns the monotonic milliseconds at which the first of those is due that wait; undefined where nobody does. */
+  firstDueMs(): number | undefined {
+    if (this.#count === 0) return undefined;
+    const ranks = this.#parts.queue.order().filter(({ value }) => value.wait?.kind === "prefill");
+    return ranks.length === 0 ? undefined : dueMsOf(Math.max(...ranks.map(({ rank }) => rank)));
   }
 
   /** Has a request that waits, or begins to, wait for its prefill; for a place alone where `wait` is undefined. */

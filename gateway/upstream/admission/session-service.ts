@@ -1,9 +1,5 @@
-import { BoundedMap } from "../prefixes/bounded-map.ts";
+import { SessionAccounts } from "./session-accounts.ts";
 
-/** The most sessions that are remembered, some 200 bytes each. */
-const MAX_SESSIONS = 20_000;
-/** The time in which what a session was served, and wanted, counts half of it, in milliseconds: many turns of an agent. */
-const HALF_LIFE_MS = 600_000;
 /**
  * The part of the share of its time that a session gets on the average, that each session is due to get. It is less than
  * all, so that something is left for the turns that are due only because they have waited for as long as they may.
@@ -18,9 +14,6 @@ const FOREVER_SECONDS = 1e9;
 
 /** The rank of a request that waits for a place alone, as all ranks of `FairTurns`: higher ones are served first. */
 export const FIRST_RANK = 0;
-
-/** What a session was served and for how long it wanted to be, in seconds, as it counted at a moment. */
-type Account = { readonly served: number; readonly wanted: number; readonly atMs: number };
 
 /** A turn of a session that waits for its prefill. */
 export type WaitingTurn = {
@@ -43,12 +36,16 @@ export type WaitingTurn = {
  * for many times of what it wants. Sub-agents count to the session that they work for.
  */
 export class SessionService {
-  readonly #accounts = new BoundedMap<string, Account>(MAX_SESSIONS);
-  #all: Account = { served: 0, wanted: 0, atMs: 0 };
+  readonly #accounts: SessionAccounts;
+
+  /** Ranks by these accounts. */
+  constructor(accounts = new SessionAccounts()) {
+    this.#accounts = accounts;
+  }
 
   /** Counts `seconds` of prefill or of an answer that a session gets at the monotonic time `nowMs`. */
   serve(session: string, seconds: number, nowMs: number): void {
-    this.#count(session, { served: seconds, wanted: 0 }, nowMs);
+    this.#accounts.count(session, { served: seconds, wanted: 0 }, nowMs);
   }
 
   /**
@@ -56,7 +53,7 @@ export class SessionService {
    * end of its answer, or until it was given up.
    */
   want(session: string, seconds: number, nowMs: number): void {
-    this.#count(session, { served: 0, wanted: seconds }, nowMs);
+    this.#accounts.count(session, { served: 0, wanted: seconds }, nowMs);
   }
 
   /**
@@ -64,7 +61,7 @@ export class SessionService {
    * than its due share, the coming prefill counted, or else at the latest. What was served earlier counts less.
    */
   rankOf({ session, ofUser, seconds, sinceMs, latestMs }: WaitingTurn, nowMs: number): number {
-    const { served, wanted } = decayed(this.#accounts.get(session), nowMs);
+    const { served, wanted } = this.#accounts.of(session, nowMs);
     const patienceSeconds = (served + seconds) / this.#dueShare(nowMs) - wanted - (ofUser ? USER_LEAD_SECONDS : 0);
     const dueSeconds = Math.min(sinceMs / 1_000 + patienceSeconds, latestMs / 1_000);
     return FIRST_RANK - FOREVER_SECONDS - Math.min(Math.max(dueSeconds, 1 - FOREVER_SECONDS), FOREVER_SECONDS);
@@ -72,24 +69,12 @@ export class SessionService {
 
   /** Returns the share of the time for which it wants to run that a session is due to run; above 0. */
   #dueShare(nowMs: number): number {
-    const { served, wanted } = decayed(this.#all, nowMs);
+    const { served, wanted } = this.#accounts.all(nowMs);
     return DUE_PART * Math.min(1, (AT_FIRST.served + served) / (AT_FIRST.wanted + wanted));
   }
-
-  #count(session: string, more: Pick<Account, "served" | "wanted">, nowMs: number): void {
-    this.#accounts.set(session, sum(decayed(this.#accounts.get(session), nowMs), more));
-    this.#all = sum(decayed(this.#all, nowMs), more);
-  }
 }
 
-/** Returns what an account that was kept at an earlier moment counts now; nothing where there is none. */
-function decayed(account: Account | undefined, nowMs: number): Account {
-  if (!account) return { served: 0, wanted: 0, atMs: nowMs };
-  const { served, wanted, atMs } = account;
-  const share = 0.5 ** ((nowMs - atMs) / HALF_LIFE_MS);
-  return { served: served * share, wanted: wanted * share, atMs: nowMs };
-}
-
-function sum({ served, wanted, atMs }: Account, more: Pick<Account, "served" | "wanted">): Account {
-  return { served: served + more.served, wanted: wanted + more.wanted, atMs };
+/** Returns the monotonic time, in milliseconds, at which a turn with such a rank of `SessionService` is due. */
+export function dueMsOf(rank: number): number {
+  return (FIRST_RANK - FOREVER_SECONDS - rank) * 1_000;
 }

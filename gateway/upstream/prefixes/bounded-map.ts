@@ -26,4 +26,8 @@ export class BoundedMap<Key, Value> {
     const [oldest] = this.#entries.keys();
     if (oldest !== undefined) this.#entries.delete(oldest);
   }
+  /** Goes through the entries, the one that was set longest ago first. */
+  [Symbol.iterator](): IterableIterator<[Key, Value]> {
+    return this.#entries.entries();
+  }
 }

@@ -28,7 +28,9 @@ export type ReportFacts = {
   readonly clock: Clock;
 };
 
-type Queue = Pick<ClusterTraffic["admission"], "pending">;
+type Queue = Pick<ClusterTraffic["admission"], "pending"> & {
+  readonly peers: Pick<ClusterTraffic["admission"]["peers"], "tell">;
+};
 
 /** Makes what returns the report of this gateway process, under an id that it has until it ends. */
 export function ownReport(facts: ReportFacts): () => GatewayReport {
@@ -52,9 +54,11 @@ export function ownReport(facts: ReportFacts): () => GatewayReport {
       loopActiveMs: Math.round(performance.eventLoopUtilization().active),
       models: clusters.clusters.map(({ model }) => {
         const { firstTokens: _, firstTokenCounts, cacheReasons, ...totals } = live.model(model);
-        const queued = traffic.find(({ cluster }) => cluster.model === model)?.admission.pending ?? 0;
+        const admission = traffic.find(({ cluster }) => cluster.model === model)?.admission;
+        const queued = admission?.pending ?? 0;
+        const turns = admission?.peers.tell(nowMs);
         const reasons = [...cacheReasons].map(([reason, counts]) => ({ reason, ...counts }));
-        return { model, queued, ...totals, cacheReasons: reasons, firstTokens: [...firstTokenCounts] };
+        return { model, queued, ...totals, cacheReasons: reasons, turns, firstTokens: [...firstTokenCounts] };
       }),
       nodes: nodesOf(facts, nowMs),
     };
