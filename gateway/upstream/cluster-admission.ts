@@ -1,10 +1,12 @@
 import type { PriorityClass } from "../../deploy/runtime/queue/class-share.ts";
 import { onAbort } from "../../deploy/runtime/time/abort.ts";
 import type { Clock } from "../../deploy/runtime/time/clock.ts";
+import type { Event } from "../../proto/gen/svc/inference/v1/inference_service.ts";
 import { type Holdable, OutageHold } from "./admission/outage-hold.ts";
 import { PeerGateways } from "./admission/peer-gateways.ts";
 import { PrefillTurns, type PrefillWait } from "./admission/prefill-turns.ts";
 import { type PrefillWaiter, PrefillWaits } from "./admission/prefill-waits.ts";
+import { ServedTurn } from "./admission/served-turn.ts";
 import { SessionAccounts } from "./admission/session-accounts.ts";
 import { FIRST_RANK, SessionService } from "./admission/session-service.ts";
 import type { Cluster } from "./cluster.ts";
@@ -390,7 +392,7 @@ export class ClusterAdmission<Member = ClusterMember> {
     const prefillMs = (1_000 * uncachedTokens) / prefillTokensPerSecond;
     const beganMs = this.#clock.nowMs();
     const { session } = route;
-    this.#service.serve(session, prefillMs / 1_000, beganMs);
+    const turn = new ServedTurn({ service: this.#service, session, aheadMs, prefillMs, beganMs });
     this.#reconsider(address);
     demand.take();
     // At once: whoever is let in behind this request in the same turn is to know of its work.
@@ -401,7 +403,7 @@ export class ClusterAdmission<Member = ClusterMember> {
       held = false;
       placement?.end();
       const nowMs = this.#clock.nowMs();
-      this.#service.serve(session, Math.max(0, nowMs - beganMs - aheadMs - prefillMs) / 1_000, nowMs);
+      turn.end(nowMs);
       this.#service.want(session, (nowMs - sinceMs) / 1_000, nowMs);
       demand.end();
       this.#queue.ended(this.#breaker.active);
@@ -409,7 +411,11 @@ export class ClusterAdmission<Member = ClusterMember> {
       this.#reconsider(address);
       this.#serve();
     };
-    return { member, placement, overdue, release };
+    const see = (events: readonly Event[]) => {
+      placement?.see(events);
+      turn.see(events);
+    };
+    return { member, placement: placement && { see }, overdue, release };
   }
 
   #cap({ slots }: EndpointView): number {

@@ -54,7 +54,7 @@ const MAY_IMPORT: readonly (readonly [room: string, allowed: readonly string[]])
   [
     "gateway/upstream/admission/",
     [
-      RUNTIME,
+      ...[GEN, RUNTIME],
       "gateway/upstream/queue/",
       "gateway/upstream/load-balancing/*.ts",
       "gateway/upstream/prefixes/bounded-map.ts",

@@ -138,10 +138,13 @@ export class Gateway implements Router {
     const { tokens: inputTokens, outputTokens } = prompt;
     const node = this.#addresses.indexOf(member);
     this.#active[node] = (this.#active[node] ?? 0) + 1;
+    const sentMs = this.#clock.nowMs();
     let cachedInputTokens = 0;
+    let queueMs = 0;
     return {
       started: (cachedTokens) => {
         cachedInputTokens = cachedTokens;
+        queueMs = this.#clock.nowMs() - sentMs;
         this.#judge.judge(prompt, this.#number, cachedTokens, sent.measured(inputTokens, cachedTokens));
         placement?.see([started({ inputTokens, cachedInputTokens })]);
       },
@@ -150,7 +153,7 @@ export class Gateway implements Router {
         placement?.see([delta(0, "a")]);
       },
       finished: (prefillMs) => {
-        const timings = { queue: duration(0), prefill: duration(prefillMs), decode: undefined };
+        const timings = { queue: duration(queueMs), prefill: duration(prefillMs), decode: undefined };
         placement?.see([finished(undefined, { inputTokens, cachedInputTokens, outputTokens }, { timings })]);
         this.#active[node] = (this.#active[node] ?? 1) - 1;
         release();
