@@ -31,8 +31,7 @@ type Held = { readonly text: string; readonly mark?: number };
  */
 export class Placeholders {
   readonly #held: Held[] = [];
-  // Nobody outside this rendering knows it, hence nobody's text holds it.
-  readonly #secret = randomBytes(12).toString("hex");
+  #secret = "";
 
   /**
    * Returns whether a text has to be held although it is harmless, as it would be taken for a remainder of a
@@ -52,6 +51,7 @@ export class Placeholders {
    * is held again, with all that stands around it.
    */
   quoted(text: string, quote: (text: string) => string): string {
+    if (this.#held.length === 0) return quote(text);
     const whole = text.replaceAll(new RegExp(`${EDGE}${this.#secret}:(\\d+)${EDGE}`, "g"), (placeholder, at) => {
       return this.#held[Number(at)]?.text ?? placeholder;
     });
@@ -65,11 +65,14 @@ export class Placeholders {
   }
 
   #hold(held: Held): string {
+    // Nobody outside this rendering knows it, hence nobody's text holds it. Most renderings need none.
+    if (this.#secret === "") this.#secret = randomBytes(12).toString("hex");
     return `${EDGE}${this.#secret}:${this.#held.push(held) - 1}${EDGE}`;
   }
 
   /** Puts the texts back into the rendered text; undefined when the template has changed a placeholder. */
   restore(rendered: string): readonly Span[] | undefined {
+    if (this.#held.length === 0) return rendered === "" ? [] : [{ text: rendered, origin: "template" }];
     const pattern = new RegExp(`${this.#secret}:(\\d+)(?:(\\\\+)${EDGE_IN_JSON}|${EDGE})`, "g");
     const spans: Span[] = [];
     let from = 0;
