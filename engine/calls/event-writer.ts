@@ -35,8 +35,8 @@ export type EventWriterOptions = {
 /**
  * Puts the events of a generation into messages, in order. What a step produced goes out at once, unless the caller
  * allowed a delay, the message before has only just gone, or the reader does not keep up: then it is held, and for a slow
- * reader the adjacent deltas of a block are joined. The first delta is never held. Tokens are told in the message of the first event behind them, never later: so
- * whoever has text has the tokens with which another node makes it again.
+ * reader the adjacent deltas of a block are joined. The first delta is never held. Tokens are told in the message of the
+ * first event behind them, never later: so whoever has text has the tokens with which another node makes it again.
  */
 export class EventWriter {
   readonly #sink: EventSink;

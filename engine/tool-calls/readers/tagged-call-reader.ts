@@ -42,8 +42,9 @@ const ANY_BUT_TEXT: ReadonlySet<JsonType> = new Set(["number", "boolean", "null"
  * Reads `NAME nameEnd`, then parameters, then `callClose`, and writes the parameters as JSON.
  *
  * Forgiven is what leaves no doubt: a value without its closing mark, where another parameter of the tool begins or the
- * output ends with the marks of the call's end; a call without its own, where another one begins; one parameter that holds all arguments as an object; a JSON object in the
- * place of all parameters; and a tag that closes itself, as in `<call name="NAME"/>`, for a call without arguments.
+ * output ends with the marks of the call's end; a call without its own, where another one begins; one parameter that
+ * holds all arguments as an object; a JSON object in the place of all parameters; and a tag that closes itself, as in
+ * `<call name="NAME"/>`, for a call without arguments.
  */
 export class TaggedCallReader implements CallReader {
   readonly #marks: TaggedCallMarks;
